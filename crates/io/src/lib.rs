@@ -1,0 +1,1 @@
+//! Byte ranges between storage and memory.

@@ -1,0 +1,9 @@
+//! The native module `sapwood._native`: argument and error conversion over `sapwood-root`.
+#![allow(missing_docs, reason = "documented in python/sapwood/_native.pyi")]
+
+use pyo3::prelude::*;
+
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))
+}

@@ -1,0 +1,124 @@
+//! One error type for the crate: what kind, what was wrong, and where.
+
+use std::fmt;
+
+/// Why an operation failed; each kind maps to one Python exception.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The storage could not deliver or take the bytes.
+    Io,
+    /// The bytes contradict the format.
+    Corrupt,
+    /// The bytes may be right, but this version of sapwood cannot read or write them.
+    Unsupported,
+    /// A stated limit on memory, depth or size would be passed.
+    Limit,
+    /// The name asked for is not there.
+    NotFound,
+    /// The caller's arguments do not fit together.
+    Argument,
+}
+
+/// An error with its place: a trail of enclosing objects, innermost last, and a byte offset.
+#[derive(Clone)]
+pub struct Error(Box<Inner>);
+
+#[derive(Clone)]
+struct Inner {
+    kind: ErrorKind,
+    message: String,
+    offset: Option<u64>,
+    trail: Vec<String>,
+}
+
+/// Shorthand for results of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// An error of `kind` that says `message`.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self(Box::new(Inner { kind, message: message.into(), offset: None, trail: Vec::new() }))
+    }
+    /// The bytes contradict the format.
+    pub fn corrupt(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Corrupt, message)
+    }
+    /// Not readable or writable by this version.
+    pub fn unsupported(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Unsupported, message)
+    }
+    /// A stated limit would be passed.
+    pub fn limit(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Limit, message)
+    }
+    /// The name asked for is not there.
+    pub fn not_found(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::NotFound, message)
+    }
+    /// The caller's arguments do not fit.
+    pub fn argument(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Argument, message)
+    }
+    /// Adds the byte offset (in the file, or in the uncompressed object the trail names) unless one is known.
+    #[must_use]
+    pub fn at(mut self, offset: u64) -> Self {
+        self.0.offset.get_or_insert(offset);
+        self
+    }
+    /// Adds an enclosing object to the trail, outermost called last.
+    #[must_use]
+    pub fn within(mut self, place: impl Into<String>) -> Self {
+        self.0.trail.insert(0, place.into());
+        self
+    }
+    /// The kind of the error.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+    /// The message without its place.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)?;
+        for (i, place) in self.0.trail.iter().rev().enumerate() {
+            write!(f, "{}{place}", if i == 0 { " (in " } else { ", in " })?;
+        }
+        match (self.0.trail.is_empty(), self.0.offset) {
+            (true, None) => Ok(()),
+            (true, Some(o)) => write!(f, " (at byte {o})"),
+            (false, None) => f.write_str(")"),
+            (false, Some(o)) => write!(f, ", at byte {o})"),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {self}", self.0.kind)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Self {
+        Self::new(ErrorKind::Io, error.to_string())
+    }
+}
+
+/// Adds a place to the error of a result.
+pub trait Within<T> {
+    /// As [`Error::within`], computed only when there is an error.
+    fn within<S: Into<String>>(self, place: impl FnOnce() -> S) -> Result<T>;
+}
+
+impl<T, E: Into<Error>> Within<T> for std::result::Result<T, E> {
+    fn within<S: Into<String>>(self, place: impl FnOnce() -> S) -> Result<T> {
+        self.map_err(|e| e.into().within(place()))
+    }
+}

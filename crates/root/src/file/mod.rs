@@ -1,0 +1,1 @@
+//! Header, keys, directories, free segments.

@@ -1,0 +1,19 @@
+//! The ROOT file formats, read and written without ROOT.
+//!
+//! Layers, each knowing only those above it in this list:
+//! [`wire`] bytes to numbers, strings and framed objects; [`compress`] the block codecs; [`file`] header, keys,
+//! directories, free segments; [`streamer`] classes and their versions; [`array`] columns in Arrow layout;
+//! [`tree`] where entries live, and how they become columns.
+//!
+//! Untrusted bytes: no input makes this crate panic, loop without end, or allocate more than a small multiple of
+//! the input plus the output asked for. Damage is an [`Error`] with its place, never a partial result.
+
+pub mod array;
+pub mod compress;
+pub mod error;
+pub mod file;
+pub mod streamer;
+pub mod tree;
+pub mod wire;
+
+pub use error::{Error, ErrorKind, Result};

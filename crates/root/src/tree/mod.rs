@@ -1,0 +1,1 @@
+//! Where entries live, and how they become columns.

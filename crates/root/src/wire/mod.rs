@@ -1,0 +1,1 @@
+//! Bytes to numbers, strings and framed objects, and back.

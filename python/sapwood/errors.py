@@ -1,0 +1,35 @@
+"""What can go wrong, as exceptions. Every message names the place: file, object path, byte offset."""
+
+from __future__ import annotations
+
+
+class SapwoodError(Exception):
+    """Base of every error that sapwood raises on its own account."""
+
+
+class CorruptError(SapwoodError, ValueError):
+    """The bytes of a file contradict the format."""
+
+
+class UnsupportedError(SapwoodError, NotImplementedError):
+    """The bytes may be right, but this version cannot read or write them; the message says what and why."""
+
+
+class LimitError(SapwoodError):
+    """A stated limit on memory, depth or size would be passed."""
+
+
+class ArgumentError(SapwoodError, ValueError):
+    """The caller's arguments do not fit together."""
+
+
+class NotFoundError(SapwoodError, KeyError):
+    """A key, tree or branch of that name is not there."""
+
+    def __str__(self) -> str:
+        """Give the message as it is (KeyError would quote it)."""
+        return str(self.args[0]) if self.args else ""
+
+
+class StorageError(SapwoodError, OSError):
+    """The storage could not deliver or take the bytes."""
