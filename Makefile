@@ -69,13 +69,13 @@ readme: build ## the README is short and its example runs
 ##@ Measure
 
 bench: build peers ## whole-file workloads against ROOT, uproot and the decompression limit
-	$(BIN)/python benches/run.py --peers $(PEERS) --root-python $(ORACLE_PYTHON)
+	$(BIN)/python benches/run.py --peers $(PEERS)
 
 bench-quick: build peers ## the same in under two minutes: fewer files, fewer repetitions
-	$(BIN)/python benches/run.py --peers $(PEERS) --root-python $(ORACLE_PYTHON) --quick
+	$(BIN)/python benches/run.py --peers $(PEERS) --quick
 
 peers: oracle-venv ## generate the reference files and build the rivals (from ../shared/peers; 2.6 GB)
-	benches/peers.sh $(SHARED)/peers $(PEERS) $(ORACLE_PYTHON)
+	benches/peers.sh "$(SHARED)/peers" $(PEERS) $(ORACLE_PYTHON)
 
 ##@ Tidy
 

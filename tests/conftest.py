@@ -35,6 +35,7 @@ NEEDS = {
     "oracle": (oracle_python, "a Python with ROOT: make oracle, or set SAPWOOD_ORACLE_PYTHON"),
 }
 _absent: dict[str, int] = {}
+_left_out: dict[str, int] = {}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -47,18 +48,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_deselected(items: list[pytest.Item]) -> None:
-    """Count no test as absent that was not asked for."""
+    """Count apart what was not asked for."""
     for item in items:
         for name, (find, _) in NEEDS.items():
-            if item.get_closest_marker(name) and find() is None:
-                _absent[name] -= 1
+            if item.get_closest_marker(name):
+                _left_out[name] = _left_out.get(name, 0) + 1
+                if find() is None:
+                    _absent[name] -= 1
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say loudly what was not tested."""
+    for name, count in _left_out.items():
+        terminalreporter.write_line(f"left out here: {count} tests marked {name!r} (make {name})")
     for name, count in _absent.items():
         if count:
-            terminalreporter.write_line(f"NOT RUN: {count} tests marked {name!r} need {NEEDS[name][1]}", red=True, bold=True)
+            line = f"NOT RUN: {count} tests marked {name!r} need {NEEDS[name][1]}"
+            terminalreporter.write_line(line, red=True, bold=True)
 
 
 @pytest.fixture(scope="session")
