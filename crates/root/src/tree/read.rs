@@ -586,26 +586,20 @@ fn counted(data: &[u8], bounds: &[u32], job: &Job, kind: &Kind, skip: usize, byt
 /// Entries that are one value each, of any length.
 fn whole(values: &Values<'_>, job: &Job, kind: &Kind, to: &mut Builder) -> Result<()> {
     // References inside an entry count from the start of the record.
-    let mut c = Cursor::new(values.data, values.key_bytes as u64);
-    let bounds = values.bounds()?;
-    if bounds.is_none() && job.from > 0 {
-        let mut passed = to.like();
-        decode::decode(kind, &mut c, &mut passed, job.from)?;
-    }
+    let origin = values.key_bytes as u64;
+    let Some(bounds) = values.bounds()? else {
+        let mut c = Cursor::new(values.data, origin);
+        decode::decode(kind, &mut c, &mut to.like(), job.from)?;
+        return decode::decode(kind, &mut c, to, job.to - job.from);
+    };
     for entry in job.from..job.to {
+        let (Some(&start), Some(&end)) = (bounds.get(entry), bounds.get(entry + 1)) else { break };
         let place = || format!("entry {entry} of the basket");
-        let end = match &bounds {
-            Some(bounds) => {
-                c.seek(bounds.get(entry).copied().unwrap_or_default() as usize)?;
-                bounds.get(entry + 1).copied()
-            }
-            None => None,
-        };
+        let mut c = Cursor::new(values.data.get(..end as usize).unwrap_or_default(), origin);
+        c.seek(start as usize)?;
         decode::decode(kind, &mut c, to, 1).within(place)?;
-        if let Some(end) = end
-            && c.pos() != end as usize
-        {
-            return Err(c.corrupt(format!("the value ends {} bytes off its entry", c.pos() as i64 - i64::from(end))).within(place()));
+        if c.remaining() != 0 {
+            return Err(c.corrupt(format!("{} bytes of the entry are left over", c.remaining())).within(place()));
         }
     }
     Ok(())
