@@ -143,9 +143,7 @@ class Layouts:
                     parameters={**named, **(parameters or {})} or None,
                 )
             case ("option", index, content):
-                return c.IndexedOptionArray(
-                    self._index.Index64(index), self.layout(content), parameters=parameters
-                )
+                return c.IndexedOptionArray(self._index.Index64(index), self.layout(content), parameters=parameters)
             case ("union", tags, index, contents):
                 return c.UnionArray(
                     self._index.Index8(tags),

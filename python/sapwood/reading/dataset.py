@@ -91,7 +91,7 @@ class _Files:
                 return directory[trees[0]]
             if trees:
                 raise ArgumentError(
-                    f"there are {len(trees)} trees; name one as {{path: tree}} or \"path.root:tree\": {', '.join(trees)}\n"
+                    f'there are {len(trees)} trees; name one as {{path: tree}} or "path.root:tree": {", ".join(trees)}\n'
                     f"in file {directory.file_path}"
                 )
             raise NotFoundError(f"no tree\nin file {directory.file_path}")
@@ -268,9 +268,7 @@ def concatenate(
                 trees.skip(tree.file.file_path, error)
                 continue
             entries = tree.tree.num_entries
-            start, stop = entry_range(
-                entries, max(0, first - offset), None if last is None else max(0, last - offset)
-            )
+            start, stop = entry_range(entries, max(0, first - offset), None if last is None else max(0, last - offset))
             batch.add(selection, start, stop, offset)
             offset += entries
             if last is not None and offset >= last:

@@ -223,7 +223,9 @@ class Expression:
             case ast.Constant(value=bool() | int() | float() | complex()):
                 pass
             case ast.BoolOp() | ast.UnaryOp(op=ast.Not()):
-                self._fail("arrays are combined with & | ~ (in parentheses), not with 'and', 'or', 'not'", node, ArgumentError)
+                self._fail(
+                    "arrays are combined with & | ~ (in parentheses), not with 'and', 'or', 'not'", node, ArgumentError
+                )
             case ast.Compare(ops=ops) if len(ops) > 1:
                 self._fail("one comparison at a time: write (a < x) & (x < b)", node, ArgumentError)
             case _:

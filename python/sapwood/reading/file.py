@@ -363,7 +363,9 @@ class ReadOnlyKey:
         return found
 
     def __repr__(self) -> str:
-        return f"<ReadOnlyKey {self.name(cycle=True)}: {self.fClassName} (seek pos {self.fSeekKey}) at 0x{id(self):012x}>"
+        return (
+            f"<ReadOnlyKey {self.name(cycle=True)}: {self.fClassName} (seek pos {self.fSeekKey}) at 0x{id(self):012x}>"
+        )
 
 
 class ReadOnlyDirectory(Mapping[str, Any]):
@@ -541,9 +543,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         filter_classname: NameFilter = no_filter,
     ) -> list[Any]:
         """List the objects, of one name the newest; arguments as in `keys`."""
-        return list(
-            self.itervalues(recursive=recursive, filter_name=filter_name, filter_classname=filter_classname)
-        )
+        return list(self.itervalues(recursive=recursive, filter_name=filter_name, filter_classname=filter_classname))
 
     def iterclassnames(
         self,
@@ -726,4 +726,3 @@ def unpack_datetime(packed: int) -> datetime.datetime:
         year, min(max(month, 1), 12), min(max(day, 1), 28 if month == 2 else 30 if month in (4, 6, 9, 11) else 31),  # noqa: PLR2004
         min(hour, 23), min(minute, 59), min(second, 59),
     )  # fmt: skip
-

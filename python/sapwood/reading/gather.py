@@ -26,7 +26,9 @@ def read(parts: Sequence[Part]) -> list[Column]:
 
     if not parts or not parts[0][1]:
         return []
-    return _native.read([(selection.source.tree.native, indexes, start, stop) for selection, indexes, start, stop in parts])
+    return _native.read(
+        [(selection.source.tree.native, indexes, start, stop) for selection, indexes, start, stop in parts]
+    )
 
 
 def together(
@@ -75,7 +77,9 @@ def virtual(selection: Selection, start: int, stop: int, add_doc: bool | Mapping
     names: list[str] = []
     for number, (name, node) in enumerate(selection.outputs):
         if isinstance(node, (Leaf, Group)):
-            forms.append(_form(node, str(number), selection, (start, stop), container, log, documentation(node.branch, add_doc)))
+            forms.append(
+                _form(node, str(number), selection, (start, stop), container, log, documentation(node.branch, add_doc))
+            )
             names.append(name)
     form = ak.forms.RecordForm(forms, names, parameters=documentation(selection.source, add_doc))
     return ak.from_buffers(form, stop - start, container)
@@ -94,7 +98,8 @@ def _form(
 
     if isinstance(node, Group):
         forms = [
-            _form(field, f"{key}/{i}", selection, entries, container, log, None) for i, (_, field) in enumerate(node.fields)
+            _form(field, f"{key}/{i}", selection, entries, container, log, None)
+            for i, (_, field) in enumerate(node.fields)
         ]
         return ak.forms.RecordForm(forms, [name for name, _ in node.fields], parameters=parameters)
     branch = node.branch

@@ -72,7 +72,9 @@ class Library(ABC):
         """Make the arrays of several results."""
         return [(name, self.finish(result, entries)) for name, result in results]
 
-    def group(self, results: list[tuple[str, Result]], entries: Any, how: How, parameters: dict[str, Any] | None) -> Any:
+    def group(
+        self, results: list[tuple[str, Result]], entries: Any, how: How, parameters: dict[str, Any] | None
+    ) -> Any:
         """Make the arrays of several results and put them together.
 
         Raises
@@ -89,7 +91,9 @@ class Library(ABC):
         return self.table(results, entries, how, parameters)
 
     @abstractmethod
-    def table(self, results: list[tuple[str, Result]], entries: Any, how: How, parameters: dict[str, Any] | None) -> Any:
+    def table(
+        self, results: list[tuple[str, Result]], entries: Any, how: How, parameters: dict[str, Any] | None
+    ) -> Any:
         """Put several results together as this library does by itself."""
 
     def concatenate(self, groups: Sequence[Any]) -> Any:
@@ -129,7 +133,9 @@ class Awkward(Library):
         layouts = columns.Layouts()
         return [(name, ak.Array(result.layout(layouts))) for name, result in results]
 
-    def table(self, results: list[tuple[str, Result]], entries: Any, how: How, parameters: dict[str, Any] | None) -> Any:
+    def table(
+        self, results: list[tuple[str, Result]], entries: Any, how: How, parameters: dict[str, Any] | None
+    ) -> Any:
         import awkward as ak
 
         if how == "zip":
@@ -139,9 +145,7 @@ class Awkward(Library):
         layouts = columns.Layouts()
         contents = [result.layout(layouts) for _, result in results]
         length = None if contents else 0
-        return ak.Array(
-            ak.contents.RecordArray(contents, [name for name, _ in results], length, parameters=parameters)
-        )
+        return ak.Array(ak.contents.RecordArray(contents, [name for name, _ in results], length, parameters=parameters))
 
     def join(self, arrays: Sequence[Any]) -> Any:
         import awkward as ak
@@ -209,7 +213,9 @@ class NumPy(Library):
             return value if value.flags.writeable else value.copy()  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
         return columns.to_numpy(result.column)
 
-    def table(self, results: list[tuple[str, Result]], entries: Any, how: How, parameters: dict[str, Any] | None) -> Any:
+    def table(
+        self, results: list[tuple[str, Result]], entries: Any, how: How, parameters: dict[str, Any] | None
+    ) -> Any:
         if how is not None:
             raise self._no_such(how)
         return dict(self.finish_all(results, entries))
@@ -251,7 +257,9 @@ class Pandas(Library):
 
         return pd.RangeIndex(entries.start, entries.stop) if isinstance(entries, range) else pd.Index(entries)
 
-    def table(self, results: list[tuple[str, Result]], entries: Any, how: How, parameters: dict[str, Any] | None) -> Any:
+    def table(
+        self, results: list[tuple[str, Result]], entries: Any, how: How, parameters: dict[str, Any] | None
+    ) -> Any:
         import pandas as pd
 
         if how is not None and not isinstance(how, str):
@@ -274,7 +282,9 @@ class PyArrow(Library):
     def finish(self, result: Result, entries: Any) -> Any:
         return columns.to_arrow(result.column)
 
-    def table(self, results: list[tuple[str, Result]], entries: Any, how: How, parameters: dict[str, Any] | None) -> Any:
+    def table(
+        self, results: list[tuple[str, Result]], entries: Any, how: How, parameters: dict[str, Any] | None
+    ) -> Any:
         import pyarrow as pa
 
         if how is not None:
@@ -298,13 +308,19 @@ class Polars(Library):
     def finish(self, result: Result, entries: Any) -> Any:
         return self.table([("", result)], entries, None, None).to_series(0)
 
-    def table(self, results: list[tuple[str, Result]], entries: Any, how: How, parameters: dict[str, Any] | None) -> Any:
+    def table(
+        self, results: list[tuple[str, Result]], entries: Any, how: How, parameters: dict[str, Any] | None
+    ) -> Any:
         import polars as pl
 
         if how is not None:
             raise self._no_such(how)
         names = [name for name, _ in results]
-        return pl.DataFrame(columns.ArrowStream(names, [result.column for _, result in results])) if names else pl.DataFrame()
+        return (
+            pl.DataFrame(columns.ArrowStream(names, [result.column for _, result in results]))
+            if names
+            else pl.DataFrame()
+        )
 
     def join(self, arrays: Sequence[Any]) -> Any:
         import polars as pl
@@ -312,7 +328,9 @@ class Polars(Library):
         return pl.concat(arrays)
 
 
-_LIBRARIES: dict[str, Library] = {library.name: library for library in (Awkward(), NumPy(), Pandas(), PyArrow(), Polars())}
+_LIBRARIES: dict[str, Library] = {
+    library.name: library for library in (Awkward(), NumPy(), Pandas(), PyArrow(), Polars())
+}
 _NAMES = {
     "ak": "ak", "awkward": "ak", "awkward1": "ak", "np": "np", "numpy": "np", "pd": "pd", "pandas": "pd",
     "pa": "pa", "pyarrow": "pa", "arrow": "pa", "pl": "pl", "polars": "pl",

@@ -110,7 +110,9 @@ def _open_url(url: str, options: Mapping[str, Any]) -> Any:
     try:
         import fsspec  # pyright: ignore[reportMissingTypeStubs]
     except ImportError:
-        raise ArgumentError(f"{url}: reading from a URL needs the package fsspec (pip install 'sapwood[remote]')") from None
+        raise ArgumentError(
+            f"{url}: reading from a URL needs the package fsspec (pip install 'sapwood[remote]')"
+        ) from None
     try:
         return fsspec.open(url, "rb", **options).open()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     except FileNotFoundError as error:
@@ -141,7 +143,7 @@ def expand(files: Any, is_tree: Any) -> list[Located]:
     if not found:
         raise MissingFileError(
             f"no file matches {files!r}\n"
-            "Files are given as a path or URL, \"path.root:tree\", a pattern of local paths (*, ?, [...], {a,b}), "
+            'Files are given as a path or URL, "path.root:tree", a pattern of local paths (*, ?, [...], {a,b}), '
             "a dict of path: tree, an open tree, or several of these."
         )
     return found

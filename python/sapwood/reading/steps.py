@@ -119,7 +119,9 @@ def one_ahead(jobs: Iterator[Callable[[], T]]) -> Iterator[T]:
 class Report:
     """Where the arrays of one step come from: file, tree and entries, counted in the tree and over all files."""
 
-    def __init__(self, source: HasBranches, tree_entry_start: int, tree_entry_stop: int, global_offset: int = 0) -> None:
+    def __init__(
+        self, source: HasBranches, tree_entry_start: int, tree_entry_stop: int, global_offset: int = 0
+    ) -> None:
         self._source = source
         self._start = tree_entry_start
         self._stop = tree_entry_stop

@@ -331,7 +331,10 @@ class HasBranches(Mapping[str, "TBranch"]):
         """List branches; arguments as in `keys`."""
         return list(
             self.itervalues(
-                filter_name=filter_name, filter_typename=filter_typename, filter_branch=filter_branch, recursive=recursive
+                filter_name=filter_name,
+                filter_typename=filter_typename,
+                filter_branch=filter_branch,
+                recursive=recursive,
             )
         )
 
