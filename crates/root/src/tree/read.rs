@@ -44,6 +44,9 @@ pub fn read(parts: &[Part<'_>]) -> Result<Vec<Column>> {
     reader.targets.into_iter().map(Target::finish).collect()
 }
 
+/// No codec makes a byte into more: an RLE block of zstd, the densest, holds 128 KiB in four bytes.
+const EXPANSION: u64 = 1 << 15;
+
 /// One basket's share of a column.
 struct Job {
     part: usize,
@@ -60,6 +63,8 @@ struct Reader<'a> {
     layouts: Vec<Vec<Arc<Layout>>>,
     counts: Vec<Vec<Option<Counts>>>,
     jobs: Vec<Job>,
+    /// Bytes that the baskets of each column take in the files.
+    stored: Vec<u64>,
     targets: Vec<Target>,
 }
 
@@ -78,10 +83,13 @@ enum Target {
 }
 
 impl Target {
-    fn new(layout: &Layout, of: &Type, entries: u64) -> Result<Self> {
+    fn new(layout: &Layout, of: &Type, entries: u64, stored: u64) -> Result<Self> {
         if let (Framing::Fixed(_), Some((number, each))) = (layout.framing, flat(of)) {
-            let bytes = usize::try_from(entries).ok().and_then(|n| n.checked_mul(each * number.size()));
-            let bytes = bytes.ok_or_else(|| Error::limit(format!("{entries} entries of {each} numbers")))?;
+            let bytes = usize::try_from(entries).ok().and_then(|n| n.checked_mul(each.checked_mul(number.size())?));
+            let possible = bytes.filter(|&n| n as u64 <= stored.saturating_mul(EXPANSION));
+            let bytes = possible.ok_or_else(|| {
+                Error::corrupt(format!("{entries} entries of {each} numbers cannot be in baskets of {stored} bytes"))
+            })?;
             return Ok(Self::Direct { of: of.clone(), number, each, values: pages::zeroed(bytes)?, done: 0 });
         }
         Ok(Self::Built(Builder::new(of)))
@@ -119,8 +127,9 @@ fn nest(of: &Type, length: usize, number: Number, values: Buffer) -> Result<Colu
 impl<'a> Reader<'a> {
     fn plan(parts: &'a [Part<'a>]) -> Result<Self> {
         let mut reader =
-            Self { parts, layouts: Vec::new(), counts: Vec::new(), jobs: Vec::new(), targets: Vec::new() };
+            Self { parts, layouts: Vec::new(), counts: Vec::new(), jobs: Vec::new(), stored: Vec::new(), targets: Vec::new() };
         let mut types: Vec<Type> = Vec::new();
+        reader.stored.resize(parts.first().map_or(0, |part| part.branches.len()), 0);
         for (p, part) in parts.iter().enumerate() {
             if part.start > part.stop || part.stop > part.tree.entries {
                 return Err(Error::argument(format!(
@@ -150,7 +159,8 @@ impl<'a> Reader<'a> {
                     }
                 }
                 let start = reader.jobs.len();
-                reader.add_jobs(p, column, branch).within(place)?;
+                let bytes = reader.add_jobs(p, column, branch).within(place)?;
+                reader.stored.iter_mut().skip(column).take(1).for_each(|sum| *sum = sum.saturating_add(bytes));
                 counts.push(reader.counts_for(part, branch, start).within(place)?);
                 layouts.push(layout);
             }
@@ -163,8 +173,8 @@ impl<'a> Reader<'a> {
         let entries = parts.iter().try_fold(0u64, |sum, part| sum.checked_add(part.stop - part.start));
         let entries = entries.ok_or_else(|| Error::limit("more entries than a number can hold"))?;
         if let Some(first) = reader.layouts.first() {
-            for (layout, of) in first.iter().zip(&types) {
-                reader.targets.push(Target::new(layout, of, entries)?);
+            for ((layout, of), &stored) in first.iter().zip(&types).zip(&reader.stored) {
+                reader.targets.push(Target::new(layout, of, entries, stored)?);
             }
         }
         reader.reserve();
@@ -174,23 +184,24 @@ impl<'a> Reader<'a> {
 
     /// Makes room in the columns that grow, by the size of their baskets.
     fn reserve(&mut self) {
-        for (column, target) in self.targets.iter_mut().enumerate() {
+        for ((column, target), stored) in self.targets.iter_mut().enumerate().zip(&self.stored) {
             let Target::Built(builder) = target else { continue };
             let share = |part: &Part<'_>| {
                 let branch = part.tree.branches.get(*part.branches.get(column)?)?;
                 let entries = u128::from(branch.entries.max(1));
-                // A file may claim any size: no room is made for more than its baskets could hold.
-                let claimed =
-                    branch.total_bytes.min(branch.compressed_bytes.saturating_mul(8).saturating_add(1 << 16));
-                Some((u128::from(claimed) * u128::from(part.stop - part.start) / entries) as usize)
+                Some((u128::from(branch.total_bytes) * u128::from(part.stop - part.start) / entries) as usize)
             };
-            builder.reserve(self.parts.iter().filter_map(share).fold(0, usize::saturating_add));
+            // A file may claim any size: no room is made for more than its baskets are likely to hold.
+            let likely = usize::try_from(stored.saturating_mul(8).saturating_add(1 << 16)).unwrap_or(0);
+            builder.reserve(self.parts.iter().filter_map(share).fold(0, usize::saturating_add).min(likely));
         }
     }
 
-    fn add_jobs(&mut self, p: usize, column: usize, branch: usize) -> Result<()> {
-        let Some(part) = self.parts.get(p) else { return Ok(()) };
-        let Some(found) = part.tree.branches.get(branch) else { return Ok(()) };
+    /// Adds the baskets that hold the wanted entries; gives the bytes they take in the file.
+    fn add_jobs(&mut self, p: usize, column: usize, branch: usize) -> Result<u64> {
+        let Some(part) = self.parts.get(p) else { return Ok(0) };
+        let Some(found) = part.tree.branches.get(branch) else { return Ok(0) };
+        let mut stored = 0u64;
         let size = part.tree.file.source().size();
         let mut covered = part.start;
         let first = found.baskets.partition_point(|b| b.first + b.entries <= part.start);
@@ -203,10 +214,11 @@ impl<'a> Reader<'a> {
             }
             let from = (covered - b.first) as usize;
             let to = (part.stop.min(b.first + b.entries) - b.first) as usize;
-            let range = match b.place {
-                Place::File(offset, length) => Range { offset, length },
-                Place::Tree(_) => Range { offset: 0, length: 0 },
+            let (range, bytes) = match &b.place {
+                Place::File(offset, length) => (Range { offset: *offset, length: *length }, *length),
+                Place::Tree(values) => (Range { offset: 0, length: 0 }, values.values().data.len() as u64),
             };
+            stored = stored.saturating_add(bytes);
             if range.end() > size {
                 return Err(Error::corrupt(format!(
                     "basket {basket} lies at bytes {} to {} of a file of {size}",
@@ -223,7 +235,7 @@ impl<'a> Reader<'a> {
                 part.stop, found.entries
             )));
         }
-        Ok(())
+        Ok(stored)
     }
 
     /// Reads the counter of a branch whose baskets have no table of offsets.
