@@ -1,6 +1,6 @@
 //! Columns while they grow.
 
-use super::{Column, Number, Type};
+use super::{Column, Number, Type, pages};
 use crate::error::{Error, Result};
 use arrow_buffer::Buffer;
 
@@ -63,6 +63,15 @@ impl Builder {
                 name: name.clone(),
                 fields: fields.iter().map(|(n, t)| (n.clone(), Self::new(t))).collect(),
             },
+        }
+    }
+
+    /// Makes room for values that take about so many bytes on disk, in the one buffer that will hold most of them.
+    pub fn reserve(&mut self, bytes: usize) {
+        match self {
+            Self::Number { values, .. } if values.is_empty() => *values = pages::with_capacity(bytes),
+            Self::List { values, .. } | Self::FixedList { values, .. } => values.reserve(bytes),
+            _ => {}
         }
     }
 

@@ -240,7 +240,10 @@ impl<'a> Compiler<'a> {
             "TObject" => return Kind::ObjectBits,
             "TRef" => return Kind::Reference,
             "TString" => return Kind::Text,
-            "TDatime" => return Kind::Number(Number::U32),
+            "TDatime" => {
+                let step = Step { name: "fDatime".into(), base: false, kind: Kind::Number(Number::U32) };
+                return Kind::Record(Arc::new(Record { name: name.to_owned(), steps: vec![step] }));
+            }
             "TArrayC" => return Kind::List(Box::new(Kind::Number(Number::I8))),
             "TArrayS" => return Kind::List(Box::new(Kind::Number(Number::I16))),
             "TArrayI" => return Kind::List(Box::new(Kind::Number(Number::I32))),

@@ -6,7 +6,7 @@
 
 use super::basket::{self, BasketHeader, Embedded, Values};
 use super::{Framing, Layout, Place, Tree};
-use crate::array::{Builder, Column, Number, Type};
+use crate::array::{Builder, Column, Number, Type, pages};
 use crate::error::{Error, Result, Within};
 use crate::streamer::decode;
 use crate::streamer::kind::Kind;
@@ -82,7 +82,7 @@ impl Target {
         if let (Framing::Fixed(_), Some((number, each))) = (layout.framing, flat(of)) {
             let bytes = usize::try_from(entries).ok().and_then(|n| n.checked_mul(each * number.size()));
             let bytes = bytes.ok_or_else(|| Error::limit(format!("{entries} entries of {each} numbers")))?;
-            return Ok(Self::Direct { of: of.clone(), number, each, values: vec![0; bytes], done: 0 });
+            return Ok(Self::Direct { of: of.clone(), number, each, values: pages::zeroed(bytes), done: 0 });
         }
         Ok(Self::Built(Builder::new(of)))
     }
@@ -159,8 +159,24 @@ impl<'a> Reader<'a> {
                 reader.targets.push(Target::new(layout, of, entries)?);
             }
         }
+        reader.reserve();
         reader.sort();
         Ok(reader)
+    }
+
+    /// Makes room in the columns that grow, by the size of their baskets.
+    fn reserve(&mut self) {
+        for (column, target) in self.targets.iter_mut().enumerate() {
+            let Target::Built(builder) = target else { continue };
+            let share = |part: &Part<'_>| {
+                let branch = part.tree.branches.get(*part.branches.get(column)?)?;
+                let entries = u128::from(branch.entries.max(1));
+                // A file may claim any size: no room is made for more than its baskets could hold.
+                let claimed = branch.total_bytes.min(branch.compressed_bytes.saturating_mul(8).saturating_add(1 << 16));
+                Some((u128::from(claimed) * u128::from(part.stop - part.start) / entries) as usize)
+            };
+            builder.reserve(self.parts.iter().filter_map(share).fold(0, usize::saturating_add));
+        }
     }
 
     fn add_jobs(&mut self, p: usize, column: usize, branch: usize) -> Result<()> {
