@@ -1,1 +1,6 @@
-//! Classes and their versions.
+//! Classes and their versions, as the file's streamer info describes them.
+
+pub mod info;
+pub mod kind;
+
+pub use info::{Classes, Element, ElementClass, StreamerInfo};
