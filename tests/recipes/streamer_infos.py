@@ -1,7 +1,7 @@
 """Writes the table of standard classes, `crates/root/src/streamer/builtin.tsv`, from an installed ROOT.
 
-The table holds format facts alone: class names, versions, checksums and members, as `TClass::GetStreamerInfo` gives
-them. Run it with a Python that has ROOT: `python tests/recipes/streamer_infos.py > crates/root/src/streamer/builtin.tsv`.
+The table holds format facts alone: class names, versions, checksums and members, as ROOT writes
+them into its files. Run it with a Python that has ROOT and uproot: `python tests/recipes/streamer_infos.py > crates/root/src/streamer/builtin.tsv`.
 
 One line a class: `=`, name, class version (`fClassVersion`), checksum (`fCheckSum`), title. Below it one line an
 element: kind (the class of the element without `TStreamer`), `fName`, `fTitle`, `fType`, `fSize`, `fArrayLength`,
@@ -12,10 +12,22 @@ element: kind (the class of the element without `TStreamer`), `fName`, `fTitle`,
 from __future__ import annotations
 
 import sys
+import tempfile
 import warnings
+from typing import Any
+
+import uproot
 
 warnings.simplefilter("ignore")
 import ROOT  # noqa: E402
+
+MORE = {
+    "Base": ("fBaseVersion",),
+    "BasicPointer": ("fCountVersion", "fCountName", "fCountClass"),
+    "Loop": ("fCountVersion", "fCountName", "fCountClass"),
+    "STL": ("fSTLtype", "fCtype"),
+    "STLstring": ("fSTLtype", "fCtype"),
+}
 
 CLASSES = """
 TObject TNamed TString TObjString TDatime TUUID TRef TRefArray TRefTable TProcessID TBits TMap
@@ -48,47 +60,48 @@ def clean(text: str) -> str:
     return text.replace("\t", " ").replace("\n", " ")
 
 
-def infos() -> dict[str, ROOT.TStreamerInfo]:
+def wanted() -> dict[str, Any]:
     """Collect the classes and all that their members and bases name."""
-    found: dict[str, ROOT.TStreamerInfo] = {}
-    wanted = CLASSES.split()[::-1]
-    while wanted:
-        name = wanted.pop()
+    found: dict[str, Any] = {}
+    names = CLASSES.split()[::-1]
+    while names:
+        name = names.pop()
         if name in found:
             continue
         cls = ROOT.TClass.GetClass(name)
-        if not cls or cls.GetCollectionProxy() or not cls.GetClassInfo():
-            print(f"no class {name}", file=sys.stderr)
-            continue
-        info = cls.GetStreamerInfo()
+        info = cls.GetStreamerInfo() if cls and not cls.GetCollectionProxy() and cls.GetClassInfo() else None
         if not info:
             print(f"no streamer info for {name}", file=sys.stderr)
             continue
         found[name] = info
         for element in info.GetElements():
-            base = element.IsA().GetName().removeprefix("TStreamer")
+            kind = element.IsA().GetName().removeprefix("TStreamer")
             target = element.GetClassPointer()
-            if base in ("Base", "Object", "ObjectAny", "ObjectPointer", "ObjectAnyPointer") and target:
-                wanted.append(target.GetName())
+            if kind in ("Base", "Object", "ObjectAny", "ObjectPointer", "ObjectAnyPointer") and target:
+                names.append(target.GetName())
     return found
 
 
 def main() -> None:
-    """Print the table."""
+    """Have ROOT write the infos to a file, since what it writes differs from what it holds, and print that."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/infos.root"
+        file = ROOT.TFile(path, "RECREATE")
+        for info in wanted().values():
+            info.ForceWriteInfo(file, True)
+        file.Close()
+        streamers = uproot.open(path).file.streamers
     print(f"# Standard classes of ROOT {ROOT.gROOT.GetVersion()}, made by tests/recipes/streamer_infos.py")
-    for name, info in sorted(infos().items()):
-        print("=", name, info.GetClassVersion(), info.GetCheckSum(), clean(info.GetTitle()), sep="\t")
-        for e in info.GetElements():
-            kind = e.IsA().GetName().removeprefix("TStreamer")
-            row = [kind, e.GetName(), clean(e.GetTitle()), e.GetType(), e.GetSize(), e.GetArrayLength(), e.GetArrayDim()]
-            row += [",".join(str(e.GetMaxIndex(i) if i < 5 else 0) for i in range(5)), e.GetTypeName()]
-            if kind == "Base":
-                row.append(e.GetBaseVersion())
-            elif kind in ("BasicPointer", "Loop"):
-                row += [e.GetCountVersion(), e.GetCountName(), e.GetCountClass()]
-            elif kind.startswith("STL"):
-                row += [e.GetSTLtype(), e.GetCtype()]
-            print(*row, sep="\t")
+    for name, versions in sorted(streamers.items()):
+        for version, info in versions.items():
+            print("=", name, version, info.member("fCheckSum"), clean(info.member("fTitle")), sep="\t")
+            for element in info.member("fElements"):
+                kind = element.classname.removeprefix("TStreamer")
+                m = element.all_members
+                row = [kind, m["fName"], clean(m["fTitle"]), m["fType"], m["fSize"], m["fArrayLength"], m["fArrayDim"]]
+                row += [",".join(str(i) for i in m["fMaxIndex"]), m["fTypeName"]]
+                row += [m[name] for name in MORE.get(kind, ())]
+                print(*row, sep="\t")
 
 
 main()

@@ -1,5 +1,6 @@
 //! Classes and their versions, as the file's streamer info describes them.
 
+pub mod builtin;
 pub mod info;
 pub mod kind;
 
