@@ -115,7 +115,7 @@ impl Sink for MemorySink {
         self.bytes.resize(length, 0);
         Ok(())
     }
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "memory"
     }
 }

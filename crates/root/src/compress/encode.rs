@@ -91,16 +91,15 @@ pub fn compress(compression: Compression, from: &[u8], out: &mut Vec<u8>) -> Res
             CONTEXTS.with_borrow_mut(|contexts| encode_block(contexts, algorithm, level, block, room))?;
         let Some(packed) = packed else { return Ok(None) };
         let name = match algorithm {
-            Algorithm::Zlib => *b"ZL\x08",
-            Algorithm::Lzma => *b"XZ\0",
-            Algorithm::Lz4 => *b"L4\x01",
-            Algorithm::Zstd => *b"ZS\x01",
+            Algorithm::Zlib => b"ZL\x08",
+            Algorithm::Lzma => b"XZ\0",
+            Algorithm::Lz4 => b"L4\x01",
+            Algorithm::Zstd => b"ZS\x01",
         };
-        let [a, b, c, _] = (packed as u32).to_le_bytes();
-        let [d, e, f, _] = (block.len() as u32).to_le_bytes();
-        let [x, y, z] = name;
-        if let Some(header) = out.get_mut(used..body) {
-            header.copy_from_slice(&[x, y, z, a, b, c, d, e, f]);
+        let (packed_size, size) = ((packed as u32).to_le_bytes(), (block.len() as u32).to_le_bytes());
+        let header = name.iter().chain(packed_size.iter().take(3)).chain(size.iter().take(3));
+        for (to, from) in out.iter_mut().skip(used).zip(header) {
+            *to = *from;
         }
         used = body + packed;
     }

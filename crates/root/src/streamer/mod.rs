@@ -1,6 +1,7 @@
 //! Classes and their versions, as the file's streamer info describes them.
 
 pub mod builtin;
+pub mod encode;
 pub mod info;
 pub mod kind;
 

@@ -121,11 +121,11 @@ impl Writer {
         frame
     }
     /// Fills in the byte count. Counts hold 30 bits: larger objects are an error.
-    pub fn close(&mut self, frame: Frame) -> Result<()> {
-        let count = self.bytes.len().saturating_sub(frame.0 + 4);
+    pub fn close(&mut self, Frame(place): Frame) -> Result<()> {
+        let count = self.bytes.len().saturating_sub(place + 4);
         let count = u32::try_from(count).ok().filter(|c| *c < BYTE_COUNT - 2);
         let count = count.ok_or_else(|| Error::limit("an object is larger than 1 GiB, which a byte count cannot say"))?;
-        self.patch(frame.0, count | BYTE_COUNT);
+        self.patch(place, count | BYTE_COUNT);
         Ok(())
     }
     /// Appends a `TObject`: version 1, `fUniqueID`, `fBits`.
