@@ -3,7 +3,7 @@
 use super::builtin::BUILTIN;
 use super::info::{Element, ElementClass, StreamerInfo};
 use crate::error::{Error, Result, Within};
-use crate::wire::writer::{ON_HEAP, Writer};
+use crate::wire::writer::Writer;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -174,7 +174,7 @@ fn encode_members(w: &mut Writer, class: &str, members: &Members) -> Result<()> 
                 Some(Value::Int(bits)) => Some(*bits as u32),
                 _ => None,
             };
-            w.object(get("fUniqueID").unwrap_or(0), get("fBits").unwrap_or(ON_HEAP));
+            w.object(get("fUniqueID").unwrap_or(0), get("fBits").unwrap_or(0));
             return Ok(());
         }
         "TString" => {

@@ -1,1 +1,3 @@
 //! Where entries live, and how they become columns.
+
+pub mod writer;

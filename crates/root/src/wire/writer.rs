@@ -12,8 +12,6 @@ const NEW_CLASS: u32 = 0xffff_ffff;
 const CLASS: u32 = 0x8000_0000;
 /// Offsets in references start at 2, so that none is the null reference (`kMapOffset`).
 const MAP_OFFSET: usize = 2;
-/// Bits that `TObject::fBits` carries in every object made on the heap (`kIsOnHeap`).
-pub const ON_HEAP: u32 = 0x0100_0000;
 
 /// Where a byte count waits to be filled in.
 #[derive(Debug)]
@@ -204,8 +202,8 @@ mod tests {
     #[test]
     fn named_objects_carry_their_bits() {
         let mut writer = Writer::new(0);
-        writer.named("n", "", ON_HEAP).unwrap();
-        let expected = [0x40, 0, 0, 15, 0, 1, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 1, b'n', 0];
+        writer.named("n", "", 8).unwrap();
+        let expected = [0x40, 0, 0, 15, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 8, 1, b'n', 0];
         assert_eq!(writer.bytes(), expected);
     }
 }
