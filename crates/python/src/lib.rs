@@ -2,6 +2,9 @@
 #![allow(missing_docs, reason = "documented in python/sapwood/_native.pyi")]
 
 mod borrow;
+mod columns;
+mod errors;
+mod reading;
 mod writing;
 
 use pyo3::prelude::*;
@@ -9,5 +12,6 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    reading::register(module)?;
     module.add_class::<writing::Output>()
 }

@@ -1,7 +1,8 @@
 //! Writing: `sapwood._native.Output`, a file and its trees.
 
 use crate::borrow;
-use numpy::PyReadonlyArray1;
+use crate::errors::raise;
+use crate::reading::on_pool;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
@@ -9,30 +10,11 @@ use sapwood_io::sink::{FileSink, Sink};
 use sapwood_root::array::{Column, Number};
 use sapwood_root::compress::encode::Compression;
 use sapwood_root::file::writer::{FileWriter, Options};
-use sapwood_root::streamer::encode::{Object, Value};
+use sapwood_root::streamer::{Object, Value};
 use sapwood_root::tree::writer::{BranchKind, BranchSpec, Output as Inner, TreeOptions};
-use sapwood_root::{Error, ErrorKind, Result};
-use std::collections::HashMap;
+use sapwood_root::{Error, Result};
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
-
-/// The exception of `sapwood.errors` for an error.
-fn raise(py: Python<'_>, error: &Error) -> PyErr {
-    let name = match error.kind() {
-        ErrorKind::Io => "StorageError",
-        ErrorKind::Corrupt => "CorruptError",
-        ErrorKind::Unsupported => "UnsupportedError",
-        ErrorKind::Limit => "LimitError",
-        ErrorKind::NotFound => "NotFoundError",
-        ErrorKind::Argument => "ArgumentError",
-        _ => "SapwoodError",
-    };
-    let exception = py.import("sapwood.errors").and_then(|module| module.getattr(name));
-    match exception.and_then(|class| class.call1((error.to_string(),))) {
-        Ok(value) => PyErr::from_value(value),
-        Err(other) => other,
-    }
-}
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A Python object with `seek` and `write`.
 struct ObjectSink {
@@ -81,8 +63,13 @@ pub struct Output {
 impl Output {
     /// Works on the file without holding the interpreter.
     fn with<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&mut Inner) -> Result<T> + Send) -> PyResult<T> {
-        py.detach(|| work(&mut self.inner.lock().unwrap_or_else(PoisonError::into_inner)))
-            .map_err(|error| raise(py, &error))
+        // Locked outside the pool: a worker that waits for a part of its work may take up other work, which must not
+        // wait for the same lock.
+        py.detach(|| {
+            let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            on_pool(|| work(&mut inner))
+        })?
+        .map_err(raise)
     }
 }
 
@@ -106,7 +93,7 @@ impl Output {
         datime: Option<u32>,
     ) -> PyResult<Self> {
         let options = Options {
-            compression: Compression::from_code(compression).map_err(|error| raise(py, &error))?,
+            compression: Compression::from_code(compression).map_err(raise)?,
             title,
             uuid,
             utc_offset,
@@ -118,7 +105,7 @@ impl Output {
         } else {
             (Box::new(ObjectSink { object: target.clone().unbind() }), "stream.root".to_owned())
         };
-        let file = py.detach(|| FileWriter::create(sink, &name, options)).map_err(|error| raise(py, &error))?;
+        let file = py.detach(|| FileWriter::create(sink, &name, options)).map_err(raise)?;
         Ok(Self { inner: Mutex::new(Inner::new(file)) })
     }
 
@@ -185,7 +172,7 @@ impl Output {
         max_basket: usize,
     ) -> PyResult<usize> {
         let branches: Result<Vec<BranchSpec>> = branches.into_iter().map(to_spec).collect();
-        let branches = branches.map_err(|error| raise(py, &error))?;
+        let branches = branches.map_err(raise)?;
         let options = TreeOptions { title, auto_flush, max_basket };
         self.with(py, |inner| inner.make_tree(directory, name, branches, options))
     }
@@ -275,19 +262,22 @@ fn to_column(column: &Bound<'_, PyTuple>) -> PyResult<Column> {
 /// An object from `(class, {member: value})`.
 fn to_object(object: &Bound<'_, PyTuple>) -> PyResult<Object> {
     let (class, members): (String, Bound<'_, PyDict>) = object.extract()?;
-    let mut values = HashMap::new();
+    let mut values = Vec::with_capacity(members.len());
     for (name, value) in members.iter() {
-        values.insert(name.extract()?, to_value(&value)?);
+        values.push((name.extract()?, to_value(&value)?));
     }
-    Ok(Object { class, members: values })
+    Ok(Object { class, members: values, ..Object::default() })
 }
 
 fn to_value(value: &Bound<'_, PyAny>) -> PyResult<Value> {
     if value.is_none() {
         return Ok(Value::Null);
     }
-    if value.is_instance_of::<PyBool>() || value.is_instance_of::<PyInt>() {
-        return Ok(Value::Int(value.extract()?));
+    if value.is_instance_of::<PyBool>() {
+        return Ok(Value::Bool(value.extract()?));
+    }
+    if value.is_instance_of::<PyInt>() {
+        return value.extract().map(Value::Int).or_else(|_| value.extract().map(Value::UInt));
     }
     if value.is_instance_of::<PyFloat>() {
         return Ok(Value::Float(value.extract()?));
@@ -296,17 +286,11 @@ fn to_value(value: &Bound<'_, PyAny>) -> PyResult<Value> {
         return Ok(Value::Text(value.extract()?));
     }
     if let Ok(object) = value.cast::<PyTuple>() {
-        return Ok(Value::Object(to_object(object)?));
+        return Ok(Value::Object(Arc::new(to_object(object)?)));
     }
     if let Ok(items) = value.cast::<PyList>() {
-        let items: PyResult<Vec<Object>> = items.iter().map(|item| to_object(item.cast::<PyTuple>()?)).collect();
-        return Ok(Value::List(items?));
+        return Ok(Value::List(items.iter().map(|item| to_value(&item)).collect::<PyResult<_>>()?));
     }
-    if let Ok(array) = value.extract::<PyReadonlyArray1<'_, f64>>() {
-        return Ok(Value::Floats(array.as_slice()?.to_vec()));
-    }
-    if let Ok(array) = value.extract::<PyReadonlyArray1<'_, i64>>() {
-        return Ok(Value::Ints(array.as_slice()?.to_vec()));
-    }
-    Err(PyTypeError::new_err(format!("cannot be written as a member: {value:?}")))
+    let (number, bytes) = borrow::numbers(value)?;
+    Ok(Value::Numbers(number, bytes.as_slice().to_vec()))
 }

@@ -6,7 +6,8 @@
 
 use crate::compress::encode::{Compression, compress};
 use crate::error::{Error, Result, Within};
-use crate::streamer::encode::{Object, classes_of, encode_infos, encode_object, with_dependencies};
+use crate::streamer::Object;
+use crate::streamer::encode::{classes_of, encode_infos, encode_object, with_dependencies};
 use crate::wire::writer::Writer;
 use sapwood_io::sink::Sink;
 use std::collections::{BTreeMap, HashMap};

@@ -1,6 +1,11 @@
 //! Bulk conversion of big-endian numbers to native order.
 
-#![allow(unsafe_code, reason = "calling a function compiled for AVX2 after asking the processor whether it has it")]
+#![allow(
+    unsafe_code,
+    reason = "AVX2 code runs after asking the processor whether it has it; appended bytes are written before they count"
+)]
+
+use std::mem::MaybeUninit;
 
 /// Copies `from` to `to`, reversing each group of `width` bytes (1, 2, 4 or 8); the lengths are equal and a
 /// multiple of `width`, else what is left over stays untouched.
@@ -17,6 +22,50 @@ pub fn copy(width: usize, from: &[u8], to: &mut [u8]) {
             }
         }
     }
+}
+
+/// Appends `from` to `to`, reversing each group of `width` bytes; bytes left over are dropped.
+pub fn extend(width: usize, from: &[u8], to: &mut Vec<u8>) {
+    match width {
+        2 => extend_reversed::<2>(from, to),
+        4 => extend_reversed::<4>(from, to),
+        8 => extend_reversed::<8>(from, to),
+        _ => to.extend_from_slice(from),
+    }
+}
+
+fn extend_reversed<const N: usize>(from: &[u8], to: &mut Vec<u8>) {
+    let length = from.len() / N * N;
+    to.reserve(length);
+    let (spare, _) = to.spare_capacity_mut().as_chunks_mut::<N>();
+    #[cfg(target_arch = "x86_64")]
+    if length >= 64 && std::arch::is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has AVX2; the function has no other precondition.
+        unsafe { fill_avx2::<N>(from, spare) };
+    } else {
+        fill::<N>(from, spare);
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    fill::<N>(from, spare);
+    // SAFETY: `length` bytes were reserved, and the loop has written each of them: it stops with the shorter of
+    // its sides, which is `from` with `length / N` groups.
+    unsafe { to.set_len(to.len() + length) };
+}
+
+#[inline(always)]
+fn fill<const N: usize>(from: &[u8], to: &mut [[MaybeUninit<u8>; N]]) {
+    let (from, _) = from.as_chunks::<N>();
+    for (to, from) in to.iter_mut().zip(from) {
+        let mut bytes = *from;
+        bytes.reverse();
+        *to = bytes.map(MaybeUninit::new);
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn fill_avx2<const N: usize>(from: &[u8], to: &mut [[MaybeUninit<u8>; N]]) {
+    fill::<N>(from, to);
 }
 
 #[inline]
@@ -59,6 +108,9 @@ mod tests {
                 let mut to = vec![0; from.len()];
                 copy(width, &from, &mut to);
                 assert_eq!(to, want, "width {width}, {count} numbers");
+                let mut appended = vec![9];
+                extend(width, &from, &mut appended);
+                assert_eq!(appended.split_first(), Some((&9, &want[..])), "width {width}, {count} numbers");
             }
         }
     }

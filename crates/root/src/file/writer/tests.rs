@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::file::RootFile;
-use crate::streamer::encode::Value;
+use crate::streamer::Value;
 use sapwood_io::Memory;
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -50,7 +50,8 @@ impl Sink for Shared {
 }
 
 fn text_object(text: &str) -> Object {
-    Object { class: "TObjString".into(), members: HashMap::from([("fString".into(), Value::Text(text.into()))]) }
+    let members = vec![("fString".into(), Value::Text(text.into()))];
+    Object { class: "TObjString".into(), members, ..Object::default() }
 }
 
 fn names(file: &RootFile) -> Vec<String> {
