@@ -66,8 +66,9 @@ impl Output {
         // Locked outside the pool: a worker that waits for a part of its work may take up other work, which must not
         // wait for the same lock.
         py.detach(|| {
-            let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-            on_pool(|| work(&mut inner))
+            let mut guard = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            let inner: &mut Inner = &mut guard;
+            on_pool(move || work(inner))
         })?
         .map_err(raise)
     }
