@@ -24,6 +24,8 @@ const VERSION: u32 = 64_000;
 const DIRECTORY_BYTES: usize = 60;
 /// Objects up to this size are not compressed, as ROOT does.
 const SMALL: usize = 256;
+/// Bytes that streamer info and free segments take when a file is closed, more than enough.
+const CLOSING: usize = 64 << 10;
 
 /// What holds for a whole file.
 #[derive(Debug, Clone)]
@@ -51,7 +53,7 @@ impl Default for Options {
 pub type DirectoryId = usize;
 
 /// Names a record: the directory and a number that stays when others are added.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct KeyId(DirectoryId, u64);
 
 /// A key before its place is known.
@@ -173,6 +175,8 @@ pub struct FileWriter {
     infos_changed: bool,
     segments: (u64, usize),
     next_id: u64,
+    /// Bytes that records will take when they are written at last.
+    needs: HashMap<KeyId, usize>,
     scratch: Vec<u8>,
 }
 
@@ -191,6 +195,7 @@ impl FileWriter {
             infos_changed: true,
             segments: (0, 0),
             next_id: 0,
+            needs: HashMap::new(),
             scratch: Vec::new(),
             options,
         };
@@ -400,9 +405,20 @@ impl FileWriter {
         self.put(end, parts)?;
         Ok(end + parts.iter().map(|part| part.len() as u64).sum::<u64>())
     }
-    /// Takes everything appended up to `end` into the file.
-    pub fn accept(&mut self, end: u64) {
+    /// Takes everything appended up to `end` into the file, if there is room behind it to make the file whole: `need`
+    /// bytes for the record `key`, and what other records have asked for in the same way. So a full disk never costs
+    /// more than what does not fit.
+    pub fn accept(&mut self, end: u64, key: KeyId, need: usize) -> Result<()> {
+        const ZEROS: &[u8] = &[0; 1 << 16];
+        self.needs.insert(key, need);
+        let keys = self.directories.iter().flat_map(|d| d.entries.iter().map(|e| &e.text).chain([&d.text]));
+        let keys: usize = keys.map(|text| text.size(true)).sum();
+        let room = CLOSING + keys + self.needs.values().sum::<usize>();
+        let mut parts = vec![ZEROS; room / ZEROS.len()];
+        parts.extend(ZEROS.get(..room % ZEROS.len()));
+        self.put(end, &parts)?;
         self.end = self.end.max(end);
+        Ok(())
     }
 
     /// Makes all records written so far part of the readable file.

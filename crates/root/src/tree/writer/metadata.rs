@@ -69,6 +69,12 @@ fn io_features(w: &mut Writer) -> Result<()> {
     w.close(frame)
 }
 
+/// Bytes that a tree takes at most, with some baskets more than now.
+pub fn bytes_needed(branches: &[Branch], more: usize) -> usize {
+    let of_branch = |b: &Branch| 400 + 8 * b.spec.name.len() + 20 * (b.baskets.len() + MIN_BASKETS);
+    1000 + 20 * more + branches.iter().map(of_branch).sum::<usize>()
+}
+
 /// The bytes of a tree.
 pub fn encode(tree: &TreeWriter, compression: Compression, displacement: usize) -> Result<Vec<u8>> {
     let mut w = Writer::new(displacement);

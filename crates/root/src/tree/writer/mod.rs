@@ -315,7 +315,8 @@ impl TreeWriter {
         self.slots = slots;
         let (end, baskets) = written?;
         let start = file.end();
-        file.accept(end);
+        let need = metadata::bytes_needed(&self.branches, baskets.len());
+        file.accept(end, self.key, need)?;
         for (job, basket, sizes) in baskets {
             if let Some(branch) = self.branches.get_mut(job.branch) {
                 branch.baskets.push(basket);
