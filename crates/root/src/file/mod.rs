@@ -6,6 +6,7 @@
 mod header;
 mod key;
 mod recover;
+pub mod writer;
 
 pub use header::Header;
 pub use key::Key;

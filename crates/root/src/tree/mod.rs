@@ -6,6 +6,7 @@
 pub mod basket;
 pub mod layout;
 pub mod read;
+pub mod writer;
 
 pub use layout::{Framing, Layout};
 
