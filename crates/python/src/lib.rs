@@ -4,6 +4,7 @@
 mod borrow;
 mod columns;
 mod errors;
+mod objects;
 mod reading;
 mod writing;
 
@@ -13,5 +14,6 @@ use pyo3::prelude::*;
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     reading::register(module)?;
+    objects::register(module)?;
     module.add_class::<writing::Output>()
 }

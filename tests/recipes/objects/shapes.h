@@ -229,7 +229,7 @@ public:
    TArrayI *fIntsPointer = nullptr;
    TDatime fDate;
    TTimeStamp fStamp;
-   TBits fBits;
+   TBits fBitSet;
    TExMap fNumbers;
    TObjString fWord;
    TLorentzVector fVector;

@@ -157,7 +157,7 @@ Collections::Collections(int bypass)
    fIntsPointer = new TArrayI(2);
    fDate.Set(2020, 2, 29, 12, 34, 56);
    fStamp = TTimeStamp(1600000000, 5);
-   fBits.SetBitNumber(9);
+   fBitSet.SetBitNumber(9);
    fNumbers.Add(1, 2, 3);
    fWord.SetString("word");
    fVector.SetPxPyPzE(1, 2, 3, 4);

@@ -356,7 +356,7 @@ impl<'a> Compiler<'a> {
             Cpp::Number(number) => Kind::Number(*number),
             Cpp::Double32 => Kind::Packed(Packing::of(false, "")),
             Cpp::Float16 => Kind::Packed(Packing::of(true, "")),
-            Cpp::Text => Kind::Text,
+            Cpp::Text | Cpp::RootText => Kind::Text,
             Cpp::Bits(_) => Kind::Bits,
             Cpp::List(item) => Kind::List(Box::new(self.value(item))),
             Cpp::Map(key, value) => Kind::Map(Box::new(self.value(key)), Box::new(self.value(value))),

@@ -318,7 +318,7 @@ pub fn cpp_name(cpp: &Cpp) -> String {
         Cpp::Number(number) => short_name(*number).to_owned(),
         Cpp::Double32 => "Double32_t".to_owned(),
         Cpp::Float16 => "Float16_t".to_owned(),
-        Cpp::Text => "std::string".to_owned(),
+        Cpp::Text | Cpp::RootText => "std::string".to_owned(),
         Cpp::Bits(n) => format!("std::bitset<{n}>"),
         Cpp::List(item) => format!("std::vector<{}>", cpp_name(item)),
         Cpp::Map(key, value) => format!("std::map<{}, {}>", cpp_name(key), cpp_name(value)),
