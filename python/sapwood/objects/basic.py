@@ -123,7 +123,7 @@ class ObjectList(Collection, Sequence[Any]):
     def _json(self, json: Any) -> Any:
         out: dict[str, Any] = {"_typename": self.classname, "name": self.name or self.classname}
         out["arr"] = [json.value(item) for item in self._items]
-        if self.options:
+        if self.has_member("@options"):
             out["opt"] = [option or None for option in self.options]
         return out
 

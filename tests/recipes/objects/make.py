@@ -41,7 +41,7 @@ def load(library: Path) -> None:
         '#include "TBufferJSON.h"\n#include "TKey.h"\n'
         "std::string key_as_json(TKey *key) { TClass *c = TClass::GetClass(key->GetClassName());"
         " void *object = c ? key->ReadObjectAny(c) : nullptr;"
-        ' if (!object) return "null"; return TBufferJSON::ConvertToJSON(object, c, 23).Data(); }'
+        ' if (!object) return "null"; return TBufferJSON::ConvertToJSON(object, c, 3).Data(); }'
     )
 
 

@@ -403,9 +403,13 @@ impl<'a> ObjectReader<'a> {
             return Ok(object);
         }
         let result = self.bounded(frame.end, |reader| {
-            let info = reader.described(class, object.version, frame.end.is_some())?;
-            object.version = info.version;
-            reader.members(&info, &mut object)?;
+            match reader.described(class, object.version, frame.end.is_some()) {
+                Ok(info) => {
+                    object.version = info.version;
+                    reader.members(&info, &mut object)?;
+                }
+                Err(error) => reader.star_table(&mut object).ok_or(error)??,
+            }
             match frame.end {
                 Some(end) if reader.cursor.pos() < end => Err(reader.leftover(end - reader.cursor.pos(), "it")),
                 _ => Ok(()),
@@ -415,24 +419,17 @@ impl<'a> ObjectReader<'a> {
         Ok(object)
     }
 
-    /// Whether an object without byte count begins with its first base, as ROOT assumes of classes that it knows
-    /// from the file alone (`TBufferFile::ReadClassEmulated`): a `TObject` always has version 1.
+    /// Whether an object without byte count begins with its base, as ROOT assumes of classes that it knows from the
+    /// file alone (`TBufferFile::ReadClassEmulated`): the version of a `TObject` is always 1.
     fn has_no_version(&self, class: &str, start: usize) -> bool {
-        let first = |class: &str| self.classes.latest(class).and_then(|i| i.elements.first());
-        let mut base = first(class);
-        let mut depth = 0;
-        while let Some(element) = base.filter(|e| e.class == ElementClass::Base && depth < DEEPEST) {
-            if element.name == "TObject" {
-                let word = |at: usize| {
-                    let mut cursor = self.cursor.clone();
-                    cursor.seek(at).and_then(|()| cursor.u16()).unwrap_or(0)
-                };
-                return word(start) == 1 && word(start + 2) != 1;
-            }
-            base = first(&element.name);
-            depth += 1;
-        }
-        false
+        let first = self.classes.latest(class).and_then(|i| i.elements.first());
+        let word = |at: usize| {
+            let mut cursor = self.cursor.clone();
+            cursor.seek(at).and_then(|()| cursor.u16()).unwrap_or(0)
+        };
+        first.is_some_and(|e| e.class == ElementClass::Base && e.name == "TObject")
+            && word(start) == 1
+            && word(start + 2) != 1
     }
 
     pub(super) fn members(&mut self, info: &StreamerInfo, object: &mut Object) -> Result<()> {
@@ -559,10 +556,8 @@ impl<'a> ObjectReader<'a> {
             // Neither `TString` nor `std::string` has a header of its own.
             Cpp::Text | Cpp::RootText => self.cursor.string().map(Value::Text),
             Cpp::Pair(a, b) => self.pair(&a, &b),
-            cpp @ (Cpp::List(_) | Cpp::Map(..) | Cpp::Bits(_)) => {
-                let frame = self.cursor.frame()?;
-                self.framed(frame, |reader| reader.container(&cpp, frame))
-            }
+            // A container where an object stands has no header, unlike one that a `TStreamerSTL` describes.
+            cpp @ (Cpp::List(_) | Cpp::Map(..) | Cpp::Bits(_)) => self.content(&cpp),
             _ => self.object(class).map(|o| Value::Object(Arc::new(o))),
         }
     }
@@ -678,6 +673,16 @@ impl<'a> ObjectReader<'a> {
         let object = Arc::new(object);
         self.seen.insert(reference, object.clone());
         Ok(Value::Object(object))
+    }
+
+    /// Whether the class named at a reference is this one.
+    pub(super) fn is_named(&self, reference: u64, class: &str) -> bool {
+        self.named.get(&reference).is_some_and(|name| &**name == class)
+    }
+
+    /// Whether the object read at a reference is of this class.
+    pub(super) fn is_seen(&self, reference: u64, class: &str) -> bool {
+        self.seen.get(&reference).is_some_and(|object| object.class == class)
     }
 
     /// What a pointer leads to, which may be a container: then the object has it as its only member.

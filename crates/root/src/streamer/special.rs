@@ -7,8 +7,7 @@ use super::object::{ITEMS, OPTIONS, Object, ObjectReader, Value};
 use super::typename;
 use crate::array::Number;
 use crate::error::{Error, Result, Within};
-use crate::wire::Frame;
-use crate::wire::cursor::IS_REFERENCED;
+use crate::wire::cursor::{ClassTag, Frame, IS_REFERENCED, Pointer};
 use std::sync::Arc;
 
 /// `TRef::kHasUUID`: the object is in another file, whose identity follows.
@@ -29,7 +28,8 @@ impl ObjectReader<'_> {
             class,
             "TObject" | "TString" | "TStringLong" | "TQObject" | "TVirtualPerfStats" | "TDatime" | "TRef"
                 | "TRefArray" | "TExMap" | "TMap" | "TClonesArray" | "TBtree" | "TBasket" | "TBranchClones"
-                | "TTreeIndex" | "TCanvas" | "TPolyLine3D" | "TPolyMarker3D" | "TPointSet3D" | "TDataSet"
+                | "TTreeIndex" | "TCanvas" | "TPolyLine3D" | "TPolyMarker3D" | "TPointSet3D" | "TTableDescriptor"
+                | "StIOEvent"
                 | "RooRealVar" | "RooLinkedList" | "RooAbsBinning" | "RooRefArray" | "RooCategory"
         ) || array_number(class).is_some()
             || is_sequence(class)
@@ -39,7 +39,7 @@ impl ObjectReader<'_> {
     /// An object of one of these classes.
     pub(super) fn hand_written(&mut self, class: &str) -> Result<Option<Object>> {
         // Nearly all classes are not: their first letters say so.
-        if !class.starts_with('T') && !class.starts_with("Roo") {
+        if !class.starts_with('T') && !class.starts_with("Roo") && class != "StIOEvent" {
             return Ok(None);
         }
         let read = match class {
@@ -92,7 +92,8 @@ impl ObjectReader<'_> {
             "TCanvas" => Self::canvas,
             "TPolyLine3D" => Self::line_3d,
             "TPolyMarker3D" => Self::markers_3d,
-            "TDataSet" => Self::data_set,
+            "TTableDescriptor" => Self::table,
+            "StIOEvent" => Self::star_event,
             "RooRealVar" => Self::roo_real_var,
             "RooAbsBinning" => Self::roo_abs_binning,
             "RooRefArray" => Self::roo_references,
@@ -448,11 +449,40 @@ impl ObjectReader<'_> {
         Ok(())
     }
 
-    /// `TDataSet` of the STAR experiment: a node of a tree of named data.
-    fn data_set(&mut self, object: &mut Object) -> Result<()> {
-        self.base(object, "TNamed")?;
-        self.put_pointer(object, "fParent")?;
-        self.put_pointer(object, "fList")
+    /// What the STAR experiment puts in its keys.
+    fn star_event(&mut self, object: &mut Object) -> Result<()> {
+        self.base(object, "TObject")?;
+        self.put_pointer(object, "fObj")
+    }
+
+    /// A table of the STAR experiment (`TTable` version 4): rows as they lie in memory, but big-endian.
+    fn table(&mut self, object: &mut Object) -> Result<()> {
+        self.base(object, "TDataSet")?;
+        self.put_numbers(object, &[("fN", 3), ("fMaxIndex", 16), ("fSize", 16)])?;
+        let number = |name: &str| object.int(name).and_then(|n| usize::try_from(n).ok());
+        let bytes = number("fMaxIndex").zip(number("fSize")).and_then(|(rows, size)| rows.checked_mul(size));
+        let rows = self.plain(Number::U8, bytes.unwrap_or(usize::MAX))?;
+        put(object, ITEMS, rows);
+        Ok(())
+    }
+
+    /// An object of a class that nothing describes, if it is a table that brings its own description.
+    pub(super) fn star_table(&mut self, object: &mut Object) -> Option<Result<()>> {
+        const TABLE_VERSION: i32 = 4;
+        let mut ahead = self.cursor.clone();
+        let described = match ahead.pointer() {
+            Ok(Pointer::New { class: ClassTag::Named { name, .. }, .. }) => name == "TTableDescriptor",
+            Ok(Pointer::New { class: ClassTag::Seen(reference), .. }) => self.is_named(reference, "TTableDescriptor"),
+            Ok(Pointer::Seen(reference)) => self.is_seen(reference, "TTableDescriptor"),
+            _ => false,
+        };
+        if !described || object.version != TABLE_VERSION {
+            return None;
+        }
+        let mut table = Object { class: "TTable".to_owned(), version: TABLE_VERSION, ..Object::default() };
+        let result = self.put_pointer(&mut table, "@descriptor").and_then(|()| self.table(&mut table));
+        object.bases.push(Arc::new(table));
+        Some(result)
     }
 
     /// No byte count: version, `TObject`, the objects and, at versions 2 and 3, a name.
