@@ -1,5 +1,4 @@
-"""The report of a run: what its results look like and what they cost."""
+"""What a file holds, what a run found, and what it cost: as text, JSON, ROOT histograms and an HTML page.
 
-from sapwood.report.page import render
-
-__all__ = ["render"]
+Nothing is imported here, so that listing a file does not wait for what drawing needs.
+"""

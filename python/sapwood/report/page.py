@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
@@ -15,8 +15,15 @@ from sapwood.train import Run, TaskRecord
 _FILES_SHOWN = 20  # a longer list is folded
 
 
-def render(run: Run) -> str:
+def render(run: Run, unwritten: Mapping[str, str] | None = None) -> str:
     """Write the page.
+
+    Parameters
+    ----------
+    run
+        The finished run.
+    unwritten
+        Histograms that ``results.root`` does not hold, with the reason.
 
     Returns
     -------
@@ -25,7 +32,7 @@ def render(run: Run) -> str:
     """
     style = (resources.files("sapwood.report") / "page.css").read_text(encoding="utf-8")
     names = ", ".join(task.name for task in run.tasks)
-    body = [_header(run), _tiles(run), _notice(run)]
+    body = [_header(run), _tiles(run), _notice(run), _unwritten(unwritten or {})]
     body += [_task(task, place) for place, task in enumerate(run.tasks)]
     body += [_cost(run), _train(run), _files(run), _settings(run)]
     return (
@@ -80,6 +87,17 @@ def _notice(run: Run) -> str:
         f'<div class="notice"><p><strong>{_plural(len(run.skipped), "part")} of the input could not be read and '
         "were left out.</strong> Nothing of them is in the results.</p>"
         + _table(["File", "Entries", "Reason"], rows, paths=(0,))
+        + "</div>"
+    )
+
+
+def _unwritten(unwritten: Mapping[str, str]) -> str:
+    if not unwritten:
+        return ""
+    rows = [[_text(name), _text(reason)] for name, reason in unwritten.items()]
+    return (
+        '<div class="notice"><p><strong>Not in <code>results.root</code></strong>, only in <code>results.json</code>:</p>'
+        + _table(["Histogram", "Reason"], rows)
         + "</div>"
     )
 

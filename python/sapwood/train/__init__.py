@@ -12,7 +12,7 @@ what they cost::
 """
 
 from sapwood.train.columns import Columns
-from sapwood.train.dataset import Dataset, Source
+from sapwood.train.dataset import Dataset, Source, parse_step_size
 from sapwood.train.executors import Executor, Threads
 from sapwood.train.job import Progress, run
 from sapwood.train.merge import merge
@@ -35,6 +35,7 @@ __all__ = [
     "Threads",
     "load_tasks",
     "merge",
+    "parse_step_size",
     "run",
     "set_options",
 ]
