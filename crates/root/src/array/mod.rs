@@ -1,5 +1,9 @@
 //! Columns in Arrow layout, and the one table of element types.
 
+mod builder;
+
+pub use builder::Builder;
+
 use arrow_buffer::Buffer;
 
 /// A fixed-width element as it lies in memory (native byte order).

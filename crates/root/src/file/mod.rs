@@ -1,1 +1,189 @@
 //! Header, keys, directories, free segments.
+//!
+//! A file is a row of records, each a key ([`Key`], `TKey`) and its object; the header (`TFile`) says where the
+//! root directory ([`Directory`], `TDirectoryFile`) and the streamer info lie.
+
+mod header;
+mod key;
+mod recover;
+
+pub use header::Header;
+pub use key::Key;
+
+use crate::compress::decode;
+use crate::error::{Error, Result, Within};
+use crate::streamer::Classes;
+use crate::wire::Cursor;
+use sapwood_io::Source;
+use std::sync::{Arc, OnceLock};
+
+/// A ROOT file opened for reading.
+pub struct RootFile {
+    source: Arc<dyn Source>,
+    header: Header,
+    classes: OnceLock<Arc<Classes>>,
+}
+
+/// A directory and its keys.
+#[derive(Debug, Clone)]
+pub struct Directory {
+    /// Name of the directory (of the file, for the root).
+    pub name: String,
+    /// Title.
+    pub title: String,
+    /// Created, as ROOT packs it (`fDatimeC`).
+    pub created: u32,
+    /// Modified (`fDatimeM`).
+    pub modified: u32,
+    /// Identity (`fUUID`), empty in old versions.
+    pub uuid: String,
+    /// Where its record lies (`fSeekDir`).
+    pub seek: u64,
+    /// Keys in the order of the file.
+    pub keys: Vec<Key>,
+    /// The key list was lost and was made again from the records of the file.
+    pub recovered: bool,
+}
+
+/// Bytes read first: header and, nearly always, the record of the root directory.
+const FIRST_READ: u64 = 1024;
+
+impl RootFile {
+    /// Reads the header.
+    pub fn open(source: Arc<dyn Source>) -> Result<Self> {
+        let name = source.name().to_owned();
+        let mut first = vec![0; source.size().min(FIRST_READ) as usize];
+        source.fetch(0, &mut first)?;
+        let header = Header::parse(&first, source.size()).within(|| name)?;
+        Ok(Self { source, header, classes: OnceLock::new() })
+    }
+    /// The header.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+    /// The storage.
+    pub fn source(&self) -> &Arc<dyn Source> {
+        &self.source
+    }
+    /// Path or URL.
+    pub fn name(&self) -> &str {
+        self.source.name()
+    }
+
+    /// Bytes of the file; an error names the file.
+    pub fn bytes(&self, offset: u64, length: u64) -> Result<Vec<u8>> {
+        let size = self.source.size();
+        if offset.checked_add(length).is_none_or(|end| end > size) {
+            return Err(Error::corrupt(format!(
+                "a record of {length} bytes at byte {offset} reaches past the end of the file ({size} bytes)"
+            ))
+            .within(self.name()));
+        }
+        let mut out = vec![0; length as usize];
+        self.source.fetch(offset, &mut out)?;
+        Ok(out)
+    }
+
+    /// The root directory.
+    pub fn directory(&self) -> Result<Directory> {
+        let h = &self.header;
+        self.directory_at(h.begin, h.nbytes_name, true).within(|| self.name().to_owned())
+    }
+
+    /// The directory that a key of class `TDirectory` or `TDirectoryFile` names.
+    pub fn subdirectory(&self, key: &Key) -> Result<Directory> {
+        let place = || format!("directory {} of {}", key.name, self.name());
+        self.directory_at(key.seek, u64::from(key.key_bytes), false).within(place)
+    }
+
+    fn directory_at(&self, seek: u64, skip: u64, root: bool) -> Result<Directory> {
+        let start = seek.saturating_add(skip);
+        let end = start.saturating_add(u64::from(self.header.is_64bit) * 24 + 80).min(self.source.size());
+        let record = self.bytes(seek, end.saturating_sub(seek))?;
+        let mut cursor = Cursor::new(&record, seek);
+        let key = Key::parse(&mut cursor).within(|| "its key")?;
+        let (name, title) = if root {
+            (cursor.string()?, cursor.string()?)
+        } else {
+            (key.name.clone(), key.title.clone())
+        };
+        cursor.seek(usize::try_from(skip).map_err(|_| Error::corrupt("a name of that length"))?)?;
+        let version = cursor.u16()?;
+        let created = cursor.u32()?;
+        let modified = cursor.u32()?;
+        let nbytes_keys = cursor.u32()?;
+        cursor.skip(4)?;
+        let wide = version > 1000;
+        let mut position = || if wide { cursor.u64() } else { cursor.u32().map(u64::from) };
+        let (_seek_dir, _seek_parent, seek_keys) = (position()?, position()?, position()?);
+        let uuid = if version % 1000 > 1 { header::uuid(&mut cursor).unwrap_or_default() } else { String::new() };
+        let mut directory =
+            Directory { name, title, created, modified, uuid, seek, keys: Vec::new(), recovered: false };
+        let readable = seek_keys != 0 && seek_keys.saturating_add(u64::from(nbytes_keys)) <= self.source.size();
+        if readable {
+            directory.keys = self.keys(seek_keys, u64::from(nbytes_keys))?;
+        } else {
+            // A file that was never closed has no key list, or one past its end.
+            directory.keys = recover::keys(self, seek)?;
+            directory.recovered = true;
+        }
+        Ok(directory)
+    }
+
+    fn keys(&self, seek: u64, nbytes: u64) -> Result<Vec<Key>> {
+        let record = self.bytes(seek, nbytes)?;
+        let mut cursor = Cursor::new(&record, seek);
+        Key::parse(&mut cursor).within(|| "the record of the key list")?;
+        let count = cursor.count(Key::SMALLEST)?;
+        let mut keys = Vec::with_capacity(count);
+        for i in 0..count {
+            keys.push(Key::parse(&mut cursor).within(|| format!("key {i} of {count}"))?);
+        }
+        Ok(keys)
+    }
+
+    /// The object of a key, decompressed, without its key; its first byte is byte `key_bytes` in references.
+    pub fn object(&self, key: &Key) -> Result<Vec<u8>> {
+        let place = || format!("{};{} ({}) of {}", key.name, key.cycle, key.classname, self.name());
+        let header = u64::from(key.key_bytes);
+        let length = u64::from(key.total_bytes)
+            .checked_sub(header)
+            .ok_or_else(|| Error::corrupt("a key longer than its record").at(key.seek).within(place()))?;
+        let stored = self.bytes(key.seek.saturating_add(header), length).within(place)?;
+        unpack(stored, key.object_bytes as usize).map_err(|e| e.within(place()))
+    }
+
+    /// The classes that the file describes, read at first use; those it lacks come from the built-in table.
+    pub fn classes(&self) -> Result<Arc<Classes>> {
+        if let Some(classes) = self.classes.get() {
+            return Ok(classes.clone());
+        }
+        let classes = Arc::new(self.read_classes()?);
+        Ok(self.classes.get_or_init(|| classes).clone())
+    }
+
+    fn read_classes(&self) -> Result<Classes> {
+        let h = &self.header;
+        if h.seek_info == 0 || h.seek_info.saturating_add(u64::from(h.nbytes_info)) > self.source.size() {
+            return Ok(Classes::default());
+        }
+        let place = || format!("the streamer info of {}", self.name());
+        let record = self.bytes(h.seek_info, u64::from(h.nbytes_info))?;
+        let mut cursor = Cursor::new(&record, h.seek_info);
+        let key = Key::parse(&mut cursor).within(place)?;
+        let stored = record.get(usize::from(key.key_bytes)..).unwrap_or_default().to_vec();
+        let object = unpack(stored, key.object_bytes as usize).map_err(|e| e.within(place()))?;
+        Classes::parse(&object, u64::from(key.key_bytes)).within(place)
+    }
+}
+
+/// The bytes of an object from those stored: equal length means not compressed.
+fn unpack(stored: Vec<u8>, size: usize) -> Result<Vec<u8>> {
+    if stored.len() == size {
+        return Ok(stored);
+    }
+    decode::verify_size(&stored, size)?;
+    let mut object = vec![0; size];
+    decode::decompress(&stored, &mut object)?;
+    Ok(object)
+}

@@ -1,1 +1,12 @@
-//! Classes and their versions.
+//! Classes and their versions, as the file's streamer info describes them.
+
+pub mod builtin;
+pub mod decode;
+pub mod info;
+pub mod kind;
+pub mod object;
+pub mod packed;
+pub mod typename;
+
+pub use info::{Classes, Element, ElementClass, StreamerInfo};
+pub use object::{Object, ObjectReader, Value};

@@ -1,1 +1,403 @@
 //! Where entries live, and how they become columns.
+//!
+//! A tree (`TTree`) has branches; a branch keeps its values in baskets, each holding some entries. [`Tree::parse`]
+//! finds them, [`layout`] compiles how a branch's entries are decoded, [`read`] plans and carries out the reading.
+
+pub mod basket;
+pub mod layout;
+pub mod read;
+
+pub use layout::{Framing, Layout};
+
+use crate::error::{Error, Result, Within};
+use crate::file::{Key, RootFile};
+use crate::streamer::{Classes, Object, ObjectReader, Value};
+use basket::Embedded;
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+/// A tree opened for reading.
+pub struct Tree {
+    /// The file it lies in.
+    pub file: Arc<RootFile>,
+    /// Name.
+    pub name: String,
+    /// Title.
+    pub title: String,
+    /// `TTree`, `TNtuple` or `TNtupleD`.
+    pub classname: String,
+    /// Entries (`fEntries`).
+    pub entries: u64,
+    /// Bytes of all baskets before compression (`fTotBytes`).
+    pub total_bytes: u64,
+    /// The same after compression (`fZipBytes`).
+    pub compressed_bytes: u64,
+    /// Entries (positive) or bytes (negative) after which baskets are flushed (`fAutoFlush`).
+    pub auto_flush: i64,
+    /// Names for expressions (`fAliases`).
+    pub aliases: Vec<(String, String)>,
+    /// Depth first, a parent before its children.
+    pub branches: Vec<Branch>,
+    clusters: Vec<(u64, u64)>,
+    cluster_size: u64,
+    classes: Arc<Classes>,
+}
+
+/// A branch of a tree.
+pub struct Branch {
+    /// Name (`fName`).
+    pub name: String,
+    /// Title (`fTitle`).
+    pub title: String,
+    /// Class of the branch: `TBranch`, `TBranchElement`, …
+    pub class: String,
+    /// The branch it is part of.
+    pub parent: Option<usize>,
+    /// Its parts.
+    pub children: Vec<usize>,
+    /// Its leaves.
+    pub leaves: Vec<Leaf>,
+    /// Branch that counts the elements of this one.
+    pub counter: Option<usize>,
+    /// Entries (`fEntries`).
+    pub entries: u64,
+    /// Bytes before compression (`fTotBytes`).
+    pub total_bytes: u64,
+    /// Bytes after compression (`fZipBytes`).
+    pub compressed_bytes: u64,
+    /// Compression setting (`fCompress`).
+    pub compression: i64,
+    /// Baskets in order of entries.
+    pub baskets: Vec<Basket>,
+    /// Members of a `TBranchElement`.
+    pub element: Option<BranchElement>,
+    /// File that holds the baskets, when it is another one (`fFileName`).
+    pub other_file: String,
+    /// Baskets leave out the table of entry offsets; the counter gives it (`TIOFeatures::kGenerateOffsetMap`).
+    pub offsets_from_counter: bool,
+    layout: OnceLock<Arc<Layout>>,
+}
+
+/// What a `TBranchElement` adds to a branch.
+#[derive(Debug, Clone)]
+pub struct BranchElement {
+    /// Class whose member (or that as a whole) the branch holds (`fClassName`).
+    pub class_name: String,
+    /// Class of the elements of a `TClonesArray` (`fClonesName`).
+    pub clones_name: String,
+    /// Version of that class (`fClassVersion`).
+    pub class_version: i32,
+    /// Checksum of that class (`fCheckSum`).
+    pub checksum: u32,
+    /// Place of the member in the class, or negative for the whole object (`fID`).
+    pub id: i32,
+    /// 0 leaf, 1 base, 2 object, 3 and 31 `TClonesArray` and its parts, 4 and 41 STL collection and its parts (`fType`).
+    pub kind: i32,
+    /// How the member is streamed (`fStreamerType`).
+    pub streamer_type: i32,
+}
+
+/// A leaf of a branch.
+#[derive(Debug, Clone)]
+pub struct Leaf {
+    /// Class: `TLeafI`, `TLeafElement`, …
+    pub class: String,
+    /// Name.
+    pub name: String,
+    /// Title, with the dimensions.
+    pub title: String,
+    /// Fixed elements per value (`fLen`).
+    pub length: i64,
+    /// Bytes of one element (`fLenType`).
+    pub width: i64,
+    /// Unsigned (`fIsUnsigned`).
+    pub unsigned: bool,
+    /// Whether another leaf counts this one.
+    pub counted: bool,
+    /// How a `TLeafElement` is streamed (`fType`).
+    pub kind: i32,
+    reference: u64,
+    counter: u64,
+}
+
+/// Some entries of a branch.
+#[derive(Debug, Clone)]
+pub struct Basket {
+    /// First entry.
+    pub first: u64,
+    /// Number of entries.
+    pub entries: u64,
+    /// Where the values are.
+    pub place: Place,
+}
+
+/// Where a basket's values are.
+#[derive(Debug, Clone)]
+pub enum Place {
+    /// A record of the file: offset and length.
+    File(u64, u64),
+    /// Inside the tree object.
+    Tree(Arc<Embedded>),
+}
+
+impl Basket {
+    /// Where the record starts, 0 for a basket inside the tree object.
+    pub fn seek(&self) -> u64 {
+        if let Place::File(seek, _) = self.place { seek } else { 0 }
+    }
+    /// Bytes of the record.
+    pub fn bytes(&self) -> u64 {
+        if let Place::File(_, bytes) = self.place { bytes } else { 0 }
+    }
+}
+
+impl Tree {
+    /// Reads the tree of a key.
+    pub fn read(file: &Arc<RootFile>, key: &Key) -> Result<Self> {
+        let payload = file.object(key)?;
+        let classes = file.classes()?;
+        let place = || format!("tree {};{} of {}", key.name, key.cycle, file.name());
+        let mut reader = ObjectReader::new(&classes, &payload, u64::from(key.key_bytes));
+        let object = reader.object(&key.classname).within(place)?;
+        if let Some(why) = &object.unreadable {
+            return Err(Error::unsupported(why.clone()).within(place()));
+        }
+        Self::parse(file.clone(), classes.clone(), &object).within(place)
+    }
+
+    /// Finds branches and baskets in a tree read as an object.
+    pub fn parse(file: Arc<RootFile>, classes: Arc<Classes>, object: &Object) -> Result<Self> {
+        let mut branches = Vec::new();
+        for value in object.list("fBranches") {
+            if let Value::Object(branch) = value {
+                add_branch(&mut branches, branch, None)?;
+            }
+        }
+        link_counters(&mut branches);
+        let aliases = object.list("fAliases").iter().filter_map(|v| match v {
+            Value::Object(o) => Some((o.text("fName")?.to_owned(), o.text("fTitle")?.to_owned())),
+            _ => None,
+        });
+        let ends = object.ints("fClusterRangeEnd");
+        let sizes = object.ints("fClusterSize");
+        let unsigned = |v: i64| u64::try_from(v).unwrap_or(0);
+        let auto_flush = object.int("fAutoFlush").unwrap_or(0);
+        Ok(Self {
+            name: object.text("fName").unwrap_or_default().to_owned(),
+            title: object.text("fTitle").unwrap_or_default().to_owned(),
+            classname: object.class.clone(),
+            entries: tree_entries(object)?,
+            total_bytes: unsigned(object.int("fTotBytes").unwrap_or(0)),
+            compressed_bytes: unsigned(object.int("fZipBytes").unwrap_or(0)),
+            auto_flush,
+            aliases: aliases.collect(),
+            clusters: ends.iter().zip(&sizes).map(|(&e, &s)| (unsigned(e) + 1, unsigned(s))).collect(),
+            cluster_size: unsigned(auto_flush),
+            branches,
+            classes,
+            file,
+        })
+    }
+
+    /// Entries at which clusters start, and the end: all branches have a basket border there.
+    ///
+    /// From the recorded cluster ranges (`fClusterRangeEnd`, `fClusterSize`, `fAutoFlush`); a tree without them
+    /// has the borders that all its branches share.
+    pub fn cluster_borders(&self) -> Vec<u64> {
+        let mut borders = vec![0];
+        let mut start = 0;
+        let ranges = self.clusters.iter().copied().chain([(self.entries, self.cluster_size)]);
+        for (end, size) in ranges {
+            let end = end.min(self.entries);
+            if size == 0 || (end.saturating_sub(start)) / size > self.entries.min(50_000_000) {
+                return self.shared_borders();
+            }
+            while start < end {
+                start = start.saturating_add(size).min(end);
+                borders.push(start);
+            }
+        }
+        borders
+    }
+
+    fn shared_borders(&self) -> Vec<u64> {
+        let mut counts: HashMap<u64, usize> = HashMap::new();
+        let mut branches = 0;
+        for branch in self.branches.iter().filter(|b| !b.baskets.is_empty()) {
+            branches += 1;
+            for basket in &branch.baskets {
+                *counts.entry(basket.first).or_default() += 1;
+            }
+        }
+        let shared = counts.into_iter().filter(|&(entry, n)| n == branches && entry < self.entries);
+        let mut borders: Vec<u64> = shared.map(|(entry, _)| entry).chain([0]).collect();
+        borders.sort_unstable();
+        borders.dedup();
+        if self.entries > 0 {
+            borders.push(self.entries);
+        }
+        borders
+    }
+
+    /// How a branch is decoded, compiled at first use.
+    pub fn layout(&self, branch: usize) -> Result<Arc<Layout>> {
+        let found = self.branches.get(branch);
+        let found = found.ok_or_else(|| Error::argument(format!("branch {branch} of {}", self.branches.len())))?;
+        Ok(found.layout.get_or_init(|| Arc::new(layout::compile(self, branch))).clone())
+    }
+
+    /// Classes of the file.
+    pub fn classes(&self) -> &Classes {
+        &self.classes
+    }
+
+    /// Names from the top branch down, joined with slashes.
+    pub fn path(&self, branch: usize) -> String {
+        let Some(found) = self.branches.get(branch) else { return String::new() };
+        match found.parent {
+            Some(parent) => format!("{}/{}", self.path(parent), found.name),
+            None => found.name.clone(),
+        }
+    }
+}
+
+fn tree_entries(object: &Object) -> Result<u64> {
+    let entries = match object.get("fEntries") {
+        // Old versions counted in doubles.
+        Some(Value::Float(v)) => *v as i64,
+        _ => object.int("fEntries").unwrap_or(0),
+    };
+    u64::try_from(entries).map_err(|_| Error::corrupt(format!("a tree with {entries} entries")))
+}
+
+fn add_branch(branches: &mut Vec<Branch>, object: &Arc<Object>, parent: Option<usize>) -> Result<usize> {
+    let index = branches.len();
+    let name = object.text("fName").unwrap_or_default().to_owned();
+    if let Some(why) = &object.unreadable {
+        return Err(Error::unsupported(why.clone()).within(format!("branch {name}")));
+    }
+    let leaves: Vec<Leaf> = object.list("fLeaves").iter().filter_map(leaf).collect();
+    let is_element = object.get("fClassName").is_some();
+    let element = is_element.then(|| BranchElement {
+        class_name: object.text("fClassName").unwrap_or_default().to_owned(),
+        clones_name: object.text("fClonesName").unwrap_or_default().to_owned(),
+        class_version: object.int("fClassVersion").unwrap_or(0) as i32,
+        checksum: object.int("fCheckSum").unwrap_or(0) as u32,
+        id: object.int("fID").unwrap_or(-1) as i32,
+        kind: object.int("fType").unwrap_or(0) as i32,
+        streamer_type: object.int("fStreamerType").unwrap_or(-1) as i32,
+    });
+    let int = |name: &str| match object.get(name) {
+        Some(Value::Float(v)) => *v as i64,
+        _ => object.int(name).unwrap_or(0),
+    };
+    let count = |name: &str| u64::try_from(int(name)).unwrap_or(0);
+    let entries = count("fEntries");
+    let branch = Branch {
+        title: object.text("fTitle").unwrap_or_default().to_owned(),
+        class: object.class.clone(),
+        parent,
+        children: Vec::new(),
+        leaves,
+        counter: None,
+        entries,
+        total_bytes: count("fTotBytes"),
+        compressed_bytes: count("fZipBytes"),
+        compression: int("fCompress"),
+        baskets: baskets(object, entries).within(|| format!("branch {name}"))?,
+        element,
+        other_file: object.text("fFileName").unwrap_or_default().to_owned(),
+        offsets_from_counter: matches!(object.get("fIOFeatures"), Some(Value::Object(f)) if f.int("fIOBits").unwrap_or(0) & 1 != 0),
+        layout: OnceLock::new(),
+        name,
+    };
+    branches.push(branch);
+    for value in object.list("fBranches") {
+        if let Value::Object(child) = value {
+            let child = add_branch(branches, child, Some(index))?;
+            if let Some(branch) = branches.get_mut(index) {
+                branch.children.push(child);
+            }
+        }
+    }
+    Ok(index)
+}
+
+fn leaf(value: &Value) -> Option<Leaf> {
+    let Value::Object(o) = value else { return None };
+    let counter = match o.get("fLeafCount") {
+        Some(Value::Object(counter)) => counter.reference,
+        Some(Value::Seen(reference)) => *reference,
+        _ => 0,
+    };
+    Some(Leaf {
+        class: o.class.clone(),
+        name: o.text("fName")?.to_owned(),
+        title: o.text("fTitle").unwrap_or_default().to_owned(),
+        length: o.int("fLen").unwrap_or(1),
+        width: o.int("fLenType").unwrap_or(0),
+        unsigned: o.int("fIsUnsigned").unwrap_or(0) != 0,
+        counted: counter != 0,
+        kind: o.int("fType").unwrap_or(-1) as i32,
+        reference: o.reference,
+        counter,
+    })
+}
+
+fn link_counters(branches: &mut [Branch]) {
+    let mut leaves: HashMap<u64, usize> = HashMap::new();
+    for (index, branch) in branches.iter().enumerate() {
+        for leaf in branch.leaves.iter().filter(|l| l.reference != 0) {
+            leaves.insert(leaf.reference, index);
+        }
+    }
+    for index in 0..branches.len() {
+        let Some(branch) = branches.get(index) else { continue };
+        let by_leaf = branch.leaves.iter().find(|l| l.counted).and_then(|l| leaves.get(&l.counter).copied());
+        let part = branch.element.as_ref().is_some_and(|e| matches!(e.kind, 31 | 41));
+        // A part of a collection is counted by the branch of the collection, some way up.
+        let mut up = branch.parent.filter(|_| part);
+        while let Some(parent) = up.and_then(|p| branches.get(p)) {
+            if parent.element.as_ref().is_some_and(|e| matches!(e.kind, 3 | 4)) {
+                break;
+            }
+            up = parent.parent;
+        }
+        if let Some(branch) = branches.get_mut(index) {
+            branch.counter = by_leaf.or(up);
+        }
+    }
+}
+
+fn baskets(object: &Object, entries: u64) -> Result<Vec<Basket>> {
+    let (firsts, sizes, seeks) =
+        (object.ints("fBasketEntry"), object.ints("fBasketBytes"), object.ints("fBasketSeek"));
+    let written = usize::try_from(object.int("fWriteBasket").unwrap_or(0)).unwrap_or(0);
+    let embedded = object.list("fBaskets");
+    let mut found: Vec<Basket> = Vec::new();
+    for i in 0..firsts.len().min(written.saturating_add(1)) {
+        let seek = seeks.get(i).copied().unwrap_or(0);
+        let bytes = sizes.get(i).copied().unwrap_or(0);
+        let place = match embedded.get(i) {
+            Some(Value::Object(basket)) if seek == 0 => match Embedded::from_members(&basket.members) {
+                Some(basket) => Place::Tree(Arc::new(basket)),
+                None => continue,
+            },
+            _ if seek > 0 && bytes > 0 && i < written => Place::File(seek as u64, bytes as u64),
+            _ => continue,
+        };
+        let first = firsts.get(i).and_then(|&f| u64::try_from(f).ok());
+        let first = first.ok_or_else(|| Error::corrupt(format!("basket {i} starts at a negative entry")))?;
+        let next = firsts.get(i + 1).filter(|_| i < written).and_then(|&f| u64::try_from(f).ok());
+        let end = match (&place, next) {
+            (Place::Tree(basket), _) => first.saturating_add(basket.entries as u64),
+            (_, Some(next)) if next > first => next,
+            _ => entries,
+        };
+        if found.last().is_some_and(|l| l.first + l.entries > first) || end < first {
+            return Err(Error::corrupt(format!("basket {i} holds entries {first} to {end}, out of order")));
+        }
+        found.push(Basket { first, entries: end - first, place });
+    }
+    Ok(found)
+}

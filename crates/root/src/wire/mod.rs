@@ -1,1 +1,9 @@
 //! Bytes to numbers, strings and framed objects, and back.
+//!
+//! ROOT writes big-endian. An object starts with a byte count and a version (`TBufferFile::ReadVersion`), pointers
+//! to objects with a tag that names a class or an object seen before (`TBufferFile::ReadObjectAny`).
+
+pub mod cursor;
+pub mod swap;
+
+pub use cursor::{Cursor, Frame, Pointer};

@@ -1,0 +1,123 @@
+# Every command a person needs. `make help` lists them; each one does its own set-up.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV ?= .venv
+ORACLE_VENV ?= .venv-oracle
+PEERS ?= build/peers
+SHARED ?= ../shared
+BIN := $(VENV)/bin
+export VIRTUAL_ENV := $(abspath $(VENV))
+export PATH := $(abspath $(BIN)):$(PATH)
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+# What `make check` runs, in this order; .ci/run adds the tests that need ROOT.
+STAGES := test lint damage fuzz corpus wheel readme
+
+##@ Use
+
+demo: build ## make collisions with Pythia 8, write them as ROOT files, run a train, name the report page
+	$(PIP) --group demo
+	examples/demo.sh
+
+setup: build ## create .venv with sapwood (release build) and everything the targets here need
+
+##@ Check
+
+test: build ## all tests that need neither ROOT nor the corpus
+	cargo test --workspace --quiet
+	$(BIN)/python -m pytest -m "not oracle and not corpus"
+
+check: $(STAGES) ## exactly what CI runs, save the tests that need ROOT (make oracle)
+
+lint: build ## formatting, clippy, ruff, pyright, stubs against the built module, generated pages
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/pyright
+	$(BIN)/python -m mypy.stubtest sapwood._native
+	$(BIN)/python docs/generate.py --check
+
+damage: build ## damaged files, 5,000 mutations with a fixed seed: an error or a result, nothing else
+	SAPWOOD_MUTATIONS=5000 $(BIN)/python -m pytest tests/damage
+
+fuzz: build ## replay the fuzz targets' seeds with a fixed number of mutations, without libFuzzer
+	$(BIN)/python fuzz/seeds.py
+	cd fuzz && cargo run --quiet --bin replay -- --seed 1 --mutations 20000 seeds
+
+corpus: build ## the real files of ../shared/corpus (or SAPWOOD_CORPUS) against their expected values
+	$(BIN)/python -m pytest -m "corpus and not oracle"
+
+oracle: build oracle-venv ## the tests in which ROOT is the judge
+	SAPWOOD_ORACLE_PYTHON=$(ORACLE_PYTHON) $(BIN)/python -m pytest -m oracle
+
+wheel: build ## build the wheel and import it in a clean environment with NumPy and Awkward alone
+	rm -rf build/wheel && $(BIN)/maturin build --release --quiet --out build/wheel
+	$(PYTHON) -m venv --clear build/wheel/venv
+	build/wheel/venv/bin/python -m pip install --quiet build/wheel/*.whl
+	env -u VIRTUAL_ENV build/wheel/venv/bin/python tests/wheel.py
+
+readme: build ## the README is short and its example runs
+	$(BIN)/python tests/readme.py
+
+##@ Measure
+
+bench: build peers ## whole-file workloads against ROOT, uproot and the decompression limit
+	$(BIN)/python benches/run.py --peers $(PEERS)
+
+bench-quick: build peers ## the same in under two minutes: fewer files, fewer repetitions
+	$(BIN)/python benches/run.py --peers $(PEERS) --quick
+
+peers: oracle-venv ## generate the reference files and build the rivals (from ../shared/peers; 2.6 GB)
+	benches/peers.sh "$(SHARED)/peers" $(PEERS) $(ORACLE_PYTHON)
+
+##@ Tidy
+
+docs: build ## regenerate docs/reference and the other generated pages
+	$(BIN)/python docs/generate.py
+
+format: $(VENV)/.ready ## format all sources
+	cargo fmt --all
+	$(BIN)/ruff check --fix --quiet || true
+	$(BIN)/ruff format
+
+clean: ## remove everything that was built
+	rm -rf target fuzz/target build $(VENV) $(ORACLE_VENV) python/sapwood/*.so
+
+stages:
+	@echo $(STAGES)
+
+help: ## this list
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} \
+	  /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# The environments. `build` always asks cargo, which knows best what changed.
+PIP := $(BIN)/python -m pip install --quiet
+# A ROOT that is already there may be named: make oracle ORACLE_PYTHON=/path/to/python
+ORACLE_PYTHON ?= $(abspath $(ORACLE_VENV))/bin/python
+
+build: $(VENV)/.ready
+	$(BIN)/maturin develop --release --quiet --skip-install
+
+$(VENV)/.ready: pyproject.toml
+	@command -v cargo >/dev/null || { echo "sapwood needs Rust: see rustup.rs, or install your system's rustup" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "sapwood needs Python 3.10 or newer; name one: make PYTHON=..." >&2; exit 1; }
+	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments: apt-get install python3-venv" >&2; exit 1; }
+	test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
+	$(PIP) --upgrade 'pip>=25.1'
+	$(PIP) --group dev
+	$(BIN)/maturin develop --release --extras all
+	touch $@
+
+oracle-venv:
+	@test -x $(ORACLE_PYTHON) || { "$(PYTHON)" -m venv $(ORACLE_VENV) && \
+	  $(ORACLE_VENV)/bin/python -m pip install --quiet --upgrade 'pip>=25.1' && \
+	  $(ORACLE_VENV)/bin/python -m pip install --quiet --group oracle; }
+
+.PHONY: build oracle-venv stages demo setup test check lint damage fuzz corpus oracle wheel readme bench bench-quick peers docs format clean help

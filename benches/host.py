@@ -1,0 +1,45 @@
+"""What a result must say about the machine and the software it was measured with."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+
+def _field(path: str, name: str) -> str:
+    for line in Path(path).read_text().splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() == name:
+            return value.strip()
+    return "unknown"
+
+
+def _git(*args: str) -> str:
+    run = subprocess.run(["git", *args], capture_output=True, text=True, cwd=Path(__file__).parent)
+    return run.stdout.strip() if run.returncode == 0 else "unknown"
+
+
+def host() -> dict[str, Any]:
+    """Give the host record (Linux)."""
+    return {
+        "cpu": _field("/proc/cpuinfo", "model name"),
+        "cpus": len(os.sched_getaffinity(0)),
+        "memory": _field("/proc/meminfo", "MemTotal"),
+        "kernel": platform.release(),
+        "libc": " ".join(platform.libc_ver()),
+        "python": platform.python_version(),
+        "load": os.getloadavg()[0],
+    }
+
+
+def software() -> dict[str, str]:
+    """Give the versions of the Python packages that take part, and the commit of this checkout."""
+    packages = ("sapwood", "numpy", "awkward", "uproot")
+    record = {name: metadata.version(name) for name in packages}
+    record["commit"] = _git("rev-parse", "HEAD")
+    record["changed_files"] = str(len(_git("status", "--porcelain", "--untracked-files=no").splitlines()))
+    return record

@@ -1,0 +1,115 @@
+//! Columns as nested tuples of NumPy arrays that share the memory of the column.
+
+#![allow(unsafe_code, reason = "NumPy arrays are made over buffers that their base object keeps alive")]
+
+use arrow_buffer::Buffer;
+use numpy::npyffi::{self, NPY_ARRAY_ALIGNED, NPY_ARRAY_C_CONTIGUOUS, PY_ARRAY_API, npy_intp};
+use numpy::{PyArrayDescr, PyArrayDescrMethods};
+use pyo3::IntoPyObjectExt;
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple};
+use sapwood_root::array::{Column, Number, Type};
+
+/// Keeps a buffer alive while an array looks at it.
+#[pyclass(frozen)]
+struct Owner(#[allow(dead_code, reason = "held, never read")] Buffer);
+
+/// NumPy's name of a number's type.
+pub const fn dtype(number: Number) -> &'static str {
+    match number {
+        Number::Bool => "bool",
+        Number::I8 => "int8",
+        Number::U8 => "uint8",
+        Number::I16 => "int16",
+        Number::U16 => "uint16",
+        Number::I32 => "int32",
+        Number::U32 => "uint32",
+        Number::I64 => "int64",
+        Number::U64 => "uint64",
+        Number::F32 => "float32",
+        Number::F64 => "float64",
+    }
+}
+
+fn descriptor(py: Python<'_>, number: Number) -> Bound<'_, PyArrayDescr> {
+    match number {
+        Number::Bool => numpy::dtype::<bool>(py),
+        Number::I8 => numpy::dtype::<i8>(py),
+        Number::U8 => numpy::dtype::<u8>(py),
+        Number::I16 => numpy::dtype::<i16>(py),
+        Number::U16 => numpy::dtype::<u16>(py),
+        Number::I32 => numpy::dtype::<i32>(py),
+        Number::U32 => numpy::dtype::<u32>(py),
+        Number::I64 => numpy::dtype::<i64>(py),
+        Number::U64 => numpy::dtype::<u64>(py),
+        Number::F32 => numpy::dtype::<f32>(py),
+        Number::F64 => numpy::dtype::<f64>(py),
+    }
+}
+
+/// A one-dimensional read-only array over a buffer.
+fn array<'py>(py: Python<'py>, number: Number, buffer: Buffer) -> PyResult<Bound<'py, PyAny>> {
+    let length = buffer.len() / number.size();
+    let data = buffer.as_ptr();
+    let owner = Bound::new(py, Owner(buffer))?;
+    let mut shape: [npy_intp; 1] = [length as npy_intp];
+    // SAFETY: the descriptor's reference is given to NumPy; the memory holds `length` elements, whose bytes are valid
+    // for every number type (bools were checked to be 0 or 1 or come from such bytes); the owner becomes the base of
+    // the array and frees the memory after it.
+    unsafe {
+        let array = PY_ARRAY_API.PyArray_NewFromDescr(
+            py,
+            npyffi::get_type_object(py, npyffi::NpyTypes::PyArray_Type),
+            descriptor(py, number).into_dtype_ptr(),
+            1,
+            shape.as_mut_ptr(),
+            std::ptr::null_mut(),
+            data.cast_mut().cast(),
+            NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED,
+            std::ptr::null_mut(),
+        );
+        let bound = Bound::from_owned_ptr_or_err(py, array)?;
+        PY_ARRAY_API.PyArray_SetBaseObject(py, array.cast(), owner.into_ptr());
+        Ok(bound)
+    }
+}
+
+/// A column as the tuples that `_native.pyi` describes.
+pub fn column<'py>(py: Python<'py>, column: Column) -> PyResult<Bound<'py, PyTuple>> {
+    match column {
+        Column::Number { number, values } => ("number", array(py, number, values)?).into_pyobject(py),
+        Column::Text { offsets, bytes } => {
+            ("text", array(py, Number::I64, offsets)?, array(py, Number::U8, bytes)?).into_pyobject(py)
+        }
+        Column::FixedList { length, size, values } => {
+            ("fixed", length, size, self::column(py, *values)?).into_pyobject(py)
+        }
+        Column::List { offsets, values } => {
+            ("list", array(py, Number::I64, offsets)?, self::column(py, *values)?).into_pyobject(py)
+        }
+        Column::Record { length, name, fields } => {
+            let list = PyList::empty(py);
+            for (name, field) in fields {
+                list.append((name, self::column(py, field)?))?;
+            }
+            ("record", length, name, list).into_pyobject(py)
+        }
+    }
+}
+
+/// A type as tuples of the same shape.
+pub fn type_of<'py>(py: Python<'py>, of: &Type) -> PyResult<Bound<'py, PyTuple>> {
+    match of {
+        Type::Number(number) => ("number", dtype(*number)).into_pyobject(py),
+        Type::Text => ("text",).into_pyobject(py),
+        Type::FixedList { size, item } => ("fixed", size, type_of(py, item)?).into_pyobject(py),
+        Type::List(item) => ("list", type_of(py, item)?).into_pyobject(py),
+        Type::Record { name, fields } => {
+            let list = PyList::empty(py);
+            for (name, field) in fields {
+                list.append((name, type_of(py, field)?))?;
+            }
+            ("record", name, list.into_py_any(py)?).into_pyobject(py)
+        }
+    }
+}

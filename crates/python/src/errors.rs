@@ -1,0 +1,27 @@
+//! Errors of the Rust crates as exceptions of `sapwood.errors`.
+
+use pyo3::PyErr;
+use sapwood_root::{Error, ErrorKind};
+
+mod raised {
+    pyo3::import_exception!(sapwood.errors, CorruptError);
+    pyo3::import_exception!(sapwood.errors, UnsupportedError);
+    pyo3::import_exception!(sapwood.errors, LimitError);
+    pyo3::import_exception!(sapwood.errors, ArgumentError);
+    pyo3::import_exception!(sapwood.errors, NotFoundError);
+    pyo3::import_exception!(sapwood.errors, StorageError);
+}
+
+/// The exception for an error.
+pub fn raise(error: impl Into<Error>) -> PyErr {
+    let error: Error = error.into();
+    let message = error.to_string();
+    match error.kind() {
+        ErrorKind::Corrupt => raised::CorruptError::new_err(message),
+        ErrorKind::Limit => raised::LimitError::new_err(message),
+        ErrorKind::NotFound => raised::NotFoundError::new_err(message),
+        ErrorKind::Argument => raised::ArgumentError::new_err(message),
+        ErrorKind::Io => raised::StorageError::new_err(message),
+        _ => raised::UnsupportedError::new_err(message),
+    }
+}

@@ -1,0 +1,476 @@
+//! Files, directories, keys, trees and branches.
+
+use crate::columns;
+use crate::errors::raise;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+use sapwood_io::counters::Counters;
+use sapwood_io::{Memory, Source};
+use sapwood_root::file::{Directory, Key, RootFile};
+use sapwood_root::tree::read::{Part, read as read_parts};
+use sapwood_root::tree::{Branch, Tree};
+use std::sync::{Arc, RwLock};
+
+/// Storage behind a Python object with `size` and `read_at`.
+struct Reader {
+    object: Py<PyAny>,
+    name: String,
+    size: u64,
+    counters: Counters,
+}
+
+impl Source for Reader {
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn size(&self) -> u64 {
+        self.size
+    }
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> std::io::Result<()> {
+        let fail = |message: String| std::io::Error::other(format!("{}: {message}", self.name));
+        Python::attach(|py| {
+            let bytes = self
+                .object
+                .call_method1(py, "read_at", (offset, out.len()))
+                .map_err(|e| fail(format!("reading failed: {e}")))?;
+            let bytes = bytes.bind(py).cast::<PyBytes>().map_err(|e| fail(e.to_string()))?.as_bytes();
+            if bytes.len() != out.len() {
+                return Err(fail(format!("{} bytes wanted at byte {offset}, {} came", out.len(), bytes.len())));
+            }
+            out.copy_from_slice(bytes);
+            Ok(())
+        })
+    }
+    fn counters(&self) -> &Counters {
+        &self.counters
+    }
+}
+
+#[pyclass(frozen, name = "File", module = "sapwood._native")]
+pub struct PyFile {
+    file: Arc<RootFile>,
+}
+
+#[pymethods]
+impl PyFile {
+    #[new]
+    #[pyo3(signature = (source, name = None))]
+    fn new(py: Python<'_>, source: &Bound<'_, PyAny>, name: Option<String>) -> PyResult<Self> {
+        let source: Arc<dyn Source> = if let Ok(path) = source.cast::<PyString>() {
+            let path = path.to_cow()?.into_owned();
+            py.detach(|| sapwood_io::open(&path)).map_err(PyErr::from)?
+        } else if let Ok(bytes) = source.cast::<PyBytes>() {
+            Arc::new(Memory::new(name.unwrap_or_else(|| "<bytes>".to_owned()), bytes.as_bytes().to_vec()))
+        } else {
+            let size = source.getattr("size")?.extract()?;
+            let name = name.unwrap_or_else(|| "<object>".to_owned());
+            Arc::new(Reader { object: source.clone().unbind(), name, size, counters: Counters::default() })
+        };
+        let file = py.detach(|| RootFile::open(source)).map_err(raise)?;
+        Ok(Self { file: Arc::new(file) })
+    }
+    #[getter]
+    fn name(&self) -> &str {
+        self.file.name()
+    }
+    #[getter]
+    fn version(&self) -> u32 {
+        self.file.header().version
+    }
+    #[getter]
+    fn is_64bit(&self) -> bool {
+        self.file.header().is_64bit
+    }
+    #[getter]
+    fn compression(&self) -> u32 {
+        self.file.header().compression
+    }
+    #[getter]
+    fn uuid(&self) -> &str {
+        &self.file.header().uuid
+    }
+    #[getter]
+    fn begin(&self) -> u64 {
+        self.file.header().begin
+    }
+    #[getter]
+    fn end(&self) -> u64 {
+        self.file.header().end
+    }
+    #[getter]
+    fn size(&self) -> u64 {
+        self.file.source().size()
+    }
+    fn directory(&self, py: Python<'_>) -> PyResult<PyDirectory> {
+        let directory = py.detach(|| self.file.directory()).map_err(raise)?;
+        Ok(PyDirectory { file: self.file.clone(), directory })
+    }
+    fn streamers(&self, py: Python<'_>) -> PyResult<Vec<(String, i32, u32)>> {
+        let classes = py.detach(|| self.file.classes()).map_err(raise)?;
+        Ok(classes.iter().map(|i| (i.name.clone(), i.version, i.checksum)).collect())
+    }
+    fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        snapshot(py, self.file.source().counters())
+    }
+    fn __repr__(&self) -> String {
+        format!("<File {:?}>", self.file.name())
+    }
+}
+
+#[pyclass(frozen, name = "Key", module = "sapwood._native")]
+#[derive(Clone)]
+pub struct PyKey {
+    key: Key,
+}
+
+#[pymethods]
+impl PyKey {
+    #[getter]
+    fn name(&self) -> &str {
+        &self.key.name
+    }
+    #[getter]
+    fn title(&self) -> &str {
+        &self.key.title
+    }
+    #[getter]
+    fn classname(&self) -> &str {
+        &self.key.classname
+    }
+    #[getter]
+    fn cycle(&self) -> u16 {
+        self.key.cycle
+    }
+    #[getter]
+    fn seek(&self) -> u64 {
+        self.key.seek
+    }
+    #[getter]
+    fn object_bytes(&self) -> u32 {
+        self.key.object_bytes
+    }
+    #[getter]
+    fn total_bytes(&self) -> u32 {
+        self.key.total_bytes
+    }
+    #[getter]
+    fn key_bytes(&self) -> u16 {
+        self.key.key_bytes
+    }
+    #[getter]
+    fn datetime(&self) -> u32 {
+        self.key.datime
+    }
+    fn __repr__(&self) -> String {
+        format!("<Key {};{} ({})>", self.key.name, self.key.cycle, self.key.classname)
+    }
+}
+
+#[pyclass(frozen, name = "Directory", module = "sapwood._native")]
+pub struct PyDirectory {
+    file: Arc<RootFile>,
+    directory: Directory,
+}
+
+#[pymethods]
+impl PyDirectory {
+    #[getter]
+    fn name(&self) -> &str {
+        &self.directory.name
+    }
+    #[getter]
+    fn title(&self) -> &str {
+        &self.directory.title
+    }
+    #[getter]
+    fn uuid(&self) -> &str {
+        &self.directory.uuid
+    }
+    #[getter]
+    fn created(&self) -> u32 {
+        self.directory.created
+    }
+    #[getter]
+    fn modified(&self) -> u32 {
+        self.directory.modified
+    }
+    #[getter]
+    fn recovered(&self) -> bool {
+        self.directory.recovered
+    }
+    #[getter]
+    fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        PyList::new(py, self.directory.keys.iter().map(|key| PyKey { key: key.clone() }))
+    }
+    fn subdirectory(&self, py: Python<'_>, key: &PyKey) -> PyResult<PyDirectory> {
+        let directory = py.detach(|| self.file.subdirectory(&key.key)).map_err(raise)?;
+        Ok(PyDirectory { file: self.file.clone(), directory })
+    }
+    fn tree(&self, py: Python<'_>, key: &PyKey) -> PyResult<PyTree> {
+        let tree = py.detach(|| Tree::read(&self.file, &key.key)).map_err(raise)?;
+        Ok(PyTree { tree: Arc::new(tree) })
+    }
+    fn __repr__(&self) -> String {
+        format!("<Directory {:?} of {} keys>", self.directory.name, self.directory.keys.len())
+    }
+}
+
+#[pyclass(frozen, name = "Tree", module = "sapwood._native")]
+pub struct PyTree {
+    tree: Arc<Tree>,
+}
+
+#[pymethods]
+impl PyTree {
+    #[getter]
+    fn name(&self) -> &str {
+        &self.tree.name
+    }
+    #[getter]
+    fn title(&self) -> &str {
+        &self.tree.title
+    }
+    #[getter]
+    fn classname(&self) -> &str {
+        &self.tree.classname
+    }
+    #[getter]
+    fn num_entries(&self) -> u64 {
+        self.tree.entries
+    }
+    #[getter]
+    fn total_bytes(&self) -> u64 {
+        self.tree.total_bytes
+    }
+    #[getter]
+    fn compressed_bytes(&self) -> u64 {
+        self.tree.compressed_bytes
+    }
+    #[getter]
+    fn auto_flush(&self) -> i64 {
+        self.tree.auto_flush
+    }
+    #[getter]
+    fn aliases<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        for (name, expression) in &self.tree.aliases {
+            dict.set_item(name, expression)?;
+        }
+        Ok(dict)
+    }
+    #[getter]
+    fn branches<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        PyList::new(py, (0..self.tree.branches.len()).map(|index| PyBranch { tree: self.tree.clone(), index }))
+    }
+    fn clusters(&self) -> Vec<u64> {
+        self.tree.cluster_borders()
+    }
+    fn __repr__(&self) -> String {
+        format!("<Tree {:?} of {} entries>", self.tree.name, self.tree.entries)
+    }
+}
+
+#[pyclass(frozen, name = "Branch", module = "sapwood._native")]
+pub struct PyBranch {
+    tree: Arc<Tree>,
+    index: usize,
+}
+
+impl PyBranch {
+    fn branch(&self) -> PyResult<&Branch> {
+        self.tree.branches.get(self.index).ok_or_else(|| PyValueError::new_err("no such branch"))
+    }
+}
+
+#[pymethods]
+impl PyBranch {
+    #[getter]
+    fn index(&self) -> usize {
+        self.index
+    }
+    #[getter]
+    fn parent(&self) -> PyResult<Option<usize>> {
+        Ok(self.branch()?.parent)
+    }
+    #[getter]
+    fn children(&self) -> PyResult<Vec<usize>> {
+        Ok(self.branch()?.children.clone())
+    }
+    #[getter]
+    fn name(&self) -> PyResult<&str> {
+        Ok(&self.branch()?.name)
+    }
+    #[getter]
+    fn title(&self) -> PyResult<&str> {
+        Ok(&self.branch()?.title)
+    }
+    #[getter]
+    fn classname(&self) -> PyResult<&str> {
+        Ok(self.branch()?.element.as_ref().map_or("", |e| e.class_name.as_str()))
+    }
+    #[getter]
+    fn encoded_classname(&self) -> PyResult<&str> {
+        Ok(&self.branch()?.class)
+    }
+    #[getter]
+    fn typename(&self) -> PyResult<String> {
+        Ok(self.tree.layout(self.index).map_err(raise)?.typename.clone())
+    }
+    #[getter]
+    fn leaves(&self) -> PyResult<Vec<(&str, &str, &str)>> {
+        Ok(self.branch()?.leaves.iter().map(|l| (l.class.as_str(), l.name.as_str(), l.title.as_str())).collect())
+    }
+    #[getter]
+    fn count_branch(&self) -> PyResult<Option<usize>> {
+        Ok(self.branch()?.counter)
+    }
+    #[getter]
+    fn entries(&self) -> PyResult<u64> {
+        Ok(self.branch()?.entries)
+    }
+    #[getter]
+    fn num_baskets(&self) -> PyResult<usize> {
+        Ok(self.branch()?.baskets.len())
+    }
+    #[getter]
+    fn total_bytes(&self) -> PyResult<u64> {
+        Ok(self.branch()?.total_bytes)
+    }
+    #[getter]
+    fn compressed_bytes(&self) -> PyResult<u64> {
+        Ok(self.branch()?.compressed_bytes)
+    }
+    #[getter]
+    fn compression(&self) -> PyResult<i64> {
+        Ok(self.branch()?.compression)
+    }
+    #[getter]
+    fn basket_entries(&self) -> PyResult<Vec<u64>> {
+        let baskets = &self.branch()?.baskets;
+        let end = baskets.last().map_or(0, |b| b.first + b.entries);
+        Ok(baskets.iter().map(|b| b.first).chain([end]).collect())
+    }
+    #[getter]
+    fn basket_bytes(&self) -> PyResult<Vec<u64>> {
+        Ok(self.branch()?.baskets.iter().map(sapwood_root::tree::Basket::bytes).collect())
+    }
+    #[getter]
+    fn basket_seeks(&self) -> PyResult<Vec<u64>> {
+        Ok(self.branch()?.baskets.iter().map(sapwood_root::tree::Basket::seek).collect())
+    }
+    #[getter(r#type)]
+    fn column_type<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        let layout = self.tree.layout(self.index).map_err(raise)?;
+        layout.of.as_ref().ok().map(|of| columns::type_of(py, of)).transpose()
+    }
+    #[getter]
+    fn reason(&self) -> PyResult<Option<String>> {
+        let layout = self.tree.layout(self.index).map_err(raise)?;
+        Ok(layout.of.as_ref().err().filter(|_| !layout.group).map(ToString::to_string))
+    }
+    #[getter]
+    fn has_data(&self) -> PyResult<bool> {
+        Ok(!self.tree.layout(self.index).map_err(raise)?.group)
+    }
+    fn __repr__(&self) -> String {
+        format!("<Branch {:?}>", self.tree.path(self.index))
+    }
+}
+
+fn snapshot<'py>(py: Python<'py>, counters: &Counters) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    for (name, value) in counters.snapshot() {
+        dict.set_item(name, value)?;
+    }
+    Ok(dict)
+}
+
+#[pyfunction]
+fn counters(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    snapshot(py, Counters::process())
+}
+
+/// The pool that reading and writing use; replaced as a whole when the number of threads changes.
+static POOL: RwLock<Option<Arc<rayon::ThreadPool>>> = RwLock::new(None);
+
+fn make_pool(threads: usize) -> PyResult<Arc<rayon::ThreadPool>> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("sapwood-{i}")).build();
+    pool.map(Arc::new).map_err(|e| PyValueError::new_err(e.to_string()))
+}
+
+/// Runs work on the pool; on one thread the caller does it, and no other thread is woken.
+pub fn on_pool<T: Send>(work: impl FnOnce() -> T + Send) -> PyResult<T> {
+    let pool = POOL.read().ok().and_then(|pool| pool.clone());
+    let pool = match pool {
+        Some(pool) => pool,
+        None => set_pool(default_threads()?)?,
+    };
+    Ok(pool.install(work))
+}
+
+fn set_pool(threads: usize) -> PyResult<Arc<rayon::ThreadPool>> {
+    let pool = make_pool(threads)?;
+    if let Ok(mut slot) = POOL.write() {
+        *slot = Some(pool.clone());
+    }
+    Ok(pool)
+}
+
+fn default_threads() -> PyResult<usize> {
+    match std::env::var("SAPWOOD_NUM_THREADS") {
+        Ok(text) => match text.trim().parse() {
+            Ok(n) if (1..=4096).contains(&n) => Ok(n),
+            _ => Err(PyValueError::new_err(format!("SAPWOOD_NUM_THREADS is {text:?}, not a number from 1 to 4096"))),
+        },
+        Err(_) => Ok(std::thread::available_parallelism().map_or(1, usize::from)),
+    }
+}
+
+#[pyfunction]
+fn set_num_threads(n: usize) -> PyResult<()> {
+    if !(1..=4096).contains(&n) {
+        return Err(PyValueError::new_err(format!("{n} threads: a number from 1 to 4096 is wanted")));
+    }
+    set_pool(n).map(|_| ())
+}
+
+#[pyfunction]
+fn num_threads() -> PyResult<usize> {
+    on_pool(rayon::current_num_threads)
+}
+
+#[pyfunction]
+fn read<'py>(
+    py: Python<'py>,
+    parts: Vec<(PyRef<'py, PyTree>, Vec<usize>, u64, u64)>,
+) -> PyResult<Bound<'py, PyList>> {
+    let parts: Vec<(Arc<Tree>, Vec<usize>, u64, u64)> =
+        parts.into_iter().map(|(tree, branches, start, stop)| (tree.tree.clone(), branches, start, stop)).collect();
+    let columns = py.detach(|| {
+        on_pool(|| {
+            let parts: Vec<Part<'_>> = parts
+                .iter()
+                .map(|(tree, branches, start, stop)| Part { tree, branches, start: *start, stop: *stop })
+                .collect();
+            read_parts(&parts)
+        })
+    })?;
+    let list = PyList::empty(py);
+    for column in columns.map_err(raise)? {
+        list.append(columns::column(py, column)?)?;
+    }
+    Ok(list)
+}
+
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<PyFile>()?;
+    module.add_class::<PyKey>()?;
+    module.add_class::<PyDirectory>()?;
+    module.add_class::<PyTree>()?;
+    module.add_class::<PyBranch>()?;
+    module.add_function(wrap_pyfunction!(counters, module)?)?;
+    module.add_function(wrap_pyfunction!(set_num_threads, module)?)?;
+    module.add_function(wrap_pyfunction!(num_threads, module)?)?;
+    module.add_function(wrap_pyfunction!(read, module)?)
+}

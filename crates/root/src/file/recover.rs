@@ -1,0 +1,43 @@
+//! Keys of a directory whose key list was never written, from the records of the file.
+
+use super::{Key, RootFile};
+use crate::error::Result;
+use crate::wire::Cursor;
+
+/// Bytes looked at for each record's key; longer names end the key early and the record is passed over.
+const WINDOW: u64 = 512;
+
+/// Walks the records from the start and collects those of the directory at `parent`, the newest cycle last.
+///
+/// Stops without error where the row of records ends or makes no sense: that is where the writer was cut off.
+pub(super) fn keys(file: &RootFile, parent: u64) -> Result<Vec<Key>> {
+    let size = file.source().size();
+    let mut found: Vec<Key> = Vec::new();
+    let mut pos = file.header().begin;
+    while pos.saturating_add(Key::SMALLEST as u64) < size {
+        let window = file.bytes(pos, WINDOW.min(size - pos))?;
+        let mut c = Cursor::new(&window, pos);
+        let length = i64::from(c.i32()?);
+        if length == 0 {
+            break;
+        }
+        if length < 0 {
+            pos = pos.saturating_add(length.unsigned_abs());
+            continue;
+        }
+        c.seek(0)?;
+        let Ok(key) = Key::parse(&mut c) else { break };
+        let whole = pos.saturating_add(u64::from(key.total_bytes)) <= size;
+        let is_object = !matches!(key.classname.as_str(), "TBasket" | "TFile" | "" | "TFree");
+        let is_list = key.name == "StreamerInfo" || key.name == key.classname;
+        if whole && is_object && !is_list && key.seek == pos && key.seek_parent == parent && pos != parent {
+            found.retain(|k| k.name != key.name || k.cycle != key.cycle);
+            found.push(key.clone());
+        }
+        if key.total_bytes == 0 {
+            break;
+        }
+        pos = pos.saturating_add(u64::from(key.total_bytes));
+    }
+    Ok(found)
+}

@@ -1,0 +1,334 @@
+//! The streamer info of a file: a list of classes, each version with its members (`TStreamerInfo`).
+
+use crate::error::{Error, Result, Within};
+use crate::wire::cursor::{ClassTag, Pointer};
+use crate::wire::Cursor;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Which subclass of `TStreamerElement` describes a member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names are ROOT's, without TStreamer")]
+pub enum ElementClass {
+    Base,
+    BasicType,
+    BasicPointer,
+    Loop,
+    Object,
+    ObjectPointer,
+    ObjectAny,
+    ObjectAnyPointer,
+    String,
+    Stl,
+    StlString,
+    Artificial,
+}
+
+impl ElementClass {
+    /// ROOT's name of the class.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Base => "TStreamerBase",
+            Self::BasicType => "TStreamerBasicType",
+            Self::BasicPointer => "TStreamerBasicPointer",
+            Self::Loop => "TStreamerLoop",
+            Self::Object => "TStreamerObject",
+            Self::ObjectPointer => "TStreamerObjectPointer",
+            Self::ObjectAny => "TStreamerObjectAny",
+            Self::ObjectAnyPointer => "TStreamerObjectAnyPointer",
+            Self::String => "TStreamerString",
+            Self::Stl => "TStreamerSTL",
+            Self::StlString => "TStreamerSTLstring",
+            Self::Artificial => "TStreamerArtificial",
+        }
+    }
+    fn from_name(name: &str) -> Option<Self> {
+        const ALL: [ElementClass; 12] = [
+            ElementClass::Base,
+            ElementClass::BasicType,
+            ElementClass::BasicPointer,
+            ElementClass::Loop,
+            ElementClass::Object,
+            ElementClass::ObjectPointer,
+            ElementClass::ObjectAny,
+            ElementClass::ObjectAnyPointer,
+            ElementClass::String,
+            ElementClass::Stl,
+            ElementClass::StlString,
+            ElementClass::Artificial,
+        ];
+        ALL.into_iter().find(|c| c.name() == name)
+    }
+}
+
+/// A member or base of a class (`TStreamerElement` and its subclasses).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Element {
+    /// Which subclass described it.
+    pub class: ElementClass,
+    /// Member name; for a base the class name.
+    pub name: String,
+    /// The comment beside the member, with ranges in brackets.
+    pub title: String,
+    /// How it is streamed (`fType`, `TVirtualStreamerInfo::EReadWrite`).
+    pub kind: i32,
+    /// Bytes in memory (`fSize`).
+    pub size: i32,
+    /// Elements of a fixed array in all (`fArrayLength`), 0 for a single value.
+    pub array_length: i32,
+    /// Dimensions of a fixed array (`fArrayDim`).
+    pub array_dim: i32,
+    /// Lengths of the dimensions (`fMaxIndex`); for a base the checksum may be in the first.
+    pub max_index: [i32; 5],
+    /// C++ type (`fTypeName`).
+    pub typename: String,
+    /// Version of a base (`fBaseVersion`).
+    pub base_version: i32,
+    /// Member that counts a variable array (`fCountName`).
+    pub count_name: String,
+    /// Class of the counter (`fCountClass`).
+    pub count_class: String,
+    /// Version of that class (`fCountVersion`).
+    pub count_version: i32,
+    /// Kind of STL container (`fSTLtype`).
+    pub stl_type: i32,
+    /// Type code of what it holds (`fCtype`).
+    pub ctype: i32,
+}
+
+/// One version of a class.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StreamerInfo {
+    /// Class name.
+    pub name: String,
+    /// Title.
+    pub title: String,
+    /// Version (`fClassVersion`).
+    pub version: i32,
+    /// Checksum of the members (`fCheckSum`).
+    pub checksum: u32,
+    /// Bases and members in the order they are streamed.
+    pub elements: Vec<Element>,
+}
+
+/// All classes of a file, every version.
+#[derive(Debug, Default)]
+pub struct Classes {
+    infos: Vec<Arc<StreamerInfo>>,
+    by_name: HashMap<String, Vec<usize>>,
+}
+
+impl Classes {
+    /// A set of classes; of two with one name and version the first stays.
+    pub fn new(infos: impl IntoIterator<Item = StreamerInfo>) -> Self {
+        let mut classes = Self::default();
+        for info in infos {
+            let known = classes.by_name.entry(info.name.clone()).or_default();
+            let twice = known.iter().any(|&i| {
+                classes.infos.get(i).is_some_and(|k| k.version == info.version && k.checksum == info.checksum)
+            });
+            if !twice {
+                known.push(classes.infos.len());
+                classes.infos.push(Arc::new(info));
+            }
+        }
+        classes
+    }
+
+    /// Parses the object of the streamer info's key: a `TList` of `TStreamerInfo`.
+    pub fn parse(object: &[u8], origin: u64) -> Result<Self> {
+        let mut reader = Reader { cursor: Cursor::new(object, origin), classes: HashMap::new() };
+        let infos = reader.list()?;
+        Ok(Self::new(infos))
+    }
+
+    /// All of them in the order of the file.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<StreamerInfo>> {
+        self.infos.iter()
+    }
+
+    /// Whether any version of a class is described.
+    pub fn contains(&self, name: &str) -> bool {
+        self.by_name.contains_key(name)
+    }
+
+    /// The versions of a class.
+    pub fn versions(&self, name: &str) -> impl Iterator<Item = &Arc<StreamerInfo>> {
+        self.by_name.get(name).into_iter().flatten().filter_map(|&i| self.infos.get(i))
+    }
+
+    /// A version of a class.
+    pub fn find(&self, name: &str, version: i32) -> Option<&Arc<StreamerInfo>> {
+        self.versions(name).find(|i| i.version == version)
+    }
+
+    /// The version of a class with that checksum, as classes without a version number are told apart.
+    pub fn find_checksum(&self, name: &str, checksum: u32) -> Option<&Arc<StreamerInfo>> {
+        self.versions(name).find(|i| i.checksum == checksum)
+    }
+
+    /// The newest version of a class.
+    pub fn latest(&self, name: &str) -> Option<&Arc<StreamerInfo>> {
+        self.versions(name).max_by_key(|i| i.version)
+    }
+}
+
+struct Reader<'a> {
+    cursor: Cursor<'a>,
+    classes: HashMap<u64, String>,
+}
+
+impl Reader<'_> {
+    fn list(&mut self) -> Result<Vec<StreamerInfo>> {
+        let frame = self.cursor.frame()?;
+        self.cursor.object_bits()?;
+        self.cursor.string()?;
+        let count = self.cursor.count(4)?;
+        let mut infos = Vec::new();
+        for i in 0..count {
+            if let Some((class, end)) = self.object().within(|| format!("entry {i} of {count}"))? {
+                if class == "TStreamerInfo" {
+                    let info = self.info().within(|| format!("entry {i} of {count}"))?;
+                    infos.push(info);
+                }
+                // Other entries are the list of schema evolution rules.
+                self.cursor.seek(end)?;
+            }
+            let options = self.cursor.u8()?;
+            self.cursor.skip(usize::from(options))?;
+        }
+        self.cursor.finish(frame)?;
+        Ok(infos)
+    }
+
+    /// The class of the next object and where it ends; nothing for a null pointer.
+    fn object(&mut self) -> Result<Option<(String, usize)>> {
+        match self.cursor.pointer()? {
+            Pointer::Null | Pointer::Seen(_) => Ok(None),
+            Pointer::New { class, end, .. } => {
+                let name = match class {
+                    ClassTag::Named { name, reference } => {
+                        self.classes.insert(reference, name.clone());
+                        name
+                    }
+                    ClassTag::Seen(reference) => self
+                        .classes
+                        .get(&reference)
+                        .cloned()
+                        .ok_or_else(|| self.cursor.corrupt(format!("no class was named at byte {reference}")))?,
+                };
+                let end = end.ok_or_else(|| self.cursor.corrupt(format!("a {name} without a byte count")))?;
+                Ok(Some((name, end)))
+            }
+        }
+    }
+
+    fn info(&mut self) -> Result<StreamerInfo> {
+        let frame = self.cursor.frame()?;
+        let (name, title) = self.cursor.named()?;
+        let checksum = self.cursor.u32()?;
+        let version = self.cursor.i32()?;
+        let elements = self.elements().within(|| format!("class {name}, version {version}"))?;
+        self.cursor.finish(frame)?;
+        Ok(StreamerInfo { name, title, version, checksum, elements })
+    }
+
+    fn elements(&mut self) -> Result<Vec<Element>> {
+        let Some((class, end)) = self.object()? else { return Ok(Vec::new()) };
+        if class != "TObjArray" {
+            return Err(self.cursor.corrupt(format!("members in a {class} instead of a TObjArray")));
+        }
+        let frame = self.cursor.frame()?;
+        if frame.version > 2 {
+            self.cursor.object_bits()?;
+        }
+        if frame.version > 1 {
+            self.cursor.string()?;
+        }
+        let count = self.cursor.count(4)?;
+        self.cursor.skip(4)?;
+        let mut elements = Vec::with_capacity(count);
+        for i in 0..count {
+            if let Some((class, end)) = self.object()? {
+                let class = ElementClass::from_name(&class)
+                    .ok_or_else(|| self.cursor.corrupt(format!("member {i} is described by a {class}")))?;
+                let element = element(&mut self.cursor, class).within(|| format!("member {i} of {count}"))?;
+                elements.push(element);
+                self.cursor.seek(end)?;
+            }
+        }
+        self.cursor.seek(end)?;
+        Ok(elements)
+    }
+}
+
+fn element(c: &mut Cursor<'_>, class: ElementClass) -> Result<Element> {
+    let outer = c.frame()?;
+    let middle = if class == ElementClass::StlString { Some(c.frame()?) } else { None };
+    let inner = c.frame()?;
+    let (name, title) = c.named()?;
+    let kind = c.i32()?;
+    let size = c.i32()?;
+    let array_length = c.i32()?;
+    let array_dim = c.i32()?;
+    let mut max_index = [0; 5];
+    // Version 1 wrote a count before the array.
+    let dims = if inner.version == 1 { c.count(4)? } else { 5 };
+    for i in 0..dims {
+        let n = c.i32()?;
+        if let Some(slot) = max_index.get_mut(i) {
+            *slot = n;
+        }
+    }
+    let typename = c.string()?;
+    c.finish(inner)?;
+    let mut e = Element {
+        class,
+        name,
+        title,
+        kind,
+        size,
+        array_length,
+        array_dim,
+        max_index,
+        typename,
+        base_version: -1,
+        count_name: String::new(),
+        count_class: String::new(),
+        count_version: 0,
+        stl_type: 0,
+        ctype: 0,
+    };
+    match class {
+        ElementClass::Base if outer.version >= 2 => e.base_version = c.i32()?,
+        ElementClass::BasicPointer | ElementClass::Loop => {
+            e.count_version = c.i32()?;
+            e.count_name = c.string()?;
+            e.count_class = c.string()?;
+        }
+        ElementClass::Stl | ElementClass::StlString => {
+            e.stl_type = c.i32()?;
+            e.ctype = c.i32()?;
+        }
+        _ => {}
+    }
+    if let Some(middle) = middle {
+        c.finish(middle)?;
+    }
+    c.finish(outer)?;
+    if e.array_length < 0 {
+        return Err(c.corrupt(format!("member {} is an array of {} elements", e.name, e.array_length)));
+    }
+    Ok(e)
+}
+
+impl std::fmt::Display for StreamerInfo {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} version {}", self.name, self.version)
+    }
+}
+
+/// An error for a class that neither the file nor the built-in table describes.
+pub fn unknown_class(name: &str) -> Error {
+    Error::unsupported(format!("class {name} is not described in the file (no streamer info)"))
+}

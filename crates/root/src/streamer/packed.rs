@@ -1,0 +1,171 @@
+//! `Float16_t` and `Double32_t`: numbers that take fewer bytes on disk than in memory.
+//!
+//! A member's comment may give `[low, high, bits]`: with a range, an integer of 32 bits on disk counts steps from
+//! `low`; with bits alone, an exponent byte and a truncated mantissa are stored (`TBufferFile::WriteFloat16`,
+//! `WriteDouble32`).
+
+use crate::array::Number;
+
+/// How such a number is packed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Packing {
+    single: bool,
+    form: Form,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Form {
+    Float,
+    Truncated { bits: u32 },
+    Steps { low: f64, factor: f64 },
+}
+
+impl Packing {
+    /// The packing of a `Float16_t` (`single`) or `Double32_t` member whose comment (or leaf title) is `title`.
+    pub fn of(single: bool, title: &str) -> Self {
+        let range = bracket(title);
+        let form = match range {
+            None if single => Form::Truncated { bits: 12 },
+            None => Form::Float,
+            Some((low, high, bits)) => {
+                let bits = bits.unwrap_or(32);
+                let bits = if (2..=32).contains(&bits) { bits } else { 32 };
+                if low < high {
+                    let steps = if bits < 32 { f64::from(1u32 << bits) } else { f64::from(u32::MAX) };
+                    Form::Steps { low, factor: steps / (high - low) }
+                } else if bits < 15 {
+                    Form::Truncated { bits }
+                } else if single {
+                    Form::Truncated { bits: 12 }
+                } else {
+                    Form::Float
+                }
+            }
+        };
+        Self { single, form }
+    }
+    /// Bytes on disk.
+    pub const fn disk_bytes(self) -> usize {
+        match self.form {
+            Form::Truncated { .. } => 3,
+            Form::Float | Form::Steps { .. } => 4,
+        }
+    }
+    /// Number in memory.
+    pub const fn number(self) -> Number {
+        if self.single { Number::F32 } else { Number::F64 }
+    }
+    /// Unpacks numbers into native ones; stops with the shorter side.
+    pub fn decode(self, from: &[u8], to: &mut [u8]) {
+        match self.form {
+            Form::Truncated { bits } => {
+                let (from, _) = from.as_chunks::<3>();
+                self.store(from.iter().map(|c| f64::from(truncated(*c, bits))), to);
+            }
+            Form::Float => {
+                let (from, _) = from.as_chunks::<4>();
+                self.store(from.iter().map(|c| f64::from(f32::from_be_bytes(*c))), to);
+            }
+            Form::Steps { low, factor } => {
+                let (from, _) = from.as_chunks::<4>();
+                self.store(from.iter().map(|c| f64::from(u32::from_be_bytes(*c)) / factor + low), to);
+            }
+        }
+    }
+    #[inline]
+    fn store(self, values: impl Iterator<Item = f64>, to: &mut [u8]) {
+        if self.single {
+            let (to, _) = to.as_chunks_mut::<4>();
+            for (to, value) in to.iter_mut().zip(values) {
+                *to = (value as f32).to_ne_bytes();
+            }
+        } else {
+            let (to, _) = to.as_chunks_mut::<8>();
+            for (to, value) in to.iter_mut().zip(values) {
+                *to = value.to_ne_bytes();
+            }
+        }
+    }
+    /// One decoded number as a double.
+    pub fn value(self, decoded: [u8; 8]) -> f64 {
+        if self.single {
+            let [a, b, c, d, ..] = decoded;
+            f32::from_ne_bytes([a, b, c, d]).into()
+        } else {
+            f64::from_ne_bytes(decoded)
+        }
+    }
+}
+
+/// Exponent byte, then sign and the upper bits of the mantissa, rounded.
+fn truncated([exponent, high, low]: [u8; 3], bits: u32) -> f32 {
+    let mantissa = u32::from(u16::from_be_bytes([high, low]));
+    let word = u32::from(exponent) << 23 | (mantissa & ((1 << (bits + 1)) - 1)).wrapping_shl(23 - bits);
+    let value = f32::from_bits(word);
+    if mantissa & 1 << (bits + 1) == 0 { value } else { -value }
+}
+
+/// The first `[low, high]` or `[low, high, bits]` of a comment that is one; array lengths are not.
+fn bracket(title: &str) -> Option<(f64, f64, Option<u32>)> {
+    let mut rest = title;
+    while let Some(start) = rest.find('[') {
+        let inside = rest.get(start + 1..)?;
+        let end = inside.find(']')?;
+        let parts: Vec<&str> = inside.get(..end)?.split(',').collect();
+        match parts.as_slice() {
+            [low, high] => return Some((number(low)?, number(high)?, None)),
+            [low, high, bits] => return Some((number(low)?, number(high)?, bits.trim().parse().ok())),
+            _ => rest = inside.get(end + 1..)?,
+        }
+    }
+    None
+}
+
+/// A number, or a product or quotient with `pi`, as ranges are written.
+fn number(text: &str) -> Option<f64> {
+    let text = text.trim();
+    if let Some((a, b)) = text.rsplit_once(['*', '/']).filter(|(a, _)| !a.is_empty()) {
+        let (x, y) = (number(a)?, number(b)?);
+        return Some(if text.as_bytes().get(a.len()) == Some(&b'*') { x * y } else { x / y });
+    }
+    if let Some(negated) = text.strip_prefix('-') {
+        return number(negated).map(|x| -x);
+    }
+    match text.to_ascii_lowercase().as_str() {
+        "pi" => Some(std::f64::consts::PI),
+        "twopi" | "2pi" => Some(std::f64::consts::TAU),
+        "pi/2" => Some(std::f64::consts::FRAC_PI_2),
+        _ => text.parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_in_comments() {
+        assert_eq!(bracket("[3] a range [0, 10, 12] of it"), Some((0.0, 10.0, Some(12))));
+        assert_eq!(bracket("[-pi,pi/2]"), Some((-std::f64::consts::PI, std::f64::consts::FRAC_PI_2, None)));
+        assert_eq!(bracket("[-2*pi, twopi, 8]"), Some((-std::f64::consts::TAU, std::f64::consts::TAU, Some(8))));
+        assert_eq!(bracket("[n] nothing"), None);
+    }
+
+    #[test]
+    fn forms() {
+        let mut out = [0; 8];
+        let steps = Packing::of(false, "[0,16,4]");
+        steps.decode(&3u32.to_be_bytes(), &mut out);
+        assert!((steps.value(out) - 3.0).abs() < 1e-12);
+        let plain = Packing::of(false, "");
+        plain.decode(&1.5f32.to_be_bytes(), &mut out);
+        assert_eq!(plain.value(out).to_bits(), 1.5f64.to_bits());
+        let half = Packing::of(true, "");
+        assert_eq!(half.disk_bytes(), 3);
+        // 1.5 = exponent 127, mantissa 0.5: bit 11 of 12; the sign is bit 13.
+        half.decode(&[127, 0x08, 0x00], &mut out);
+        assert_eq!(half.value(out).to_bits(), 1.5f64.to_bits());
+        half.decode(&[127, 0x28, 0x00], &mut out);
+        assert_eq!(half.value(out).to_bits(), (-1.5f64).to_bits());
+    }
+}

@@ -1,0 +1,189 @@
+//! C++ type names, as far as ROOT streams them.
+
+use crate::array::Number;
+use crate::error::{Error, Result};
+
+/// A parsed type.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Cpp {
+    /// A number of fixed width.
+    Number(Number),
+    /// `Double32_t`.
+    Double32,
+    /// `Float16_t`.
+    Float16,
+    /// `std::string` or `TString`.
+    Text,
+    /// `std::bitset` of so many bits.
+    Bits(usize),
+    /// Any container of single elements.
+    List(Box<Cpp>),
+    /// Any container of keys and values.
+    Map(Box<Cpp>, Box<Cpp>),
+    /// `std::pair`.
+    Pair(Box<Cpp>, Box<Cpp>),
+    /// A pointer.
+    Pointer(Box<Cpp>),
+    /// Any other class.
+    Class(String),
+}
+
+/// How deep templates may nest before a name is refused.
+const DEEPEST: usize = 32;
+
+/// Parses a type name; names that are no number and no container are classes.
+pub fn parse(name: &str) -> Result<Cpp> {
+    parse_at(name, 0)
+}
+
+fn parse_at(name: &str, depth: usize) -> Result<Cpp> {
+    if depth > DEEPEST {
+        return Err(Error::limit(format!("a type name nested deeper than {DEEPEST}")));
+    }
+    let name = simplify(name);
+    if let Some(pointee) = name.strip_suffix('*') {
+        return match pointee.trim_end() {
+            "char" | "Char_t" => Ok(Cpp::Text),
+            pointee => Ok(Cpp::Pointer(Box::new(parse_at(pointee, depth + 1)?))),
+        };
+    }
+    if let Some(number) = number(name) {
+        return Ok(Cpp::Number(number));
+    }
+    match name {
+        "Double32_t" => return Ok(Cpp::Double32),
+        "Float16_t" => return Ok(Cpp::Float16),
+        "string" | "TString" | "basic_string<char>" => return Ok(Cpp::Text),
+        _ => {}
+    }
+    let Some((template, rest)) = name.split_once('<') else { return Ok(Cpp::Class(name.to_owned())) };
+    let Some(inside) = rest.strip_suffix('>') else {
+        return Err(Error::corrupt(format!("type name {name:?} has unbalanced brackets")));
+    };
+    let arguments = split(inside)?;
+    let argument = |i: usize| {
+        let text = arguments.get(i).copied().filter(|a| !a.is_empty());
+        let text = text.ok_or_else(|| Error::corrupt(format!("type name {name:?} lacks an argument")))?;
+        parse_at(text, depth + 1).map(Box::new)
+    };
+    match simplify(template) {
+        "vector" | "list" | "deque" | "set" | "multiset" | "unordered_set" | "unordered_multiset"
+        | "forward_list" | "ROOT::VecOps::RVec" | "ROOT::RVec" | "RVec" => Ok(Cpp::List(argument(0)?)),
+        "map" | "multimap" | "unordered_map" | "unordered_multimap" => Ok(Cpp::Map(argument(0)?, argument(1)?)),
+        "pair" => Ok(Cpp::Pair(argument(0)?, argument(1)?)),
+        "bitset" => {
+            let bits = arguments.first().and_then(|a| a.trim().trim_end_matches(['u', 'l', 'U', 'L']).parse().ok());
+            let bits = bits.ok_or_else(|| Error::corrupt(format!("type name {name:?} lacks a number of bits")))?;
+            Ok(Cpp::Bits(bits))
+        }
+        _ => Ok(Cpp::Class(name.to_owned())),
+    }
+}
+
+/// Whether a type name is a container that has a version header of its own when it is a member.
+pub fn is_container(name: &str) -> bool {
+    matches!(parse(name), Ok(Cpp::List(_) | Cpp::Map(..) | Cpp::Bits(_)))
+}
+
+fn simplify(mut name: &str) -> &str {
+    loop {
+        let before = name;
+        name = name.trim();
+        for prefix in ["const ", "std::", "struct ", "class ", "enum "] {
+            name = name.strip_prefix(prefix).unwrap_or(name);
+        }
+        name = name.strip_suffix(" const").unwrap_or(name);
+        if name == before {
+            return name;
+        }
+    }
+}
+
+/// The parts of a template's argument list, at its own level of brackets.
+fn split(inside: &str) -> Result<Vec<&str>> {
+    let (mut depth, mut start, mut parts) = (0i32, 0, Vec::new());
+    for (i, c) in inside.char_indices() {
+        match c {
+            '<' | '(' => depth += 1,
+            '>' | ')' => depth -= 1,
+            ',' if depth == 0 => {
+                parts.push(inside.get(start..i).unwrap_or_default().trim());
+                start = i + 1;
+            }
+            _ => {}
+        }
+        if depth < 0 {
+            break;
+        }
+    }
+    if depth != 0 {
+        return Err(Error::corrupt(format!("template arguments {inside:?} have unbalanced brackets")));
+    }
+    parts.push(inside.get(start..).unwrap_or_default().trim());
+    Ok(parts)
+}
+
+/// The number that a C++ or ROOT name stands for.
+pub fn number(name: &str) -> Option<Number> {
+    Some(match name {
+        "bool" | "Bool_t" => Number::Bool,
+        "char" | "Char_t" | "signed char" | "int8_t" => Number::I8,
+        "unsigned char" | "UChar_t" | "Byte_t" | "uint8_t" | "byte" => Number::U8,
+        "short" | "Short_t" | "int16_t" | "short int" => Number::I16,
+        "unsigned short" | "UShort_t" | "uint16_t" | "Version_t" | "unsigned short int" => Number::U16,
+        "int" | "Int_t" | "int32_t" | "signed int" | "Seek_t" => Number::I32,
+        "unsigned int" | "unsigned" | "UInt_t" | "uint32_t" => Number::U32,
+        "long" | "Long_t" | "long long" | "Long64_t" | "int64_t" | "long int" | "long long int" => Number::I64,
+        "unsigned long" | "ULong_t" | "unsigned long long" | "ULong64_t" | "uint64_t" | "size_t"
+        | "unsigned long int" | "unsigned long long int" => Number::U64,
+        "float" | "Float_t" | "Size_t" => Number::F32,
+        "double" | "Double_t" | "Axis_t" | "Stat_t" => Number::F64,
+        _ => return None,
+    })
+}
+
+/// The name of a number in branch and leaf titles, as users of Python readers know it.
+pub const fn short_name(number: Number) -> &'static str {
+    match number {
+        Number::Bool => "bool",
+        Number::I8 => "int8_t",
+        Number::U8 => "uint8_t",
+        Number::I16 => "int16_t",
+        Number::U16 => "uint16_t",
+        Number::I32 => "int32_t",
+        Number::U32 => "uint32_t",
+        Number::I64 => "int64_t",
+        Number::U64 => "uint64_t",
+        Number::F32 => "float",
+        Number::F64 => "double",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_the_field() {
+        let list = |c| Cpp::List(Box::new(c));
+        for (name, want) in [
+            ("vector<float>", list(Cpp::Number(Number::F32))),
+            ("std::vector<std::vector<unsigned int> >", list(list(Cpp::Number(Number::U32)))),
+            ("vector<string, allocator<string> >", list(Cpp::Text)),
+            ("const char*", Cpp::Text),
+            ("TObject*", Cpp::Pointer(Box::new(Cpp::Class("TObject".into())))),
+            ("bitset<8ul>", Cpp::Bits(8)),
+            ("map<int,pair<short,A<B,C>>>", Cpp::Map(
+                Box::new(Cpp::Number(Number::I32)),
+                Box::new(Cpp::Pair(Box::new(Cpp::Number(Number::I16)), Box::new(Cpp::Class("A<B,C>".into())))),
+            )),
+        ] {
+            assert_eq!(parse(name).unwrap(), want, "{name}");
+        }
+        for bad in ["vector<", "vector<>", "map<int>", "vector<a<b>", "bitset<x>"] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+        assert!(parse(&"vector<".repeat(100)).is_err());
+        assert!(parse(&format!("{}int{}", "vector<".repeat(100), ">".repeat(100))).is_err());
+    }
+}

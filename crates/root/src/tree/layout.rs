@@ -1,0 +1,299 @@
+//! How the entries of a branch are decoded: from leaves, or from the class a branch is part of.
+
+use super::{Branch, BranchElement, Leaf, Tree};
+use crate::array::{Number, Type};
+use crate::error::{Error, Result};
+use crate::streamer::kind::{Compiler, Kind, Record, Step, basic_number, fixed, unreadable};
+use crate::streamer::packed::Packing;
+use crate::streamer::typename::{self, Cpp, short_name};
+use crate::streamer::{Element, ElementClass, StreamerInfo};
+use std::sync::Arc;
+
+/// How entries stand in a basket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Framing {
+    /// Each entry is one value of so many bytes.
+    Fixed(usize),
+    /// Each entry is `skip` bytes of header and any number of values of `bytes` each.
+    Counted {
+        /// Bytes before the values: 0 for a counted leaf, 1 for a pointer member, 10 for a vector.
+        skip: usize,
+        /// Bytes of a value.
+        bytes: usize,
+    },
+    /// Each entry is one value of its own length.
+    Whole,
+    /// Each entry is the same member of any number of objects.
+    Column,
+}
+
+/// A branch's program.
+#[derive(Debug)]
+pub struct Layout {
+    /// How entries stand in a basket.
+    pub framing: Framing,
+    /// One value.
+    pub kind: Kind,
+    /// The column of all entries, or why there is none.
+    pub of: Result<Type>,
+    /// C++ type, as users of Python readers know it.
+    pub typename: String,
+    /// The branch only groups others.
+    pub group: bool,
+}
+
+/// Compiles a branch.
+pub fn compile(tree: &Tree, index: usize) -> Layout {
+    let Some(branch) = tree.branches.get(index) else {
+        return failed(format!("no branch {index}"), "unknown");
+    };
+    let class = whole_class(tree, branch);
+    if !branch.children.is_empty() && class.as_deref() != Some("TClonesArray") {
+        return Layout {
+            framing: Framing::Whole,
+            kind: unreadable("the branch only groups others"),
+            of: Err(Error::unsupported("the branch only groups others")),
+            typename: class.unwrap_or_else(|| group_name(tree, branch)),
+            group: true,
+        };
+    }
+    if !branch.other_file.is_empty() {
+        return failed(format!("its baskets are in another file, {}", branch.other_file), "unknown");
+    }
+    if !branch.children.is_empty() {
+        // The branch of a split TClonesArray itself holds the number of objects.
+        return finish(Framing::Fixed(4), Kind::Number(Number::I32), "int32_t".to_owned());
+    }
+    let leaves = branch.leaves.as_slice();
+    match leaves {
+        [] => failed("the branch has no leaf", "unknown"),
+        [leaf] => match numeric(tree, branch, leaf) {
+            Some(layout) => layout,
+            None => by_class(tree, branch, leaf),
+        },
+        _ => leaf_list(leaves),
+    }
+}
+
+fn group_name(tree: &Tree, branch: &Branch) -> String {
+    let part = |&i: &usize| {
+        let child = tree.branches.get(i)?;
+        Some(format!("{}:{}", child.name, tree.layout(i).ok()?.typename))
+    };
+    format!("group of {}", branch.children.iter().filter_map(part).collect::<Vec<_>>().join(", "))
+}
+
+fn failed(why: impl Into<Arc<str>>, typename: &str) -> Layout {
+    finish(Framing::Whole, unreadable(why), typename.to_owned())
+}
+
+fn finish(framing: Framing, kind: Kind, typename: String) -> Layout {
+    let of = kind.type_of().map(|of| match framing {
+        Framing::Counted { .. } | Framing::Column => Type::List(Box::new(of)),
+        _ => of,
+    });
+    Layout { framing, kind, of, typename, group: false }
+}
+
+/// The class that the branch holds, when its own record or its class's members say so.
+fn whole_class(tree: &Tree, branch: &Branch) -> Option<String> {
+    let element = branch.element.as_ref()?;
+    if branch.parent.is_none() && !element.class_name.is_empty() {
+        return Some(element.class_name.clone());
+    }
+    member(tree, branch, element).map(|e| e.typename.trim_end_matches('*').to_owned())
+}
+
+/// The member of a class that a branch holds.
+fn member(tree: &Tree, branch: &Branch, element: &BranchElement) -> Option<Element> {
+    let info = info(tree, element)?;
+    let last = branch.name.trim_end_matches('.').rsplit('.').next().unwrap_or_default();
+    let last = last.split_once('[').map_or(last, |(name, _)| name);
+    let by_id = usize::try_from(element.id).ok().and_then(|id| info.elements.get(id));
+    let found = by_id.filter(|e| e.name == last).or_else(|| info.elements.iter().find(|e| e.name == last));
+    found.or(by_id).cloned()
+}
+
+fn info(tree: &Tree, element: &BranchElement) -> Option<Arc<StreamerInfo>> {
+    // Parts of a TClonesArray may name the class of the elements separately.
+    let names = [&element.class_name, &element.clones_name];
+    let classes = tree.classes();
+    names.into_iter().filter(|n| !n.is_empty()).find_map(|name| {
+        let found = classes.find_checksum(name, element.checksum).filter(|_| element.checksum != 0);
+        let found = found.or_else(|| classes.find(name, element.class_version));
+        found.or_else(|| classes.latest(name)).cloned()
+    })
+}
+
+/// Dimensions in a title such as `x[n][3]/F`: fixed lengths, and whether one is a name.
+fn dimensions(leaf: &Leaf) -> (Vec<usize>, bool) {
+    let mut dims = Vec::new();
+    let mut named = false;
+    let mut rest = leaf.title.as_str();
+    while let Some((_, after)) = rest.split_once('[') {
+        let Some((inside, after)) = after.split_once(']') else { break };
+        match inside.parse::<usize>() {
+            Ok(n) => dims.push(n),
+            Err(_) => named = true,
+        }
+        rest = after;
+    }
+    let length = usize::try_from(leaf.length).unwrap_or(1).max(1);
+    // The stored length is what lies in the basket, whatever the title says.
+    let product = dims.iter().try_fold(1usize, |product, &d| product.checked_mul(d));
+    if product != Some(length) {
+        dims = if length > 1 { vec![length] } else { Vec::new() };
+    }
+    (dims, named)
+}
+
+fn leaf_kind(leaf: &Leaf, title: &str) -> Option<Kind> {
+    let pick = |signed, unsigned| Some(Kind::Number(if leaf.unsigned { unsigned } else { signed }));
+    match leaf.class.as_str() {
+        "TLeafO" => Some(Kind::Number(Number::Bool)),
+        "TLeafB" => pick(Number::I8, Number::U8),
+        "TLeafS" => pick(Number::I16, Number::U16),
+        "TLeafI" => pick(Number::I32, Number::U32),
+        "TLeafL" | "TLeafG" => pick(Number::I64, Number::U64),
+        "TLeafF" => Some(Kind::Number(Number::F32)),
+        "TLeafD" => Some(Kind::Number(Number::F64)),
+        "TLeafF16" | "TLeafD32" => Some(Kind::Packed(Packing::of(leaf.class == "TLeafF16", title))),
+        "TLeafElement" => {
+            let kind = if (21..40).contains(&leaf.kind) { leaf.kind - 20 } else { leaf.kind };
+            match kind {
+                9 | 19 => Some(Kind::Packed(Packing::of(kind == 19, title))),
+                _ => basic_number(kind).map(Kind::Number),
+            }
+        }
+        _ => None,
+    }
+}
+
+fn number_name(kind: &Kind) -> String {
+    match kind {
+        Kind::Number(number) => short_name(*number).to_owned(),
+        Kind::Packed(packing) if packing.number() == Number::F32 => "Float16_t".to_owned(),
+        Kind::Packed(_) => "Double32_t".to_owned(),
+        _ => "unknown".to_owned(),
+    }
+}
+
+fn brackets(dims: &[usize]) -> String {
+    dims.iter().map(|d| format!("[{d}]")).collect()
+}
+
+fn numeric(tree: &Tree, branch: &Branch, leaf: &Leaf) -> Option<Layout> {
+    // The range of a packed member stands in the comment of the class's member, that of a leaf in its title.
+    let comment = branch.element.as_ref().and_then(|e| member(tree, branch, e)).map(|e| e.title);
+    let item = leaf_kind(leaf, comment.as_deref().unwrap_or(&leaf.title))?;
+    let (dims, named) = dimensions(leaf);
+    let name = number_name(&item) + &brackets(&dims);
+    let kind = fixed(&dims, item);
+    let bytes = kind.fixed_bytes().filter(|&b| b > 0)?;
+    let collected = branch.element.as_ref().is_some_and(|e| matches!(e.kind, 31 | 41));
+    Some(if leaf.counted || collected {
+        let name = match name.split_once('[') {
+            Some((base, dims)) => format!("{base}[][{dims}"),
+            None => format!("{name}[]"),
+        };
+        finish(Framing::Counted { skip: 0, bytes }, kind, name)
+    } else if named {
+        failed(format!("leaf {} has a variable length and no counter", leaf.title), &name)
+    } else {
+        finish(Framing::Fixed(bytes), kind, name)
+    })
+}
+
+/// Several leaves in one branch: a record, its members end to end without padding.
+fn leaf_list(leaves: &[Leaf]) -> Layout {
+    let mut steps = Vec::new();
+    let mut names = Vec::new();
+    for leaf in leaves {
+        if leaf.counted {
+            return failed(format!("leaf {} of a list of leaves has a variable length", leaf.name), "unknown");
+        }
+        let (dims, _) = dimensions(leaf);
+        let Some(item) = leaf_kind(leaf, &leaf.title) else {
+            return failed(format!("leaf {} of a list of leaves is a {}", leaf.name, leaf.class), "unknown");
+        };
+        names.push(format!("{} {}{};", number_name(&item), leaf.name, brackets(&dims)));
+        steps.push(Step { name: leaf.name.clone(), base: false, kind: fixed(&dims, item) });
+    }
+    let kind = Kind::Record(Arc::new(Record { name: String::new(), steps }));
+    let bytes = kind.fixed_bytes().unwrap_or(0);
+    finish(Framing::Fixed(bytes), kind, format!("struct {{{}}}", names.join(" ")))
+}
+
+fn by_class(tree: &Tree, branch: &Branch, leaf: &Leaf) -> Layout {
+    if leaf.class == "TLeafC" {
+        return finish(Framing::Whole, Kind::Text, "char*".to_owned());
+    }
+    let Some(element) = &branch.element else {
+        return failed(format!("a {} with a {} is not decoded", branch.class, leaf.class), "unknown");
+    };
+    if branch.class != "TBranchElement" {
+        return failed(format!("objects of class {} in a {} are not decoded", element.class_name, branch.class), &element.class_name);
+    }
+    let mut compiler = Compiler::new(tree.classes());
+    if element.streamer_type == 65 {
+        return finish(Framing::Whole, Kind::Text, "TString".to_owned());
+    }
+    if branch.parent.is_none() && element.id < 0 {
+        let name = element.class_name.clone();
+        return match typename::parse(&name) {
+            Ok(cpp) => whole(compiler.framed(&cpp), cpp_name(&cpp)),
+            Err(error) => failed(error.to_string(), &name),
+        };
+    }
+    let Some(member) = member(tree, branch, element) else {
+        return failed(
+            format!("class {} version {} is not described in the file", element.class_name, element.class_version),
+            "unknown",
+        );
+    };
+    let name = typename::parse(&member.typename).map_or(member.typename.clone(), |c| cpp_name(&c));
+    let collected = matches!(element.kind, 31 | 41);
+    if (41..60).contains(&member.kind) && !collected {
+        // A member `x[n]` of a split class: the byte that says whether it is there, then the values.
+        let kind = compiler.basic(member.kind - 40, &member.title);
+        return match kind.fixed_bytes() {
+            Some(bytes) => finish(Framing::Counted { skip: 1, bytes }, kind, name),
+            None => failed(format!("variable array {} of {}", member.name, member.typename), &name),
+        };
+    }
+    let kind = if member.class == ElementClass::Base {
+        compiler.object(&member.name)
+    } else {
+        compiler.member(&member, None)
+    };
+    if collected { finish(Framing::Column, kind, format!("{name}[]")) } else { whole(kind, name) }
+}
+
+/// Entries that are one value each; a container of numbers is decoded by its length alone.
+fn whole(kind: Kind, name: String) -> Layout {
+    if let Kind::Framed(inner) = &kind
+        && let Kind::List(item) = inner.as_ref()
+        && let Some(bytes) = item.fixed_bytes().filter(|&b| b > 0)
+        && matches!(item.as_ref(), Kind::Number(_))
+    {
+        // Byte count, version, number of elements.
+        return finish(Framing::Counted { skip: 10, bytes }, item.as_ref().clone(), name);
+    }
+    finish(Framing::Whole, kind, name)
+}
+
+/// The usual spelling of a type.
+pub fn cpp_name(cpp: &Cpp) -> String {
+    match cpp {
+        Cpp::Number(number) => short_name(*number).to_owned(),
+        Cpp::Double32 => "Double32_t".to_owned(),
+        Cpp::Float16 => "Float16_t".to_owned(),
+        Cpp::Text => "std::string".to_owned(),
+        Cpp::Bits(n) => format!("std::bitset<{n}>"),
+        Cpp::List(item) => format!("std::vector<{}>", cpp_name(item)),
+        Cpp::Map(key, value) => format!("std::map<{}, {}>", cpp_name(key), cpp_name(value)),
+        Cpp::Pair(a, b) => format!("std::pair<{}, {}>", cpp_name(a), cpp_name(b)),
+        Cpp::Pointer(to) => format!("{}*", cpp_name(to)),
+        Cpp::Class(name) => name.clone(),
+    }
+}

@@ -1,0 +1,654 @@
+//! Reading: plan, few large requests, decompression and decoding in parallel.
+//!
+//! Baskets are taken in file order, in windows of some megabytes. A window's records come in by coalesced
+//! requests; then its baskets are decompressed and decoded side by side. Values of fixed size go straight to their
+//! final place, others are appended in the order of entries.
+
+use super::basket::{self, BasketHeader, Embedded, Values};
+use super::{Framing, Layout, Place, Tree};
+use crate::array::{Builder, Column, Number, Type};
+use crate::error::{Error, Result, Within};
+use crate::streamer::decode;
+use crate::streamer::kind::Kind;
+use crate::wire::{Cursor, swap};
+use arrow_buffer::Buffer;
+use rayon::prelude::*;
+use sapwood_io::counters::{Counters, clock, count};
+use sapwood_io::{Range, Request, Source, coalesce};
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Entries `start` to `stop` of some branches of a tree.
+pub struct Part<'a> {
+    /// The tree.
+    pub tree: &'a Tree,
+    /// Branches, one for each column.
+    pub branches: &'a [usize],
+    /// First entry.
+    pub start: u64,
+    /// One past the last entry.
+    pub stop: u64,
+}
+
+/// Compressed bytes of a window for each thread.
+const WINDOW: u64 = 8 << 20;
+
+/// Reads the same columns from each part and joins them in order.
+///
+/// Uses the current rayon pool. The memory beside the result is one window of records and one decompressed basket
+/// for each thread, and, with several threads, the decoded values of a window.
+pub fn read(parts: &[Part<'_>]) -> Result<Vec<Column>> {
+    let mut reader = Reader::plan(parts)?;
+    reader.run()?;
+    reader.targets.into_iter().map(Target::finish).collect()
+}
+
+/// One basket's share of a column.
+struct Job {
+    part: usize,
+    column: usize,
+    basket: usize,
+    /// Entries of the basket that are wanted.
+    from: usize,
+    to: usize,
+    range: Range,
+}
+
+struct Reader<'a> {
+    parts: &'a [Part<'a>],
+    layouts: Vec<Vec<Arc<Layout>>>,
+    counts: Vec<Vec<Option<Counts>>>,
+    jobs: Vec<Job>,
+    targets: Vec<Target>,
+}
+
+/// Elements of each entry as a counter branch gives them, summed up.
+struct Counts {
+    first: u64,
+    sums: Vec<u64>,
+}
+
+/// Where a column's values go.
+enum Target {
+    /// Numbers at places known beforehand; filled up to `done` bytes.
+    Direct { of: Type, number: Number, each: usize, values: Vec<u8>, done: usize },
+    /// Appended in order.
+    Built(Builder),
+}
+
+impl Target {
+    fn new(layout: &Layout, of: &Type, entries: u64) -> Result<Self> {
+        if let (Framing::Fixed(_), Some((number, each))) = (layout.framing, flat(of)) {
+            let bytes = usize::try_from(entries).ok().and_then(|n| n.checked_mul(each * number.size()));
+            let bytes = bytes.ok_or_else(|| Error::limit(format!("{entries} entries of {each} numbers")))?;
+            return Ok(Self::Direct { of: of.clone(), number, each, values: vec![0; bytes], done: 0 });
+        }
+        Ok(Self::Built(Builder::new(of)))
+    }
+    fn finish(self) -> Result<Column> {
+        match self {
+            Self::Built(builder) => Ok(builder.finish()),
+            Self::Direct { of, number, each, values, .. } => {
+                let entries = values.len() / (number.size() * each).max(1);
+                nest(&of, entries, number, Buffer::from_vec(values))
+            }
+        }
+    }
+}
+
+/// The number and how many of it, for a type that is numbers of fixed dimensions.
+fn flat(of: &Type) -> Option<(Number, usize)> {
+    match of {
+        Type::Number(number) => Some((*number, 1)),
+        Type::FixedList { size, item } => flat(item).map(|(number, n)| (number, n * size)),
+        _ => None,
+    }
+}
+
+fn nest(of: &Type, length: usize, number: Number, values: Buffer) -> Result<Column> {
+    match of {
+        Type::FixedList { size, item } => {
+            let inner = nest(item, length.saturating_mul(*size), number, values)?;
+            Ok(Column::FixedList { length, size: *size, values: Box::new(inner) })
+        }
+        _ => Ok(Column::Number { number, values }),
+    }
+}
+
+impl<'a> Reader<'a> {
+    fn plan(parts: &'a [Part<'a>]) -> Result<Self> {
+        let mut reader =
+            Self { parts, layouts: Vec::new(), counts: Vec::new(), jobs: Vec::new(), targets: Vec::new() };
+        let mut types: Vec<Type> = Vec::new();
+        for (p, part) in parts.iter().enumerate() {
+            if part.start > part.stop || part.stop > part.tree.entries {
+                return Err(Error::argument(format!(
+                    "entries {} to {} of a tree that has {}",
+                    part.start, part.stop, part.tree.entries
+                )));
+            }
+            let mut layouts = Vec::new();
+            let mut counts = Vec::new();
+            for (column, &branch) in part.branches.iter().enumerate() {
+                let place = || format!("branch {} of tree {} in {}", part.tree.path(branch), part.tree.name, part.tree.file.name());
+                let layout = part.tree.layout(branch)?;
+                let of = layout.of.clone().within(place)?;
+                match types.get(column) {
+                    None if p == 0 => types.push(of),
+                    Some(first) if *first == of => {}
+                    _ => {
+                        return Err(Error::argument("its type or place differs from that in the first file").within(place()));
+                    }
+                }
+                let start = reader.jobs.len();
+                reader.add_jobs(p, column, branch).within(place)?;
+                counts.push(reader.counts_for(part, branch, start).within(place)?);
+                layouts.push(layout);
+            }
+            if layouts.len() != types.len() {
+                return Err(Error::argument("the parts have different numbers of branches"));
+            }
+            reader.layouts.push(layouts);
+            reader.counts.push(counts);
+        }
+        let entries = parts.iter().try_fold(0u64, |sum, part| sum.checked_add(part.stop - part.start));
+        let entries = entries.ok_or_else(|| Error::limit("more entries than a number can hold"))?;
+        if let Some(first) = reader.layouts.first() {
+            for (layout, of) in first.iter().zip(&types) {
+                reader.targets.push(Target::new(layout, of, entries)?);
+            }
+        }
+        reader.sort();
+        Ok(reader)
+    }
+
+    fn add_jobs(&mut self, p: usize, column: usize, branch: usize) -> Result<()> {
+        let Some(part) = self.parts.get(p) else { return Ok(()) };
+        let Some(found) = part.tree.branches.get(branch) else { return Ok(()) };
+        let size = part.tree.file.source().size();
+        let mut covered = part.start;
+        let first = found.baskets.partition_point(|b| b.first + b.entries <= part.start);
+        for (basket, b) in found.baskets.iter().enumerate().skip(first) {
+            if b.first >= part.stop || covered >= part.stop {
+                break;
+            }
+            if b.first > covered {
+                break;
+            }
+            let from = (covered - b.first) as usize;
+            let to = (part.stop.min(b.first + b.entries) - b.first) as usize;
+            let range = match b.place {
+                Place::File(offset, length) => Range { offset, length },
+                Place::Tree(_) => Range { offset: 0, length: 0 },
+            };
+            if range.end() > size {
+                return Err(Error::corrupt(format!(
+                    "basket {basket} lies at bytes {} to {} of a file of {size}",
+                    range.offset,
+                    range.end()
+                )));
+            }
+            covered = b.first + to as u64;
+            self.jobs.push(Job { part: p, column, basket, from, to, range });
+        }
+        if covered < part.stop {
+            return Err(Error::corrupt(format!(
+                "entries {covered} to {} are in no basket (the branch has {} entries)",
+                part.stop, found.entries
+            )));
+        }
+        Ok(())
+    }
+
+    /// Reads the counter of a branch whose baskets have no table of offsets.
+    fn counts_for(&self, part: &Part<'_>, branch: usize, start: usize) -> Result<Option<Counts>> {
+        let Some(found) = part.tree.branches.get(branch) else { return Ok(None) };
+        let Some(counter) = found.counter.filter(|_| found.offsets_from_counter) else { return Ok(None) };
+        let jobs = self.jobs.get(start..).unwrap_or_default();
+        let basket = |job: Option<&Job>| job.and_then(|j| found.baskets.get(j.basket));
+        let (Some(first), Some(last)) = (basket(jobs.first()), basket(jobs.last())) else { return Ok(None) };
+        let (start, stop) = (first.first, (last.first + last.entries).min(part.tree.entries));
+        let columns = read(&[Part { tree: part.tree, branches: &[counter], start, stop }])?;
+        let Some(Column::Number { number, values }) = columns.first() else {
+            return Err(Error::corrupt("its counter is no number"));
+        };
+        let mut sums = vec![0u64];
+        let mut sum = 0u64;
+        for chunk in values.chunks_exact(number.size()) {
+            let mut word = [0u8; 8];
+            word.iter_mut().zip(chunk).for_each(|(w, c)| *w = *c);
+            sum = sum.saturating_add(u64::from_le_bytes(word));
+            sums.push(sum);
+        }
+        Ok(Some(Counts { first: start, sums }))
+    }
+
+    /// File order, unless a branch's baskets are not in the order of their entries there.
+    fn sort(&mut self) {
+        let in_order = |jobs: &[Job]| {
+            let mut last: Vec<Option<(usize, u64)>> = vec![None; self.targets.len()];
+            jobs.iter().all(|job| {
+                let Some(slot) = last.get_mut(job.column) else { return true };
+                let now = (job.part, job.basket as u64);
+                let fine = slot.is_none_or(|before| before < now);
+                *slot = Some(now);
+                fine
+            })
+        };
+        let mut jobs = std::mem::take(&mut self.jobs);
+        jobs.sort_by_key(|j| (j.part, j.range.offset, j.column));
+        if !in_order(&jobs) {
+            jobs.sort_by_key(|j| {
+                let branch = self.parts.get(j.part).and_then(|p| p.tree.branches.get(*p.branches.get(j.column)?));
+                let first = branch.and_then(|b| b.baskets.get(j.basket)).map_or(0, |b| b.first);
+                (j.part, first, j.range.offset, j.column)
+            });
+        }
+        self.jobs = jobs;
+    }
+
+    fn run(&mut self) -> Result<()> {
+        let jobs = std::mem::take(&mut self.jobs);
+        let limit = WINDOW * rayon::current_num_threads() as u64;
+        let mut rest = jobs.as_slice();
+        let mut records = Records::default();
+        while !rest.is_empty() {
+            let mut bytes = 0;
+            let n = rest
+                .iter()
+                .take_while(|job| {
+                    bytes += job.range.length;
+                    bytes <= limit
+                })
+                .count()
+                .max(1);
+            let (window, after) = rest.split_at(n);
+            records.fetch(self.parts, window)?;
+            self.decode_window(window, &records)?;
+            rest = after;
+        }
+        Ok(())
+    }
+
+    fn decode_window(&mut self, window: &[Job], records: &Records) -> Result<()> {
+        let mut by_column: Vec<Vec<(&Job, &[u8])>> = Vec::new();
+        by_column.resize_with(self.targets.len(), Vec::new);
+        for (i, job) in window.iter().enumerate() {
+            if let Some(jobs) = by_column.get_mut(job.column) {
+                jobs.push((job, records.get(i)));
+            }
+        }
+        let threads = rayon::current_num_threads();
+        let used = by_column.iter().filter(|jobs| !jobs.is_empty()).count();
+        let pieces = threads > 1 && used < 2 * threads;
+        let mut tasks: Vec<Task<'_>> = Vec::new();
+        for (target, jobs) in self.targets.iter_mut().zip(by_column) {
+            match target {
+                Target::Direct { number, each, values, done, .. } => {
+                    let mut rest = values.get_mut(*done..).unwrap_or_default();
+                    for (job, record) in jobs {
+                        let bytes = (job.to - job.from) * *each * number.size();
+                        *done += bytes;
+                        let (to, after) = rest.split_at_mut(bytes.min(rest.len()));
+                        tasks.push(Task::Place { job, record, to });
+                        rest = after;
+                    }
+                }
+                Target::Built(_) if jobs.is_empty() => {}
+                Target::Built(builder) => tasks.push(if pieces && jobs.len() > 1 {
+                    let pieces = jobs.iter().map(|_| builder.like()).collect();
+                    Task::Pieces { jobs, pieces, to: builder }
+                } else {
+                    Task::Append { jobs, to: builder }
+                }),
+            }
+        }
+        let context = Context { parts: self.parts, layouts: &self.layouts, counts: &self.counts };
+        if threads == 1 {
+            return tasks.into_iter().try_for_each(|task| task.run(&context));
+        }
+        tasks.into_par_iter().with_max_len(1).try_for_each(|task| task.run(&context))
+    }
+}
+
+/// Records of a window, in buffers that the next window uses again.
+#[derive(Default)]
+struct Records {
+    buffers: Vec<Vec<u8>>,
+    /// Buffer, start and length of each job's record.
+    places: Vec<(usize, usize, usize)>,
+}
+
+impl Records {
+    fn fetch(&mut self, parts: &[Part<'_>], window: &[Job]) -> Result<()> {
+        self.places.clear();
+        self.places.resize(window.len(), (0, 0, 0));
+        let mut requests: Vec<(usize, Request)> = Vec::new();
+        let mut start = 0;
+        for jobs in window.chunk_by(|a, b| a.part == b.part) {
+            let Some(first) = jobs.first() else { continue };
+            let Some(part) = parts.get(first.part) else { continue };
+            let source = part.tree.file.source();
+            // Baskets inside the tree object need no bytes.
+            let wanted: Vec<usize> = (0..jobs.len()).filter(|&i| jobs.get(i).is_some_and(|j| j.range.length > 0)).collect();
+            let ranges: Vec<Range> = wanted.iter().filter_map(|&i| jobs.get(i).map(|j| j.range)).collect();
+            let needed = ranges.iter().map(|r| r.length).sum();
+            for c in [source.counters(), Counters::process()] {
+                count(&c.bytes_requested, needed);
+            }
+            for mut request in coalesce(&ranges, source.gap(), WINDOW) {
+                for i in &mut request.wanted {
+                    *i = start + wanted.get(*i).copied().unwrap_or_default();
+                }
+                requests.push((first.part, request));
+            }
+            start += jobs.len();
+        }
+        if self.buffers.len() < requests.len() {
+            self.buffers.resize_with(requests.len(), Vec::new);
+        }
+        for (number, (_, request)) in requests.iter().enumerate() {
+            for &i in &request.wanted {
+                if let (Some(place), Some(job)) = (self.places.get_mut(i), window.get(i)) {
+                    *place = (number, (job.range.offset - request.range.offset) as usize, job.range.length as usize);
+                }
+            }
+        }
+        let load = |(buffer, (part, request)): (&mut Vec<u8>, &(usize, Request))| -> Result<()> {
+            let Some(part) = parts.get(*part) else { return Ok(()) };
+            let length = request.range.length as usize;
+            if buffer.len() < length {
+                buffer.resize(length, 0);
+            }
+            let to = buffer.get_mut(..length).unwrap_or_default();
+            Ok(part.tree.file.source().fetch(request.range.offset, to)?)
+        };
+        if rayon::current_num_threads() == 1 || requests.len() == 1 {
+            self.buffers.iter_mut().zip(&requests).try_for_each(load)
+        } else {
+            self.buffers.par_iter_mut().zip(&requests).with_max_len(1).try_for_each(load)
+        }
+    }
+
+    fn get(&self, job: usize) -> &[u8] {
+        let Some(&(buffer, start, length)) = self.places.get(job) else { return &[] };
+        self.buffers.get(buffer).and_then(|b| b.get(start..start + length)).unwrap_or_default()
+    }
+}
+
+struct Context<'a> {
+    parts: &'a [Part<'a>],
+    layouts: &'a [Vec<Arc<Layout>>],
+    counts: &'a [Vec<Option<Counts>>],
+}
+
+enum Task<'a> {
+    Place { job: &'a Job, record: &'a [u8], to: &'a mut [u8] },
+    Append { jobs: Vec<(&'a Job, &'a [u8])>, to: &'a mut Builder },
+    Pieces { jobs: Vec<(&'a Job, &'a [u8])>, pieces: Vec<Builder>, to: &'a mut Builder },
+}
+
+impl Task<'_> {
+    fn run(self, context: &Context<'_>) -> Result<()> {
+        match self {
+            Self::Place { job, record, to } => context.basket(job, record, Output::Place(to)),
+            Self::Append { jobs, to } => {
+                jobs.into_iter().try_for_each(|(job, record)| context.basket(job, record, Output::Append(to)))
+            }
+            Self::Pieces { jobs, mut pieces, to } => {
+                pieces
+                    .par_iter_mut()
+                    .zip(jobs)
+                    .with_max_len(1)
+                    .try_for_each(|(piece, (job, record))| context.basket(job, record, Output::Append(piece)))?;
+                pieces.iter().for_each(|piece| to.append(piece));
+                Ok(())
+            }
+        }
+    }
+}
+
+enum Output<'a> {
+    Place(&'a mut [u8]),
+    Append(&'a mut Builder),
+}
+
+thread_local! {
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A thread keeps its decompression buffer up to this size.
+const KEEP: usize = 32 << 20;
+
+impl Context<'_> {
+    fn basket(&self, job: &Job, record: &[u8], out: Output<'_>) -> Result<()> {
+        let Some(part) = self.parts.get(job.part) else { return Ok(()) };
+        let Some(&index) = part.branches.get(job.column) else { return Ok(()) };
+        let Some(branch) = part.tree.branches.get(index) else { return Ok(()) };
+        let Some(layout) = self.layouts.get(job.part).and_then(|l| l.get(job.column)) else { return Ok(()) };
+        let Some(found) = branch.baskets.get(job.basket) else { return Ok(()) };
+        let counts = self.counts.get(job.part).and_then(|c| c.get(job.column)).and_then(Option::as_ref);
+        let source = part.tree.file.source();
+        let counts = counts.and_then(|c| c.sums.get((found.first - c.first) as usize..));
+        let result = match &found.place {
+            Place::Tree(values) => embedded(values, layout, job, counts, out),
+            Place::File(..) => stored(record, layout, job, counts, out, source.as_ref()),
+        };
+        result.within(|| {
+            format!(
+                "basket {} (byte {}) of branch {} of tree {} in {}",
+                job.basket,
+                found.seek(),
+                part.tree.path(index),
+                part.tree.name,
+                part.tree.file.name()
+            )
+        })
+    }
+}
+
+fn embedded(values: &Embedded, layout: &Layout, job: &Job, counts: Option<&[u64]>, out: Output<'_>) -> Result<()> {
+    decode_entries(&values.values(), layout, job, counts, out)
+}
+
+fn stored(
+    record: &[u8],
+    layout: &Layout,
+    job: &Job,
+    counts: Option<&[u64]>,
+    out: Output<'_>,
+    source: &dyn Source,
+) -> Result<()> {
+    let header = BasketHeader::parse(&mut Cursor::new(record, job.range.offset))?;
+    let counters = [source.counters(), Counters::process()];
+    let mut scratch = SCRATCH.take();
+    let start = Instant::now();
+    let result = basket::object(&header, record, &mut scratch).and_then(|object| {
+        for c in counters {
+            clock(&c.time_decompression_ns, start);
+            count(&c.baskets, 1);
+            count(&c.bytes_compressed, (header.total_bytes - header.key_bytes) as u64);
+            count(&c.bytes_decompressed, header.object_bytes as u64);
+        }
+        let start = Instant::now();
+        let result = decode_entries(&Values::split(&header, object)?, layout, job, counts, out);
+        for c in counters {
+            clock(&c.time_decoding_ns, start);
+        }
+        result
+    });
+    if scratch.len() <= KEEP {
+        SCRATCH.set(scratch);
+    }
+    result
+}
+
+fn decode_entries(values: &Values<'_>, layout: &Layout, job: &Job, counts: Option<&[u64]>, out: Output<'_>) -> Result<()> {
+    if values.entries < job.to {
+        return Err(Error::corrupt(format!("{} entries where {} are wanted", values.entries, job.to)));
+    }
+    match (layout.framing, out) {
+        (Framing::Fixed(bytes), Output::Place(to)) => place(&layout.kind, entry_bytes(values, job, bytes)?, to),
+        (Framing::Fixed(bytes), Output::Append(to)) => {
+            let mut c = Cursor::new(entry_bytes(values, job, bytes)?, (job.from * bytes) as u64);
+            decode::decode(&layout.kind, &mut c, to, job.to - job.from)
+        }
+        (Framing::Counted { skip, bytes }, Output::Append(to)) => {
+            let bounds = match (values.bounds()?, counts) {
+                (Some(bounds), _) => bounds,
+                (None, Some(counts)) => from_counts(values, counts, bytes)?,
+                (None, None) if values.entries == 1 => vec![0, values.data.len() as u32],
+                (None, None) => return Err(Error::corrupt("a basket without a table of entry offsets")),
+            };
+            counted(values.data, &bounds, job, &layout.kind, skip, bytes, to)
+        }
+        (Framing::Whole, Output::Append(to)) => whole(values, job, &layout.kind, to),
+        (Framing::Column, Output::Append(to)) => column(values, job, &layout.kind, to),
+        (framing, Output::Place(_)) => Err(Error::unsupported(format!("{framing:?} values at fixed places"))),
+    }
+}
+
+fn entry_bytes<'a>(values: &Values<'a>, job: &Job, bytes: usize) -> Result<&'a [u8]> {
+    let found = job.from.checked_mul(bytes).zip(job.to.checked_mul(bytes)).and_then(|(a, b)| values.data.get(a..b));
+    found.ok_or_else(|| {
+        Error::corrupt(format!("{} bytes of values, where {} entries of {bytes} are wanted", values.data.len(), job.to))
+    })
+}
+
+/// Numbers of fixed dimensions, straight to their place.
+fn place(kind: &Kind, from: &[u8], to: &mut [u8]) -> Result<()> {
+    match kind {
+        Kind::Number(Number::Bool) => to.iter_mut().zip(from).for_each(|(to, from)| *to = u8::from(*from != 0)),
+        Kind::Number(number) => swap::copy(number.size(), from, to),
+        Kind::Packed(packing) => packing.decode(from, to),
+        Kind::Fixed { item, .. } => return place(item, from, to),
+        other => return Err(Error::unsupported(format!("{other:?} at fixed places"))),
+    }
+    Ok(())
+}
+
+fn from_counts(values: &Values<'_>, counts: &[u64], bytes: usize) -> Result<Vec<u32>> {
+    let first = counts.first().copied().unwrap_or_default();
+    let mut bounds = Vec::with_capacity(values.entries + 1);
+    for i in 0..=values.entries {
+        let sum = counts.get(i).ok_or_else(|| Error::corrupt("its counter has fewer entries"))?;
+        let bound = (sum - first).saturating_mul(bytes as u64);
+        if bound > values.data.len() as u64 {
+            return Err(Error::corrupt(format!("its counter gives {bound} bytes of {}", values.data.len())));
+        }
+        bounds.push(bound as u32);
+    }
+    Ok(bounds)
+}
+
+/// Lists whose lengths follow from where entries start.
+fn counted(data: &[u8], bounds: &[u32], job: &Job, kind: &Kind, skip: usize, bytes: usize, to: &mut Builder) -> Result<()> {
+    let wrong = || Error::corrupt(format!("an entry is no multiple of {bytes} bytes and a header of {skip}"));
+    let Builder::List { offsets, values } = to else { return Err(Error::unsupported("a list in a column of no lists")) };
+    let bounds = bounds.get(job.from..=job.to).ok_or_else(|| Error::corrupt("a table of entry offsets too short"))?;
+    let (Some(&first), Some(&last)) = (bounds.first(), bounds.last()) else { return Ok(()) };
+    offsets.reserve(bounds.len());
+    let mut end = offsets.last().copied().unwrap_or_default();
+    let mut uneven = false;
+    for pair in bounds.windows(2) {
+        if let [a, b] = pair {
+            // Bounds rise; an entry shorter than its header shows as uneven.
+            let length = (*b - *a) as usize;
+            uneven |= length < skip || (length.wrapping_sub(skip)) % bytes != 0;
+            end += (length.saturating_sub(skip) / bytes) as i64;
+            offsets.push(end);
+        }
+    }
+    if uneven {
+        return Err(wrong());
+    }
+    let slice = |a: u32, b: u32| data.get(a as usize..b as usize).ok_or_else(wrong);
+    if skip == 0 {
+        let from = slice(first, last)?;
+        return decode::decode(kind, &mut Cursor::new(from, u64::from(first)), values, from.len() / bytes);
+    }
+    for pair in bounds.windows(2) {
+        if let [a, b] = pair {
+            let entry = slice(*a, *b)?;
+            let (header, from) = entry.split_at_checked(skip).ok_or_else(wrong)?;
+            let n = from.len() / bytes;
+            if skip == 10 && header.get(6..) != Some((n as u32).to_be_bytes().as_slice()) {
+                return Err(Error::corrupt(format!("a container of {n} elements by its length, another number by its header"))
+                    .at(u64::from(*a)));
+            }
+            decode::decode(kind, &mut Cursor::new(from, u64::from(*a)), values, n)?;
+        }
+    }
+    Ok(())
+}
+
+/// Entries that are one value each, of any length.
+fn whole(values: &Values<'_>, job: &Job, kind: &Kind, to: &mut Builder) -> Result<()> {
+    // References inside an entry count from the start of the record.
+    let mut c = Cursor::new(values.data, values.key_bytes as u64);
+    let bounds = values.bounds()?;
+    if bounds.is_none() && job.from > 0 {
+        let mut passed = to.like();
+        decode::decode(kind, &mut c, &mut passed, job.from)?;
+    }
+    for entry in job.from..job.to {
+        let place = || format!("entry {entry} of the basket");
+        let end = match &bounds {
+            Some(bounds) => {
+                c.seek(bounds.get(entry).copied().unwrap_or_default() as usize)?;
+                bounds.get(entry + 1).copied()
+            }
+            None => None,
+        };
+        decode::decode(kind, &mut c, to, 1).within(place)?;
+        if let Some(end) = end
+            && c.pos() != end as usize
+        {
+            return Err(c.corrupt(format!("the value ends {} bytes off its entry", c.pos() as i64 - i64::from(end))).within(place()));
+        }
+    }
+    Ok(())
+}
+
+/// Entries that are the same member of any number of objects: until the entry's bytes are used up.
+fn column(values: &Values<'_>, job: &Job, kind: &Kind, to: &mut Builder) -> Result<()> {
+    let Builder::List { offsets, values: items } = to else { return Err(Error::unsupported("a list in a column of no lists")) };
+    let bounds = match values.bounds()? {
+        Some(bounds) => bounds,
+        None if values.entries == 1 => vec![0, values.data.len() as u32],
+        None => return Err(Error::corrupt("a basket without a table of entry offsets")),
+    };
+    for entry in job.from..job.to {
+        let (Some(&a), Some(&b)) = (bounds.get(entry), bounds.get(entry + 1)) else { break };
+        let Some(data) = values.data.get(..b as usize) else { break };
+        let mut c = Cursor::new(data, values.key_bytes as u64);
+        c.seek(a as usize)?;
+        decode_until_end(kind, &mut c, items).within(|| format!("entry {entry} of the basket"))?;
+        offsets.push(items.len() as i64);
+    }
+    Ok(())
+}
+
+fn decode_until_end(kind: &Kind, c: &mut Cursor<'_>, items: &mut Builder) -> Result<()> {
+    if let Kind::Framed(inner) = kind
+        && c.remaining() > 0
+    {
+        let frame = c.frame()?;
+        if frame.member_wise {
+            return Err(Error::unsupported("containers streamed member-wise inside a split collection").at(c.place()));
+        }
+        while c.remaining() > 0 {
+            decode::decode(inner, c, items, 1)?;
+        }
+        return Ok(());
+    }
+    while c.remaining() > 0 {
+        let before = c.pos();
+        decode::decode(kind, c, items, 1)?;
+        if c.pos() == before {
+            return Err(c.corrupt("a value of no bytes"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,117 @@
+//! Bulk conversion of big-endian numbers to native order.
+
+#![allow(
+    unsafe_code,
+    reason = "AVX2 code runs after asking the processor whether it has it; appended bytes are written before they count"
+)]
+
+use std::mem::MaybeUninit;
+
+/// Copies `from` to `to`, reversing each group of `width` bytes (1, 2, 4 or 8); the lengths are equal and a
+/// multiple of `width`, else what is left over stays untouched.
+#[inline]
+pub fn copy(width: usize, from: &[u8], to: &mut [u8]) {
+    match width {
+        2 => dispatch::<2>(from, to),
+        4 => dispatch::<4>(from, to),
+        8 => dispatch::<8>(from, to),
+        _ => {
+            let n = from.len().min(to.len());
+            if let (Some(to), Some(from)) = (to.get_mut(..n), from.get(..n)) {
+                to.copy_from_slice(from);
+            }
+        }
+    }
+}
+
+/// Appends `from` to `to`, reversing each group of `width` bytes; bytes left over are dropped.
+pub fn extend(width: usize, from: &[u8], to: &mut Vec<u8>) {
+    match width {
+        2 => extend_reversed::<2>(from, to),
+        4 => extend_reversed::<4>(from, to),
+        8 => extend_reversed::<8>(from, to),
+        _ => to.extend_from_slice(from),
+    }
+}
+
+fn extend_reversed<const N: usize>(from: &[u8], to: &mut Vec<u8>) {
+    let length = from.len() / N * N;
+    to.reserve(length);
+    let (spare, _) = to.spare_capacity_mut().as_chunks_mut::<N>();
+    #[cfg(target_arch = "x86_64")]
+    if length >= 64 && std::arch::is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has AVX2; the function has no other precondition.
+        unsafe { fill_avx2::<N>(from, spare) };
+    } else {
+        fill::<N>(from, spare);
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    fill::<N>(from, spare);
+    // SAFETY: `length` bytes were reserved, and the loop has written each of them: it stops with the shorter of
+    // its sides, which is `from` with `length / N` groups.
+    unsafe { to.set_len(to.len() + length) };
+}
+
+#[inline(always)]
+fn fill<const N: usize>(from: &[u8], to: &mut [[MaybeUninit<u8>; N]]) {
+    let (from, _) = from.as_chunks::<N>();
+    for (to, from) in to.iter_mut().zip(from) {
+        let mut bytes = *from;
+        bytes.reverse();
+        *to = bytes.map(MaybeUninit::new);
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn fill_avx2<const N: usize>(from: &[u8], to: &mut [[MaybeUninit<u8>; N]]) {
+    fill::<N>(from, to);
+}
+
+#[inline]
+fn dispatch<const N: usize>(from: &[u8], to: &mut [u8]) {
+    #[cfg(target_arch = "x86_64")]
+    if from.len() >= 64 && std::arch::is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has AVX2; the function has no other precondition.
+        return unsafe { reverse_avx2::<N>(from, to) };
+    }
+    reverse::<N>(from, to);
+}
+
+#[inline(always)]
+fn reverse<const N: usize>(from: &[u8], to: &mut [u8]) {
+    let (from, _) = from.as_chunks::<N>();
+    let (to, _) = to.as_chunks_mut::<N>();
+    for (to, from) in to.iter_mut().zip(from) {
+        let mut bytes = *from;
+        bytes.reverse();
+        *to = bytes;
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn reverse_avx2<const N: usize>(from: &[u8], to: &mut [u8]) {
+    reverse::<N>(from, to);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_width_and_length_agrees_with_the_plain_loop() {
+        for width in [1usize, 2, 4, 8] {
+            for count in [0usize, 1, 3, 31, 32, 33, 1000] {
+                let from: Vec<u8> = (0..count * width).map(|i| (i * 7 + i / 256) as u8).collect();
+                let want: Vec<u8> = from.chunks(width).flat_map(|c| c.iter().rev().copied()).collect();
+                let mut to = vec![0; from.len()];
+                copy(width, &from, &mut to);
+                assert_eq!(to, want, "width {width}, {count} numbers");
+                let mut appended = vec![9];
+                extend(width, &from, &mut appended);
+                assert_eq!(appended.split_first(), Some((&9, &want[..])), "width {width}, {count} numbers");
+            }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+"""What the tests share: where the corpus and ROOT are. What is absent is reported at the end, never passed over."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT_DIR = Path(__file__).resolve().parent.parent
+
+
+@cache
+def corpus_folder() -> Path | None:
+    """Give the folder with `corpus.py`, `expected.json` and `files/`, or None."""
+    folder = Path(os.environ.get("SAPWOOD_CORPUS") or ROOT_DIR.parent / "shared" / "corpus")
+    return folder.resolve() if (folder / "expected.json").is_file() else None
+
+
+@cache
+def oracle_python() -> Path | None:
+    """Give a Python interpreter that can import ROOT, or None."""
+    python = Path(os.environ.get("SAPWOOD_ORACLE_PYTHON") or ROOT_DIR / ".venv-oracle" / "bin" / "python")
+    if not python.is_file():
+        return None
+    found = subprocess.run([python, "-c", "import importlib.util as u; raise SystemExit(not u.find_spec('ROOT'))"])
+    return python if found.returncode == 0 else None
+
+
+# Marker: (where it is, how to get it).
+NEEDS = {
+    "corpus": (corpus_folder, "the corpus of real files: set SAPWOOD_CORPUS, or put it at ../shared/corpus"),
+    "oracle": (oracle_python, "a Python with ROOT: make oracle, or set SAPWOOD_ORACLE_PYTHON"),
+}
+_absent: dict[str, int] = {}
+_left_out: dict[str, int] = {}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what cannot run here, and count it for the summary."""
+    for item in items:
+        for name, (find, how) in NEEDS.items():
+            if item.get_closest_marker(name) and find() is None:
+                _absent[name] = _absent.get(name, 0) + 1
+                item.add_marker(pytest.mark.skip(reason=f"needs {how}"))
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    """Count apart what was not asked for."""
+    for item in items:
+        for name, (find, _) in NEEDS.items():
+            if item.get_closest_marker(name):
+                _left_out[name] = _left_out.get(name, 0) + 1
+                if find() is None:
+                    _absent[name] -= 1
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say loudly what was not tested."""
+    for name, count in _left_out.items():
+        terminalreporter.write_line(f"left out here: {count} tests marked {name!r} (make {name})")
+    for name, count in _absent.items():
+        if count:
+            line = f"NOT RUN: {count} tests marked {name!r} need {NEEDS[name][1]}"
+            terminalreporter.write_line(line, red=True, bold=True)
+
+
+@pytest.fixture(scope="session")
+def corpus() -> Path:
+    """Give the corpus folder (for tests marked `corpus`)."""
+    folder = corpus_folder()
+    assert folder is not None
+    return folder
+
+
+@pytest.fixture(scope="session")
+def root_python() -> Path:
+    """Give the interpreter with ROOT (for tests marked `oracle`); ROOT never enters the tests' own process."""
+    python = oracle_python()
+    assert python is not None
+    return python
