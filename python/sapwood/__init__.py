@@ -1,1 +1,78 @@
-"""sapwood."""
+"""Reads and writes ROOT files at the speed of decompression.
+
+>>> import sapwood
+>>> tree = sapwood.open("events.root:Events")
+>>> muons = tree.arrays(["Muon_pt", "Muon_eta"], entry_stop=100_000)
+
+Start at `open`, `iterate` and `concatenate`; the names and their meanings are those of uproot, where it has them.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sapwood._native import counters, num_threads, set_num_threads
+    from sapwood.compression import LZ4, LZMA, ZLIB, ZSTD
+    from sapwood.errors import (
+        ArgumentError,
+        CorruptError,
+        LimitError,
+        MissingFileError,
+        NotFoundError,
+        NotFoundError as KeyInFileError,
+        SapwoodError,
+        SapwoodWarning,
+        StorageError,
+        UnsupportedError,
+    )
+    from sapwood.reading.dataset import concatenate, iterate, num_entries
+    from sapwood.reading.file import ReadOnlyDirectory, ReadOnlyFile, ReadOnlyKey, open  # noqa: A004
+    from sapwood.reading.filters import no_filter
+    from sapwood.reading.steps import Report
+    from sapwood.reading.tree import HasBranches, TBranch, TTree
+
+# Where each public name lives. A module is imported when its name is first used: `import sapwood` itself is cheap.
+_HOMES = {
+    "sapwood._native": ("counters", "num_threads", "set_num_threads"),
+    "sapwood.compression": ("LZ4", "LZMA", "ZLIB", "ZSTD"),
+    "sapwood.errors": (
+        "ArgumentError",
+        "CorruptError",
+        "LimitError",
+        "MissingFileError",
+        "NotFoundError",
+        "SapwoodError",
+        "SapwoodWarning",
+        "StorageError",
+        "UnsupportedError",
+    ),
+    "sapwood.reading.dataset": ("concatenate", "iterate", "num_entries"),
+    "sapwood.reading.file": ("ReadOnlyDirectory", "ReadOnlyFile", "ReadOnlyKey", "open"),
+    "sapwood.reading.filters": ("no_filter",),
+    "sapwood.reading.steps": ("Report",),
+    "sapwood.reading.tree": ("HasBranches", "TBranch", "TTree"),
+}
+_HOME_OF = {name: (module, name) for module, names in _HOMES.items() for name in names}
+_HOME_OF["KeyInFileError"] = ("sapwood.errors", "NotFoundError")
+
+__all__ = [
+    "LZ4", "LZMA", "ZLIB", "ZSTD", "ArgumentError", "CorruptError", "HasBranches", "KeyInFileError", "LimitError",
+    "MissingFileError", "NotFoundError", "ReadOnlyDirectory", "ReadOnlyFile", "ReadOnlyKey", "Report", "SapwoodError",
+    "SapwoodWarning", "StorageError", "TBranch", "TTree", "UnsupportedError", "concatenate", "counters", "iterate",
+    "no_filter", "num_entries", "num_threads", "open", "set_num_threads",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    try:
+        module, attribute = _HOME_OF[name]
+    except KeyError:
+        raise AttributeError(f"module 'sapwood' has no attribute {name!r}") from None
+    value = globals()[name] = getattr(import_module(module), attribute)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

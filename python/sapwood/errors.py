@@ -33,3 +33,11 @@ class NotFoundError(SapwoodError, KeyError):
 
 class StorageError(SapwoodError, OSError):
     """The storage could not deliver or take the bytes."""
+
+
+class MissingFileError(StorageError, FileNotFoundError):
+    """No file has that name, or none matches the pattern."""
+
+
+class SapwoodWarning(UserWarning):
+    """Something was left out or done in another way than asked; the message says what and how many."""

@@ -46,10 +46,8 @@ impl Key {
         } else {
             (u64::from(c.u32()?), u64::from(c.u32()?))
         };
-        if total < 0 || object_bytes < 0 || i64::from(key_bytes) > i64::from(total) {
-            return Err(c.corrupt(format!(
-                "a key with {total} bytes in all, {key_bytes} of them its own, and an object of {object_bytes}"
-            )));
+        if total < 0 || object_bytes < 0 {
+            return Err(c.corrupt(format!("a key of {total} bytes with an object of {object_bytes}")));
         }
         Ok(Self {
             total_bytes: total as u32,

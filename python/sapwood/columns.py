@@ -1,0 +1,419 @@
+"""Columns: the one shape in which arrays cross between the native core and Python, and what they turn into.
+
+A column is a nested tuple whose leaves are one-dimensional NumPy arrays (Arrow's layout, 64-bit offsets):
+
+========================================== =====================================================================
+``("number", values)``                     bools, integers or floats, one per element
+``("text", offsets, bytes)``               strings; element *i* is ``bytes[offsets[i]:offsets[i + 1]]``
+``("fixed", length, size, column)``        lists of one size
+``("list", offsets, column)``              lists of any size; ``offsets[0]`` is 0
+``("record", length, classname, fields)``  ``fields`` are ``(name, column)`` pairs
+``("option", index, column)``              element ``index[i]`` of ``column``, or None where that is negative
+``("union", tags, index, columns)``        element ``index[i]`` of ``columns[tags[i]]``
+========================================== =====================================================================
+
+A type has the same shape without data: ``("number", dtype)``, ``("text",)``, ``("fixed", size, type)``,
+``("list", type)``, ``("record", classname, fields)``, ``("option", type)``, ``("union", types)``.
+
+Nothing here copies numbers, except where the target has another layout: NumPy records, Arrow's bit-packed bools, and
+read-only memory that must become writable.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sapwood.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Column = tuple[Any, ...]
+Type = tuple[Any, ...]
+
+
+def length_of(column: Column) -> int:
+    """Give the number of elements of a column."""
+    match column:
+        case ("number", values):
+            return len(values)
+        case ("text", offsets, _) | ("list", offsets, _):
+            return len(offsets) - 1
+        case ("fixed" | "record", length, *_):
+            return length
+        case ("option", index, _) | ("union", _, index, _):
+            return len(index)
+        case _:
+            raise _unknown(column)
+
+
+def type_of(column: Column) -> Type:
+    """Give the type of a column."""
+    match column:
+        case ("number", values):
+            return ("number", values.dtype.name)
+        case ("text", _, _):
+            return ("text",)
+        case ("fixed", _, size, content):
+            return ("fixed", size, type_of(content))
+        case ("list", _, content):
+            return ("list", type_of(content))
+        case ("record", _, classname, fields):
+            return ("record", classname, [(name, type_of(content)) for name, content in fields])
+        case ("option", _, content):
+            return ("option", type_of(content))
+        case ("union", _, _, contents):
+            return ("union", [type_of(content) for content in contents])
+        case _:
+            raise _unknown(column)
+
+
+def describe(kind: Type) -> str:
+    """Write a type as Awkward Array would: ``var * float32``, ``3 * int32``, ``{x: int32, y: string}``."""
+    match kind:
+        case ("number", dtype):
+            return np.dtype(dtype).name
+        case ("text",):
+            return "string"
+        case ("fixed", size, content):
+            return f"{size} * {describe(content)}"
+        case ("list", content):
+            return f"var * {describe(content)}"
+        case ("record", classname, fields):
+            inner = ", ".join(f"{name}: {describe(content)}" for name, content in fields)
+            return f"{classname}[{inner}]" if classname else f"{{{inner}}}"
+        case ("option", content):
+            return f"?{describe(content)}"
+        case ("union", contents):
+            return f"union[{', '.join(map(describe, contents))}]"
+        case _:
+            raise _unknown(kind)
+
+
+def is_rectangular(kind: Type) -> bool:
+    """Tell whether a NumPy array of numbers has the shape of this type."""
+    return kind[0] == "number" or (kind[0] == "fixed" and is_rectangular(kind[2]))
+
+
+class Layouts:
+    """Turns columns into Awkward layouts, without a copy.
+
+    One object serves one group of columns: those that share an offsets array (branches with one counter) share its
+    index too.
+    """
+
+    def __init__(self) -> None:
+        """Start with no index known."""
+        from awkward import contents, index
+
+        self._contents = contents
+        self._index = index
+        self._known: dict[int, tuple[Any, Any]] = {}
+
+    def _offsets(self, offsets: np.ndarray[Any, Any]) -> Any:
+        known = self._known.get(id(offsets))
+        if known is None:
+            # The array is kept beside its index, so that its id is not given to another one.
+            known = self._known[id(offsets)] = (offsets, self._index.Index64(offsets))
+        return known[1]
+
+    def layout(self, column: Column, parameters: dict[str, Any] | None = None) -> Any:
+        """Give the `awkward.contents.Content` of a column, with these parameters on its outermost node."""
+        c = self._contents
+        match column:
+            case ("number", values):
+                return c.NumpyArray(values, parameters=parameters)
+            case ("list", offsets, content):
+                return c.ListOffsetArray(self._offsets(offsets), self.layout(content), parameters=parameters)
+            case ("fixed", length, size, content):
+                return c.RegularArray(self.layout(content), size, zeros_length=length, parameters=parameters)
+            case ("text", offsets, data):
+                characters = c.NumpyArray(data, parameters={"__array__": "char"})
+                return c.ListOffsetArray(
+                    self._offsets(offsets), characters, parameters={"__array__": "string", **(parameters or {})}
+                )
+            case ("record", length, classname, fields):
+                named = {"__record__": classname} if classname else {}
+                return c.RecordArray(
+                    [self.layout(content) for _, content in fields],
+                    [name for name, _ in fields],
+                    length,
+                    parameters={**named, **(parameters or {})} or None,
+                )
+            case ("option", index, content):
+                return c.IndexedOptionArray(
+                    self._index.Index64(index), self.layout(content), parameters=parameters
+                )
+            case ("union", tags, index, contents):
+                return c.UnionArray(
+                    self._index.Index8(tags),
+                    self._index.Index64(index),
+                    [self.layout(content) for content in contents],
+                    parameters=parameters,
+                )
+            case _:
+                raise _unknown(column)
+
+
+def form_of(kind: Type, key: str, parameters: dict[str, Any] | None = None) -> Any:
+    """Give the Awkward form of a type; the form keys of its nodes begin with `key`."""
+    from awkward import forms as f
+
+    match kind:
+        case ("number", dtype):
+            return f.NumpyForm(np.dtype(dtype).name, parameters=parameters, form_key=key)
+        case ("text",):
+            characters = f.NumpyForm("uint8", parameters={"__array__": "char"}, form_key=key + ".0")
+            named = {"__array__": "string", **(parameters or {})}
+            return f.ListOffsetForm("i64", characters, parameters=named, form_key=key)
+        case ("fixed", size, content):
+            return f.RegularForm(form_of(content, key + ".0"), size, parameters=parameters, form_key=key)
+        case ("list", content):
+            return f.ListOffsetForm("i64", form_of(content, key + ".0"), parameters=parameters, form_key=key)
+        case ("record", classname, fields):
+            named = {"__record__": classname} if classname else {}
+            return f.RecordForm(
+                [form_of(content, f"{key}.{i}") for i, (_, content) in enumerate(fields)],
+                [name for name, _ in fields],
+                parameters={**named, **(parameters or {})} or None,
+                form_key=key,
+            )
+        case ("option", content):
+            return f.IndexedOptionForm("i64", form_of(content, key + ".0"), parameters=parameters, form_key=key)
+        case ("union", contents):
+            inner = [form_of(content, f"{key}.{i}") for i, content in enumerate(contents)]
+            return f.UnionForm("i8", "i64", inner, parameters=parameters, form_key=key)
+        case _:
+            raise _unknown(kind)
+
+
+def buffers_of(column: Column, key: str) -> dict[str, np.ndarray[Any, Any]]:
+    """Give the arrays in a column by the names that `form_of` its type, with the same key, has for them."""
+    match column:
+        case ("number", values):
+            return {f"{key}-data": values}
+        case ("text", offsets, data):
+            return {f"{key}-offsets": offsets, f"{key}.0-data": data}
+        case ("fixed", _, _, content):
+            return buffers_of(content, key + ".0")
+        case ("list", offsets, content):
+            return {f"{key}-offsets": offsets, **buffers_of(content, key + ".0")}
+        case ("record", _, _, fields):
+            found: dict[str, np.ndarray[Any, Any]] = {}
+            for i, (_, content) in enumerate(fields):
+                found.update(buffers_of(content, f"{key}.{i}"))
+            return found
+        case ("option", index, content):
+            return {f"{key}-index": index, **buffers_of(content, key + ".0")}
+        case ("union", tags, index, contents):
+            found = {f"{key}-tags": tags, f"{key}-index": index}
+            for i, content in enumerate(contents):
+                found.update(buffers_of(content, f"{key}.{i}"))
+            return found
+        case _:
+            raise _unknown(column)
+
+
+def to_awkward(column: Column, parameters: dict[str, Any] | None = None) -> Any:
+    """Give the `awkward.Array` of a column, without a copy."""
+    import awkward as ak
+
+    return ak.Array(Layouts().layout(column, parameters))
+
+
+def from_awkward(array: Any) -> Column:
+    """Give the column of an `awkward.Array` or layout; copies only what is not packed already.
+
+    Raises
+    ------
+    ArgumentError
+        The array holds complex numbers, dates or another kind of element that no branch can hold.
+    """
+    import awkward as ak
+
+    layout = ak.to_layout(array)
+    return _from_layout(ak.to_packed(layout, highlevel=False))
+
+
+def _from_layout(layout: Any) -> Column:
+    from awkward import contents as c
+
+    match layout:
+        case c.EmptyArray():
+            return ("number", np.empty(0, dtype=np.float64))
+        case c.NumpyArray():
+            return from_numpy(np.asarray(layout.data))
+        case c.ListOffsetArray() | c.ListArray():
+            layout = layout.to_ListOffsetArray64(True)
+            offsets = np.asarray(layout.offsets.data)
+            # `to_packed` cuts the content at the last offset in lists, but not in strings.
+            content = layout.content[: int(offsets[-1])]
+            if layout.parameter("__array__") in ("string", "bytestring"):
+                return ("text", offsets, np.asarray(content.data, dtype=np.uint8))
+            return ("list", offsets, _from_layout(content))
+        case c.RegularArray():
+            if layout.parameter("__array__") in ("string", "bytestring"):
+                return _from_layout(layout.to_ListOffsetArray64(True))
+            content = layout.content[: len(layout) * layout.size]
+            return ("fixed", len(layout), layout.size, _from_layout(content))
+        case c.RecordArray():
+            fields = [
+                (name, _from_layout(content[: len(layout)]))
+                for name, content in zip(layout.fields, layout.contents, strict=True)
+            ]
+            return ("record", len(layout), layout.parameter("__record__") or "", fields)
+        case c.UnionArray():
+            return (
+                "union",
+                np.asarray(layout.tags.data),
+                np.asarray(layout.index.data, dtype=np.int64)[: len(layout)],
+                [_from_layout(content) for content in layout.contents],
+            )
+        case _ if layout.is_option:
+            option = layout.to_IndexedOptionArray64()
+            return ("option", np.asarray(option.index.data), _from_layout(option.content))
+        case _ if layout.is_indexed:
+            return _from_layout(layout.project())
+        case _:
+            raise ArgumentError(f"no column can hold an Awkward {type(layout).__name__}")
+
+
+def from_numpy(array: np.ndarray[Any, Any]) -> Column:
+    """Give the column of a NumPy array: its first axis counts elements, further axes become lists of one size.
+
+    Strings, and objects that are strings or (nested) sequences, are taken one by one.
+
+    Raises
+    ------
+    ArgumentError
+        The array has no axis, or holds complex numbers, dates or another kind of element that no branch can hold.
+    """
+    if array.ndim == 0:
+        raise ArgumentError("a single value is no column: the array needs at least one axis")
+    flat = array.reshape(-1)
+    if array.dtype.names is not None:
+        column: Column = ("record", len(flat), "", [(name, from_numpy(flat[name])) for name in array.dtype.names])
+    elif array.dtype.kind in "biuf":
+        native = flat.astype(flat.dtype.newbyteorder("="), copy=False)
+        column = ("number", np.ascontiguousarray(native))
+    elif array.dtype.kind in "OSU":
+        import awkward as ak
+
+        column = from_awkward(ak.from_iter(flat))
+    else:
+        raise ArgumentError(f"no column can hold NumPy elements of type {array.dtype}")
+    for axis in range(array.ndim - 1, 0, -1):
+        column = ("fixed", int(np.prod(array.shape[:axis])), array.shape[axis], column)
+    return column
+
+
+def to_numpy(column: Column, *, copy: bool = True) -> np.ndarray[Any, Any]:
+    """Give a NumPy array of a column; with `copy` a writable one, copied where its memory is read-only.
+
+    Numbers, and lists of one size, become arrays of their own type (one axis a level of lists); records become
+    structured arrays; strings become objects of type `str`; lists of any size become objects, each a NumPy array; options
+    become objects with None.
+    """
+    array = _to_numpy(column)
+    return array.copy() if copy and not array.flags.writeable else array
+
+
+def _to_numpy(column: Column) -> np.ndarray[Any, Any]:
+    match column:
+        case ("number", values):
+            return values
+        case ("fixed", length, size, content):
+            inner = _to_numpy(content)
+            return inner.reshape((length, size, *inner.shape[1:]))
+        case ("list", offsets, content):
+            return _pieces(offsets, _to_numpy(content))
+        case ("text", offsets, data):
+            joined = bytes(data)
+            edges = offsets.tolist()
+            strings = [joined[a:b].decode("utf-8", "surrogateescape") for a, b in zip(edges, edges[1:], strict=False)]
+            return _objects(strings)
+        case ("record", length, _, fields):
+            arrays = [(name, _to_numpy(content)) for name, content in fields]
+            out = np.empty(length, dtype=[(name, array.dtype, array.shape[1:]) for name, array in arrays])
+            for name, array in arrays:
+                out[name] = array
+            return out
+        case ("option" | "union", *_):
+            import awkward as ak
+
+            return _objects(ak.to_list(to_awkward(column)))
+        case _:
+            raise _unknown(column)
+
+
+def _pieces(offsets: np.ndarray[Any, Any], content: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    edges = offsets.tolist()
+    return _objects([content[a:b] for a, b in zip(edges, edges[1:], strict=False)])
+
+
+def _objects(items: Sequence[Any]) -> np.ndarray[Any, Any]:
+    # Element by element: NumPy would make a table of items of equal length.
+    out = np.empty(len(items), dtype=object)
+    for i, item in enumerate(items):
+        out[i] = item
+    return out
+
+
+def to_arrow(column: Column) -> Any:
+    """Give the `pyarrow.Array` of a column, without a copy but for bools, which Arrow packs eight to a byte.
+
+    Lists become ``large_list`` (64-bit offsets), strings ``large_string``, records ``struct``, unions dense unions.
+    """
+    import pyarrow as pa
+
+    match column:
+        case ("number", values):
+            if values.dtype == np.bool_:
+                packed = np.packbits(values, bitorder="little")
+                return pa.Array.from_buffers(pa.bool_(), len(values), [None, pa.py_buffer(packed)])
+            kind = pa.from_numpy_dtype(values.dtype)
+            return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
+        case ("text", offsets, data):
+            buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+            return pa.Array.from_buffers(pa.large_string(), len(offsets) - 1, buffers)
+        case ("list", offsets, content):
+            inner = to_arrow(content)
+            return pa.Array.from_buffers(
+                pa.large_list(inner.type), len(offsets) - 1, [None, pa.py_buffer(offsets)], children=[inner]
+            )
+        case ("fixed", length, size, content):
+            inner = to_arrow(content)
+            return pa.Array.from_buffers(pa.list_(inner.type, size), length, [None], children=[inner])
+        case ("record", length, _, fields):
+            inner = [to_arrow(content) for _, content in fields]
+            kind = pa.struct([pa.field(name, a.type) for (name, _), a in zip(fields, inner, strict=True)])
+            return pa.Array.from_buffers(kind, length, [None], children=inner)
+        case ("option", index, content):
+            return to_arrow(content).take(pa.array(index, mask=index < 0))
+        case ("union", tags, index, contents):
+            inner = [to_arrow(content) for content in contents]
+            return pa.UnionArray.from_dense(pa.array(tags), pa.array(index.astype(np.int32)), inner)
+        case _:
+            raise _unknown(column)
+
+
+class ArrowStream:
+    """Columns as an Arrow table, for whatever takes the Arrow C stream interface; needs no Arrow library."""
+
+    def __init__(self, names: list[str], data: list[Any]) -> None:
+        """Take the names of the columns, and the columns."""
+        self._names = names
+        self._data = data
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any:
+        """Give the capsule of an `ArrowArrayStream`."""
+        from sapwood import _native
+
+        return _native.arrow_stream(self._names, self._data)
+
+
+def _unknown(column: object) -> ArgumentError:
+    head = column[0] if isinstance(column, tuple) and column else column
+    return ArgumentError(f"not a column: {head!r}")

@@ -1,0 +1,40 @@
+"""Objects other than directories and trees: who reads which class.
+
+A reader takes the key of an object and gives the object. `register` makes one known; `read` finds it by the class
+that the key names. A class that nobody reads is an `UnsupportedError`, never an empty object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from sapwood.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from sapwood.reading.file import ReadOnlyKey
+
+Reader = Callable[["ReadOnlyKey"], Any]
+
+_readers: list[tuple[Callable[[str], bool], Reader]] = []
+
+
+def register(accepts: Callable[[str], bool], reader: Reader) -> None:
+    """Let `reader` read the objects whose class name `accepts`; the one registered last is asked first."""
+    _readers.insert(0, (accepts, reader))
+
+
+def read(key: ReadOnlyKey) -> Any:
+    """Read the object of a key.
+
+    Raises
+    ------
+    UnsupportedError
+        No reader is registered for its class.
+    """
+    for accepts, reader in _readers:
+        if accepts(key.fClassName):
+            return reader(key)
+    raise UnsupportedError(
+        f"objects of class {key.fClassName} cannot be read yet: key {key.object_path!r}\nin file {key.file.file_path}"
+    )

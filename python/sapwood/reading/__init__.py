@@ -1,0 +1,1 @@
+"""Reading ROOT files: directories, trees, branches, and many files as one."""

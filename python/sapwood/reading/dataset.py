@@ -1,0 +1,342 @@
+"""Many files as one: `iterate`, `concatenate`, `num_entries`."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from sapwood.errors import ArgumentError, NotFoundError, SapwoodWarning
+from sapwood.reading.file import ReadOnlyFile, TREE_CLASSES
+from sapwood.reading.filters import NameFilter, no_filter
+from sapwood.reading.gather import Part, read, together
+from sapwood.reading.libraries import Library, library_of
+from sapwood.reading.locate import Located, expand
+from sapwood.reading.selection import Selection
+from sapwood.reading.steps import Report, entry_range, one_ahead, plan_steps
+from sapwood.reading.tree import HasBranches
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sapwood.reading.expressions import Language
+    from sapwood.reading.selection import BranchFilter
+
+_FILES_AT_ONCE = 400
+"""How many files `concatenate` keeps open at a time: many systems let a process have 1,024."""
+
+_BYTES_BEFORE_CUT = 256_000_000
+"""How much `concatenate` reads, uncompressed, before it applies a cut and lets go of what that drops."""
+
+
+class _Files:
+    """The trees of a `files` argument, opened one by one; those that are skipped are counted."""
+
+    def __init__(self, files: Any, allow_missing: bool, options: Mapping[str, Any]) -> None:
+        self._located = expand(files, lambda item: isinstance(item, HasBranches))
+        self._allow_missing = allow_missing
+        self._options = options
+        self._skipped: list[str] = []
+        self._given = {id(item) for item, _ in self._located if isinstance(item, HasBranches)}
+
+    def __iter__(self) -> Iterator[HasBranches]:
+        for located in self._located:
+            tree = self._open(located)
+            if tree is not None:
+                yield tree
+
+    def count(self) -> Iterator[tuple[str, str, int]]:
+        """Give the path of each file, the path of the tree in it as it was given, and the number of its entries."""
+        for located in self._located:
+            tree = self._open(located)
+            if tree is not None:
+                yield tree.file.file_path, located[1] or tree.object_path, tree.tree.num_entries
+                self.done_with(tree)
+
+    def skip(self, path: str, error: NotFoundError) -> None:
+        """Note a file that lacks what was asked for, or raise the error where that is not allowed."""
+        if not self._allow_missing:
+            raise error
+        self._skipped.append(path)
+
+    def report(self) -> None:
+        """Warn of the files that were skipped."""
+        if self._skipped:
+            shown = ", ".join(self._skipped[:5]) + (" ..." if len(self._skipped) > 5 else "")  # noqa: PLR2004
+            warnings.warn(
+                f"{len(self._skipped)} of {len(self._located)} files lack the tree or a branch and were skipped: {shown}",
+                SapwoodWarning,
+                stacklevel=4,
+            )
+
+    def done_with(self, tree: HasBranches) -> None:
+        """Close the file of a tree, unless the caller had it open."""
+        if id(tree) not in self._given:
+            tree.close()
+
+    def _open(self, located: Located) -> HasBranches | None:
+        source, inside = located
+        if isinstance(source, HasBranches):
+            return source
+        directory = ReadOnlyFile(source, object_cache=None, **self._options).root_directory
+        try:
+            if inside is not None:
+                found = directory[inside]
+                if not isinstance(found, HasBranches):
+                    raise ArgumentError(f"{inside!r} is no tree\nin file {directory.file_path}")
+                return found
+            trees = directory.keys(cycle=False, filter_classname=TREE_CLASSES)
+            if len(trees) == 1:
+                return directory[trees[0]]
+            if trees:
+                raise ArgumentError(
+                    f"there are {len(trees)} trees; name one as {{path: tree}} or \"path.root:tree\": {', '.join(trees)}\n"
+                    f"in file {directory.file_path}"
+                )
+            raise NotFoundError(f"no tree\nin file {directory.file_path}")
+        except NotFoundError as error:
+            directory.close()
+            self.skip(directory.file_path, error)
+            return None
+        except BaseException:
+            directory.close()
+            raise
+
+
+def iterate(
+    files: Any,
+    expressions: Any = None,
+    cut: str | None = None,
+    *,
+    filter_name: NameFilter = no_filter,
+    filter_typename: NameFilter = no_filter,
+    filter_branch: BranchFilter = no_filter,
+    aliases: Mapping[str, str] | None = None,
+    language: Language | None = None,
+    step_size: int | str = "100 MB",
+    decompression_executor: object = None,
+    interpretation_executor: object = None,
+    library: str | Library = "ak",
+    ak_add_doc: bool | Mapping[str, str] = False,
+    how: Any = None,
+    report: bool = False,
+    allow_missing: bool = False,
+    **options: Any,
+) -> Iterator[Any]:
+    """Read the trees of many files in steps, one file after another; a step never spans two files.
+
+    While one step is worked on, the next is read in the background, over the border between files too.
+
+    Parameters
+    ----------
+    files
+        A path or URL (``"data/*.root:tree"``), a `pathlib.Path`, a dict of path to tree (``{"data/*.root": "tree"}``), an open
+        tree, or an iterable of these. Patterns (``*``, ``?``, ``[...]``, ``**``, ``{a,b}``) are for local paths. A file with one tree
+        needs no name for it.
+    allow_missing
+        Skip files that have no such tree or branch, with a `SapwoodWarning` at the end.
+    options
+        As in `sapwood.open`.
+    expressions, cut, filter_name, filter_typename, filter_branch, aliases, language, step_size, library, ak_add_doc, how, report, decompression_executor, interpretation_executor
+        As in `TTree.iterate`, as are the errors.
+    """
+    del decompression_executor, interpretation_executor
+    wanted = library_of(library)
+    trees = _Files(files, allow_missing, options)
+
+    def select(tree: HasBranches) -> Selection:
+        return Selection(
+            tree,
+            expressions,
+            cut,
+            filter_name=filter_name,
+            filter_typename=filter_typename,
+            filter_branch=filter_branch,
+            aliases=aliases,
+            language=language,
+        )
+
+    return _iterate(trees, select, step_size, wanted, how, ak_add_doc, report)
+
+
+def _iterate(
+    trees: _Files,
+    select: Callable[[HasBranches], Selection],
+    step_size: int | str,
+    library: Library,
+    how: Any,
+    add_doc: bool | Mapping[str, str],
+    report: bool,
+) -> Iterator[Any]:
+    opened: list[HasBranches] = []
+
+    def jobs() -> Iterator[Callable[[], Any]]:
+        offset = 0
+        for tree in trees:
+            opened.append(tree)
+            entries = tree.tree.num_entries
+            try:
+                selection = select(tree)
+            except NotFoundError as error:
+                trees.skip(tree.file.file_path, error)
+                trees.done_with(opened.pop())
+                continue
+            for start, stop in plan_steps(selection, step_size, 0, entries) if selection.branches else ():
+                yield lambda s=selection, a=start, b=stop, o=offset: (s, read([(s, s.indexes, a, b)]), a, b, o)
+            offset += entries
+
+    try:
+        with closing(one_ahead(jobs())) as steps:
+            for selection, data, start, stop, offset in steps:
+                while opened[0] is not selection.source:
+                    trees.done_with(opened.pop(0))
+                # Entry numbers count over all files.
+                box = [together(selection, data, start + offset, stop + offset, library, how, add_doc)]
+                del data
+                yield (box.pop(), Report(selection.source, start, stop, offset)) if report else box.pop()
+        trees.report()
+    finally:
+        for tree in opened:
+            trees.done_with(tree)
+
+
+def concatenate(
+    files: Any,
+    expressions: Any = None,
+    cut: str | None = None,
+    *,
+    filter_name: NameFilter = no_filter,
+    filter_typename: NameFilter = no_filter,
+    filter_branch: BranchFilter = no_filter,
+    aliases: Mapping[str, str] | None = None,
+    language: Language | None = None,
+    entry_start: int | None = None,
+    entry_stop: int | None = None,
+    decompression_executor: object = None,
+    interpretation_executor: object = None,
+    library: str | Library = "ak",
+    ak_add_doc: bool | Mapping[str, str] = False,
+    how: Any = None,
+    allow_missing: bool = False,
+    **options: Any,
+) -> Any:
+    """Read the trees of many files into one array.
+
+    Where the branches have the same types in all files, everything is decoded straight into the final arrays.
+
+    Parameters
+    ----------
+    entry_start, entry_stop
+        The range of entries, counted over all files, as in a slice.
+    files, allow_missing, options
+        As in `iterate`.
+    expressions, cut, filter_name, filter_typename, filter_branch, aliases, language, library, ak_add_doc, how, decompression_executor, interpretation_executor
+        As in `TTree.arrays`, as are the errors.
+
+    Raises
+    ------
+    NotFoundError
+        With `allow_missing`: no file has the tree and its branches.
+    """
+    del decompression_executor, interpretation_executor
+    wanted = library_of(library)
+    trees = _Files(files, allow_missing, options)
+    first, last = entry_start or 0, entry_stop
+    if first < 0 or (last is not None and last < 0):
+        # Counted from the end: where that is must be known first.
+        first, last = entry_range(sum(entries for _, _, entries in trees.count()), entry_start, entry_stop)
+    batch = _Batch(trees, wanted, how, ak_add_doc)
+    try:
+        offset = 0
+        for tree in trees:
+            try:
+                selection = Selection(
+                    tree,
+                    expressions,
+                    cut,
+                    filter_name=filter_name,
+                    filter_typename=filter_typename,
+                    filter_branch=filter_branch,
+                    aliases=aliases,
+                    language=language,
+                )
+            except BaseException as error:
+                trees.done_with(tree)
+                if not isinstance(error, NotFoundError):
+                    raise
+                trees.skip(tree.file.file_path, error)
+                continue
+            entries = tree.tree.num_entries
+            start, stop = entry_range(
+                entries, max(0, first - offset), None if last is None else max(0, last - offset)
+            )
+            batch.add(selection, start, stop, offset)
+            offset += entries
+            if last is not None and offset >= last:
+                break
+        batch.flush()
+    finally:
+        batch.close()
+    trees.report()
+    if not batch.pieces:
+        raise NotFoundError(f"no file has the tree and its branches: {files!r}")
+    return batch.pieces[0] if len(batch.pieces) == 1 else wanted.concatenate(batch.pieces)
+
+
+class _Batch:
+    """Parts of trees with one shape, gathered to be read by one native call."""
+
+    def __init__(self, trees: _Files, library: Library, how: Any, add_doc: bool | Mapping[str, str]) -> None:
+        self._trees = trees
+        self._arguments = library, how, add_doc
+        self._parts: list[Part] = []
+        self._first_entry = 0
+        self._bytes = 0.0
+        self.pieces: list[Any] = []
+        """What was read so far."""
+        self._any_entries = False
+
+    def add(self, selection: Selection, start: int, stop: int, offset: int) -> None:
+        """Add a range of entries of a tree; `offset` is the number of entries in the trees before it."""
+        indexes = selection.same_shape(self._parts[0][0]) if self._parts else None
+        size = selection.bytes_between(start, stop)
+        too_much = selection.cut is not None and self._bytes + size > _BYTES_BEFORE_CUT
+        if indexes is None or too_much or len(self._parts) >= _FILES_AT_ONCE:
+            self.flush()
+            indexes = selection.indexes
+            self._first_entry = offset + start
+        self._parts.append((selection, indexes, start, stop))
+        self._bytes += size
+
+    def flush(self) -> None:
+        """Read what was added, and close its files."""
+        if self._parts:
+            selection = self._parts[0][0]
+            entries = sum(stop - start for _, _, start, stop in self._parts)
+            if entries or not self.pieces:
+                if entries and not self._any_entries:
+                    # A piece without entries only stood in for the type of the result.
+                    self.pieces.clear()
+                    self._any_entries = True
+                data = read(self._parts)
+                self.pieces.append(
+                    together(selection, data, self._first_entry, self._first_entry + entries, *self._arguments)
+                )
+        self.close()
+
+    def close(self) -> None:
+        """Close the files of what was added, read or not."""
+        while self._parts:
+            self._trees.done_with(self._parts.pop()[0].source)
+        self._bytes = 0.0
+
+
+def num_entries(files: Any, *, allow_missing: bool = False, **options: Any) -> Iterator[tuple[str, str, int]]:
+    """Count the entries of trees, reading nothing else; arguments as in `iterate`.
+
+    Yields
+    ------
+    The path of each file, the path of the tree in it, and the number of its entries.
+    """
+    yield from _Files(files, allow_missing, options).count()

@@ -1,0 +1,729 @@
+"""Files, directories and keys."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import threading
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from sapwood import objects
+from sapwood.compression import Compression
+from sapwood.errors import ArgumentError, CorruptError, MissingFileError, NotFoundError, StorageError
+from sapwood.reading.filters import Filter, NameFilter, no_filter
+from sapwood.reading.locate import source_of, split_path
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from sapwood import _native
+
+DIRECTORY_CLASSES = frozenset({"TDirectory", "TDirectoryFile"})
+TREE_CLASSES = frozenset({"TTree", "TNtuple", "TNtupleD"})
+
+# Options of other readers that choose how bytes are fetched or kept. They change no result, so they may be given.
+_WITHOUT_EFFECT = frozenset(
+    "array_cache begin_chunk_size custom_classes decompression_executor handler http_max_header_bytes "
+    "interpretation_executor max_num_elements minimal_ttree_metadata num_fallback_workers num_workers timeout "
+    "use_threads".split()
+)
+
+
+def open(path: Any, *, object_cache: int | None = 100, **options: Any) -> Any:  # noqa: A001
+    """Open a ROOT file for reading.
+
+    Parameters
+    ----------
+    path
+        The file: a local path or a URL, with or without the path of an object in it behind a colon
+        (``"dir/file.root:folder/tree"``); a `pathlib.Path`, which is never split; bytes; an object with `read` and `seek`; or
+        a dict of one of these to the object's path.
+    object_cache
+        How many objects read from the file are kept for the next time they are asked for (None or 0: none).
+    options
+        For a URL: options of its `fsspec` file system. Those of uproot that steer its own threads and caches
+        (``num_workers``, ``array_cache``, ...) may be given and have no effect.
+
+    Returns
+    -------
+    The root directory (`ReadOnlyDirectory`), or the object whose path was given.
+
+    Raises
+    ------
+    MissingFileError
+        There is no such file.
+    StorageError
+        The bytes cannot be had.
+    CorruptError
+        It is not a ROOT file, or a damaged one.
+    NotFoundError
+        The object is not in the file.
+    """
+    inside: str | None = None
+    if isinstance(path, Mapping):
+        if len(path) != 1:  # pyright: ignore[reportUnknownArgumentType]
+            raise ArgumentError(f"a dict names one file and the object in it; this one has {len(path)} entries")  # pyright: ignore[reportUnknownArgumentType]
+        ((path, inside),) = path.items()  # pyright: ignore[reportUnknownVariableType]
+    elif isinstance(path, str):
+        path, inside = split_path(path)
+    directory = ReadOnlyFile(path, object_cache=object_cache, **options).root_directory
+    return directory if inside is None else directory[inside]
+
+
+class ReadOnlyFile:
+    """An open file: what its header says. Objects are reached through `root_directory`.
+
+    Parameters and errors are those of `open`, but that `path` names no object.
+    """
+
+    def __init__(self, path: Any, *, object_cache: int | None = 100, **options: Any) -> None:
+        from sapwood import _native
+
+        self._options = options
+        source, self._file_path = source_of(path, {k: v for k, v in options.items() if k not in _WITHOUT_EFFECT})
+        try:
+            self._native: _native.File = _native.File(source, self._file_path)
+        except StorageError as error:
+            if isinstance(source, str) and not os.path.exists(source):
+                raise MissingFileError(f"no such file: {source}") from error
+            raise
+        # Another process may stand in another directory.
+        self._address = os.path.abspath(source) if isinstance(source, str) else path
+        self._closed = False
+        self._objects = _Recent(object_cache or 0)
+
+    @property
+    def file_path(self) -> str:
+        """The path or URL by which the file was opened."""
+        return self._file_path
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options given to `open`."""
+        return dict(self._options)
+
+    @property
+    def root_directory(self) -> ReadOnlyDirectory:
+        """The directory at the top of the file."""
+        return ReadOnlyDirectory(self.native.directory(), (), self, None)
+
+    @property
+    def native(self) -> _native.File:
+        """The native file; raises `StorageError` once the file is closed."""
+        if self._closed:
+            raise StorageError(f"the file is closed: {self._file_path}")
+        return self._native
+
+    @property
+    def object_cache(self) -> dict[str, Any]:
+        """The objects kept, by the `cache_key` of their keys."""
+        return self._objects
+
+    @property
+    def root_version_tuple(self) -> tuple[int, int, int]:
+        """The version of ROOT that wrote the file, as (major, minor, patch)."""
+        version = self._native.version
+        return version // 10000, version // 100 % 100, version % 100
+
+    @property
+    def root_version(self) -> str:
+        """The version of ROOT that wrote the file, like ``"6.30/04"``."""
+        return "{}.{:02d}/{:02d}".format(*self.root_version_tuple)
+
+    @property
+    def is_64bit(self) -> bool:
+        """Whether the header has 64-bit offsets, as files beyond 2 GB need them."""
+        return self._native.is_64bit
+
+    @property
+    def fVersion(self) -> int:  # noqa: N802
+        """The stored version number: 1,000,000 more than ROOT's in a 64-bit header."""
+        return self._native.version + (1_000_000 if self._native.is_64bit else 0)
+
+    @property
+    def fCompress(self) -> int:  # noqa: N802
+        """The stored compression setting of the file; branches have their own."""
+        return self._native.compression
+
+    @property
+    def fBEGIN(self) -> int:  # noqa: N802
+        """The offset of the first record, in bytes."""
+        return self._native.begin
+
+    @property
+    def fEND(self) -> int:  # noqa: N802
+        """The offset behind the last record, in bytes."""
+        return self._native.end
+
+    @property
+    def size(self) -> int:
+        """The size of the file, in bytes."""
+        return self._native.size
+
+    @property
+    def compression(self) -> Compression | None:
+        """The compression setting of the file; branches have their own."""
+        return Compression.from_code(self._native.compression)
+
+    @property
+    def hex_uuid(self) -> str:
+        """The identifier of the file, in the usual form of a UUID."""
+        return str(self.uuid)
+
+    @property
+    def uuid(self) -> uuid.UUID:
+        """The identifier of the file."""
+        return uuid.UUID(self._native.uuid)
+
+    @property
+    def streamers(self) -> dict[str, dict[int, int]]:
+        """The classes that the file describes: for each its versions, and for each version its checksum."""
+        found: dict[str, dict[int, int]] = {}
+        for name, version, checksum in self.native.streamers():
+            found.setdefault(name, {})[version] = checksum
+        return found
+
+    def counters(self) -> dict[str, int]:
+        """Count what was read from this file so far: calls, bytes, and times in nanoseconds summed over threads."""
+        return self._native.counters()
+
+    def close(self) -> None:
+        """Close the file; what was read stays, reading more is an error."""
+        self._closed = True
+        self._objects.clear()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the file was closed."""
+        return self._closed
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<ReadOnlyFile {self._file_path!r} at 0x{id(self):012x}>"
+
+    def __reduce__(self) -> Any:
+        if not isinstance(self._address, str):
+            raise TypeError(f"only a file opened by its path or URL can be pickled, not {self!r}")
+        return _reopen, (self._address, self._options)
+
+
+def _reopen(path: str, options: dict[str, Any]) -> ReadOnlyFile:
+    return ReadOnlyFile(path, **options)
+
+
+class _Recent(dict[str, Any]):
+    """The last few values that were set; the oldest goes when there are too many."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__()
+        self._limit = limit
+        self._lock = threading.Lock()
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        with self._lock:
+            if self._limit > 0:
+                super().__setitem__(key, value)
+            while len(self) > self._limit:
+                del self[next(iter(self))]
+
+
+class ReadOnlyKey:
+    """One entry of a directory: what the object is called, what it is, where it lies."""
+
+    def __init__(self, native: _native.Key, parent: ReadOnlyDirectory) -> None:
+        self.native: _native.Key = native
+        self._parent = parent
+
+    @property
+    def parent(self) -> ReadOnlyDirectory:
+        """The directory that holds the key."""
+        return self._parent
+
+    @property
+    def file(self) -> ReadOnlyFile:
+        """The file that holds the key."""
+        return self._parent.file
+
+    def name(self, cycle: bool = False) -> str:
+        """Give the name of the object, with ``;cycle`` behind it if wanted."""
+        return f"{self.fName};{self.fCycle}" if cycle else self.fName
+
+    def title(self) -> str:
+        """Give the title of the object."""
+        return self.fTitle
+
+    def classname(self) -> str:
+        """Give the C++ class of the object."""
+        return self.fClassName
+
+    @property
+    def object_path(self) -> str:
+        """The path of the object in the file, with its cycle."""
+        return f"{self._parent.object_path}{self.name(cycle=True)}"
+
+    @property
+    def cache_key(self) -> str:
+        """A string that stands for this object among all files."""
+        return f"{self.file.hex_uuid}:{self.fSeekKey}"
+
+    @property
+    def is_compressed(self) -> bool:
+        """Whether the object is stored compressed."""
+        return self.data_compressed_bytes != self.data_uncompressed_bytes
+
+    @property
+    def data_uncompressed_bytes(self) -> int:
+        """The size of the object, in bytes."""
+        return self.fObjlen
+
+    @property
+    def data_compressed_bytes(self) -> int:
+        """The size of the object as stored, in bytes, without its key."""
+        return self.fNbytes - self.fKeylen
+
+    @property
+    def created_on(self) -> datetime.datetime:
+        """When the object was written, in the writer's local time."""
+        return unpack_datetime(self.fDatime)
+
+    @property
+    def fName(self) -> str:  # noqa: N802
+        """The name of the object."""
+        return self.native.name
+
+    @property
+    def fTitle(self) -> str:  # noqa: N802
+        """The title of the object."""
+        return self.native.title
+
+    @property
+    def fClassName(self) -> str:  # noqa: N802
+        """The C++ class of the object."""
+        return self.native.classname
+
+    @property
+    def fCycle(self) -> int:  # noqa: N802
+        """The number that tells apart objects of the same name: the highest is the newest."""
+        return self.native.cycle
+
+    @property
+    def fSeekKey(self) -> int:  # noqa: N802
+        """The offset of the record in the file, in bytes."""
+        return self.native.seek
+
+    @property
+    def fObjlen(self) -> int:  # noqa: N802
+        """The size of the object, in bytes."""
+        return self.native.object_bytes
+
+    @property
+    def fNbytes(self) -> int:  # noqa: N802
+        """The size of the record, key and stored object, in bytes."""
+        return self.native.total_bytes
+
+    @property
+    def fKeylen(self) -> int:  # noqa: N802
+        """The size of the key in front of the stored object, in bytes."""
+        return self.native.key_bytes
+
+    @property
+    def fDatime(self) -> int:  # noqa: N802
+        """When the object was written, as ROOT packs it."""
+        return self.native.datetime
+
+    def get(self) -> Any:
+        """Read the object: a directory, a tree, or what `sapwood.objects` makes of its class.
+
+        Raises
+        ------
+        UnsupportedError
+            No object of this class can be read.
+        """
+        file = self.file
+        known = file.object_cache.get(self.cache_key)
+        if known is not None:
+            return known
+        if self.fClassName in DIRECTORY_CLASSES:
+            path = (*self._parent.path, self.fName)
+            found: Any = ReadOnlyDirectory(self._parent.native.subdirectory(self.native), path, file, self)
+        elif self.fClassName in TREE_CLASSES:
+            from sapwood.reading.tree import TTree
+
+            found = TTree(self._parent.native.tree(self.native), self)
+        else:
+            found = objects.read(self)
+        file.object_cache[self.cache_key] = found
+        return found
+
+    def __repr__(self) -> str:
+        return f"<ReadOnlyKey {self.name(cycle=True)}: {self.fClassName} (seek pos {self.fSeekKey}) at 0x{id(self):012x}>"
+
+
+class ReadOnlyDirectory(Mapping[str, Any]):
+    """A directory: a mapping of names to objects, reaching down into directories and trees by paths with ``/``.
+
+    ``directory["folder/tree;2"]`` takes cycle 2, without a number the newest. ``directory["tree/branch"]`` reaches into the tree.
+    """
+
+    def __init__(
+        self, native: _native.Directory, path: tuple[str, ...], file: ReadOnlyFile, key: ReadOnlyKey | None
+    ) -> None:
+        self._native = native
+        self._path = path
+        self._file = file
+        self._key = key
+        self._keys = [ReadOnlyKey(k, self) for k in native.keys]
+        self._by_name: dict[str, list[ReadOnlyKey]] = {}
+        for k in self._keys:
+            self._by_name.setdefault(k.fName, []).append(k)
+
+    @property
+    def native(self) -> _native.Directory:
+        """The native directory; raises `StorageError` once the file is closed."""
+        _ = self._file.native
+        return self._native
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The names of the directories from the top to this one."""
+        return self._path
+
+    @property
+    def object_path(self) -> str:
+        """The path of this directory in the file, with a slash at both ends."""
+        return "/".join(("", *self._path, ""))
+
+    @property
+    def file_path(self) -> str:
+        """The path or URL of the file."""
+        return self._file.file_path
+
+    @property
+    def file(self) -> ReadOnlyFile:
+        """The file."""
+        return self._file
+
+    @property
+    def parent(self) -> ReadOnlyKey | ReadOnlyFile:
+        """The key of this directory, or the file where it is the one at the top."""
+        return self._file if self._key is None else self._key
+
+    @property
+    def classname(self) -> str:
+        """The C++ class."""
+        return "TDirectory" if self._key is None else self._key.fClassName
+
+    @property
+    def title(self) -> str:
+        """The title of the directory."""
+        return self._native.title
+
+    @property
+    def uuid(self) -> uuid.UUID:
+        """The identifier of the directory."""
+        return uuid.UUID(self._native.uuid)
+
+    @property
+    def cache_key(self) -> str:
+        """A string that stands for this directory among all files."""
+        return f"{self._file.hex_uuid}:{self.object_path}"
+
+    @property
+    def created_on(self) -> datetime.datetime:
+        """When the directory was made, in the writer's local time."""
+        return unpack_datetime(self._native.created)
+
+    @property
+    def modified_on(self) -> datetime.datetime:
+        """When the directory was last changed, in the writer's local time."""
+        return unpack_datetime(self._native.modified)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the file was closed."""
+        return self._file.closed
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def iterkeys(
+        self,
+        *,
+        recursive: bool = True,
+        cycle: bool = True,
+        filter_name: NameFilter = no_filter,
+        filter_classname: NameFilter = no_filter,
+    ) -> Iterator[str]:
+        """Give the names of the objects one by one; arguments as in `keys`."""
+        for name, _ in self._walk(recursive, cycle, filter_name, filter_classname):
+            yield name
+
+    def keys(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self,
+        *,
+        recursive: bool = True,
+        cycle: bool = True,
+        filter_name: NameFilter = no_filter,
+        filter_classname: NameFilter = no_filter,
+    ) -> list[str]:
+        """List the names of the objects.
+
+        Parameters
+        ----------
+        recursive
+            Go down into subdirectories; what is there comes after its directory, with the path in its name.
+        cycle
+            Put ``;cycle`` behind the names. Without, objects of one name are listed once.
+        filter_name
+            Take only names (with path, without cycle) that pass.
+        filter_classname
+            Take only objects whose C++ class passes.
+        """
+        return list(
+            self.iterkeys(recursive=recursive, cycle=cycle, filter_name=filter_name, filter_classname=filter_classname)
+        )
+
+    def iteritems(
+        self,
+        *,
+        recursive: bool = True,
+        cycle: bool = True,
+        filter_name: NameFilter = no_filter,
+        filter_classname: NameFilter = no_filter,
+    ) -> Iterator[tuple[str, Any]]:
+        """Give names and objects one by one, reading each; arguments as in `keys`."""
+        for name, key in self._walk(recursive, cycle, filter_name, filter_classname):
+            yield name, key.get()
+
+    def items(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self,
+        *,
+        recursive: bool = True,
+        cycle: bool = True,
+        filter_name: NameFilter = no_filter,
+        filter_classname: NameFilter = no_filter,
+    ) -> list[tuple[str, Any]]:
+        """List names and objects, reading them all; arguments as in `keys`."""
+        return list(
+            self.iteritems(recursive=recursive, cycle=cycle, filter_name=filter_name, filter_classname=filter_classname)
+        )
+
+    def itervalues(
+        self,
+        *,
+        recursive: bool = True,
+        filter_name: NameFilter = no_filter,
+        filter_classname: NameFilter = no_filter,
+    ) -> Iterator[Any]:
+        """Give the objects one by one, of one name the newest; arguments as in `keys`."""
+        for _, key in self._walk(recursive, False, filter_name, filter_classname):
+            yield key.get()
+
+    def values(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self,
+        *,
+        recursive: bool = True,
+        filter_name: NameFilter = no_filter,
+        filter_classname: NameFilter = no_filter,
+    ) -> list[Any]:
+        """List the objects, of one name the newest; arguments as in `keys`."""
+        return list(
+            self.itervalues(recursive=recursive, filter_name=filter_name, filter_classname=filter_classname)
+        )
+
+    def iterclassnames(
+        self,
+        *,
+        recursive: bool = True,
+        cycle: bool = True,
+        filter_name: NameFilter = no_filter,
+        filter_classname: NameFilter = no_filter,
+    ) -> Iterator[tuple[str, str]]:
+        """Give names and C++ classes one by one; arguments as in `keys`."""
+        for name, key in self._walk(recursive, cycle, filter_name, filter_classname):
+            yield name, key.fClassName
+
+    def classnames(
+        self,
+        *,
+        recursive: bool = True,
+        cycle: bool = True,
+        filter_name: NameFilter = no_filter,
+        filter_classname: NameFilter = no_filter,
+    ) -> dict[str, str]:
+        """Give the C++ class of each object by its name, reading none; arguments as in `keys`."""
+        return dict(
+            self.iterclassnames(
+                recursive=recursive, cycle=cycle, filter_name=filter_name, filter_classname=filter_classname
+            )
+        )
+
+    def _walk(
+        self, recursive: bool, cycle: bool, filter_name: NameFilter, filter_classname: NameFilter
+    ) -> Iterator[tuple[str, ReadOnlyKey]]:
+        wanted_name, wanted_class = Filter(filter_name), Filter(filter_classname)
+        seen: set[str] = set()
+        for plain, key in self._all(recursive, "", set()):
+            name = f"{plain};{key.fCycle}" if cycle else plain
+            if name not in seen and wanted_name(plain) and wanted_class(key.fClassName):
+                seen.add(name)
+                yield name, key
+
+    def _all(self, recursive: bool, prefix: str, seen: set[int]) -> Iterator[tuple[str, ReadOnlyKey]]:
+        for key in self._keys:
+            yield prefix + key.fName, key
+            if recursive and key.fClassName in DIRECTORY_CLASSES:
+                if key.fSeekKey in seen:
+                    # A damaged file may hold a directory that holds itself, or many keys for one directory.
+                    raise CorruptError(
+                        f"directory {key.object_path!r} at byte {key.fSeekKey} is listed twice\nin file {self.file_path}"
+                    )
+                seen.add(key.fSeekKey)
+                yield from key.get()._all(recursive, f"{prefix}{key.fName}/", seen)
+
+    def __iter__(self) -> Iterator[str]:
+        return self.iterkeys()
+
+    def __len__(self) -> int:
+        """Count all keys, those in subdirectories too."""
+        return sum(1 for _ in self._all(True, "", set()))
+
+    def __contains__(self, where: object) -> bool:
+        try:
+            self._find(str(where))
+        except NotFoundError:
+            return False
+        return True
+
+    def __getitem__(self, where: str) -> Any:
+        """Read the object at a path.
+
+        Raises
+        ------
+        NotFoundError
+            Nothing is there.
+        UnsupportedError
+            No object of its class can be read.
+        """
+        found, rest = self._find(where)
+        if isinstance(found, ReadOnlyDirectory):
+            return found
+        return found.get()[rest] if rest else found.get()
+
+    def key(self, where: str) -> ReadOnlyKey:
+        """Give the key at a path, without reading its object.
+
+        Raises
+        ------
+        NotFoundError
+            Nothing is there, or it lies inside a tree.
+        """
+        found, rest = self._find(where)
+        if isinstance(found, ReadOnlyDirectory) or rest:
+            raise self._missing(where, "a branch has no key" if rest else "the directory at the top has no key")
+        return found
+
+    def classname_of(self, where: str) -> str:
+        """Give the C++ class of the object at a path, reading no more than the tree it lies in."""
+        found, rest = self._find(where)
+        return found.get()[rest].classname if isinstance(found, ReadOnlyKey) and rest else _classname(found)
+
+    def title_of(self, where: str) -> str:
+        """Give the title of the object at a path, reading no more than the tree it lies in."""
+        found, rest = self._find(where)
+        if isinstance(found, ReadOnlyDirectory):
+            return found.title
+        return found.get()[rest].title if rest else found.fTitle
+
+    def _find(self, where: str) -> tuple[ReadOnlyKey | ReadOnlyDirectory, str]:
+        """Find the key at a path; the second is what is left of the path inside the tree that was found."""
+        if not isinstance(where, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"a path in a directory is a string, not {where!r}")
+        here: ReadOnlyDirectory = self
+        found: ReadOnlyKey | ReadOnlyDirectory = self
+        pieces = [piece for piece in where.split("/") if piece]
+        for i, piece in enumerate(pieces):
+            key = here._lookup(piece)
+            inside: list[str] = []
+            if key is None and ":" in piece:
+                head, _, tail = piece.partition(":")
+                key, inside = here._lookup(head), [tail]
+            if key is None:
+                raise here._missing(where, f"{piece!r} is not in {here.object_path!r}")
+            found, rest = key, "/".join([*inside, *pieces[i + 1 :]])
+            if not rest:
+                break
+            if key.fClassName in TREE_CLASSES:
+                _ = key.get()[rest]
+                return key, rest
+            if key.fClassName not in DIRECTORY_CLASSES or inside:
+                raise here._missing(where, f"{key.name()!r} is a {key.fClassName}: nothing lies in it")
+            here = key.get()
+        return found, ""
+
+    def _lookup(self, name: str) -> ReadOnlyKey | None:
+        """Find a key of this directory by its name, with or without a cycle."""
+        plain, semicolon, number = name.rpartition(";")
+        if semicolon and number.lstrip("-").isdigit():
+            for key in self._by_name.get(plain, ()):
+                if key.fCycle == int(number):
+                    return key
+            return None
+        newest = self._by_name.get(plain if semicolon and number == "*" else name, ())
+        return max(newest, key=lambda key: abs(key.fCycle), default=None)
+
+    def _missing(self, where: str, why: str) -> NotFoundError:
+        from difflib import get_close_matches
+
+        names = [name for name, _ in self._all(True, "", set())]
+        near = get_close_matches(where, names, 5, 0.4) or names[:10]
+        return NotFoundError(
+            f"not found: {where!r} ({why})\n"
+            f"    there is: {', '.join(map(repr, near)) or 'nothing'}{' ...' if len(names) > len(near) else ''}\n"
+            f"in directory {self.object_path!r} of file {self.file_path}"
+        )
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return self.keys()
+
+    def __repr__(self) -> str:
+        return f"<ReadOnlyDirectory {'/' + '/'.join(self._path)!r} at 0x{id(self):012x}>"
+
+    def __reduce__(self) -> Any:
+        return _directory_at, (self._file, self._path if self._key is None else self._key.object_path)
+
+
+def _directory_at(file: ReadOnlyFile, where: str | tuple[()]) -> Any:
+    return file.root_directory[where] if where else file.root_directory
+
+
+def _classname(found: ReadOnlyKey | ReadOnlyDirectory) -> str:
+    return found.fClassName if isinstance(found, ReadOnlyKey) else found.classname
+
+
+def unpack_datetime(packed: int) -> datetime.datetime:
+    """Unpack a date as ROOT stores it (`TDatime`): 6 bits of years since 1995, 4 month, 5 day, 5 hour, 6 minute, 6 second.
+
+    A field beyond its range (a date that was never set) is brought to the nearest that the calendar has.
+    """
+    year, month, day = 1995 + (packed >> 26), packed >> 22 & 15, packed >> 17 & 31
+    hour, minute, second = packed >> 12 & 31, packed >> 6 & 63, packed & 63
+    return datetime.datetime(
+        year, min(max(month, 1), 12), min(max(day, 1), 28 if month == 2 else 30 if month in (4, 6, 9, 11) else 31),  # noqa: PLR2004
+        min(hour, 23), min(minute, 59), min(second, 59),
+    )  # fmt: skip
+

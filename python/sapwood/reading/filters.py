@@ -1,0 +1,75 @@
+"""Filters: which names, types or objects are wanted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from fnmatch import fnmatchcase
+from typing import Any
+
+NameFilter = str | Callable[[str], Any] | Iterable["str | Callable[[str], Any]"] | None
+"""None (everything), a name, a glob pattern, a regular expression ``"/pattern/flags"``, a function of the name, or
+several of these, one of which must hold."""
+
+_REGEX = re.compile(r"/(.*)/([iLmsux]*)", re.DOTALL)
+_GLOB = re.compile(r"[*?\[]")
+
+
+class Filter:
+    """A test of strings, made of one of the forms of `NameFilter`.
+
+    Raises
+    ------
+    TypeError
+        The filter has none of these forms.
+    """
+
+    __slots__ = ("everything", "names", "_tests")
+
+    def __init__(self, wanted: NameFilter) -> None:
+        """Understand a filter; a `Filter` is taken as it is."""
+        self._tests: list[Callable[[str], Any]] = []
+        self.names: set[str] = set()
+        """The names that are wanted as such, with no pattern."""
+        self.everything: bool = wanted is None or wanted is no_filter
+        """Whether every string passes."""
+        if not self.everything:
+            self._add(wanted)
+
+    def _add(self, wanted: Any) -> None:
+        if isinstance(wanted, Filter):
+            self.everything |= wanted.everything
+            self.names |= wanted.names
+            self._tests += wanted._tests
+        elif isinstance(wanted, str):
+            regex = _REGEX.fullmatch(wanted)
+            if regex is not None:
+                flags = re.RegexFlag(0)
+                for flag in regex[2]:
+                    flags |= getattr(re, flag.upper())
+                self._tests.append(re.compile(regex[1], flags).match)
+            elif _GLOB.search(wanted):
+                self._tests.append(lambda name: fnmatchcase(name, wanted))
+            else:
+                self.names.add(wanted)
+        elif callable(wanted):
+            self._tests.append(wanted)
+        elif wanted is None:
+            self.everything = True
+        elif isinstance(wanted, Iterable) and not isinstance(wanted, (bytes, bytearray)):
+            for one in wanted:
+                self._add(one)
+        else:
+            raise TypeError(
+                "a filter is None, a name, a glob pattern, a regular expression between slashes, a function, "
+                f"or several of these, not {wanted!r}"
+            )
+
+    def __call__(self, name: str) -> bool:
+        """Tell whether this string passes."""
+        return self.everything or name in self.names or any(test(name) for test in self._tests)
+
+
+def no_filter(_: object) -> bool:
+    """Let everything pass: the default of every ``filter_...`` argument."""
+    return True

@@ -1,0 +1,122 @@
+"""Reading what a `Selection` wants: at once, or when it is looked at."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sapwood import columns
+from sapwood.columns import Column
+from sapwood.reading.libraries import How, Library, Result
+from sapwood.reading.selection import Group, Leaf, Selection, documentation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sapwood.reading.tree import TBranch
+
+Part = tuple[Selection, Sequence[int], int, int]
+"""A selection, the native branch indexes to read for it, and a range of entries."""
+
+
+def read(parts: Sequence[Part]) -> list[Column]:
+    """Read the branches of all parts, joined in order: one native call, in which other Python threads run."""
+    from sapwood import _native
+
+    if not parts or not parts[0][1]:
+        return []
+    return _native.read([(selection.source.tree.native, indexes, start, stop) for selection, indexes, start, stop in parts])
+
+
+def together(
+    selection: Selection,
+    data: list[Column],
+    start: int,
+    stop: int,
+    library: Library,
+    how: How,
+    add_doc: bool | Mapping[str, str],
+) -> Any:
+    """Make what `arrays` gives of the columns that `read` gave for the entries from `start` to `stop`."""
+    results, entries = selection.results(data, start, stop, library, add_doc)
+    return library.group(results, entries, how, documentation(selection.source, add_doc))
+
+
+def single(branch: TBranch, start: int, stop: int, library: Library, add_doc: bool | Mapping[str, str]) -> Any:
+    """Read one branch; one with only sub-branches as a record of them (NumPy: a dict, pandas: a frame)."""
+    selection = Selection(branch.parent, filter_branch=lambda other: other is branch)
+    data = read([(selection, selection.indexes, start, stop)])
+    ((_, result),), entries = selection.results(data, start, stop, library, add_doc)
+    if branch.is_group and library.name in ("np", "pd"):
+        return library.table([(name, Result(column)) for name, column in result.value[3]], entries, None, None)
+    return library.finish(result, entries)
+
+
+class Accessed(NamedTuple):
+    """One entry of an access log: which branch was read, for which buffer of the virtual array."""
+
+    branch: str
+    buffer_key: str
+
+
+def virtual(selection: Selection, start: int, stop: int, add_doc: bool | Mapping[str, str], log: Any) -> Any:
+    """Give an Awkward array whose branches are read when they are first looked at, each on its own.
+
+    Raises
+    ------
+    ImportError
+        The installed Awkward Array has no virtual arrays (they came with 2.8).
+    """
+    import awkward as ak
+
+    container: dict[str, Callable[[], Any]] = {}
+    forms: list[Any] = []
+    names: list[str] = []
+    for number, (name, node) in enumerate(selection.outputs):
+        if isinstance(node, (Leaf, Group)):
+            forms.append(_form(node, str(number), selection, (start, stop), container, log, documentation(node.branch, add_doc)))
+            names.append(name)
+    form = ak.forms.RecordForm(forms, names, parameters=documentation(selection.source, add_doc))
+    return ak.from_buffers(form, stop - start, container)
+
+
+def _form(
+    node: Leaf | Group,
+    key: str,
+    selection: Selection,
+    entries: tuple[int, int],
+    container: dict[str, Callable[[], Any]],
+    log: Any,
+    parameters: dict[str, Any] | None,
+) -> Any:
+    import awkward as ak
+
+    if isinstance(node, Group):
+        forms = [
+            _form(field, f"{key}/{i}", selection, entries, container, log, None) for i, (_, field) in enumerate(node.fields)
+        ]
+        return ak.forms.RecordForm(forms, [name for name, _ in node.fields], parameters=parameters)
+    branch = node.branch
+    once = threading.Lock()
+    known: dict[str, Any] = {}
+
+    def buffer(name: str) -> Callable[[], Any]:
+        def get() -> Any:
+            nonlocal log
+            with once:
+                if not known:
+                    (column,) = read([(selection, [branch.native_index], *entries)])
+                    known.update(columns.buffers_of(column, key))
+            if log is not None:
+                log += [Accessed(branch.path_in(selection.source), name)]
+            return known[name]
+
+        return get
+
+    kind = branch.type
+    assert kind is not None  # noqa: S101 - a selection holds no unreadable leaf
+    form = columns.form_of(kind, key, parameters)
+    for name in form.expected_from_buffers(buffer_key="{form_key}-{attribute}"):
+        container[name] = buffer(name)
+    return form

@@ -1,0 +1,335 @@
+"""Libraries: what arrays are given as. Awkward Array, NumPy, pandas, PyArrow or Polars.
+
+Each library says what expressions compute with (`operand`), makes its own array of one result (`finish`), and groups
+several of them (`group`). Results come as columns (untouched branches), Awkward arrays or NumPy arrays (computed).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from sapwood import columns
+from sapwood.columns import Column
+from sapwood.errors import ArgumentError
+
+Named = list[tuple[str, Any]]
+How = Any
+"""How several arrays are put together: None (the library's own table), tuple, list, dict, or ``"zip"`` for Awkward."""
+
+
+class Result:
+    """One result on its way to a library: a column or a computed array, and the parameters Awkward shall attach."""
+
+    __slots__ = ("parameters", "value")
+
+    def __init__(self, value: Any, parameters: dict[str, Any] | None = None) -> None:
+        self.value = value
+        self.parameters = parameters
+
+    @property
+    def column(self) -> Column:
+        """The result as a column."""
+        if isinstance(self.value, tuple):
+            return self.value  # pyright: ignore[reportUnknownVariableType]
+        if isinstance(self.value, np.ndarray):
+            return columns.from_numpy(self.value)  # pyright: ignore[reportUnknownArgumentType]
+        return columns.from_awkward(self.value)
+
+    def layout(self, layouts: columns.Layouts) -> Any:
+        """Give the result as an Awkward layout."""
+        if isinstance(self.value, tuple):
+            return layouts.layout(self.value, self.parameters)  # pyright: ignore[reportUnknownArgumentType]
+        import awkward as ak
+
+        return ak.to_layout(self.value, regulararray=True)
+
+    def __len__(self) -> int:
+        return columns.length_of(self.value) if isinstance(self.value, tuple) else len(self.value)  # pyright: ignore[reportUnknownArgumentType]
+
+
+class Library(ABC):
+    """A library that arrays can be given as."""
+
+    name: ClassVar[str]
+    uses_index: ClassVar[bool] = False
+    """Whether entry numbers are part of the result."""
+
+    def operand(self, column: Column) -> Any:
+        """Give what expressions compute with: NumPy for numbers, Awkward for all that NumPy has no shape for."""
+        if columns.is_rectangular(columns.type_of(column)):
+            return columns.to_numpy(column, copy=False)
+        return columns.to_awkward(column)
+
+    @abstractmethod
+    def finish(self, result: Result, entries: Any) -> Any:
+        """Make the array of one result; `entries` are the numbers of its entries, a `range` or an array."""
+
+    def finish_all(self, results: list[tuple[str, Result]], entries: Any) -> Named:
+        """Make the arrays of several results."""
+        return [(name, self.finish(result, entries)) for name, result in results]
+
+    def group(self, results: list[tuple[str, Result]], entries: Any, how: How, parameters: dict[str, Any] | None) -> Any:
+        """Make the arrays of several results and put them together.
+
+        Raises
+        ------
+        TypeError
+            This library knows no such `how`.
+        """
+        if how is tuple:
+            return tuple(array for _, array in self.finish_all(results, entries))
+        if how is list:
+            return [array for _, array in self.finish_all(results, entries)]
+        if how is dict:
+            return dict(self.finish_all(results, entries))
+        return self.table(results, entries, how, parameters)
+
+    @abstractmethod
+    def table(self, results: list[tuple[str, Result]], entries: Any, how: How, parameters: dict[str, Any] | None) -> Any:
+        """Put several results together as this library does by itself."""
+
+    def concatenate(self, groups: Sequence[Any]) -> Any:
+        """Join groups of the same shape end to end."""
+        first = groups[0]
+        if isinstance(first, (tuple, list)):
+            joined = [self.join([group[i] for group in groups]) for i in range(len(first))]  # pyright: ignore[reportUnknownArgumentType]
+            return tuple(joined) if isinstance(first, tuple) else joined
+        if isinstance(first, dict):
+            return {name: self.join([group[name] for group in groups]) for name in first}  # pyright: ignore[reportUnknownVariableType]
+        return self.join(groups)
+
+    @abstractmethod
+    def join(self, arrays: Sequence[Any]) -> Any:
+        """Join arrays or tables of this library end to end."""
+
+    def _no_such(self, how: How) -> TypeError:
+        return TypeError(f"library {self.name!r}: 'how' is None, tuple, list or dict, not {how!r}")
+
+
+class Awkward(Library):
+    """Awkward Array: every type, without a copy."""
+
+    name = "ak"
+
+    def operand(self, column: Column) -> Any:
+        return columns.to_awkward(column)
+
+    def finish(self, result: Result, entries: Any) -> Any:
+        import awkward as ak
+
+        return ak.Array(result.layout(columns.Layouts()))
+
+    def finish_all(self, results: list[tuple[str, Result]], entries: Any) -> Named:
+        import awkward as ak
+
+        layouts = columns.Layouts()
+        return [(name, ak.Array(result.layout(layouts))) for name, result in results]
+
+    def table(self, results: list[tuple[str, Result]], entries: Any, how: How, parameters: dict[str, Any] | None) -> Any:
+        import awkward as ak
+
+        if how == "zip":
+            return _zip(self.finish_all(results, entries), parameters)
+        if how is not None:
+            raise TypeError(f"library 'ak': 'how' is None, tuple, list, dict or 'zip', not {how!r}")
+        layouts = columns.Layouts()
+        contents = [result.layout(layouts) for _, result in results]
+        length = None if contents else 0
+        return ak.Array(
+            ak.contents.RecordArray(contents, [name for name, _ in results], length, parameters=parameters)
+        )
+
+    def join(self, arrays: Sequence[Any]) -> Any:
+        import awkward as ak
+
+        return ak.concatenate(arrays)
+
+
+def _zip(arrays: Named, parameters: dict[str, Any] | None) -> Any:
+    """Make one record of all arrays, those lists that have the same lengths zipped to lists of records.
+
+    A zipped field is called by what its arrays' names begin with, up to ``_``, ``.`` or ``/``: ``Muon_pt`` and ``Muon_eta`` become
+    ``Muon`` with ``pt`` and ``eta``; without such a beginning, ``jagged0``, ``jagged1``, ...
+    """
+    import awkward as ak
+
+    flat: Named = []
+    lists: list[tuple[Any, Named]] = []
+    for name, array in arrays:
+        layout = array.layout
+        if not _is_list_of_items(layout):
+            flat.append((name, array))
+            continue
+        offsets = np.asarray(layout.to_ListOffsetArray64(True).offsets.data)
+        for known, members in lists:
+            if np.array_equal(known, offsets):
+                members.append((name, array))
+                break
+        else:
+            lists.append((offsets, [(name, array)]))
+    fields: dict[str, Any] = dict(flat)
+    for number, (_, members) in enumerate(lists):
+        start = _common_start([name for name, _ in members])
+        common = members[0][0][:start].strip("_./")
+        if not common or common in fields:
+            start, common = 0, f"jagged{number}"
+        parts = {name[start:].strip("_./") if start else name: array for name, array in members}
+        fields[common] = ak.zip(parts, depth_limit=2)
+    record = ak.contents.RecordArray([array.layout for array in fields.values()], list(fields), parameters=parameters)
+    return ak.Array(record)
+
+
+def _is_list_of_items(layout: Any) -> bool:
+    """Tell lists of numbers or records from lists of lists and from strings."""
+    is_list = layout.is_list and not layout.is_regular and layout.parameter("__array__") is None
+    return is_list and not (layout.content.is_list and not layout.content.is_regular)
+
+
+def _common_start(names: list[str]) -> int:
+    """Give the length of the longest beginning shared by all names that ends in a separator."""
+    first = names[0]
+    for end in range(len(first), 0, -1):
+        if first[end - 1] in "_./" and all(name.startswith(first[:end]) for name in names):
+            return end
+    return 0
+
+
+class NumPy(Library):
+    """NumPy: see `sapwood.columns.to_numpy` for what each type becomes."""
+
+    name = "np"
+
+    def finish(self, result: Result, entries: Any) -> Any:
+        value = result.value
+        if isinstance(value, np.ndarray):
+            return value if value.flags.writeable else value.copy()  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+        return columns.to_numpy(result.column)
+
+    def table(self, results: list[tuple[str, Result]], entries: Any, how: How, parameters: dict[str, Any] | None) -> Any:
+        if how is not None:
+            raise self._no_such(how)
+        return dict(self.finish_all(results, entries))
+
+    def join(self, arrays: Sequence[Any]) -> Any:
+        return np.concatenate(arrays)
+
+
+class Pandas(Library):
+    """pandas: numbers as NumPy columns, the index is the number of the entry.
+
+    What NumPy has no shape for becomes an `awkward` column where the package ``awkward-pandas`` is installed, else an Arrow column
+    (`pandas.ArrowDtype`).
+    """
+
+    name = "pd"
+    uses_index = True
+
+    def finish(self, result: Result, entries: Any) -> Any:
+        import pandas as pd
+
+        return pd.Series(self._values(result, copy=True), index=self._index(entries))
+
+    def _values(self, result: Result, *, copy: bool) -> Any:
+        column = result.column
+        if column[0] == "number":
+            return columns.to_numpy(column, copy=copy)
+        import pandas as pd
+
+        try:
+            import awkward_pandas  # pyright: ignore[reportMissingImports]
+        except ImportError:
+            arrow = columns.to_arrow(column)
+            return pd.array(arrow, dtype=pd.ArrowDtype(arrow.type))  # pyright: ignore[reportArgumentType]
+        return awkward_pandas.AwkwardExtensionArray(columns.to_awkward(column))  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+
+    def _index(self, entries: Any) -> Any:
+        import pandas as pd
+
+        return pd.RangeIndex(entries.start, entries.stop) if isinstance(entries, range) else pd.Index(entries)
+
+    def table(self, results: list[tuple[str, Result]], entries: Any, how: How, parameters: dict[str, Any] | None) -> Any:
+        import pandas as pd
+
+        if how is not None and not isinstance(how, str):
+            raise self._no_such(how)
+        # The frame copies its columns together, so they need no copy of their own.
+        data = {name: self._values(result, copy=False) for name, result in results}
+        return pd.DataFrame(data, index=self._index(entries), copy=True)
+
+    def join(self, arrays: Sequence[Any]) -> Any:
+        import pandas as pd
+
+        return pd.concat(arrays)
+
+
+class PyArrow(Library):
+    """PyArrow: a `pyarrow.Table`, without a copy but for bools."""
+
+    name = "pa"
+
+    def finish(self, result: Result, entries: Any) -> Any:
+        return columns.to_arrow(result.column)
+
+    def table(self, results: list[tuple[str, Result]], entries: Any, how: How, parameters: dict[str, Any] | None) -> Any:
+        import pyarrow as pa
+
+        if how is not None:
+            raise self._no_such(how)
+        arrays = self.finish_all(results, entries)
+        return pa.Table.from_arrays([array for _, array in arrays], names=[name for name, _ in arrays])
+
+    def join(self, arrays: Sequence[Any]) -> Any:
+        import pyarrow as pa
+
+        if isinstance(arrays[0], pa.Table):
+            return pa.concat_tables(arrays)
+        return pa.concat_arrays(arrays)
+
+
+class Polars(Library):
+    """Polars: a `polars.DataFrame`, without a copy but for bools."""
+
+    name = "pl"
+
+    def finish(self, result: Result, entries: Any) -> Any:
+        return self.table([("", result)], entries, None, None).to_series(0)
+
+    def table(self, results: list[tuple[str, Result]], entries: Any, how: How, parameters: dict[str, Any] | None) -> Any:
+        import polars as pl
+
+        if how is not None:
+            raise self._no_such(how)
+        names = [name for name, _ in results]
+        return pl.DataFrame(columns.ArrowStream(names, [result.column for _, result in results])) if names else pl.DataFrame()
+
+    def join(self, arrays: Sequence[Any]) -> Any:
+        import polars as pl
+
+        return pl.concat(arrays)
+
+
+_LIBRARIES: dict[str, Library] = {library.name: library for library in (Awkward(), NumPy(), Pandas(), PyArrow(), Polars())}
+_NAMES = {
+    "ak": "ak", "awkward": "ak", "awkward1": "ak", "np": "np", "numpy": "np", "pd": "pd", "pandas": "pd",
+    "pa": "pa", "pyarrow": "pa", "arrow": "pa", "pl": "pl", "polars": "pl",
+}  # fmt: skip
+
+
+def library_of(name: Any) -> Library:
+    """Give the library of a name.
+
+    Raises
+    ------
+    ArgumentError
+        There is no such library.
+    """
+    if isinstance(name, Library):
+        return name
+    short = _NAMES.get(name.lower()) if isinstance(name, str) else None
+    if short is None:
+        raise ArgumentError(f"the library is 'ak', 'np', 'pd', 'pa' or 'pl', not {name!r}")
+    return _LIBRARIES[short]

@@ -1,0 +1,189 @@
+"""Where things are: file names with an object's path behind a colon, patterns, lists and dicts of files.
+
+``"dir/file.root:folder/tree"`` names an object in a file. The colon is looked for behind a name that ends in ``.root``
+(or ``.root.1``, as ROOT names the parts of a split file), so that ``C:\\file.root`` and ``https://host:80/file.root`` are
+left whole. A `pathlib.Path` is never taken apart.
+"""
+
+from __future__ import annotations
+
+import glob
+import itertools
+import os
+import re
+import threading
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from sapwood.errors import ArgumentError, MissingFileError, StorageError
+
+_SPLIT = re.compile(r"(.+\.root(?:\.[0-9]+)?):(?!//)(.*)", re.IGNORECASE | re.DOTALL)
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
+_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
+_ONE_SLASH = re.compile(r"((?:file|https?|root):/)(?=[^/])", re.IGNORECASE)
+
+Located = tuple[Any, "str | None"]
+"""A file (path, URL, file-like object or an open tree) and the path of an object in it, or None."""
+
+
+def split_path(path: str) -> tuple[str, str | None]:
+    """Split ``"file.root:object/path"`` into its two parts; the second is None where no object is named.
+
+    In a chain of URLs (``"simplecache::https://..."``) the last part that names an object counts.
+    """
+    parts = path.strip().split("::")
+    for i in range(len(parts) - 1, -1, -1):
+        match = _SPLIT.fullmatch(parts[i])
+        if match is not None:
+            parts[i] = match[1]
+            return "::".join(parts), re.sub("/+", "/", match[2].strip()).strip("/")
+    return path.strip(), None
+
+
+def plain_path(path: Any) -> Any:
+    """Turn a path object into a string, with the second slash that `pathlib` takes from URLs; leave the rest alone."""
+    if isinstance(path, os.PathLike):
+        return _ONE_SLASH.sub(r"\1/", os.fspath(path))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    return path
+
+
+class FileLike:
+    """Lets the native core read from an object with `read` and `seek`: one read at a time, at any offset."""
+
+    def __init__(self, stream: Any) -> None:
+        """Measure the stream by seeking to its end."""
+        self._stream = stream
+        self._lock = threading.Lock()
+        with self._lock:
+            stream.seek(0, os.SEEK_END)
+            self.size: int = stream.tell()
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """Read `length` bytes at `offset`; fewer only at the end of the stream."""
+        with self._lock:
+            self._stream.seek(offset)
+            pieces = [self._stream.read(length)]
+            missing = length - len(pieces[0])
+            while missing > 0 and pieces[-1]:
+                pieces.append(self._stream.read(missing))
+                missing -= len(pieces[-1])
+        return b"".join(pieces)
+
+
+def source_of(path: Any, options: Mapping[str, Any]) -> tuple[Any, str]:
+    """Give what the native core can open, and the name to call it by.
+
+    Parameters
+    ----------
+    path
+        A local path, a URL, bytes, or an object with `read` and `seek`.
+    options
+        Passed to `fsspec` for a URL other than ``file:``.
+
+    Raises
+    ------
+    ArgumentError
+        The path is of another kind, or the URL needs `fsspec`, which is not there.
+    StorageError
+        The URL cannot be opened.
+    """
+    path = plain_path(path)
+    if isinstance(path, (bytes, bytearray, memoryview)):
+        return bytes(path), f"<{len(path)} bytes>"
+    if callable(getattr(path, "read", None)) and callable(getattr(path, "seek", None)):
+        return FileLike(path), str(getattr(path, "name", None) or repr(path))
+    if not isinstance(path, str):
+        raise ArgumentError(
+            "a file is given by its path, a URL, bytes, an object with 'read' and 'seek', or a dict with one path and "
+            f"the object's path in it, not by {path!r}"
+        )
+    scheme = _SCHEME.match(path)
+    if scheme is not None and scheme[1].lower() in ("file", "local"):
+        return path[scheme.end() :], path
+    if scheme is None and "::" not in path:
+        return os.path.expanduser(path), path
+    return FileLike(_open_url(path, options)), path
+
+
+def _open_url(url: str, options: Mapping[str, Any]) -> Any:
+    try:
+        import fsspec  # pyright: ignore[reportMissingTypeStubs]
+    except ImportError:
+        raise ArgumentError(f"{url}: reading from a URL needs the package fsspec (pip install 'sapwood[remote]')") from None
+    try:
+        return fsspec.open(url, "rb", **options).open()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    except FileNotFoundError as error:
+        raise MissingFileError(f"{url}: {error}") from error
+    except (OSError, ValueError) as error:
+        raise StorageError(f"{url}: {error}") from error
+
+
+def expand(files: Any, is_tree: Any) -> list[Located]:
+    """List the files that a `files` argument names, in its order, patterns sorted by name.
+
+    Parameters
+    ----------
+    files
+        A path or URL, maybe with an object's path behind a colon; a `pathlib.Path`; patterns (``*``, ``?``, ``[...]``,
+        ``**``, ``{a,b}``) in either; a dict of path to object's path; an open tree; or an iterable of these.
+    is_tree
+        Tells an open tree from other things.
+
+    Raises
+    ------
+    MissingFileError
+        Nothing matches.
+    TypeError
+        There is something else among the files.
+    """
+    found = list(_expand(files, is_tree, True))
+    if not found:
+        raise MissingFileError(
+            f"no file matches {files!r}\n"
+            "Files are given as a path or URL, \"path.root:tree\", a pattern of local paths (*, ?, [...], {a,b}), "
+            "a dict of path: tree, an open tree, or several of these."
+        )
+    return found
+
+
+def _expand(files: Any, is_tree: Any, with_object: bool) -> Iterable[Located]:
+    if is_tree(files) or callable(getattr(files, "read", None)) or isinstance(files, (bytes, bytearray, memoryview)):
+        yield files, None
+    elif isinstance(files, str):
+        path, inside = split_path(files) if with_object else (files, None)
+        for one in _matches(path):
+            yield one, inside
+    elif isinstance(files, Path) or isinstance(files, os.PathLike):
+        for one in _matches(plain_path(files)):
+            yield one, None
+    elif isinstance(files, Mapping):
+        for path, inside in files.items():  # pyright: ignore[reportUnknownVariableType]
+            if not isinstance(inside, (str, type(None))):
+                raise TypeError(f"the object's path in {path!r} must be a string or None, not {inside!r}")
+            for one, _ in _expand(path, is_tree, False):
+                yield one, inside
+    elif isinstance(files, Iterable):
+        for item in files:  # pyright: ignore[reportUnknownVariableType]
+            yield from _expand(item, is_tree, with_object)
+    else:
+        raise TypeError(
+            "files are a path or URL, a pattern, a dict of path to tree, an open tree, or an iterable of these, "
+            f"not {files!r}"
+        )
+
+
+def _matches(path: str) -> list[str]:
+    if _SCHEME.match(path) or "::" in path or os.path.exists(path):
+        return [path]
+    expanded = os.path.expanduser(path)
+    choices = [piece.split(",") if i % 2 else [piece] for i, piece in enumerate(_BRACES.split(expanded))]
+    found: dict[str, None] = {}
+    for choice in itertools.product(*choices):
+        name = "".join(choice)
+        if glob.has_magic(name):
+            found.update(dict.fromkeys(sorted(glob.glob(name, recursive=True))))
+        elif len(choices) == 1 or os.path.exists(name):
+            # A plain name that is not there fails when it is opened; one of several in braces need not be there.
+            found[name] = None
+    return list(found)

@@ -1,0 +1,185 @@
+"""Steps through the entries of trees: where they end, reading one ahead, and reporting where one is."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from sapwood.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from sapwood.reading.file import ReadOnlyFile
+    from sapwood.reading.selection import Selection
+    from sapwood.reading.tree import HasBranches, TTree
+
+T = TypeVar("T")
+
+_SIZE = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([kmgtpezy]?)(i?)b\s*", re.IGNORECASE)
+
+
+def memory_size(size: int | str) -> int:
+    """Turn ``"100 MB"`` (powers of 1000) or ``"100 MiB"`` (powers of 1024) or a number into a number of bytes.
+
+    Raises
+    ------
+    TypeError
+        It is neither.
+    """
+    if isinstance(size, str):
+        match = _SIZE.fullmatch(size)
+        if match is not None:
+            power = " kmgtpezy".index(match[2].lower() or " ")
+            return int(float(match[1]) * (1024 if match[3] else 1000) ** power)
+    elif _is_count(size):
+        return int(size)
+    raise TypeError(f"a memory size is a number of bytes or a string like '100 MB', not {size!r}")
+
+
+def _is_count(value: Any) -> bool:
+    return hasattr(value, "__index__") and not isinstance(value, bool)
+
+
+def entry_range(entries: int, start: int | None, stop: int | None) -> tuple[int, int]:
+    """Bring a range of entries, given as in a slice (None: open, negative: from the end), into bounds."""
+    begin, end, _ = slice(start, stop).indices(int(entries))
+    return begin, max(begin, end)
+
+
+def entries_for(selection: Selection, size: int | str, start: int, stop: int) -> int:
+    """Estimate how many entries of a selection make up a memory size, uncompressed; at least 1."""
+    total = selection.bytes_between(start, stop)
+    return max(1, round(memory_size(size) * (stop - start) / total)) if total else max(1, stop - start)
+
+
+def plan_steps(selection: Selection, step_size: int | str, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Cut a range of entries into steps.
+
+    Parameters
+    ----------
+    selection
+        What is read.
+    step_size
+        A number of entries: each step has exactly so many (the last one what is left). A memory size: steps of whole clusters as far as they
+        fit; a cluster that alone is larger is cut into even parts.
+    start, stop
+        The range.
+
+    Raises
+    ------
+    ArgumentError
+        The number is less than 1.
+    TypeError
+        The step size is neither a number nor a memory size.
+    """
+    if not isinstance(step_size, str) and _is_count(step_size):
+        if step_size < 1:
+            raise ArgumentError(f"a step has at least 1 entry, not {step_size}")
+        for begin in range(start, stop, step_size):
+            yield begin, min(begin + step_size, stop)
+        return
+    most = entries_for(selection, step_size, start, stop)
+    ends = [end for end in selection.source.tree.clusters if start < end < stop]
+    ends.append(stop)
+    while start < stop:
+        next_end = bisect_right(ends, start)
+        last_that_fits = bisect_right(ends, start + most) - 1
+        if last_that_fits >= next_end:
+            end = ends[last_that_fits]
+        else:
+            parts = -(-(ends[next_end] - start) // most)
+            end = start + -(-(ends[next_end] - start) // parts)
+        yield start, end
+        start = end
+
+
+def one_ahead(jobs: Iterator[Callable[[], T]]) -> Iterator[T]:
+    """Run jobs one after another in a background thread, each while the result of the one before is in use.
+
+    At most one result waits. Closing the iterator waits for the job that runs, and starts no other; an error of a job comes out in its place.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    def run() -> list[T]:
+        job = next(jobs, None)
+        return [] if job is None else [job()]
+
+    with ThreadPoolExecutor(1, "sapwood-read-ahead") as pool:
+        pending = pool.submit(run)
+        try:
+            while box := pending.result():
+                pending = pool.submit(run)
+                # Nothing here keeps hold of a result that the caller lets go.
+                yield box.pop()
+        finally:
+            pending.cancel()
+
+
+class Report:
+    """Where the arrays of one step come from: file, tree and entries, counted in the tree and over all files."""
+
+    def __init__(self, source: HasBranches, tree_entry_start: int, tree_entry_stop: int, global_offset: int = 0) -> None:
+        self._source = source
+        self._start = tree_entry_start
+        self._stop = tree_entry_stop
+        self._offset = global_offset
+
+    @property
+    def source(self) -> HasBranches:
+        """The tree or branch that is stepped through."""
+        return self._source
+
+    @property
+    def tree(self) -> TTree:
+        """The tree."""
+        return self._source.tree
+
+    @property
+    def file(self) -> ReadOnlyFile:
+        """The file."""
+        return self._source.file
+
+    @property
+    def file_path(self) -> str:
+        """The path or URL of the file."""
+        return self._source.file.file_path
+
+    @property
+    def tree_entry_start(self) -> int:
+        """The first entry of the step, in its tree."""
+        return self._start
+
+    @property
+    def tree_entry_stop(self) -> int:
+        """The entry behind the last of the step, in its tree."""
+        return self._stop
+
+    @property
+    def global_entry_start(self) -> int:
+        """The first entry of the step, counted over all files."""
+        return self._start + self._offset
+
+    @property
+    def global_entry_stop(self) -> int:
+        """The entry behind the last of the step, counted over all files."""
+        return self._stop + self._offset
+
+    @property
+    def start(self) -> int:
+        """The same as `global_entry_start`."""
+        return self.global_entry_start
+
+    @property
+    def stop(self) -> int:
+        """The same as `global_entry_stop`."""
+        return self.global_entry_stop
+
+    @property
+    def global_offset(self) -> int:
+        """How many entries were in the files before this one."""
+        return self._offset
+
+    def __repr__(self) -> str:
+        where = f"{self.file_path}:{self._source.object_path}"
+        return f"<Report start={self.start} stop={self.stop} source={where!r}>"
