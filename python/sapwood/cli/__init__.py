@@ -76,9 +76,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _dispatch(top: argparse.ArgumentParser, chosen: argparse.Namespace) -> int:
     if chosen.version:
-        from importlib.metadata import version
+        from sapwood._native import __version__
 
-        print(f"sapwood {version('sapwood')}")
+        print(f"sapwood {__version__}")
         return DONE
     if chosen.command is None:
         top.print_help()

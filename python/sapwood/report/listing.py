@@ -100,7 +100,7 @@ def _described(directory: Any, key: Any, name: str, *, branches: bool) -> dict[s
         "class": key.classname,
         "title": key.title,
         "written": date_text(key.datetime),
-        "bytes": key.total_bytes,
+        "bytes": key.total_bytes - key.key_bytes,
         "uncompressed_bytes": key.object_bytes,
     }
     if key.classname not in _TREES:
@@ -189,7 +189,7 @@ def branches_text(listing: dict[str, Any]) -> str:
             rows.append([name, branch["type"], count_text(branch["baskets"]), *_sizes(branch), reason])
         compressed, full, factor = _sizes(key)
         parts.append(
-            f"{key['name']};{key['cycle']}: {count_text(key['entries'])} entries, {len(key['branches'])} branches, "
+            f"{key['name']};{key['cycle']}: {count_text(key['entries'])} entries, {len(key['branches'])} branch{'es' * (len(key['branches']) != 1)}, "
             f"{compressed} of {full} (factor {factor})\n" + layout(rows, right=(2, 3, 4, 5))
         )
     return "\n".join(parts) if parts else "no trees\n"

@@ -56,7 +56,7 @@ def _scaled(value: float, unit: str, prefixes: tuple[str, ...]) -> str:
     while abs(value) >= 999.5 and place < len(prefixes) - 1:
         value /= 1000
         place += 1
-    return f"{_short(value)} {prefixes[place]}{unit}"
+    return f"{_short(value) if place else round(value)} {prefixes[place]}{unit}"
 
 
 def _short(value: float) -> str:

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-import ast
 import difflib
 import fnmatch
-import functools
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any, Protocol, Union
 
 import awkward as ak
 import numpy as np
 
 from sapwood.errors import ArgumentError, NotFoundError
+from sapwood.reading.expressions import FUNCTIONS, Language
 
 # One alternative is the name of a branch, a formula of several, a number to fill in, or None: the column may be missing.
 Alternative = Union[str, float, None]
 Alternatives = Union[Alternative, Sequence[Alternative]]
 Declaration = Union[str, Sequence[str], Mapping[str, Alternatives]]
+
+
+class Tree(Protocol):
+    """What has to be known of a tree to choose among alternatives."""
+
+    def __contains__(self, where: object) -> bool:
+        """Tell whether there is such a branch."""
+        ...
+
+    def keys(self) -> list[str]:
+        """Give the names of all branches."""
+        ...
 
 
 def pack(*columns: Any) -> ak.Array:
@@ -31,81 +42,48 @@ def count(column: Any) -> ak.Array:
     return ak.num(column, axis=1)
 
 
-FUNCTIONS: dict[str, Any] = {
-    name: getattr(np, name)
-    for name in (
-        "abs arccos arcsin arctan arctan2 arcsinh ceil cos cosh exp floor hypot log log10 log2 maximum minimum"
-        " sign sin sinh sqrt tan tanh where zeros_like ones_like pi"
-    ).split()
-} | {"pack": pack, "count": count}
+LANGUAGE = Language({**FUNCTIONS, "pack": pack, "count": count})
 
 
 @dataclass(frozen=True)
 class Formula:
-    """One alternative of a column, compiled once."""
+    """How one column is made: the branches it needs, and what to do with them."""
 
     text: str
-    branches: frozenset[str]
-    function: Callable[[Mapping[str, Any]], Any]
-
-    @staticmethod
-    @functools.lru_cache(maxsize=None)
-    def compile(text: str) -> Formula:
-        """Compile a Python expression over branch names (``a.b`` may name a branch) and the names in `FUNCTIONS`."""
-        try:
-            tree = ast.parse(text.strip(), mode="eval")
-        except SyntaxError as error:
-            raise ArgumentError(f"{text!r} is neither a branch nor a formula: {error.msg}") from error
-        names = _Names()
-        code = compile(ast.fix_missing_locations(names.visit(tree)), f"<{text}>", "eval")
-
-        def function(columns: Mapping[str, Any]) -> Any:
-            return eval(code, {"__builtins__": {}, "_column": columns, **FUNCTIONS})  # a task file is a program anyway
-
-        return Formula(text, frozenset(names.found), function)
-
-    @staticmethod
-    def branch(name: str) -> Formula:
-        """Give the formula that is just one branch, whatever characters its name has."""
-        return Formula(name, frozenset([name]), lambda columns: columns[name])
-
-    @staticmethod
-    def constant(value: float) -> Formula:
-        """Give the formula that is one number for all entries."""
-        return Formula(repr(value), frozenset(), lambda _columns: value)
+    branches: tuple[str, ...]
+    value: Callable[[Mapping[str, Any]], Any]
 
 
-class _Names(ast.NodeTransformer):
-    """Replaces each name, or chain of names with dots, by a look-up in the columns."""
+def _formula(text: str, tree: Tree) -> Formula:
+    """Understand a branch's name, or an expression.
 
-    def __init__(self) -> None:
-        self.found: set[str] = set()
+    Raises
+    ------
+    NotFoundError
+        If a branch in it is not there.
+    ArgumentError
+        If it is not an expression.
+    """
+    if text in tree:
+        return Formula(text, (text,), lambda columns: columns[text])
+    expression = LANGUAGE.parse(text, _Names(tree), "")
+    return Formula(text, tuple(expression.needs), lambda columns: expression.evaluate(columns.__getitem__))
 
-    def _column(self, node: ast.expr, name: str) -> ast.expr:
-        self.found.add(name)
-        return ast.copy_location(
-            ast.Subscript(ast.Name("_column", ast.Load()), ast.Constant(name), ast.Load()), node
-        )
 
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        return node if node.id in FUNCTIONS else self._column(node, node.id)
+class _Names(Sequence[str]):
+    """The names of a tree's branches, listed only when an error wants to name near ones."""
 
-    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        parts: list[str] = [node.attr]
-        inner: ast.expr = node.value
-        while isinstance(inner, ast.Attribute):
-            parts.append(inner.attr)
-            inner = inner.value
-        if not isinstance(inner, ast.Name):
-            raise ArgumentError("a dot in a formula is part of a branch's name; methods are not called")
-        return self._column(node, ".".join([inner.id, *reversed(parts)]))
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
 
-    def visit_Call(self, node: ast.Call) -> ast.expr:
-        if not isinstance(node.func, ast.Name) or node.func.id not in FUNCTIONS:
-            known = ", ".join(sorted(FUNCTIONS))
-            raise ArgumentError(f"a formula may call only {known}")
-        node.args = [self.visit(argument) for argument in node.args]
-        return node
+    def __contains__(self, name: object) -> bool:
+        return name in self._tree
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._tree.keys()[place]
+
+    def __len__(self) -> int:
+        return len(self._tree.keys())
 
 
 @dataclass(frozen=True)
@@ -118,7 +96,7 @@ class Resolved:
     @property
     def branches(self) -> frozenset[str]:
         """Names of the branches that have to be read."""
-        return frozenset().union(*(formula.branches for _, formula in self.fields))
+        return frozenset(branch for _, formula in self.fields for branch in formula.branches)
 
     def build(self, columns: Mapping[str, ak.Array], length: int, memory: dict[str, Any]) -> ak.Array:
         """Make the events of one step.
@@ -141,7 +119,7 @@ class Resolved:
         groups: dict[str, dict[str, Any]] = {}
         for name, formula in self.fields:
             if formula.text not in memory:
-                memory[formula.text] = formula.function(columns)
+                memory[formula.text] = formula.value(columns)
             group, dot, member = name.partition(".")
             groups.setdefault(group, {})[member if dot else ""] = memory[formula.text]
         layouts = [_layout(_group(group, members), length) for group, members in groups.items()]
@@ -194,27 +172,23 @@ class Columns:
                 raise ArgumentError(f"branches: {name.partition('.')[0]!r} is a column and a group of columns ({name!r})")
         return Columns(wanted)
 
-    def resolve(self, available: Collection[str]) -> Resolved:
-        """Choose for every column the first alternative whose branches are all `available`.
+    def resolve(self, tree: Tree) -> Resolved:
+        """Choose for every column the first alternative that can be made from the branches of a tree.
 
         Raises
         ------
         NotFoundError
-            If a column has no alternative that can be made, and may not be missing.
+            If a column has no such alternative, and may not be missing.
         """
         fields: list[tuple[str, Formula]] = []
         absent: list[str] = []
         for name, alternatives in self.wanted:
-            if alternatives == (name,) and name not in available and any(mark in name for mark in "*?["):
-                fields += [(branch, Formula.branch(branch)) for branch in _matching(name, available)]
-                continue
-            formula = _first(alternatives, available)
-            if formula is not None:
+            if alternatives == (name,) and name not in tree and any(mark in name for mark in "*?"):
+                fields += [(branch, _formula(branch, tree)) for branch in _matching(name, tree)]
+            elif (formula := _first(name, alternatives, tree)) is not None:
                 fields.append((name, formula))
-            elif None in alternatives:
-                absent.append(name)
             else:
-                raise NotFoundError(_missing(name, alternatives, available))
+                absent.append(name)
         return Resolved(tuple(fields), tuple(absent))
 
 
@@ -225,46 +199,25 @@ def _alternatives(name: str, value: Alternatives) -> tuple[Alternative, ...]:
     return alternatives
 
 
-def _first(alternatives: Iterable[Alternative], available: Collection[str]) -> Formula | None:
-    for text in alternatives:
-        if isinstance(text, (int, float)):
-            return Formula.constant(text)
-        if text is None:
-            continue
-        if text in available:
-            return Formula.branch(text)
-        formula = Formula.compile(text) if _is_formula(text) else None
-        if formula is not None and formula.branches and formula.branches <= set(available):
-            return formula
-    return None
+def _first(name: str, alternatives: Iterable[Alternative], tree: Tree) -> Formula | None:
+    failures: list[str] = []
+    for given in alternatives:
+        if given is None:
+            return None
+        if isinstance(given, (int, float)):
+            return Formula(repr(given), (), lambda _columns, number=given: number)
+        try:
+            return _formula(given, tree)
+        except (NotFoundError, ArgumentError) as error:
+            why = str(error).partition("\n")[0]
+            failures.append(why if given == name else f"{given}: {why}")
+    raise NotFoundError(f"column {name!r} cannot be made: " + "; ".join(failures))
 
 
-def _is_formula(text: str) -> bool:
-    """Tell a formula from a branch name that is not Python (``muons/fPt``, ``x[3]`` are both: tried as names first)."""
-    try:
-        ast.parse(text.strip(), mode="eval")
-    except SyntaxError:
-        return False
-    return True
-
-
-def _matching(pattern: str, available: Collection[str]) -> list[str]:
-    found = [branch for branch in available if fnmatch.fnmatchcase(branch, pattern)]
+def _matching(pattern: str, tree: Tree) -> list[str]:
+    names = tree.keys()
+    found = [branch for branch in names if fnmatch.fnmatchcase(branch, pattern)]
     if not found:
-        raise NotFoundError(f"no branch matches {pattern!r}{_near([pattern], available)}")
+        near = difflib.get_close_matches(pattern, names, 3)
+        raise NotFoundError(f"no branch matches {pattern!r}" + (f" (there is {', '.join(near)})" if near else ""))
     return found
-
-
-def _missing(name: str, alternatives: Sequence[Alternative], available: Collection[str]) -> str:
-    lacking: list[str] = []
-    for text in alternatives:
-        if isinstance(text, str):
-            lacking += sorted(Formula.compile(text).branches - set(available)) if _is_formula(text) else [text]
-    listed = ", ".join(repr(text) for text in dict.fromkeys(lacking))
-    what = f"column {name!r} cannot be made: " if alternatives != (name,) else ""
-    return f"{what}no branch {listed}{_near(lacking, available)}"
-
-
-def _near(names: Iterable[str], available: Collection[str]) -> str:
-    near = dict.fromkeys(match for name in names for match in difflib.get_close_matches(name, available, 3))
-    return f" (there is {', '.join(near)})" if near else ""

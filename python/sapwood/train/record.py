@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sapwood import _native
 from sapwood.train.task import Plot
 
 # What native reading counts (see `sapwood._native.counters`); the times are nanoseconds, summed over threads.
@@ -173,9 +174,9 @@ def _memory() -> int:
         return 0
 
 
-def versions(packages: Iterable[str] = ("sapwood", "awkward", "numpy", "boost-histogram", "hist")) -> dict[str, str]:
+def versions(packages: Iterable[str] = ("awkward", "numpy", "boost-histogram", "hist")) -> dict[str, str]:
     """Give the versions of Python and of the packages that are installed."""
-    found = {"python": ".".join(map(str, sys.version_info[:3]))}
+    found = {"sapwood": _native.__version__, "python": ".".join(map(str, sys.version_info[:3]))}
     for package in packages:
         try:
             found[package] = importlib.metadata.version(package)

@@ -29,8 +29,7 @@ class OpenTree:
             self.tree, self.name = find_tree(self.file, source)
             self.place = f"{source.path}:{self.name}"
             self.entries = int(self.tree.num_entries)
-            available = {name: None for name in self.tree.keys()}
-            self.needs = [_resolve(task, wanted, available, self.place) for task, wanted in columns]
+            self.needs = [_resolve(task, wanted, self.tree, self.place) for task, wanted in columns]
         except BaseException:
             self.file.close()
             raise
@@ -42,18 +41,15 @@ class OpenTree:
         """Divide the tree into steps of at most `step_size` (entries, or decompressed bytes of the columns read)."""
         if not self.branches:
             return step_bounds([0], max(entry_stop, 1), entry_stop)
-        offsets = self.tree.common_entry_offsets(filter_name=self.branches)
         if isinstance(step_size, str):
-            size = sum(self.tree[branch].uncompressed_bytes for branch in self.branches)
-            step_size = max(1, parse_size(step_size) * self.entries // max(size, 1))
-        return step_bounds(offsets, step_size, entry_stop)
+            step_size = int(self.tree.num_entries_for(parse_size(step_size), self.branches))
+        return step_bounds(self.tree.clusters, step_size, entry_stop)
 
     def read(self, entry_start: int, entry_stop: int) -> dict[str, ak.Array]:
         """Read the columns that any task needs, each once."""
         if not self.branches:
             return {}
-        arrays = self.tree.arrays(filter_name=self.branches, entry_start=entry_start, entry_stop=entry_stop)
-        return {branch: arrays[branch] for branch in self.branches}
+        return self.tree.arrays(self.branches, entry_start=entry_start, entry_stop=entry_stop, how=dict)
 
     def hold(self) -> None:
         """Keep the file open for one more reader."""
@@ -69,9 +65,9 @@ class OpenTree:
             self.file.close()
 
 
-def _resolve(task: str, wanted: Columns, available: dict[str, None], place: str) -> Resolved:
+def _resolve(task: str, wanted: Columns, tree: Any, place: str) -> Resolved:
     try:
-        return wanted.resolve(available)
+        return wanted.resolve(tree)
     except NotFoundError as error:
         raise TaskError(f"task {task} cannot read {place}: {error}") from error
 
