@@ -70,8 +70,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (SapwoodError, OSError) as error:
         if getattr(chosen, "debug", False):
             raise
-        print(f"sapwood: {error}", file=sys.stderr)
+        print(f"sapwood: {error_text(error)}", file=sys.stderr)
         return USAGE if isinstance(error, ArgumentError) else FAILED
+
+
+def error_text(error: Exception) -> str:
+    """Give an error in one line, save for one that ends with the traceback of a task."""
+    text = str(error)
+    return text if "\n  File " in text else "; ".join(line.strip() for line in text.splitlines() if line.strip())
 
 
 def _dispatch(top: argparse.ArgumentParser, chosen: argparse.Namespace) -> int:

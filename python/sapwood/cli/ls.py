@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
         except (SapwoodError, OSError) as error:
             if arguments.debug:
                 raise
-            print(f"sapwood: {error}", file=sys.stderr)
+            print(f"sapwood: {' '.join(str(error).split())}", file=sys.stderr)
             failed = True
             continue
         failed = failed or any("error" in key for key in listing["keys"])

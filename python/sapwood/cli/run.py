@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-j", "--threads", type=int, metavar="N", help="steps worked on at a time (default: all cores)")
     parser.add_argument("--read-ahead", type=int, default=1, metavar="N", help="steps read meanwhile (default %(default)s)")
     parser.add_argument(
-        "--step-size", metavar="SIZE", help="longest step: entries, or bytes such as '32 MB' (the default) of decoded columns"
+        "--step-size", metavar="SIZE", help="longest step: entries, or bytes such as '100 MB' (the default) of decoded columns"
     )
     parser.add_argument("-n", "--entries", type=int, metavar="N", help="stop after so many entries")
     parser.add_argument("--skip-bad-files", action="store_true", help="leave out what cannot be read, and say so")

@@ -23,9 +23,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Show the tree."""
     import json
 
-    from sapwood.report.entries import describe, entries_of, text_of
+    from sapwood.report.entries import describe, opened_tree, text_of
 
-    with entries_of(arguments.tree) as tree:
+    with opened_tree(arguments.tree) as tree:
         shown = describe(tree, arguments.branch, arguments.start, arguments.entries)
     print(json.dumps(shown, indent=1) if arguments.json else text_of(shown), end="\n" if arguments.json else "")
     return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Union
 
@@ -12,7 +12,7 @@ import awkward as ak
 import numpy as np
 
 from sapwood.errors import ArgumentError, NotFoundError
-from sapwood.reading.expressions import FUNCTIONS, Language
+from sapwood.reading.expressions import FUNCTIONS, Expression, Language
 
 # One alternative is the name of a branch, a formula of several, a number to fill in, or None: the column may be missing.
 Alternative = Union[str, float, None]
@@ -45,13 +45,41 @@ def count(column: Any) -> ak.Array:
 LANGUAGE = Language({**FUNCTIONS, "pack": pack, "count": count})
 
 
+class Block:
+    """The branches of one step, each read once, and what tasks have computed of them.
+
+    Branches are kept as Awkward layouts; arrays are made of those that a formula uses.
+    """
+
+    def __init__(self, layouts: Mapping[str, Any], length: int) -> None:
+        self.layouts = layouts
+        self.length = length
+        self._arrays: dict[str, ak.Array] = {}
+        self._computed: dict[str, Any] = {}
+
+    def array(self, branch: str) -> ak.Array:
+        """Give a branch as an array with one item per entry."""
+        if branch not in self._arrays:
+            self._arrays[branch] = ak.Array(self.layouts[branch])
+        return self._arrays[branch]
+
+    def column(self, formula: Formula) -> Any:
+        """Give the layout of a column, computed once for all tasks that share its formula; a number for a constant."""
+        if formula.expression is None:
+            return formula.constant if formula.constant is not None else self.layouts[formula.text]
+        if formula.text not in self._computed:
+            self._computed[formula.text] = ak.to_layout(formula.expression.evaluate(self.array))
+        return self._computed[formula.text]
+
+
 @dataclass(frozen=True)
 class Formula:
-    """How one column is made: the branches it needs, and what to do with them."""
+    """How one column is made: a branch, an expression over `branches`, or a constant."""
 
     text: str
-    branches: tuple[str, ...]
-    value: Callable[[Mapping[str, Any]], Any]
+    branches: tuple[str, ...] = ()
+    expression: Expression | None = None
+    constant: float | None = None
 
 
 def _formula(text: str, tree: Tree) -> Formula:
@@ -65,9 +93,9 @@ def _formula(text: str, tree: Tree) -> Formula:
         If it is not an expression.
     """
     if text in tree:
-        return Formula(text, (text,), lambda columns: columns[text])
+        return Formula(text, (text,))
     expression = LANGUAGE.parse(text, _Names(tree), "")
-    return Formula(text, tuple(expression.needs), lambda columns: expression.evaluate(columns.__getitem__))
+    return Formula(text, tuple(expression.needs), expression)
 
 
 class _Names(Sequence[str]):
@@ -98,17 +126,8 @@ class Resolved:
         """Names of the branches that have to be read."""
         return frozenset(branch for _, formula in self.fields for branch in formula.branches)
 
-    def build(self, columns: Mapping[str, ak.Array], length: int, memory: dict[str, Any]) -> ak.Array:
+    def build(self, block: Block) -> ak.Array:
         """Make the events of one step.
-
-        Parameters
-        ----------
-        columns
-            The branches, each an array with one item per entry.
-        length
-            Number of entries.
-        memory
-            Columns already computed for another task in this step, by formula; added to.
 
         Returns
         -------
@@ -118,26 +137,22 @@ class Resolved:
         """
         groups: dict[str, dict[str, Any]] = {}
         for name, formula in self.fields:
-            if formula.text not in memory:
-                memory[formula.text] = formula.value(columns)
             group, dot, member = name.partition(".")
-            groups.setdefault(group, {})[member if dot else ""] = memory[formula.text]
-        layouts = [_layout(_group(group, members), length) for group, members in groups.items()]
-        return ak.Array(ak.contents.RecordArray(layouts, list(groups), length=length))
+            groups.setdefault(group, {})[member if dot else ""] = block.column(formula)
+        layouts = [_group(group, members, block.length) for group, members in groups.items()]
+        return ak.Array(ak.contents.RecordArray(layouts, list(groups), length=block.length))
 
 
-def _layout(column: Any, length: int) -> Any:
-    return ak.to_layout(np.full(length, column) if isinstance(column, (int, float)) else column)
-
-
-def _group(group: str, members: dict[str, Any]) -> Any:
+def _group(group: str, members: dict[str, Any], length: int) -> Any:
     if "" in members:
-        return members[""]
-    arrays = [member for member in members.values() if not isinstance(member, (int, float))]
-    if not arrays:
+        column = members[""]
+        return ak.to_layout(np.full(length, column)) if isinstance(column, (int, float)) else column
+    layouts = [member for member in members.values() if not isinstance(member, (int, float))]
+    if not layouts:
         raise ArgumentError(f"the group of columns {group!r} has no column that is read from the file")
+    depth = min(layout.minmax_depth[0] for layout in layouts)
     try:
-        return ak.zip(members, depth_limit=min(array.ndim for array in arrays))
+        return ak.zip(members, depth_limit=depth, highlevel=False)
     except ValueError as error:
         names = ", ".join(f"{group}.{member}" for member in members)
         raise ArgumentError(f"the columns {names} do not have equally many elements in each entry") from error
@@ -205,7 +220,7 @@ def _first(name: str, alternatives: Iterable[Alternative], tree: Tree) -> Formul
         if given is None:
             return None
         if isinstance(given, (int, float)):
-            return Formula(repr(given), (), lambda _columns, number=given: number)
+            return Formula(repr(given), constant=given)
         try:
             return _formula(given, tree)
         except (NotFoundError, ArgumentError) as error:

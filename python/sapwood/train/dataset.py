@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Union
 
-from sapwood.errors import ArgumentError, NotFoundError
+from sapwood.errors import ArgumentError, MissingFileError
+from sapwood.reading.locate import split_path
 
 StepSize = Union[int, str]
 
@@ -89,7 +90,7 @@ class Dataset:
         ------
         ArgumentError
             If nothing is given, a pattern or directory holds no file, or the same tree would be read twice.
-        NotFoundError
+        MissingFileError
             If a file, directory or list is not there.
         """
         if isinstance(inputs, Dataset):
@@ -120,20 +121,16 @@ def _is_url(text: str) -> bool:
     return re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text) is not None
 
 
-def split_tree(text: str) -> tuple[str, str | None]:
+def _split(text: str) -> tuple[str, str | None]:
     """Split ``file.root:path/of/tree`` into the file and the path inside it, which is None when there is none."""
-    if _is_url(text):
-        match = re.fullmatch(r"(.+\.root(?:\?[^:]*)?):([^:]+)", text)
-    else:
-        match = None if Path(text).exists() else re.fullmatch(r"(.+?):([^:]+)", text)
-    return (match[1], match[2].strip("/")) if match else (text, None)
+    return (text, None) if Path(text).exists() else split_path(text)
 
 
 def _expand(text: str, folder: Path) -> Iterator[tuple[str, str | None]]:
     if text.startswith("@"):
         yield from _listed(folder / text[1:])
         return
-    name, tree = split_tree(text if _is_url(text) else str(folder / text))
+    name, tree = _split(text if _is_url(text) else str(folder / text))
     path = Path(name)
     if _is_url(name):
         yield name, tree
@@ -150,14 +147,14 @@ def _expand(text: str, folder: Path) -> Iterator[tuple[str, str | None]]:
             raise ArgumentError(f"no file matches {name}")
         yield from ((file, tree) for file in matching)
     else:
-        raise NotFoundError(f"no such file: {name}")
+        raise MissingFileError(f"no such file: {name}")
 
 
 def _listed(path: Path) -> Iterator[tuple[str, str | None]]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise NotFoundError(f"list of files {path} cannot be read: {error}") from error
+        raise MissingFileError(f"list of files {path} cannot be read: {error}") from error
     for line in lines:
         if text := line.partition("#")[0].strip():
             yield from _expand(text, path.parent)

@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
-import awkward as ak
-
 from sapwood import _native
 from sapwood.errors import ArgumentError, SapwoodError
-from sapwood.train.columns import Columns
+from sapwood.train.columns import Block, Columns
 from sapwood.train.dataset import Dataset, StepSize, parse_size
 from sapwood.train.executors import Executor, Threads
 from sapwood.train.merge import merge
@@ -23,7 +21,7 @@ from sapwood.train.record import COUNTERS, Run, TaskRecord, host, memory_peak, v
 from sapwood.train.step import Plan, Step
 from sapwood.train.task import TaskError, check_task, described, options_of, own_traceback, task_name, task_title
 
-STEP_SIZE: StepSize = "32 MB"
+STEP_SIZE: StepSize = "100 MB"
 
 
 @dataclass(frozen=True)
@@ -39,9 +37,9 @@ class Progress:
 
 @dataclass
 class _Chunk:
-    """The columns of a step, read once; None where the step was skipped."""
+    """The branches of a step, read once, and the time it took; None where the step was skipped."""
 
-    columns: dict[str, ak.Array] | None
+    block: Block | None
     seconds: float
 
 
@@ -83,8 +81,8 @@ def run(
     read_ahead
         How many steps are read while others are worked on. ``threads + read_ahead`` steps are in memory at most.
     step_size
-        The longest step: a number of entries, or decompressed bytes of the columns that are read (``"32 MB"``).
-        Steps follow clusters; a longer cluster is cut.
+        The longest step: a number of entries, or decompressed bytes of the columns that are read (``"100 MB"``).
+        Steps are whole clusters as far as they fit; a longer cluster is cut, which decodes its baskets several times.
     entries
         Stop after so many entries, counted through the files in their order.
     skip_bad_files
@@ -202,28 +200,26 @@ class _Train:
     def _read(self, step: Step) -> _Chunk:
         started = time.perf_counter()
         try:
-            columns = step.opened.read(step.entry_start, step.entry_stop)
+            block = step.opened.read(step.entry_start, step.entry_stop)
         except Exception as error:
             if not self.plan.skip(step, error):
                 if isinstance(error, SapwoodError):
                     raise type(error)(f"{step.place}: {error}") from error
                 raise
-            columns = None
+            block = None
         finally:
             step.opened.release()
-        return _Chunk(columns, time.perf_counter() - started)
+        return _Chunk(block, time.perf_counter() - started)
 
     def _work(self, step: Step, chunk: _Chunk) -> _Partial:
         partial = _Partial(step, [], {}, chunk.seconds)
-        if chunk.columns is None:
+        if chunk.block is None:
             return partial
-        partial.sizes = {name: int(column.nbytes) for name, column in chunk.columns.items()}
-        shared: dict[str, Any] = {}
+        partial.sizes = {name: int(layout.nbytes) for name, layout in chunk.block.layouts.items()}
         for task, need in zip(self.tasks, step.opened.needs):
             wall, cpu = time.perf_counter(), time.thread_time()
             try:
-                events = need.build(chunk.columns, step.entry_stop - step.entry_start, shared)
-                results = dict(task.process(events))
+                results = dict(task.process(need.build(chunk.block)))
             except Exception as error:
                 raise TaskError(f"task {task_name(task)} failed on {step.place}: {_report_of(error)}") from error
             partial.results.append((results, time.thread_time() - cpu, time.perf_counter() - wall))

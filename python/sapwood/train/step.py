@@ -7,11 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import awkward as ak
-
 import sapwood
 from sapwood.errors import ArgumentError, CorruptError, LimitError, NotFoundError, StorageError
-from sapwood.train.columns import Columns, Resolved
+from sapwood.train.columns import Block, Columns, Resolved
 from sapwood.train.dataset import Dataset, Source, StepSize, parse_size, step_bounds
 from sapwood.train.record import FileRecord, Skipped
 from sapwood.train.task import TaskError, described
@@ -24,7 +22,7 @@ class OpenTree:
     """A tree with what the tasks need of it; closed when its last step has been read."""
 
     def __init__(self, source: Source, columns: Sequence[tuple[str, Columns]]) -> None:
-        self.file: Any = sapwood.open(source.path)
+        self.file: Any = sapwood.open({source.path: None})
         try:
             self.tree, self.name = find_tree(self.file, source)
             self.place = f"{source.path}:{self.name}"
@@ -45,11 +43,13 @@ class OpenTree:
             step_size = int(self.tree.num_entries_for(parse_size(step_size), self.branches))
         return step_bounds(self.tree.clusters, step_size, entry_stop)
 
-    def read(self, entry_start: int, entry_stop: int) -> dict[str, ak.Array]:
-        """Read the columns that any task needs, each once."""
+    def read(self, entry_start: int, entry_stop: int) -> Block:
+        """Read the branches that any task needs, each once."""
+        length = entry_stop - entry_start
         if not self.branches:
-            return {}
-        return self.tree.arrays(self.branches, entry_start=entry_start, entry_stop=entry_stop, how=dict)
+            return Block({}, length)
+        record = self.tree.arrays(self.branches, entry_start=entry_start, entry_stop=entry_stop).layout
+        return Block({branch: record.content(branch) for branch in self.branches}, length)
 
     def hold(self) -> None:
         """Keep the file open for one more reader."""
