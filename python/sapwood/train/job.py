@@ -182,7 +182,7 @@ class _Train:
         record.time_cpu = time.process_time() - cpu
         now = _native.counters()
         record.counters = {name: now[name] - counted[name] for name in COUNTERS}
-        record.memory_peak = memory_peak()
+        record.memory_peak = max(memory_peak(), record.memory_start)
         order = {source.path: place for place, source in enumerate(self.plan.dataset.sources)}
         record.skipped.sort(key=lambda skipped: (order[skipped.path], skipped.entry_start or 0))
         return record
