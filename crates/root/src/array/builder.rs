@@ -1,6 +1,7 @@
 //! Columns while they grow.
 
-use super::{Column, Number, Type};
+use super::{Column, Number, Type, pages};
+use crate::error::{Error, Result};
 use arrow_buffer::Buffer;
 
 /// A column that values are appended to.
@@ -65,6 +66,15 @@ impl Builder {
         }
     }
 
+    /// Makes room for values that take about so many bytes on disk, in the one buffer that will hold most of them.
+    pub fn reserve(&mut self, bytes: usize) {
+        match self {
+            Self::Number { values, .. } if values.is_empty() => *values = pages::with_capacity(bytes),
+            Self::List { values, .. } | Self::FixedList { values, .. } => values.reserve(bytes),
+            _ => {}
+        }
+    }
+
     /// An empty builder of the same type.
     #[must_use]
     pub fn like(&self) -> Self {
@@ -124,6 +134,67 @@ impl Builder {
         }
     }
 
+    /// Appends `n` zeros, empty strings, empty lists.
+    pub fn append_default(&mut self, n: usize) {
+        match self {
+            Self::Number { number, values } => values.resize(values.len() + n * number.size(), 0),
+            Self::Text { offsets, .. } | Self::List { offsets, .. } => {
+                let last = offsets.last().copied().unwrap_or_default();
+                offsets.resize(offsets.len() + n, last);
+            }
+            Self::FixedList { length, size, values } => {
+                values.append_default(n * *size);
+                *length += n;
+            }
+            Self::Record { length, fields, .. } => {
+                fields.iter_mut().for_each(|(_, field)| field.append_default(n));
+                *length += n;
+            }
+        }
+    }
+
+    /// Appends the values of a builder of another type: numbers are converted, fields are found by name, those not
+    /// found are zero.
+    ///
+    /// # Errors
+    /// When values of one type have no meaning in the other.
+    pub fn append_converted(&mut self, other: &Builder) -> Result<()> {
+        match (self, other) {
+            (Self::Number { number, values }, Self::Number { number: from, values: more }) => {
+                if number == from {
+                    values.extend_from_slice(more);
+                } else {
+                    convert(*number, *from, more, values);
+                }
+            }
+            (Self::Text { offsets, bytes }, Self::Text { offsets: more, bytes: text }) => {
+                extend_offsets(offsets, more);
+                bytes.extend_from_slice(text);
+            }
+            (Self::FixedList { length, size, values }, Self::FixedList { length: n, size: m, values: more })
+                if size == m =>
+            {
+                *length += n;
+                values.append_converted(more)?;
+            }
+            (Self::List { offsets, values }, Self::List { offsets: more, values: items }) => {
+                extend_offsets(offsets, more);
+                values.append_converted(items)?;
+            }
+            (Self::Record { length, fields, .. }, Self::Record { length: n, fields: more, .. }) => {
+                for (name, field) in fields.iter_mut() {
+                    match more.iter().find(|(other, _)| other == name) {
+                        Some((_, value)) => field.append_converted(value)?,
+                        None => field.append_default(*n),
+                    }
+                }
+                *length += n;
+            }
+            _ => return Err(Error::unsupported("a member changed its type in a way that cannot be converted")),
+        }
+        Ok(())
+    }
+
     /// The finished column; buffers are handed over, not copied.
     pub fn finish(self) -> Column {
         match self {
@@ -149,4 +220,98 @@ impl Builder {
 fn extend_offsets(offsets: &mut Vec<i64>, more: &[i64]) {
     let last = offsets.last().copied().unwrap_or_default();
     offsets.extend(more.iter().skip(1).map(|o| last + o));
+}
+
+/// Numbers of one type as numbers of another, as C++ converts them.
+fn convert(to: Number, from: Number, bytes: &[u8], out: &mut Vec<u8>) {
+    enum Any {
+        Int(i128),
+        Float(f64),
+    }
+    for word in bytes.chunks_exact(from.size()) {
+        macro_rules! read {
+            ($type:ty) => {
+                <$type>::from_ne_bytes(word.first_chunk().copied().unwrap_or_default())
+            };
+        }
+        let value = match from {
+            Number::I8 => Any::Int(read!(i8).into()),
+            Number::Bool | Number::U8 => Any::Int(read!(u8).into()),
+            Number::I16 => Any::Int(read!(i16).into()),
+            Number::U16 => Any::Int(read!(u16).into()),
+            Number::I32 => Any::Int(read!(i32).into()),
+            Number::U32 => Any::Int(read!(u32).into()),
+            Number::I64 => Any::Int(read!(i64).into()),
+            Number::U64 => Any::Int(read!(u64).into()),
+            Number::F32 => Any::Float(read!(f32).into()),
+            Number::F64 => Any::Float(read!(f64)),
+        };
+        macro_rules! write {
+            ($type:ty) => {
+                out.extend_from_slice(
+                    &match value {
+                        Any::Int(v) => v as $type,
+                        Any::Float(v) => v as $type,
+                    }
+                    .to_ne_bytes(),
+                )
+            };
+        }
+        match to {
+            Number::Bool => out.push(u8::from(match value {
+                Any::Int(v) => v != 0,
+                Any::Float(v) => v != 0.0,
+            })),
+            Number::I8 => write!(i8),
+            Number::U8 => write!(u8),
+            Number::I16 => write!(i16),
+            Number::U16 => write!(u16),
+            Number::I32 => write!(i32),
+            Number::U32 => write!(u32),
+            Number::I64 => write!(i64),
+            Number::U64 => write!(u64),
+            Number::F32 => write!(f32),
+            Number::F64 => write!(f64),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers<T: Copy>(number: Number, values: &[T], bytes: impl Fn(T) -> Vec<u8>) -> Builder {
+        Builder::Number { number, values: values.iter().flat_map(|&v| bytes(v)).collect() }
+    }
+
+    #[test]
+    fn members_are_converted_by_name() {
+        let ints = numbers(Number::I32, &[-3i32, 7], |v| v.to_ne_bytes().to_vec());
+        let old = Builder::Record { length: 2, name: "A".into(), fields: vec![("b".into(), ints)] };
+        let field = |number| Builder::Number { number, values: Vec::new() };
+        let fields = vec![("a".into(), field(Number::U16)), ("b".into(), field(Number::F64))];
+        let mut new = Builder::Record { length: 0, name: "A".into(), fields };
+        new.append_converted(&old).unwrap();
+        let Builder::Record { length: 2, fields, .. } = new else { unreachable!() };
+        let Builder::Number { values, .. } = &fields[0].1 else { unreachable!() };
+        assert_eq!(values, &[0; 4]);
+        let Builder::Number { values, .. } = &fields[1].1 else { unreachable!() };
+        assert_eq!(values, &[(-3f64).to_ne_bytes(), 7f64.to_ne_bytes()].concat());
+    }
+
+    #[test]
+    fn lists_append_with_shifted_offsets() {
+        let make = |lengths: &[i64]| {
+            let mut offsets = vec![0i64];
+            lengths.iter().for_each(|n| offsets.push(offsets[offsets.len() - 1] + n));
+            let total = offsets[offsets.len() - 1] as usize;
+            let values = Box::new(Builder::Number { number: Number::U8, values: vec![1; total] });
+            Builder::List { offsets, values }
+        };
+        let mut list = make(&[2, 0]);
+        list.append(&make(&[1, 3]));
+        let Builder::List { offsets, values } = list else { unreachable!() };
+        assert_eq!(offsets, [0, 2, 2, 3, 6]);
+        assert_eq!(values.len(), 6);
+    }
 }

@@ -1,6 +1,7 @@
 //! Columns in Arrow layout, and the one table of element types.
 
 mod builder;
+pub mod pages;
 
 pub use builder::Builder;
 

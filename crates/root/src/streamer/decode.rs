@@ -1,8 +1,9 @@
 //! Running programs: values in a buffer become columns.
 
 use super::kind::{Class, Kind, Record, Step, Version};
-use crate::array::{Builder, Number};
+use crate::array::{Builder, Number, Type};
 use crate::error::{Error, Result, Within};
+use crate::wire::cursor::{BYTE_COUNT_MASK, IS_REFERENCED};
 use crate::wire::{Cursor, swap};
 
 /// Decodes `n` values of a kind that follow each other and appends them.
@@ -80,13 +81,32 @@ pub fn decode(kind: &Kind, c: &mut Cursor<'_>, out: &mut Builder, n: usize) -> R
         }
         (Kind::Record(record), out) => decode_record(record, c, out, n)?,
         (Kind::Object(class), out) => decode_objects(class, c, out, n)?,
-        (Kind::Reference, Builder::Number { values, .. }) => {
+        (Kind::Top(class), out) => {
+            let first = c.clone().u32().unwrap_or_default();
+            let framed = first == BYTE_COUNT_MASK | (c.remaining().saturating_sub(4)) as u32;
+            if framed {
+                decode_objects(class, c, out, n)?;
+            } else {
+                decode_record(&class.first()?.record, c, out, n)?;
+            }
+        }
+        (Kind::Reference, Builder::Record { length, fields, .. }) => {
+            if let [(_, Builder::Number { values, .. })] = fields.as_mut_slice() {
+                for _ in 0..n {
+                    c.skip(2)?;
+                    let id = c.u32()?;
+                    let bits = c.u32()?;
+                    c.skip(if bits & IS_REFERENCED == 0 { 2 } else { 4 })?;
+                    values.extend_from_slice(&id.to_ne_bytes());
+                }
+            }
+            *length += n;
+        }
+        (Kind::StatusBits, Builder::Number { values, .. }) => {
             for _ in 0..n {
-                c.skip(2)?;
-                let id = c.u32()?;
                 let bits = c.u32()?;
-                c.skip(if bits & crate::wire::cursor::IS_REFERENCED == 0 { 2 } else { 4 })?;
-                values.extend_from_slice(&id.to_ne_bytes());
+                c.skip(if bits & IS_REFERENCED == 0 { 0 } else { 2 })?;
+                values.extend_from_slice(&bits.to_ne_bytes());
             }
         }
         (Kind::ObjectBits, _) => {
@@ -140,8 +160,22 @@ fn decode_member_wise(kind: &Kind, c: &mut Cursor<'_>, out: &mut Builder) -> Res
     match kind {
         Kind::List(item) => match item.as_ref() {
             Kind::Object(class) => {
-                let chosen = choose(class, i32::from(version), checksum, c)?;
-                decode_columns(&chosen.record, c, values, count)?;
+                let found = class.versions.iter().find(|v| match checksum {
+                    Some(sum) => v.checksum == sum,
+                    None => v.version == i32::from(version),
+                });
+                let chosen = found.or(class.versions.first().filter(|_| class.versions.len() == 1));
+                let chosen = chosen.ok_or_else(|| {
+                    c.corrupt(format!("class {} has no version {version} in the file", class.name))
+                })?;
+                let first = class.first()?;
+                if std::ptr::eq(chosen, first) {
+                    decode_columns(&chosen.record, c, values, count)?;
+                } else {
+                    let mut piece = Builder::new(&Kind::Record(chosen.record.clone()).type_of()?);
+                    decode_columns(&chosen.record, c, &mut piece, count)?;
+                    values.append_converted(&piece)?;
+                }
             }
             Kind::Record(record) => decode_columns(record, c, values, count)?,
             other => {
@@ -152,8 +186,8 @@ fn decode_member_wise(kind: &Kind, c: &mut Cursor<'_>, out: &mut Builder) -> Res
             if let Builder::Record { length, fields, .. } = values.as_mut()
                 && let [(_, keys), (_, items)] = fields.as_mut_slice()
             {
-                decode_column(key, c, keys, count)?;
-                decode_column(value, c, items, count)?;
+                decode_half(key, c, keys, count)?;
+                decode_half(value, c, items, count)?;
                 *length += count;
             }
         }
@@ -177,12 +211,25 @@ pub fn decode_column(kind: &Kind, c: &mut Cursor<'_>, out: &mut Builder, n: usiz
             }
             c.finish(frame)
         }
-        Kind::List(_) | Kind::Map(..) if n > 0 => {
+        _ => decode(kind, c, out, n),
+    }
+}
+
+/// Keys or values of a map streamed member-wise: containers and strings have one version header for all.
+fn decode_half(kind: &Kind, c: &mut Cursor<'_>, out: &mut Builder, n: usize) -> Result<()> {
+    match kind {
+        Kind::List(_) | Kind::Map(..) | Kind::Text | Kind::Bits if n > 0 => {
             let frame = c.frame()?;
-            decode(kind, c, out, n)?;
+            if frame.member_wise {
+                for _ in 0..n {
+                    decode_member_wise(kind, c, out)?;
+                }
+            } else {
+                decode(kind, c, out, n)?;
+            }
             c.finish(frame)
         }
-        _ => decode(kind, c, out, n),
+        _ => decode_column(kind, c, out, n),
     }
 }
 
@@ -303,9 +350,13 @@ fn decode_objects(class: &Class, c: &mut Cursor<'_>, out: &mut Builder, n: usize
 fn object_into(class: &Class, c: &mut Cursor<'_>, fields: &mut Fields<'_>) -> Result<()> {
     let frame = c.frame()?;
     let version = i32::from(frame.version as i16);
-    let checksum = if version <= 0 && frame.end.is_some() { Some(c.u32()?) } else { None };
-    let chosen = choose(class, version, checksum, c)?;
-    record_into(&chosen.record, c, fields)?;
+    let chosen = choose(class, version, frame.end, c)?;
+    let first = class.first()?;
+    if std::ptr::eq(chosen, first) {
+        record_into(&chosen.record, c, fields)?;
+    } else {
+        evolve(first, chosen, c, fields).within(|| format!("version {version}"))?;
+    }
     match frame.end {
         Some(end) if end != c.pos() => Err(c.corrupt(format!(
             "class {} version {version} was to end at byte {} and ended at {}",
@@ -317,30 +368,40 @@ fn object_into(class: &Class, c: &mut Cursor<'_>, fields: &mut Fields<'_>) -> Re
     }
 }
 
-fn choose<'a>(class: &'a Class, version: i32, checksum: Option<u32>, c: &Cursor<'_>) -> Result<&'a Version> {
-    let found = match checksum {
-        Some(sum) => class.versions.iter().find(|v| v.checksum == sum).or_else(|| only(class)),
-        None => class.versions.iter().find(|v| v.version == version),
-    };
-    let first = class.first()?;
-    match found {
-        Some(version) if std::ptr::eq(version, first) => Ok(version),
-        Some(other) => Err(Error::unsupported(format!(
-            "class {} was written with version {} beside version {}",
-            class.name, other.version, first.version
-        ))
-        .at(c.place())),
-        None => Err(Error::unsupported(format!(
+/// The version that an object's header names. Version 0 is that of a class without a number, whose checksum
+/// follows; some classes have the number 0 and no checksum.
+fn choose<'a>(class: &'a Class, version: i32, end: Option<usize>, c: &mut Cursor<'_>) -> Result<&'a Version> {
+    if version <= 0 && end.is_some_and(|end| end >= c.pos() + 4) {
+        let sum = c.clone().u32()?;
+        if let Some(found) = class.versions.iter().find(|v| v.checksum == sum) {
+            c.skip(4)?;
+            return Ok(found);
+        }
+    }
+    let found = class.versions.iter().find(|v| v.version == version);
+    let one = if let [one] = class.versions.as_slice() { Some(one) } else { None };
+    found.or(one.filter(|_| version <= 0)).ok_or_else(|| {
+        Error::unsupported(format!(
             "class {} was written with version {version}, which the file does not describe",
             class.name
         ))
-        .at(c.place())),
-    }
+        .at(c.place())
+    })
 }
 
-fn only(class: &Class) -> Option<&Version> {
-    match class.versions.as_slice() {
-        [one] => Some(one),
-        _ => None,
+/// An object of another version than the one that gives the fields: members go to the fields of their name.
+fn evolve(first: &Version, other: &Version, c: &mut Cursor<'_>, fields: &mut Fields<'_>) -> Result<()> {
+    let Type::Record { fields: wanted, .. } = Kind::Record(first.record.clone()).type_of()? else { return Ok(()) };
+    let mut piece = Builder::new(&Kind::Record(other.record.clone()).type_of()?);
+    decode_record(&other.record, c, &mut piece, 1)?;
+    let Builder::Record { fields: found, .. } = piece else { return Ok(()) };
+    for (name, _) in wanted {
+        let Some((_, field)) = fields.next() else { return Ok(()) };
+        match found.iter().find(|(n, _)| *n == name) {
+            Some((_, value)) => field.append_converted(value).within(|| format!("member {name}"))?,
+            // A member that the old version lacks has its type's zero.
+            None => field.append_default(1),
+        }
     }
+    Ok(())
 }

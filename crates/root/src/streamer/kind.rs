@@ -47,8 +47,12 @@ pub enum Kind {
     Record(Arc<Record>),
     /// An object with its version header; the version chooses the steps.
     Object(Arc<Class>),
-    /// The twelve bytes and more of a `TRef`; gives the unique id.
+    /// An object that is a whole branch: with its version header, or as the bare steps of the first version.
+    Top(Arc<Class>),
+    /// A `TRef`: gives a record with the unique id.
     Reference,
+    /// The status bits of a `TObject`: four bytes, two more when the object is referenced.
+    StatusBits,
     /// Bytes of no interest: a `TObject`.
     ObjectBits,
     /// A `TClonesArray` with its own header.
@@ -145,9 +149,13 @@ impl Kind {
             })),
             Self::Framed(inner) => inner.type_of()?,
             Self::Record(record) => record.type_of()?,
-            Self::Object(class) => class.first()?.record.type_of()?,
+            Self::Object(class) | Self::Top(class) => class.first()?.record.type_of()?,
             Self::Clones(class) => Type::List(Box::new(class.first()?.record.type_of()?)),
-            Self::Reference => Type::Number(Number::U32),
+            Self::Reference => Type::Record {
+                name: "TRef".to_owned(),
+                fields: vec![("ref".to_owned(), Type::Number(Number::U32))],
+            },
+            Self::StatusBits => Type::Number(Number::U32),
             Self::ObjectBits => return Err(Error::unsupported("a TObject has no values of its own")),
             Self::Unreadable(why) => return Err(Error::unsupported(why.to_string())),
         })
@@ -232,7 +240,10 @@ impl<'a> Compiler<'a> {
             "TObject" => return Kind::ObjectBits,
             "TRef" => return Kind::Reference,
             "TString" => return Kind::Text,
-            "TDatime" => return Kind::Number(Number::U32),
+            "TDatime" => {
+                let step = Step { name: "fDatime".into(), base: false, kind: Kind::Number(Number::U32) };
+                return Kind::Record(Arc::new(Record { name: name.to_owned(), steps: vec![step] }));
+            }
             "TArrayC" => return Kind::List(Box::new(Kind::Number(Number::I8))),
             "TArrayS" => return Kind::List(Box::new(Kind::Number(Number::I16))),
             "TArrayI" => return Kind::List(Box::new(Kind::Number(Number::I32))),
@@ -244,13 +255,25 @@ impl<'a> Compiler<'a> {
             }
             _ => {}
         }
-        match self.class(name) {
+        match self.class(name, None) {
             Ok(class) => Kind::Object(class),
             Err(e) => unreadable(e.to_string()),
         }
     }
 
-    fn class(&mut self, name: &str) -> Result<Arc<Class>> {
+    /// An object that is a whole branch, of the version (or checksum) that the branch names.
+    pub fn top(&mut self, name: &str, version: i32, checksum: u32) -> Kind {
+        match self.object(name) {
+            Kind::Object(_) => match self.class(name, Some((version, checksum))) {
+                Ok(class) => Kind::Top(class),
+                Err(e) => unreadable(e.to_string()),
+            },
+            other => other,
+        }
+    }
+
+    /// The fields of a class are those of the preferred version, else of the newest.
+    fn class(&mut self, name: &str, prefer: Option<(i32, u32)>) -> Result<Arc<Class>> {
         if self.inside.iter().any(|n| n == name) {
             return Err(Error::unsupported(format!("class {name} contains itself")));
         }
@@ -264,7 +287,12 @@ impl<'a> Compiler<'a> {
         if infos.is_empty() {
             return Err(unknown_class(name));
         }
-        infos.sort_by_key(|i| std::cmp::Reverse(i.version));
+        let preferred = |i: &StreamerInfo| match prefer {
+            Some((_, checksum)) if checksum != 0 && i.checksum == checksum => 2,
+            Some((version, _)) if i.version == version => 1,
+            _ => 0,
+        };
+        infos.sort_by_key(|i| std::cmp::Reverse((preferred(i), i.version)));
         self.inside.push(name.to_owned());
         let versions = infos
             .into_iter()
@@ -340,6 +368,7 @@ impl<'a> Compiler<'a> {
     /// A basic type by its code; the comment gives the range of packed ones.
     pub fn basic(&self, kind: i32, title: &str) -> Kind {
         match (kind, basic_number(kind)) {
+            (15, _) => Kind::StatusBits,
             (_, Some(number)) => Kind::Number(number),
             (9 | 19, _) => Kind::Packed(Packing::of(kind == 19, title)),
             _ => unreadable(format!("basic type code {kind}")),

@@ -143,7 +143,7 @@ pub fn object<'a>(header: &BasketHeader, record: &'a [u8], scratch: &'a mut Vec<
 ///
 /// Gives the members that [`Embedded::from_members`] takes.
 pub fn embedded(c: &mut Cursor<'_>) -> Result<Vec<(String, Value)>> {
-    crate::file::Key::parse(c)?;
+    let key_bytes = crate::file::Key::parse(c)?.key_bytes;
     c.skip(6)?;
     let nev_size = c.i32()?;
     if nev_size < 0 {
@@ -176,6 +176,7 @@ pub fn embedded(c: &mut Cursor<'_>) -> Result<Vec<(String, Value)>> {
     let data = if flag == 1 || flag > 10 { c.take(last)?.to_vec() } else { Vec::new() };
     Ok(vec![
         ("fNevBuf".to_owned(), Value::Int(entries as i64)),
+        ("fKeylen".to_owned(), Value::Int(key_bytes.into())),
         ("fOffsets".to_owned(), Value::Numbers(Number::U8, offsets)),
         ("fBuffer".to_owned(), Value::Numbers(Number::U8, data)),
     ])
@@ -198,13 +199,12 @@ impl Embedded {
             Some((_, Value::Numbers(_, bytes))) => bytes.as_slice(),
             _ => &[],
         };
-        let entries = match members.iter().find(|(n, _)| n == "fNevBuf") {
-            Some((_, Value::Int(n))) => usize::try_from(*n).ok()?,
-            _ => return None,
+        let size = |name: &str| match members.iter().find(|(n, _)| n == name) {
+            Some((_, Value::Int(n))) => usize::try_from(*n).ok(),
+            _ => None,
         };
+        let (entries, key_bytes) = (size("fNevBuf")?, size("fKeylen")?);
         let buffer = bytes("fBuffer");
-        // The buffer starts with the record's header again, whose length is its own seventh word.
-        let key_bytes = usize::from(u16::from_be_bytes(*buffer.get(14..16)?.first_chunk::<2>()?));
         let data = buffer.get(key_bytes..)?.to_vec();
         let found = Self { entries, key_bytes, offsets: bytes("fOffsets").to_vec(), data };
         (entries > 0).then_some(found)

@@ -134,7 +134,8 @@ fn dimensions(leaf: &Leaf) -> (Vec<usize>, bool) {
         let Some((inside, after)) = after.split_once(']') else { break };
         match inside.parse::<usize>() {
             Ok(n) => dims.push(n),
-            Err(_) => named = true,
+            // A range of a packed number has commas.
+            Err(_) => named |= !inside.contains(','),
         }
         rest = after;
     }
@@ -162,6 +163,8 @@ fn leaf_kind(leaf: &Leaf, title: &str) -> Option<Kind> {
             let kind = if (21..40).contains(&leaf.kind) { leaf.kind - 20 } else { leaf.kind };
             match kind {
                 9 | 19 => Some(Kind::Packed(Packing::of(kind == 19, title))),
+                // Status bits have a length of their own: the class's member tells.
+                15 => None,
                 _ => basic_number(kind).map(Kind::Number),
             }
         }
@@ -241,6 +244,9 @@ fn by_class(tree: &Tree, branch: &Branch, leaf: &Leaf) -> Layout {
     if branch.parent.is_none() && element.id < 0 {
         let name = element.class_name.clone();
         return match typename::parse(&name) {
+            Ok(Cpp::Class(class)) => {
+                finish(Framing::Whole, compiler.top(&class, element.class_version, element.checksum), class)
+            }
             Ok(cpp) => whole(compiler.framed(&cpp), cpp_name(&cpp)),
             Err(error) => failed(error.to_string(), &name),
         };

@@ -6,7 +6,7 @@
 
 use super::basket::{self, BasketHeader, Embedded, Values};
 use super::{Framing, Layout, Place, Tree};
-use crate::array::{Builder, Column, Number, Type};
+use crate::array::{Builder, Column, Number, Type, pages};
 use crate::error::{Error, Result, Within};
 use crate::streamer::decode;
 use crate::streamer::kind::Kind;
@@ -82,7 +82,7 @@ impl Target {
         if let (Framing::Fixed(_), Some((number, each))) = (layout.framing, flat(of)) {
             let bytes = usize::try_from(entries).ok().and_then(|n| n.checked_mul(each * number.size()));
             let bytes = bytes.ok_or_else(|| Error::limit(format!("{entries} entries of {each} numbers")))?;
-            return Ok(Self::Direct { of: of.clone(), number, each, values: vec![0; bytes], done: 0 });
+            return Ok(Self::Direct { of: of.clone(), number, each, values: pages::zeroed(bytes), done: 0 });
         }
         Ok(Self::Built(Builder::new(of)))
     }
@@ -159,8 +159,24 @@ impl<'a> Reader<'a> {
                 reader.targets.push(Target::new(layout, of, entries)?);
             }
         }
+        reader.reserve();
         reader.sort();
         Ok(reader)
+    }
+
+    /// Makes room in the columns that grow, by the size of their baskets.
+    fn reserve(&mut self) {
+        for (column, target) in self.targets.iter_mut().enumerate() {
+            let Target::Built(builder) = target else { continue };
+            let share = |part: &Part<'_>| {
+                let branch = part.tree.branches.get(*part.branches.get(column)?)?;
+                let entries = u128::from(branch.entries.max(1));
+                // A file may claim any size: no room is made for more than its baskets could hold.
+                let claimed = branch.total_bytes.min(branch.compressed_bytes.saturating_mul(8).saturating_add(1 << 16));
+                Some((u128::from(claimed) * u128::from(part.stop - part.start) / entries) as usize)
+            };
+            builder.reserve(self.parts.iter().filter_map(share).fold(0, usize::saturating_add));
+        }
     }
 
     fn add_jobs(&mut self, p: usize, column: usize, branch: usize) -> Result<()> {
@@ -586,26 +602,20 @@ fn counted(data: &[u8], bounds: &[u32], job: &Job, kind: &Kind, skip: usize, byt
 /// Entries that are one value each, of any length.
 fn whole(values: &Values<'_>, job: &Job, kind: &Kind, to: &mut Builder) -> Result<()> {
     // References inside an entry count from the start of the record.
-    let mut c = Cursor::new(values.data, values.key_bytes as u64);
-    let bounds = values.bounds()?;
-    if bounds.is_none() && job.from > 0 {
-        let mut passed = to.like();
-        decode::decode(kind, &mut c, &mut passed, job.from)?;
-    }
+    let origin = values.key_bytes as u64;
+    let Some(bounds) = values.bounds()? else {
+        let mut c = Cursor::new(values.data, origin);
+        decode::decode(kind, &mut c, &mut to.like(), job.from)?;
+        return decode::decode(kind, &mut c, to, job.to - job.from);
+    };
     for entry in job.from..job.to {
+        let (Some(&start), Some(&end)) = (bounds.get(entry), bounds.get(entry + 1)) else { break };
         let place = || format!("entry {entry} of the basket");
-        let end = match &bounds {
-            Some(bounds) => {
-                c.seek(bounds.get(entry).copied().unwrap_or_default() as usize)?;
-                bounds.get(entry + 1).copied()
-            }
-            None => None,
-        };
+        let mut c = Cursor::new(values.data.get(..end as usize).unwrap_or_default(), origin);
+        c.seek(start as usize)?;
         decode::decode(kind, &mut c, to, 1).within(place)?;
-        if let Some(end) = end
-            && c.pos() != end as usize
-        {
-            return Err(c.corrupt(format!("the value ends {} bytes off its entry", c.pos() as i64 - i64::from(end))).within(place()));
+        if c.remaining() != 0 {
+            return Err(c.corrupt(format!("{} bytes of the entry are left over", c.remaining())).within(place()));
         }
     }
     Ok(())
