@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from sapwood.reading.filters import no_filter
     from sapwood.reading.steps import Report
     from sapwood.reading.tree import TBranch, TTree
+    from sapwood.writing.file import WritableDirectory, WritableFile, create, recreate
+    from sapwood.writing.tree import WritableBranch, WritableTree
 
 # Where each public name lives. A module is imported when its name is first used: `import sapwood` itself is cheap.
 _HOMES = {
@@ -57,6 +59,8 @@ _HOMES = {
     "sapwood.reading.steps": ("Report",),
     "sapwood.reading.branches": ("HasBranches",),
     "sapwood.reading.tree": ("TBranch", "TTree"),
+    "sapwood.writing.file": ("WritableDirectory", "WritableFile", "create", "recreate"),
+    "sapwood.writing.tree": ("WritableBranch", "WritableTree"),
 }
 _HOME_OF = {name: (module, name) for module, names in _HOMES.items() for name in names}
 _HOME_OF["KeyInFileError"] = ("sapwood.errors", "NotFoundError")
@@ -64,8 +68,9 @@ _HOME_OF["KeyInFileError"] = ("sapwood.errors", "NotFoundError")
 __all__ = [
     "LZ4", "LZMA", "ZLIB", "ZSTD", "ArgumentError", "CorruptError", "HasBranches", "KeyInFileError", "LimitError",
     "MissingFileError", "NotFoundError", "ReadOnlyDirectory", "ReadOnlyFile", "ReadOnlyKey", "Report", "SapwoodError",
-    "SapwoodWarning", "StorageError", "TBranch", "TTree", "UnsupportedError", "concatenate", "counters", "iterate",
-    "no_filter", "num_entries", "num_threads", "open", "set_num_threads",
+    "SapwoodWarning", "StorageError", "TBranch", "TTree", "UnsupportedError", "WritableBranch",
+    "WritableDirectory", "WritableFile", "WritableTree", "concatenate", "counters", "create", "iterate", "no_filter",
+    "num_entries", "num_threads", "open", "recreate", "set_num_threads",
 ]  # fmt: skip
 
 
