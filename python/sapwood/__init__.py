@@ -10,7 +10,7 @@ Start at `open`, `iterate` and `concatenate`; the names and their meanings are t
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sapwood._native import counters, num_threads, set_num_threads
@@ -21,17 +21,20 @@ if TYPE_CHECKING:
         LimitError,
         MissingFileError,
         NotFoundError,
-        NotFoundError as KeyInFileError,
         SapwoodError,
         SapwoodWarning,
         StorageError,
         UnsupportedError,
     )
+    from sapwood.errors import (
+        NotFoundError as KeyInFileError,
+    )
+    from sapwood.reading.branches import HasBranches
     from sapwood.reading.dataset import concatenate, iterate, num_entries
     from sapwood.reading.file import ReadOnlyDirectory, ReadOnlyFile, ReadOnlyKey, open  # noqa: A004
     from sapwood.reading.filters import no_filter
     from sapwood.reading.steps import Report
-    from sapwood.reading.tree import HasBranches, TBranch, TTree
+    from sapwood.reading.tree import TBranch, TTree
     from sapwood.writing.file import WritableDirectory, WritableFile, create, recreate
     from sapwood.writing.tree import WritableBranch, WritableTree
 
@@ -54,7 +57,8 @@ _HOMES = {
     "sapwood.reading.file": ("ReadOnlyDirectory", "ReadOnlyFile", "ReadOnlyKey", "open"),
     "sapwood.reading.filters": ("no_filter",),
     "sapwood.reading.steps": ("Report",),
-    "sapwood.reading.tree": ("HasBranches", "TBranch", "TTree"),
+    "sapwood.reading.branches": ("HasBranches",),
+    "sapwood.reading.tree": ("TBranch", "TTree"),
     "sapwood.writing.file": ("WritableDirectory", "WritableFile", "create", "recreate"),
     "sapwood.writing.tree": ("WritableBranch", "WritableTree"),
 }
@@ -70,7 +74,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     try:
         module, attribute = _HOME_OF[name]
     except KeyError:

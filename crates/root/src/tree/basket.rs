@@ -43,7 +43,8 @@ impl BasketHeader {
             entries,
             last,
         };
-        let sound = total >= 0 && object >= 0 && key_bytes <= header.total_bytes && c.pos() - start <= key_bytes;
+        let sound =
+            total >= 0 && object >= 0 && key_bytes <= header.total_bytes && c.pos() - start <= key_bytes;
         if !sound || last < key_bytes || last - key_bytes > header.object_bytes {
             return Err(c.corrupt(format!(
                 "a basket of {total} bytes, {key_bytes} of them its header, whose values end at {last} of {object}"
@@ -116,7 +117,9 @@ impl<'a> Values<'a> {
         }
         bounds.push(border);
         if wrong {
-            return Err(Error::corrupt(format!("entry offsets of a basket do not rise within its {border} bytes")));
+            return Err(Error::corrupt(format!(
+                "entry offsets of a basket do not rise within its {border} bytes"
+            )));
         }
         Ok(Some(bounds))
     }
@@ -124,14 +127,18 @@ impl<'a> Values<'a> {
 
 /// The object of a record: as stored, or decompressed into `scratch`.
 pub fn object<'a>(header: &BasketHeader, record: &'a [u8], scratch: &'a mut Vec<u8>) -> Result<&'a [u8]> {
-    let stored = record
-        .get(header.key_bytes..header.total_bytes)
-        .ok_or_else(|| Error::corrupt(format!("a basket of {} bytes in {}", header.total_bytes, record.len())))?;
+    let stored = record.get(header.key_bytes..header.total_bytes).ok_or_else(|| {
+        Error::corrupt(format!("a basket of {} bytes in {}", header.total_bytes, record.len()))
+    })?;
     if stored.len() == header.object_bytes {
         return Ok(stored);
     }
     decode::verify_size(stored, header.object_bytes)?;
     if scratch.len() < header.object_bytes {
+        let more = header.object_bytes - scratch.len();
+        if scratch.try_reserve(more).is_err() {
+            return Err(Error::limit(format!("no memory for a basket of {} bytes", header.object_bytes)));
+        }
         scratch.resize(header.object_bytes, 0);
     }
     let out = scratch.get_mut(..header.object_bytes).unwrap_or_default();
@@ -143,7 +150,7 @@ pub fn object<'a>(header: &BasketHeader, record: &'a [u8], scratch: &'a mut Vec<
 ///
 /// Gives the members that [`Embedded::from_members`] takes.
 pub fn embedded(c: &mut Cursor<'_>) -> Result<Vec<(String, Value)>> {
-    crate::file::Key::parse(c)?;
+    let key_bytes = crate::file::Key::parse(c)?.key_bytes;
     c.skip(6)?;
     let nev_size = c.i32()?;
     if nev_size < 0 {
@@ -176,6 +183,7 @@ pub fn embedded(c: &mut Cursor<'_>) -> Result<Vec<(String, Value)>> {
     let data = if flag == 1 || flag > 10 { c.take(last)?.to_vec() } else { Vec::new() };
     Ok(vec![
         ("fNevBuf".to_owned(), Value::Int(entries as i64)),
+        ("fKeylen".to_owned(), Value::Int(key_bytes.into())),
         ("fOffsets".to_owned(), Value::Numbers(Number::U8, offsets)),
         ("fBuffer".to_owned(), Value::Numbers(Number::U8, data)),
     ])
@@ -198,13 +206,12 @@ impl Embedded {
             Some((_, Value::Numbers(_, bytes))) => bytes.as_slice(),
             _ => &[],
         };
-        let entries = match members.iter().find(|(n, _)| n == "fNevBuf") {
-            Some((_, Value::Int(n))) => usize::try_from(*n).ok()?,
-            _ => return None,
+        let size = |name: &str| match members.iter().find(|(n, _)| n == name) {
+            Some((_, Value::Int(n))) => usize::try_from(*n).ok(),
+            _ => None,
         };
+        let (entries, key_bytes) = (size("fNevBuf")?, size("fKeylen")?);
         let buffer = bytes("fBuffer");
-        // The buffer starts with the record's header again, whose length is its own seventh word.
-        let key_bytes = usize::from(u16::from_be_bytes(*buffer.get(14..16)?.first_chunk::<2>()?));
         let data = buffer.get(key_bytes..)?.to_vec();
         let found = Self { entries, key_bytes, offsets: bytes("fOffsets").to_vec(), data };
         (entries > 0).then_some(found)
@@ -215,4 +222,3 @@ impl Embedded {
         Values { data: &self.data, offsets: table, key_bytes: self.key_bytes, entries: self.entries }
     }
 }
-

@@ -3,7 +3,7 @@
 use super::{Branch, BranchElement, Leaf, Tree};
 use crate::array::{Number, Type};
 use crate::error::{Error, Result};
-use crate::streamer::kind::{Compiler, Kind, Record, Step, basic_number, fixed, unreadable};
+use crate::streamer::kind::{Compiler, Kind, Record, basic_number, fixed, unreadable};
 use crate::streamer::packed::Packing;
 use crate::streamer::typename::{self, Cpp, short_name};
 use crate::streamer::{Element, ElementClass, StreamerInfo};
@@ -134,7 +134,8 @@ fn dimensions(leaf: &Leaf) -> (Vec<usize>, bool) {
         let Some((inside, after)) = after.split_once(']') else { break };
         match inside.parse::<usize>() {
             Ok(n) => dims.push(n),
-            Err(_) => named = true,
+            // A range of a packed number has commas.
+            Err(_) => named |= !inside.contains(','),
         }
         rest = after;
     }
@@ -162,6 +163,8 @@ fn leaf_kind(leaf: &Leaf, title: &str) -> Option<Kind> {
             let kind = if (21..40).contains(&leaf.kind) { leaf.kind - 20 } else { leaf.kind };
             match kind {
                 9 | 19 => Some(Kind::Packed(Packing::of(kind == 19, title))),
+                // Status bits have a length of their own: the class's member tells.
+                15 => None,
                 _ => basic_number(kind).map(Kind::Number),
             }
         }
@@ -204,24 +207,36 @@ fn numeric(tree: &Tree, branch: &Branch, leaf: &Leaf) -> Option<Layout> {
     })
 }
 
-/// Several leaves in one branch: a record, its members end to end without padding.
+/// Several leaves in one branch: a record, its members end to end without padding; an earlier leaf may count a later.
 fn leaf_list(leaves: &[Leaf]) -> Layout {
     let mut steps = Vec::new();
     let mut names = Vec::new();
     for leaf in leaves {
-        if leaf.counted {
-            return failed(format!("leaf {} of a list of leaves has a variable length", leaf.name), "unknown");
-        }
         let (dims, _) = dimensions(leaf);
         let Some(item) = leaf_kind(leaf, &leaf.title) else {
             return failed(format!("leaf {} of a list of leaves is a {}", leaf.name, leaf.class), "unknown");
         };
-        names.push(format!("{} {}{};", number_name(&item), leaf.name, brackets(&dims)));
-        steps.push(Step { name: leaf.name.clone(), base: false, kind: fixed(&dims, item) });
+        let mut kind = fixed(&dims, item.clone());
+        if leaf.counted {
+            let Some(counter) = leaves.iter().take(steps.len()).position(|l| leaf.counter == l.reference)
+            else {
+                return failed(
+                    format!("leaf {} is counted by a leaf of another branch", leaf.name),
+                    "unknown",
+                );
+            };
+            kind = Kind::Counted { counter, flagged: false, item: Box::new(kind) };
+        }
+        let variable = if leaf.counted { "[]" } else { "" };
+        names.push(format!("{} {}{variable}{};", number_name(&item), leaf.name, brackets(&dims)));
+        steps.push((leaf.name.clone(), false, kind));
     }
-    let kind = Kind::Record(Arc::new(Record { name: String::new(), steps }));
-    let bytes = kind.fixed_bytes().unwrap_or(0);
-    finish(Framing::Fixed(bytes), kind, format!("struct {{{}}}", names.join(" ")))
+    let kind = Kind::Record(Arc::new(Record::new("", steps)));
+    let name = format!("struct {{{}}}", names.join(" "));
+    match kind.fixed_bytes() {
+        Some(bytes) => finish(Framing::Fixed(bytes), kind, name),
+        None => finish(Framing::Whole, kind, name),
+    }
 }
 
 fn by_class(tree: &Tree, branch: &Branch, leaf: &Leaf) -> Layout {
@@ -231,23 +246,38 @@ fn by_class(tree: &Tree, branch: &Branch, leaf: &Leaf) -> Layout {
     let Some(element) = &branch.element else {
         return failed(format!("a {} with a {} is not decoded", branch.class, leaf.class), "unknown");
     };
-    if branch.class != "TBranchElement" {
-        return failed(format!("objects of class {} in a {} are not decoded", element.class_name, branch.class), &element.class_name);
-    }
     let mut compiler = Compiler::new(tree.classes());
+    if branch.class == "TBranchObject" {
+        let kind = compiler.object(&element.class_name);
+        let kind = if leaf.named { Kind::Named(Box::new(kind)) } else { kind };
+        return finish(Framing::Whole, kind, element.class_name.clone());
+    }
+    if branch.class != "TBranchElement" {
+        return failed(format!("a {} is not decoded", branch.class), &element.class_name);
+    }
+    if matches!(element.kind, 3 | 4) && leaf.class == "TLeafElement" {
+        // The branch of a split collection holds the number of its elements, whether parts follow or not.
+        return finish(Framing::Fixed(4), Kind::Number(Number::I32), "int32_t".to_owned());
+    }
     if element.streamer_type == 65 {
         return finish(Framing::Whole, Kind::Text, "TString".to_owned());
     }
     if branch.parent.is_none() && element.id < 0 {
         let name = element.class_name.clone();
         return match typename::parse(&name) {
+            Ok(Cpp::Class(class)) => {
+                finish(Framing::Whole, compiler.top(&class, element.class_version, element.checksum), class)
+            }
             Ok(cpp) => whole(compiler.framed(&cpp), cpp_name(&cpp)),
             Err(error) => failed(error.to_string(), &name),
         };
     }
     let Some(member) = member(tree, branch, element) else {
         return failed(
-            format!("class {} version {} is not described in the file", element.class_name, element.class_version),
+            format!(
+                "class {} version {} is not described in the file",
+                element.class_name, element.class_version
+            ),
             "unknown",
         );
     };
