@@ -125,6 +125,7 @@ fn values(tree: &Tree) -> Vec<Column> {
 }
 
 /// Equal up to how dimensions nest and how strings are called.
+#[allow(clippy::many_single_char_names, reason = "pairs of parts")]
 fn same(a: &Column, b: &Column) -> bool {
     match (a, b) {
         (Column::Number { number: x, values: a }, Column::Number { number: y, values: b }) => {
