@@ -76,6 +76,12 @@ def corpus() -> Path:
 
 
 @pytest.fixture(scope="session")
+def corpus_if_present() -> Path | None:
+    """Give the corpus folder, for tests that take its files as further samples."""
+    return corpus_folder()
+
+
+@pytest.fixture(scope="session")
 def root_python() -> Path:
     """Give the interpreter with ROOT (for tests marked `oracle`); ROOT never enters the tests' own process."""
     python = oracle_python()

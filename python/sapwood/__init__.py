@@ -10,7 +10,7 @@ Start at `open`, `iterate` and `concatenate`; the names and their meanings are t
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sapwood._native import counters, num_threads, set_num_threads
@@ -21,17 +21,22 @@ if TYPE_CHECKING:
         LimitError,
         MissingFileError,
         NotFoundError,
-        NotFoundError as KeyInFileError,
         SapwoodError,
         SapwoodWarning,
         StorageError,
         UnsupportedError,
     )
+    from sapwood.errors import (
+        NotFoundError as KeyInFileError,
+    )
+    from sapwood.reading.branches import HasBranches
     from sapwood.reading.dataset import concatenate, iterate, num_entries
     from sapwood.reading.file import ReadOnlyDirectory, ReadOnlyFile, ReadOnlyKey, open  # noqa: A004
     from sapwood.reading.filters import no_filter
     from sapwood.reading.steps import Report
-    from sapwood.reading.tree import HasBranches, TBranch, TTree
+    from sapwood.reading.tree import TBranch, TTree
+    from sapwood.writing.file import WritableDirectory, WritableFile, create, recreate
+    from sapwood.writing.tree import WritableBranch, WritableTree
 
 # Where each public name lives. A module is imported when its name is first used: `import sapwood` itself is cheap.
 _HOMES = {
@@ -52,7 +57,10 @@ _HOMES = {
     "sapwood.reading.file": ("ReadOnlyDirectory", "ReadOnlyFile", "ReadOnlyKey", "open"),
     "sapwood.reading.filters": ("no_filter",),
     "sapwood.reading.steps": ("Report",),
-    "sapwood.reading.tree": ("HasBranches", "TBranch", "TTree"),
+    "sapwood.reading.branches": ("HasBranches",),
+    "sapwood.reading.tree": ("TBranch", "TTree"),
+    "sapwood.writing.file": ("WritableDirectory", "WritableFile", "create", "recreate"),
+    "sapwood.writing.tree": ("WritableBranch", "WritableTree"),
 }
 _HOME_OF = {name: (module, name) for module, names in _HOMES.items() for name in names}
 _HOME_OF["KeyInFileError"] = ("sapwood.errors", "NotFoundError")
@@ -60,12 +68,13 @@ _HOME_OF["KeyInFileError"] = ("sapwood.errors", "NotFoundError")
 __all__ = [
     "LZ4", "LZMA", "ZLIB", "ZSTD", "ArgumentError", "CorruptError", "HasBranches", "KeyInFileError", "LimitError",
     "MissingFileError", "NotFoundError", "ReadOnlyDirectory", "ReadOnlyFile", "ReadOnlyKey", "Report", "SapwoodError",
-    "SapwoodWarning", "StorageError", "TBranch", "TTree", "UnsupportedError", "concatenate", "counters", "iterate",
-    "no_filter", "num_entries", "num_threads", "open", "set_num_threads",
+    "SapwoodWarning", "StorageError", "TBranch", "TTree", "UnsupportedError", "WritableBranch",
+    "WritableDirectory", "WritableFile", "WritableTree", "concatenate", "counters", "create", "iterate", "no_filter",
+    "num_entries", "num_threads", "open", "recreate", "set_num_threads",
 ]  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     try:
         module, attribute = _HOME_OF[name]
     except KeyError:

@@ -7,7 +7,7 @@ A column is a nested tuple whose leaves are one-dimensional NumPy arrays (Arrow'
 ``("text", offsets, bytes)``               strings; element *i* is ``bytes[offsets[i]:offsets[i + 1]]``
 ``("fixed", length, size, column)``        lists of one size
 ``("list", offsets, column)``              lists of any size; ``offsets[0]`` is 0
-``("record", length, classname, fields)``  ``fields`` are ``(name, column)`` pairs
+``("record", length, classname, fields)``  ``fields`` are ``(name, column)`` pairs; named "0", "1", ... it is a tuple
 ``("option", index, column)``              element ``index[i]`` of ``column``, or None where that is negative
 ``("union", tags, index, columns)``        element ``index[i]`` of ``columns[tags[i]]``
 ========================================== =====================================================================
@@ -21,6 +21,7 @@ read-only memory that must become writable.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
 
 Column = tuple[Any, ...]
 Type = tuple[Any, ...]
+Array = np.ndarray[Any, Any]
+
+Foreign = Any
+"""An object of a library without types (Awkward Array, pandas, PyArrow, Polars), or one whose type a file decides."""
 
 
 def length_of(column: Column) -> int:
@@ -82,6 +87,8 @@ def describe(kind: Type) -> str:
         case ("list", content):
             return f"var * {describe(content)}"
         case ("record", classname, fields):
+            if _is_tuple(fields):
+                return f"({', '.join(describe(content) for _, content in fields)})"
             inner = ", ".join(f"{name}: {describe(content)}" for name, content in fields)
             return f"{classname}[{inner}]" if classname else f"{{{inner}}}"
         case ("option", content):
@@ -90,6 +97,10 @@ def describe(kind: Type) -> str:
             return f"union[{', '.join(map(describe, contents))}]"
         case _:
             raise _unknown(kind)
+
+
+def _is_tuple(fields: Sequence[tuple[str, Any]]) -> bool:
+    return bool(fields) and all(name == str(i) for i, (name, _) in enumerate(fields))
 
 
 def is_rectangular(kind: Type) -> bool:
@@ -112,14 +123,14 @@ class Layouts:
         self._index = index
         self._known: dict[int, tuple[Any, Any]] = {}
 
-    def _offsets(self, offsets: np.ndarray[Any, Any]) -> Any:
+    def _offsets(self, offsets: Array) -> Foreign:
         known = self._known.get(id(offsets))
         if known is None:
             # The array is kept beside its index, so that its id is not given to another one.
             known = self._known[id(offsets)] = (offsets, self._index.Index64(offsets))
         return known[1]
 
-    def layout(self, column: Column, parameters: dict[str, Any] | None = None) -> Any:
+    def layout(self, column: Column, parameters: dict[str, Any] | None = None) -> Foreign:
         """Give the `awkward.contents.Content` of a column, with these parameters on its outermost node."""
         c = self._contents
         match column:
@@ -138,14 +149,12 @@ class Layouts:
                 named = {"__record__": classname} if classname else {}
                 return c.RecordArray(
                     [self.layout(content) for _, content in fields],
-                    [name for name, _ in fields],
+                    None if _is_tuple(fields) else [name for name, _ in fields],
                     length,
                     parameters={**named, **(parameters or {})} or None,
                 )
             case ("option", index, content):
-                return c.IndexedOptionArray(
-                    self._index.Index64(index), self.layout(content), parameters=parameters
-                )
+                return c.IndexedOptionArray(self._index.Index64(index), self.layout(content), parameters=parameters)
             case ("union", tags, index, contents):
                 return c.UnionArray(
                     self._index.Index8(tags),
@@ -157,7 +166,7 @@ class Layouts:
                 raise _unknown(column)
 
 
-def form_of(kind: Type, key: str, parameters: dict[str, Any] | None = None) -> Any:
+def form_of(kind: Type, key: str, parameters: dict[str, Any] | None = None) -> Foreign:
     """Give the Awkward form of a type; the form keys of its nodes begin with `key`."""
     from awkward import forms as f
 
@@ -176,7 +185,7 @@ def form_of(kind: Type, key: str, parameters: dict[str, Any] | None = None) -> A
             named = {"__record__": classname} if classname else {}
             return f.RecordForm(
                 [form_of(content, f"{key}.{i}") for i, (_, content) in enumerate(fields)],
-                [name for name, _ in fields],
+                None if _is_tuple(fields) else [name for name, _ in fields],
                 parameters={**named, **(parameters or {})} or None,
                 form_key=key,
             )
@@ -189,7 +198,7 @@ def form_of(kind: Type, key: str, parameters: dict[str, Any] | None = None) -> A
             raise _unknown(kind)
 
 
-def buffers_of(column: Column, key: str) -> dict[str, np.ndarray[Any, Any]]:
+def buffers_of(column: Column, key: str) -> dict[str, Array]:
     """Give the arrays in a column by the names that `form_of` its type, with the same key, has for them."""
     match column:
         case ("number", values):
@@ -201,7 +210,7 @@ def buffers_of(column: Column, key: str) -> dict[str, np.ndarray[Any, Any]]:
         case ("list", offsets, content):
             return {f"{key}-offsets": offsets, **buffers_of(content, key + ".0")}
         case ("record", _, _, fields):
-            found: dict[str, np.ndarray[Any, Any]] = {}
+            found: dict[str, Array] = {}
             for i, (_, content) in enumerate(fields):
                 found.update(buffers_of(content, f"{key}.{i}"))
             return found
@@ -216,14 +225,14 @@ def buffers_of(column: Column, key: str) -> dict[str, np.ndarray[Any, Any]]:
             raise _unknown(column)
 
 
-def to_awkward(column: Column, parameters: dict[str, Any] | None = None) -> Any:
+def to_awkward(column: Column, parameters: dict[str, Any] | None = None) -> Foreign:
     """Give the `awkward.Array` of a column, without a copy."""
     import awkward as ak
 
     return ak.Array(Layouts().layout(column, parameters))
 
 
-def from_awkward(array: Any) -> Column:
+def from_awkward(array: Foreign) -> Column:
     """Give the column of an `awkward.Array` or layout; copies only what is not packed already.
 
     Raises
@@ -237,7 +246,7 @@ def from_awkward(array: Any) -> Column:
     return _from_layout(ak.to_packed(layout, highlevel=False))
 
 
-def _from_layout(layout: Any) -> Column:
+def _from_layout(layout: Foreign) -> Column:
     from awkward import contents as c
 
     match layout:
@@ -280,7 +289,7 @@ def _from_layout(layout: Any) -> Column:
             raise ArgumentError(f"no column can hold an Awkward {type(layout).__name__}")
 
 
-def from_numpy(array: np.ndarray[Any, Any]) -> Column:
+def from_numpy(array: Array) -> Column:
     """Give the column of a NumPy array: its first axis counts elements, further axes become lists of one size.
 
     Strings, and objects that are strings or (nested) sequences, are taken one by one.
@@ -309,18 +318,18 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Column:
     return column
 
 
-def to_numpy(column: Column, *, copy: bool = True) -> np.ndarray[Any, Any]:
+def to_numpy(column: Column, *, copy: bool = True) -> Array:
     """Give a NumPy array of a column; with `copy` a writable one, copied where its memory is read-only.
 
     Numbers, and lists of one size, become arrays of their own type (one axis a level of lists); records become
-    structured arrays; strings become objects of type `str`; lists of any size become objects, each a NumPy array; options
-    become objects with None.
+    structured arrays; strings become objects of type `str`; lists of any size become objects, each a NumPy array;
+    options become objects with None.
     """
     array = _to_numpy(column)
     return array.copy() if copy and not array.flags.writeable else array
 
 
-def _to_numpy(column: Column) -> np.ndarray[Any, Any]:
+def _to_numpy(column: Column) -> Array:
     match column:
         case ("number", values):
             return values
@@ -332,7 +341,7 @@ def _to_numpy(column: Column) -> np.ndarray[Any, Any]:
         case ("text", offsets, data):
             joined = bytes(data)
             edges = offsets.tolist()
-            strings = [joined[a:b].decode("utf-8", "surrogateescape") for a, b in zip(edges, edges[1:], strict=False)]
+            strings = [joined[a:b].decode("utf-8", "surrogateescape") for a, b in pairwise(edges)]
             return _objects(strings)
         case ("record", length, _, fields):
             arrays = [(name, _to_numpy(content)) for name, content in fields]
@@ -343,17 +352,18 @@ def _to_numpy(column: Column) -> np.ndarray[Any, Any]:
         case ("option" | "union", *_):
             import awkward as ak
 
-            return _objects(ak.to_list(to_awkward(column)))
+            items: list[Foreign] = list(ak.to_list(to_awkward(column)))
+            return _objects(items)
         case _:
             raise _unknown(column)
 
 
-def _pieces(offsets: np.ndarray[Any, Any], content: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _pieces(offsets: Array, content: Array) -> Array:
     edges = offsets.tolist()
-    return _objects([content[a:b] for a, b in zip(edges, edges[1:], strict=False)])
+    return _objects([content[a:b] for a, b in pairwise(edges)])
 
 
-def _objects(items: Sequence[Any]) -> np.ndarray[Any, Any]:
+def _objects(items: Sequence[Any]) -> Array:
     # Element by element: NumPy would make a table of items of equal length.
     out = np.empty(len(items), dtype=object)
     for i, item in enumerate(items):
@@ -361,7 +371,7 @@ def _objects(items: Sequence[Any]) -> np.ndarray[Any, Any]:
     return out
 
 
-def to_arrow(column: Column) -> Any:
+def to_arrow(column: Column) -> Foreign:
     """Give the `pyarrow.Array` of a column, without a copy but for bools, which Arrow packs eight to a byte.
 
     Lists become ``large_list`` (64-bit offsets), strings ``large_string``, records ``struct``, unions dense unions.
@@ -407,7 +417,7 @@ class ArrowStream:
         self._names = names
         self._data = data
 
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any:
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> Foreign:
         """Give the capsule of an `ArrowArrayStream`."""
         from sapwood import _native
 

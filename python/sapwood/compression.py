@@ -49,12 +49,15 @@ class Compression:
         return codec(level)
 
     def __repr__(self) -> str:
+        """Write it as code."""
         return f"{type(self).__name__}({self.level})"
 
     def __eq__(self, other: object) -> bool:
+        """Compare codec and level."""
         return type(self) is type(other) and isinstance(other, Compression) and self.level == other.level
 
     def __hash__(self) -> int:
+        """Agree with `__eq__`."""
         return hash(self.code)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import awkward as ak
 import numpy as np
 import pytest
+
 import sapwood
 from sapwood.errors import SapwoodError, UnsupportedError
 

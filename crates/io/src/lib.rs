@@ -5,6 +5,7 @@
 
 pub mod counters;
 pub mod plan;
+pub mod sink;
 pub mod source;
 
 pub use counters::Counters;

@@ -30,7 +30,12 @@ pub trait Source: Send + Sync {
         if offset.checked_add(length).is_none_or(|end| end > self.size()) {
             return Err(Error::new(
                 ErrorKind::UnexpectedEof,
-                format!("{}: bytes {offset} to {} wanted, but the file has {}", self.name(), offset.saturating_add(length), self.size()),
+                format!(
+                    "{}: bytes {offset} to {} wanted, but the file has {}",
+                    self.name(),
+                    offset.saturating_add(length),
+                    self.size()
+                ),
             ));
         }
         let start = Instant::now();

@@ -94,6 +94,17 @@ pub fn column<'py>(py: Python<'py>, column: Column) -> PyResult<Bound<'py, PyTup
             }
             ("record", length, name, list).into_pyobject(py)
         }
+        Column::Option { index, values } => {
+            ("option", array(py, Number::I64, index)?, self::column(py, *values)?).into_pyobject(py)
+        }
+        Column::Union { tags, index, variants } => {
+            let list = PyList::empty(py);
+            for variant in variants {
+                list.append(self::column(py, variant)?)?;
+            }
+            ("union", array(py, Number::I8, tags)?, array(py, Number::I64, index)?, list).into_pyobject(py)
+        }
+        Column::Empty => ("empty",).into_pyobject(py),
     }
 }
 
@@ -111,5 +122,6 @@ pub fn type_of<'py>(py: Python<'py>, of: &Type) -> PyResult<Bound<'py, PyTuple>>
             }
             ("record", name, list.into_py_any(py)?).into_pyobject(py)
         }
+        Type::Dynamic => ("dynamic",).into_pyobject(py),
     }
 }

@@ -1,14 +1,17 @@
 //! The native module `sapwood._native`: argument and error conversion over `sapwood-root`.
 #![allow(missing_docs, reason = "documented in python/sapwood/_native.pyi")]
 
+mod borrow;
 mod columns;
 mod errors;
 mod reading;
+mod writing;
 
 use pyo3::prelude::*;
 
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-    reading::register(module)
+    reading::register(module)?;
+    module.add_class::<writing::Output>()
 }

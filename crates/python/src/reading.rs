@@ -36,7 +36,11 @@ impl Source for Reader {
                 .map_err(|e| fail(format!("reading failed: {e}")))?;
             let bytes = bytes.bind(py).cast::<PyBytes>().map_err(|e| fail(e.to_string()))?.as_bytes();
             if bytes.len() != out.len() {
-                return Err(fail(format!("{} bytes wanted at byte {offset}, {} came", out.len(), bytes.len())));
+                return Err(fail(format!(
+                    "{} bytes wanted at byte {offset}, {} came",
+                    out.len(),
+                    bytes.len()
+                )));
             }
             out.copy_from_slice(bytes);
             Ok(())
@@ -261,7 +265,10 @@ impl PyTree {
     }
     #[getter]
     fn branches<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        PyList::new(py, (0..self.tree.branches.len()).map(|index| PyBranch { tree: self.tree.clone(), index }))
+        PyList::new(
+            py,
+            (0..self.tree.branches.len()).map(|index| PyBranch { tree: self.tree.clone(), index }),
+        )
     }
     fn clusters(&self) -> Vec<u64> {
         self.tree.cluster_borders()
@@ -319,7 +326,12 @@ impl PyBranch {
     }
     #[getter]
     fn leaves(&self) -> PyResult<Vec<(&str, &str, &str)>> {
-        Ok(self.branch()?.leaves.iter().map(|l| (l.class.as_str(), l.name.as_str(), l.title.as_str())).collect())
+        Ok(self
+            .branch()?
+            .leaves
+            .iter()
+            .map(|l| (l.class.as_str(), l.name.as_str(), l.title.as_str()))
+            .collect())
     }
     #[getter]
     fn count_branch(&self) -> PyResult<Option<usize>> {
@@ -395,7 +407,8 @@ fn counters(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
 static POOL: RwLock<Option<Arc<rayon::ThreadPool>>> = RwLock::new(None);
 
 fn make_pool(threads: usize) -> PyResult<Arc<rayon::ThreadPool>> {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("sapwood-{i}")).build();
+    let pool =
+        rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("sapwood-{i}")).build();
     pool.map(Arc::new).map_err(|e| PyValueError::new_err(e.to_string()))
 }
 
@@ -421,7 +434,9 @@ fn default_threads() -> PyResult<usize> {
     match std::env::var("SAPWOOD_NUM_THREADS") {
         Ok(text) => match text.trim().parse() {
             Ok(n) if (1..=4096).contains(&n) => Ok(n),
-            _ => Err(PyValueError::new_err(format!("SAPWOOD_NUM_THREADS is {text:?}, not a number from 1 to 4096"))),
+            _ => Err(PyValueError::new_err(format!(
+                "SAPWOOD_NUM_THREADS is {text:?}, not a number from 1 to 4096"
+            ))),
         },
         Err(_) => Ok(std::thread::available_parallelism().map_or(1, usize::from)),
     }
@@ -445,8 +460,10 @@ fn read<'py>(
     py: Python<'py>,
     parts: Vec<(PyRef<'py, PyTree>, Vec<usize>, u64, u64)>,
 ) -> PyResult<Bound<'py, PyList>> {
-    let parts: Vec<(Arc<Tree>, Vec<usize>, u64, u64)> =
-        parts.into_iter().map(|(tree, branches, start, stop)| (tree.tree.clone(), branches, start, stop)).collect();
+    let parts: Vec<(Arc<Tree>, Vec<usize>, u64, u64)> = parts
+        .into_iter()
+        .map(|(tree, branches, start, stop)| (tree.tree.clone(), branches, start, stop))
+        .collect();
     let columns = py.detach(|| {
         on_pool(|| {
             let parts: Vec<Part<'_>> = parts

@@ -7,14 +7,15 @@ that the key names. A class that nobody reads is an `UnsupportedError`, never an
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from sapwood.columns import Foreign
 from sapwood.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from sapwood.reading.file import ReadOnlyKey
 
-Reader = Callable[["ReadOnlyKey"], Any]
+Reader = Callable[["ReadOnlyKey"], Foreign]
 
 _readers: list[tuple[Callable[[str], bool], Reader]] = []
 
@@ -24,7 +25,7 @@ def register(accepts: Callable[[str], bool], reader: Reader) -> None:
     _readers.insert(0, (accepts, reader))
 
 
-def read(key: ReadOnlyKey) -> Any:
+def read(key: ReadOnlyKey) -> Foreign:
     """Read the object of a key.
 
     Raises

@@ -7,21 +7,21 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
+from sapwood.columns import Foreign
 from sapwood.errors import ArgumentError, NotFoundError, SapwoodWarning
-from sapwood.reading.file import ReadOnlyFile, TREE_CLASSES
+from sapwood.reading.branches import HasBranches
+from sapwood.reading.file import TREE_CLASSES, ReadOnlyFile
 from sapwood.reading.filters import NameFilter, no_filter
 from sapwood.reading.gather import Part, read, together
-from sapwood.reading.libraries import Library, library_of
-from sapwood.reading.locate import Located, expand
-from sapwood.reading.selection import Selection
+from sapwood.reading.libraries import How, Library, library_of
+from sapwood.reading.locate import Files, Located, expand
+from sapwood.reading.selection import BranchFilter, Expressions, Selection
 from sapwood.reading.steps import Report, entry_range, one_ahead, plan_steps
-from sapwood.reading.tree import HasBranches
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sapwood.reading.expressions import Language
-    from sapwood.reading.selection import BranchFilter
 
 _FILES_AT_ONCE = 400
 """How many files `concatenate` keeps open at a time: many systems let a process have 1,024."""
@@ -33,7 +33,7 @@ _BYTES_BEFORE_CUT = 256_000_000
 class _Files:
     """The trees of a `files` argument, opened one by one; those that are skipped are counted."""
 
-    def __init__(self, files: Any, allow_missing: bool, options: Mapping[str, Any]) -> None:
+    def __init__(self, files: Files, allow_missing: bool, options: Mapping[str, Any]) -> None:
         self._located = expand(files, lambda item: isinstance(item, HasBranches))
         self._allow_missing = allow_missing
         self._options = options
@@ -63,9 +63,9 @@ class _Files:
     def report(self) -> None:
         """Warn of the files that were skipped."""
         if self._skipped:
-            shown = ", ".join(self._skipped[:5]) + (" ..." if len(self._skipped) > 5 else "")  # noqa: PLR2004
+            shown = ", ".join(self._skipped[:5]) + (" ..." if len(self._skipped) > 5 else "")
             warnings.warn(
-                f"{len(self._skipped)} of {len(self._located)} files lack the tree or a branch and were skipped: {shown}",
+                f"{len(self._skipped)} of {len(self._located)} files lack the tree or a branch, skipped: {shown}",
                 SapwoodWarning,
                 stacklevel=4,
             )
@@ -91,7 +91,7 @@ class _Files:
                 return directory[trees[0]]
             if trees:
                 raise ArgumentError(
-                    f"there are {len(trees)} trees; name one as {{path: tree}} or \"path.root:tree\": {', '.join(trees)}\n"
+                    f"there are {len(trees)} trees; name one ({{path: tree}}, 'path.root:tree'): {', '.join(trees)}\n"
                     f"in file {directory.file_path}"
                 )
             raise NotFoundError(f"no tree\nin file {directory.file_path}")
@@ -105,8 +105,8 @@ class _Files:
 
 
 def iterate(
-    files: Any,
-    expressions: Any = None,
+    files: Files,
+    expressions: Expressions = None,
     cut: str | None = None,
     *,
     filter_name: NameFilter = no_filter,
@@ -119,10 +119,10 @@ def iterate(
     interpretation_executor: object = None,
     library: str | Library = "ak",
     ak_add_doc: bool | Mapping[str, str] = False,
-    how: Any = None,
+    how: How = None,
     report: bool = False,
     allow_missing: bool = False,
-    **options: Any,
+    **options: object,
 ) -> Iterator[Any]:
     """Read the trees of many files in steps, one file after another; a step never spans two files.
 
@@ -131,15 +131,17 @@ def iterate(
     Parameters
     ----------
     files
-        A path or URL (``"data/*.root:tree"``), a `pathlib.Path`, a dict of path to tree (``{"data/*.root": "tree"}``), an open
-        tree, or an iterable of these. Patterns (``*``, ``?``, ``[...]``, ``**``, ``{a,b}``) are for local paths. A file with one tree
-        needs no name for it.
+        A path or URL (``"data/*.root:tree"``), a `pathlib.Path`, a dict of path to tree
+        (``{"data/*.root": "tree"}``), an open tree, or an iterable of these. Patterns (``*``, ``?``, ``[...]``, ``**``,
+        ``{a,b}``) are for local paths. A file with one tree needs no name for it.
     allow_missing
         Skip files that have no such tree or branch, with a `SapwoodWarning` at the end.
     options
         As in `sapwood.open`.
-    expressions, cut, filter_name, filter_typename, filter_branch, aliases, language, step_size, library, ak_add_doc, how, report, decompression_executor, interpretation_executor
+    expressions, cut, filter_name, filter_typename, filter_branch, aliases, language, step_size, library, how
         As in `TTree.iterate`, as are the errors.
+    ak_add_doc, report, decompression_executor, interpretation_executor
+        As there, too.
     """
     del decompression_executor, interpretation_executor
     wanted = library_of(library)
@@ -165,7 +167,7 @@ def _iterate(
     select: Callable[[HasBranches], Selection],
     step_size: int | str,
     library: Library,
-    how: Any,
+    how: How,
     add_doc: bool | Mapping[str, str],
     report: bool,
 ) -> Iterator[Any]:
@@ -202,8 +204,8 @@ def _iterate(
 
 
 def concatenate(
-    files: Any,
-    expressions: Any = None,
+    files: Files,
+    expressions: Expressions = None,
     cut: str | None = None,
     *,
     filter_name: NameFilter = no_filter,
@@ -217,10 +219,10 @@ def concatenate(
     interpretation_executor: object = None,
     library: str | Library = "ak",
     ak_add_doc: bool | Mapping[str, str] = False,
-    how: Any = None,
+    how: How = None,
     allow_missing: bool = False,
-    **options: Any,
-) -> Any:
+    **options: object,
+) -> Foreign:
     """Read the trees of many files into one array.
 
     Where the branches have the same types in all files, everything is decoded straight into the final arrays.
@@ -231,8 +233,10 @@ def concatenate(
         The range of entries, counted over all files, as in a slice.
     files, allow_missing, options
         As in `iterate`.
-    expressions, cut, filter_name, filter_typename, filter_branch, aliases, language, library, ak_add_doc, how, decompression_executor, interpretation_executor
+    expressions, cut, filter_name, filter_typename, filter_branch, aliases, language, library, ak_add_doc, how
         As in `TTree.arrays`, as are the errors.
+    decompression_executor, interpretation_executor
+        Have no effect, as there.
 
     Raises
     ------
@@ -268,9 +272,7 @@ def concatenate(
                 trees.skip(tree.file.file_path, error)
                 continue
             entries = tree.tree.num_entries
-            start, stop = entry_range(
-                entries, max(0, first - offset), None if last is None else max(0, last - offset)
-            )
+            start, stop = entry_range(entries, max(0, first - offset), None if last is None else max(0, last - offset))
             batch.add(selection, start, stop, offset)
             offset += entries
             if last is not None and offset >= last:
@@ -287,7 +289,7 @@ def concatenate(
 class _Batch:
     """Parts of trees with one shape, gathered to be read by one native call."""
 
-    def __init__(self, trees: _Files, library: Library, how: Any, add_doc: bool | Mapping[str, str]) -> None:
+    def __init__(self, trees: _Files, library: Library, how: How, add_doc: bool | Mapping[str, str]) -> None:
         self._trees = trees
         self._arguments = library, how, add_doc
         self._parts: list[Part] = []
@@ -332,7 +334,7 @@ class _Batch:
         self._bytes = 0.0
 
 
-def num_entries(files: Any, *, allow_missing: bool = False, **options: Any) -> Iterator[tuple[str, str, int]]:
+def num_entries(files: Files, *, allow_missing: bool = False, **options: object) -> Iterator[tuple[str, str, int]]:
     """Count the entries of trees, reading nothing else; arguments as in `iterate`.
 
     Yields

@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from sapwood.columns import Foreign
 from sapwood.errors import ArgumentError, NotFoundError, SapwoodError
 
 _MAX_BITS = 4096
@@ -52,7 +53,7 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 }
 
 
-def _lgamma(x: Any) -> Any:
+def _lgamma(x: Foreign) -> Foreign:
     # Stirling's series at x + 8, brought back by the recurrence; relative error below 1e-12 for x > 0.
     z = x + 8.0
     w = 1.0 / (z * z)
@@ -63,7 +64,7 @@ def _lgamma(x: Any) -> Any:
     return value
 
 
-def _erf(x: Any) -> Any:
+def _erf(x: Foreign) -> Foreign:
     # Abramowitz and Stegun 7.1.26; absolute error below 1.5e-7.
     a = np.absolute(x)
     t = 1.0 / (1.0 + 0.3275911 * a)
@@ -71,7 +72,7 @@ def _erf(x: Any) -> Any:
     return np.copysign(1.0 - poly * np.exp(-a * a), x)
 
 
-def _where(condition: Any, yes: Any, no: Any) -> Any:
+def _where(condition: Foreign, yes: Foreign, no: Foreign) -> Foreign:
     if any(type(value).__module__.startswith("awkward") for value in (condition, yes, no)):
         import awkward as ak
 
@@ -82,11 +83,55 @@ def _where(condition: Any, yes: Any, no: Any) -> Any:
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     **{
         name: getattr(np, name)
-        for name in (
-            "absolute arccos arccosh arcsin arcsinh arctan arctan2 arctanh cbrt ceil conjugate copysign cos cosh exp exp2 "
-            "expm1 fabs floor fmax fmin hypot imag isfinite isinf isnan log log10 log1p log2 logical_and logical_not "
-            "logical_or maximum minimum nextafter real rint round sign signbit sin sinh sqrt tan tanh trunc"
-        ).split()
+        for name in [
+            "absolute",
+            "arccos",
+            "arccosh",
+            "arcsin",
+            "arcsinh",
+            "arctan",
+            "arctan2",
+            "arctanh",
+            "cbrt",
+            "ceil",
+            "conjugate",
+            "copysign",
+            "cos",
+            "cosh",
+            "exp",
+            "exp2",
+            "expm1",
+            "fabs",
+            "floor",
+            "fmax",
+            "fmin",
+            "hypot",
+            "imag",
+            "isfinite",
+            "isinf",
+            "isnan",
+            "log",
+            "log10",
+            "log1p",
+            "log2",
+            "logical_and",
+            "logical_not",
+            "logical_or",
+            "maximum",
+            "minimum",
+            "nextafter",
+            "real",
+            "rint",
+            "round",
+            "sign",
+            "signbit",
+            "sin",
+            "sinh",
+            "sqrt",
+            "tan",
+            "tanh",
+            "trunc",
+        ]
     },
     "abs": np.absolute,
     "acos": np.arccos,
@@ -165,7 +210,7 @@ class Expression:
                 raise
             raise ArgumentError(f"cannot read the expression: {error}\n{where}") from None
 
-    def evaluate(self, value_of: Callable[[str], Any]) -> Any:
+    def evaluate(self, value_of: Callable[[str], Foreign]) -> Foreign:
         """Compute the value, with `value_of` giving the array of each name in `needs`."""
         return self._value(self._root, value_of)
 
@@ -180,7 +225,7 @@ class Expression:
         if name not in self.needs:
             self.needs.append(name)
 
-    def _check(self, node: ast.AST) -> None:  # noqa: C901, PLR0912 - one case a kind of node
+    def _check(self, node: ast.AST) -> None:
         match node:
             case ast.Name(id=name):
                 if name in self._names:
@@ -223,7 +268,9 @@ class Expression:
             case ast.Constant(value=bool() | int() | float() | complex()):
                 pass
             case ast.BoolOp() | ast.UnaryOp(op=ast.Not()):
-                self._fail("arrays are combined with & | ~ (in parentheses), not with 'and', 'or', 'not'", node, ArgumentError)
+                self._fail(
+                    "arrays are combined with & | ~ (in parentheses), not with 'and', 'or', 'not'", node, ArgumentError
+                )
             case ast.Compare(ops=ops) if len(ops) > 1:
                 self._fail("one comparison at a time: write (a < x) & (x < b)", node, ArgumentError)
             case _:
@@ -261,7 +308,7 @@ class Expression:
         hint = f"; near it: {', '.join(near)}" if near else ""
         self._fail(f"{name!r} is neither a branch nor an alias{hint}", node, NotFoundError)
 
-    def _value(self, node: ast.AST, value_of: Callable[[str], Any]) -> Any:
+    def _value(self, node: ast.AST, value_of: Callable[[str], Foreign]) -> Foreign:
         match node:
             case ast.Constant(value=value):
                 return value
@@ -292,9 +339,9 @@ class Expression:
                 array = self._value(value, value_of)
                 return self._apply(node, operator.getitem, array, self._index(index, value_of))
             case _:
-                self._fail(f"an expression cannot hold this ({type(node).__name__})", node, ArgumentError)
+                return self._fail(f"an expression cannot hold this ({type(node).__name__})", node, ArgumentError)
 
-    def _index(self, node: ast.AST, value_of: Callable[[str], Any]) -> Any:
+    def _index(self, node: ast.AST, value_of: Callable[[str], Foreign]) -> Foreign:
         match node:
             case ast.Tuple(elts=items):
                 return tuple(self._index(item, value_of) for item in items)
@@ -305,19 +352,19 @@ class Expression:
             case _:
                 return self._value(node, value_of)
 
-    def _field(self, value: Any, name: str, node: ast.AST) -> Any:
+    def _field(self, value: Foreign, name: str, node: ast.AST) -> Foreign:
         fields = getattr(value, "fields", None) or getattr(getattr(value, "dtype", None), "names", None) or ()
         if name not in fields:
             self._fail(f"there is no field {name!r} here (fields: {', '.join(fields) or 'none'})", node, NotFoundError)
         return value[name]
 
-    def _apply(self, node: ast.AST, function: Callable[..., Any], *values: Any) -> Any:
+    def _apply(self, node: ast.AST, function: Callable[..., Any], *values: Foreign) -> Foreign:
         try:
             return function(*values)
         except SapwoodError:
             raise
         except (TypeError, ValueError, ArithmeticError, IndexError) as error:
-            self._fail(f"cannot compute this: {error}", node, ArgumentError)
+            return self._fail(f"cannot compute this: {error}", node, ArgumentError)
 
 
 def _heads(name: str) -> list[str]:

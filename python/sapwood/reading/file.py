@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import calendar
 import datetime
-import os
 import threading
 import uuid
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sapwood import objects
+from sapwood.columns import Foreign
 from sapwood.compression import Compression
 from sapwood.errors import ArgumentError, CorruptError, MissingFileError, NotFoundError, StorageError
 from sapwood.reading.filters import Filter, NameFilter, no_filter
@@ -25,21 +27,33 @@ TREE_CLASSES = frozenset({"TTree", "TNtuple", "TNtupleD"})
 
 # Options of other readers that choose how bytes are fetched or kept. They change no result, so they may be given.
 _WITHOUT_EFFECT = frozenset(
-    "array_cache begin_chunk_size custom_classes decompression_executor handler http_max_header_bytes "
-    "interpretation_executor max_num_elements minimal_ttree_metadata num_fallback_workers num_workers timeout "
-    "use_threads".split()
+    [
+        "array_cache",
+        "begin_chunk_size",
+        "custom_classes",
+        "decompression_executor",
+        "handler",
+        "http_max_header_bytes",
+        "interpretation_executor",
+        "max_num_elements",
+        "minimal_ttree_metadata",
+        "num_fallback_workers",
+        "num_workers",
+        "timeout",
+        "use_threads",
+    ]
 )
 
 
-def open(path: Any, *, object_cache: int | None = 100, **options: Any) -> Any:  # noqa: A001
+def open(path: object, *, object_cache: int | None = 100, **options: object) -> Foreign:  # noqa: A001
     """Open a ROOT file for reading.
 
     Parameters
     ----------
     path
         The file: a local path or a URL, with or without the path of an object in it behind a colon
-        (``"dir/file.root:folder/tree"``); a `pathlib.Path`, which is never split; bytes; an object with `read` and `seek`; or
-        a dict of one of these to the object's path.
+        (``"dir/file.root:folder/tree"``); a `pathlib.Path`, which is never split; bytes; an object with `read` and
+        `seek`; or a dict of one of these to the object's path.
     object_cache
         How many objects read from the file are kept for the next time they are asked for (None or 0: none).
     options
@@ -78,7 +92,7 @@ class ReadOnlyFile:
     Parameters and errors are those of `open`, but that `path` names no object.
     """
 
-    def __init__(self, path: Any, *, object_cache: int | None = 100, **options: Any) -> None:
+    def __init__(self, path: object, *, object_cache: int | None = 100, **options: object) -> None:
         from sapwood import _native
 
         self._options = options
@@ -86,11 +100,11 @@ class ReadOnlyFile:
         try:
             self._native: _native.File = _native.File(source, self._file_path)
         except StorageError as error:
-            if isinstance(source, str) and not os.path.exists(source):
+            if isinstance(source, str) and not Path(source).exists():
                 raise MissingFileError(f"no such file: {source}") from error
             raise
         # Another process may stand in another directory.
-        self._address = os.path.abspath(source) if isinstance(source, str) else path
+        self._address = str(Path(source).absolute()) if isinstance(source, str) else path
         self._closed = False
         self._objects = _Recent(object_cache or 0)
 
@@ -200,15 +214,19 @@ class ReadOnlyFile:
         return self._closed
 
     def __enter__(self) -> Self:
+        """Close the file at the end of a `with` block."""
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Close the file."""
         self.close()
 
     def __repr__(self) -> str:
+        """Show what and where it is."""
         return f"<ReadOnlyFile {self._file_path!r} at 0x{id(self):012x}>"
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as the path, to be opened again."""
         if not isinstance(self._address, str):
             raise TypeError(f"only a file opened by its path or URL can be pickled, not {self!r}")
         return _reopen, (self._address, self._options)
@@ -226,7 +244,7 @@ class _Recent(dict[str, Any]):
         self._limit = limit
         self._lock = threading.Lock()
 
-    def __setitem__(self, key: str, value: Any) -> None:
+    def __setitem__(self, key: str, value: Foreign) -> None:
         with self._lock:
             if self._limit > 0:
                 super().__setitem__(key, value)
@@ -338,7 +356,7 @@ class ReadOnlyKey:
         """When the object was written, as ROOT packs it."""
         return self.native.datetime
 
-    def get(self) -> Any:
+    def get(self) -> Foreign:
         """Read the object: a directory, a tree, or what `sapwood.objects` makes of its class.
 
         Raises
@@ -363,13 +381,17 @@ class ReadOnlyKey:
         return found
 
     def __repr__(self) -> str:
-        return f"<ReadOnlyKey {self.name(cycle=True)}: {self.fClassName} (seek pos {self.fSeekKey}) at 0x{id(self):012x}>"
+        """Show what and where it is."""
+        return (
+            f"<ReadOnlyKey {self.name(cycle=True)}: {self.fClassName} (seek pos {self.fSeekKey}) at 0x{id(self):012x}>"
+        )
 
 
 class ReadOnlyDirectory(Mapping[str, Any]):
     """A directory: a mapping of names to objects, reaching down into directories and trees by paths with ``/``.
 
-    ``directory["folder/tree;2"]`` takes cycle 2, without a number the newest. ``directory["tree/branch"]`` reaches into the tree.
+    ``directory["folder/tree;2"]`` takes cycle 2, without a number the newest. ``directory["tree/branch"]`` reaches
+    into the tree.
     """
 
     def __init__(
@@ -455,9 +477,11 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         return self._file.closed
 
     def __enter__(self) -> Self:
+        """Close the file at the end of a `with` block."""
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Close the file."""
         self.close()
 
     def iterkeys(
@@ -541,9 +565,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         filter_classname: NameFilter = no_filter,
     ) -> list[Any]:
         """List the objects, of one name the newest; arguments as in `keys`."""
-        return list(
-            self.itervalues(recursive=recursive, filter_name=filter_name, filter_classname=filter_classname)
-        )
+        return list(self.itervalues(recursive=recursive, filter_name=filter_name, filter_classname=filter_classname))
 
     def iterclassnames(
         self,
@@ -590,12 +612,13 @@ class ReadOnlyDirectory(Mapping[str, Any]):
                 if key.fSeekKey in seen:
                     # A damaged file may hold a directory that holds itself, or many keys for one directory.
                     raise CorruptError(
-                        f"directory {key.object_path!r} at byte {key.fSeekKey} is listed twice\nin file {self.file_path}"
+                        f"directory {key.object_path!r} (byte {key.fSeekKey}) is listed twice\nin file {self.file_path}"
                     )
                 seen.add(key.fSeekKey)
                 yield from key.get()._all(recursive, f"{prefix}{key.fName}/", seen)
 
     def __iter__(self) -> Iterator[str]:
+        """Give the names that `keys` lists."""
         return self.iterkeys()
 
     def __len__(self) -> int:
@@ -603,13 +626,14 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         return sum(1 for _ in self._all(True, "", set()))
 
     def __contains__(self, where: object) -> bool:
+        """Tell whether there is something at a path."""
         try:
             self._find(str(where))
         except NotFoundError:
             return False
         return True
 
-    def __getitem__(self, where: str) -> Any:
+    def __getitem__(self, where: str) -> Foreign:
         """Read the object at a path.
 
         Raises
@@ -638,7 +662,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         return found
 
     def classname_of(self, where: str) -> str:
-        """Give the C++ class of the object at a path, reading no more than the tree it lies in."""
+        """Give the C++ class of the object at a path, reading at most the tree it lies in."""
         found, rest = self._find(where)
         return found.get()[rest].classname if isinstance(found, ReadOnlyKey) and rest else _classname(found)
 
@@ -701,13 +725,15 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         return self.keys()
 
     def __repr__(self) -> str:
+        """Show what and where it is."""
         return f"<ReadOnlyDirectory {'/' + '/'.join(self._path)!r} at 0x{id(self):012x}>"
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as the path, to be opened again."""
         return _directory_at, (self._file, self._path if self._key is None else self._key.object_path)
 
 
-def _directory_at(file: ReadOnlyFile, where: str | tuple[()]) -> Any:
+def _directory_at(file: ReadOnlyFile, where: str | tuple[()]) -> ReadOnlyDirectory:
     return file.root_directory[where] if where else file.root_directory
 
 
@@ -716,14 +742,12 @@ def _classname(found: ReadOnlyKey | ReadOnlyDirectory) -> str:
 
 
 def unpack_datetime(packed: int) -> datetime.datetime:
-    """Unpack a date as ROOT stores it (`TDatime`): 6 bits of years since 1995, 4 month, 5 day, 5 hour, 6 minute, 6 second.
+    """Unpack a date as ROOT stores it (`TDatime`): years since 1995, month, day, hour, minute, second.
 
-    A field beyond its range (a date that was never set) is brought to the nearest that the calendar has.
+    They take 6, 4, 5, 5, 6 and 6 bits. A field beyond its range (a date that was never set) is brought to the nearest
+    that the calendar has. The time zone is that of the writer, and not known.
     """
-    year, month, day = 1995 + (packed >> 26), packed >> 22 & 15, packed >> 17 & 31
-    hour, minute, second = packed >> 12 & 31, packed >> 6 & 63, packed & 63
-    return datetime.datetime(
-        year, min(max(month, 1), 12), min(max(day, 1), 28 if month == 2 else 30 if month in (4, 6, 9, 11) else 31),  # noqa: PLR2004
-        min(hour, 23), min(minute, 59), min(second, 59),
-    )  # fmt: skip
-
+    year, month = 1995 + (packed >> 26), min(max(packed >> 22 & 15, 1), 12)
+    day = min(max(packed >> 17 & 31, 1), calendar.monthrange(year, month)[1])
+    hour, minute, second = min(packed >> 12 & 31, 23), min(packed >> 6 & 63, 59), min(packed & 63, 59)
+    return datetime.datetime(year, month, day, hour, minute, second)  # noqa: DTZ001

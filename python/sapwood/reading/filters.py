@@ -24,7 +24,7 @@ class Filter:
         The filter has none of these forms.
     """
 
-    __slots__ = ("everything", "names", "_tests")
+    __slots__ = ("_tests", "everything", "names")
 
     def __init__(self, wanted: NameFilter) -> None:
         """Understand a filter; a `Filter` is taken as it is."""
@@ -36,7 +36,7 @@ class Filter:
         if not self.everything:
             self._add(wanted)
 
-    def _add(self, wanted: Any) -> None:
+    def _add(self, wanted: object) -> None:
         if isinstance(wanted, Filter):
             self.everything |= wanted.everything
             self.names |= wanted.names

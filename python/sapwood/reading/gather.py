@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sapwood import columns
-from sapwood.columns import Column
+from sapwood.columns import Column, Foreign
 from sapwood.reading.libraries import How, Library, Result
 from sapwood.reading.selection import Group, Leaf, Selection, documentation
 
@@ -26,7 +26,9 @@ def read(parts: Sequence[Part]) -> list[Column]:
 
     if not parts or not parts[0][1]:
         return []
-    return _native.read([(selection.source.tree.native, indexes, start, stop) for selection, indexes, start, stop in parts])
+    return _native.read(
+        [(selection.source.tree.native, indexes, start, stop) for selection, indexes, start, stop in parts]
+    )
 
 
 def together(
@@ -37,13 +39,13 @@ def together(
     library: Library,
     how: How,
     add_doc: bool | Mapping[str, str],
-) -> Any:
+) -> Foreign:
     """Make what `arrays` gives of the columns that `read` gave for the entries from `start` to `stop`."""
     results, entries = selection.results(data, start, stop, library, add_doc)
     return library.group(results, entries, how, documentation(selection.source, add_doc))
 
 
-def single(branch: TBranch, start: int, stop: int, library: Library, add_doc: bool | Mapping[str, str]) -> Any:
+def single(branch: TBranch, start: int, stop: int, library: Library, add_doc: bool | Mapping[str, str]) -> Foreign:
     """Read one branch; one with only sub-branches as a record of them (NumPy: a dict, pandas: a frame)."""
     selection = Selection(branch.parent, filter_branch=lambda other: other is branch)
     data = read([(selection, selection.indexes, start, stop)])
@@ -60,7 +62,7 @@ class Accessed(NamedTuple):
     buffer_key: str
 
 
-def virtual(selection: Selection, start: int, stop: int, add_doc: bool | Mapping[str, str], log: Any) -> Any:
+def virtual(selection: Selection, start: int, stop: int, add_doc: bool | Mapping[str, str], log: Foreign) -> Foreign:
     """Give an Awkward array whose branches are read when they are first looked at, each on its own.
 
     Raises
@@ -75,7 +77,9 @@ def virtual(selection: Selection, start: int, stop: int, add_doc: bool | Mapping
     names: list[str] = []
     for number, (name, node) in enumerate(selection.outputs):
         if isinstance(node, (Leaf, Group)):
-            forms.append(_form(node, str(number), selection, (start, stop), container, log, documentation(node.branch, add_doc)))
+            forms.append(
+                _form(node, str(number), selection, (start, stop), container, log, documentation(node.branch, add_doc))
+            )
             names.append(name)
     form = ak.forms.RecordForm(forms, names, parameters=documentation(selection.source, add_doc))
     return ak.from_buffers(form, stop - start, container)
@@ -87,14 +91,15 @@ def _form(
     selection: Selection,
     entries: tuple[int, int],
     container: dict[str, Callable[[], Any]],
-    log: Any,
+    log: Foreign,
     parameters: dict[str, Any] | None,
-) -> Any:
+) -> Foreign:
     import awkward as ak
 
     if isinstance(node, Group):
         forms = [
-            _form(field, f"{key}/{i}", selection, entries, container, log, None) for i, (_, field) in enumerate(node.fields)
+            _form(field, f"{key}/{i}", selection, entries, container, log, None)
+            for i, (_, field) in enumerate(node.fields)
         ]
         return ak.forms.RecordForm(forms, [name for name, _ in node.fields], parameters=parameters)
     branch = node.branch
@@ -102,7 +107,7 @@ def _form(
     known: dict[str, Any] = {}
 
     def buffer(name: str) -> Callable[[], Any]:
-        def get() -> Any:
+        def get() -> Foreign:
             nonlocal log
             with once:
                 if not known:
@@ -115,7 +120,7 @@ def _form(
         return get
 
     kind = branch.type
-    assert kind is not None  # noqa: S101 - a selection holds no unreadable leaf
+    assert kind is not None
     form = columns.form_of(kind, key, parameters)
     for name in form.expected_from_buffers(buffer_key="{form_key}-{attribute}"):
         container[name] = buffer(name)

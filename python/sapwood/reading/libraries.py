@@ -13,10 +13,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sapwood import columns
-from sapwood.columns import Column
+from sapwood.columns import Array, Column, Foreign
 from sapwood.errors import ArgumentError
 
-Named = list[tuple[str, Any]]
+Named = list[tuple[str, Foreign]]
+Entries = range | Array
+"""The numbers of entries: all of a range, or those that a cut has kept."""
 How = Any
 """How several arrays are put together: None (the library's own table), tuple, list, dict, or ``"zip"`` for Awkward."""
 
@@ -26,7 +28,7 @@ class Result:
 
     __slots__ = ("parameters", "value")
 
-    def __init__(self, value: Any, parameters: dict[str, Any] | None = None) -> None:
+    def __init__(self, value: Foreign, parameters: dict[str, Any] | None = None) -> None:
         self.value = value
         self.parameters = parameters
 
@@ -39,7 +41,7 @@ class Result:
             return columns.from_numpy(self.value)  # pyright: ignore[reportUnknownArgumentType]
         return columns.from_awkward(self.value)
 
-    def layout(self, layouts: columns.Layouts) -> Any:
+    def layout(self, layouts: columns.Layouts) -> Foreign:
         """Give the result as an Awkward layout."""
         if isinstance(self.value, tuple):
             return layouts.layout(self.value, self.parameters)  # pyright: ignore[reportUnknownArgumentType]
@@ -48,6 +50,7 @@ class Result:
         return ak.to_layout(self.value, regulararray=True)
 
     def __len__(self) -> int:
+        """Count the entries."""
         return columns.length_of(self.value) if isinstance(self.value, tuple) else len(self.value)  # pyright: ignore[reportUnknownArgumentType]
 
 
@@ -58,21 +61,23 @@ class Library(ABC):
     uses_index: ClassVar[bool] = False
     """Whether entry numbers are part of the result."""
 
-    def operand(self, column: Column) -> Any:
+    def operand(self, column: Column) -> Foreign:
         """Give what expressions compute with: NumPy for numbers, Awkward for all that NumPy has no shape for."""
         if columns.is_rectangular(columns.type_of(column)):
             return columns.to_numpy(column, copy=False)
         return columns.to_awkward(column)
 
     @abstractmethod
-    def finish(self, result: Result, entries: Any) -> Any:
+    def finish(self, result: Result, entries: Entries) -> Foreign:
         """Make the array of one result; `entries` are the numbers of its entries, a `range` or an array."""
 
-    def finish_all(self, results: list[tuple[str, Result]], entries: Any) -> Named:
+    def finish_all(self, results: list[tuple[str, Result]], entries: Entries) -> Named:
         """Make the arrays of several results."""
         return [(name, self.finish(result, entries)) for name, result in results]
 
-    def group(self, results: list[tuple[str, Result]], entries: Any, how: How, parameters: dict[str, Any] | None) -> Any:
+    def group(
+        self, results: list[tuple[str, Result]], entries: Entries, how: How, parameters: dict[str, Any] | None
+    ) -> Foreign:
         """Make the arrays of several results and put them together.
 
         Raises
@@ -89,10 +94,12 @@ class Library(ABC):
         return self.table(results, entries, how, parameters)
 
     @abstractmethod
-    def table(self, results: list[tuple[str, Result]], entries: Any, how: How, parameters: dict[str, Any] | None) -> Any:
+    def table(
+        self, results: list[tuple[str, Result]], entries: Entries, how: How, parameters: dict[str, Any] | None
+    ) -> Foreign:
         """Put several results together as this library does by itself."""
 
-    def concatenate(self, groups: Sequence[Any]) -> Any:
+    def concatenate(self, groups: Sequence[Any]) -> Foreign:
         """Join groups of the same shape end to end."""
         first = groups[0]
         if isinstance(first, (tuple, list)):
@@ -103,7 +110,7 @@ class Library(ABC):
         return self.join(groups)
 
     @abstractmethod
-    def join(self, arrays: Sequence[Any]) -> Any:
+    def join(self, arrays: Sequence[Any]) -> Foreign:
         """Join arrays or tables of this library end to end."""
 
     def _no_such(self, how: How) -> TypeError:
@@ -115,21 +122,27 @@ class Awkward(Library):
 
     name = "ak"
 
-    def operand(self, column: Column) -> Any:
+    def operand(self, column: Column) -> Foreign:
+        """Compute with Awkward arrays of every type."""
         return columns.to_awkward(column)
 
-    def finish(self, result: Result, entries: Any) -> Any:
+    def finish(self, result: Result, entries: Entries) -> Foreign:
+        """Make an Awkward array."""
         import awkward as ak
 
         return ak.Array(result.layout(columns.Layouts()))
 
-    def finish_all(self, results: list[tuple[str, Result]], entries: Any) -> Named:
+    def finish_all(self, results: list[tuple[str, Result]], entries: Entries) -> Named:
+        """Make the arrays of several results, which share their offsets where they can."""
         import awkward as ak
 
         layouts = columns.Layouts()
         return [(name, ak.Array(result.layout(layouts))) for name, result in results]
 
-    def table(self, results: list[tuple[str, Result]], entries: Any, how: How, parameters: dict[str, Any] | None) -> Any:
+    def table(
+        self, results: list[tuple[str, Result]], entries: Entries, how: How, parameters: dict[str, Any] | None
+    ) -> Foreign:
+        """Make an array of records, or with "zip" one of zipped lists."""
         import awkward as ak
 
         if how == "zip":
@@ -139,21 +152,20 @@ class Awkward(Library):
         layouts = columns.Layouts()
         contents = [result.layout(layouts) for _, result in results]
         length = None if contents else 0
-        return ak.Array(
-            ak.contents.RecordArray(contents, [name for name, _ in results], length, parameters=parameters)
-        )
+        return ak.Array(ak.contents.RecordArray(contents, [name for name, _ in results], length, parameters=parameters))
 
-    def join(self, arrays: Sequence[Any]) -> Any:
+    def join(self, arrays: Sequence[Any]) -> Foreign:
+        """Join arrays of records or of values."""
         import awkward as ak
 
         return ak.concatenate(arrays)
 
 
-def _zip(arrays: Named, parameters: dict[str, Any] | None) -> Any:
+def _zip(arrays: Named, parameters: dict[str, Any] | None) -> Foreign:
     """Make one record of all arrays, those lists that have the same lengths zipped to lists of records.
 
-    A zipped field is called by what its arrays' names begin with, up to ``_``, ``.`` or ``/``: ``Muon_pt`` and ``Muon_eta`` become
-    ``Muon`` with ``pt`` and ``eta``; without such a beginning, ``jagged0``, ``jagged1``, ...
+    A zipped field is called by what its arrays' names begin with, up to ``_``, ``.`` or ``/``: ``Muon_pt`` and
+    ``Muon_eta`` become ``Muon`` with ``pt`` and ``eta``; without such a beginning, ``jagged0``, ``jagged1``, ...
     """
     import awkward as ak
 
@@ -183,7 +195,7 @@ def _zip(arrays: Named, parameters: dict[str, Any] | None) -> Any:
     return ak.Array(record)
 
 
-def _is_list_of_items(layout: Any) -> bool:
+def _is_list_of_items(layout: Foreign) -> bool:
     """Tell lists of numbers or records from lists of lists and from strings."""
     is_list = layout.is_list and not layout.is_regular and layout.parameter("__array__") is None
     return is_list and not (layout.content.is_list and not layout.content.is_regular)
@@ -203,37 +215,43 @@ class NumPy(Library):
 
     name = "np"
 
-    def finish(self, result: Result, entries: Any) -> Any:
+    def finish(self, result: Result, entries: Entries) -> Foreign:
+        """Make a NumPy array, a writable one."""
         value = result.value
         if isinstance(value, np.ndarray):
             return value if value.flags.writeable else value.copy()  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
         return columns.to_numpy(result.column)
 
-    def table(self, results: list[tuple[str, Result]], entries: Any, how: How, parameters: dict[str, Any] | None) -> Any:
+    def table(
+        self, results: list[tuple[str, Result]], entries: Entries, how: How, parameters: dict[str, Any] | None
+    ) -> Foreign:
+        """Make a dict of arrays."""
         if how is not None:
             raise self._no_such(how)
         return dict(self.finish_all(results, entries))
 
-    def join(self, arrays: Sequence[Any]) -> Any:
+    def join(self, arrays: Sequence[Any]) -> Foreign:
+        """Join arrays."""
         return np.concatenate(arrays)
 
 
 class Pandas(Library):
     """pandas: numbers as NumPy columns, the index is the number of the entry.
 
-    What NumPy has no shape for becomes an `awkward` column where the package ``awkward-pandas`` is installed, else an Arrow column
-    (`pandas.ArrowDtype`).
+    What NumPy has no shape for becomes an `awkward` column where the package ``awkward-pandas`` is installed, else an
+    Arrow column (`pandas.ArrowDtype`).
     """
 
     name = "pd"
     uses_index = True
 
-    def finish(self, result: Result, entries: Any) -> Any:
+    def finish(self, result: Result, entries: Entries) -> Foreign:
+        """Make a series."""
         import pandas as pd
 
         return pd.Series(self._values(result, copy=True), index=self._index(entries))
 
-    def _values(self, result: Result, *, copy: bool) -> Any:
+    def _values(self, result: Result, *, copy: bool) -> Foreign:
         column = result.column
         if column[0] == "number":
             return columns.to_numpy(column, copy=copy)
@@ -246,12 +264,15 @@ class Pandas(Library):
             return pd.array(arrow, dtype=pd.ArrowDtype(arrow.type))  # pyright: ignore[reportArgumentType]
         return awkward_pandas.AwkwardExtensionArray(columns.to_awkward(column))  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
 
-    def _index(self, entries: Any) -> Any:
+    def _index(self, entries: Entries) -> Foreign:
         import pandas as pd
 
         return pd.RangeIndex(entries.start, entries.stop) if isinstance(entries, range) else pd.Index(entries)
 
-    def table(self, results: list[tuple[str, Result]], entries: Any, how: How, parameters: dict[str, Any] | None) -> Any:
+    def table(
+        self, results: list[tuple[str, Result]], entries: Entries, how: How, parameters: dict[str, Any] | None
+    ) -> Foreign:
+        """Make a frame."""
         import pandas as pd
 
         if how is not None and not isinstance(how, str):
@@ -260,7 +281,8 @@ class Pandas(Library):
         data = {name: self._values(result, copy=False) for name, result in results}
         return pd.DataFrame(data, index=self._index(entries), copy=True)
 
-    def join(self, arrays: Sequence[Any]) -> Any:
+    def join(self, arrays: Sequence[Any]) -> Foreign:
+        """Join series or frames."""
         import pandas as pd
 
         return pd.concat(arrays)
@@ -271,10 +293,14 @@ class PyArrow(Library):
 
     name = "pa"
 
-    def finish(self, result: Result, entries: Any) -> Any:
+    def finish(self, result: Result, entries: Entries) -> Foreign:
+        """Make an Arrow array."""
         return columns.to_arrow(result.column)
 
-    def table(self, results: list[tuple[str, Result]], entries: Any, how: How, parameters: dict[str, Any] | None) -> Any:
+    def table(
+        self, results: list[tuple[str, Result]], entries: Entries, how: How, parameters: dict[str, Any] | None
+    ) -> Foreign:
+        """Make an Arrow table."""
         import pyarrow as pa
 
         if how is not None:
@@ -282,7 +308,8 @@ class PyArrow(Library):
         arrays = self.finish_all(results, entries)
         return pa.Table.from_arrays([array for _, array in arrays], names=[name for name, _ in arrays])
 
-    def join(self, arrays: Sequence[Any]) -> Any:
+    def join(self, arrays: Sequence[Any]) -> Foreign:
+        """Join arrays or tables, sharing their memory."""
         import pyarrow as pa
 
         if isinstance(arrays[0], pa.Table):
@@ -295,31 +322,42 @@ class Polars(Library):
 
     name = "pl"
 
-    def finish(self, result: Result, entries: Any) -> Any:
+    def finish(self, result: Result, entries: Entries) -> Foreign:
+        """Make a series."""
         return self.table([("", result)], entries, None, None).to_series(0)
 
-    def table(self, results: list[tuple[str, Result]], entries: Any, how: How, parameters: dict[str, Any] | None) -> Any:
+    def table(
+        self, results: list[tuple[str, Result]], entries: Entries, how: How, parameters: dict[str, Any] | None
+    ) -> Foreign:
+        """Make a frame."""
         import polars as pl
 
         if how is not None:
             raise self._no_such(how)
         names = [name for name, _ in results]
-        return pl.DataFrame(columns.ArrowStream(names, [result.column for _, result in results])) if names else pl.DataFrame()
+        return (
+            pl.DataFrame(columns.ArrowStream(names, [result.column for _, result in results]))
+            if names
+            else pl.DataFrame()
+        )
 
-    def join(self, arrays: Sequence[Any]) -> Any:
+    def join(self, arrays: Sequence[Any]) -> Foreign:
+        """Join series or frames."""
         import polars as pl
 
         return pl.concat(arrays)
 
 
-_LIBRARIES: dict[str, Library] = {library.name: library for library in (Awkward(), NumPy(), Pandas(), PyArrow(), Polars())}
+_LIBRARIES: dict[str, Library] = {
+    library.name: library for library in (Awkward(), NumPy(), Pandas(), PyArrow(), Polars())
+}
 _NAMES = {
     "ak": "ak", "awkward": "ak", "awkward1": "ak", "np": "np", "numpy": "np", "pd": "pd", "pandas": "pd",
     "pa": "pa", "pyarrow": "pa", "arrow": "pa", "pl": "pl", "polars": "pl",
 }  # fmt: skip
 
 
-def library_of(name: Any) -> Library:
+def library_of(name: object) -> Library:
     """Give the library of a name.
 
     Raises

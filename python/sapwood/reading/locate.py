@@ -1,8 +1,8 @@
-"""Where things are: file names with an object's path behind a colon, patterns, lists and dicts of files.
+r"""Where things are: file names with an object's path behind a colon, patterns, lists and dicts of files.
 
 ``"dir/file.root:folder/tree"`` names an object in a file. The colon is looked for behind a name that ends in ``.root``
-(or ``.root.1``, as ROOT names the parts of a split file), so that ``C:\\file.root`` and ``https://host:80/file.root`` are
-left whole. A `pathlib.Path` is never taken apart.
+(or ``.root.1``, as ROOT names the parts of a split file), so that ``C:\file.root`` and ``https://host:80/file.root``
+are left whole. A `pathlib.Path` is never taken apart.
 """
 
 from __future__ import annotations
@@ -12,16 +12,20 @@ import itertools
 import os
 import re
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from sapwood.columns import Foreign
 from sapwood.errors import ArgumentError, MissingFileError, StorageError
 
 _SPLIT = re.compile(r"(.+\.root(?:\.[0-9]+)?):(?!//)(.*)", re.IGNORECASE | re.DOTALL)
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 _ONE_SLASH = re.compile(r"((?:file|https?|root):/)(?=[^/])", re.IGNORECASE)
+
+Files = Any
+"""What names files: see `expand`."""
 
 Located = tuple[Any, "str | None"]
 """A file (path, URL, file-like object or an open tree) and the path of an object in it, or None."""
@@ -41,7 +45,7 @@ def split_path(path: str) -> tuple[str, str | None]:
     return path.strip(), None
 
 
-def plain_path(path: Any) -> Any:
+def plain_path(path: object) -> Foreign:
     """Turn a path object into a string, with the second slash that `pathlib` takes from URLs; leave the rest alone."""
     if isinstance(path, os.PathLike):
         return _ONE_SLASH.sub(r"\1/", os.fspath(path))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
@@ -51,7 +55,7 @@ def plain_path(path: Any) -> Any:
 class FileLike:
     """Lets the native core read from an object with `read` and `seek`: one read at a time, at any offset."""
 
-    def __init__(self, stream: Any) -> None:
+    def __init__(self, stream: Foreign) -> None:
         """Measure the stream by seeking to its end."""
         self._stream = stream
         self._lock = threading.Lock()
@@ -71,7 +75,7 @@ class FileLike:
         return b"".join(pieces)
 
 
-def source_of(path: Any, options: Mapping[str, Any]) -> tuple[Any, str]:
+def source_of(path: object, options: Mapping[str, Any]) -> tuple[Any, str]:
     """Give what the native core can open, and the name to call it by.
 
     Parameters
@@ -102,24 +106,27 @@ def source_of(path: Any, options: Mapping[str, Any]) -> tuple[Any, str]:
     if scheme is not None and scheme[1].lower() in ("file", "local"):
         return path[scheme.end() :], path
     if scheme is None and "::" not in path:
-        return os.path.expanduser(path), path
+        return str(Path(path).expanduser()), path
     return FileLike(_open_url(path, options)), path
 
 
-def _open_url(url: str, options: Mapping[str, Any]) -> Any:
+def _open_url(url: str, options: Mapping[str, Any]) -> Foreign:
     try:
         import fsspec  # pyright: ignore[reportMissingTypeStubs]
     except ImportError:
-        raise ArgumentError(f"{url}: reading from a URL needs the package fsspec (pip install 'sapwood[remote]')") from None
+        raise ArgumentError(
+            f"{url}: reading from a URL needs the package fsspec (pip install 'sapwood[remote]')"
+        ) from None
     try:
-        return fsspec.open(url, "rb", **options).open()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        file: Foreign = fsspec.open(url, "rb", **options)
+        return file.open()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     except FileNotFoundError as error:
         raise MissingFileError(f"{url}: {error}") from error
     except (OSError, ValueError) as error:
         raise StorageError(f"{url}: {error}") from error
 
 
-def expand(files: Any, is_tree: Any) -> list[Located]:
+def expand(files: Files, is_tree: Callable[[object], bool]) -> list[Located]:
     """List the files that a `files` argument names, in its order, patterns sorted by name.
 
     Parameters
@@ -141,20 +148,20 @@ def expand(files: Any, is_tree: Any) -> list[Located]:
     if not found:
         raise MissingFileError(
             f"no file matches {files!r}\n"
-            "Files are given as a path or URL, \"path.root:tree\", a pattern of local paths (*, ?, [...], {a,b}), "
+            'Files are given as a path or URL, "path.root:tree", a pattern of local paths (*, ?, [...], {a,b}), '
             "a dict of path: tree, an open tree, or several of these."
         )
     return found
 
 
-def _expand(files: Any, is_tree: Any, with_object: bool) -> Iterable[Located]:
+def _expand(files: Files, is_tree: Callable[[object], bool], with_object: bool) -> Iterable[Located]:
     if is_tree(files) or callable(getattr(files, "read", None)) or isinstance(files, (bytes, bytearray, memoryview)):
         yield files, None
     elif isinstance(files, str):
         path, inside = split_path(files) if with_object else (files, None)
         for one in _matches(path):
             yield one, inside
-    elif isinstance(files, Path) or isinstance(files, os.PathLike):
+    elif isinstance(files, os.PathLike):
         for one in _matches(plain_path(files)):
             yield one, None
     elif isinstance(files, Mapping):
@@ -174,16 +181,17 @@ def _expand(files: Any, is_tree: Any, with_object: bool) -> Iterable[Located]:
 
 
 def _matches(path: str) -> list[str]:
-    if _SCHEME.match(path) or "::" in path or os.path.exists(path):
+    if _SCHEME.match(path) or "::" in path or Path(path).exists():
         return [path]
-    expanded = os.path.expanduser(path)
+    expanded = str(Path(path).expanduser())
     choices = [piece.split(",") if i % 2 else [piece] for i, piece in enumerate(_BRACES.split(expanded))]
     found: dict[str, None] = {}
     for choice in itertools.product(*choices):
         name = "".join(choice)
         if glob.has_magic(name):
-            found.update(dict.fromkeys(sorted(glob.glob(name, recursive=True))))
-        elif len(choices) == 1 or os.path.exists(name):
+            # pathlib's own patterns cannot be absolute.
+            found.update(dict.fromkeys(sorted(glob.glob(name, recursive=True))))  # noqa: PTH207
+        elif len(choices) == 1 or Path(name).exists():
             # A plain name that is not there fails when it is opened; one of several in braces need not be there.
             found[name] = None
     return list(found)

@@ -1,26 +1,29 @@
-"""What to read: from names, filters, expressions and a cut to the branches that are needed, and from their columns to results."""
+"""What to read: from names, filters, expressions and a cut to branches, and from their columns to results."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sapwood import columns
-from sapwood.columns import Column
-from sapwood.errors import ArgumentError, NotFoundError, SapwoodError, SapwoodWarning, UnsupportedError
+from sapwood.columns import Column, Foreign
+from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning, UnsupportedError
 from sapwood.reading.expressions import Expression, Language
 from sapwood.reading.filters import Filter, NameFilter, no_filter
-from sapwood.reading.libraries import Library, Result
+from sapwood.reading.libraries import Entries, Library, Result
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from sapwood.reading.branches import HasBranches
+    from sapwood.reading.tree import TBranch
 
-    from sapwood.reading.tree import HasBranches, TBranch
+BranchFilter = Callable[["TBranch"], Any] | None
+"""None (everything), or a function of a branch."""
 
-    BranchFilter = Callable[[TBranch], Any] | None
+Expressions = str | Iterable["str | tuple[str, None]"] | Mapping[str, None] | None
+"""Names or expressions: one, or several; None for all branches that filters let pass."""
 
 _SHOWN = 10
 """How many branches a message names before it only counts them."""
@@ -72,7 +75,7 @@ class Selection:
     def __init__(
         self,
         source: HasBranches,
-        expressions: Any = None,
+        expressions: Expressions = None,
         cut: str | None = None,
         *,
         filter_name: NameFilter = no_filter,
@@ -242,7 +245,7 @@ class Selection:
         stop: int,
         library: Library,
         add_doc: bool | Mapping[str, str] = False,
-    ) -> tuple[list[tuple[str, Result]], Any]:
+    ) -> tuple[list[tuple[str, Result]], Entries]:
         """Compute the results from the columns of `branches`, for the entries from `start` to `stop`.
 
         Returns
@@ -250,7 +253,7 @@ class Selection:
         Names and results, and the numbers of their entries: a `range`, or an array where a cut has chosen.
         """
         work = _Work(self._reads, data, stop - start, library)
-        entries: Any = range(start, stop)
+        entries: Entries = range(start, stop)
         mask = None
         if self.cut is not None:
             mask = work.mask(self.cut)
@@ -276,7 +279,7 @@ class _Names:
     def __contains__(self, name: object) -> bool:
         return name in self._aliases or self._source.find(str(name)) is not None
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[str]:
         yield from self._aliases
         for path, branch in self._source.walk(True):
             yield branch.name
@@ -303,7 +306,7 @@ class _Work:
         fields = [(name, self.column(field)) for name, field in node.fields]
         return ("record", self._length, "", fields)
 
-    def value(self, node: Node) -> Any:
+    def value(self, node: Node) -> Foreign:
         known = self._values.get(id(node))
         if known is None:
             if isinstance(node, Formula):
@@ -314,7 +317,7 @@ class _Work:
             self._values[id(node)] = known
         return known
 
-    def _per_entry(self, value: Any, text: str) -> Any:
+    def _per_entry(self, value: Foreign, text: str) -> Foreign:
         if np.isscalar(value) or (isinstance(value, np.ndarray) and value.ndim == 0):
             value = np.full(self._length, value)
         if len(value) != self._length:
@@ -323,7 +326,7 @@ class _Work:
             )
         return value
 
-    def mask(self, node: Node) -> Any:
+    def mask(self, node: Node) -> Foreign:
         """Compute a cut: a NumPy array of bools where it keeps or drops whole entries, else nested lists of bools."""
         value = self.value(node)
         if isinstance(value, np.ndarray):
@@ -333,7 +336,7 @@ class _Work:
         mask = value != 0
         return np.asarray(mask.layout.data) if mask.layout.is_numpy else mask
 
-    def keep(self, value: Any, mask: Any, name: str) -> Any:
+    def keep(self, value: Foreign, mask: Foreign, name: str) -> Foreign:
         if isinstance(mask, np.ndarray) and isinstance(value, tuple) and value[0] == "number":
             return ("number", value[1][mask])  # pyright: ignore[reportUnknownVariableType]
         if isinstance(value, tuple):
@@ -355,14 +358,13 @@ def documentation(node: HasBranches, add_doc: bool | Mapping[str, str]) -> dict[
     return {"__doc__": node.title} if add_doc else None
 
 
-def _names_in(expressions: Any) -> list[str]:
+def _names_in(expressions: Expressions) -> list[str]:
     if isinstance(expressions, str):
         return [expressions]
-    if isinstance(expressions, Mapping):
-        expressions = expressions.items()  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
     if isinstance(expressions, Iterable):
         names: list[str] = []
-        for item in expressions:  # pyright: ignore[reportUnknownVariableType]
+        items: Iterable[object] = expressions.items() if isinstance(expressions, Mapping) else expressions
+        for item in items:
             match item:
                 case str() | (str(), None):
                     names.append(item if isinstance(item, str) else item[0])
@@ -378,13 +380,15 @@ def unreadable_error(branches: Iterable[TBranch]) -> UnsupportedError:
     """Name all branches that were asked for and cannot be read, with class and reason."""
     found = list(branches)
     lines = [
-        f"    {branch.object_path} (class {branch.cpp_class}): {branch.reason or 'none of its sub-branches can be read'}"
+        f"{branch.object_path} (class {branch.cpp_class}): {branch.reason or 'none of its sub-branches can be read'}"
         for branch in found[:_SHOWN]
     ]
+    place = f"in file {found[0].file.file_path}"
+    if len(found) == 1:
+        return UnsupportedError(f"cannot read {lines[0]}\n{place}")
     if len(found) > _SHOWN:
-        lines.append(f"    and {len(found) - _SHOWN} more")
-    count = "this branch" if len(found) == 1 else f"these {len(found)} branches"
-    return UnsupportedError("\n".join([f"cannot read {count}:", *lines, f"in file {found[0].file.file_path}"]))
+        lines.append(f"and {len(found) - _SHOWN} more")
+    return UnsupportedError("\n    ".join([f"cannot read {len(found)} branches:", *lines]) + f"\n{place}")
 
 
 def _warn(source: HasBranches, branches: Iterable[TBranch]) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Generator, Iterator
+from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
 from sapwood.errors import ArgumentError
 
@@ -37,7 +37,7 @@ def memory_size(size: int | str) -> int:
     raise TypeError(f"a memory size is a number of bytes or a string like '100 MB', not {size!r}")
 
 
-def _is_count(value: Any) -> bool:
+def _is_count(value: object) -> TypeGuard[int]:
     return hasattr(value, "__index__") and not isinstance(value, bool)
 
 
@@ -61,8 +61,8 @@ def plan_steps(selection: Selection, step_size: int | str, start: int, stop: int
     selection
         What is read.
     step_size
-        A number of entries: each step has exactly so many (the last one what is left). A memory size: steps of whole clusters as far as they
-        fit; a cluster that alone is larger is cut into even parts.
+        A number of entries: each step has exactly so many (the last one what is left). A memory size: steps of whole
+        clusters as far as they fit; a cluster that alone is larger is cut into even parts.
     start, stop
         The range.
 
@@ -94,10 +94,11 @@ def plan_steps(selection: Selection, step_size: int | str, start: int, stop: int
         start = end
 
 
-def one_ahead(jobs: Iterator[Callable[[], T]]) -> Iterator[T]:
+def one_ahead(jobs: Iterator[Callable[[], T]]) -> Generator[T, None, None]:
     """Run jobs one after another in a background thread, each while the result of the one before is in use.
 
-    At most one result waits. Closing the iterator waits for the job that runs, and starts no other; an error of a job comes out in its place.
+    At most one result waits. Closing the iterator waits for the job that runs, and starts no other; an error of a job
+    comes out in its place.
     """
     from concurrent.futures import ThreadPoolExecutor
 
@@ -119,7 +120,9 @@ def one_ahead(jobs: Iterator[Callable[[], T]]) -> Iterator[T]:
 class Report:
     """Where the arrays of one step come from: file, tree and entries, counted in the tree and over all files."""
 
-    def __init__(self, source: HasBranches, tree_entry_start: int, tree_entry_stop: int, global_offset: int = 0) -> None:
+    def __init__(
+        self, source: HasBranches, tree_entry_start: int, tree_entry_stop: int, global_offset: int = 0
+    ) -> None:
         self._source = source
         self._start = tree_entry_start
         self._stop = tree_entry_stop
@@ -181,5 +184,6 @@ class Report:
         return self._offset
 
     def __repr__(self) -> str:
+        """Show entries and source."""
         where = f"{self.file_path}:{self._source.object_path}"
         return f"<Report start={self.start} stop={self.stop} source={where!r}>"

@@ -46,7 +46,106 @@ pub enum Builder {
         /// The fields.
         fields: Vec<(String, Builder)>,
     },
+    /// Values whose type the data name.
+    Dynamic(Dynamic),
 }
+
+/// Values of the classes that occur, or none.
+#[derive(Debug, Default)]
+pub struct Dynamic {
+    /// For each value the number of its variant, or -1 for none.
+    tags: Vec<i32>,
+    /// For each value its place in the variant.
+    index: Vec<i64>,
+    variants: Vec<(String, Builder)>,
+}
+
+impl Dynamic {
+    /// Appends nothing.
+    pub fn push_none(&mut self) {
+        self.tags.push(-1);
+        self.index.push(0);
+    }
+    /// The column for values of a class, made at its first occurrence; the caller appends `n` values to it.
+    /// Nothing when there are too many classes.
+    pub fn variant(&mut self, class: &str, n: usize, make: impl FnOnce() -> Builder) -> Option<&mut Builder> {
+        let number = self.variants.iter().position(|(name, _)| name == class).unwrap_or(self.variants.len());
+        if number == self.variants.len() {
+            if number == MOST_VARIANTS {
+                return None;
+            }
+            self.variants.push((class.to_owned(), make()));
+        }
+        let start = self.variants.get(number).map_or(0, |(_, b)| b.len()) as i64;
+        self.tags.resize(self.tags.len() + n, number as i32);
+        self.index.extend(start..start + n as i64);
+        self.variants.get_mut(number).map(|(_, builder)| builder)
+    }
+    fn append(&mut self, other: &Dynamic) {
+        let mut numbers = Vec::new();
+        let mut starts = Vec::new();
+        for (class, builder) in &other.variants {
+            let found =
+                self.variants.iter().position(|(name, _)| name == class).unwrap_or(self.variants.len());
+            if found == self.variants.len() {
+                self.variants.push((class.clone(), builder.like()));
+            }
+            if let Some((_, mine)) = self.variants.get_mut(found) {
+                starts.push(mine.len() as i64);
+                mine.append(builder);
+            }
+            numbers.push(found as i32);
+        }
+        for (&tag, &index) in other.tags.iter().zip(&other.index) {
+            let at = usize::try_from(tag).ok();
+            self.tags.push(at.and_then(|t| numbers.get(t)).copied().unwrap_or(-1));
+            self.index.push(at.and_then(|t| starts.get(t)).map_or(0, |start| start + index));
+        }
+    }
+    fn finish(mut self) -> Column {
+        let some = self.tags.iter().any(|&t| t < 0);
+        match self.variants.len() {
+            0 if self.tags.is_empty() => Column::Empty,
+            0 => Column::Option {
+                index: Buffer::from_vec(vec![-1i64; self.tags.len()]),
+                values: Box::new(Column::Empty),
+            },
+            1 => {
+                let values = self.variants.pop().map_or(Column::Empty, |(_, b)| b.finish());
+                if !some {
+                    // Values were appended in order, so the index counts up.
+                    return values;
+                }
+                let index: Vec<i64> =
+                    self.tags.iter().zip(&self.index).map(|(&t, &i)| if t < 0 { -1 } else { i }).collect();
+                Column::Option { index: Buffer::from_vec(index), values: Box::new(values) }
+            }
+            _ => {
+                let mut variants: Vec<Column> = self.variants.into_iter().map(|(_, b)| b.finish()).collect();
+                let mut tags: Vec<i8> = self.tags.iter().map(|&t| t.clamp(0, 127) as i8).collect();
+                if some {
+                    // None is a value of the first variant, made optional.
+                    let first = variants.swap_remove(0);
+                    let n = first.len() as i64;
+                    let index = Buffer::from_vec((0..n).chain([-1]).collect::<Vec<i64>>());
+                    variants.push(Column::Option { index, values: Box::new(first) });
+                    let last = variants.len() - 1;
+                    variants.swap(0, last);
+                    for ((tag, index), &old) in tags.iter_mut().zip(&mut self.index).zip(&self.tags) {
+                        if old < 0 {
+                            *tag = 0;
+                            *index = n;
+                        }
+                    }
+                }
+                Column::Union { tags: Buffer::from_vec(tags), index: Buffer::from_vec(self.index), variants }
+            }
+        }
+    }
+}
+
+/// Classes that one column can tell apart.
+pub const MOST_VARIANTS: usize = 127;
 
 impl Builder {
     /// An empty column of a type.
@@ -63,6 +162,7 @@ impl Builder {
                 name: name.clone(),
                 fields: fields.iter().map(|(n, t)| (n.clone(), Self::new(t))).collect(),
             },
+            Type::Dynamic => Self::Dynamic(Dynamic::default()),
         }
     }
 
@@ -90,6 +190,7 @@ impl Builder {
                 name: name.clone(),
                 fields: fields.iter().map(|(n, f)| (n.clone(), f.like())).collect(),
             },
+            Self::Dynamic(_) => Self::Dynamic(Dynamic::default()),
         }
     }
 
@@ -99,6 +200,7 @@ impl Builder {
             Self::Number { number, values } => values.len() / number.size(),
             Self::Text { offsets, .. } | Self::List { offsets, .. } => offsets.len() - 1,
             Self::FixedList { length, .. } | Self::Record { length, .. } => *length,
+            Self::Dynamic(d) => d.tags.len(),
         }
     }
 
@@ -110,7 +212,9 @@ impl Builder {
     /// Appends the values of a builder of the same type.
     pub fn append(&mut self, other: &Builder) {
         match (self, other) {
-            (Self::Number { values, .. }, Self::Number { values: more, .. }) => values.extend_from_slice(more),
+            (Self::Number { values, .. }, Self::Number { values: more, .. }) => {
+                values.extend_from_slice(more)
+            }
             (Self::Text { offsets, bytes }, Self::Text { offsets: more, bytes: text }) => {
                 extend_offsets(offsets, more);
                 bytes.extend_from_slice(text);
@@ -129,6 +233,7 @@ impl Builder {
                     field.append(more);
                 }
             }
+            (Self::Dynamic(mine), Self::Dynamic(more)) => mine.append(more),
             // Builders of one branch are made from one type.
             _ => debug_assert!(false, "builders of different types"),
         }
@@ -150,6 +255,7 @@ impl Builder {
                 fields.iter_mut().for_each(|(_, field)| field.append_default(n));
                 *length += n;
             }
+            Self::Dynamic(d) => (0..n).for_each(|_| d.push_none()),
         }
     }
 
@@ -171,9 +277,10 @@ impl Builder {
                 extend_offsets(offsets, more);
                 bytes.extend_from_slice(text);
             }
-            (Self::FixedList { length, size, values }, Self::FixedList { length: n, size: m, values: more })
-                if size == m =>
-            {
+            (
+                Self::FixedList { length, size, values },
+                Self::FixedList { length: n, size: m, values: more },
+            ) if size == m => {
                 *length += n;
                 values.append_converted(more)?;
             }
@@ -190,7 +297,10 @@ impl Builder {
                 }
                 *length += n;
             }
-            _ => return Err(Error::unsupported("a member changed its type in a way that cannot be converted")),
+            (Self::Dynamic(mine), Self::Dynamic(more)) => mine.append(more),
+            _ => {
+                return Err(Error::unsupported("a member changed its type in a way that cannot be converted"));
+            }
         }
         Ok(())
     }
@@ -213,6 +323,7 @@ impl Builder {
                 name,
                 fields: fields.into_iter().map(|(n, f)| (n, f.finish())).collect(),
             },
+            Self::Dynamic(d) => d.finish(),
         }
     }
 }

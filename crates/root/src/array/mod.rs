@@ -3,7 +3,7 @@
 mod builder;
 pub mod pages;
 
-pub use builder::Builder;
+pub use builder::{Builder, Dynamic, MOST_VARIANTS};
 
 use arrow_buffer::Buffer;
 
@@ -69,6 +69,8 @@ pub enum Type {
         /// Names and types in order.
         fields: Vec<(String, Type)>,
     },
+    /// What the data say: objects behind pointers, elements of a `TClonesArray`.
+    Dynamic,
 }
 
 /// Values of one [`Type`], in Arrow layout. Buffers are native-endian and may be shared.
@@ -113,6 +115,24 @@ pub enum Column {
         /// Names and columns in order.
         fields: Vec<(String, Column)>,
     },
+    /// Values or none: `index` (i64, -1 for none) into `values`.
+    Option {
+        /// Places of the values.
+        index: Buffer,
+        /// The values.
+        values: Box<Column>,
+    },
+    /// Values of several types: `tags` (i8) choose the column, `index` (i64) the place in it.
+    Union {
+        /// Number of the column of each value.
+        tags: Buffer,
+        /// Place in that column.
+        index: Buffer,
+        /// The columns.
+        variants: Vec<Column>,
+    },
+    /// No values, of a type that never occurred.
+    Empty,
 }
 
 impl Column {
@@ -122,6 +142,8 @@ impl Column {
             Self::Number { number, values } => values.len() / number.size(),
             Self::Text { offsets, .. } | Self::List { offsets, .. } => (offsets.len() / 8).saturating_sub(1),
             Self::FixedList { length, .. } | Self::Record { length, .. } => *length,
+            Self::Option { index, .. } | Self::Union { index, .. } => index.len() / 8,
+            Self::Empty => 0,
         }
     }
     /// Whether there are no elements.

@@ -35,17 +35,21 @@ pub fn verify_size(from: &[u8], size: usize) -> Result<()> {
             Error::corrupt(format!("compressed blocks give {total} bytes where {size} are declared"))
         })?;
         let (packed, original) = sizes(*header);
-        rest = rest
-            .get(HEADER + packed..)
-            .ok_or_else(|| Error::corrupt(format!("a compressed block of {packed} bytes reaches past its object")))?;
+        rest = rest.get(HEADER + packed..).ok_or_else(|| {
+            Error::corrupt(format!("a compressed block of {packed} bytes reaches past its object"))
+        })?;
         total = total.saturating_add(original);
         let [a, b, ..] = *header;
         if original == 0 || !plausible([a, b], packed, original) {
-            return Err(Error::corrupt(format!("a compressed block of {packed} bytes cannot hold {original}")));
+            return Err(Error::corrupt(format!(
+                "a compressed block of {packed} bytes cannot hold {original}"
+            )));
         }
     }
     if total != size {
-        return Err(Error::corrupt(format!("compressed blocks give {total} bytes where {size} are declared")));
+        return Err(Error::corrupt(format!(
+            "compressed blocks give {total} bytes where {size} are declared"
+        )));
     }
     Ok(())
 }
@@ -65,9 +69,9 @@ pub fn decompress(mut from: &[u8], mut to: &mut [u8]) -> Result<()> {
             .first_chunk::<HEADER>()
             .ok_or_else(|| Error::corrupt(format!("compressed data end after {done} of {size} bytes")))?;
         let (packed, original) = sizes(header);
-        let block = from
-            .get(HEADER..HEADER + packed)
-            .ok_or_else(|| Error::corrupt(format!("a compressed block of {packed} bytes reaches past its object")))?;
+        let block = from.get(HEADER..HEADER + packed).ok_or_else(|| {
+            Error::corrupt(format!("a compressed block of {packed} bytes reaches past its object"))
+        })?;
         if original == 0 || original > to.len() {
             return Err(Error::corrupt(format!(
                 "a compressed block declares {original} bytes where {} are wanted",
@@ -85,20 +89,34 @@ pub fn decompress(mut from: &[u8], mut to: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-fn decode_block(contexts: &mut Contexts, name: [u8; 2], method: u8, block: &[u8], out: &mut [u8]) -> Result<()> {
+fn decode_block(
+    contexts: &mut Contexts,
+    name: [u8; 2],
+    method: u8,
+    block: &[u8],
+    out: &mut [u8],
+) -> Result<()> {
     let wanted = out.len();
     let got = match &name {
-        b"ZL" => contexts.zlib.zlib_decompress(block, out).map_err(|e| Error::corrupt(format!("zlib: {e}")))?,
+        b"ZL" => {
+            contexts.zlib.zlib_decompress(block, out).map_err(|e| Error::corrupt(format!("zlib: {e}")))?
+        }
         // The oldest files: a bare deflate stream.
         b"CS" => {
             if method != 8 {
-                return Err(Error::unsupported(format!("old compression method {method} (only deflate, 8, is known)")));
+                return Err(Error::unsupported(format!(
+                    "old compression method {method} (only deflate, 8, is known)"
+                )));
             }
-            contexts.zlib.deflate_decompress(block, out).map_err(|e| Error::corrupt(format!("deflate: {e}")))?
+            contexts
+                .zlib
+                .deflate_decompress(block, out)
+                .map_err(|e| Error::corrupt(format!("deflate: {e}")))?
         }
         b"XZ" => lzma(block, out)?,
         b"L4" => {
-            let (sum, data) = block.split_first_chunk::<8>().ok_or_else(|| Error::corrupt("lz4: no checksum"))?;
+            let (sum, data) =
+                block.split_first_chunk::<8>().ok_or_else(|| Error::corrupt("lz4: no checksum"))?;
             if xxhash_rust::xxh64::xxh64(data, 0) != u64::from_be_bytes(*sum) {
                 return Err(Error::corrupt("lz4: the checksum does not match the data"));
             }

@@ -5,6 +5,7 @@
 //! (`R__unzip`).
 
 pub mod decode;
+pub mod encode;
 
 /// Bytes before each block.
 pub const HEADER: usize = 9;

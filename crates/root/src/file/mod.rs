@@ -6,6 +6,7 @@
 mod header;
 mod key;
 mod recover;
+pub mod writer;
 
 pub use header::Header;
 pub use key::Key;
@@ -102,11 +103,8 @@ impl RootFile {
         let record = self.bytes(seek, end.saturating_sub(seek))?;
         let mut cursor = Cursor::new(&record, seek);
         let key = Key::parse(&mut cursor).within(|| "its key")?;
-        let (name, title) = if root {
-            (cursor.string()?, cursor.string()?)
-        } else {
-            (key.name.clone(), key.title.clone())
-        };
+        let (name, title) =
+            if root { (cursor.string()?, cursor.string()?) } else { (key.name.clone(), key.title.clone()) };
         cursor.seek(usize::try_from(skip).map_err(|_| Error::corrupt("a name of that length"))?)?;
         let version = cursor.u16()?;
         let created = cursor.u32()?;
@@ -116,10 +114,12 @@ impl RootFile {
         let wide = version > 1000;
         let mut position = || if wide { cursor.u64() } else { cursor.u32().map(u64::from) };
         let (_seek_dir, _seek_parent, seek_keys) = (position()?, position()?, position()?);
-        let uuid = if version % 1000 > 1 { header::uuid(&mut cursor).unwrap_or_default() } else { String::new() };
+        let uuid =
+            if version % 1000 > 1 { header::uuid(&mut cursor).unwrap_or_default() } else { String::new() };
         let mut directory =
             Directory { name, title, created, modified, uuid, seek, keys: Vec::new(), recovered: false };
-        let readable = seek_keys != 0 && seek_keys.saturating_add(u64::from(nbytes_keys)) <= self.source.size();
+        let readable =
+            seek_keys != 0 && seek_keys.saturating_add(u64::from(nbytes_keys)) <= self.source.size();
         if readable {
             directory.keys = self.keys(seek_keys, u64::from(nbytes_keys))?;
         } else {

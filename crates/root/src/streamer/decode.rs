@@ -1,371 +1,675 @@
 //! Running programs: values in a buffer become columns.
 
-use super::kind::{Class, Kind, Record, Step, Version};
-use crate::array::{Builder, Number, Type};
+use super::kind::{Class, Collection, Kind, Programs, Record, Step, Version};
+use crate::array::{Builder, Dynamic, MOST_VARIANTS, Number};
 use crate::error::{Error, Result, Within};
-use crate::wire::cursor::{BYTE_COUNT_MASK, IS_REFERENCED};
+use crate::wire::cursor::{BYTE_COUNT_MASK, ClassTag, Frame, IS_REFERENCED, Pointer};
 use crate::wire::{Cursor, swap};
+use std::collections::HashMap;
+use std::sync::Arc;
 
-/// Decodes `n` values of a kind that follow each other and appends them.
-///
-/// # Errors
-/// When the bytes end early or contradict the kind; the builder then holds an unknown part of the values and must
-/// not be used.
-pub fn decode(kind: &Kind, c: &mut Cursor<'_>, out: &mut Builder, n: usize) -> Result<()> {
-    match (kind, out) {
-        (Kind::Number(number), Builder::Number { values, .. }) => {
-            let bytes = c.take(sized(c, n, number.size())?)?;
-            match number {
-                // Any byte but 0 is true; NumPy and Arrow know 0 and 1 alone.
-                Number::Bool => values.extend(bytes.iter().map(|&b| u8::from(b != 0))),
-                _ => swap::extend(number.size(), bytes, values),
+/// Runs programs over the entries of a basket, remembering the classes and objects that pointers refer to.
+pub struct Decoder<'a> {
+    programs: &'a Programs,
+    named: HashMap<u64, Arc<str>>,
+    seen: HashMap<u64, Seen>,
+    depth: usize,
+    /// Objects decoded again because a pointer refers to them, in this entry.
+    repeated: usize,
+}
+
+/// An object that was read behind a pointer.
+#[derive(Clone)]
+enum Seen {
+    /// Its members are being read.
+    Open,
+    /// Its class and where its members start.
+    Done(Arc<str>, usize),
+}
+
+/// How deep pointers may lead within one entry.
+const DEEPEST: usize = 100;
+/// How many objects of an entry may be decoded again for pointers that refer to them.
+const MOST_REPEATED: usize = 10_000;
+/// Set in the bits of a `TClonesArray` whose objects are streamed member by member (`kBypassStreamer`).
+const BYPASS: u32 = 1 << 12;
+
+impl<'a> Decoder<'a> {
+    /// For one basket.
+    pub fn new(programs: &'a Programs) -> Self {
+        Self { programs, named: HashMap::new(), seen: HashMap::new(), depth: 0, repeated: 0 }
+    }
+
+    /// Forgets what pointers of the entry before refer to.
+    pub fn next_entry(&mut self) {
+        self.repeated = 0;
+        if !self.named.is_empty() {
+            self.named.clear();
+        }
+        if !self.seen.is_empty() {
+            self.seen.clear();
+        }
+    }
+
+    /// Decodes `n` values of a kind that follow each other and appends them.
+    ///
+    /// # Errors
+    /// When the bytes end early or contradict the kind; the builder then holds an unknown part of the values and
+    /// must not be used.
+    pub fn decode(&mut self, kind: &Kind, c: &mut Cursor<'_>, out: &mut Builder, n: usize) -> Result<()> {
+        match (kind, out) {
+            (Kind::Number(number), Builder::Number { values, .. }) => {
+                let bytes = c.take(sized(c, n, number.size())?)?;
+                match number {
+                    // Any byte but 0 is true; NumPy and Arrow know 0 and 1 alone.
+                    Number::Bool => values.extend(bytes.iter().map(|&b| u8::from(b != 0))),
+                    _ => swap::extend(number.size(), bytes, values),
+                }
             }
-        }
-        (Kind::Packed(packing), Builder::Number { number, values }) => {
-            let bytes = c.take(sized(c, n, packing.disk_bytes())?)?;
-            let start = values.len();
-            values.resize(start + n * number.size(), 0);
-            packing.decode(bytes, values.get_mut(start..).unwrap_or_default());
-        }
-        (Kind::Fixed { size, item }, Builder::FixedList { length, values, .. }) => {
-            decode(item, c, values, sized(c, n, *size)?)?;
-            *length += n;
-        }
-        (Kind::Text, Builder::Text { offsets, bytes }) => {
-            for _ in 0..n {
-                bytes.extend_from_slice(c.string_bytes()?);
-                offsets.push(bytes.len() as i64);
+            (Kind::Packed(packing), Builder::Number { number, values }) => {
+                let bytes = c.take(sized(c, n, packing.disk_bytes())?)?;
+                let start = values.len();
+                values.resize(start + n * number.size(), 0);
+                packing.decode(bytes, values.get_mut(start..).unwrap_or_default());
             }
-        }
-        (Kind::LongText, Builder::Text { offsets, bytes }) => {
-            for _ in 0..n {
-                let length = c.count(1)?;
-                bytes.extend_from_slice(c.take(length)?);
-                offsets.push(bytes.len() as i64);
+            (Kind::Fixed { size, item }, Builder::FixedList { length, values, .. }) => {
+                self.decode(item, c, values, sized(c, n, *size)?)?;
+                *length += n;
             }
-        }
-        (Kind::Bits, Builder::List { offsets, values }) => {
-            if let Builder::Number { values, .. } = values.as_mut() {
+            (Kind::Text, Builder::Text { offsets, bytes }) => {
+                for _ in 0..n {
+                    bytes.extend_from_slice(c.string_bytes()?);
+                    offsets.push(bytes.len() as i64);
+                }
+            }
+            (Kind::LongText, Builder::Text { offsets, bytes }) => {
+                for _ in 0..n {
+                    let length = c.count(1)?;
+                    bytes.extend_from_slice(c.take(length)?);
+                    offsets.push(bytes.len() as i64);
+                }
+            }
+            (Kind::Bits, Builder::List { offsets, values }) => {
                 for _ in 0..n {
                     let count = c.count(1)?;
-                    values.extend(c.take(count)?.iter().map(|&b| u8::from(b != 0)));
+                    self.decode(&Kind::Number(Number::Bool), c, values, count)?;
                     offsets.push(values.len() as i64);
                 }
             }
-        }
-        (Kind::List(item), Builder::List { offsets, values }) => {
-            let smallest = smallest(item);
-            for _ in 0..n {
-                let count = c.count(smallest)?;
-                decode(item, c, values, count)?;
-                offsets.push(values.len() as i64);
-            }
-        }
-        (Kind::Map(key, value), Builder::List { offsets, values }) => {
-            for _ in 0..n {
-                let count = c.count(1)?;
-                decode_pairs(key, value, c, values, count)?;
-                offsets.push(values.len() as i64);
-            }
-        }
-        (Kind::Framed(inner), out) => {
-            for _ in 0..n {
-                let frame = c.frame()?;
-                if frame.member_wise {
-                    decode_member_wise(inner, c, out)?;
-                } else {
-                    decode(inner, c, out, 1)?;
+            (Kind::List(item), Builder::List { offsets, values }) => {
+                let least = item.least_bytes();
+                for _ in 0..n {
+                    let count = c.count(least)?;
+                    self.decode(item, c, values, count)?;
+                    offsets.push(values.len() as i64);
                 }
-                c.finish(frame)?;
             }
-        }
-        (Kind::Record(record), out) => decode_record(record, c, out, n)?,
-        (Kind::Object(class), out) => decode_objects(class, c, out, n)?,
-        (Kind::Top(class), out) => {
-            let first = c.clone().u32().unwrap_or_default();
-            let framed = first == BYTE_COUNT_MASK | (c.remaining().saturating_sub(4)) as u32;
-            if framed {
-                decode_objects(class, c, out, n)?;
-            } else {
-                decode_record(&class.first()?.record, c, out, n)?;
+            (Kind::Map(key, value), Builder::List { offsets, values }) => {
+                let least = key.least_bytes() + value.least_bytes();
+                for _ in 0..n {
+                    let count = c.count(least)?;
+                    let (keys, items) = pair(values, count, c)?;
+                    for _ in 0..count {
+                        self.decode(key, c, keys, 1)?;
+                        self.decode(value, c, items, 1)?;
+                    }
+                    offsets.push(values.len() as i64);
+                }
             }
-        }
-        (Kind::Reference, Builder::Record { length, fields, .. }) => {
-            if let [(_, Builder::Number { values, .. })] = fields.as_mut_slice() {
+            (Kind::Framed(inner), out) => {
+                for _ in 0..n {
+                    let frame = c.frame()?;
+                    if frame.member_wise {
+                        self.member_wise(inner, c, out, 1)?;
+                    } else {
+                        self.decode(inner, c, out, 1)?;
+                    }
+                    end_at(c, frame, "a container")?;
+                }
+            }
+            (Kind::Record(record), Builder::Record { length, fields, .. }) => {
+                if let Some(stride) = kind.fixed_bytes() {
+                    strided(record, c.take(sized(c, n, stride)?)?, stride, fields, n);
+                } else {
+                    for _ in 0..n {
+                        self.record(record, c, fields)?;
+                    }
+                }
+                *length += n;
+            }
+            (Kind::Object(class), Builder::Record { length, fields, .. }) => {
+                for i in 0..n {
+                    self.object(class, c, fields).within(|| {
+                        let class = &class.name;
+                        if n > 1 {
+                            format!("object {i} of {n}, class {class}")
+                        } else {
+                            format!("class {class}")
+                        }
+                    })?;
+                }
+                *length += n;
+            }
+            (Kind::Top(class), out) => {
+                let first = c.clone().u32().unwrap_or_default();
+                let framed = first == BYTE_COUNT_MASK | (c.remaining().saturating_sub(4)) as u32;
+                let Builder::Record { length, fields, .. } = out else { return Err(misfit(kind, c)) };
+                if framed {
+                    self.object(class, c, fields).within(|| format!("class {}", class.name))?;
+                } else {
+                    self.record(&class.first()?.record, c, fields)
+                        .within(|| format!("class {}", class.name))?;
+                }
+                *length += n;
+            }
+            (Kind::Named(inner), out) => {
+                for _ in 0..n {
+                    let length = usize::from(c.u8()?);
+                    c.skip(length + 1)?;
+                    self.decode(inner, c, out, 1)?;
+                }
+            }
+            (Kind::Reference, Builder::Record { length, fields, .. }) => {
                 for _ in 0..n {
                     c.skip(2)?;
                     let id = c.u32()?;
                     let bits = c.u32()?;
                     c.skip(if bits & IS_REFERENCED == 0 { 2 } else { 4 })?;
-                    values.extend_from_slice(&id.to_ne_bytes());
+                    push(fields, 0, id.to_ne_bytes());
+                }
+                *length += n;
+            }
+            (Kind::StatusBits, Builder::Number { values, .. }) => {
+                for _ in 0..n {
+                    let bits = c.u32()?;
+                    c.skip(if bits & IS_REFERENCED == 0 { 0 } else { 2 })?;
+                    values.extend_from_slice(&bits.to_ne_bytes());
                 }
             }
-            *length += n;
-        }
-        (Kind::StatusBits, Builder::Number { values, .. }) => {
-            for _ in 0..n {
-                let bits = c.u32()?;
-                c.skip(if bits & IS_REFERENCED == 0 { 0 } else { 2 })?;
-                values.extend_from_slice(&bits.to_ne_bytes());
+            (Kind::ObjectBits, Builder::Record { length, fields, .. }) => {
+                for _ in 0..n {
+                    let mut peek = c.clone();
+                    let bits = c.object_bits()?;
+                    peek.frame()?;
+                    let id = peek.u32()?;
+                    push(fields, 0, id.to_ne_bytes());
+                    push(fields, 1, bits.to_ne_bytes());
+                }
+                *length += n;
             }
-        }
-        (Kind::ObjectBits, _) => {
-            for _ in 0..n {
-                c.object_bits()?;
+            (Kind::Opaque(_), Builder::Record { length, .. }) => *length += n,
+            (Kind::Pointer, Builder::Dynamic(out)) => {
+                for _ in 0..n {
+                    self.pointer(c, out)?;
+                }
             }
+            (Kind::Clones, Builder::List { offsets, values }) => {
+                for _ in 0..n {
+                    self.clones(c, values).within(|| "TClonesArray")?;
+                    offsets.push(values.len() as i64);
+                }
+            }
+            (Kind::Collection(collection), Builder::List { offsets, values }) => {
+                for _ in 0..n {
+                    self.collection(*collection, c, values)?;
+                    offsets.push(values.len() as i64);
+                }
+            }
+            (Kind::References, Builder::Record { length, fields, .. }) => {
+                for _ in 0..n {
+                    references(c, fields)?;
+                }
+                *length += n;
+            }
+            (Kind::Unreadable(why), _) => return Err(Error::unsupported(why.to_string()).at(c.place())),
+            (kind, _) => return Err(misfit(kind, c)),
         }
-        (Kind::Unreadable(why), _) => return Err(Error::unsupported(why.to_string()).at(c.place())),
-        (kind, _) => {
-            return Err(Error::unsupported(format!("{kind:?} does not fit its column")).at(c.place()));
+        Ok(())
+    }
+
+    /// `n` collections streamed member by member, after a class version that stands once for all of them.
+    fn member_wise(&mut self, kind: &Kind, c: &mut Cursor<'_>, out: &mut Builder, n: usize) -> Result<()> {
+        let header = Header::read(c)?;
+        (0..n).try_for_each(|_| self.member_wise_one(kind, header, c, out))
+    }
+
+    /// The same member of `n` objects: a container writes its version header once for all of them.
+    pub fn column(&mut self, kind: &Kind, c: &mut Cursor<'_>, out: &mut Builder, n: usize) -> Result<()> {
+        match kind {
+            Kind::Framed(inner) if n > 0 => self.framed_column(inner, c, out, n),
+            _ => self.decode(kind, c, out, n),
         }
     }
-    Ok(())
+
+    fn framed_column(&mut self, inner: &Kind, c: &mut Cursor<'_>, out: &mut Builder, n: usize) -> Result<()> {
+        let frame = c.frame()?;
+        if frame.member_wise {
+            self.member_wise(inner, c, out, n)?;
+        } else {
+            self.decode(inner, c, out, n)?;
+        }
+        end_at(c, frame, "a container")
+    }
+
+    /// The same member of as many objects as the rest of the buffer holds.
+    pub fn column_to_end(&mut self, kind: &Kind, c: &mut Cursor<'_>, out: &mut Builder) -> Result<()> {
+        let (kind, header) = match kind {
+            Kind::Framed(inner) if c.remaining() > 0 => {
+                let frame = c.frame()?;
+                (inner.as_ref(), if frame.member_wise { Some(Header::read(c)?) } else { None })
+            }
+            other => (other, None),
+        };
+        while c.remaining() > 0 {
+            let before = c.pos();
+            match header {
+                None => self.decode(kind, c, out, 1)?,
+                Some(header) => self.member_wise_one(kind, header, c, out)?,
+            }
+            if c.pos() == before {
+                return Err(c.corrupt("a value of no bytes"));
+            }
+        }
+        Ok(())
+    }
+
+    /// One collection streamed member by member: its size and each member of all its elements.
+    fn member_wise_one(
+        &mut self,
+        kind: &Kind,
+        header: Header,
+        c: &mut Cursor<'_>,
+        out: &mut Builder,
+    ) -> Result<()> {
+        let Builder::List { offsets, values } = out else { return Err(misfit(kind, c)) };
+        let count = c.count(0)?;
+        match kind {
+            Kind::List(item) => match item.as_ref() {
+                Kind::Object(class) => {
+                    let chosen = by_header(class, header, c)?;
+                    self.versioned_columns(class, chosen, c, values, count)?;
+                }
+                Kind::Record(record) => self.columns(record, c, values, count)?,
+                Kind::Opaque(_) => self.decode(item, c, values, count)?,
+                other => return Err(misfit(other, c)),
+            },
+            Kind::Map(key, value) => {
+                let (keys, items) = pair(values, count, c)?;
+                self.half(key, c, keys, count)?;
+                self.half(value, c, items, count)?;
+            }
+            other => return Err(misfit(other, c)),
+        }
+        offsets.push(values.len() as i64);
+        Ok(())
+    }
+
+    /// Keys or values of a map, or halves of pairs, streamed member-wise: containers and strings have one version
+    /// header for all.
+    fn half(&mut self, kind: &Kind, c: &mut Cursor<'_>, out: &mut Builder, n: usize) -> Result<()> {
+        match kind {
+            Kind::List(_) | Kind::Map(..) | Kind::Text | Kind::Bits if n > 0 => {
+                self.framed_column(kind, c, out, n)
+            }
+            _ => self.column(kind, c, out, n),
+        }
+    }
+
+    fn versioned_columns(
+        &mut self,
+        class: &Class,
+        chosen: &Version,
+        c: &mut Cursor<'_>,
+        out: &mut Builder,
+        n: usize,
+    ) -> Result<()> {
+        if std::ptr::eq(chosen, class.first()?) {
+            return self.columns(&chosen.record, c, out, n);
+        }
+        let mut piece = Builder::new(&Kind::Record(chosen.record.clone()).type_of()?);
+        self.columns(&chosen.record, c, &mut piece, n)?;
+        out.append_converted(&piece)
+    }
+
+    /// Members of `n` objects, one member of all after the other.
+    fn columns(&mut self, record: &Record, c: &mut Cursor<'_>, out: &mut Builder, n: usize) -> Result<()> {
+        let Builder::Record { length, fields, .. } = out else {
+            return Err(c.corrupt(format!("no record for class {}", record.name)));
+        };
+        self.columns_into(record, c, fields, n)?;
+        *length += n;
+        Ok(())
+    }
+
+    fn columns_into(
+        &mut self,
+        record: &Record,
+        c: &mut Cursor<'_>,
+        fields: &mut Fields,
+        n: usize,
+    ) -> Result<()> {
+        let halves = record.name == "pair";
+        for step in &record.steps {
+            let place = || format!("member {}", step.name);
+            match &step.kind {
+                Kind::ObjectBits if step.base => {
+                    for _ in 0..n {
+                        c.object_bits()?;
+                    }
+                }
+                Kind::Opaque(_) if step.base => {}
+                Kind::Object(class) if step.base => {
+                    let inner = fields.get_mut(step.field..).unwrap_or_default();
+                    self.columns_into(&class.first()?.record, c, inner, n).within(place)?;
+                }
+                Kind::Counted { counter, .. } | Kind::Loop { counter, .. } => {
+                    let counts = last_counts(fields, *counter, n, c)?;
+                    for count in counts {
+                        self.counted(step, c, fields, count).within(place)?;
+                    }
+                }
+                kind => {
+                    let field = field(fields, step, c)?;
+                    if halves { self.half(kind, c, field, n) } else { self.column(kind, c, field, n) }
+                        .within(place)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, record: &Record, c: &mut Cursor<'_>, fields: &mut Fields) -> Result<()> {
+        for step in &record.steps {
+            match &step.kind {
+                Kind::ObjectBits if step.base => {
+                    c.object_bits()?;
+                }
+                Kind::Opaque(name) if step.base => {
+                    return Err(super::info::unknown_class(name).at(c.place()).within("a base"));
+                }
+                Kind::Object(class) if step.base => {
+                    let inner = fields.get_mut(step.field..).unwrap_or_default();
+                    self.object(class, c, inner).within(|| format!("base {}", step.name))?;
+                }
+                Kind::Counted { counter, .. } | Kind::Loop { counter, .. } => {
+                    let count = last_counts(fields, *counter, 1, c)?.first().copied().unwrap_or(0);
+                    self.counted(step, c, fields, count).within(|| format!("member {}", step.name))?;
+                }
+                kind => {
+                    let field = field(fields, step, c)?;
+                    self.decode(kind, c, field, 1).within(|| format!("member {}", step.name))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A variable array or loop of `count` values, as one list.
+    fn counted(&mut self, step: &Step, c: &mut Cursor<'_>, fields: &mut Fields, count: usize) -> Result<()> {
+        let Builder::List { offsets, values } = field(fields, step, c)? else {
+            return Err(misfit(&step.kind, c));
+        };
+        match &step.kind {
+            Kind::Counted { item, flagged, .. } => {
+                if !*flagged || c.u8()? != 0 {
+                    self.decode(item, c, values, count)?;
+                }
+            }
+            Kind::Loop { item, .. } => {
+                let frame = c.frame()?;
+                self.decode(item, c, values, count)?;
+                end_at(c, frame, "a row of objects")?;
+            }
+            _ => {}
+        }
+        offsets.push(values.len() as i64);
+        Ok(())
+    }
+
+    fn object(&mut self, class: &Class, c: &mut Cursor<'_>, fields: &mut Fields) -> Result<()> {
+        let frame = c.frame()?;
+        let version = i32::from(frame.version as i16);
+        let chosen = choose(class, version, frame.end, c)?;
+        if std::ptr::eq(chosen, class.first()?) {
+            self.record(&chosen.record, c, fields)?;
+        } else {
+            self.evolve(class.first()?, chosen, c, fields).within(|| format!("version {version}"))?;
+        }
+        end_at(c, frame, &class.name)
+    }
+
+    /// An object of another version than the one that gives the fields: members go to the fields of their name.
+    fn evolve(
+        &mut self,
+        first: &Version,
+        other: &Version,
+        c: &mut Cursor<'_>,
+        fields: &mut Fields,
+    ) -> Result<()> {
+        let kind = Kind::Record(other.record.clone());
+        let mut piece = Builder::new(&kind.type_of()?);
+        self.decode(&kind, c, &mut piece, 1)?;
+        let Builder::Record { fields: found, .. } = piece else { return Ok(()) };
+        for (name, field) in fields.iter_mut().take(first.record.fields) {
+            match found.iter().find(|(n, _)| n == name) {
+                Some((_, value)) => field.append_converted(value).within(|| format!("member {name}"))?,
+                // A member that the old version lacks has its type's zero.
+                None => field.append_default(1),
+            }
+        }
+        Ok(())
+    }
+
+    fn class_name(&mut self, tag: ClassTag, c: &Cursor<'_>) -> Result<Arc<str>> {
+        match tag {
+            ClassTag::Named { name, reference } => {
+                let name: Arc<str> = name.into();
+                self.named.insert(reference, name.clone());
+                Ok(name)
+            }
+            ClassTag::Seen(reference) => {
+                let found = self.named.get(&reference).cloned();
+                found.ok_or_else(|| c.corrupt(format!("no class was named at byte {reference}")))
+            }
+        }
+    }
+
+    fn pointer(&mut self, c: &mut Cursor<'_>, out: &mut Dynamic) -> Result<()> {
+        if self.depth >= DEEPEST {
+            return Err(Error::limit(format!("pointers lead deeper than {DEEPEST}")).at(c.place()));
+        }
+        self.depth += 1;
+        let result = self.pointer_inside(c, out);
+        self.depth -= 1;
+        result
+    }
+
+    fn pointer_inside(&mut self, c: &mut Cursor<'_>, out: &mut Dynamic) -> Result<()> {
+        match c.pointer()? {
+            Pointer::Null => out.push_none(),
+            Pointer::Seen(reference) => match self.seen.get(&reference).cloned() {
+                Some(Seen::Done(class, start)) => {
+                    self.repeated += 1;
+                    if self.repeated > MOST_REPEATED {
+                        let message = format!(
+                            "more than {MOST_REPEATED} pointers of one entry lead to objects seen before"
+                        );
+                        return Err(Error::limit(message).at(c.place()));
+                    }
+                    let mut again = c.clone();
+                    again.seek(start)?;
+                    self.dynamic(&class, &mut again, out, 1)?;
+                }
+                // A cycle, or an object outside the entry: there is nothing to show.
+                Some(Seen::Open) | None => out.push_none(),
+            },
+            Pointer::New { class, reference, end } => {
+                let class = self.class_name(class, c)?;
+                let start = c.pos();
+                self.seen.insert(reference, Seen::Open);
+                self.dynamic(&class, c, out, 1).within(|| format!("class {class}"))?;
+                self.seen.insert(reference, Seen::Done(class.clone(), start));
+                if let Some(end) = end
+                    && c.pos() != end
+                {
+                    return Err(c.corrupt(format!(
+                        "a {class} was to end {} bytes away",
+                        end as i64 - c.pos() as i64
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// `n` objects of a class that the data name.
+    fn dynamic(&mut self, class: &str, c: &mut Cursor<'_>, out: &mut Dynamic, n: usize) -> Result<()> {
+        let kind = self.programs.object(class);
+        let of = kind.type_of()?;
+        let into = out.variant(class, n, || Builder::new(&of));
+        let into =
+            into.ok_or_else(|| Error::limit(format!("more than {MOST_VARIANTS} classes in one column")))?;
+        self.decode(&kind, c, into, n)
+    }
+
+    fn clones(&mut self, c: &mut Cursor<'_>, out: &mut Builder) -> Result<()> {
+        let Builder::Dynamic(out) = out else { return Err(c.corrupt("no column for a TClonesArray")) };
+        let frame = c.frame()?;
+        let bits = if frame.version > 2 { c.object_bits()? } else { 0 };
+        if frame.version > 1 {
+            c.string_bytes()?;
+        }
+        let text = c.string()?;
+        let (class, version) = text.rsplit_once(';').unwrap_or((&text, "0"));
+        let version: i32 = version.parse().unwrap_or(0);
+        let count = c.i32()?.unsigned_abs() as usize;
+        c.skip(4)?;
+        if count > c.remaining() {
+            return Err(c.corrupt(format!("{count} objects in {} bytes", c.remaining())));
+        }
+        if bits & BYPASS == 0 {
+            for _ in 0..count {
+                if c.u8()? == 0 {
+                    out.push_none();
+                } else {
+                    self.dynamic(class, c, out, 1)?;
+                }
+            }
+        } else if count > 0 {
+            let kind = self.programs.object(class);
+            let of = kind.type_of()?;
+            let into = out.variant(class, count, || Builder::new(&of));
+            let into =
+                into.ok_or_else(|| Error::limit(format!("more than {MOST_VARIANTS} classes in one column")))?;
+            match &kind {
+                Kind::Object(known) => {
+                    let chosen = by_header(known, Header { version, checksum: None }, c)?;
+                    self.versioned_columns(known, chosen, c, into, count)?;
+                }
+                other => self.decode(other, c, into, count)?,
+            }
+        }
+        end_at(c, frame, "a TClonesArray")
+    }
+
+    fn collection(&mut self, kind: Collection, c: &mut Cursor<'_>, out: &mut Builder) -> Result<()> {
+        let frame = c.frame()?;
+        if frame.version > 2 || kind != Collection::Array {
+            c.object_bits()?;
+        }
+        if frame.version > 1 {
+            c.string_bytes()?;
+        }
+        let count = c.count(4)?;
+        match (kind, out) {
+            (Collection::Map, out) => {
+                let (keys, values) = pair(out, count, c)?;
+                if let (Builder::Dynamic(keys), Builder::Dynamic(values)) = (keys, values) {
+                    for _ in 0..count {
+                        self.pointer(c, keys)?;
+                        self.pointer(c, values)?;
+                    }
+                }
+            }
+            (_, Builder::Dynamic(out)) => {
+                if kind == Collection::Array {
+                    c.skip(4)?;
+                }
+                for _ in 0..count {
+                    self.pointer(c, out)?;
+                    if kind == Collection::List {
+                        // The option a histogram or graph was drawn with.
+                        c.string_bytes()?;
+                    }
+                }
+            }
+            _ => return Err(c.corrupt("no column for a collection")),
+        }
+        end_at(c, frame, "a collection")
+    }
 }
 
-/// A product of counts, refused where the buffer cannot hold that many.
+type Fields = [(String, Builder)];
+
+fn misfit(kind: &Kind, c: &Cursor<'_>) -> Error {
+    Error::unsupported(format!("{kind:?} does not fit its column")).at(c.place())
+}
+
+/// A product of counts, refused where it has no meaning.
 fn sized(c: &Cursor<'_>, n: usize, each: usize) -> Result<usize> {
     n.checked_mul(each).ok_or_else(|| c.corrupt(format!("{n} times {each} values")))
 }
 
-/// The least bytes that one value takes.
-fn smallest(kind: &Kind) -> usize {
-    match kind {
-        Kind::List(_) | Kind::Map(..) | Kind::Bits | Kind::LongText => 4,
-        Kind::Object(_) | Kind::Framed(_) => 2,
-        Kind::Text => 1,
-        _ => kind.fixed_bytes().unwrap_or(1),
+fn end_at(c: &Cursor<'_>, frame: Frame, what: &str) -> Result<()> {
+    match frame.end {
+        Some(end) if end != c.pos() => Err(c.corrupt(format!(
+            "{what} (version {}) was to end at byte {}",
+            frame.version,
+            end as u64 + c.origin()
+        ))),
+        _ => Ok(()),
     }
 }
 
-fn decode_pairs(key: &Kind, value: &Kind, c: &mut Cursor<'_>, out: &mut Builder, n: usize) -> Result<()> {
-    let Builder::Record { length, fields, .. } = out else { return Ok(()) };
-    if let [(_, keys), (_, values)] = fields.as_mut_slice() {
-        for _ in 0..n {
-            decode(key, c, keys, 1)?;
-            decode(value, c, values, 1)?;
-        }
-    }
-    *length += n;
-    Ok(())
-}
-
-/// A collection streamed member by member: class version, count, then each member of all elements.
-fn decode_member_wise(kind: &Kind, c: &mut Cursor<'_>, out: &mut Builder) -> Result<()> {
-    let version = c.u16()?;
-    let checksum = if version == 0 { Some(c.u32()?) } else { None };
-    let count = c.count(1)?;
-    let Builder::List { offsets, values } = out else {
-        return Err(Error::unsupported("member-wise streaming of something that is no list").at(c.place()));
-    };
-    match kind {
-        Kind::List(item) => match item.as_ref() {
-            Kind::Object(class) => {
-                let found = class.versions.iter().find(|v| match checksum {
-                    Some(sum) => v.checksum == sum,
-                    None => v.version == i32::from(version),
-                });
-                let chosen = found.or(class.versions.first().filter(|_| class.versions.len() == 1));
-                let chosen = chosen.ok_or_else(|| {
-                    c.corrupt(format!("class {} has no version {version} in the file", class.name))
-                })?;
-                let first = class.first()?;
-                if std::ptr::eq(chosen, first) {
-                    decode_columns(&chosen.record, c, values, count)?;
-                } else {
-                    let mut piece = Builder::new(&Kind::Record(chosen.record.clone()).type_of()?);
-                    decode_columns(&chosen.record, c, &mut piece, count)?;
-                    values.append_converted(&piece)?;
-                }
-            }
-            Kind::Record(record) => decode_columns(record, c, values, count)?,
-            other => {
-                return Err(Error::unsupported(format!("member-wise streaming of {other:?}")).at(c.place()));
-            }
-        },
-        Kind::Map(key, value) => {
-            if let Builder::Record { length, fields, .. } = values.as_mut()
-                && let [(_, keys), (_, items)] = fields.as_mut_slice()
-            {
-                decode_half(key, c, keys, count)?;
-                decode_half(value, c, items, count)?;
-                *length += count;
-            }
-        }
-        other => return Err(Error::unsupported(format!("member-wise streaming of {other:?}")).at(c.place())),
-    }
-    offsets.push(values.len() as i64);
-    Ok(())
-}
-
-/// The same member of `n` elements: a container writes its version header once for all of them.
-pub fn decode_column(kind: &Kind, c: &mut Cursor<'_>, out: &mut Builder, n: usize) -> Result<()> {
-    match kind {
-        Kind::Framed(inner) if n > 0 => {
-            let frame = c.frame()?;
-            if frame.member_wise {
-                for _ in 0..n {
-                    decode_member_wise(inner, c, out)?;
-                }
-            } else {
-                decode(inner, c, out, n)?;
-            }
-            c.finish(frame)
-        }
-        _ => decode(kind, c, out, n),
+fn push(fields: &mut Fields, field: usize, word: [u8; 4]) {
+    if let Some((_, Builder::Number { values, .. })) = fields.get_mut(field) {
+        values.extend_from_slice(&word);
     }
 }
 
-/// Keys or values of a map streamed member-wise: containers and strings have one version header for all.
-fn decode_half(kind: &Kind, c: &mut Cursor<'_>, out: &mut Builder, n: usize) -> Result<()> {
-    match kind {
-        Kind::List(_) | Kind::Map(..) | Kind::Text | Kind::Bits if n > 0 => {
-            let frame = c.frame()?;
-            if frame.member_wise {
-                for _ in 0..n {
-                    decode_member_wise(kind, c, out)?;
-                }
-            } else {
-                decode(kind, c, out, n)?;
-            }
-            c.finish(frame)
-        }
-        _ => decode_column(kind, c, out, n),
-    }
-}
-
-/// Members of `n` elements, one member of all after the other.
-pub fn decode_columns(record: &Record, c: &mut Cursor<'_>, out: &mut Builder, n: usize) -> Result<()> {
-    let Builder::Record { length, fields, .. } = out else { return Ok(()) };
-    let mut fields = fields.iter_mut();
-    columns_into(record, c, &mut fields, n)?;
-    *length += n;
-    Ok(())
-}
-
-type Fields<'a> = std::slice::IterMut<'a, (String, Builder)>;
-
-fn columns_into(record: &Record, c: &mut Cursor<'_>, fields: &mut Fields<'_>, n: usize) -> Result<()> {
-    for step in &record.steps {
-        match &step.kind {
-            Kind::ObjectBits => {
-                for _ in 0..n {
-                    c.object_bits()?;
-                }
-            }
-            Kind::Object(class) if step.base => columns_into(&class.first()?.record, c, fields, n)?,
-            Kind::Counted { .. } => {
-                return Err(Error::unsupported(format!("variable array {} streamed member-wise", step.name))
-                    .at(c.place()));
-            }
-            kind => {
-                let field = next_field(fields, step, c)?;
-                decode_column(kind, c, field, n).within(|| format!("member {}", step.name))?;
-            }
-        }
-    }
-    Ok(())
-}
-
-fn next_field<'a>(fields: &mut Fields<'a>, step: &Step, c: &Cursor<'_>) -> Result<&'a mut Builder> {
-    match fields.next() {
+fn field<'a>(fields: &'a mut Fields, step: &Step, c: &Cursor<'_>) -> Result<&'a mut Builder> {
+    match fields.get_mut(step.field) {
         Some((_, field)) => Ok(field),
         None => Err(c.corrupt(format!("no column for member {}", step.name))),
     }
 }
 
-fn decode_record(record: &Record, c: &mut Cursor<'_>, out: &mut Builder, n: usize) -> Result<()> {
-    let Builder::Record { length, fields, .. } = out else {
-        return Err(c.corrupt(format!("no record for class {}", record.name)));
-    };
-    for _ in 0..n {
-        let mut places = fields.iter_mut();
-        record_into(record, c, &mut places)?;
+/// Keys and values of a list of pairs that grows by `n`.
+fn pair<'a>(out: &'a mut Builder, n: usize, c: &Cursor<'_>) -> Result<(&'a mut Builder, &'a mut Builder)> {
+    if let Builder::Record { length, fields, .. } = out
+        && let [(_, keys), (_, values)] = fields.as_mut_slice()
+    {
+        *length += n;
+        return Ok((keys, values));
     }
-    *length += n;
-    Ok(())
+    Err(c.corrupt("no column for pairs"))
 }
 
-fn record_into(record: &Record, c: &mut Cursor<'_>, fields: &mut Fields<'_>) -> Result<()> {
-    // Counters of variable arrays are read back from the bytes they were decoded from.
-    let mut starts: Vec<usize> = Vec::new();
-    let counted = record.steps.iter().any(|s| matches!(s.kind, Kind::Counted { .. }));
-    for step in &record.steps {
-        if counted {
-            starts.push(c.pos());
-        }
-        match &step.kind {
-            Kind::ObjectBits => {
-                c.object_bits()?;
-            }
-            Kind::Object(class) if step.base => {
-                object_into(class, c, fields).within(|| format!("base {}", step.name))?;
-            }
-            Kind::Counted { counter, item } => {
-                let field = next_field(fields, step, c)?;
-                let Builder::List { offsets, values } = field else { return Ok(()) };
-                if c.u8()? != 0 {
-                    let count = counter_value(record, *counter, &starts, c)?;
-                    decode(item, c, values, count).within(|| format!("member {}", step.name))?;
-                }
-                offsets.push(values.len() as i64);
-            }
-            kind => {
-                let field = next_field(fields, step, c)?;
-                decode(kind, c, field, 1).within(|| format!("member {}", step.name))?;
-            }
-        }
-    }
-    Ok(())
-}
-
-fn counter_value(record: &Record, counter: usize, starts: &[usize], c: &Cursor<'_>) -> Result<usize> {
-    let mut peek = c.clone();
-    peek.seek(starts.get(counter).copied().unwrap_or_default())?;
-    let count = match record.steps.get(counter).map(|s| &s.kind) {
-        Some(Kind::Number(number)) => match number.size() {
-            1 => i64::from(peek.i8()?),
-            2 => i64::from(peek.i16()?),
-            4 => i64::from(peek.i32()?),
-            _ => peek.i64()?,
-        },
-        _ => return Err(c.corrupt("the counter of a variable array is no number")),
-    };
-    usize::try_from(count).map_err(|_| c.corrupt(format!("a variable array of {count} elements")))
-}
-
-fn decode_objects(class: &Class, c: &mut Cursor<'_>, out: &mut Builder, n: usize) -> Result<()> {
-    let Builder::Record { length, fields, .. } = out else {
-        return Err(c.corrupt(format!("no record for class {}", class.name)));
-    };
-    for i in 0..n {
-        let mut places = fields.iter_mut();
-        object_into(class, c, &mut places).within(|| {
-            if n > 1 { format!("object {i} of {n}, class {}", class.name) } else { format!("class {}", class.name) }
-        })?;
-    }
-    *length += n;
-    Ok(())
-}
-
-fn object_into(class: &Class, c: &mut Cursor<'_>, fields: &mut Fields<'_>) -> Result<()> {
-    let frame = c.frame()?;
-    let version = i32::from(frame.version as i16);
-    let chosen = choose(class, version, frame.end, c)?;
-    let first = class.first()?;
-    if std::ptr::eq(chosen, first) {
-        record_into(&chosen.record, c, fields)?;
-    } else {
-        evolve(first, chosen, c, fields).within(|| format!("version {version}"))?;
-    }
-    match frame.end {
-        Some(end) if end != c.pos() => Err(c.corrupt(format!(
-            "class {} version {version} was to end at byte {} and ended at {}",
-            class.name,
-            end as u64 + c.origin(),
-            c.place()
-        ))),
-        _ => Ok(()),
-    }
+/// The last `n` numbers of a counter.
+fn last_counts(fields: &Fields, counter: usize, n: usize, c: &Cursor<'_>) -> Result<Vec<usize>> {
+    let wrong = || c.corrupt("the counter of a variable array is no number");
+    let Some((name, Builder::Number { number, values })) = fields.get(counter) else { return Err(wrong()) };
+    let size = number.size();
+    let start = values.len().checked_sub(n * size).ok_or_else(wrong)?;
+    let words = values.get(start..).unwrap_or_default().chunks_exact(size);
+    words
+        .map(|word| {
+            let mut bytes = [if word.last().is_some_and(|b| b & 0x80 != 0) { 0xff } else { 0 }; 8];
+            bytes.iter_mut().zip(word).for_each(|(b, w)| *b = *w);
+            let count = i64::from_le_bytes(bytes);
+            usize::try_from(count).map_err(|_| c.corrupt(format!("{count} values, says {name}")))
+        })
+        .collect()
 }
 
 /// The version that an object's header names. Version 0 is that of a class without a number, whose checksum
@@ -378,30 +682,112 @@ fn choose<'a>(class: &'a Class, version: i32, end: Option<usize>, c: &mut Cursor
             return Ok(found);
         }
     }
-    let found = class.versions.iter().find(|v| v.version == version);
+    by_header(class, Header { version, checksum: None }, c)
+}
+
+/// The class version before member-wise data, or the checksum of a class without a number.
+#[derive(Clone, Copy)]
+struct Header {
+    version: i32,
+    checksum: Option<u32>,
+}
+
+impl Header {
+    fn read(c: &mut Cursor<'_>) -> Result<Self> {
+        let version = i32::from(c.u16()?);
+        Ok(Self { version, checksum: if version == 0 { Some(c.u32()?) } else { None } })
+    }
+}
+
+fn by_header<'a>(class: &'a Class, header: Header, c: &Cursor<'_>) -> Result<&'a Version> {
+    let Header { version, checksum } = header;
+    let found = class.versions.iter().find(|v| match checksum {
+        Some(sum) => v.checksum == sum,
+        None => v.version == version,
+    });
     let one = if let [one] = class.versions.as_slice() { Some(one) } else { None };
     found.or(one.filter(|_| version <= 0)).ok_or_else(|| {
-        Error::unsupported(format!(
-            "class {} was written with version {version}, which the file does not describe",
-            class.name
-        ))
-        .at(c.place())
+        let name = &class.name;
+        let message =
+            format!("class {name} was written with version {version}, which the file does not describe");
+        Error::unsupported(message).at(c.place())
     })
 }
 
-/// An object of another version than the one that gives the fields: members go to the fields of their name.
-fn evolve(first: &Version, other: &Version, c: &mut Cursor<'_>, fields: &mut Fields<'_>) -> Result<()> {
-    let Type::Record { fields: wanted, .. } = Kind::Record(first.record.clone()).type_of()? else { return Ok(()) };
-    let mut piece = Builder::new(&Kind::Record(other.record.clone()).type_of()?);
-    decode_record(&other.record, c, &mut piece, 1)?;
-    let Builder::Record { fields: found, .. } = piece else { return Ok(()) };
-    for (name, _) in wanted {
-        let Some((_, field)) = fields.next() else { return Ok(()) };
-        match found.iter().find(|(n, _)| *n == name) {
-            Some((_, value)) => field.append_converted(value).within(|| format!("member {name}"))?,
-            // A member that the old version lacks has its type's zero.
-            None => field.append_default(1),
+/// Records of fixed length: each field is gathered from all of them.
+fn strided(record: &Record, bytes: &[u8], stride: usize, fields: &mut Fields, n: usize) {
+    let mut offset = 0;
+    for step in &record.steps {
+        if let Some((_, field)) = fields.get_mut(step.field) {
+            gather(&step.kind, bytes, offset, stride, field, n);
+        }
+        offset += step.kind.fixed_bytes().unwrap_or(0);
+    }
+}
+
+fn gather(kind: &Kind, bytes: &[u8], offset: usize, stride: usize, out: &mut Builder, n: usize) {
+    match (kind, out) {
+        (Kind::Record(record), Builder::Record { length, fields, .. }) => {
+            let mut inner = offset;
+            for step in &record.steps {
+                if let Some((_, field)) = fields.get_mut(step.field) {
+                    gather(&step.kind, bytes, inner, stride, field, n);
+                }
+                inner += step.kind.fixed_bytes().unwrap_or(0);
+            }
+            *length += n;
+        }
+        (kind, out) => {
+            let width = kind.fixed_bytes().unwrap_or(0);
+            let mut column = Vec::with_capacity(n * width);
+            for row in bytes.chunks_exact(stride.max(1)) {
+                column.extend_from_slice(row.get(offset..offset + width).unwrap_or_default());
+            }
+            append_fixed(kind, &column, out, n);
         }
     }
-    Ok(())
+}
+
+/// Numbers of fixed dimensions, end to end.
+fn append_fixed(kind: &Kind, bytes: &[u8], out: &mut Builder, n: usize) {
+    match (kind, out) {
+        (Kind::Fixed { size, item }, Builder::FixedList { length, values, .. }) => {
+            append_fixed(item, bytes, values, n * size);
+            *length += n;
+        }
+        (Kind::Number(Number::Bool), Builder::Number { values, .. }) => {
+            values.extend(bytes.iter().map(|&b| u8::from(b != 0)));
+        }
+        (Kind::Number(number), Builder::Number { values, .. }) => swap::extend(number.size(), bytes, values),
+        (Kind::Packed(packing), Builder::Number { number, values }) => {
+            let start = values.len();
+            values.resize(start + n * number.size(), 0);
+            packing.decode(bytes, values.get_mut(start..).unwrap_or_default());
+        }
+        _ => {}
+    }
+}
+
+/// A `TRefArray`: name, size and the unique ids it refers to.
+fn references(c: &mut Cursor<'_>, fields: &mut Fields) -> Result<()> {
+    let frame = c.frame()?;
+    c.object_bits()?;
+    let name = c.string_bytes()?;
+    let count = c.count(4)?;
+    c.skip(6)?;
+    let ids = c.take(count * 4)?;
+    if let [(_, Builder::Text { offsets, bytes }), (_, Builder::Number { values: sizes, .. }), (_, refs)] =
+        fields
+    {
+        bytes.extend_from_slice(name);
+        offsets.push(bytes.len() as i64);
+        sizes.extend_from_slice(&(count as i32).to_ne_bytes());
+        if let Builder::List { offsets, values } = refs {
+            if let Builder::Number { values, .. } = values.as_mut() {
+                swap::extend(4, ids, values);
+            }
+            offsets.push(values.len() as i64);
+        }
+    }
+    end_at(c, frame, "a TRefArray")
 }

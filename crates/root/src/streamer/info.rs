@@ -1,8 +1,8 @@
 //! The streamer info of a file: a list of classes, each version with its members (`TStreamerInfo`).
 
 use crate::error::{Error, Result, Within};
-use crate::wire::cursor::{ClassTag, Pointer};
 use crate::wire::Cursor;
+use crate::wire::cursor::{ClassTag, Pointer};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -211,11 +211,9 @@ impl Reader<'_> {
                         self.classes.insert(reference, name.clone());
                         name
                     }
-                    ClassTag::Seen(reference) => self
-                        .classes
-                        .get(&reference)
-                        .cloned()
-                        .ok_or_else(|| self.cursor.corrupt(format!("no class was named at byte {reference}")))?,
+                    ClassTag::Seen(reference) => self.classes.get(&reference).cloned().ok_or_else(|| {
+                        self.cursor.corrupt(format!("no class was named at byte {reference}"))
+                    })?,
                 };
                 let end = end.ok_or_else(|| self.cursor.corrupt(format!("a {name} without a byte count")))?;
                 Ok(Some((name, end)))

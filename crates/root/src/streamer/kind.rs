@@ -1,14 +1,16 @@
 //! Programs: how a value lies in a buffer, compiled once from type names and streamer info.
 //!
 //! A [`Kind`] is a tree of typed steps. Decoding ([`super::decode`]) runs it over all entries of a basket and asks
-//! nothing about names or versions again.
+//! nothing about names or versions again. Where only the data name a class (pointers, `TClonesArray`), its program
+//! is compiled at the first occurrence and kept by [`Programs`].
 
 use super::info::{Classes, Element, ElementClass, StreamerInfo, unknown_class};
 use super::packed::Packing;
 use super::typename::{self, Cpp};
 use crate::array::{Number, Type};
 use crate::error::{Error, Result, Within};
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// How one value is streamed.
 #[derive(Debug, Clone)]
@@ -24,11 +26,20 @@ pub enum Kind {
         /// Of what.
         item: Box<Kind>,
     },
-    /// One byte that says whether anything follows, then as many values as an earlier member of the record says.
+    /// As many values as an earlier field of the record says.
     Counted {
-        /// Place of the counter among the record's steps.
+        /// Field that counts.
         counter: usize,
-        /// Values for each count (an array of pointers to arrays).
+        /// A byte precedes, 0 when no values follow (a member that is a pointer).
+        flagged: bool,
+        /// Values for each count.
+        item: Box<Kind>,
+    },
+    /// Version header, then as many objects as an earlier field of the record says (`TStreamerLoop`).
+    Loop {
+        /// Field that counts.
+        counter: usize,
+        /// The objects.
         item: Box<Kind>,
     },
     /// Length (a byte, or 255 and four bytes) and bytes.
@@ -49,25 +60,48 @@ pub enum Kind {
     Object(Arc<Class>),
     /// An object that is a whole branch: with its version header, or as the bare steps of the first version.
     Top(Arc<Class>),
+    /// The same after its class name (a `TBranchObject`).
+    Named(Box<Kind>),
     /// A `TRef`: gives a record with the unique id.
     Reference,
     /// The status bits of a `TObject`: four bytes, two more when the object is referenced.
     StatusBits,
-    /// Bytes of no interest: a `TObject`.
+    /// A whole `TObject`: unique id and status bits; as a base it gives no fields.
     ObjectBits,
-    /// A `TClonesArray` with its own header.
-    Clones(Arc<Class>),
+    /// An object of a class that is not described: nothing of it may follow.
+    Opaque(Arc<str>),
+    /// A pointer: nothing, an object seen before, or a new one with its class.
+    Pointer,
+    /// A `TClonesArray`.
+    Clones,
+    /// A `TObjArray` or `TList` and the like.
+    Collection(Collection),
+    /// A `TRefArray`.
+    References,
     /// Not decodable, and why.
     Unreadable(Arc<str>),
 }
 
-/// Steps of a class or anonymous structure, with the name of the field each fills.
+/// ROOT's collections of pointers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Collection {
+    /// `TObjArray`: the lower bound follows the size.
+    Array,
+    /// `TList`, `THashList`: an option string follows each object.
+    List,
+    /// `TMap`: two pointers each.
+    Map,
+}
+
+/// Steps of a class or anonymous structure.
 #[derive(Debug)]
 pub struct Record {
     /// Class name.
     pub name: String,
-    /// Field names and how they are streamed; the field of a base is flattened into this record.
+    /// Its bases and members in order.
     pub steps: Vec<Step>,
+    /// Number of fields they fill.
+    pub fields: usize,
 }
 
 /// One step of a record.
@@ -75,8 +109,10 @@ pub struct Record {
 pub struct Step {
     /// Member name; for a base, its class.
     pub name: String,
-    /// Its fields become fields of the enclosing record.
+    /// A base class, whose fields become fields of the record.
     pub base: bool,
+    /// First field it fills, among those of its record.
+    pub field: usize,
     /// How it is streamed.
     pub kind: Kind,
 }
@@ -134,48 +170,126 @@ impl Kind {
         }
     }
 
+    /// The least bytes that one value takes.
+    pub fn least_bytes(&self) -> usize {
+        match self {
+            Self::List(_)
+            | Self::Map(..)
+            | Self::Bits
+            | Self::LongText
+            | Self::Pointer
+            | Self::StatusBits => 4,
+            Self::Object(_) | Self::Framed(_) | Self::Loop { .. } => 2,
+            Self::ObjectBits => 10,
+            Self::Text => 1,
+            // Objects of classes without members take no bytes: what counts them is checked elsewhere.
+            Self::Fixed { size, item } => item.least_bytes().saturating_mul(*size),
+            Self::Record(record) => {
+                record.steps.iter().map(|s| s.kind.least_bytes()).fold(0, usize::saturating_add)
+            }
+            _ => self.fixed_bytes().unwrap_or(0),
+        }
+    }
+
     /// The type of the column that it fills, or why there is none.
     pub fn type_of(&self) -> Result<Type> {
+        let record = |name: &str, fields: &[(&str, Type)]| Type::Record {
+            name: name.to_owned(),
+            fields: fields.iter().map(|(n, t)| ((*n).to_owned(), t.clone())).collect(),
+        };
         Ok(match self {
             Self::Number(number) => Type::Number(*number),
             Self::Packed(packing) => Type::Number(packing.number()),
             Self::Fixed { size, item } => Type::FixedList { size: *size, item: Box::new(item.type_of()?) },
-            Self::Counted { item, .. } | Self::List(item) => Type::List(Box::new(item.type_of()?)),
+            Self::Counted { item, .. } | Self::Loop { item, .. } | Self::List(item) => {
+                Type::List(Box::new(item.type_of()?))
+            }
             Self::Text | Self::LongText => Type::Text,
             Self::Bits => Type::List(Box::new(Type::Number(Number::Bool))),
-            Self::Map(key, value) => Type::List(Box::new(Type::Record {
-                name: String::new(),
-                fields: vec![("0".to_owned(), key.type_of()?), ("1".to_owned(), value.type_of()?)],
-            })),
-            Self::Framed(inner) => inner.type_of()?,
+            Self::Map(key, value) => {
+                Type::List(Box::new(record("", &[("0", key.type_of()?), ("1", value.type_of()?)])))
+            }
+            Self::Framed(inner) | Self::Named(inner) => inner.type_of()?,
             Self::Record(record) => record.type_of()?,
             Self::Object(class) | Self::Top(class) => class.first()?.record.type_of()?,
-            Self::Clones(class) => Type::List(Box::new(class.first()?.record.type_of()?)),
-            Self::Reference => Type::Record {
-                name: "TRef".to_owned(),
-                fields: vec![("ref".to_owned(), Type::Number(Number::U32))],
-            },
+            Self::Reference => record("TRef", &[("ref", Type::Number(Number::U32))]),
             Self::StatusBits => Type::Number(Number::U32),
-            Self::ObjectBits => return Err(Error::unsupported("a TObject has no values of its own")),
+            Self::ObjectBits => record(
+                "TObject",
+                &[("fUniqueID", Type::Number(Number::U32)), ("fBits", Type::Number(Number::U32))],
+            ),
+            Self::Opaque(name) => record(name, &[]),
+            Self::Pointer => Type::Dynamic,
+            Self::Clones | Self::Collection(Collection::Array | Collection::List) => {
+                Type::List(Box::new(Type::Dynamic))
+            }
+            Self::Collection(Collection::Map) => {
+                Type::List(Box::new(record("", &[("0", Type::Dynamic), ("1", Type::Dynamic)])))
+            }
+            Self::References => record(
+                "TRefArray",
+                &[
+                    ("fName", Type::Text),
+                    ("fSize", Type::Number(Number::I32)),
+                    ("refs", Type::List(Box::new(Type::Number(Number::I32)))),
+                ],
+            ),
             Self::Unreadable(why) => return Err(Error::unsupported(why.to_string())),
         })
     }
 }
 
+impl Step {
+    /// The kinds of a base whose fields become fields of the record.
+    fn flattened(&self) -> Option<&Arc<Class>> {
+        match &self.kind {
+            Kind::Object(class) if self.base => Some(class),
+            _ => None,
+        }
+    }
+}
+
 impl Record {
+    /// A record of steps, in order.
+    pub fn new(name: impl Into<String>, steps: impl IntoIterator<Item = (String, bool, Kind)>) -> Self {
+        let mut record = Self { name: name.into(), steps: Vec::new(), fields: 0 };
+        for (name, base, kind) in steps {
+            record.push(name, base, kind);
+        }
+        record
+    }
+    fn push(&mut self, name: String, base: bool, kind: Kind) {
+        let step = Step { name, base, field: self.fields, kind };
+        self.fields += match (&step.kind, step.flattened()) {
+            (_, Some(class)) => class.versions.first().map_or(0, |v| v.record.fields),
+            (Kind::ObjectBits | Kind::Opaque(_), _) if base => 0,
+            _ => 1,
+        };
+        self.steps.push(step);
+    }
+    /// The field of a member, for counters.
+    fn field_of(&self, name: &str) -> Option<usize> {
+        self.steps.iter().find_map(|s| match s.flattened() {
+            None if !s.base && s.name == name => Some(s.field),
+            Some(class) => class.versions.first().and_then(|v| v.record.field_of(name)).map(|f| f + s.field),
+            None => None,
+        })
+    }
     fn type_of(&self) -> Result<Type> {
-        let mut fields = Vec::new();
+        let mut fields = Vec::with_capacity(self.fields);
         self.add_fields(&mut fields)?;
         Ok(Type::Record { name: self.name.clone(), fields })
     }
     fn add_fields(&self, fields: &mut Vec<(String, Type)>) -> Result<()> {
         for step in &self.steps {
-            match &step.kind {
-                Kind::ObjectBits => {}
-                Kind::Object(class) if step.base => class.first()?.record.add_fields(fields)?,
-                kind => {
+            match (&step.kind, step.flattened()) {
+                (_, Some(class)) => class.first()?.record.add_fields(fields)?,
+                (Kind::ObjectBits | Kind::Opaque(_), _) if step.base => {}
+                (kind, _) => {
                     let found = kind.type_of().within(|| format!("member {} of {}", step.name, self.name))?;
-                    fields.push((step.name.clone(), found));
+                    // The numbers of a TArray that is a base.
+                    let name = if step.base { "fArray" } else { step.name.as_str() };
+                    fields.push((name.to_owned(), found));
                 }
             }
         }
@@ -187,6 +301,36 @@ impl Class {
     /// The version whose members are the fields.
     pub fn first(&self) -> Result<&Version> {
         self.versions.first().ok_or_else(|| unknown_class(&self.name))
+    }
+}
+
+/// The classes of a file and their programs, compiled at need.
+#[derive(Debug)]
+pub struct Programs {
+    classes: Arc<Classes>,
+    compiled: Mutex<HashMap<String, Arc<Class>>>,
+}
+
+impl Programs {
+    /// Programs of the classes of a file.
+    pub fn new(classes: Arc<Classes>) -> Self {
+        Self { classes, compiled: Mutex::default() }
+    }
+    /// The classes.
+    pub fn classes(&self) -> &Classes {
+        &self.classes
+    }
+    /// The program of an object of a class, as it stands after a pointer or in a `TClonesArray`.
+    pub fn object(&self, name: &str) -> Kind {
+        let lock = || self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(class) = lock().get(name) {
+            return Kind::Object(class.clone());
+        }
+        let kind = Compiler::new(&self.classes).object(name);
+        if let Kind::Object(class) = &kind {
+            lock().insert(name.to_owned(), class.clone());
+        }
+        kind
     }
 }
 
@@ -218,10 +362,10 @@ impl<'a> Compiler<'a> {
             Cpp::Map(key, value) => Kind::Map(Box::new(self.value(key)), Box::new(self.value(value))),
             Cpp::Pair(a, b) => {
                 let steps = [("first", a), ("second", b)];
-                let steps = steps.map(|(name, cpp)| Step { name: name.into(), base: false, kind: self.value(cpp) });
-                Kind::Record(Arc::new(Record { name: "pair".into(), steps: steps.into() }))
+                let steps = steps.map(|(name, cpp)| (name.to_owned(), false, self.value(cpp)));
+                Kind::Record(Arc::new(Record::new("pair", steps)))
             }
-            Cpp::Pointer(to) => unreadable(format!("pointers to {to:?} inside containers are not decoded")),
+            Cpp::Pointer(_) => Kind::Pointer,
             Cpp::Class(name) => self.object(name),
         }
     }
@@ -236,29 +380,51 @@ impl<'a> Compiler<'a> {
 
     /// An object of a class with its version header.
     pub fn object(&mut self, name: &str) -> Kind {
+        let list = |number| Kind::List(Box::new(Kind::Number(number)));
         match name {
             "TObject" => return Kind::ObjectBits,
             "TRef" => return Kind::Reference,
             "TString" => return Kind::Text,
             "TDatime" => {
-                let step = Step { name: "fDatime".into(), base: false, kind: Kind::Number(Number::U32) };
-                return Kind::Record(Arc::new(Record { name: name.to_owned(), steps: vec![step] }));
+                let step = ("fDatime".to_owned(), false, Kind::Number(Number::U32));
+                return Kind::Record(Arc::new(Record::new(name, [step])));
             }
-            "TArrayC" => return Kind::List(Box::new(Kind::Number(Number::I8))),
-            "TArrayS" => return Kind::List(Box::new(Kind::Number(Number::I16))),
-            "TArrayI" => return Kind::List(Box::new(Kind::Number(Number::I32))),
-            "TArrayL" | "TArrayL64" => return Kind::List(Box::new(Kind::Number(Number::I64))),
-            "TArrayF" => return Kind::List(Box::new(Kind::Number(Number::F32))),
-            "TArrayD" => return Kind::List(Box::new(Kind::Number(Number::F64))),
-            "TClonesArray" | "TObjArray" | "TList" | "TMap" | "TRefArray" | "THashList" => {
-                return unreadable(format!("a {name} streamed whole is not decoded"));
-            }
+            // Its streamer writes nothing.
+            "TQObject" => return Kind::Record(Arc::new(Record::new(name, []))),
+            "TArrayC" => return list(Number::I8),
+            "TArrayS" => return list(Number::I16),
+            "TArrayI" => return list(Number::I32),
+            "TArrayL" | "TArrayL64" => return list(Number::I64),
+            "TArrayF" => return list(Number::F32),
+            "TArrayD" => return list(Number::F64),
+            "TClonesArray" => return Kind::Clones,
+            "TObjArray" => return Kind::Collection(Collection::Array),
+            "TList" | "THashList" => return Kind::Collection(Collection::List),
+            "TMap" => return Kind::Collection(Collection::Map),
+            "TRefArray" => return Kind::References,
             _ => {}
+        }
+        if let Some(kind) = self.collection_class(name) {
+            return kind;
         }
         match self.class(name, None) {
             Ok(class) => Kind::Object(class),
             Err(e) => unreadable(e.to_string()),
         }
+    }
+
+    /// A class that stands for a collection: its only element is itself as a container (`This`).
+    fn collection_class(&mut self, name: &str) -> Option<Kind> {
+        let info = self.classes.latest(name)?;
+        let [only] = info.elements.as_slice() else { return None };
+        if only.class != ElementClass::Stl || only.name != "This" {
+            return None;
+        }
+        let inner = name.split_once('<').and_then(|(_, rest)| rest.strip_suffix('>')).unwrap_or_default();
+        let inner = inner.trim().trim_end_matches('*').trim();
+        let known = !inner.is_empty() && self.classes.contains(inner);
+        let item = if known { self.object(inner) } else { Kind::Opaque(inner.into()) };
+        Some(Kind::Framed(Box::new(Kind::List(Box::new(item)))))
     }
 
     /// An object that is a whole branch, of the version (or checksum) that the branch names.
@@ -307,39 +473,47 @@ impl<'a> Compiler<'a> {
     }
 
     fn record(&mut self, info: &StreamerInfo) -> Record {
-        let mut steps: Vec<Step> = Vec::with_capacity(info.elements.len());
+        let mut record = Record::new(info.name.clone(), []);
         for element in &info.elements {
             let base = element.class == ElementClass::Base;
             let kind = if base {
                 self.object(&element.name)
             } else {
-                let counter = steps.iter().position(|s| !s.base && s.name == element.count_name);
+                let counter = record.field_of(&element.count_name);
                 self.member(element, counter)
             };
-            steps.push(Step { name: element.name.clone(), base, kind });
+            record.push(element.name.clone(), base, kind);
         }
-        Record { name: info.name.clone(), steps }
+        record
     }
 
-    /// A member of a class; `counter` is the place of the member that counts a variable array.
+    /// A member of a class; `counter` is the field that counts a variable array.
     pub fn member(&mut self, e: &Element, counter: Option<usize>) -> Kind {
         let n = e.array_length.max(0) as usize;
         let dims: Vec<usize> =
             e.max_index.iter().take(e.array_dim.clamp(0, 5) as usize).map(|&d| d.max(0) as usize).collect();
-        let dims = if dims.iter().product::<usize>() == n && !dims.is_empty() { dims } else { vec![n] };
+        let product = dims.iter().try_fold(1usize, |product, &d| product.checked_mul(d));
+        let dims = if product == Some(n) && !dims.is_empty() { dims } else { vec![n] };
         let class = e.typename.trim_end_matches('*').trim();
+        let counted = |counter: Option<usize>, make: &dyn Fn(usize) -> Kind| match counter {
+            Some(counter) => make(counter),
+            None => {
+                unreadable(format!("{} is counted by {:?}, which is no earlier member", e.name, e.count_name))
+            }
+        };
         match e.kind {
             7 => Kind::LongText,
             1..=19 => self.basic(e.kind, &e.title),
             21..=39 => fixed(&dims, self.basic(e.kind - 20, &e.title)),
-            41..=59 => match counter {
-                Some(counter) => {
-                    let item = self.basic(e.kind - 40, &e.title);
-                    let item = if n > 0 { fixed(&dims, item) } else { item };
-                    Kind::Counted { counter, item: Box::new(item) }
-                }
-                None => unreadable(format!("array {} is counted by {:?}, which is no earlier member", e.name, e.count_name)),
-            },
+            41..=59 => {
+                let item = self.basic(e.kind - 40, &e.title);
+                let item = if n > 0 { fixed(&dims, item) } else { item };
+                counted(counter, &|counter| Kind::Counted {
+                    counter,
+                    flagged: true,
+                    item: Box::new(item.clone()),
+                })
+            }
             65 => Kind::Text,
             85 => fixed(&dims, Kind::Text),
             61..=63 | 66..=68 => self.embedded(class),
@@ -352,7 +526,13 @@ impl<'a> Compiler<'a> {
                 let inner = if n > 0 { fixed(&dims, inner) } else { inner };
                 Kind::Framed(Box::new(inner))
             }
-            64 | 69 | 84 | 89 => unreadable(format!("pointer {} to {class} is not decoded", e.name)),
+            64 | 69 => Kind::Pointer,
+            84 | 89 => fixed(&dims, Kind::Pointer),
+            501 => {
+                // A pointer to pointers holds each object behind a pointer.
+                let item = if e.typename.ends_with("**") { Kind::Pointer } else { self.embedded(class) };
+                counted(counter, &|counter| Kind::Loop { counter, item: Box::new(item.clone()) })
+            }
             kind => unreadable(format!("{} is streamed by code of its class {class} (kind {kind})", e.name)),
         }
     }

@@ -2,6 +2,7 @@
 
 pub mod builtin;
 pub mod decode;
+pub mod encode;
 pub mod info;
 pub mod kind;
 pub mod object;

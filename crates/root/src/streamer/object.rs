@@ -107,7 +107,12 @@ pub const ITEMS: &str = "@items";
 fn integers(number: Number, bytes: &[u8]) -> Vec<i64> {
     macro_rules! each {
         ($type:ty) => {
-            bytes.as_chunks::<{ size_of::<$type>() }>().0.iter().map(|c| <$type>::from_ne_bytes(*c) as i64).collect()
+            bytes
+                .as_chunks::<{ size_of::<$type>() }>()
+                .0
+                .iter()
+                .map(|c| <$type>::from_ne_bytes(*c) as i64)
+                .collect()
         };
     }
     match number {
@@ -253,12 +258,15 @@ impl<'a> ObjectReader<'a> {
                 (0..n).map(|_| self.embedded(&class)).collect::<Result<_>>().map(Value::List)
             }
             84 | 89 => (0..n).map(|_| self.pointer()).collect::<Result<_>>().map(Value::List),
-            85 => (0..n).map(|_| self.cursor.string().map(Value::Text)).collect::<Result<_>>().map(Value::List),
+            85 => {
+                (0..n).map(|_| self.cursor.string().map(Value::Text)).collect::<Result<_>>().map(Value::List)
+            }
             300 | 365 | 71 | 320 | 500 if matches!(e.class, ElementClass::Stl | ElementClass::StlString) => {
                 let cpp = typename::parse(&e.typename)?;
                 let frame = self.cursor.frame()?;
                 let value = if e.array_length > 0 {
-                    let list: Result<Vec<_>> = (0..n).map(|_| self.content(&cpp, frame.member_wise)).collect();
+                    let list: Result<Vec<_>> =
+                        (0..n).map(|_| self.content(&cpp, frame.member_wise)).collect();
                     Value::List(list?)
                 } else {
                     self.content(&cpp, frame.member_wise)?
@@ -340,7 +348,10 @@ impl<'a> ObjectReader<'a> {
             return Ok(Value::Numbers(number, out));
         }
         if kind == 7 {
-            return (0..count).map(|_| self.cursor.string().map(Value::Text)).collect::<Result<_>>().map(Value::List);
+            return (0..count)
+                .map(|_| self.cursor.string().map(Value::Text))
+                .collect::<Result<_>>()
+                .map(Value::List);
         }
         let number = super::kind::basic_number(kind)
             .ok_or_else(|| Error::unsupported(format!("basic type code {kind}")).at(self.cursor.place()))?;
@@ -355,7 +366,10 @@ impl<'a> ObjectReader<'a> {
         let (class, reference, end) = match self.cursor.pointer()? {
             Pointer::Null => return Ok(Value::Null),
             Pointer::Seen(reference) => {
-                return Ok(self.seen.get(&reference).map_or(Value::Seen(reference), |o| Value::Object(o.clone())));
+                return Ok(self
+                    .seen
+                    .get(&reference)
+                    .map_or(Value::Seen(reference), |o| Value::Object(o.clone())));
             }
             Pointer::New { class, reference, end } => (class, reference, end),
         };
@@ -401,7 +415,9 @@ impl<'a> ObjectReader<'a> {
                 swap::copy(number.size(), self.cursor.take(number.size())?, &mut out);
                 Ok(match number {
                     Number::F64 => Value::Float(f64::from_ne_bytes(out.try_into().unwrap_or_default())),
-                    Number::F32 => Value::Float(f32::from_ne_bytes(out.try_into().unwrap_or_default()).into()),
+                    Number::F32 => {
+                        Value::Float(f32::from_ne_bytes(out.try_into().unwrap_or_default()).into())
+                    }
                     Number::Bool => Value::Bool(out.first().is_some_and(|&b| b != 0)),
                     Number::U64 => Value::UInt(u64::from_ne_bytes(out.try_into().unwrap_or_default())),
                     _ => Value::Int(integers(*number, &out).first().copied().unwrap_or_default()),
@@ -469,7 +485,9 @@ impl<'a> ObjectReader<'a> {
             }
             Cpp::Class(name) => {
                 let info = match checksum {
-                    Some(sum) => self.classes.find_checksum(name, sum).cloned().or_else(|| self.any_info(name)),
+                    Some(sum) => {
+                        self.classes.find_checksum(name, sum).cloned().or_else(|| self.any_info(name))
+                    }
                     None => self.info(name, i32::from(version)),
                 };
                 let info = info.ok_or_else(|| super::info::unknown_class(name).at(self.cursor.place()))?;
@@ -480,7 +498,9 @@ impl<'a> ObjectReader<'a> {
                 self.columns(&info, &mut objects)?;
                 Ok(Value::List(objects.into_iter().map(|o| Value::Object(Arc::new(o))).collect()))
             }
-            _ => Err(Error::unsupported(format!("member-wise streaming of {item:?}")).at(self.cursor.place())),
+            _ => {
+                Err(Error::unsupported(format!("member-wise streaming of {item:?}")).at(self.cursor.place()))
+            }
         }
     }
 
@@ -518,7 +538,11 @@ impl<'a> ObjectReader<'a> {
     }
 
     fn column(&mut self, cpp: &Cpp, count: usize) -> Result<Vec<Value>> {
-        let frame = if matches!(cpp, Cpp::List(_) | Cpp::Map(..)) && count > 0 { Some(self.cursor.frame()?) } else { None };
+        let frame = if matches!(cpp, Cpp::List(_) | Cpp::Map(..)) && count > 0 {
+            Some(self.cursor.frame()?)
+        } else {
+            None
+        };
         let mut items = Vec::new();
         for _ in 0..count {
             items.push(self.content(cpp, frame.is_some_and(|f| f.member_wise))?);
@@ -635,9 +659,9 @@ impl<'a> ObjectReader<'a> {
 
     fn clones(&mut self, object: &mut Object) -> Result<Vec<Value>> {
         let text = self.cursor.string()?;
-        let (class, version) = text
-            .rsplit_once(';')
-            .ok_or_else(|| self.cursor.corrupt(format!("a TClonesArray of {text:?}, where CLASS;VERSION is expected")))?;
+        let (class, version) = text.rsplit_once(';').ok_or_else(|| {
+            self.cursor.corrupt(format!("a TClonesArray of {text:?}, where CLASS;VERSION is expected"))
+        })?;
         let version: i32 = version.parse().unwrap_or(0);
         let count = self.cursor.i32()?.unsigned_abs() as usize;
         let lower = self.cursor.i32()?;
@@ -655,7 +679,9 @@ impl<'a> ObjectReader<'a> {
             }
             return Ok(items);
         }
-        let info = self.info(class, version).ok_or_else(|| super::info::unknown_class(class).at(self.cursor.place()))?;
+        let info = self
+            .info(class, version)
+            .ok_or_else(|| super::info::unknown_class(class).at(self.cursor.place()))?;
         let mut objects: Vec<Object> = Vec::new();
         for _ in 0..count {
             objects.push(Object { class: class.to_owned(), version, ..Object::default() });

@@ -147,7 +147,10 @@ mod tests {
     fn ranges_in_comments() {
         assert_eq!(bracket("[3] a range [0, 10, 12] of it"), Some((0.0, 10.0, Some(12))));
         assert_eq!(bracket("[-pi,pi/2]"), Some((-std::f64::consts::PI, std::f64::consts::FRAC_PI_2, None)));
-        assert_eq!(bracket("[-2*pi, twopi, 8]"), Some((-std::f64::consts::TAU, std::f64::consts::TAU, Some(8))));
+        assert_eq!(
+            bracket("[-2*pi, twopi, 8]"),
+            Some((-std::f64::consts::TAU, std::f64::consts::TAU, Some(8)))
+        );
         assert_eq!(bracket("[n] nothing"), None);
     }
 

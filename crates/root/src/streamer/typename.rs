@@ -69,11 +69,15 @@ fn parse_at(name: &str, depth: usize) -> Result<Cpp> {
     match simplify(template) {
         "vector" | "list" | "deque" | "set" | "multiset" | "unordered_set" | "unordered_multiset"
         | "forward_list" | "ROOT::VecOps::RVec" | "ROOT::RVec" | "RVec" => Ok(Cpp::List(argument(0)?)),
-        "map" | "multimap" | "unordered_map" | "unordered_multimap" => Ok(Cpp::Map(argument(0)?, argument(1)?)),
+        "map" | "multimap" | "unordered_map" | "unordered_multimap" => {
+            Ok(Cpp::Map(argument(0)?, argument(1)?))
+        }
         "pair" => Ok(Cpp::Pair(argument(0)?, argument(1)?)),
         "bitset" => {
-            let bits = arguments.first().and_then(|a| a.trim().trim_end_matches(['u', 'l', 'U', 'L']).parse().ok());
-            let bits = bits.ok_or_else(|| Error::corrupt(format!("type name {name:?} lacks a number of bits")))?;
+            let bits =
+                arguments.first().and_then(|a| a.trim().trim_end_matches(['u', 'l', 'U', 'L']).parse().ok());
+            let bits =
+                bits.ok_or_else(|| Error::corrupt(format!("type name {name:?} lacks a number of bits")))?;
             Ok(Cpp::Bits(bits))
         }
         _ => Ok(Cpp::Class(name.to_owned())),
@@ -133,9 +137,17 @@ pub fn number(name: &str) -> Option<Number> {
         "unsigned short" | "UShort_t" | "uint16_t" | "Version_t" | "unsigned short int" => Number::U16,
         "int" | "Int_t" | "int32_t" | "signed int" | "Seek_t" => Number::I32,
         "unsigned int" | "unsigned" | "UInt_t" | "uint32_t" => Number::U32,
-        "long" | "Long_t" | "long long" | "Long64_t" | "int64_t" | "long int" | "long long int" => Number::I64,
-        "unsigned long" | "ULong_t" | "unsigned long long" | "ULong64_t" | "uint64_t" | "size_t"
-        | "unsigned long int" | "unsigned long long int" => Number::U64,
+        "long" | "Long_t" | "long long" | "Long64_t" | "int64_t" | "long int" | "long long int" => {
+            Number::I64
+        }
+        "unsigned long"
+        | "ULong_t"
+        | "unsigned long long"
+        | "ULong64_t"
+        | "uint64_t"
+        | "size_t"
+        | "unsigned long int"
+        | "unsigned long long int" => Number::U64,
         "float" | "Float_t" | "Size_t" => Number::F32,
         "double" | "Double_t" | "Axis_t" | "Stat_t" => Number::F64,
         _ => return None,
@@ -173,10 +185,16 @@ mod tests {
             ("const char*", Cpp::Text),
             ("TObject*", Cpp::Pointer(Box::new(Cpp::Class("TObject".into())))),
             ("bitset<8ul>", Cpp::Bits(8)),
-            ("map<int,pair<short,A<B,C>>>", Cpp::Map(
-                Box::new(Cpp::Number(Number::I32)),
-                Box::new(Cpp::Pair(Box::new(Cpp::Number(Number::I16)), Box::new(Cpp::Class("A<B,C>".into())))),
-            )),
+            (
+                "map<int,pair<short,A<B,C>>>",
+                Cpp::Map(
+                    Box::new(Cpp::Number(Number::I32)),
+                    Box::new(Cpp::Pair(
+                        Box::new(Cpp::Number(Number::I16)),
+                        Box::new(Cpp::Class("A<B,C>".into())),
+                    )),
+                ),
+            ),
         ] {
             assert_eq!(parse(name).unwrap(), want, "{name}");
         }

@@ -43,7 +43,8 @@ impl BasketHeader {
             entries,
             last,
         };
-        let sound = total >= 0 && object >= 0 && key_bytes <= header.total_bytes && c.pos() - start <= key_bytes;
+        let sound =
+            total >= 0 && object >= 0 && key_bytes <= header.total_bytes && c.pos() - start <= key_bytes;
         if !sound || last < key_bytes || last - key_bytes > header.object_bytes {
             return Err(c.corrupt(format!(
                 "a basket of {total} bytes, {key_bytes} of them its header, whose values end at {last} of {object}"
@@ -116,7 +117,9 @@ impl<'a> Values<'a> {
         }
         bounds.push(border);
         if wrong {
-            return Err(Error::corrupt(format!("entry offsets of a basket do not rise within its {border} bytes")));
+            return Err(Error::corrupt(format!(
+                "entry offsets of a basket do not rise within its {border} bytes"
+            )));
         }
         Ok(Some(bounds))
     }
@@ -124,14 +127,18 @@ impl<'a> Values<'a> {
 
 /// The object of a record: as stored, or decompressed into `scratch`.
 pub fn object<'a>(header: &BasketHeader, record: &'a [u8], scratch: &'a mut Vec<u8>) -> Result<&'a [u8]> {
-    let stored = record
-        .get(header.key_bytes..header.total_bytes)
-        .ok_or_else(|| Error::corrupt(format!("a basket of {} bytes in {}", header.total_bytes, record.len())))?;
+    let stored = record.get(header.key_bytes..header.total_bytes).ok_or_else(|| {
+        Error::corrupt(format!("a basket of {} bytes in {}", header.total_bytes, record.len()))
+    })?;
     if stored.len() == header.object_bytes {
         return Ok(stored);
     }
     decode::verify_size(stored, header.object_bytes)?;
     if scratch.len() < header.object_bytes {
+        let more = header.object_bytes - scratch.len();
+        if scratch.try_reserve(more).is_err() {
+            return Err(Error::limit(format!("no memory for a basket of {} bytes", header.object_bytes)));
+        }
         scratch.resize(header.object_bytes, 0);
     }
     let out = scratch.get_mut(..header.object_bytes).unwrap_or_default();
@@ -215,4 +222,3 @@ impl Embedded {
         Values { data: &self.data, offsets: table, key_bytes: self.key_bytes, entries: self.entries }
     }
 }
-

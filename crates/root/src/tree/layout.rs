@@ -3,7 +3,7 @@
 use super::{Branch, BranchElement, Leaf, Tree};
 use crate::array::{Number, Type};
 use crate::error::{Error, Result};
-use crate::streamer::kind::{Compiler, Kind, Record, Step, basic_number, fixed, unreadable};
+use crate::streamer::kind::{Compiler, Kind, Record, basic_number, fixed, unreadable};
 use crate::streamer::packed::Packing;
 use crate::streamer::typename::{self, Cpp, short_name};
 use crate::streamer::{Element, ElementClass, StreamerInfo};
@@ -207,24 +207,36 @@ fn numeric(tree: &Tree, branch: &Branch, leaf: &Leaf) -> Option<Layout> {
     })
 }
 
-/// Several leaves in one branch: a record, its members end to end without padding.
+/// Several leaves in one branch: a record, its members end to end without padding; an earlier leaf may count a later.
 fn leaf_list(leaves: &[Leaf]) -> Layout {
     let mut steps = Vec::new();
     let mut names = Vec::new();
     for leaf in leaves {
-        if leaf.counted {
-            return failed(format!("leaf {} of a list of leaves has a variable length", leaf.name), "unknown");
-        }
         let (dims, _) = dimensions(leaf);
         let Some(item) = leaf_kind(leaf, &leaf.title) else {
             return failed(format!("leaf {} of a list of leaves is a {}", leaf.name, leaf.class), "unknown");
         };
-        names.push(format!("{} {}{};", number_name(&item), leaf.name, brackets(&dims)));
-        steps.push(Step { name: leaf.name.clone(), base: false, kind: fixed(&dims, item) });
+        let mut kind = fixed(&dims, item.clone());
+        if leaf.counted {
+            let Some(counter) = leaves.iter().take(steps.len()).position(|l| leaf.counter == l.reference)
+            else {
+                return failed(
+                    format!("leaf {} is counted by a leaf of another branch", leaf.name),
+                    "unknown",
+                );
+            };
+            kind = Kind::Counted { counter, flagged: false, item: Box::new(kind) };
+        }
+        let variable = if leaf.counted { "[]" } else { "" };
+        names.push(format!("{} {}{variable}{};", number_name(&item), leaf.name, brackets(&dims)));
+        steps.push((leaf.name.clone(), false, kind));
     }
-    let kind = Kind::Record(Arc::new(Record { name: String::new(), steps }));
-    let bytes = kind.fixed_bytes().unwrap_or(0);
-    finish(Framing::Fixed(bytes), kind, format!("struct {{{}}}", names.join(" ")))
+    let kind = Kind::Record(Arc::new(Record::new("", steps)));
+    let name = format!("struct {{{}}}", names.join(" "));
+    match kind.fixed_bytes() {
+        Some(bytes) => finish(Framing::Fixed(bytes), kind, name),
+        None => finish(Framing::Whole, kind, name),
+    }
 }
 
 fn by_class(tree: &Tree, branch: &Branch, leaf: &Leaf) -> Layout {
@@ -234,10 +246,19 @@ fn by_class(tree: &Tree, branch: &Branch, leaf: &Leaf) -> Layout {
     let Some(element) = &branch.element else {
         return failed(format!("a {} with a {} is not decoded", branch.class, leaf.class), "unknown");
     };
-    if branch.class != "TBranchElement" {
-        return failed(format!("objects of class {} in a {} are not decoded", element.class_name, branch.class), &element.class_name);
-    }
     let mut compiler = Compiler::new(tree.classes());
+    if branch.class == "TBranchObject" {
+        let kind = compiler.object(&element.class_name);
+        let kind = if leaf.named { Kind::Named(Box::new(kind)) } else { kind };
+        return finish(Framing::Whole, kind, element.class_name.clone());
+    }
+    if branch.class != "TBranchElement" {
+        return failed(format!("a {} is not decoded", branch.class), &element.class_name);
+    }
+    if matches!(element.kind, 3 | 4) && leaf.class == "TLeafElement" {
+        // The branch of a split collection holds the number of its elements, whether parts follow or not.
+        return finish(Framing::Fixed(4), Kind::Number(Number::I32), "int32_t".to_owned());
+    }
     if element.streamer_type == 65 {
         return finish(Framing::Whole, Kind::Text, "TString".to_owned());
     }
@@ -253,7 +274,10 @@ fn by_class(tree: &Tree, branch: &Branch, leaf: &Leaf) -> Layout {
     }
     let Some(member) = member(tree, branch, element) else {
         return failed(
-            format!("class {} version {} is not described in the file", element.class_name, element.class_version),
+            format!(
+                "class {} version {} is not described in the file",
+                element.class_name, element.class_version
+            ),
             "unknown",
         );
     };

@@ -6,11 +6,13 @@
 pub mod basket;
 pub mod layout;
 pub mod read;
+pub mod writer;
 
 pub use layout::{Framing, Layout};
 
 use crate::error::{Error, Result, Within};
 use crate::file::{Key, RootFile};
+use crate::streamer::kind::Programs;
 use crate::streamer::{Classes, Object, ObjectReader, Value};
 use basket::Embedded;
 use std::collections::HashMap;
@@ -40,7 +42,7 @@ pub struct Tree {
     pub branches: Vec<Branch>,
     clusters: Vec<(u64, u64)>,
     cluster_size: u64,
-    classes: Arc<Classes>,
+    programs: Programs,
 }
 
 /// A branch of a tree.
@@ -116,6 +118,8 @@ pub struct Leaf {
     pub counted: bool,
     /// How a `TLeafElement` is streamed (`fType`).
     pub kind: i32,
+    /// The class name precedes each object of a `TLeafObject` (`fVirtual`).
+    pub named: bool,
     reference: u64,
     counter: u64,
 }
@@ -194,7 +198,7 @@ impl Tree {
             clusters: ends.iter().zip(&sizes).map(|(&e, &s)| (unsigned(e) + 1, unsigned(s))).collect(),
             cluster_size: unsigned(auto_flush),
             branches,
-            classes,
+            programs: Programs::new(classes),
             file,
         })
     }
@@ -242,13 +246,19 @@ impl Tree {
     /// How a branch is decoded, compiled at first use.
     pub fn layout(&self, branch: usize) -> Result<Arc<Layout>> {
         let found = self.branches.get(branch);
-        let found = found.ok_or_else(|| Error::argument(format!("branch {branch} of {}", self.branches.len())))?;
+        let found =
+            found.ok_or_else(|| Error::argument(format!("branch {branch} of {}", self.branches.len())))?;
         Ok(found.layout.get_or_init(|| Arc::new(layout::compile(self, branch))).clone())
     }
 
     /// Classes of the file.
     pub fn classes(&self) -> &Classes {
-        &self.classes
+        self.programs.classes()
+    }
+
+    /// Programs of the classes of the file.
+    pub fn programs(&self) -> &Programs {
+        &self.programs
     }
 
     /// Names from the top branch down, joined with slashes.
@@ -339,6 +349,7 @@ fn leaf(value: &Value) -> Option<Leaf> {
         unsigned: o.int("fIsUnsigned").unwrap_or(0) != 0,
         counted: counter != 0,
         kind: o.int("fType").unwrap_or(-1) as i32,
+        named: o.int("fVirtual").unwrap_or(1) != 0,
         reference: o.reference,
         counter,
     })

@@ -4,12 +4,12 @@
 //! requests; then its baskets are decompressed and decoded side by side. Values of fixed size go straight to their
 //! final place, others are appended in the order of entries.
 
-use super::basket::{self, BasketHeader, Embedded, Values};
+use super::basket::{self, BasketHeader, Values};
 use super::{Framing, Layout, Place, Tree};
 use crate::array::{Builder, Column, Number, Type, pages};
 use crate::error::{Error, Result, Within};
-use crate::streamer::decode;
-use crate::streamer::kind::Kind;
+use crate::streamer::decode::Decoder;
+use crate::streamer::kind::{Kind, Programs};
 use crate::wire::{Cursor, swap};
 use arrow_buffer::Buffer;
 use rayon::prelude::*;
@@ -44,6 +44,9 @@ pub fn read(parts: &[Part<'_>]) -> Result<Vec<Column>> {
     reader.targets.into_iter().map(Target::finish).collect()
 }
 
+/// No codec makes a byte into more: an RLE block of zstd, the densest, holds 128 KiB in four bytes.
+const EXPANSION: u64 = 1 << 15;
+
 /// One basket's share of a column.
 struct Job {
     part: usize,
@@ -60,6 +63,8 @@ struct Reader<'a> {
     layouts: Vec<Vec<Arc<Layout>>>,
     counts: Vec<Vec<Option<Counts>>>,
     jobs: Vec<Job>,
+    /// Bytes that the baskets of each column take in the files.
+    stored: Vec<u64>,
     targets: Vec<Target>,
 }
 
@@ -78,11 +83,14 @@ enum Target {
 }
 
 impl Target {
-    fn new(layout: &Layout, of: &Type, entries: u64) -> Result<Self> {
+    fn new(layout: &Layout, of: &Type, entries: u64, stored: u64) -> Result<Self> {
         if let (Framing::Fixed(_), Some((number, each))) = (layout.framing, flat(of)) {
-            let bytes = usize::try_from(entries).ok().and_then(|n| n.checked_mul(each * number.size()));
-            let bytes = bytes.ok_or_else(|| Error::limit(format!("{entries} entries of {each} numbers")))?;
-            return Ok(Self::Direct { of: of.clone(), number, each, values: pages::zeroed(bytes), done: 0 });
+            let bytes = usize::try_from(entries).ok().and_then(|n| n.checked_mul(each.checked_mul(number.size())?));
+            let possible = bytes.filter(|&n| n as u64 <= stored.saturating_mul(EXPANSION));
+            let bytes = possible.ok_or_else(|| {
+                Error::corrupt(format!("{entries} entries of {each} numbers cannot be in baskets of {stored} bytes"))
+            })?;
+            return Ok(Self::Direct { of: of.clone(), number, each, values: pages::zeroed(bytes)?, done: 0 });
         }
         Ok(Self::Built(Builder::new(of)))
     }
@@ -119,8 +127,9 @@ fn nest(of: &Type, length: usize, number: Number, values: Buffer) -> Result<Colu
 impl<'a> Reader<'a> {
     fn plan(parts: &'a [Part<'a>]) -> Result<Self> {
         let mut reader =
-            Self { parts, layouts: Vec::new(), counts: Vec::new(), jobs: Vec::new(), targets: Vec::new() };
+            Self { parts, layouts: Vec::new(), counts: Vec::new(), jobs: Vec::new(), stored: Vec::new(), targets: Vec::new() };
         let mut types: Vec<Type> = Vec::new();
+        reader.stored.resize(parts.first().map_or(0, |part| part.branches.len()), 0);
         for (p, part) in parts.iter().enumerate() {
             if part.start > part.stop || part.stop > part.tree.entries {
                 return Err(Error::argument(format!(
@@ -131,18 +140,27 @@ impl<'a> Reader<'a> {
             let mut layouts = Vec::new();
             let mut counts = Vec::new();
             for (column, &branch) in part.branches.iter().enumerate() {
-                let place = || format!("branch {} of tree {} in {}", part.tree.path(branch), part.tree.name, part.tree.file.name());
+                let place = || {
+                    format!(
+                        "branch {} of tree {} in {}",
+                        part.tree.path(branch),
+                        part.tree.name,
+                        part.tree.file.name()
+                    )
+                };
                 let layout = part.tree.layout(branch)?;
                 let of = layout.of.clone().within(place)?;
                 match types.get(column) {
                     None if p == 0 => types.push(of),
                     Some(first) if *first == of => {}
                     _ => {
-                        return Err(Error::argument("its type or place differs from that in the first file").within(place()));
+                        return Err(Error::argument("its type or place differs from that in the first file")
+                            .within(place()));
                     }
                 }
                 let start = reader.jobs.len();
-                reader.add_jobs(p, column, branch).within(place)?;
+                let bytes = reader.add_jobs(p, column, branch).within(place)?;
+                reader.stored.iter_mut().skip(column).take(1).for_each(|sum| *sum = sum.saturating_add(bytes));
                 counts.push(reader.counts_for(part, branch, start).within(place)?);
                 layouts.push(layout);
             }
@@ -155,8 +173,8 @@ impl<'a> Reader<'a> {
         let entries = parts.iter().try_fold(0u64, |sum, part| sum.checked_add(part.stop - part.start));
         let entries = entries.ok_or_else(|| Error::limit("more entries than a number can hold"))?;
         if let Some(first) = reader.layouts.first() {
-            for (layout, of) in first.iter().zip(&types) {
-                reader.targets.push(Target::new(layout, of, entries)?);
+            for ((layout, of), &stored) in first.iter().zip(&types).zip(&reader.stored) {
+                reader.targets.push(Target::new(layout, of, entries, stored)?);
             }
         }
         reader.reserve();
@@ -166,22 +184,24 @@ impl<'a> Reader<'a> {
 
     /// Makes room in the columns that grow, by the size of their baskets.
     fn reserve(&mut self) {
-        for (column, target) in self.targets.iter_mut().enumerate() {
+        for ((column, target), stored) in self.targets.iter_mut().enumerate().zip(&self.stored) {
             let Target::Built(builder) = target else { continue };
             let share = |part: &Part<'_>| {
                 let branch = part.tree.branches.get(*part.branches.get(column)?)?;
                 let entries = u128::from(branch.entries.max(1));
-                // A file may claim any size: no room is made for more than its baskets could hold.
-                let claimed = branch.total_bytes.min(branch.compressed_bytes.saturating_mul(8).saturating_add(1 << 16));
-                Some((u128::from(claimed) * u128::from(part.stop - part.start) / entries) as usize)
+                Some((u128::from(branch.total_bytes) * u128::from(part.stop - part.start) / entries) as usize)
             };
-            builder.reserve(self.parts.iter().filter_map(share).fold(0, usize::saturating_add));
+            // A file may claim any size: no room is made for more than its baskets are likely to hold.
+            let likely = usize::try_from(stored.saturating_mul(8).saturating_add(1 << 16)).unwrap_or(0);
+            builder.reserve(self.parts.iter().filter_map(share).fold(0, usize::saturating_add).min(likely));
         }
     }
 
-    fn add_jobs(&mut self, p: usize, column: usize, branch: usize) -> Result<()> {
-        let Some(part) = self.parts.get(p) else { return Ok(()) };
-        let Some(found) = part.tree.branches.get(branch) else { return Ok(()) };
+    /// Adds the baskets that hold the wanted entries; gives the bytes they take in the file.
+    fn add_jobs(&mut self, p: usize, column: usize, branch: usize) -> Result<u64> {
+        let Some(part) = self.parts.get(p) else { return Ok(0) };
+        let Some(found) = part.tree.branches.get(branch) else { return Ok(0) };
+        let mut stored = 0u64;
         let size = part.tree.file.source().size();
         let mut covered = part.start;
         let first = found.baskets.partition_point(|b| b.first + b.entries <= part.start);
@@ -194,10 +214,11 @@ impl<'a> Reader<'a> {
             }
             let from = (covered - b.first) as usize;
             let to = (part.stop.min(b.first + b.entries) - b.first) as usize;
-            let range = match b.place {
-                Place::File(offset, length) => Range { offset, length },
-                Place::Tree(_) => Range { offset: 0, length: 0 },
+            let (range, bytes) = match &b.place {
+                Place::File(offset, length) => (Range { offset: *offset, length: *length }, *length),
+                Place::Tree(values) => (Range { offset: 0, length: 0 }, values.values().data.len() as u64),
             };
+            stored = stored.saturating_add(bytes);
             if range.end() > size {
                 return Err(Error::corrupt(format!(
                     "basket {basket} lies at bytes {} to {} of a file of {size}",
@@ -214,7 +235,7 @@ impl<'a> Reader<'a> {
                 part.stop, found.entries
             )));
         }
-        Ok(())
+        Ok(stored)
     }
 
     /// Reads the counter of a branch whose baskets have no table of offsets.
@@ -256,7 +277,8 @@ impl<'a> Reader<'a> {
         jobs.sort_by_key(|j| (j.part, j.range.offset, j.column));
         if !in_order(&jobs) {
             jobs.sort_by_key(|j| {
-                let branch = self.parts.get(j.part).and_then(|p| p.tree.branches.get(*p.branches.get(j.column)?));
+                let branch =
+                    self.parts.get(j.part).and_then(|p| p.tree.branches.get(*p.branches.get(j.column)?));
                 let first = branch.and_then(|b| b.baskets.get(j.basket)).map_or(0, |b| b.first);
                 (j.part, first, j.range.offset, j.column)
             });
@@ -347,7 +369,8 @@ impl Records {
             let Some(part) = parts.get(first.part) else { continue };
             let source = part.tree.file.source();
             // Baskets inside the tree object need no bytes.
-            let wanted: Vec<usize> = (0..jobs.len()).filter(|&i| jobs.get(i).is_some_and(|j| j.range.length > 0)).collect();
+            let wanted: Vec<usize> =
+                (0..jobs.len()).filter(|&i| jobs.get(i).is_some_and(|j| j.range.length > 0)).collect();
             let ranges: Vec<Range> = wanted.iter().filter_map(|&i| jobs.get(i).map(|j| j.range)).collect();
             let needed = ranges.iter().map(|r| r.length).sum();
             for c in [source.counters(), Counters::process()] {
@@ -367,7 +390,11 @@ impl Records {
         for (number, (_, request)) in requests.iter().enumerate() {
             for &i in &request.wanted {
                 if let (Some(place), Some(job)) = (self.places.get_mut(i), window.get(i)) {
-                    *place = (number, (job.range.offset - request.range.offset) as usize, job.range.length as usize);
+                    *place = (
+                        number,
+                        (job.range.offset - request.range.offset) as usize,
+                        job.range.length as usize,
+                    );
                 }
             }
         }
@@ -413,11 +440,9 @@ impl Task<'_> {
                 jobs.into_iter().try_for_each(|(job, record)| context.basket(job, record, Output::Append(to)))
             }
             Self::Pieces { jobs, mut pieces, to } => {
-                pieces
-                    .par_iter_mut()
-                    .zip(jobs)
-                    .with_max_len(1)
-                    .try_for_each(|(piece, (job, record))| context.basket(job, record, Output::Append(piece)))?;
+                pieces.par_iter_mut().zip(jobs).with_max_len(1).try_for_each(|(piece, (job, record))| {
+                    context.basket(job, record, Output::Append(piece))
+                })?;
                 pieces.iter().for_each(|piece| to.append(piece));
                 Ok(())
             }
@@ -447,9 +472,10 @@ impl Context<'_> {
         let counts = self.counts.get(job.part).and_then(|c| c.get(job.column)).and_then(Option::as_ref);
         let source = part.tree.file.source();
         let counts = counts.and_then(|c| c.sums.get((found.first - c.first) as usize..));
+        let share = Share { programs: part.tree.programs(), layout, job, counts };
         let result = match &found.place {
-            Place::Tree(values) => embedded(values, layout, job, counts, out),
-            Place::File(..) => stored(record, layout, job, counts, out, source.as_ref()),
+            Place::Tree(values) => share.decode(&values.values(), out),
+            Place::File(..) => share.stored(record, out, source.as_ref()),
         };
         result.within(|| {
             format!(
@@ -464,78 +490,101 @@ impl Context<'_> {
     }
 }
 
-fn embedded(values: &Embedded, layout: &Layout, job: &Job, counts: Option<&[u64]>, out: Output<'_>) -> Result<()> {
-    decode_entries(&values.values(), layout, job, counts, out)
+/// What decoding a basket needs to know.
+struct Share<'a> {
+    programs: &'a Programs,
+    layout: &'a Layout,
+    job: &'a Job,
+    counts: Option<&'a [u64]>,
 }
 
-fn stored(
-    record: &[u8],
-    layout: &Layout,
-    job: &Job,
-    counts: Option<&[u64]>,
-    out: Output<'_>,
-    source: &dyn Source,
-) -> Result<()> {
-    let header = BasketHeader::parse(&mut Cursor::new(record, job.range.offset))?;
-    let counters = [source.counters(), Counters::process()];
-    let mut scratch = SCRATCH.take();
-    let start = Instant::now();
-    let result = basket::object(&header, record, &mut scratch).and_then(|object| {
-        for c in counters {
-            clock(&c.time_decompression_ns, start);
-            count(&c.baskets, 1);
-            count(&c.bytes_compressed, (header.total_bytes - header.key_bytes) as u64);
-            count(&c.bytes_decompressed, header.object_bytes as u64);
-        }
+impl Share<'_> {
+    fn stored(&self, record: &[u8], out: Output<'_>, source: &dyn Source) -> Result<()> {
+        let header = BasketHeader::parse(&mut Cursor::new(record, self.job.range.offset))?;
+        let counters = [source.counters(), Counters::process()];
+        let mut scratch = SCRATCH.take();
         let start = Instant::now();
-        let result = decode_entries(&Values::split(&header, object)?, layout, job, counts, out);
-        for c in counters {
-            clock(&c.time_decoding_ns, start);
+        let result = basket::object(&header, record, &mut scratch).and_then(|object| {
+            for c in counters {
+                clock(&c.time_decompression_ns, start);
+                count(&c.baskets, 1);
+                count(&c.bytes_compressed, (header.total_bytes - header.key_bytes) as u64);
+                count(&c.bytes_decompressed, header.object_bytes as u64);
+            }
+            let start = Instant::now();
+            let result = self.decode(&Values::split(&header, object)?, out);
+            for c in counters {
+                clock(&c.time_decoding_ns, start);
+            }
+            result
+        });
+        if scratch.len() <= KEEP {
+            SCRATCH.set(scratch);
         }
         result
-    });
-    if scratch.len() <= KEEP {
-        SCRATCH.set(scratch);
     }
-    result
+
+    fn decode(&self, values: &Values<'_>, out: Output<'_>) -> Result<()> {
+        let job = self.job;
+        let kind = &self.layout.kind;
+        if values.entries < job.to {
+            return Err(Error::corrupt(format!("{} entries where {} are wanted", values.entries, job.to)));
+        }
+        let to = match out {
+            Output::Append(to) => to,
+            Output::Place(to) => {
+                return match self.layout.framing {
+                    Framing::Fixed(bytes) => place(kind, entry_bytes(values, job, bytes)?, to),
+                    framing => Err(Error::unsupported(format!("{framing:?} values at fixed places"))),
+                };
+            }
+        };
+        let mut decoder = Decoder::new(self.programs);
+        match self.layout.framing {
+            Framing::Fixed(bytes) => {
+                let mut c = Cursor::new(entry_bytes(values, job, bytes)?, (job.from * bytes) as u64);
+                decoder.decode(kind, &mut c, to, job.to - job.from)
+            }
+            Framing::Counted { skip, bytes } => {
+                let bounds = match (values.bounds()?, self.counts) {
+                    (Some(bounds), _) => bounds,
+                    (None, Some(counts)) => from_counts(values, counts, bytes)?,
+                    (None, None) => one_entry(values)?,
+                };
+                counted(&mut decoder, values.data, &bounds, job, kind, skip, bytes, to)
+            }
+            Framing::Whole => whole(&mut decoder, values, job, kind, to),
+            Framing::Column => column(&mut decoder, values, job, kind, to),
+        }
+    }
 }
 
-fn decode_entries(values: &Values<'_>, layout: &Layout, job: &Job, counts: Option<&[u64]>, out: Output<'_>) -> Result<()> {
-    if values.entries < job.to {
-        return Err(Error::corrupt(format!("{} entries where {} are wanted", values.entries, job.to)));
-    }
-    match (layout.framing, out) {
-        (Framing::Fixed(bytes), Output::Place(to)) => place(&layout.kind, entry_bytes(values, job, bytes)?, to),
-        (Framing::Fixed(bytes), Output::Append(to)) => {
-            let mut c = Cursor::new(entry_bytes(values, job, bytes)?, (job.from * bytes) as u64);
-            decode::decode(&layout.kind, &mut c, to, job.to - job.from)
-        }
-        (Framing::Counted { skip, bytes }, Output::Append(to)) => {
-            let bounds = match (values.bounds()?, counts) {
-                (Some(bounds), _) => bounds,
-                (None, Some(counts)) => from_counts(values, counts, bytes)?,
-                (None, None) if values.entries == 1 => vec![0, values.data.len() as u32],
-                (None, None) => return Err(Error::corrupt("a basket without a table of entry offsets")),
-            };
-            counted(values.data, &bounds, job, &layout.kind, skip, bytes, to)
-        }
-        (Framing::Whole, Output::Append(to)) => whole(values, job, &layout.kind, to),
-        (Framing::Column, Output::Append(to)) => column(values, job, &layout.kind, to),
-        (framing, Output::Place(_)) => Err(Error::unsupported(format!("{framing:?} values at fixed places"))),
+/// The borders of the only entry of a basket without a table of them.
+fn one_entry(values: &Values<'_>) -> Result<Vec<u32>> {
+    match values.entries {
+        1 => Ok(vec![0, values.data.len() as u32]),
+        n => Err(Error::corrupt(format!("a basket of {n} entries without a table of their offsets"))),
     }
 }
 
 fn entry_bytes<'a>(values: &Values<'a>, job: &Job, bytes: usize) -> Result<&'a [u8]> {
-    let found = job.from.checked_mul(bytes).zip(job.to.checked_mul(bytes)).and_then(|(a, b)| values.data.get(a..b));
+    let found =
+        job.from.checked_mul(bytes).zip(job.to.checked_mul(bytes)).and_then(|(a, b)| values.data.get(a..b));
     found.ok_or_else(|| {
-        Error::corrupt(format!("{} bytes of values, where {} entries of {bytes} are wanted", values.data.len(), job.to))
+        Error::corrupt(format!(
+            "{} bytes of values, where {} entries of {bytes} are wanted",
+            values.data.len(),
+            job.to
+        ))
     })
 }
 
 /// Numbers of fixed dimensions, straight to their place.
 fn place(kind: &Kind, from: &[u8], to: &mut [u8]) -> Result<()> {
     match kind {
-        Kind::Number(Number::Bool) => to.iter_mut().zip(from).for_each(|(to, from)| *to = u8::from(*from != 0)),
+        Kind::Number(Number::Bool) => {
+            to.iter_mut().zip(from).for_each(|(to, from)| *to = u8::from(*from != 0))
+        }
         Kind::Number(number) => swap::copy(number.size(), from, to),
         Kind::Packed(packing) => packing.decode(from, to),
         Kind::Fixed { item, .. } => return place(item, from, to),
@@ -559,10 +608,23 @@ fn from_counts(values: &Values<'_>, counts: &[u64], bytes: usize) -> Result<Vec<
 }
 
 /// Lists whose lengths follow from where entries start.
-fn counted(data: &[u8], bounds: &[u32], job: &Job, kind: &Kind, skip: usize, bytes: usize, to: &mut Builder) -> Result<()> {
+#[allow(clippy::too_many_arguments, reason = "one caller, and a struct would only name them again")]
+fn counted(
+    decoder: &mut Decoder<'_>,
+    data: &[u8],
+    bounds: &[u32],
+    job: &Job,
+    kind: &Kind,
+    skip: usize,
+    bytes: usize,
+    to: &mut Builder,
+) -> Result<()> {
     let wrong = || Error::corrupt(format!("an entry is no multiple of {bytes} bytes and a header of {skip}"));
-    let Builder::List { offsets, values } = to else { return Err(Error::unsupported("a list in a column of no lists")) };
-    let bounds = bounds.get(job.from..=job.to).ok_or_else(|| Error::corrupt("a table of entry offsets too short"))?;
+    let Builder::List { offsets, values } = to else {
+        return Err(Error::unsupported("a list in a column of no lists"));
+    };
+    let bounds =
+        bounds.get(job.from..=job.to).ok_or_else(|| Error::corrupt("a table of entry offsets too short"))?;
     let (Some(&first), Some(&last)) = (bounds.first(), bounds.last()) else { return Ok(()) };
     offsets.reserve(bounds.len());
     let mut end = offsets.last().copied().unwrap_or_default();
@@ -582,7 +644,7 @@ fn counted(data: &[u8], bounds: &[u32], job: &Job, kind: &Kind, skip: usize, byt
     let slice = |a: u32, b: u32| data.get(a as usize..b as usize).ok_or_else(wrong);
     if skip == 0 {
         let from = slice(first, last)?;
-        return decode::decode(kind, &mut Cursor::new(from, u64::from(first)), values, from.len() / bytes);
+        return decoder.decode(kind, &mut Cursor::new(from, u64::from(first)), values, from.len() / bytes);
     }
     for pair in bounds.windows(2) {
         if let [a, b] = pair {
@@ -590,75 +652,70 @@ fn counted(data: &[u8], bounds: &[u32], job: &Job, kind: &Kind, skip: usize, byt
             let (header, from) = entry.split_at_checked(skip).ok_or_else(wrong)?;
             let n = from.len() / bytes;
             if skip == 10 && header.get(6..) != Some((n as u32).to_be_bytes().as_slice()) {
-                return Err(Error::corrupt(format!("a container of {n} elements by its length, another number by its header"))
-                    .at(u64::from(*a)));
+                return Err(Error::corrupt(format!(
+                    "a container of {n} elements by its length, another number by its header"
+                ))
+                .at(u64::from(*a)));
             }
-            decode::decode(kind, &mut Cursor::new(from, u64::from(*a)), values, n)?;
+            decoder.decode(kind, &mut Cursor::new(from, u64::from(*a)), values, n)?;
         }
     }
     Ok(())
 }
 
 /// Entries that are one value each, of any length.
-fn whole(values: &Values<'_>, job: &Job, kind: &Kind, to: &mut Builder) -> Result<()> {
+fn whole(
+    decoder: &mut Decoder<'_>,
+    values: &Values<'_>,
+    job: &Job,
+    kind: &Kind,
+    to: &mut Builder,
+) -> Result<()> {
     // References inside an entry count from the start of the record.
     let origin = values.key_bytes as u64;
     let Some(bounds) = values.bounds()? else {
         let mut c = Cursor::new(values.data, origin);
-        decode::decode(kind, &mut c, &mut to.like(), job.from)?;
-        return decode::decode(kind, &mut c, to, job.to - job.from);
+        decoder.decode(kind, &mut c, &mut to.like(), job.from)?;
+        return decoder.decode(kind, &mut c, to, job.to - job.from);
     };
     for entry in job.from..job.to {
         let (Some(&start), Some(&end)) = (bounds.get(entry), bounds.get(entry + 1)) else { break };
         let place = || format!("entry {entry} of the basket");
         let mut c = Cursor::new(values.data.get(..end as usize).unwrap_or_default(), origin);
         c.seek(start as usize)?;
-        decode::decode(kind, &mut c, to, 1).within(place)?;
+        decoder.next_entry();
+        decoder.decode(kind, &mut c, to, 1).within(place)?;
         if c.remaining() != 0 {
-            return Err(c.corrupt(format!("{} bytes of the entry are left over", c.remaining())).within(place()));
+            return Err(c
+                .corrupt(format!("{} bytes of the entry are left over", c.remaining()))
+                .within(place()));
         }
     }
     Ok(())
 }
 
 /// Entries that are the same member of any number of objects: until the entry's bytes are used up.
-fn column(values: &Values<'_>, job: &Job, kind: &Kind, to: &mut Builder) -> Result<()> {
-    let Builder::List { offsets, values: items } = to else { return Err(Error::unsupported("a list in a column of no lists")) };
+fn column(
+    decoder: &mut Decoder<'_>,
+    values: &Values<'_>,
+    job: &Job,
+    kind: &Kind,
+    to: &mut Builder,
+) -> Result<()> {
+    let Builder::List { offsets, values: items } = to else {
+        return Err(Error::unsupported("a list in a column of no lists"));
+    };
     let bounds = match values.bounds()? {
         Some(bounds) => bounds,
-        None if values.entries == 1 => vec![0, values.data.len() as u32],
-        None => return Err(Error::corrupt("a basket without a table of entry offsets")),
+        None => one_entry(values)?,
     };
     for entry in job.from..job.to {
-        let (Some(&a), Some(&b)) = (bounds.get(entry), bounds.get(entry + 1)) else { break };
-        let Some(data) = values.data.get(..b as usize) else { break };
-        let mut c = Cursor::new(data, values.key_bytes as u64);
-        c.seek(a as usize)?;
-        decode_until_end(kind, &mut c, items).within(|| format!("entry {entry} of the basket"))?;
+        let (Some(&start), Some(&end)) = (bounds.get(entry), bounds.get(entry + 1)) else { break };
+        let mut c = Cursor::new(values.data.get(..end as usize).unwrap_or_default(), values.key_bytes as u64);
+        c.seek(start as usize)?;
+        decoder.next_entry();
+        decoder.column_to_end(kind, &mut c, items).within(|| format!("entry {entry} of the basket"))?;
         offsets.push(items.len() as i64);
-    }
-    Ok(())
-}
-
-fn decode_until_end(kind: &Kind, c: &mut Cursor<'_>, items: &mut Builder) -> Result<()> {
-    if let Kind::Framed(inner) = kind
-        && c.remaining() > 0
-    {
-        let frame = c.frame()?;
-        if frame.member_wise {
-            return Err(Error::unsupported("containers streamed member-wise inside a split collection").at(c.place()));
-        }
-        while c.remaining() > 0 {
-            decode::decode(inner, c, items, 1)?;
-        }
-        return Ok(());
-    }
-    while c.remaining() > 0 {
-        let before = c.pos();
-        decode::decode(kind, c, items, 1)?;
-        if c.pos() == before {
-            return Err(c.corrupt("a value of no bytes"));
-        }
     }
     Ok(())
 }

@@ -111,7 +111,9 @@ impl<'a> Cursor<'a> {
     /// Moves to a position, which may lie before this one but not past the end.
     pub fn seek(&mut self, pos: usize) -> Result<()> {
         if pos > self.bytes.len() {
-            return Err(self.corrupt(format!("position {pos} wanted in an object of {} bytes", self.bytes.len())));
+            return Err(
+                self.corrupt(format!("position {pos} wanted in an object of {} bytes", self.bytes.len()))
+            );
         }
         self.pos = pos;
         Ok(())
@@ -196,7 +198,11 @@ impl<'a> Cursor<'a> {
                 .at(start as u64 + self.origin));
             }
             let version = self.u16()?;
-            Ok(Frame { version: version & !MEMBER_WISE, member_wise: version & MEMBER_WISE != 0, end: Some(end) })
+            Ok(Frame {
+                version: version & !MEMBER_WISE,
+                member_wise: version & MEMBER_WISE != 0,
+                end: Some(end),
+            })
         } else {
             self.pos = start;
             let version = self.u16()?;

@@ -5,5 +5,6 @@
 
 pub mod cursor;
 pub mod swap;
+pub mod writer;
 
 pub use cursor::{Cursor, Frame, Pointer};

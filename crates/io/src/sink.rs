@@ -1,0 +1,165 @@
+//! Where written bytes go. The only place that creates files.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, IoSlice, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+/// Takes bytes at offsets. Bytes never written read as zero.
+pub trait Sink: Send {
+    /// Writes all of `parts`, one after another, from `offset` on.
+    fn write_at(&mut self, offset: u64, parts: &[&[u8]]) -> io::Result<()>;
+    /// Makes the storage `length` bytes long and hands everything to it; called at the end and at commits.
+    fn finish(&mut self, length: u64) -> io::Result<()>;
+    /// Name for messages.
+    fn name(&self) -> &str;
+}
+
+/// A local file.
+#[derive(Debug)]
+pub struct FileSink {
+    file: File,
+    position: u64,
+    name: String,
+}
+
+impl FileSink {
+    /// Makes a file, and fails if there is one already.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        Self::open(path, OpenOptions::new().write(true).create_new(true))
+    }
+    /// Makes a file, in place of one that may be there.
+    pub fn recreate(path: &Path) -> io::Result<Self> {
+        Self::open(path, OpenOptions::new().write(true).create(true).truncate(true))
+    }
+    #[expect(clippy::disallowed_methods, reason = "the one place that opens files to write")]
+    fn open(path: &Path, options: &OpenOptions) -> io::Result<Self> {
+        let file = options.open(path)?;
+        Ok(Self { file, position: 0, name: path.display().to_string() })
+    }
+}
+
+impl Sink for FileSink {
+    fn write_at(&mut self, offset: u64, parts: &[&[u8]]) -> io::Result<()> {
+        if self.position != offset {
+            // An error leaves the place unknown: no later write may take the old one for granted.
+            self.position = u64::MAX;
+            self.file.seek(SeekFrom::Start(offset))?;
+        }
+        self.position = u64::MAX;
+        let total = parts.iter().map(|part| part.len() as u64).sum::<u64>();
+        let mut slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
+        let mut rest = slices.as_mut_slice();
+        IoSlice::advance_slices(&mut rest, 0);
+        while !rest.is_empty() {
+            match self.file.write_vectored(rest) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => IoSlice::advance_slices(&mut rest, count),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.position = offset + total;
+        Ok(())
+    }
+    fn finish(&mut self, length: u64) -> io::Result<()> {
+        self.file.set_len(length)
+    }
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// Memory, for tests and for handing a file over without a disk. Holds only what lies past `start`.
+#[derive(Debug, Default)]
+pub struct MemorySink {
+    bytes: Vec<u8>,
+    start: u64,
+}
+
+impl MemorySink {
+    /// An empty sink.
+    pub fn new() -> Self {
+        Self::default()
+    }
+    /// A sink that forgets all bytes before `start`: stands for a large file.
+    pub fn starting_at(start: u64) -> Self {
+        Self { bytes: Vec::new(), start }
+    }
+    /// What was written.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+}
+
+impl Sink for MemorySink {
+    fn write_at(&mut self, offset: u64, parts: &[&[u8]]) -> io::Result<()> {
+        let mut offset = offset;
+        for part in parts {
+            let end = offset + part.len() as u64;
+            let skip = usize::try_from(self.start.saturating_sub(offset)).unwrap_or(usize::MAX);
+            if let Some(kept) = part.get(skip..).filter(|kept| !kept.is_empty()) {
+                let stop = usize::try_from(end - self.start).map_err(io::Error::other)?;
+                if self.bytes.len() < stop {
+                    self.bytes.resize(stop, 0);
+                }
+                if let Some(place) = self.bytes.get_mut(stop - kept.len()..stop) {
+                    place.copy_from_slice(kept);
+                }
+            }
+            offset = end;
+        }
+        Ok(())
+    }
+    fn finish(&mut self, length: u64) -> io::Result<()> {
+        let length = usize::try_from(length.saturating_sub(self.start)).map_err(io::Error::other)?;
+        self.bytes.resize(length, 0);
+        Ok(())
+    }
+    fn name(&self) -> &'static str {
+        "memory"
+    }
+}
+
+/// A name beside `path` that no other writer uses, for files that are renamed into place when they are whole.
+pub fn beside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}.part", std::process::id()));
+    PathBuf::from(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_keeps_gaps_as_zeros() {
+        let mut sink = MemorySink::new();
+        sink.write_at(4, &[b"ab", b"", b"c"]).unwrap();
+        sink.write_at(0, &[b"x"]).unwrap();
+        sink.finish(8).unwrap();
+        assert_eq!(sink.into_bytes(), b"x\0\0\0abc\0");
+    }
+
+    #[test]
+    fn memory_forgets_what_lies_before_its_start() {
+        let mut sink = MemorySink::starting_at(10);
+        sink.write_at(8, &[b"abcd"]).unwrap();
+        sink.write_at(0, &[b"head"]).unwrap();
+        sink.write_at(13, &[b"z"]).unwrap();
+        assert_eq!(sink.into_bytes(), b"cd\0z");
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "reads back what was written")]
+    fn files_are_written_at_offsets_and_cut() {
+        let path = std::env::temp_dir().join(format!("sapwood-sink-{}", std::process::id()));
+        let mut sink = FileSink::recreate(&path).unwrap();
+        sink.write_at(2, &[b"cd", b"ef"]).unwrap();
+        sink.write_at(6, &[b"gh"]).unwrap();
+        sink.write_at(0, &[b"ab"]).unwrap();
+        sink.finish(7).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"abcdefg");
+        assert!(FileSink::create(&path).is_err());
+        std::fs::remove_file(&path).unwrap();
+    }
+}

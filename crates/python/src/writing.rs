@@ -1,0 +1,297 @@
+//! Writing: `sapwood._native.Output`, a file and its trees.
+
+use crate::borrow;
+use crate::errors::raise;
+use crate::reading::on_pool;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
+use sapwood_io::sink::{FileSink, Sink};
+use sapwood_root::array::{Column, Number};
+use sapwood_root::compress::encode::Compression;
+use sapwood_root::file::writer::{FileWriter, Options};
+use sapwood_root::streamer::{Object, Value};
+use sapwood_root::tree::writer::{BranchKind, BranchSpec, Output as Inner, TreeOptions};
+use sapwood_root::{Error, Result};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A Python object with `seek` and `write`.
+struct ObjectSink {
+    object: Py<PyAny>,
+}
+
+impl Sink for ObjectSink {
+    fn write_at(&mut self, offset: u64, parts: &[&[u8]]) -> std::io::Result<()> {
+        Python::attach(|py| {
+            let object = self.object.bind(py);
+            object.call_method1("seek", (offset,))?;
+            for part in parts {
+                let mut rest = *part;
+                while !rest.is_empty() {
+                    let written = object.call_method1("write", (PyBytes::new(py, rest),))?;
+                    // Buffered streams take everything; raw ones say how much they took.
+                    let count = written.extract::<usize>().unwrap_or(rest.len());
+                    if count == 0 {
+                        return Err(std::io::ErrorKind::WriteZero.into());
+                    }
+                    rest = rest.get(count..).unwrap_or_default();
+                }
+            }
+            Ok(())
+        })
+    }
+    fn finish(&mut self, length: u64) -> std::io::Result<()> {
+        Python::attach(|py| {
+            let object = self.object.bind(py);
+            object.call_method1("truncate", (length,))?;
+            object.call_method0("flush")?;
+            Ok(())
+        })
+    }
+    fn name(&self) -> &'static str {
+        "the stream"
+    }
+}
+
+/// A file being written, with its trees.
+#[pyclass(frozen)]
+pub struct Output {
+    inner: Mutex<Inner>,
+}
+
+impl Output {
+    /// Works on the file without holding the interpreter.
+    fn with<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&mut Inner) -> Result<T> + Send) -> PyResult<T> {
+        // Locked outside the pool: a worker that waits for a part of its work may take up other work, which must not
+        // wait for the same lock.
+        py.detach(|| {
+            let mut guard = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            let inner: &mut Inner = &mut guard;
+            on_pool(move || work(inner))
+        })?
+        .map_err(raise)
+    }
+}
+
+/// A branch: name, kind (`"numbers"`, `"counted"`, `"counter"`, `"text"`), element type, dimensions, index of the
+/// counter, compression code.
+type Branch = (String, String, String, Vec<usize>, usize, Option<u32>);
+
+#[pymethods]
+impl Output {
+    #[new]
+    #[pyo3(signature = (target, overwrite, title, compression, uuid, utc_offset, datime))]
+    #[expect(clippy::too_many_arguments, reason = "called from one place, which names them")]
+    fn new(
+        py: Python<'_>,
+        target: &Bound<'_, PyAny>,
+        overwrite: bool,
+        title: String,
+        compression: u32,
+        uuid: Option<[u8; 16]>,
+        utc_offset: i64,
+        datime: Option<u32>,
+    ) -> PyResult<Self> {
+        let options = Options {
+            compression: Compression::from_code(compression).map_err(raise)?,
+            title,
+            uuid,
+            utc_offset,
+            datime,
+        };
+        let (sink, name): (Box<dyn Sink>, String) = if let Ok(path) = target.extract::<PathBuf>() {
+            let sink = if overwrite { FileSink::recreate(&path) } else { FileSink::create(&path) }?;
+            (Box::new(sink), path.display().to_string())
+        } else {
+            (Box::new(ObjectSink { object: target.clone().unbind() }), "stream.root".to_owned())
+        };
+        let file = py.detach(|| FileWriter::create(sink, &name, options)).map_err(raise)?;
+        Ok(Self { inner: Mutex::new(Inner::new(file)) })
+    }
+
+    #[getter]
+    fn compression(&self, py: Python<'_>) -> PyResult<u32> {
+        self.with(py, |inner| Ok(inner.file.compression().code()))
+    }
+    #[setter]
+    fn set_compression(&self, py: Python<'_>, code: u32) -> PyResult<()> {
+        self.with(py, |inner| {
+            inner.file.set_compression(Compression::from_code(code)?);
+            Ok(())
+        })
+    }
+    #[getter]
+    fn end(&self, py: Python<'_>) -> PyResult<u64> {
+        self.with(py, |inner| Ok(inner.file.end()))
+    }
+    fn list(&self, py: Python<'_>, directory: usize) -> PyResult<Vec<(String, u16, String, String)>> {
+        self.with(py, |inner| {
+            let listed = inner.file.list(directory);
+            Ok(listed.into_iter().map(|key| (key.name, key.cycle, key.class, key.title)).collect())
+        })
+    }
+    fn find(&self, py: Python<'_>, parent: usize, name: &str) -> PyResult<Option<usize>> {
+        self.with(py, |inner| Ok(inner.file.find(parent, name)))
+    }
+    fn mkdir(&self, py: Python<'_>, parent: usize, name: &str, title: &str) -> PyResult<usize> {
+        self.with(py, |inner| inner.file.mkdir(parent, name, title))
+    }
+    fn write_object(
+        &self,
+        py: Python<'_>,
+        directory: usize,
+        name: &str,
+        title: &str,
+        object: &Bound<'_, PyTuple>,
+    ) -> PyResult<()> {
+        let object = to_object(object)?;
+        self.with(py, |inner| inner.file.write_object(directory, name, title, &object))
+    }
+    fn leave_gap(&self, py: Python<'_>, bytes: u64) -> PyResult<()> {
+        self.with(py, |inner| {
+            inner.file.leave_gap(bytes);
+            Ok(())
+        })
+    }
+    fn commit(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, Inner::commit)
+    }
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, Inner::close)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "called from one place, which names them")]
+    fn make_tree(
+        &self,
+        py: Python<'_>,
+        directory: usize,
+        name: &str,
+        title: String,
+        branches: Vec<Branch>,
+        auto_flush: i64,
+        max_basket: usize,
+    ) -> PyResult<usize> {
+        let branches: Result<Vec<BranchSpec>> = branches.into_iter().map(to_spec).collect();
+        let branches = branches.map_err(raise)?;
+        let options = TreeOptions { title, auto_flush, max_basket };
+        self.with(py, |inner| inner.make_tree(directory, name, branches, options))
+    }
+    fn extend(&self, py: Python<'_>, tree: usize, columns: Vec<Bound<'_, PyTuple>>) -> PyResult<()> {
+        let columns: Vec<Column> = columns.iter().map(to_column).collect::<PyResult<_>>()?;
+        let result = self.with(py, |inner| {
+            let (tree, file) = inner.tree_mut(tree)?;
+            tree.extend(file, &columns)
+        });
+        // Here, with the interpreter held again, the borrowed arrays are let go.
+        drop(columns);
+        result
+    }
+    fn flush(&self, py: Python<'_>, tree: usize) -> PyResult<()> {
+        self.with(py, |inner| {
+            let (tree, file) = inner.tree_mut(tree)?;
+            tree.flush(file)
+        })
+    }
+    /// Entries taken, entries in the file, baskets of the branch that has most.
+    fn tree_counts(&self, py: Python<'_>, tree: usize) -> PyResult<(u64, u64, usize)> {
+        self.with(py, |inner| {
+            let tree = inner.tree(tree)?;
+            Ok((tree.entries(), tree.entries_written(), tree.baskets()))
+        })
+    }
+    fn set_branch_compression(&self, py: Python<'_>, tree: usize, branch: usize, code: Option<u32>) -> PyResult<()> {
+        self.with(py, |inner| {
+            let compression = code.map(Compression::from_code).transpose()?;
+            inner.tree_mut(tree)?.0.set_compression(branch, compression)
+        })
+    }
+}
+
+fn to_spec((name, kind, element, dims, counter, compression): Branch) -> Result<BranchSpec> {
+    let number = || {
+        Ok(match element.as_str() {
+            "bool" => Number::Bool,
+            "int8" => Number::I8,
+            "uint8" => Number::U8,
+            "int16" => Number::I16,
+            "uint16" => Number::U16,
+            "int32" => Number::I32,
+            "uint32" => Number::U32,
+            "int64" => Number::I64,
+            "uint64" => Number::U64,
+            "float32" => Number::F32,
+            "float64" => Number::F64,
+            other => return Err(Error::argument(format!("branch {name}: no element type {other}"))),
+        })
+    };
+    let kind = match kind.as_str() {
+        "numbers" => BranchKind::Numbers { number: number()?, dims },
+        "counted" => BranchKind::Counted { number: number()?, dims, counter },
+        "counter" => BranchKind::Counter,
+        "text" => BranchKind::Text,
+        other => return Err(Error::argument(format!("branch {name}: no kind {other}"))),
+    };
+    Ok(BranchSpec { name, kind, compression: compression.map(Compression::from_code).transpose()? })
+}
+
+/// A column from nested tuples; arrays are borrowed, not copied.
+fn to_column(column: &Bound<'_, PyTuple>) -> PyResult<Column> {
+    let kind: String = column.get_item(0)?.extract()?;
+    let inner = |index: usize| -> PyResult<Box<Column>> {
+        Ok(Box::new(to_column(column.get_item(index)?.cast::<PyTuple>()?)?))
+    };
+    Ok(match kind.as_str() {
+        "number" => {
+            let (number, values) = borrow::numbers(&column.get_item(1)?)?;
+            Column::Number { number, values }
+        }
+        "text" => Column::Text {
+            offsets: borrow::array::<i64>(&column.get_item(1)?)?,
+            bytes: borrow::array::<u8>(&column.get_item(2)?)?,
+        },
+        "fixed" => Column::FixedList {
+            length: column.get_item(1)?.extract()?,
+            size: column.get_item(2)?.extract()?,
+            values: inner(3)?,
+        },
+        "list" => Column::List { offsets: borrow::array::<i64>(&column.get_item(1)?)?, values: inner(2)? },
+        other => return Err(PyTypeError::new_err(format!("no column of kind {other:?}"))),
+    })
+}
+
+/// An object from `(class, {member: value})`.
+fn to_object(object: &Bound<'_, PyTuple>) -> PyResult<Object> {
+    let (class, members): (String, Bound<'_, PyDict>) = object.extract()?;
+    let mut values = Vec::with_capacity(members.len());
+    for (name, value) in members.iter() {
+        values.push((name.extract()?, to_value(&value)?));
+    }
+    Ok(Object { class, members: values, ..Object::default() })
+}
+
+fn to_value(value: &Bound<'_, PyAny>) -> PyResult<Value> {
+    if value.is_none() {
+        return Ok(Value::Null);
+    }
+    if value.is_instance_of::<PyBool>() {
+        return Ok(Value::Bool(value.extract()?));
+    }
+    if value.is_instance_of::<PyInt>() {
+        return value.extract().map(Value::Int).or_else(|_| value.extract().map(Value::UInt));
+    }
+    if value.is_instance_of::<PyFloat>() {
+        return Ok(Value::Float(value.extract()?));
+    }
+    if value.is_instance_of::<PyString>() {
+        return Ok(Value::Text(value.extract()?));
+    }
+    if let Ok(object) = value.cast::<PyTuple>() {
+        return Ok(Value::Object(Arc::new(to_object(object)?)));
+    }
+    if let Ok(items) = value.cast::<PyList>() {
+        return Ok(Value::List(items.iter().map(|item| to_value(&item)).collect::<PyResult<_>>()?));
+    }
+    let (number, bytes) = borrow::numbers(value)?;
+    Ok(Value::Numbers(number, bytes.as_slice().to_vec()))
+}

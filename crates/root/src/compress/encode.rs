@@ -1,0 +1,240 @@
+//! Compression.
+
+use super::{HEADER, MAX_BLOCK};
+use crate::error::{Error, Result};
+use std::cell::RefCell;
+
+/// A codec; the numbers are those of the hundreds in `fCompress`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Algorithm {
+    /// Deflate with a zlib frame.
+    Zlib,
+    /// LZMA2 in an xz frame.
+    Lzma,
+    /// LZ4 blocks with a checksum.
+    Lz4,
+    /// Zstandard.
+    Zstd,
+}
+
+/// A codec and its level, or none at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Compression {
+    /// Bytes are stored as they are.
+    None,
+    /// Level 1 (fast) to 9 (small); what a level means to its codec is as ROOT has it.
+    Level(Algorithm, u8),
+}
+
+impl Compression {
+    /// From ROOT's setting: algorithm × 100 + level; level 0 means no compression whatever the algorithm.
+    pub fn from_code(code: u32) -> Result<Self> {
+        let level = (code % 100) as u8;
+        let algorithm = match code / 100 {
+            _ if level == 0 => return Ok(Self::None),
+            // 0 stands for ROOT's default algorithm, which is zlib.
+            0 | 1 => Algorithm::Zlib,
+            2 => Algorithm::Lzma,
+            4 => Algorithm::Lz4,
+            5 => Algorithm::Zstd,
+            other => return Err(Error::argument(format!("compression algorithm {other} is none of 1, 2, 4, 5"))),
+        };
+        // Larger levels exist for LZ4 (to 12) alone; the others read them as 9.
+        if level > 12 {
+            return Err(Error::argument(format!("compression level {level} is not within 0 to 12")));
+        }
+        Ok(Self::Level(algorithm, level))
+    }
+    /// ROOT's setting (`fCompress`).
+    pub const fn code(self) -> u32 {
+        match self {
+            Self::None => 0,
+            Self::Level(algorithm, level) => {
+                let hundreds = match algorithm {
+                    Algorithm::Zlib => 100,
+                    Algorithm::Lzma => 200,
+                    Algorithm::Lz4 => 400,
+                    Algorithm::Zstd => 500,
+                };
+                hundreds + level as u32
+            }
+        }
+    }
+}
+
+/// One thread's compressors, made when first needed: they are large, and setting them up takes longer than a block.
+#[derive(Default)]
+struct Contexts {
+    zlib: Option<(u8, libdeflater::Compressor)>,
+    zstd: Option<zstd_safe::CCtx<'static>>,
+}
+
+thread_local! {
+    static CONTEXTS: RefCell<Contexts> = RefCell::default();
+}
+
+/// Compresses `from` into the start of `out`, which grows as needed and never shrinks, so that it can be used again.
+///
+/// Gives the number of bytes, or nothing if they would not be fewer than those of `from`; then it must be stored
+/// as it is, which is how readers tell (`fObjlen` equals `fNbytes - fKeylen`).
+pub fn compress(compression: Compression, from: &[u8], out: &mut Vec<u8>) -> Result<Option<usize>> {
+    let Compression::Level(algorithm, level) = compression else { return Ok(None) };
+    if out.len() < from.len() {
+        out.resize(from.len(), 0);
+    }
+    let mut used = 0;
+    for block in from.chunks(MAX_BLOCK) {
+        let body = used + HEADER;
+        let end = from.len().min(body + MAX_BLOCK);
+        let Some(room) = out.get_mut(body..end) else { return Ok(None) };
+        let packed =
+            CONTEXTS.with_borrow_mut(|contexts| encode_block(contexts, algorithm, level, block, room))?;
+        let Some(packed) = packed else { return Ok(None) };
+        let name = match algorithm {
+            Algorithm::Zlib => b"ZL\x08",
+            Algorithm::Lzma => b"XZ\0",
+            Algorithm::Lz4 => b"L4\x01",
+            Algorithm::Zstd => b"ZS\x01",
+        };
+        let (packed_size, size) = ((packed as u32).to_le_bytes(), (block.len() as u32).to_le_bytes());
+        let header = name.iter().chain(packed_size.iter().take(3)).chain(size.iter().take(3));
+        for (to, from) in out.iter_mut().skip(used).zip(header) {
+            *to = *from;
+        }
+        used = body + packed;
+    }
+    Ok((used < from.len()).then_some(used))
+}
+
+/// Compresses one block; nothing if it does not fit into `room`.
+fn encode_block(
+    contexts: &mut Contexts,
+    algorithm: Algorithm,
+    level: u8,
+    block: &[u8],
+    room: &mut [u8],
+) -> Result<Option<usize>> {
+    match algorithm {
+        Algorithm::Zlib => {
+            let level = level.min(9);
+            if contexts.zlib.as_ref().is_none_or(|(known, _)| *known != level) {
+                let made = libdeflater::CompressionLvl::new(i32::from(level))
+                    .map_err(|e| Error::argument(format!("zlib level {level}: {e:?}")))?;
+                contexts.zlib = Some((level, libdeflater::Compressor::new(made)));
+            }
+            // The one error there is means that the room is too small.
+            Ok(contexts.zlib.as_mut().and_then(|(_, zlib)| zlib.zlib_compress(block, room).ok()))
+        }
+        Algorithm::Zstd => {
+            let zstd = contexts.zstd.get_or_insert_with(zstd_safe::CCtx::create);
+            // ROOT's level n is level 2n of the library.
+            Ok(zstd.compress(room, block, 2 * i32::from(level.min(9))).ok())
+        }
+        Algorithm::Lz4 => {
+            let Some((sum, body)) = room.split_first_chunk_mut::<8>() else { return Ok(None) };
+            let mode = if level < 4 {
+                lz4::block::CompressionMode::DEFAULT
+            } else {
+                lz4::block::CompressionMode::HIGHCOMPRESSION(i32::from(level))
+            };
+            let Ok(packed) = lz4::block::compress_to_buffer(block, Some(mode), false, body) else {
+                return Ok(None);
+            };
+            let data = body.get(..packed).unwrap_or_default();
+            *sum = xxhash_rust::xxh64::xxh64(data, 0).to_be_bytes();
+            Ok(Some(packed + 8))
+        }
+        Algorithm::Lzma => lzma(u32::from(level.min(9)), block, room),
+    }
+}
+
+fn lzma(level: u32, block: &[u8], room: &mut [u8]) -> Result<Option<usize>> {
+    use liblzma::stream::{Action, Check, Filters, LzmaOptions, Status, Stream};
+    let fail = |e| Error::new(crate::ErrorKind::Limit, format!("lzma: {e}"));
+    let mut options = LzmaOptions::new_preset(level).map_err(fail)?;
+    // A dictionary larger than the block would only cost memory. Presets 0 to 9 have at least 256 KiB.
+    let preset: u32 = [1 << 18, 1 << 20, 1 << 21, 1 << 22, 1 << 22, 1 << 23, 1 << 23, 1 << 24, 1 << 25, 1 << 26]
+        .get(level as usize)
+        .copied()
+        .unwrap_or(1 << 23);
+    options.dict_size(preset.min(block.len() as u32).max(4096));
+    let mut filters = Filters::new();
+    filters.lzma2(&options);
+    let mut stream = Stream::new_stream_encoder(&filters, Check::Crc32).map_err(fail)?;
+    match stream.process(block, room, Action::Finish) {
+        Ok(Status::StreamEnd) => Ok(Some(stream.total_out() as usize)),
+        // The room is full.
+        Ok(_) | Err(liblzma::stream::Error::MemLimit) => Ok(None),
+        Err(e) => Err(fail(e)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compress::decode::decompress;
+
+    const ALL: [Algorithm; 4] = [Algorithm::Zlib, Algorithm::Lzma, Algorithm::Lz4, Algorithm::Zstd];
+
+    /// Bytes without a pattern (a linear congruential generator).
+    fn noise(length: usize) -> Vec<u8> {
+        let mut state = 1_u64;
+        let next = |_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 56) as u8
+        };
+        (0..length).map(next).collect()
+    }
+
+    #[test]
+    fn every_codec_and_level_comes_back() {
+        let data: Vec<u8> = (0..100_000_u32).flat_map(|i| (i / 7).to_be_bytes()).collect();
+        let mut out = Vec::new();
+        for algorithm in ALL {
+            for level in 1..=9 {
+                let used = compress(Compression::Level(algorithm, level), &data, &mut out).unwrap().unwrap();
+                assert!(used < data.len() / 2, "{algorithm:?} {level}: {used}");
+                let mut back = vec![0; data.len()];
+                decompress(&out[..used], &mut back).unwrap();
+                assert_eq!(back, data, "{algorithm:?} {level}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_shrink_is_left_alone() {
+        for algorithm in ALL {
+            for data in [&noise(50_000)[..], b"", b"x", b"0123456789"] {
+                let result = compress(Compression::Level(algorithm, 5), data, &mut Vec::new()).unwrap();
+                assert_eq!(result, None, "{algorithm:?} {} bytes", data.len());
+            }
+        }
+        assert_eq!(compress(Compression::None, &[0; 1000], &mut Vec::new()).unwrap(), None);
+    }
+
+    #[test]
+    fn over_16_mb_takes_several_blocks() {
+        let mut data = vec![7; MAX_BLOCK];
+        data.extend(noise(1000));
+        data.extend(vec![9; MAX_BLOCK]);
+        for algorithm in [Algorithm::Zlib, Algorithm::Lz4, Algorithm::Zstd] {
+            let mut out = Vec::new();
+            let used = compress(Compression::Level(algorithm, 1), &data, &mut out).unwrap().unwrap();
+            let mut back = vec![0; data.len()];
+            decompress(&out[..used], &mut back).unwrap();
+            assert!(back == data, "{algorithm:?}");
+        }
+    }
+
+    #[test]
+    fn settings_have_roots_numbers() {
+        for code in [101, 109, 207, 404, 412, 505] {
+            assert_eq!(Compression::from_code(code).unwrap().code(), code);
+        }
+        assert_eq!(Compression::from_code(500).unwrap(), Compression::None);
+        assert_eq!(Compression::from_code(1).unwrap().code(), 101);
+        for code in [301, 601, 513] {
+            assert!(Compression::from_code(code).is_err(), "{code}");
+        }
+    }
+}

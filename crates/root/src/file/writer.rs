@@ -1,0 +1,719 @@
+//! A file being written: header, directories, keys, free segments, streamer info.
+//!
+//! Records are only ever added or put into segments that no readable state of the file refers to. [`FileWriter::commit`]
+//! then writes key lists, streamer info and free segments to new places, and last the small records that point to
+//! them, the file's header at the very end. So a file is whole after each commit, whatever happens until the next.
+
+use crate::compress::encode::{Compression, compress};
+use crate::error::{Error, Result, Within};
+use crate::streamer::Object;
+use crate::streamer::encode::{classes_of, encode_infos, encode_object, with_dependencies};
+use crate::wire::writer::Writer;
+use sapwood_io::sink::Sink;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasher, Hasher};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Where the first record lies (`fBEGIN`).
+const BEGIN: u64 = 100;
+/// Positions from here on are written with 64 bits (`TFile::kStartBigFile`).
+pub const START_BIG: u64 = 2_000_000_000;
+/// ROOT version whose formats are written (`fVersion`).
+const VERSION: u32 = 64_000;
+/// Bytes of a directory's record: 30 and the UUID, and room to grow to 64-bit positions.
+const DIRECTORY_BYTES: usize = 60;
+/// Objects up to this size are not compressed, as ROOT does.
+const SMALL: usize = 256;
+/// Bytes that streamer info and free segments take when a file is closed, more than enough.
+const CLOSING: usize = 64 << 10;
+
+/// What holds for a whole file.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// For objects, and for branches that say nothing else.
+    pub compression: Compression,
+    /// Title of the file.
+    pub title: String,
+    /// Identity; a random one if not given.
+    pub uuid: Option<[u8; 16]>,
+    /// Seconds that local time is ahead of UTC; ROOT's dates are local.
+    pub utc_offset: i64,
+    /// Date of all records, as ROOT packs it (`TDatime`), instead of the clock's.
+    pub datime: Option<u32>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let compression = Compression::Level(crate::compress::encode::Algorithm::Zstd, 5);
+        Self { compression, title: String::new(), uuid: None, utc_offset: 0, datime: None }
+    }
+}
+
+/// Names a directory of the file; 0 is the root directory.
+pub type DirectoryId = usize;
+
+/// Names a record: the directory and a number that stays when others are added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct KeyId(DirectoryId, u64);
+
+/// A key before its place is known.
+#[derive(Debug, Clone)]
+pub struct KeyText {
+    /// Class of the object.
+    pub class: String,
+    /// Name.
+    pub name: String,
+    /// Title.
+    pub title: String,
+}
+
+impl KeyText {
+    fn new(class: &str, name: &str, title: &str) -> Self {
+        Self { class: class.to_owned(), name: name.to_owned(), title: title.to_owned() }
+    }
+    /// Bytes of the key (`fKeylen`), with 64-bit positions or without.
+    pub fn size(&self, big: bool) -> usize {
+        let fixed = if big { 34 } else { 26 };
+        fixed + [&self.class, &self.name, &self.title].map(|text| Writer::string_size(text)).iter().sum::<usize>()
+    }
+}
+
+/// The numbers of a key.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct KeyNumbers {
+    /// Bytes of the record (`fNbytes`).
+    pub total_bytes: usize,
+    /// Bytes of the object before compression (`fObjlen`).
+    pub object_bytes: usize,
+    /// Date (`fDatime`).
+    pub datime: u32,
+    /// Bytes of the key (`fKeylen`), for baskets with more than the key's own.
+    pub key_bytes: usize,
+    /// Counts objects of one name (`fCycle`).
+    pub cycle: u16,
+    /// Where the record lies (`fSeekKey`).
+    pub seek: u64,
+    /// The directory it belongs to (`fSeekPdir`).
+    pub seek_parent: u64,
+    /// Positions have 64 bits.
+    pub big: bool,
+}
+
+/// Appends a key (`TKey`).
+pub fn encode_key(w: &mut Writer, text: &KeyText, n: &KeyNumbers) -> Result<()> {
+    let too_large = |what: &str, size: usize| Error::limit(format!("{} {}: {what} of {size} bytes", text.class, text.name));
+    w.put(i32::try_from(n.total_bytes).map_err(|_| too_large("a record", n.total_bytes))?);
+    w.put(if n.big { 1004_i16 } else { 4 });
+    w.put(i32::try_from(n.object_bytes).map_err(|_| too_large("an object", n.object_bytes))?);
+    w.put(n.datime);
+    w.put(i16::try_from(n.key_bytes).map_err(|_| too_large("a key", n.key_bytes))?);
+    w.put(n.cycle);
+    if n.big {
+        w.put_all([n.seek, n.seek_parent]);
+    } else {
+        w.put_all([n.seek as u32, n.seek_parent as u32]);
+    }
+    w.string(&text.class);
+    w.string(&text.name);
+    w.string(&text.title);
+    Ok(())
+}
+
+#[derive(Debug)]
+struct Entry {
+    id: u64,
+    text: KeyText,
+    numbers: KeyNumbers,
+}
+
+#[derive(Debug)]
+struct Directory {
+    /// Where its record lies (`fSeekDir`).
+    seek: u64,
+    parent: u64,
+    /// Bytes from `seek` to the directory's own record (`fNbytesName`).
+    nbytes_name: usize,
+    text: KeyText,
+    created: u32,
+    uuid: [u8; 16],
+    entries: Vec<Entry>,
+    /// The last cycle of each name.
+    cycles: HashMap<String, u16>,
+    children: HashMap<String, DirectoryId>,
+    /// Where the key list lies and how long it is.
+    keys: (u64, usize),
+    changed: bool,
+}
+
+/// What a directory holds, for listings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// Name.
+    pub name: String,
+    /// Cycle.
+    pub cycle: u16,
+    /// Class.
+    pub class: String,
+    /// Title.
+    pub title: String,
+}
+
+/// A file open for writing.
+pub struct FileWriter {
+    sink: Box<dyn Sink>,
+    options: Options,
+    end: u64,
+    /// Free segments: first byte to one past the last.
+    free: BTreeMap<u64, u64>,
+    /// Segments left out on purpose.
+    gaps: Vec<(u64, u64)>,
+    /// Segments that become free with the next commit.
+    released: Vec<(u64, u64)>,
+    directories: Vec<Directory>,
+    classes: Vec<String>,
+    infos: (u64, usize),
+    infos_changed: bool,
+    segments: (u64, usize),
+    next_id: u64,
+    /// Bytes that records will take when they are written at last.
+    needs: HashMap<KeyId, usize>,
+    scratch: Vec<u8>,
+}
+
+impl FileWriter {
+    /// Starts a file. `name` is what the file calls itself, by custom its path.
+    pub fn create(sink: Box<dyn Sink>, name: &str, options: Options) -> Result<Self> {
+        let mut file = Self {
+            sink,
+            end: BEGIN,
+            free: BTreeMap::new(),
+            gaps: Vec::new(),
+            released: Vec::new(),
+            directories: Vec::new(),
+            classes: Vec::new(),
+            infos: (0, 0),
+            infos_changed: true,
+            segments: (0, 0),
+            next_id: 0,
+            needs: HashMap::new(),
+            scratch: Vec::new(),
+            options,
+        };
+        let text = KeyText::new("TFile", name, &file.options.title);
+        let names = Writer::string_size(&text.name) + Writer::string_size(&text.title);
+        let created = file.datime();
+        let key_bytes = text.size(false);
+        let object_bytes = names + DIRECTORY_BYTES;
+        let numbers = KeyNumbers {
+            total_bytes: key_bytes + object_bytes,
+            object_bytes,
+            datime: created,
+            key_bytes,
+            cycle: 1,
+            seek: BEGIN,
+            ..KeyNumbers::default()
+        };
+        let mut w = Writer::new(0);
+        encode_key(&mut w, &text, &numbers)?;
+        w.string(&text.name);
+        w.string(&text.title);
+        let nbytes_name = w.len();
+        w.raw(&[0; DIRECTORY_BYTES]);
+        let uuid = file.options.uuid.unwrap_or_else(random_uuid);
+        file.end += w.len() as u64;
+        file.put(BEGIN, &[w.bytes()])?;
+        file.directories.push(Directory {
+            seek: BEGIN,
+            parent: 0,
+            nbytes_name,
+            text,
+            created,
+            uuid,
+            entries: Vec::new(),
+            cycles: HashMap::new(),
+            children: HashMap::new(),
+            keys: (0, 0),
+            changed: true,
+        });
+        file.write_directory(0)?;
+        file.write_header(0)?;
+        Ok(file)
+    }
+
+    /// Name of the storage.
+    pub fn name(&self) -> &str {
+        self.sink.name()
+    }
+    /// Compression of what is written from now on.
+    pub fn compression(&self) -> Compression {
+        self.options.compression
+    }
+    /// Changes the compression of what is written from now on.
+    pub fn set_compression(&mut self, compression: Compression) {
+        self.options.compression = compression;
+    }
+    /// One past the last record (`fEND`).
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+    /// The date that records carry now.
+    pub fn datime(&self) -> u32 {
+        self.options.datime.unwrap_or_else(|| {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs() as i64);
+            datime(now + self.options.utc_offset)
+        })
+    }
+    /// Position of a directory (`fSeekDir`), the `fSeekPdir` of what it holds.
+    pub fn seek_of(&self, directory: DirectoryId) -> u64 {
+        self.directories.get(directory).map_or(BEGIN, |d| d.seek)
+    }
+    /// What a directory holds, in the order of its key list.
+    pub fn list(&self, directory: DirectoryId) -> Vec<Listed> {
+        let entries = self.directories.get(directory).map_or(&[][..], |d| &d.entries);
+        let listed = |e: &Entry| Listed {
+            name: e.text.name.clone(),
+            cycle: e.numbers.cycle,
+            class: e.text.class.clone(),
+            title: e.text.title.clone(),
+        };
+        entries.iter().map(listed).collect()
+    }
+    /// A directory in a directory.
+    pub fn find(&self, parent: DirectoryId, name: &str) -> Option<DirectoryId> {
+        self.directories.get(parent)?.children.get(name).copied()
+    }
+    /// Has the streamer info of a class, and of all it needs, written with the file.
+    pub fn use_class(&mut self, class: &str) {
+        if !self.classes.iter().any(|known| known == class) {
+            self.classes.push(class.to_owned());
+            self.infos_changed = true;
+        }
+    }
+
+    /// Makes a directory in a directory, or gives the one that is there.
+    pub fn mkdir(&mut self, parent: DirectoryId, name: &str, title: &str) -> Result<DirectoryId> {
+        check_name(name)?;
+        if let Some(known) = self.find(parent, name) {
+            return Ok(known);
+        }
+        let holder = self.directory(parent)?;
+        let seek_parent = holder.seek;
+        if holder.cycles.contains_key(name) {
+            return Err(Error::argument(format!("cannot make a directory {name:?}: an object has that name")));
+        }
+        let text = KeyText::new("TDirectory", name, title);
+        let big = self.big(0);
+        let key_bytes = text.size(big);
+        let seek = self.allocate(key_bytes + DIRECTORY_BYTES);
+        let created = self.datime();
+        let numbers = KeyNumbers {
+            total_bytes: key_bytes + DIRECTORY_BYTES,
+            object_bytes: DIRECTORY_BYTES,
+            datime: created,
+            key_bytes,
+            cycle: 1,
+            seek,
+            seek_parent,
+            big,
+        };
+        let mut w = Writer::new(0);
+        encode_key(&mut w, &text, &numbers)?;
+        w.raw(&[0; DIRECTORY_BYTES]);
+        self.put(seek, &[w.bytes()])?;
+        let id = self.directories.len();
+        self.directories.push(Directory {
+            seek,
+            parent: seek_parent,
+            nbytes_name: key_bytes,
+            text: text.clone(),
+            created,
+            uuid: self.options.uuid.unwrap_or_else(random_uuid),
+            entries: Vec::new(),
+            cycles: HashMap::new(),
+            children: HashMap::new(),
+            keys: (0, 0),
+            changed: true,
+        });
+        self.enter(parent, text, numbers)?;
+        if let Some(holder) = self.directories.get_mut(parent) {
+            holder.children.insert(name.to_owned(), id);
+        }
+        Ok(id)
+    }
+
+    /// Takes a name in a directory, and the next cycle of it, for a record that comes later.
+    pub fn reserve(&mut self, directory: DirectoryId, class: &str, name: &str, title: &str) -> Result<KeyId> {
+        check_name(name)?;
+        if self.find(directory, name).is_some() {
+            return Err(Error::argument(format!("cannot write a {class} {name:?}: a directory has that name")));
+        }
+        let text = KeyText::new(class, name, title);
+        let cycle = self.directory(directory)?.cycles.get(name).copied().unwrap_or(0);
+        let cycle = cycle.checked_add(1).filter(|c| *c < 0x8000);
+        let cycle = cycle.ok_or_else(|| Error::limit(format!("more than 32767 cycles of {name:?}")))?;
+        let seek_parent = self.seek_of(directory);
+        let numbers = KeyNumbers { cycle, seek_parent, ..KeyNumbers::default() };
+        self.use_class(class);
+        self.enter(directory, text, numbers)
+    }
+
+    /// Writes the record of a reserved key, for the first time or in place of the last one. `encode` gets the length
+    /// of the key, from whose start references in the object count.
+    pub fn write(&mut self, key: KeyId, encode: impl FnOnce(usize) -> Result<Vec<u8>>) -> Result<()> {
+        let big = self.big(1 << 30);
+        let entry = self.entry(key)?;
+        let (text, old) = (entry.text.clone(), entry.numbers);
+        let object = encode(text.size(big)).within(|| format!("{} {}", text.class, text.name))?;
+        let numbers = self.record(&text, &KeyNumbers { big, ..old }, &object)?;
+        if old.seek != 0 {
+            self.released.push((old.seek, old.seek + old.total_bytes as u64));
+        }
+        if let Some(directory) = self.directories.get_mut(key.0) {
+            directory.changed = true;
+            if let Some(entry) = directory.entries.iter_mut().find(|e| e.id == key.1) {
+                entry.numbers = numbers;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes an object under a name; one that has the name keeps its lower cycle.
+    pub fn write_object(&mut self, directory: DirectoryId, name: &str, title: &str, object: &Object) -> Result<()> {
+        // Found out before the name is taken: what cannot be encoded leaves no trace.
+        encode_object(object, 0).within(|| format!("{} {name}", object.class))?;
+        let key = self.reserve(directory, &object.class, name, title)?;
+        let mut classes = Vec::new();
+        classes_of(object, &mut classes);
+        for class in &classes {
+            self.use_class(class);
+        }
+        self.write(key, |displacement| encode_object(object, displacement))
+    }
+
+    /// Leaves out bytes before the next record; readers take them for a free segment. For alignment, and for tests
+    /// of large files.
+    pub fn leave_gap(&mut self, bytes: u64) {
+        if bytes > 0 {
+            self.gaps.push((self.end, self.end + bytes));
+            self.end += bytes;
+        }
+    }
+
+    /// Writes parts as they are at the end of the file. Only when all are written does the end move on, so what a
+    /// failed write left behind is written over.
+    pub fn append(&mut self, parts: &[&[u8]], end: u64) -> Result<u64> {
+        self.put(end, parts)?;
+        Ok(end + parts.iter().map(|part| part.len() as u64).sum::<u64>())
+    }
+    /// Takes everything appended up to `end` into the file, if there is room behind it to make the file whole: `need`
+    /// bytes for the record `key`, and what other records have asked for in the same way. So a full disk never costs
+    /// more than what does not fit.
+    pub fn accept(&mut self, end: u64, key: KeyId, need: usize) -> Result<()> {
+        const ZEROS: &[u8] = &[0; 1 << 16];
+        self.needs.insert(key, need);
+        let keys = self.directories.iter().flat_map(|d| d.entries.iter().map(|e| &e.text).chain([&d.text]));
+        let keys: usize = keys.map(|text| text.size(true)).sum();
+        let room = CLOSING + keys + self.needs.values().sum::<usize>();
+        let mut parts = vec![ZEROS; room / ZEROS.len()];
+        parts.extend(ZEROS.get(..room % ZEROS.len()));
+        self.put(end, &parts)?;
+        self.end = self.end.max(end);
+        Ok(())
+    }
+
+    /// Makes all records written so far part of the readable file.
+    pub fn commit(&mut self) -> Result<()> {
+        for id in 0..self.directories.len() {
+            self.write_keys(id)?;
+        }
+        if self.infos_changed {
+            self.write_infos()?;
+        }
+        let count = self.write_segments()?;
+        // Everything new is in place: now the records that lead to it, the outermost last.
+        for id in (0..self.directories.len()).rev() {
+            if self.directories.get(id).is_some_and(|d| d.changed) {
+                self.write_directory(id)?;
+            }
+            if let Some(directory) = self.directories.get_mut(id) {
+                directory.changed = false;
+            }
+        }
+        self.write_header(count)?;
+        self.sink.finish(self.end).within(|| self.sink.name().to_owned())?;
+        self.free_released()
+    }
+
+    fn directory(&self, id: DirectoryId) -> Result<&Directory> {
+        self.directories.get(id).ok_or_else(|| Error::not_found(format!("no directory {id}")))
+    }
+    fn entry(&self, key: KeyId) -> Result<&Entry> {
+        let entries = &self.directory(key.0)?.entries;
+        entries.iter().find(|e| e.id == key.1).ok_or_else(|| Error::not_found("no such key"))
+    }
+    /// Adds a key to a directory's list, before older cycles of its name as ROOT does.
+    fn enter(&mut self, directory: DirectoryId, text: KeyText, numbers: KeyNumbers) -> Result<KeyId> {
+        let id = self.next_id;
+        self.next_id += 1;
+        let holder = self
+            .directories
+            .get_mut(directory)
+            .ok_or_else(|| Error::not_found(format!("no directory {directory}")))?;
+        let place = match holder.cycles.insert(text.name.clone(), numbers.cycle) {
+            Some(_) => holder.entries.iter().position(|e| e.text.name == text.name),
+            None => None,
+        };
+        let place = place.unwrap_or(holder.entries.len());
+        holder.entries.insert(place, Entry { id, text, numbers });
+        holder.changed = true;
+        Ok(KeyId(directory, id))
+    }
+
+    fn put(&mut self, offset: u64, parts: &[&[u8]]) -> Result<()> {
+        self.sink.write_at(offset, parts).map_err(|e| Error::from(e).at(offset)).within(|| self.sink.name().to_owned())
+    }
+    /// Whether a record of up to that size may need 64-bit positions.
+    fn big(&self, size: u64) -> bool {
+        self.end + size > START_BIG
+    }
+
+    /// Finds room: the smallest free segment that takes `size` bytes and leaves none or at least eight, else the end.
+    fn allocate(&mut self, size: usize) -> u64 {
+        let size = size as u64;
+        let fits = |(_, room): &(u64, u64)| *room == size || *room >= size + 8;
+        let best = self.free.iter().map(|(first, end)| (*first, end - first)).filter(fits).min_by_key(|(_, room)| *room);
+        if let Some((first, room)) = best {
+            self.free.remove(&first);
+            if room > size {
+                self.free.insert(first + size, first + room);
+            }
+            return first;
+        }
+        let place = self.end;
+        self.end += size;
+        place
+    }
+
+    /// Compresses an object and writes it with its key to a new place.
+    fn record(&mut self, text: &KeyText, numbers: &KeyNumbers, object: &[u8]) -> Result<KeyNumbers> {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let packed = if object.len() > SMALL {
+            compress(self.options.compression, object, &mut scratch)?
+        } else {
+            None
+        };
+        let body = packed.and_then(|used| scratch.get(..used)).unwrap_or(object);
+        let key_bytes = text.size(numbers.big);
+        let total_bytes = key_bytes + body.len();
+        let datime = self.datime();
+        let seek = self.allocate(total_bytes);
+        let numbers =
+            KeyNumbers { total_bytes, object_bytes: object.len(), datime, key_bytes, seek, ..*numbers };
+        let mut w = Writer::new(0);
+        encode_key(&mut w, text, &numbers)?;
+        self.put(seek, &[w.bytes(), body])?;
+        self.scratch = scratch;
+        Ok(numbers)
+    }
+
+    /// Writes the key list of a directory to a new place if it changed.
+    fn write_keys(&mut self, id: DirectoryId) -> Result<()> {
+        let big = self.big(1 << 30);
+        let directory = self.directory(id)?;
+        if !directory.changed {
+            return Ok(());
+        }
+        let text = directory.text.clone();
+        let (old, seek_parent) = (directory.keys, directory.seek);
+        let mut w = Writer::new(0);
+        // Keys without a place were reserved and never written.
+        let written: Vec<&Entry> = directory.entries.iter().filter(|e| e.numbers.seek != 0).collect();
+        w.put(written.len() as u32);
+        for entry in written {
+            encode_key(&mut w, &entry.text, &entry.numbers)?;
+        }
+        let key_bytes = text.size(big);
+        let total_bytes = key_bytes + w.len();
+        let datime = self.datime();
+        let seek = self.allocate(total_bytes);
+        let object_bytes = w.len();
+        let numbers =
+            KeyNumbers { total_bytes, object_bytes, datime, key_bytes, cycle: 1, seek, seek_parent, big };
+        let mut key = Writer::new(0);
+        encode_key(&mut key, &text, &numbers)?;
+        self.put(seek, &[key.bytes(), w.bytes()])?;
+        if old.0 != 0 {
+            self.released.push((old.0, old.0 + old.1 as u64));
+        }
+        if let Some(directory) = self.directories.get_mut(id) {
+            directory.keys = (seek, total_bytes);
+        }
+        Ok(())
+    }
+
+    fn write_infos(&mut self) -> Result<()> {
+        let text = KeyText::new("TList", "StreamerInfo", "Doubly linked list");
+        let big = self.big(1 << 30);
+        let infos = with_dependencies(self.classes.iter().map(String::as_str));
+        let object = encode_infos(&infos, text.size(big))?;
+        let numbers = KeyNumbers { cycle: 1, seek_parent: BEGIN, big, ..KeyNumbers::default() };
+        let numbers = self.record(&text, &numbers, &object)?;
+        if self.infos.0 != 0 {
+            self.released.push((self.infos.0, self.infos.0 + self.infos.1 as u64));
+        }
+        self.infos = (numbers.seek, numbers.total_bytes);
+        self.infos_changed = false;
+        Ok(())
+    }
+
+    /// Writes the free segments (`TFree`) at the end of the file; gives their number.
+    fn write_segments(&mut self) -> Result<usize> {
+        if self.segments.0 != 0 {
+            self.released.push((self.segments.0, self.segments.0 + self.segments.1 as u64));
+        }
+        let mut segments = self.free.clone();
+        segments.extend(self.released.iter().chain(&self.gaps).copied());
+        let root = self.directory(0)?.text.clone();
+        let big = self.big(1 << 30);
+        let key_bytes = root.size(big);
+        // Segments have their last byte inclusive; the last segment begins at the end of the file and is endless.
+        let wide = |last: u64| last > START_BIG;
+        let size = |last: u64| if wide(last) { 18 } else { 10 };
+        let known: usize = segments.values().map(|end| size(end - 1)).sum();
+        let mut endless = START_BIG;
+        while endless < self.end + (key_bytes + known + 18) as u64 {
+            endless += 1_000_000_000;
+        }
+        let object_bytes = known + size(endless);
+        let seek = self.end;
+        let total_bytes = key_bytes + object_bytes;
+        self.end += total_bytes as u64;
+        let mut w = Writer::new(0);
+        let datime = self.datime();
+        let numbers =
+            KeyNumbers { total_bytes, object_bytes, datime, key_bytes, cycle: 1, seek, seek_parent: BEGIN, big };
+        encode_key(&mut w, &root, &numbers)?;
+        let last = std::iter::once((self.end, endless + 1));
+        let mut count = 0;
+        for (first, end) in segments.into_iter().chain(last) {
+            if wide(end - 1) {
+                w.put(1001_i16);
+                w.put_all([first, end - 1]);
+            } else {
+                w.put(1_i16);
+                w.put_all([first as u32, (end - 1) as u32]);
+            }
+            count += 1;
+        }
+        self.put(seek, &[w.bytes()])?;
+        self.segments = (seek, total_bytes);
+        Ok(count)
+    }
+
+    /// Writes a directory's own record (`TDirectoryFile`).
+    fn write_directory(&mut self, id: DirectoryId) -> Result<()> {
+        let modified = self.datime();
+        let directory = self.directory(id)?;
+        let (seek_keys, nbytes_keys) = directory.keys;
+        let positions = [directory.seek, directory.parent, seek_keys];
+        let big = positions.iter().any(|p| *p > START_BIG);
+        let mut w = Writer::new(0);
+        w.put(if big { 1005_i16 } else { 5 });
+        w.put_all([directory.created, modified, nbytes_keys as u32, directory.nbytes_name as u32]);
+        if big {
+            w.put_all(positions);
+        } else {
+            w.put_all(positions.map(|p| p as u32));
+        }
+        w.put(1_i16);
+        w.raw(&directory.uuid);
+        if !big {
+            w.raw(&[0; 12]);
+        }
+        let place = directory.seek + directory.nbytes_name as u64;
+        self.put(place, &[w.bytes()])
+    }
+
+    fn write_header(&mut self, segments: usize) -> Result<()> {
+        let root = self.directory(0)?;
+        let big = self.end > START_BIG;
+        let mut w = Writer::new(0);
+        w.raw(b"root");
+        w.put(VERSION + if big { 1_000_000 } else { 0 });
+        w.put(BEGIN as u32);
+        let position = |w: &mut Writer, value: u64| if big { w.put(value) } else { w.put(value as u32) };
+        position(&mut w, self.end);
+        position(&mut w, self.segments.0);
+        w.put_all([self.segments.1 as u32, segments as u32, root.nbytes_name as u32]);
+        w.put(if big { 8_u8 } else { 4 });
+        w.put(self.options.compression.code());
+        position(&mut w, self.infos.0);
+        w.put(self.infos.1 as u32);
+        w.put(1_i16);
+        w.raw(&root.uuid);
+        let rest = (BEGIN as usize).saturating_sub(w.len());
+        w.raw(&vec![0; rest]);
+        self.put(0, &[w.bytes()])
+    }
+
+    /// Takes released segments into the free ones, joins neighbours and marks each with its negative length, by
+    /// which ROOT finds its way when it walks through the records.
+    fn free_released(&mut self) -> Result<()> {
+        if self.released.is_empty() {
+            return Ok(());
+        }
+        self.free.extend(self.released.drain(..));
+        let mut joined: Vec<(u64, u64)> = Vec::new();
+        for (first, end) in &self.free {
+            match joined.last_mut() {
+                Some((_, last)) if last == first => *last = *end,
+                _ => joined.push((*first, *end)),
+            }
+        }
+        self.free = joined.iter().copied().collect();
+        for (first, end) in joined {
+            let length = i32::try_from(end - first).unwrap_or(i32::MAX);
+            self.put(first, &[&(-length).to_be_bytes()])?;
+        }
+        Ok(())
+    }
+}
+
+fn check_name(name: &str) -> Result<()> {
+    if name.is_empty() || name.contains('/') {
+        return Err(Error::argument(format!("{name:?} cannot name an object: a name is not empty and has no slash")));
+    }
+    Ok(())
+}
+
+/// ROOT's packed date (`TDatime`) of seconds since 1970: 6 bits years since 1995, 4 month, 5 day, 5 hour, 6 minute,
+/// 6 second. Dates before 1995 are its first moment.
+pub fn datime(seconds: i64) -> u32 {
+    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400) as u32);
+    // Civil date from days, in eras of 400 years that begin on 1 March.
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = (day_of_year - (153 * shifted_month + 2) / 5 + 1) as u32;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    if year < 1995 {
+        return datime(788_918_400);
+    }
+    let fields = [((year - 1995) as u32, 26), (month as u32, 22), (day, 17), (second / 3600, 12)];
+    let fields = fields.into_iter().chain([(second / 60 % 60, 6), (second % 60, 0)]);
+    fields.fold(0, |packed, (value, shift)| packed | value << shift)
+}
+
+/// A random identity (version 4), from the keys that the standard library draws for its hash maps.
+fn random_uuid() -> [u8; 16] {
+    let draw = || std::hash::RandomState::new().build_hasher().finish();
+    let random = (u128::from(draw()) << 64) | u128::from(draw());
+    let (version, variant) = (0xf_u128 << 76, 0x3_u128 << 62);
+    ((random & !version & !variant) | 0x4 << 76 | 0x2 << 62).to_be_bytes()
+}
+
+#[cfg(test)]
+mod tests;

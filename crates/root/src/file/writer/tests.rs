@@ -1,0 +1,188 @@
+//! Written files, read back.
+
+use super::*;
+use crate::file::RootFile;
+use crate::streamer::Value;
+use sapwood_io::Memory;
+use std::io;
+use std::sync::{Arc, Mutex};
+
+/// A sink whose bytes can be looked at while it is in use, with a limit of room.
+#[derive(Clone)]
+pub struct Shared {
+    pub bytes: Arc<Mutex<Vec<u8>>>,
+    pub room: usize,
+}
+
+impl Shared {
+    pub fn new() -> Self {
+        Self { bytes: Arc::default(), room: usize::MAX }
+    }
+    pub fn open(&self) -> RootFile {
+        RootFile::open(Arc::new(Memory::new("shared", self.bytes.lock().unwrap().clone()))).unwrap()
+    }
+}
+
+impl Sink for Shared {
+    fn write_at(&mut self, offset: u64, parts: &[&[u8]]) -> io::Result<()> {
+        let mut bytes = self.bytes.lock().unwrap();
+        let mut at = offset as usize;
+        for part in parts {
+            let end = at + part.len();
+            if end > self.room {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            if bytes.len() < end {
+                bytes.resize(end, 0);
+            }
+            bytes[at..end].copy_from_slice(part);
+            at = end;
+        }
+        Ok(())
+    }
+    fn finish(&mut self, length: u64) -> io::Result<()> {
+        self.bytes.lock().unwrap().resize(length as usize, 0);
+        Ok(())
+    }
+    fn name(&self) -> &'static str {
+        "shared"
+    }
+}
+
+fn text_object(text: &str) -> Object {
+    let members = vec![("fString".into(), Value::Text(text.into()))];
+    Object { class: "TObjString".into(), members, ..Object::default() }
+}
+
+fn names(file: &RootFile) -> Vec<String> {
+    file.directory().unwrap().keys.iter().map(|k| format!("{};{} {}", k.name, k.cycle, k.classname)).collect()
+}
+
+#[test]
+fn an_empty_file_is_readable() {
+    let sink = Shared::new();
+    let mut file = FileWriter::create(Box::new(sink.clone()), "x.root", Options::default()).unwrap();
+    file.commit().unwrap();
+    let back = sink.open();
+    assert_eq!(names(&back), Vec::<String>::new());
+    assert_eq!(back.header().end, file.end());
+    assert_eq!(back.header().compression, 505);
+    assert!(!back.directory().unwrap().recovered);
+}
+
+#[test]
+fn cycles_count_up_and_the_newest_comes_first() {
+    let sink = Shared::new();
+    let mut file = FileWriter::create(Box::new(sink.clone()), "x.root", Options::default()).unwrap();
+    for text in ["one", "two"] {
+        file.write_object(0, "s", "", &text_object(text)).unwrap();
+    }
+    file.write_object(0, "other", "title", &text_object(&"long ".repeat(200))).unwrap();
+    file.commit().unwrap();
+    assert_eq!(names(&sink.open()), ["s;2 TObjString", "s;1 TObjString", "other;1 TObjString"]);
+    assert!(sink.open().classes().unwrap().contains("TObjString"));
+}
+
+#[test]
+fn directories_nest_and_are_made_once() {
+    let sink = Shared::new();
+    let mut file = FileWriter::create(Box::new(sink.clone()), "x.root", Options::default()).unwrap();
+    let a = file.mkdir(0, "a", "").unwrap();
+    let b = file.mkdir(a, "b", "of a").unwrap();
+    assert_eq!(file.mkdir(0, "a", "").unwrap(), a);
+    file.write_object(b, "s", "", &text_object("x")).unwrap();
+    assert!(file.write_object(0, "a", "", &text_object("x")).is_err());
+    assert!(file.mkdir(b, "s", "").is_err());
+    assert!(file.mkdir(0, "c/d", "").is_err());
+    file.commit().unwrap();
+    let back = sink.open();
+    let root = back.directory().unwrap();
+    let a = back.subdirectory(&root.keys[0]).unwrap();
+    let b = back.subdirectory(&a.keys[0]).unwrap();
+    assert_eq!((b.name.as_str(), b.title.as_str(), b.keys[0].name.as_str()), ("b", "of a", "s"));
+}
+
+#[test]
+fn every_state_between_two_commits_shows_the_first() {
+    let sink = Shared::new();
+    let mut file = FileWriter::create(Box::new(sink.clone()), "x.root", Options::default()).unwrap();
+    let key = file.reserve(0, "TObjString", "s", "").unwrap();
+    let encode = |text: String| move |keylen| encode_object(&text_object(&text), keylen);
+    for round in 0..20 {
+        file.write(key, encode(format!("{round}").repeat(round + 1))).unwrap();
+        if round > 0 {
+            assert_eq!(names(&sink.open()).len(), round + 1, "round {round}");
+        }
+        file.write_object(0, &format!("more{round}"), "", &text_object("m")).unwrap();
+        file.commit().unwrap();
+        let back = sink.open();
+        let directory = back.directory().unwrap();
+        assert_eq!(directory.keys.len(), round + 2);
+        let key = &directory.keys[0];
+        let bytes = back.bytes(key.seek, u64::from(key.total_bytes)).unwrap();
+        let wanted = format!("{round}").repeat(round + 1);
+        assert!(bytes.ends_with(wanted.as_bytes()));
+    }
+    // Segments that one commit gives up hold what a later one writes.
+    let total: u64 = file.free.iter().map(|(first, end)| end - first).sum();
+    assert!(total < file.end() / 2, "{total} of {} bytes are free", file.end());
+}
+
+#[test]
+fn free_segments_never_overlap_records() {
+    let sink = Shared::new();
+    let mut file = FileWriter::create(Box::new(sink.clone()), "x.root", Options::default()).unwrap();
+    for round in 0..10 {
+        file.write_object(0, "s", "", &text_object(&"y".repeat(round * 37))).unwrap();
+        file.commit().unwrap();
+    }
+    let mut used: Vec<(u64, u64)> = file.free.iter().map(|(a, b)| (*a, *b)).collect();
+    for key in &sink.open().directory().unwrap().keys {
+        used.push((key.seek, key.seek + u64::from(key.total_bytes)));
+    }
+    for (seek, size) in [file.infos, file.segments, file.directories[0].keys] {
+        used.push((seek, seek + size as u64));
+    }
+    used.sort_unstable();
+    assert!(used.windows(2).all(|w| w[0].1 <= w[1].0), "{used:?}");
+    assert_eq!(used.last().unwrap().1, file.end());
+}
+
+#[test]
+fn past_two_gigabytes_positions_have_64_bits() {
+    let mut file =
+        FileWriter::create(Box::new(sapwood_io::sink::MemorySink::starting_at(2_100_000_000)), "x.root", Options::default())
+            .unwrap();
+    file.leave_gap(2_100_000_000 - file.end());
+    file.write_object(0, "s", "", &text_object("x")).unwrap();
+    let directory = file.mkdir(0, "d", "").unwrap();
+    file.write_object(directory, "t", "", &text_object("x")).unwrap();
+    file.commit().unwrap();
+    assert!(file.directories[0].entries.iter().all(|e| e.numbers.big && e.numbers.seek >= 2_100_000_000));
+    assert!(file.end() > START_BIG);
+}
+
+#[test]
+fn a_full_disk_is_an_error_that_names_the_place() {
+    let sink = Shared { room: 300, ..Shared::new() };
+    let mut file = FileWriter::create(Box::new(sink), "x.root", Options::default()).unwrap();
+    let error = file.write_object(0, "s", "", &text_object(&"z".repeat(200))).unwrap_err();
+    assert_eq!(error.kind(), crate::ErrorKind::Io);
+    assert!(error.to_string().contains("shared"), "{error}");
+}
+
+#[test]
+fn dates_are_packed_as_root_packs_them() {
+    // 2026-11-20 15:20:14 is 0x7ee8f50e.. in local time of the file that ROOT wrote.
+    assert_eq!(datime(1_795_188_014), 2_129_196_302);
+    assert_eq!(datime(0), datime(788_918_400));
+    assert_eq!(datime(788_918_400), 1 << 22 | 1 << 17);
+    assert_eq!(datime(951_782_400) >> 17 & 31, 29);
+}
+
+#[test]
+fn identities_are_random_and_of_version_four() {
+    let (a, b) = (random_uuid(), random_uuid());
+    assert_ne!(a, b);
+    assert_eq!((a[6] >> 4, a[8] >> 6), (4, 2));
+}

@@ -1,0 +1,175 @@
+//! Baskets: parts of a branch, with their keys (`TBasket`).
+
+use super::branch::Branch;
+use crate::compress::encode::{Compression, compress};
+use crate::error::{Error, Result};
+use crate::file::writer::{KeyNumbers, KeyText, encode_key};
+use crate::wire::writer::Writer;
+use std::ops::Range;
+
+/// A basket in the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Basket {
+    /// Bytes of the record (`fBasketBytes`).
+    pub bytes: u32,
+    /// Its first entry (`fBasketEntry`).
+    pub entry: u64,
+    /// Where it lies (`fBasketSeek`).
+    pub seek: u64,
+}
+
+/// A basket to be made of entries that wait.
+pub struct Job {
+    /// Index of the branch.
+    pub branch: usize,
+    /// Index of the basket in its branch.
+    pub number: usize,
+    /// Which of the waiting entries.
+    pub entries: Range<usize>,
+    /// Which bytes of the branch's data.
+    pub data: Range<usize>,
+}
+
+/// Buffers of one basket on its way to the file; used again and again.
+#[derive(Default)]
+pub struct Slot {
+    /// Data and offsets end to end, when both are needed in one piece.
+    plain: Vec<u8>,
+    /// The table of offsets.
+    offsets: Vec<u8>,
+    /// What compression gave, in the first `used` bytes.
+    packed: Vec<u8>,
+    used: Option<usize>,
+    key_bytes: usize,
+}
+
+/// Bytes of a basket's own members in its key.
+const OWN: usize = 19;
+
+/// The key text of the baskets of a branch.
+pub fn key_text(branch: &Branch, tree: &str) -> KeyText {
+    KeyText { class: "TBasket".to_owned(), name: branch.spec.name.clone(), title: tree.to_owned() }
+}
+
+/// Splits what waits in a branch into baskets of at most `most` bytes, about equal; an entry is never split.
+pub fn split(index: usize, branch: &Branch, entries: usize, most: usize) -> Vec<Job> {
+    let total = branch.data.len() + if branch.varies() { 4 * entries } else { 0 };
+    let count = total.div_ceil(most.max(1)).clamp(1, entries.max(1));
+    let entry_bytes = branch.entry_bytes();
+    let start = |entry: usize| {
+        if !branch.varies() {
+            return entry * entry_bytes;
+        }
+        branch.starts.get(entry).map_or(branch.data.len(), |start| *start as usize)
+    };
+    let mut cuts: Vec<usize> = (0..=count)
+        .map(|i| {
+            if i == count {
+                entries
+            } else if branch.varies() {
+                // Where the bytes are, not the entries.
+                let wanted = (branch.data.len() as u128 * i as u128 / count as u128) as u64;
+                branch.starts.partition_point(|s| *s < wanted)
+            } else {
+                entries * i / count
+            }
+        })
+        .collect();
+    cuts.dedup();
+    let job = |(i, (from, to)): (usize, (&usize, &usize))| Job {
+        branch: index,
+        number: branch.baskets.len() + i,
+        entries: *from..*to,
+        data: start(*from)..start(*to),
+    };
+    cuts.iter().zip(cuts.iter().skip(1)).enumerate().map(job).collect()
+}
+
+impl Slot {
+    /// Makes the bytes of a basket, compressed if that makes them fewer.
+    pub fn fill(&mut self, job: &Job, branch: &Branch, compression: Compression, key_bytes: usize) -> Result<()> {
+        self.key_bytes = key_bytes;
+        self.used = None;
+        self.offsets.clear();
+        self.plain.clear();
+        let data = branch.data.get(job.data.clone()).unwrap_or_default();
+        if branch.varies() {
+            // `TBasket::fEntryOffset`: a count, where each entry begins counted from the key, and a last slot that
+            // ROOT leaves at 0.
+            self.offsets.reserve(4 * job.entries.len() + 8);
+            self.offsets.extend_from_slice(&(job.entries.len() as u32 + 1).to_be_bytes());
+            let first = job.data.start as u64;
+            for start in branch.starts.get(job.entries.clone()).unwrap_or_default() {
+                let offset = (start - first) as u32 + key_bytes as u32;
+                self.offsets.extend_from_slice(&offset.to_be_bytes());
+            }
+            self.offsets.extend_from_slice(&[0; 4]);
+        }
+        let size = data.len() + self.offsets.len();
+        if size + key_bytes > i32::MAX as usize {
+            return Err(Error::limit(format!("a basket of {size} bytes: one entry may take at most 2 GiB")));
+        }
+        if compression != Compression::None {
+            let body = if self.offsets.is_empty() {
+                data
+            } else {
+                self.plain.extend_from_slice(data);
+                self.plain.extend_from_slice(&self.offsets);
+                &self.plain
+            };
+            self.used = compress(compression, body, &mut self.packed)?;
+        }
+        Ok(())
+    }
+
+    /// Bytes before compression (`fObjlen`).
+    fn object_bytes(&self, job: &Job) -> usize {
+        job.data.len() + self.offsets.len()
+    }
+
+    /// The record's parts: key, data and offsets, or key and compressed bytes; and its size with all uncompressed.
+    pub fn parts<'a>(&'a self, job: &Job, branch: &'a Branch) -> [&'a [u8]; 2] {
+        match self.used.and_then(|used| self.packed.get(..used)) {
+            Some(packed) => [packed, &[]],
+            None => [branch.data.get(job.data.clone()).unwrap_or_default(), &self.offsets],
+        }
+    }
+
+    /// Appends the basket's key, its own members included.
+    pub fn key(&self, w: &mut Writer, job: &Job, branch: &Branch, text: &KeyText, n: KeyNumbers) -> Result<Sizes> {
+        let object_bytes = self.object_bytes(job);
+        let body = self.used.unwrap_or(object_bytes);
+        let numbers = KeyNumbers {
+            total_bytes: self.key_bytes + body,
+            object_bytes,
+            key_bytes: self.key_bytes,
+            big: true,
+            ..n
+        };
+        encode_key(w, text, &numbers)?;
+        w.put(3_i16);
+        // `fBufferSize`, `fNevBufSize` (bytes of an entry, or slots for offsets), `fNevBuf`, `fLast`.
+        w.put((object_bytes + self.key_bytes) as i32);
+        let slots = if branch.varies() { job.entries.len() + 1 } else { branch.entry_bytes() };
+        w.put(slots as i32);
+        w.put(job.entries.len() as i32);
+        w.put((self.key_bytes + job.data.len()) as i32);
+        // Only the header: the entries follow as the key's object.
+        w.put(0_u8);
+        Ok(Sizes { total: (self.key_bytes + object_bytes) as u64, zip: numbers.total_bytes as u64 })
+    }
+}
+
+/// Bytes of a basket with its key, before and after compression.
+#[derive(Debug, Clone, Copy)]
+pub struct Sizes {
+    /// Before.
+    pub total: u64,
+    /// After.
+    pub zip: u64,
+}
+
+/// Bytes of a basket's key; baskets always have 64-bit positions.
+pub fn key_bytes(text: &KeyText) -> usize {
+    text.size(true) + OWN
+}

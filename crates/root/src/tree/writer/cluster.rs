@@ -1,0 +1,131 @@
+//! Clusters: how many entries go into one, and how a tree says where they end.
+
+use super::branch::Branch;
+use crate::compress::encode::{Compression, compress};
+use crate::error::Result;
+use rayon::prelude::*;
+
+/// A row of clusters of one size, as `fClusterRangeEnd` and `fClusterSize` hold it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClusterRange {
+    /// Last entry of the range, inclusive.
+    pub last: i64,
+    /// Entries of each cluster; the last one of a range may be shorter.
+    pub size: i64,
+}
+
+/// Turns the ends of clusters into ranges, and gives what `fAutoFlush` has to say of the clusters after the ranges.
+///
+/// `auto_flush` is the setting: entries if positive, bytes if negative. Clusters that it already describes need no
+/// range.
+pub fn ranges(ends: &[u64], auto_flush: i64) -> (Vec<ClusterRange>, i64) {
+    let mut ranges: Vec<ClusterRange> = Vec::new();
+    let (mut start, mut open) = (0_u64, false);
+    for end in ends {
+        let size = (end - start) as i64;
+        match ranges.last_mut() {
+            Some(range) if open && size <= range.size => {
+                range.last = *end as i64 - 1;
+                open = size == range.size;
+            }
+            _ => {
+                ranges.push(ClusterRange { last: *end as i64 - 1, size });
+                open = true;
+            }
+        }
+        start = *end;
+    }
+    // The last range is what ROOT assumes of entries past all ranges, if its size is the setting's.
+    let before_last = ranges.len().checked_sub(2).and_then(|i| ranges.get(i)).map_or(0, |r| r.last + 1);
+    if let Some(last) = ranges.last() {
+        let single = last.last + 1 - before_last <= last.size;
+        if auto_flush > 0 && (last.size == auto_flush || single && last.size < auto_flush) {
+            ranges.pop();
+        } else if auto_flush < 0 && ranges.len() == 1 && single {
+            // One cluster in all: readers take a tree without ranges as that.
+            ranges.pop();
+        }
+    }
+    (ranges, auto_flush)
+}
+
+/// Compresses samples of what waits and says how many bytes all of it would take in the file, about.
+pub fn estimate(branches: &[Branch], file: Compression) -> Result<f64> {
+    let sizes: Result<Vec<f64>> = branches
+        .par_iter()
+        .map(|branch| {
+            let bytes = branch.data.len();
+            let wanted = (bytes / 16).clamp(4096, 262_144).min(bytes);
+            let start = (bytes - wanted) / 2;
+            let sample = branch.data.get(start..start + wanted).unwrap_or_default();
+            let mut scratch = Vec::new();
+            let packed = compress(branch.compression(file), sample, &mut scratch)?.unwrap_or(wanted);
+            Ok(bytes as f64 * packed as f64 / wanted.max(1) as f64)
+        })
+        .collect();
+    Ok(sizes?.iter().sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(last: i64, size: i64) -> ClusterRange {
+        ClusterRange { last, size }
+    }
+
+    #[test]
+    fn regular_clusters_need_no_range() {
+        for (ends, auto_flush) in
+            [(&[][..], 100), (&[100][..], 100), (&[100, 200, 250][..], 100), (&[60][..], 100), (&[60][..], -1000)]
+        {
+            assert_eq!(ranges(ends, auto_flush), (vec![], auto_flush), "{ends:?} {auto_flush}");
+        }
+    }
+
+    #[test]
+    fn irregular_clusters_are_listed() {
+        for (ends, auto_flush, want) in [
+            // A short cluster in the middle ends its range.
+            (&[100, 200, 250, 350, 400][..], 100, vec![range(249, 100)]),
+            (&[70, 170, 270][..], 100, vec![range(69, 70)]),
+            (&[10, 30, 60][..], 100, vec![range(9, 10), range(29, 20)]),
+            (&[10, 20, 30][..], 100, vec![range(29, 10)]),
+            (&[50, 100][..], -1000, vec![range(99, 50)]),
+            (&[100, 150, 180][..], 100, vec![range(149, 100)]),
+        ] {
+            assert_eq!(ranges(ends, auto_flush).0, want, "{ends:?} {auto_flush}");
+        }
+    }
+
+    /// What a reader makes of it: the iterator of `TTree::GetClusterIterator`.
+    fn expand(ranges: &[ClusterRange], auto_flush: i64, entries: i64) -> Vec<u64> {
+        let (mut ends, mut at) = (Vec::new(), 0);
+        for (size, last) in ranges.iter().map(|r| (r.size, r.last + 1)).chain([(auto_flush, entries)]) {
+            while at < last {
+                at = if size > 0 { (at + size).min(last) } else { last };
+                ends.push(at as u64);
+            }
+        }
+        ends
+    }
+
+    #[test]
+    fn ranges_say_exactly_where_clusters_end() {
+        let mut state = 1_u64;
+        for _ in 0..2000 {
+            let mut ends = Vec::new();
+            let mut at = 0;
+            for _ in 0..(state >> 33) % 7 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                at += [1, 2, 3, 3, 3][(state >> 40) as usize % 5];
+                ends.push(at);
+            }
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            for auto_flush in [1, 2, 3, 5, -1000] {
+                let (found, flush) = ranges(&ends, auto_flush);
+                assert_eq!(expand(&found, flush, at as i64), ends, "{ends:?} {auto_flush} {found:?}");
+            }
+        }
+    }
+}

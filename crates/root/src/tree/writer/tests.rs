@@ -1,0 +1,369 @@
+//! Written trees, read back.
+
+use super::*;
+use crate::array::Number;
+use crate::compress::encode::Algorithm;
+use crate::file::RootFile;
+use crate::file::writer::Options;
+use crate::tree::Tree;
+use crate::tree::read::{Part, read};
+use arrow_buffer::Buffer;
+use sapwood_io::Memory;
+use sapwood_io::sink::Sink;
+use std::io;
+use std::sync::{Arc, Mutex};
+
+/// Memory that can be looked at while it is written to, with a limit of room.
+#[derive(Clone)]
+struct Shared(Arc<Mutex<Vec<u8>>>, usize);
+
+impl Sink for Shared {
+    fn write_at(&mut self, offset: u64, parts: &[&[u8]]) -> io::Result<()> {
+        let mut bytes = self.0.lock().unwrap();
+        let mut at = offset as usize;
+        for part in parts {
+            let end = at + part.len();
+            if end > self.1 {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            if bytes.len() < end {
+                bytes.resize(end, 0);
+            }
+            bytes[at..end].copy_from_slice(part);
+            at = end;
+        }
+        Ok(())
+    }
+    fn finish(&mut self, length: u64) -> io::Result<()> {
+        self.0.lock().unwrap().resize(length as usize, 0);
+        Ok(())
+    }
+    fn name(&self) -> &'static str {
+        "shared"
+    }
+}
+
+fn output(room: usize, compression: Compression) -> (Shared, Output) {
+    let sink = Shared(Arc::default(), room);
+    let options = Options { compression, ..Options::default() };
+    let file = FileWriter::create(Box::new(sink.clone()), "x.root", options).unwrap();
+    (sink, Output::new(file))
+}
+
+fn open(sink: &Shared) -> Tree {
+    let bytes = sink.0.lock().unwrap().clone();
+    let file = Arc::new(RootFile::open(Arc::new(Memory::new("shared", bytes))).unwrap());
+    let key = file.directory().unwrap().keys[0].clone();
+    Tree::read(&file, &key).unwrap()
+}
+
+fn spec(name: &str, kind: BranchKind) -> BranchSpec {
+    BranchSpec { name: name.to_owned(), kind, compression: None }
+}
+
+fn floats(dims: &[usize]) -> BranchKind {
+    BranchKind::Numbers { number: Number::F32, dims: dims.to_vec() }
+}
+
+fn float_column(values: impl IntoIterator<Item = f32>) -> Column {
+    Column::Number { number: Number::F32, values: Buffer::from_vec(values.into_iter().collect::<Vec<_>>()) }
+}
+
+fn list_column(lengths: &[i64]) -> Column {
+    let mut offsets = vec![0];
+    offsets.extend(lengths.iter().scan(0, |end, length| {
+        *end += length;
+        Some(*end)
+    }));
+    let total = *offsets.last().unwrap();
+    let values: Vec<i16> = (0..total as i16).collect();
+    let values = Column::Number { number: Number::I16, values: Buffer::from_vec(values) };
+    Column::List { offsets: Buffer::from_vec(offsets), values: Box::new(values) }
+}
+
+fn text_column(texts: &[&str]) -> Column {
+    let mut offsets = vec![0_i64];
+    offsets.extend(texts.iter().scan(0, |end, text| {
+        *end += text.len() as i64;
+        Some(*end)
+    }));
+    Column::Text { offsets: Buffer::from_vec(offsets), bytes: Buffer::from(texts.concat().as_bytes()) }
+}
+
+fn mixed() -> Vec<BranchSpec> {
+    vec![
+        spec("x", floats(&[])),
+        spec("n", BranchKind::Counter),
+        spec("j", BranchKind::Counted { number: Number::I16, dims: vec![], counter: 1 }),
+        spec("a", floats(&[2, 3])),
+        spec("s", BranchKind::Text),
+    ]
+}
+
+fn mixed_columns(rows: usize) -> Vec<Column> {
+    let lengths: Vec<i64> = (0..rows as i64).map(|i| i % 4).collect();
+    let long = "y".repeat(300);
+    let texts: Vec<&str> = (0..rows).map(|i| ["", "abc", "ä", &long][i % 4]).collect();
+    let arrays = Column::FixedList {
+        length: rows * 2,
+        size: 3,
+        values: Box::new(float_column((0..rows * 6).map(|i| i as f32))),
+    };
+    vec![
+        float_column((0..rows).map(|i| i as f32)),
+        list_column(&lengths),
+        Column::FixedList { length: rows, size: 2, values: Box::new(arrays) },
+        text_column(&texts),
+    ]
+}
+
+/// The values of every branch but the counters.
+fn values(tree: &Tree) -> Vec<Column> {
+    let taken = |i: &usize| tree.branches[*i].leaves[0].class != "TLeafI";
+    let branches: Vec<usize> = (0..tree.branches.len()).filter(taken).collect();
+    read(&[Part { tree, branches: &branches, start: 0, stop: tree.entries }]).unwrap()
+}
+
+/// Equal up to how dimensions nest and how strings are called.
+fn same(a: &Column, b: &Column) -> bool {
+    match (a, b) {
+        (Column::Number { number: x, values: a }, Column::Number { number: y, values: b }) => x == y && a == b,
+        (Column::Text { offsets: x, bytes: a }, Column::Text { offsets: y, bytes: b }) => x == y && a == b,
+        (Column::List { offsets: x, values: a }, Column::List { offsets: y, values: b }) => x == y && same(a, b),
+        (
+            Column::FixedList { length: n, size: x, values: a },
+            Column::FixedList { length: m, size: y, values: b },
+        ) => (n, x) == (m, y) && same(a, b),
+        _ => false,
+    }
+}
+
+fn assert_same(got: &[Column], want: &[Column]) {
+    assert_eq!(got.len(), want.len());
+    for (index, (got, want)) in got.iter().zip(want).enumerate() {
+        assert!(same(got, want), "column {index}: {} and {} entries", got.len(), want.len());
+    }
+}
+
+fn slice(columns: &[Column], from: usize, to: usize) -> Vec<Column> {
+    let cut = |column: &Column| match column {
+        Column::Number { number, values } => {
+            let width = number.size();
+            Column::Number { number: *number, values: values.slice_with_length(from * width, (to - from) * width) }
+        }
+        Column::List { offsets, values } => {
+            Column::List { offsets: offsets.slice_with_length(from * 8, (to - from + 1) * 8), values: values.clone() }
+        }
+        Column::Text { offsets, bytes } => {
+            Column::Text { offsets: offsets.slice_with_length(from * 8, (to - from + 1) * 8), bytes: bytes.clone() }
+        }
+        other => other.clone(),
+    };
+    columns.iter().map(cut).collect()
+}
+
+#[test]
+fn every_kind_comes_back_with_every_codec_cluster_and_basket_size() {
+    let want = mixed_columns(1000);
+    let codecs = [Compression::None, Compression::Level(Algorithm::Zlib, 1), Compression::Level(Algorithm::Zstd, 5)];
+    for compression in codecs {
+        for (auto_flush, max_basket) in [(-30_000_000, MAX_BASKET), (300, MAX_BASKET), (1, 100), (-2000, 500)] {
+            let (sink, mut out) = output(usize::MAX, compression);
+            let options = TreeOptions { auto_flush, max_basket, ..TreeOptions::default() };
+            let id = out.make_tree(0, "t", mixed(), options).unwrap();
+            let (tree, file) = out.tree_mut(id).unwrap();
+            tree.extend(file, &want).unwrap();
+            out.close().unwrap();
+            let tree = open(&sink);
+            assert_eq!(tree.entries, 1000);
+            assert_same(&values(&tree), &want);
+            let counter = read(&[Part { tree: &tree, branches: &[1], start: 0, stop: 8 }]).unwrap();
+            let counts: Vec<u8> = [0_i32, 1, 2, 3, 0, 1, 2, 3].iter().flat_map(|n| n.to_ne_bytes()).collect();
+            assert!(matches!(&counter[0], Column::Number { values, .. } if values.as_slice() == counts));
+        }
+    }
+}
+
+#[test]
+fn many_small_extensions_fill_the_same_clusters_as_one() {
+    let specs = || vec![spec("x", floats(&[])), spec("n", BranchKind::Counter), mixed().swap_remove(2)];
+    let mut files = Vec::new();
+    for step in [1000, 7, 1] {
+        let (sink, mut out) = output(usize::MAX, Compression::None);
+        let options = TreeOptions { auto_flush: -4000, ..TreeOptions::default() };
+        let id = out.make_tree(0, "t", specs(), options).unwrap();
+        let all = &mixed_columns(1000)[..2];
+        for from in (0..1000).step_by(step) {
+            let (tree, file) = out.tree_mut(id).unwrap();
+            tree.extend(file, &slice(all, from, 1000.min(from + step))).unwrap();
+        }
+        out.close().unwrap();
+        assert!(out.tree(id).unwrap().clusters().len() > 2);
+        files.push((out.tree(id).unwrap().clusters().to_vec(), open(&sink).cluster_borders()));
+    }
+    assert_eq!(files[0].0, files[1].0);
+    assert_eq!(files[0].0, files[2].0);
+    assert_eq!(files[0].1[1..], files[0].0);
+}
+
+#[test]
+fn a_cluster_is_one_stretch_of_the_file_in_the_order_of_branches() {
+    let (sink, mut out) = output(usize::MAX, Compression::None);
+    let options = TreeOptions { auto_flush: 400, max_basket: 1000, ..TreeOptions::default() };
+    let id = out.make_tree(0, "t", mixed(), options).unwrap();
+    let (tree, file) = out.tree_mut(id).unwrap();
+    tree.extend(file, &mixed_columns(1000)).unwrap();
+    out.close().unwrap();
+    let tree = open(&sink);
+    assert_eq!(tree.cluster_borders(), [0, 400, 800, 1000]);
+    let mut baskets = Vec::new();
+    for (index, branch) in tree.branches.iter().enumerate() {
+        for basket in &branch.baskets {
+            let cluster = basket.first / 400;
+            baskets.push((cluster, index, basket.seek(), basket.bytes()));
+        }
+    }
+    let written: Vec<_> = baskets.iter().map(|b| b.2).collect();
+    baskets.sort_unstable();
+    let mut by_place = baskets.clone();
+    by_place.sort_unstable_by_key(|b| b.2);
+    assert_eq!(baskets, by_place);
+    assert!(baskets.windows(2).all(|w| w[0].2 + w[0].3 == w[1].2), "gaps between baskets");
+    assert!(written.len() > 15);
+}
+
+#[test]
+fn the_first_cluster_is_measured_by_what_it_compresses_to() {
+    for (compression, least, most) in
+        [(Compression::None, 2490, 2510), (Compression::Level(Algorithm::Zstd, 1), 9990, 10_010)]
+    {
+        let (_, mut out) = output(usize::MAX, compression);
+        let options = TreeOptions { auto_flush: -10_000, ..TreeOptions::default() };
+        let id = out.make_tree(0, "t", vec![spec("x", floats(&[]))], options).unwrap();
+        let (tree, file) = out.tree_mut(id).unwrap();
+        tree.extend(file, &[float_column((0..40_000).map(|_| 1.0))]).unwrap();
+        let clusters = tree.clusters();
+        assert!((least..=most).contains(&clusters[0]), "{compression:?}: {clusters:?}");
+        assert_eq!(clusters[1], 2 * clusters[0]);
+    }
+}
+
+#[test]
+fn no_entries_and_no_elements_are_written_as_such() {
+    let (sink, mut out) = output(usize::MAX, Compression::None);
+    out.make_tree(0, "t", mixed(), TreeOptions::default()).unwrap();
+    out.close().unwrap();
+    let tree = open(&sink);
+    assert_eq!((tree.entries, tree.branches.len()), (0, 5));
+    assert_eq!(values(&tree).iter().map(Column::len).collect::<Vec<_>>(), [0; 4]);
+
+    let (sink, mut out) = output(usize::MAX, Compression::None);
+    let specs = vec![spec("n", BranchKind::Counter), spec("s", BranchKind::Text)];
+    let mut list = mixed().swap_remove(2);
+    list.kind = BranchKind::Counted { number: Number::I16, dims: vec![], counter: 0 };
+    let id = out.make_tree(0, "t", [specs, vec![list]].concat(), TreeOptions::default()).unwrap();
+    let (tree, file) = out.tree_mut(id).unwrap();
+    let columns = [text_column(&["", "", ""]), list_column(&[0, 0, 0])];
+    tree.extend(file, &columns).unwrap();
+    out.close().unwrap();
+    assert_same(&values(&open(&sink)), &columns);
+}
+
+#[test]
+fn columns_that_do_not_fit_are_refused_and_leave_no_trace() {
+    let (sink, mut out) = output(usize::MAX, Compression::None);
+    let id = out.make_tree(0, "t", mixed(), TreeOptions::default()).unwrap();
+    let (tree, file) = out.tree_mut(id).unwrap();
+    let good = mixed_columns(8);
+    let replaced = |index: usize, column: Column| {
+        let mut columns = good.clone();
+        columns[index] = column;
+        columns
+    };
+    let falling = Column::List { offsets: Buffer::from_vec(vec![0_i64, 2, 1]), values: Box::new(float_column([1.0])) };
+    let numbers = Column::Number { number: Number::F64, values: Buffer::from_vec(vec![1.0_f64; 8]) };
+    for (columns, message) in [
+        (good[..3].to_vec(), "3 columns for 4 branches"),
+        (replaced(0, float_column([1.0])), "branch x has 1 entries where another has 8"),
+        (replaced(0, numbers), "takes 1 F32"),
+        (replaced(1, falling), "branch j"),
+        (replaced(1, list_column(&[0; 7])), "has 7 entries"),
+        (replaced(3, good[0].clone()), "takes strings"),
+    ] {
+        let error = tree.extend(file, &columns).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Argument);
+        assert!(error.to_string().contains(message), "{error} does not say {message:?}");
+    }
+    tree.extend(file, &good).unwrap();
+    out.close().unwrap();
+    assert_same(&values(&open(&sink)), &good);
+}
+
+#[test]
+fn lists_that_share_a_counter_have_equal_lengths() {
+    let (_, mut out) = output(usize::MAX, Compression::None);
+    let counted = |name| spec(name, BranchKind::Counted { number: Number::I16, dims: vec![], counter: 0 });
+    let specs = vec![spec("n", BranchKind::Counter), counted("a"), counted("b")];
+    let id = out.make_tree(0, "t", specs, TreeOptions::default()).unwrap();
+    let (tree, file) = out.tree_mut(id).unwrap();
+    tree.extend(file, &[list_column(&[1, 2]), list_column(&[1, 2])]).unwrap();
+    let error = tree.extend(file, &[list_column(&[1, 2]), list_column(&[2, 1])]).unwrap_err();
+    assert!(error.to_string().contains("share the counter n"), "{error}");
+    assert_eq!(tree.entries(), 2);
+}
+
+#[test]
+fn branches_that_cannot_be_are_refused() {
+    let (_, mut out) = output(usize::MAX, Compression::None);
+    let counted = |counter| spec("j", BranchKind::Counted { number: Number::I16, dims: vec![], counter });
+    for (specs, message) in [
+        (vec![], "at least one branch"),
+        (vec![spec("", floats(&[]))], "without a name"),
+        (vec![spec("x", floats(&[])), spec("x", floats(&[]))], "two branches"),
+        (vec![counted(0)], "no counter before it"),
+        (vec![spec("n", BranchKind::Counter)], "counts no other branch"),
+        (vec![spec("x", floats(&[0]))], "arrays of [0]"),
+        (vec![spec("x", floats(&[1 << 20, 1 << 20]))], "arrays of"),
+    ] {
+        let error = out.make_tree(0, "t", specs, TreeOptions::default()).unwrap_err();
+        assert!(error.to_string().contains(message), "{error} does not say {message:?}");
+    }
+    assert!(out.file.list(0).is_empty());
+}
+
+#[test]
+fn a_full_disk_leaves_the_clusters_before_it() {
+    let (sink, mut out) = output(90_000, Compression::None);
+    let options = TreeOptions { auto_flush: 1000, ..TreeOptions::default() };
+    let id = out.make_tree(0, "t", vec![spec("x", floats(&[]))], options).unwrap();
+    let (tree, file) = out.tree_mut(id).unwrap();
+    let column = || [float_column((0..10_000).map(|i| i as f32))];
+    let error = tree.extend(file, &column()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Io);
+    assert!(error.to_string().contains("5000 entries of tree t are safe, 1000 more were not written"), "{error}");
+    assert!(tree.extend(file, &column()).unwrap_err().to_string().contains("failed before"));
+    out.close().unwrap();
+    let tree = open(&sink);
+    assert_eq!(tree.entries, 5000);
+    assert_same(&values(&tree), &[float_column((0..5000).map(|i| i as f32))]);
+}
+
+#[test]
+fn every_commit_shows_the_full_clusters() {
+    let (sink, mut out) = output(usize::MAX, Compression::Level(Algorithm::Lz4, 1));
+    let options = TreeOptions { auto_flush: 100, ..TreeOptions::default() };
+    let id = out.make_tree(0, "t", mixed(), options).unwrap();
+    for round in 1..=5 {
+        let (tree, file) = out.tree_mut(id).unwrap();
+        tree.extend(file, &mixed_columns(144)).unwrap();
+        out.commit().unwrap();
+        // Bytes past the commit do not matter.
+        let (tree, file) = out.tree_mut(id).unwrap();
+        tree.extend(file, &mixed_columns(6)).unwrap();
+        assert_eq!(open(&sink).entries, (150 * round - 6) / 100 * 100);
+    }
+    out.close().unwrap();
+    let tree = open(&sink);
+    assert_eq!(tree.entries, 750);
+    assert_eq!(values(&tree)[0].len(), 750);
+}

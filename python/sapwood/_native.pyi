@@ -1,0 +1,279 @@
+"""The native core: parsing, planning, reading, decompression and decoding. Users go through the package `sapwood`.
+
+Columns and types are the nested tuples that `sapwood.columns` describes; their arrays are one-dimensional and
+read-only. Errors are those of `sapwood.errors`. Whatever reads or computes lets other Python threads run meanwhile.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol, final
+
+from sapwood.columns import Column, Foreign, Type
+
+__version__: str
+
+class _Readable(Protocol):
+    """What bytes can be read from: of a known size, at any offset."""
+
+    @property
+    def size(self) -> int:
+        """The number of bytes."""
+
+    def read_at(self, offset: int, length: int, /) -> bytes:
+        """Read exactly so many bytes at an offset."""
+
+@final
+class File:
+    """An open ROOT file: its header, and counters of what was read from it."""
+
+    def __new__(cls, source: str | bytes | _Readable, name: str | None = None) -> File:
+        """Open a local path, bytes or an object; `name` is what errors call it.
+
+        Raises
+        ------
+        StorageError
+            The bytes cannot be had.
+        CorruptError
+            It is not a ROOT file, or a damaged one.
+        """
+    @property
+    def name(self) -> str:
+        """The path, or the name given."""
+    @property
+    def version(self) -> int:
+        """The version of ROOT that wrote it, like 63004 for 6.30/04 (`fVersion` without the mark of 64-bit headers)."""
+    @property
+    def is_64bit(self) -> bool:
+        """Whether the header has 64-bit offsets."""
+    @property
+    def compression(self) -> int:
+        """The compression setting (`fCompress`): algorithm * 100 + level."""
+    @property
+    def uuid(self) -> str:
+        """The identifier (`fUUID`)."""
+    @property
+    def begin(self) -> int:
+        """The offset of the first record, in bytes (`fBEGIN`)."""
+    @property
+    def end(self) -> int:
+        """The offset behind the last record, in bytes (`fEND`)."""
+    @property
+    def size(self) -> int:
+        """The size of the file, in bytes."""
+    def directory(self) -> Directory:
+        """Read the directory at the top."""
+    def streamers(self) -> list[tuple[str, int, int]]:
+        """List the classes that the file describes: name, version and checksum of each."""
+    def counters(self) -> dict[str, int]:
+        """Count what was read from this file so far; the names are those of `counters`."""
+
+@final
+class Key:
+    """An entry of a directory (`TKey`)."""
+
+    @property
+    def name(self) -> str:
+        """The name of the object (`fName`)."""
+    @property
+    def title(self) -> str:
+        """The title of the object (`fTitle`)."""
+    @property
+    def classname(self) -> str:
+        """The C++ class of the object (`fClassName`)."""
+    @property
+    def cycle(self) -> int:
+        """The number that tells apart objects of one name (`fCycle`)."""
+    @property
+    def seek(self) -> int:
+        """The offset of the record, in bytes (`fSeekKey`)."""
+    @property
+    def object_bytes(self) -> int:
+        """The size of the object before compression, in bytes (`fObjlen`)."""
+    @property
+    def total_bytes(self) -> int:
+        """The size of the record, in bytes (`fNbytes`)."""
+    @property
+    def key_bytes(self) -> int:
+        """The size of the key at the front of the record, in bytes (`fKeylen`)."""
+    @property
+    def datetime(self) -> int:
+        """When the object was written, packed as in `TDatime` (`fDatime`)."""
+
+@final
+class Directory:
+    """A directory and its keys."""
+
+    @property
+    def name(self) -> str:
+        """The name."""
+    @property
+    def title(self) -> str:
+        """The title."""
+    @property
+    def uuid(self) -> str:
+        """The identifier (`fUUID`)."""
+    @property
+    def created(self) -> int:
+        """When it was made, packed as in `TDatime` (`fDatimeC`)."""
+    @property
+    def modified(self) -> int:
+        """When it was last changed, packed as in `TDatime` (`fDatimeM`)."""
+    @property
+    def recovered(self) -> bool:
+        """Whether its list of keys was lost and the keys were found by going through the records of the file."""
+    @property
+    def keys(self) -> list[Key]:
+        """The keys, in the order of the file."""
+    def subdirectory(self, key: Key) -> Directory:
+        """Read the directory of a key."""
+    def tree(self, key: Key) -> Tree:
+        """Read the tree of a key: what it says of its branches and baskets, none of their data."""
+
+@final
+class Tree:
+    """A tree (`TTree`), its branches and where their baskets are."""
+
+    @property
+    def name(self) -> str:
+        """The name (`fName`)."""
+    @property
+    def title(self) -> str:
+        """The title (`fTitle`)."""
+    @property
+    def classname(self) -> str:
+        """The C++ class: `TTree`, `TNtuple`, ..."""
+    @property
+    def num_entries(self) -> int:
+        """The number of entries (`fEntries`)."""
+    @property
+    def total_bytes(self) -> int:
+        """The size of all baskets before compression, in bytes (`fTotBytes`)."""
+    @property
+    def compressed_bytes(self) -> int:
+        """The size of all baskets as stored, in bytes (`fZipBytes`)."""
+    @property
+    def auto_flush(self) -> int:
+        """How often clusters were closed: in entries, or if negative in bytes (`fAutoFlush`)."""
+    @property
+    def aliases(self) -> dict[str, str]:
+        """Names and expressions that the tree defines (`fAliases`)."""
+    @property
+    def branches(self) -> list[Branch]:
+        """All branches, depth first, a parent before its children."""
+    def clusters(self) -> list[int]:
+        """List the entries at which clusters begin, and the end: 0, ..., `num_entries`."""
+
+@final
+class Branch:
+    """A branch (`TBranch` and its kinds)."""
+
+    @property
+    def index(self) -> int:
+        """The place in `Tree.branches`."""
+    @property
+    def parent(self) -> int | None:
+        """The place of the branch above, None directly below the tree."""
+    @property
+    def children(self) -> list[int]:
+        """The places of the sub-branches."""
+    @property
+    def name(self) -> str:
+        """The name (`fName`)."""
+    @property
+    def title(self) -> str:
+        """The title (`fTitle`)."""
+    @property
+    def classname(self) -> str:
+        """The C++ class of what it holds, where the branch names one (`TBranchElement::fClassName`), else ""."""
+    @property
+    def encoded_classname(self) -> str:
+        """The C++ class of the branch itself: `TBranch`, `TBranchElement`, ..."""
+    @property
+    def typename(self) -> str:
+        """The C++ type of what it holds: ``float``, ``int32_t[3]``, ``std::vector<float>``, ..."""
+    @property
+    def leaves(self) -> list[tuple[str, str, str]]:
+        """The leaves: C++ class, name and title of each."""
+    @property
+    def count_branch(self) -> int | None:
+        """The place of the branch that counts the items of this one, if there is one (`fLeafCount`)."""
+    @property
+    def entries(self) -> int:
+        """The number of entries (`fEntries`)."""
+    @property
+    def num_baskets(self) -> int:
+        """The number of baskets, in the file and inside the tree's record."""
+    @property
+    def total_bytes(self) -> int:
+        """The size of its baskets before compression, in bytes (`fTotBytes`)."""
+    @property
+    def compressed_bytes(self) -> int:
+        """The size of its baskets as stored, in bytes (`fZipBytes`)."""
+    @property
+    def compression(self) -> int:
+        """The compression setting (`fCompress`): algorithm * 100 + level."""
+    @property
+    def basket_entries(self) -> list[int]:
+        """The first entry of each basket, and the end (`fBasketEntry`)."""
+    @property
+    def basket_bytes(self) -> list[int]:
+        """The size of each basket in the file, in bytes (`fBasketBytes`)."""
+    @property
+    def basket_seeks(self) -> list[int]:
+        """The offset of each basket in the file, in bytes (`fBasketSeek`); 0 for one inside the tree's record."""
+    @property
+    def type(self) -> Type | None:
+        """What it is read as, None where it cannot be read or has only sub-branches."""
+    @property
+    def reason(self) -> str | None:
+        """Why it cannot be read, None where it can."""
+    @property
+    def has_data(self) -> bool:
+        """Whether it has values of its own, not only sub-branches."""
+
+def read(parts: Sequence[tuple[Tree, Sequence[int], int, int]]) -> list[Column]:
+    """Read branches.
+
+    Parameters
+    ----------
+    parts
+        Trees, the places of the branches wanted, and a range of entries. All parts name branches of the same types in
+        the same order.
+
+    Returns
+    -------
+    One column for each place in the list of branches: those of all parts, joined.
+
+    Raises
+    ------
+    ArgumentError
+        The parts do not fit together, or a range is beyond the tree.
+    UnsupportedError
+        A branch cannot be read.
+    CorruptError, LimitError, StorageError
+        The bytes are damaged, ask for too much, or cannot be had.
+    """
+
+def arrow_stream(
+    names: Sequence[str], data: Sequence[Column] | Sequence[tuple[Tree, Sequence[int], int, int]]
+) -> Foreign:
+    """Make an Arrow C stream (a capsule named ``arrow_array_stream``).
+
+    Parameters
+    ----------
+    names
+        The names of the columns.
+    data
+        The columns, for a stream of one batch; or parts as in `read`, each read when its batch is asked for.
+    """
+
+def set_num_threads(n: int) -> None:
+    """Set how many threads decompress and decode; the default is SAPWOOD_NUM_THREADS, or one for each CPU."""
+
+def num_threads() -> int:
+    """Tell how many threads decompress and decode."""
+
+def counters() -> dict[str, int]:
+    """Count what this process has read so far.
+
+    Times are in nanoseconds, summed over threads.
+    """

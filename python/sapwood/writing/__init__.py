@@ -1,0 +1,1 @@
+"""Writing: files, directories, trees, and Python objects as ROOT objects."""

@@ -1,0 +1,303 @@
+"""What can be written, as columns: arrays of any kind become the nested tuples that `sapwood.columns` describes.
+
+Numbers are not copied where they are contiguous and in native byte order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sapwood.columns import Column, Type, length_of
+from sapwood.errors import ArgumentError, UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+NUMBERS = frozenset("bool int8 uint8 int16 uint16 int32 uint32 int64 uint64 float32 float64".split())
+"""The element types that branches have."""
+
+
+def _module(data: object) -> str:
+    return type(data).__module__.partition(".")[0]
+
+
+def to_columns(data: object) -> dict[str, Column]:
+    """Give the columns of a table by their names.
+
+    Parameters
+    ----------
+    data
+        A mapping of names to arrays, an Awkward array of records, a NumPy structured array (names of nested fields are
+        joined by dots), a pandas DataFrame (its index goes by the name ``index``), a Polars DataFrame, a PyArrow table
+        or record batch. Lists of records, with no name of their own, go by the name ``""``.
+
+    Raises
+    ------
+    TypeError
+        It is none of these.
+    """
+    return {name: to_column(values) for name, values in _table(data)}
+
+
+def is_table(data: object) -> bool:
+    """Tell whether `to_columns` takes this."""
+    try:
+        _table(data)
+    except TypeError:
+        return False
+    return True
+
+
+def _table(data: Any) -> Iterable[tuple[str, Any]]:
+    module = _module(data)
+    if isinstance(data, Mapping):
+        names = [name for name in data if not isinstance(name, str)]
+        if names:
+            raise TypeError(f"names of branches are strings, not {names[0]!r}")
+        return data.items()
+    if isinstance(data, np.ndarray) and data.dtype.names is not None:
+        return _fields(data)
+    if module == "pandas" and hasattr(data, "columns"):
+        return [("index", data.index), *((str(name), data[name]) for name in data.columns)]
+    if module == "polars" and hasattr(data, "get_columns"):
+        return [(series.name, series) for series in data.get_columns()]
+    if module == "pyarrow" and hasattr(data, "column_names"):
+        return [(name, data.column(name)) for name in data.column_names]
+    if module == "awkward" and getattr(data, "fields", None):
+        return [(name, data[name]) for name in data.fields] if data.ndim == 1 else [("", data)]
+    raise TypeError(
+        "a tree is written from a mapping of names to arrays, a table (pandas, Polars, PyArrow), an Awkward array of "
+        f"records or a NumPy structured array, not from {type(data).__name__}"
+    )
+
+
+def _fields(array: np.ndarray[Any, Any]) -> Iterable[tuple[str, np.ndarray[Any, Any]]]:
+    for name in array.dtype.names or ():
+        field = array[name]
+        if field.dtype.names is None:
+            yield name, field
+        else:
+            yield from ((f"{name}.{inner}", values) for inner, values in _fields(field))
+
+
+def to_column(data: Any) -> Column:
+    """Give an array as a column.
+
+    Parameters
+    ----------
+    data
+        A NumPy, Awkward, pandas, Polars or PyArrow array, a list (of lists, of strings, ...), or a table, which becomes
+        a column of records.
+
+    Raises
+    ------
+    UnsupportedError
+        Values are missing (None), or of a type that no branch has.
+    """
+    if isinstance(data, np.ndarray):
+        return _from_numpy(data)
+    module = _module(data)
+    if module == "awkward":
+        import awkward as ak
+
+        return _from_layout(ak.to_layout(ak.to_backend(data, "cpu")))
+    if isinstance(data, Mapping) or hasattr(data, "columns") or hasattr(data, "column_names"):
+        fields = [(name, to_column(values)) for name, values in _table(data)]
+        lengths = {length_of(column) for _, column in fields}
+        if len(lengths) > 1:
+            raise ArgumentError(f"fields of a record have different lengths: {sorted(lengths)}")
+        return ("record", lengths.pop() if lengths else 0, "", fields)
+    if module == "pandas":
+        values = data.array
+        if hasattr(values, "__arrow_array__") and data.dtype.kind in "OUST" or data.isna().any():
+            return _from_iterable(None if value != value else value for value in data.tolist())
+        return to_column(data.to_numpy())
+    if module == "polars":
+        data = data.to_arrow()
+        module = "pyarrow"
+    if module == "pyarrow":
+        import awkward as ak
+
+        return _from_layout(ak.to_layout(ak.from_arrow(data)))
+    try:
+        array = np.asarray(data)
+    except ValueError:  # lists of different lengths
+        return _from_iterable(data)
+    return _from_numpy(array) if array.dtype.kind in "biuf" else _from_iterable(data)
+
+
+def _from_iterable(data: Iterable[Any]) -> Column:
+    import awkward as ak
+
+    return _from_layout(ak.to_layout(ak.from_iter(data)))
+
+
+def _from_numpy(array: np.ndarray[Any, Any]) -> Column:
+    if isinstance(array, np.ma.MaskedArray):
+        if np.ma.getmaskarray(array).any():
+            raise UnsupportedError("missing (masked) values cannot be written: fill them first")
+        array = np.asarray(array.data)
+    if array.ndim == 0:
+        raise ArgumentError("a single value is not an array: each branch takes one value per entry")
+    if array.dtype.names is not None:
+        return ("record", len(array), "", [(name, _from_numpy(values)) for name, values in _fields(array)])
+    if array.dtype.kind in "OUS":
+        return _from_iterable(array.tolist())
+    if array.dtype.kind == "T":
+        return _from_iterable(array.tolist())
+    if array.dtype.name not in NUMBERS:
+        raise UnsupportedError(f"no branch type holds {array.dtype}: convert it first, for example to float32")
+    shape = array.shape
+    flat = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("=")).reshape(-1)
+    column: Column = ("number", flat)
+    for depth in range(len(shape) - 1, 0, -1):
+        column = ("fixed", int(np.prod(shape[:depth])), shape[depth], column)
+    return column
+
+
+def _from_layout(layout: Any) -> Column:
+    from awkward import contents
+
+    if isinstance(layout, contents.IndexedArray):
+        layout = layout.project()
+    if layout.is_option:
+        if np.asarray(layout.mask_as_bool(valid_when=False)).any():
+            raise UnsupportedError("missing values (None) cannot be written: fill them first, with ak.fill_none")
+        return _from_layout(layout.project())
+    if layout.is_unknown:
+        return ("number", np.zeros(layout.length, np.float64))
+    if layout.is_numpy:
+        return _from_numpy(np.asarray(layout.data))
+    if layout.is_list:
+        text = layout.parameter("__array__") in ("string", "bytestring")
+        if layout.is_regular and not text:
+            content = layout.content[: layout.length * layout.size]
+            return ("fixed", layout.length, layout.size, _from_layout(content))
+        layout = layout.to_ListOffsetArray64(True)
+        offsets = np.ascontiguousarray(layout.offsets.data, dtype=np.int64)
+        content = layout.content[: offsets[-1]]
+        if text:
+            return ("text", offsets, np.ascontiguousarray(content.data, dtype=np.uint8))
+        return ("list", offsets, _from_layout(content))
+    if layout.is_record:
+        fields = [(name, _from_layout(layout.content(name)[: layout.length])) for name in layout.fields]
+        return ("record", layout.length, layout.parameter("__record__") or "", fields)
+    raise UnsupportedError(f"arrays of type {layout.form.type} cannot be written")
+
+
+def to_type(spec: Any) -> Type:
+    """Understand a type: a NumPy dtype or what `numpy.dtype` takes, an Awkward type or datashape, a mapping of names.
+
+    Raises
+    ------
+    TypeError
+        It is none of these.
+    UnsupportedError
+        No branch has such elements.
+    """
+    if isinstance(spec, Mapping):
+        return ("record", "", [(str(name), to_type(inner)) for name, inner in spec.items()])
+    if _module(spec) == "awkward":
+        return _from_awkward_type(spec)
+    try:
+        if isinstance(spec, str) and spec.strip() == "bytes":
+            raise TypeError
+        dtype = np.dtype(spec)
+    except (TypeError, ValueError):
+        if not isinstance(spec, str):
+            raise TypeError(f"neither a NumPy dtype nor an Awkward type: {spec!r}") from None
+        import awkward as ak
+
+        try:
+            return _from_awkward_type(ak.types.from_datashape(spec, highlevel=False))
+        except UnsupportedError:
+            raise
+        except Exception:  # noqa: BLE001 - the parser has errors of its own
+            raise TypeError(f"neither a NumPy dtype nor an Awkward type: {spec!r}") from None
+    return _from_dtype(dtype)
+
+
+def _from_dtype(dtype: np.dtype[Any]) -> Type:
+    if dtype.subdtype is not None:
+        inner, shape = dtype.subdtype
+        kind = _from_dtype(inner)
+        for size in reversed(shape):
+            kind = ("fixed", size, kind)
+        return kind
+    if dtype.names is not None:
+        return ("record", "", [(name, _from_dtype(dtype[name])) for name in dtype.names])
+    if dtype.kind == "U":
+        return ("text",)
+    if dtype.name not in NUMBERS:
+        raise UnsupportedError(f"no branch type holds {dtype}")
+    return ("number", dtype.name)
+
+
+def _from_awkward_type(kind: Any) -> Type:
+    from awkward import types
+
+    if isinstance(kind, types.ArrayType):
+        return _from_awkward_type(kind.content)
+    if isinstance(kind, (types.ListType, types.RegularType)) and kind.parameter("__array__") in (
+        "string",
+        "bytestring",
+    ):
+        return ("text",)
+    if isinstance(kind, types.NumpyType):
+        return _from_dtype(np.dtype(kind.primitive))
+    if isinstance(kind, types.UnknownType):
+        return ("number", "float64")
+    if isinstance(kind, types.RegularType):
+        return ("fixed", kind.size, _from_awkward_type(kind.content))
+    if isinstance(kind, types.ListType):
+        return ("list", _from_awkward_type(kind.content))
+    if isinstance(kind, types.RecordType):
+        return ("record", "", [(name, _from_awkward_type(kind.content(name))) for name in kind.fields])
+    raise UnsupportedError(f"arrays of type {kind} cannot be written")
+
+
+def is_types(data: object) -> bool:
+    """Tell whether a table holds types instead of arrays."""
+    if isinstance(data, Mapping):
+        return all(is_types(inner) for inner in data.values())
+    if isinstance(data, (np.dtype, type)):
+        return True
+    if _module(data) == "awkward":
+        from awkward import types
+
+        return isinstance(data, (types.Type, types.ArrayType))
+    if isinstance(data, (str, tuple)):
+        try:
+            to_type(data)
+        except (TypeError, UnsupportedError):
+            return isinstance(data, str)
+        return True
+    return False
+
+
+def cast(values: np.ndarray[Any, Any], dtype: str, name: str) -> np.ndarray[Any, Any]:
+    """Give numbers as another element type, if that loses nothing but digits of real numbers.
+
+    Raises
+    ------
+    ArgumentError
+        A value does not fit.
+    """
+    target = np.dtype(dtype)
+    if values.dtype == target:
+        return values
+    if np.can_cast(values.dtype, target, "safe") or (values.dtype.kind == target.kind == "f"):
+        return values.astype(target)
+    with np.errstate(invalid="ignore", over="ignore"):
+        changed = values.astype(target)
+        # Compared both ways: a cast that wraps around may come back to the same bits, but not with the same sign.
+        same = (changed.astype(values.dtype) == values) & ((changed < 0) == (values < 0))
+    if not same.all():
+        first = int(np.argmin(same))
+        raise ArgumentError(
+            f"branch {name!r} takes {dtype}, which cannot hold {values[first]} ({values.dtype}, element {first})"
+        )
+    return changed

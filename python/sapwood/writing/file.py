@@ -1,0 +1,490 @@
+"""Files and directories while they are written."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import Any
+
+from sapwood import _native
+from sapwood.columns import type_of
+from sapwood.compression import ZSTD, Compression
+from sapwood.errors import NotFoundError, UnsupportedError
+from sapwood.reading.filters import Filter, NameFilter, no_filter
+from sapwood.writing.columns import is_table, is_types, to_columns, to_type
+from sapwood.writing.objects import to_object
+from sapwood.writing.plan import Plan
+from sapwood.writing.tree import WritableTree, code_of
+
+_DIRECTORIES = ("TDirectory", "TDirectoryFile")
+
+DEFAULT_COMPRESSION = ZSTD(5)
+"""What files are written with: smaller and faster to read than zlib, and read by ROOT since 6.20 and by uproot."""
+
+
+def create(
+    file_path: str | os.PathLike[str] | Any,
+    *,
+    compression: Compression | None = DEFAULT_COMPRESSION,
+    title: str = "",
+    uuid_function: Callable[[], uuid.UUID] = uuid.uuid1,
+    initial_directory_bytes: int | None = None,
+    initial_streamers_bytes: int | None = None,
+) -> WritableDirectory:
+    """Make a file to write to; there must be none of that name yet.
+
+    Parameters, result and errors are those of `recreate`; a file that is there is a `FileExistsError`.
+    """
+    del initial_directory_bytes, initial_streamers_bytes
+    return _make(file_path, compression, title, uuid_function, overwrite=False)
+
+
+def recreate(
+    file_path: str | os.PathLike[str] | Any,
+    *,
+    compression: Compression | None = DEFAULT_COMPRESSION,
+    title: str = "",
+    uuid_function: Callable[[], uuid.UUID] = uuid.uuid1,
+    initial_directory_bytes: int | None = None,
+    initial_streamers_bytes: int | None = None,
+) -> WritableDirectory:
+    """Make a file to write to, in place of one that may be there.
+
+    Parameters
+    ----------
+    file_path
+        A local path, or an object with `seek`, `write`, `truncate` and `flush`.
+    compression
+        Codec and level for objects, and for branches that say nothing else: `sapwood.ZSTD`, `LZ4`, `ZLIB`, `LZMA`, or
+        None for no compression.
+    title
+        Title of the file.
+    uuid_function
+        Makes the identity of the file.
+    initial_directory_bytes, initial_streamers_bytes
+        Taken and not used: nothing is written before its size is known.
+
+    Returns
+    -------
+    WritableDirectory
+        The root directory. The file is whole when it is closed: at the end of a `with` block (also when an exception
+        ends it), by `close`, or when Python ends.
+
+    Raises
+    ------
+    StorageError
+        The storage took no more.
+    """
+    del initial_directory_bytes, initial_streamers_bytes
+    return _make(file_path, compression, title, uuid_function, overwrite=True)
+
+
+def _make(
+    target: Any,
+    compression: Compression | None,
+    title: str,
+    uuid_function: Callable[[], uuid.UUID],
+    *,
+    overwrite: bool,
+) -> WritableDirectory:
+    code = code_of(compression)
+    path = None
+    if isinstance(target, (str, os.PathLike)):
+        path = target = os.path.expanduser(os.fspath(target))
+    elif not (hasattr(target, "seek") and hasattr(target, "write") and hasattr(target, "truncate")):
+        raise TypeError(f"a file is written to a path or to an object that can seek, not to {target!r}")
+    offset = time.localtime().tm_gmtoff
+    native = _native.Output(target, overwrite, title, code, uuid_function().bytes, offset, None)
+    return WritableFile(native, path).root_directory
+
+
+class WritableFile:
+    """A file being written: what holds for all of it. Its objects are reached by `root_directory`."""
+
+    def __init__(self, native: _native.Output, file_path: str | None) -> None:
+        """Take a file that the native core has made."""
+        self.native = native
+        self._file_path = file_path
+        self.trees: dict[tuple[tuple[str, ...], int], WritableTree] = {}
+        """Trees by path and cycle."""
+        # What was gathered is written even if nobody closes the file.
+        self._finalizer = weakref.finalize(self, native.close)
+
+    def __repr__(self) -> str:
+        return f"<WritableFile {self._file_path!r}>"
+
+    @property
+    def file_path(self) -> str | None:
+        """Path of the file, None for a stream."""
+        return self._file_path
+
+    @property
+    def root_directory(self) -> WritableDirectory:
+        """The outermost directory."""
+        return WritableDirectory((), self, 0)
+
+    @property
+    def compression(self) -> Compression | None:
+        """Codec and level of what is written from now on; can be set. Trees made already keep theirs."""
+        return Compression.from_code(self.native.compression)
+
+    @compression.setter
+    def compression(self, value: Compression | None) -> None:
+        self.native.compression = code_of(value)
+
+    @property
+    def fCompress(self) -> int:  # noqa: N802 - ROOT's name
+        """The same as ROOT's number."""
+        return self.native.compression
+
+    def commit(self) -> None:
+        """Make all full clusters and all objects part of the file that readers see, even if this process dies."""
+        self.check_open("write to")
+        self.native.commit()
+
+    def close(self) -> None:
+        """Write what was gathered and make the file whole. Closing it again does nothing.
+
+        Raises
+        ------
+        StorageError
+            The storage took no more; the message says how many entries are safe.
+        """
+        if self._finalizer.detach() is not None:
+            self.native.close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the file is closed."""
+        return not self._finalizer.alive
+
+    def check_open(self, doing: str) -> None:
+        """Refuse to go on with a closed file.
+
+        Raises
+        ------
+        ValueError
+            The file is closed.
+        """
+        if self.closed:
+            raise ValueError(f"cannot {doing} a closed file: {self._file_path}")
+
+    def __enter__(self) -> WritableFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _counter_name(counted: str) -> str:
+    return "n" + counted
+
+
+def _field_name(outer: str, inner: str) -> str:
+    return inner if outer == "" else f"{outer}_{inner}"
+
+
+class WritableDirectory:
+    """A directory of a file being written.
+
+    Assigning writes: ``directory["name"] = data``. A name with slashes makes directories; a name that is there already
+    gets a new cycle, and the older one stays.
+    """
+
+    def __init__(self, path: tuple[str, ...], file: WritableFile, number: int) -> None:
+        """Take a directory by the number that the native core gave it."""
+        self._path = path
+        self._file = file
+        self._number = number
+
+    def __repr__(self) -> str:
+        return f"<WritableDirectory {'/' + '/'.join(self._path)!r}>"
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """Names of the directories down to this one; empty for the root directory."""
+        return self._path
+
+    @property
+    def object_path(self) -> str:
+        """The same as one string."""
+        return "/".join(("", *self._path, "")).replace("//", "/")
+
+    @property
+    def file(self) -> WritableFile:
+        """The file."""
+        return self._file
+
+    @property
+    def file_path(self) -> str | None:
+        """Path of the file."""
+        return self._file.file_path
+
+    @property
+    def compression(self) -> Compression | None:
+        """Codec and level of what is written to the file from now on; can be set."""
+        return self._file.compression
+
+    @compression.setter
+    def compression(self, value: Compression | None) -> None:
+        self._file.compression = value
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the file is closed."""
+        return self._file.closed
+
+    def __enter__(self) -> WritableDirectory:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+    # What is there
+
+    def _list(self, recursive: bool) -> Iterator[tuple[str, int, str]]:
+        """Names (with the path from here), cycles and classes."""
+        for name, cycle, classname, _ in self._file.native.list(self._number):
+            yield name, cycle, classname
+            if recursive and classname in _DIRECTORIES:
+                for inner, inner_cycle, inner_class in self._directory(name)._list(True):
+                    yield f"{name}/{inner}", inner_cycle, inner_class
+
+    def _directory(self, name: str) -> WritableDirectory:
+        number = self._file.native.find(self._number, name)
+        if number is None:
+            raise NotFoundError(f"no directory {name!r} in {self.object_path!r}\nin file {self.file_path}")
+        return WritableDirectory((*self._path, name), self._file, number)
+
+    def iterclassnames(
+        self,
+        *,
+        recursive: bool = True,
+        cycle: bool = True,
+        filter_name: NameFilter = no_filter,
+        filter_classname: NameFilter = no_filter,
+    ) -> Iterator[tuple[str, str]]:
+        """Iterate over names and classes; parameters as for `keys`."""
+        wanted, wanted_class = Filter(filter_name), Filter(filter_classname)
+        for name, number, classname in self._list(recursive):
+            if wanted(name) and wanted_class(classname):
+                yield (f"{name};{number}" if cycle else name), classname
+
+    def classnames(
+        self,
+        *,
+        recursive: bool = True,
+        cycle: bool = True,
+        filter_name: NameFilter = no_filter,
+        filter_classname: NameFilter = no_filter,
+    ) -> dict[str, str]:
+        """Give the classes by name; parameters as for `keys`."""
+        return dict(
+            self.iterclassnames(
+                recursive=recursive, cycle=cycle, filter_name=filter_name, filter_classname=filter_classname
+            )
+        )
+
+    def keys(
+        self,
+        *,
+        recursive: bool = True,
+        cycle: bool = True,
+        filter_name: NameFilter = no_filter,
+        filter_classname: NameFilter = no_filter,
+    ) -> list[str]:
+        """Give the names of what was written.
+
+        Parameters
+        ----------
+        recursive
+            Go into directories.
+        cycle
+            Put the cycle behind each name: ``"tree;1"``.
+        filter_name, filter_classname
+            None, a name, a glob pattern, a regular expression ``"/pattern/flags"``, a function, or several of these.
+        """
+        found = self.iterclassnames(
+            recursive=recursive, cycle=cycle, filter_name=filter_name, filter_classname=filter_classname
+        )
+        return [name for name, _ in found]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self._list(True))
+
+    def __contains__(self, where: object) -> bool:
+        return isinstance(where, str) and (where in self.keys() or where.strip("/") in self.keys(cycle=False))
+
+    def __getitem__(self, where: str) -> WritableDirectory | WritableTree:
+        """Give a directory, or a tree that is being written.
+
+        Raises
+        ------
+        NotFoundError
+            Nothing has that name.
+        UnsupportedError
+            It is another object: those are read when the file is closed and opened again.
+        """
+        self._file.check_open("get data from")
+        *outer, name = where.strip("/").split("/")
+        directory = self
+        for part in outer:
+            directory = directory._directory(part)
+        name, _, cycle = name.partition(";")
+        for known, number, classname, _ in directory._file.native.list(directory._number):
+            if known == name and cycle in ("", "*", str(number)):
+                if classname in _DIRECTORIES:
+                    return directory._directory(name)
+                tree = self._file.trees.get(((*directory._path, name), number))
+                if tree is not None:
+                    return tree
+                raise UnsupportedError(
+                    f"the {classname} {where!r} cannot be read while the file is written: close it, and open it again"
+                )
+        raise NotFoundError(f"nothing is named {where!r} in {self.object_path!r}: {self.keys()}\nin file {self.file_path}")
+
+    # Writing
+
+    def mkdir(self, name: str, title: str = "", *, initial_directory_bytes: int | None = None) -> WritableDirectory:
+        """Make a directory, and those above it that are missing; give it if it is there.
+
+        Parameters
+        ----------
+        name
+            Name, with slashes between directories.
+        title
+            Title of the last one.
+        initial_directory_bytes
+            Taken and not used.
+        """
+        del initial_directory_bytes
+        self._file.check_open("make a directory in")
+        directory = self
+        *outer, last = name.strip("/").split("/")
+        for part, its_title in (*((part, "") for part in outer), (last, title)):
+            number = self._file.native.mkdir(directory._number, part, its_title or part)
+            directory = WritableDirectory((*directory._path, part), self._file, number)
+        return directory
+
+    def _parent(self, name: str) -> tuple[WritableDirectory, str]:
+        *outer, last = name.strip("/").split("/")
+        return (self.mkdir("/".join(outer)) if outer else self), last
+
+    def mktree(
+        self,
+        name: str,
+        branch_types_or_data: Any,
+        title: str = "",
+        *,
+        counter_name: Callable[[str], str] = _counter_name,
+        field_name: Callable[[str, str], str] = _field_name,
+        initial_basket_capacity: int | None = None,
+        resize_factor: float | None = None,
+        auto_flush: int = -30_000_000,
+        basket_size: int = 1 << 20,
+    ) -> WritableTree:
+        """Make a tree.
+
+        Parameters
+        ----------
+        name
+            Name, with slashes after directories.
+        branch_types_or_data
+            Types by name: NumPy dtypes (``"float32"``, ``("int16", (2, 3))``), Awkward types or datashapes
+            (``"var * float64"``, ``"string"``), or mappings of these for records. Or data by name, from which the types
+            are taken and which are the first entries; or a table: an Awkward array of records, a NumPy structured
+            array, a DataFrame of pandas or Polars, a PyArrow table.
+        title
+            Title of the tree.
+        counter_name
+            Names the branch that counts the elements of lists. Lists whose counters get one name share it, and must
+            have equal lengths.
+        field_name
+            Names the branch of a field of records.
+        initial_basket_capacity, resize_factor
+            Taken and not used: the tree's own object is written when its size is known.
+        auto_flush
+            Size of a cluster: entries if positive, compressed bytes if negative (ROOT's `fAutoFlush`). Bytes are
+            measured on the first entries and turned into a number of entries. A cluster is gathered in memory, where
+            it takes up to four times these bytes.
+        basket_size
+            Bytes before compression that a basket has at most; each branch fills one basket per cluster, or several if
+            it has more.
+
+        Returns
+        -------
+        WritableTree
+            The tree, to be extended with more entries.
+
+        Raises
+        ------
+        ArgumentError
+            Names of branches clash, or there is none.
+        UnsupportedError
+            No branch holds data of such a type.
+        """
+        del initial_basket_capacity, resize_factor
+        self._file.check_open("make a tree in")
+        columns = None
+        if is_types(branch_types_or_data):
+            types = {name: to_type(spec) for name, spec in dict(branch_types_or_data).items()}
+        else:
+            columns = to_columns(branch_types_or_data)
+            types = {name: type_of(column) for name, column in columns.items()}
+        plan = Plan(types, counter_name, field_name)
+        filled = None if columns is None else plan.columns(columns)
+        directory, last = self._parent(name)
+        native = self._file.native
+        code = native.compression
+        branches = [
+            (branch.name, branch.kind, branch.dtype, list(branch.dims), branch.counter, code)
+            for branch in plan.branches
+        ]
+        number = native.make_tree(directory._number, last, title, branches, auto_flush, basket_size)
+        tree = WritableTree((*directory._path, last), self._file, number, plan)
+        cycle = next(key[1] for key in native.list(directory._number) if key[0] == last)
+        self._file.trees[(*directory._path, last), cycle] = tree
+        if filled is not None:
+            native.extend(number, filled)
+        return tree
+
+    def __setitem__(self, where: str, what: Any) -> None:
+        """Write a table as a tree, or another object: a string, a histogram.
+
+        Raises
+        ------
+        TypeError
+            Nothing in a ROOT file stands for it.
+        """
+        self._file.check_open("write to")
+        if is_table(what):
+            self.mktree(where, what)
+            return
+        title, written = to_object(what, where.strip("/").rpartition("/")[2])
+        directory, name = self._parent(where)
+        self._file.native.write_object(directory._number, name, title, written)
+
+    def update(self, pairs: Mapping[str, Any] | Iterable[tuple[str, Any]] = (), **more_pairs: Any) -> None:
+        """Write several objects, each as by assignment."""
+        items = pairs.items() if isinstance(pairs, Mapping) else pairs
+        for name, what in (*items, *more_pairs.items()):
+            self[name] = what
+
+    def commit(self) -> None:
+        """Make all full clusters and all objects part of the file that readers see, even if this process dies."""
+        self._file.commit()

@@ -1,0 +1,245 @@
+"""Python objects as ROOT objects: strings and histograms.
+
+A ROOT object is ``(class, members)``; members not named are zero, empty or null. A base class that is an array
+(`TArrayD` of a `TH1D`) goes by its name. Members keep ROOT's names; what they mean is in ROOT's `TH1.h` and `TAxis.h`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sapwood.errors import ArgumentError, UnsupportedError
+
+Object = tuple[str, dict[str, Any]]
+Floats = NDArray[np.float64]
+
+_KINDS = {"int8": "C", "int16": "S", "int32": "I", "float32": "F"}
+_ARRAYS = {"C": np.int8, "S": np.int16, "I": np.int32, "F": np.float32, "D": np.float64}
+
+# What ROOT gives to a fresh histogram and to its axes.
+_LOOKS = {
+    "fLineColor": 602, "fLineStyle": 1, "fLineWidth": 1, "fFillColor": 0, "fFillStyle": 1001,
+    "fMarkerColor": 1, "fMarkerStyle": 1, "fMarkerSize": 1.0, "fBarWidth": 1000, "fMaximum": -1111.0,
+    "fMinimum": -1111.0, "fStatOverflows": 2, "@fBits": 8,
+}  # fmt: skip
+_AXIS_LOOKS = {
+    "fNdivisions": 510, "fAxisColor": 1, "fLabelColor": 1, "fLabelFont": 42, "fLabelOffset": 0.005,
+    "fLabelSize": 0.035, "fTickLength": 0.03, "fTitleOffset": 1.0, "fTitleSize": 0.035, "fTitleColor": 1,
+    "fTitleFont": 42,
+}  # fmt: skip
+_AXES = ("xaxis", "yaxis", "zaxis")
+
+
+def to_object(data: Any, name: str) -> tuple[str, Object]:
+    """Give the title and the ROOT object for a Python object.
+
+    Parameters
+    ----------
+    data
+        A string; a histogram of hist or boost-histogram, or anything with `axes`, `values` and `variances` as the
+        PlottableHistogram protocol has them; what `numpy.histogram`, `numpy.histogram2d` and `numpy.histogramdd` give,
+        with a title as last element if wanted.
+    name
+        Name that the object will have.
+
+    Raises
+    ------
+    TypeError
+        No ROOT object stands for it.
+    """
+    if isinstance(data, str):
+        return "Collectable string class", ("TObjString", {"fString": data})
+    if all(hasattr(data, part) for part in ("axes", "kind", "values", "variances", "counts")):
+        return _from_histogram(data, name)
+    if isinstance(data, (tuple, list)):
+        found = _from_numpy(data, name)
+        if found is not None:
+            return found
+    raise TypeError(f"nothing in a ROOT file stands for a {type(data).__name__}")
+
+
+class _Axis:
+    """An axis: its edges, and how many flow bins the values have on each side."""
+
+    def __init__(self, edges: Any, title: str = "", labels: list[str] | None = None) -> None:
+        self.edges: Floats = np.asarray(edges, np.float64)
+        self.title = title
+        self.labels = labels
+        if self.edges.ndim != 1 or len(self.edges) < 2 or not (np.diff(self.edges) > 0).all():
+            raise ArgumentError("edges of an axis are two numbers or more, each larger than the one before")
+
+    @property
+    def bins(self) -> int:
+        return len(self.edges) - 1
+
+    @property
+    def centers(self) -> Floats:
+        return (self.edges[1:] + self.edges[:-1]) / 2
+
+    def to_object(self, name: str) -> Object:
+        first, last = float(self.edges[0]), float(self.edges[-1])
+        regular = np.linspace(first, last, len(self.edges))
+        even = np.abs(self.edges - regular).max() <= 1e-9 * (last - first) / self.bins
+        members: dict[str, Any] = _AXIS_LOOKS | {
+            "fName": name,
+            "fTitle": self.title,
+            "fNbins": self.bins,
+            "fXmin": first,
+            "fXmax": last,
+        }
+        if not even:
+            members["fXbins"] = self.edges
+        if self.labels is not None:
+            texts = [("TObjString", {"fString": text, "fUniqueID": i + 1}) for i, text in enumerate(self.labels)]
+            members["fLabels"] = ("THashList", {"@items": texts})
+        return ("TAxis", members)
+
+
+def _cells(values: Any) -> Any:
+    """Bins in ROOT's order: the first axis runs fastest."""
+    return np.ascontiguousarray(np.asarray(values).T.reshape(-1))
+
+
+def _common(name: str, title: str, axes: Sequence[_Axis], values: Any, variances: Any) -> dict[str, Any]:
+    """Members that histograms of any dimension share; values have flow bins on both sides of each axis."""
+    dim = len(axes)
+    inner = np.asarray(values, np.float64)[(slice(1, -1),) * dim]
+    spread = inner if variances is None else np.asarray(variances, np.float64)[(slice(1, -1),) * dim]
+    members: dict[str, Any] = _LOOKS | {
+        "fName": name,
+        "fTitle": title,
+        "fNcells": int(np.prod([axis.bins + 2 for axis in axes])),
+        "fEntries": float(np.sum(values, dtype=np.float64)),
+        "fTsumw": float(inner.sum()),
+        "fTsumw2": float(spread.sum()),
+    }
+    if variances is not None:
+        members["fSumw2"] = _cells(variances).astype(np.float64)
+    letters = ("x", "y", "z")[:dim]
+    centers = np.meshgrid(*(axis.centers for axis in axes), indexing="ij", sparse=True)
+    for i, a in enumerate(letters):
+        members[f"fTsumw{a}"] = float((inner * centers[i]).sum())
+        members[f"fTsumw{a}2"] = float((inner * centers[i] ** 2).sum())
+        for j in range(i):
+            members[f"fTsumw{letters[j]}{a}"] = float((inner * centers[i] * centers[j]).sum())
+    if dim == 2:
+        members["fScalefactor"] = 1.0
+    for i, axis_name in enumerate(_AXES):
+        axis = axes[i] if i < dim else _Axis((0.0, 1.0))
+        members[f"f{axis_name[0].upper()}axis"] = axis.to_object(axis_name)
+    return members
+
+
+def _histogram(name: str, title: str, axes: Sequence[_Axis], values: Any, variances: Any) -> tuple[str, Object]:
+    letter = _KINDS.get(values.dtype.name, "D")
+    cells = _cells(values).astype(_ARRAYS[letter])
+    members = _common(name, title, axes, values, variances)
+    members[f"TArray{letter}"] = cells
+    return title, (f"TH{len(axes)}{letter}", members)
+
+
+def _from_numpy(data: Sequence[Any], name: str) -> tuple[str, Object] | None:
+    parts = list(data)
+    title = parts.pop() if len(parts) > 2 and isinstance(parts[-1], str) else ""
+    if len(parts) == 2 and isinstance(parts[1], (tuple, list)) and len(parts[1]) in (2, 3):
+        parts = [parts[0], *parts[1]]  # as numpy.histogramdd gives it
+    if not 2 <= len(parts) <= 4 or not isinstance(parts[0], np.ndarray):
+        return None
+    values, *edges = parts
+    if not all(isinstance(one, np.ndarray) and one.ndim == 1 for one in edges) or values.ndim != len(edges):
+        return None
+    if values.shape != tuple(len(one) - 1 for one in edges):
+        raise ArgumentError(
+            f"a histogram of shape {values.shape} has edges of lengths {[len(one) for one in edges]}: each has one more"
+        )
+    if values.dtype.kind not in "biuf":
+        raise ArgumentError(f"contents of a histogram are numbers, not {values.dtype}")
+    # Counts of NumPy are 64-bit: they go into doubles, as no old ROOT has a histogram of such integers.
+    return _histogram(name, title, [_Axis(one) for one in edges], np.pad(values.astype(np.float64), 1), None)
+
+
+def _text(*choices: Any) -> str:
+    return next((choice for choice in choices if isinstance(choice, str) and choice), "")
+
+
+def _axis_of(axis: Any) -> _Axis:
+    traits = getattr(axis, "traits", None)
+    title = _text(getattr(axis, "label", None), getattr(axis, "name", None), getattr(axis, "metadata", None))
+    if traits is not None and not getattr(traits, "ordered", True):
+        labels = [str(axis.bin(i)) for i in range(len(axis))]
+        return _Axis(np.arange(len(axis) + 1), title, labels)
+    return _Axis(axis.edges, title)
+
+
+def _with_flow(values: Any, axes: Sequence[Any]) -> Any:
+    """Give each axis a bin of underflow and of overflow, where the histogram has none."""
+    widths: list[tuple[int, int]] = []
+    for size, axis in zip(values.shape, axes, strict=True):
+        missing = len(axis) + 2 - size
+        if missing not in (0, 1, 2):
+            raise ArgumentError(f"an axis of {len(axis)} bins has {size} values")
+        traits = getattr(axis, "traits", None)
+        if missing == 1:
+            below = 0 if getattr(traits, "underflow", False) else 1
+            widths.append((below, 1 - below))
+        else:
+            widths.append((missing // 2, missing // 2))
+    return np.pad(values, widths)
+
+
+def _flow(method: Any) -> Any:
+    try:
+        return method(flow=True)
+    except TypeError:  # the protocol does not know of flow bins
+        return method()
+
+
+def _from_histogram(data: Any, name: str) -> tuple[str, Object]:
+    axes = list(data.axes)
+    if not 1 <= len(axes) <= 3:
+        raise UnsupportedError(f"a histogram of {len(axes)} axes cannot be written: ROOT's have 1, 2 or 3")
+    title = _text(*(getattr(data, part, None) for part in ("title", "label", "name")))
+    ours = [_axis_of(axis) for axis in axes]
+    kind = str(getattr(data.kind, "value", data.kind))
+    if kind == "MEAN":
+        return _from_profile(data, name, title, axes, ours)
+    if kind != "COUNT":
+        raise UnsupportedError(f"a histogram of kind {kind} cannot be written")
+    values = _with_flow(np.asarray(_flow(data.values)), axes)
+    # Storages without weights have variances equal to their values; ROOT keeps none then.
+    weighted = "weight" in type(getattr(data, "storage_type", None) or data).__name__.lower() or (
+        getattr(data, "storage_type", object).__name__ == "Weight"
+    )
+    variances = _flow(data.variances) if weighted or not hasattr(data, "storage_type") else None
+    if variances is not None:
+        variances = _with_flow(np.asarray(variances, np.float64), axes)
+    return _histogram(name, title, ours, values, variances)
+
+
+def _from_profile(data: Any, name: str, title: str, axes: Sequence[Any], ours: Sequence[_Axis]) -> tuple[str, Object]:
+    if len(axes) != 1 or not hasattr(data, "view"):
+        raise UnsupportedError("of histograms of means, only those of boost-histogram with one axis can be written")
+    view = data.view(flow=True)
+    fields = view.dtype.names
+    weighted = "sum_of_weights" in fields
+    count = view["sum_of_weights" if weighted else "count"]
+    count2 = view["sum_of_weights_squared"] if weighted else count
+    deltas = view["_sum_of_weighted_deltas_squared" if weighted else "_sum_of_deltas_squared"]
+    sums = [np.asarray(part, np.float64) for part in (count, count2, view["value"], deltas)]
+    entries, entries2, mean, deltas = (_with_flow(part, axes) for part in sums)
+    members = _common(name, title, ours, entries, entries2)
+    total, total2 = entries * mean, deltas + entries * mean**2
+    members |= {
+        "TArrayD": total,
+        "fSumw2": total2,
+        "fBinEntries": entries,
+        "fTsumwy": float(total[1:-1].sum()),
+        "fTsumwy2": float(total2[1:-1].sum()),
+    }
+    if weighted:
+        members["fBinSumw2"] = entries2
+    return title, ("TProfile", members)

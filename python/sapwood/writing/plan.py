@@ -1,0 +1,274 @@
+"""Which branches a tree gets for types of data, and how data then find their branches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sapwood.columns import Column, Type, describe
+from sapwood.errors import ArgumentError, UnsupportedError
+from sapwood.writing.columns import cast
+
+
+@dataclass
+class Branch:
+    """A branch as the native core makes it."""
+
+    name: str
+    kind: str
+    """``"numbers"``, ``"counted"``, ``"counter"`` or ``"text"``."""
+    dtype: str = ""
+    dims: tuple[int, ...] = ()
+    counter: int = 0
+    """Index of the branch that counts this one, if its kind is ``"counted"``."""
+    of_record: bool = False
+
+
+@dataclass(frozen=True)
+class _Leaf:
+    """Data of one branch."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class _Fields:
+    """Records, or lists of records: data of several branches."""
+
+    listed: bool
+    fields: tuple[tuple[str, _Leaf | _Fields], ...]
+
+
+def _dimensions(kind: Type) -> tuple[tuple[int, ...], Type]:
+    dims: list[int] = []
+    while kind[0] == "fixed":
+        dims.append(kind[1])
+        kind = kind[2]
+    return tuple(dims), kind
+
+
+class Plan:
+    """The branches of a tree.
+
+    Parameters
+    ----------
+    types
+        Types of the data by name.
+    counter_name
+        Names the branch that counts the elements of lists of that name.
+    field_name
+        Names the branch of a field of records.
+
+    Raises
+    ------
+    ArgumentError
+        Two branches would have one name, or there is none.
+    UnsupportedError
+        No branch holds data of such a type.
+    """
+
+    def __init__(
+        self,
+        types: Mapping[str, Type],
+        counter_name: Callable[[str], str],
+        field_name: Callable[[str, str], str],
+    ) -> None:
+        """Plan the branches."""
+        self.branches: list[Branch] = []
+        self._by_name: dict[str, int] = {}
+        self._counter_name = counter_name
+        self._field_name = field_name
+        self._nodes: dict[str, _Leaf | _Fields] = {}
+        for name, kind in types.items():
+            node = self._node(name, kind, of_record=False)
+            if node is not None:
+                self._nodes[name] = node
+        if not self.branches:
+            raise ArgumentError("a tree has at least one branch")
+
+    def _add(self, branch: Branch) -> _Leaf:
+        known = self._by_name.get(branch.name)
+        if known is not None:
+            what = "a counter" if self.branches[known].kind == "counter" else "another branch"
+            raise ArgumentError(
+                f"branch {branch.name!r} has the name of {what}: rename one of them, or choose another counter_name or "
+                "field_name"
+            )
+        self._by_name[branch.name] = len(self.branches)
+        self.branches.append(branch)
+        return _Leaf(len(self.branches) - 1)
+
+    def _node(self, name: str, kind: Type, *, of_record: bool) -> _Leaf | _Fields | None:
+        dims, inner = _dimensions(kind)
+        if inner[0] == "number":
+            known = self._by_name.get(name)
+            if known is not None and self.branches[known].kind == "counter" and _counts(kind) and not of_record:
+                return None  # the counter is made already; what is given for it is compared with it
+            return self._add(Branch(name, "numbers", inner[1], dims, of_record=of_record))
+        if kind[0] == "text":
+            return self._add(Branch(name, "text"))
+        if kind[0] == "record":
+            return _Fields(False, tuple(self._fields(name, kind[2], None)))
+        if kind[0] == "list":
+            counter = self._counter(name)
+            if kind[1][0] == "record":
+                return _Fields(True, tuple(self._fields(name, kind[1][2], counter)))
+            return self._counted(name, kind[1], counter)
+        raise UnsupportedError(f"branch {name!r}: data of type {describe(kind)} cannot be written")
+
+    def _fields(
+        self, name: str, fields: list[tuple[str, Type]], counter: int | None
+    ) -> Iterator[tuple[str, _Leaf | _Fields]]:
+        for field, kind in fields:
+            full = self._field_name(name, field)
+            if counter is not None:
+                yield field, self._counted(full, kind, counter)
+            else:
+                node = self._node(full, kind, of_record=True)
+                if node is not None:
+                    yield field, node
+
+    def _counted(self, name: str, kind: Type, counter: int) -> _Leaf:
+        dims, inner = _dimensions(kind)
+        if inner[0] != "number":
+            raise UnsupportedError(
+                f"branch {name!r}: data of type {describe(('list', kind))} cannot be written: a list holds numbers, "
+                "arrays of one shape, or records of these"
+            )
+        return self._add(Branch(name, "counted", inner[1], dims, counter))
+
+    def _counter(self, name: str) -> int:
+        counter = self._counter_name(name)
+        known = self._by_name.get(counter)
+        if known is None:
+            return self._add(Branch(counter, "counter")).index
+        branch = self.branches[known]
+        if branch.kind != "counter":
+            plain = branch.kind == "numbers" and not branch.dims and np.dtype(branch.dtype).kind in "iu"
+            if not plain or branch.of_record:
+                raise ArgumentError(
+                    f"the counter {counter!r} of branch {name!r} has the name of a branch that is no single integer: "
+                    "rename one of them, or choose another counter_name"
+                )
+            # A branch of integers by that name becomes the counter.
+            self.branches[known] = Branch(counter, "counter")
+            self._nodes.pop(counter, None)
+        return known
+
+    def columns(self, data: Mapping[str, Column]) -> list[Column]:
+        """Give the columns of all branches that are not counters, in the order of the branches.
+
+        Raises
+        ------
+        ArgumentError
+            Names or types of the data are not those of the branches, or counters given do not count.
+        """
+        found: dict[int, Column] = {}
+        given = dict(data)
+        missing = [name for name in self._nodes if name not in given]
+        if missing:
+            raise ArgumentError(f"every branch takes data: missing {', '.join(map(repr, missing))}")
+        for name, node in self._nodes.items():
+            self._fill(name, node, given.pop(name), found)
+        for name, column in given.items():
+            index = self._by_name.get(name)
+            if index is None or self.branches[index].kind != "counter":
+                raise ArgumentError(f"no branch takes {name!r}: there are {', '.join(map(repr, self._nodes))}")
+            self._compare(index, column, found)
+        return [found[index] for index, branch in enumerate(self.branches) if branch.kind != "counter"]
+
+    def _compare(self, counter: int, column: Column, found: dict[int, Column]) -> None:
+        """Compare a counter that was given with the lists that it counts."""
+        counts = next(
+            np.diff(found[index][1])
+            for index, branch in enumerate(self.branches)
+            if branch.kind == "counted" and branch.counter == counter
+        )
+        if column[0] != "number" or not np.array_equal(column[1], counts):
+            raise ArgumentError(
+                f"counter {self.branches[counter].name!r} was given, and differs from the lengths of the lists it counts"
+            )
+
+    def _fill(self, name: str, node: _Leaf | _Fields, column: Column, found: dict[int, Column]) -> None:
+        if isinstance(node, _Leaf):
+            found[node.index] = self._fit(self.branches[node.index], column)
+            return
+        offsets = None
+        if node.listed:
+            if column[0] != "list":
+                raise ArgumentError(f"branch {name!r} takes lists of records, not {_words(column)}")
+            _, offsets, column = column
+        column = _empty_records(column, node)
+        if column[0] != "record":
+            raise ArgumentError(f"branch {name!r} takes records, not {_words(column)}")
+        fields = dict(column[3])
+        wanted = {field for field, _ in node.fields}
+        if wanted != set(fields):
+            raise ArgumentError(f"branch {name!r} takes records of {sorted(wanted)}, not of {sorted(fields)}")
+        for field, inner in node.fields:
+            values = fields[field] if offsets is None else ("list", offsets, fields[field])
+            self._fill(self._field_name(name, field), inner, values, found)
+
+    def _fit(self, branch: Branch, column: Column) -> Column:
+        """Give a column the element type of its branch; refuse another shape."""
+        if branch.kind == "text":
+            if column[0] == "text":
+                return column
+            if column[0] == "number" and len(column[1]) == 0:
+                return ("text", np.zeros(1, np.int64), np.zeros(0, np.uint8))
+        elif branch.kind == "counted":
+            if column[0] == "list":
+                return ("list", column[1], self._numbers(branch, column[2]))
+            if column[0] == "number" and len(column[1]) == 0:
+                return ("list", np.zeros(1, np.int64), self._numbers(branch, column))
+            if column[0] == "fixed":
+                # Lists that happen to have one length.
+                offsets = np.arange(column[1] + 1, dtype=np.int64) * column[2]
+                return ("list", offsets, self._numbers(branch, column[3]))
+        else:
+            return self._numbers(branch, column)
+        raise ArgumentError(f"branch {branch.name!r} takes {_takes(branch)}, not {_words(column)}")
+
+    def _numbers(self, branch: Branch, column: Column) -> Column:
+        dims: list[int] = []
+        inner = column
+        while inner[0] == "fixed":
+            dims.append(inner[2])
+            inner = inner[3]
+        empty = inner[0] == "number" and len(inner[1]) == 0
+        if inner[0] != "number" or (tuple(dims) != branch.dims and not empty):
+            raise ArgumentError(f"branch {branch.name!r} takes {_takes(branch)}, not {_words(column)}")
+        column = ("number", cast(inner[1], branch.dtype, branch.name))
+        count = len(column[1])
+        for size in reversed(branch.dims):
+            count //= size
+            column = ("fixed", count, size, column)
+        return column
+
+
+def _counts(kind: Type) -> bool:
+    return kind[0] == "number" and np.dtype(kind[1]).kind in "iu"
+
+
+def _empty_records(column: Column, node: _Fields) -> Column:
+    """Read an array of nothing, whose type is not known, as no records."""
+    if column[0] == "number" and len(column[1]) == 0:
+        return ("record", 0, "", [(field, column) for field, _ in node.fields])
+    return column
+
+
+def _takes(branch: Branch) -> str:
+    if branch.kind == "text":
+        return "strings"
+    inner = "".join(f"{size} * " for size in branch.dims) + branch.dtype
+    return f"var * {inner}" if branch.kind == "counted" else inner
+
+
+def _words(column: Column) -> str:
+    from sapwood.columns import type_of
+
+    kind: Any = type_of(column)
+    return describe(kind)

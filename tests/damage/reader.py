@@ -1,0 +1,92 @@
+"""The guarded process: reads whatever file it is told to, and says what came of it.
+
+Takes one path a line on standard input and answers with one line of JSON: {"trees": {key: {"entries": n, "branches":
+{name: digest}}}} with null for each thing that was refused with an error of sapwood's, or {"escaped": ...} for any
+other exception. Its address space may grow by the bytes given on the command line and no more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import resource
+import sys
+import traceback
+import warnings
+from pathlib import Path
+from typing import Any
+
+import awkward as ak
+
+import sapwood
+from sapwood.errors import SapwoodError
+
+warnings.simplefilter("ignore")
+
+
+def digest(array: ak.Array) -> str:
+    """Give a hash of the values."""
+    form, length, buffers = ak.to_buffers(ak.to_packed(array))
+    state = hashlib.sha256(f"{form.to_json()} {length}".encode())
+    for name in sorted(buffers):
+        state.update(buffers[name].tobytes())
+    return state.hexdigest()[:16]
+
+
+def read_tree(tree: Any) -> dict[str, Any]:
+    """Read every branch by itself, then all at once."""
+    branches: dict[str, str | None] = {}
+    for name in tree.keys(recursive=True, full_paths=True):
+        try:
+            branches[name] = digest(tree[name].array())
+        except SapwoodError:
+            branches[name] = None
+    with contextlib.suppress(SapwoodError):
+        tree.arrays()
+    return {"entries": tree.num_entries, "branches": branches}
+
+
+def read(path: str) -> dict[str, Any]:
+    """Read all that a file offers."""
+    trees: dict[str, Any] = {}
+    try:
+        with sapwood.open(path) as file:
+            classes = file.classnames(recursive=True, cycle=True)
+            for key, name in classes.items():
+                if name in ("TTree", "TNtuple", "TNtupleD"):
+                    try:
+                        trees[key] = read_tree(file[key])
+                    except SapwoodError:
+                        trees[key] = None
+    except SapwoodError:
+        return {"trees": None}
+    return {"trees": trees}
+
+
+def memory(field: str) -> int:
+    """Give a size of this process from /proc, in bytes."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(field):
+            return int(line.split()[1]) * 1024
+    raise LookupError(field)
+
+
+def main() -> None:
+    """Answer until the input ends."""
+    growth = int(sys.argv[1])
+    print(json.dumps(read(sys.argv[2])), flush=True)  # an intact file first: threads and modules are there now
+    limit = memory("VmSize") + growth
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for line in sys.stdin:
+        try:
+            answer = read(line.rstrip("\n"))
+        except BaseException:  # noqa: BLE001 - a panic, a MemoryError, an IndexError of ours: all are findings
+            answer = {"escaped": traceback.format_exc()[-2000:]}
+        answer["peak"] = memory("VmHWM")
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()
