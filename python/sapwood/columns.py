@@ -7,14 +7,14 @@ A column is a nested tuple whose leaves are one-dimensional NumPy arrays (Arrow'
 ``("text", offsets, bytes)``               strings; element *i* is ``bytes[offsets[i]:offsets[i + 1]]``
 ``("fixed", length, size, column)``        lists of one size
 ``("list", offsets, column)``              lists of any size; ``offsets[0]`` is 0
-``("record", length, classname, fields)``  ``fields`` are ``(name, column)`` pairs; named "0", "1", ... it is a tuple
+``("record", length, classname, fields)``  ``fields`` are ``(name, column)``; with names "0", "1", ... a tuple
 ``("option", index, column)``              element ``index[i]`` of ``column``, or None where that is negative
 ``("union", tags, index, columns)``        element ``index[i]`` of ``columns[tags[i]]``
 ``("empty",)``                             no elements, of a type that never occurred
 ========================================== =====================================================================
 
 A type has the same shape without data: ``("number", dtype)``, ``("text",)``, ``("fixed", size, type)``,
-``("list", type)``, ``("record", classname, fields)``, ``("option", type)``, ``("union", types)``, ``("empty",)``; that of a
+``("record", length, classname, fields)``  ``fields`` are ``(name, column)``; a tuple if named "0", "1", ...
 branch may also be ``("dynamic",)``: objects behind pointers, whose classes only the data name.
 
 Nothing here copies numbers, except where the target has another layout: NumPy records, Arrow's bit-packed bools, and
