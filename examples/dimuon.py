@@ -53,7 +53,13 @@ class Dimuon(Task):
         masses.fill(charges=np.where(opposite, "opposite charges", "equal charges"), mass=mass)
         pts = Hist.new.Reg(50, 0, 100, name="pt", label="p$_T$(μμ) [GeV]").Double()
         pts.fill(np.hypot(pair["px"], pair["py"])[at_z])
-        return {"mass": masses, "pt": pts, "events": len(events), "pairs": len(mass), "pairs near the Z": int(at_z.sum())}
+        return {
+            "mass": masses,
+            "pt": pts,
+            "events": len(events),
+            "pairs": len(mass),
+            "pairs near the Z": int(at_z.sum()),
+        }
 
 
 def energy_of(muon):

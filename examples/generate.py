@@ -98,7 +98,9 @@ def columns(rows: list[tuple]) -> dict:
     particle["status"] = ak.ones_like(particle.pdgId)
     muon = particle[(abs(particle.pdgId) == MUON) & (particle.pt > MUON_MIN_PT) & (abs(particle.eta) < MUON_MAX_ETA)]
     muon = muon[ak.argsort(muon.pt, ascending=False)]
-    result["Muon"] = ak.zip({name: muon[name] for name in ("pt", "eta", "phi", "mass")} | {"charge": -np.sign(muon.pdgId)})
+    result["Muon"] = ak.zip(
+        {name: muon[name] for name in ("pt", "eta", "phi", "mass")} | {"charge": -np.sign(muon.pdgId)}
+    )
     result["Jet"] = records(jets, ("pt", "eta", "phi", "mass"))
     result["GenPart"] = particle
     return {name: cast(array, BRANCHES[name]) for name, array in result.items()}

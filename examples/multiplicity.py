@@ -35,9 +35,7 @@ class Multiplicity(Task):
     def process(self, events):
         """Count, and fill the counts."""
         kinds = [kind for kind in ("muons", "electrons", "jets") if kind in events.fields]
-        objects = (
-            Hist.new.StrCat(kinds, name="kind").Int(0, 16, name="count", label="Number in the event").Double()
-        )
+        objects = Hist.new.StrCat(kinds, name="kind").Int(0, 16, name="count", label="Number in the event").Double()
         for kind in kinds:
             objects.fill(kind=kind, count=events[kind])
         results = {"objects": objects, "events": len(events)}
@@ -45,7 +43,9 @@ class Multiplicity(Task):
             return results
 
         charged = ak.sum(is_charged(events.particle) & (abs(events.particle.eta) < self.max_eta), axis=1)
-        axis = Hist.new.Reg(50, -0.5, self.max_charged - 0.5, name="charged", label=f"Charged particles, |η| < {self.max_eta:g}")
+        axis = Hist.new.Reg(
+            50, -0.5, self.max_charged - 0.5, name="charged", label=f"Charged particles, |η| < {self.max_eta:g}"
+        )
         results["charged"] = axis.Double().fill(charged)
         if "jets" in kinds:
             results["jets_charged"] = axis.Int(0, 12, name="jets", label="Jets").Double().fill(charged, events.jets)

@@ -61,7 +61,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         kinds = {"pt": "f4", "phi": "f4", "eta": "f4", "charge": "i4"}
         with sapwood.recreate(folder / f"nano_{number}.root") as file:
             tree = file.mktree(
-                "Events", {"run": "int32", "Muon": "var * {pt: float32, phi: float32, eta: float32, charge: int32}"}, title="muons"
+                "Events",
+                {"run": "int32", "Muon": "var * {pt: float32, phi: float32, eta: float32, charge: int32}"},
+                title="muons",
             )
             for start in range(0, EVENTS, 100):
                 part = slice(start, start + 100)
@@ -76,7 +78,9 @@ def results(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The output of a run of all example tasks."""
     output = tmp_path_factory.mktemp("output") / "new"
     tasks = [EXAMPLES / f"{name}.py" for name in ("dimuon", "multiplicity", "spectra")]
-    printed = ran("run", tasks[0], "--input", *sorted(folder.glob("*.root")), "-t", "Events", "--output", output, *tasks[1:])
+    printed = ran(
+        "run", tasks[0], "--input", *sorted(folder.glob("*.root")), "-t", "Events", "--output", output, *tasks[1:]
+    )
     assert f"report   {output / 'report.html'}" in printed
     return output
 
@@ -162,9 +166,17 @@ def test_errors_are_one_line(folder: Path, tmp_path: Path) -> None:
     assert "no task file" in failed(2, "run", tmp_path / "no.py", "-i", folder, "-o", output)
     assert "no file matches" in failed(2, "run", EXAMPLES / "dimuon.py", "-i", tmp_path / "*.csv", "-o", output)
     assert "is not a size" in failed(2, "run", EXAMPLES / "dimuon.py", "-i", folder, "-o", output, "--step-size", "big")
-    assert "no option 'lower'" in failed(2, "run", EXAMPLES / "dimuon.py", "-i", folder, "-o", output, "-s", "dimuon.lower=3")
+    assert "no option 'lower'" in failed(
+        2, "run", EXAMPLES / "dimuon.py", "-i", folder, "-o", output, "-s", "dimuon.lower=3"
+    )
     assert not output.exists()
-    for wrong in (["frob"], ["ls"], ["run", "a.py"], ["ls", "--frob", "x"], ["run", "a.py", "-i", "x", "-o", "y", "--frob"]):
+    for wrong in (
+        ["frob"],
+        ["ls"],
+        ["run", "a.py"],
+        ["ls", "--frob", "x"],
+        ["run", "a.py", "-i", "x", "-o", "y", "--frob"],
+    ):
         done = run(*wrong)
         assert done.returncode == 2 and "usage:" in done.stderr and "Traceback" not in done.stderr
     debugged = run("show", "--debug", tmp_path / "none.root")
@@ -213,7 +225,9 @@ def test_run_writes_json(results: Path, folder: Path) -> None:
     assert job["skipped"] == [] and job["not_in_root_file"] == {}
     assert job["counters"]["bytes_decompressed"] > 0
     assert job["settings"]["inputs"] == [f"{path}:Events" for path in sorted(folder.glob("*.root"))]
-    assert {"name", "processor", "cores"} <= set(job["host"]) and {"sapwood", "python", "awkward"} <= set(job["versions"])
+    assert {"name", "processor", "cores"} <= set(job["host"]) and {"sapwood", "python", "awkward"} <= set(
+        job["versions"]
+    )
 
 
 def test_the_page_needs_nothing_but_itself(results: Path) -> None:
@@ -221,7 +235,14 @@ def test_the_page_needs_nothing_but_itself(results: Path) -> None:
     links = re.findall(r"""(?:src|href|url)\s*[=(]\s*["']?([^"'\s)>]+)""", page)
     assert all(link.startswith("data:image/png;base64,") for link in links)
     assert not re.search(r"https?:|//[a-z]|<script|@import|<link", page)
-    for words in ("Mass of muon pairs", "m(μμ) [GeV]", "Pairs / 1 GeV", "opposite charges", "What the job cost", "nano_1.root"):
+    for words in (
+        "Mass of muon pairs",
+        "m(μμ) [GeV]",
+        "Pairs / 1 GeV",
+        "opposite charges",
+        "What the job cost",
+        "nano_1.root",
+    ):
         assert words in page
     assert page.count("<svg") >= 6
     assert len(page) < 400_000
@@ -251,7 +272,17 @@ def test_the_page_opens_in_a_browser(results: Path, tmp_path: Path, scheme: str)
 
 def test_run_leaves_out_what_is_asked_to(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.root").write_bytes(b"root" + bytes(400))
-    arguments = ["run", EXAMPLES / "dimuon.py", "-i", tmp_path / "bad.root", folder / "nano_1.root", "-t", "Events", "-o", tmp_path / "o"]
+    arguments = [
+        "run",
+        EXAMPLES / "dimuon.py",
+        "-i",
+        tmp_path / "bad.root",
+        folder / "nano_1.root",
+        "-t",
+        "Events",
+        "-o",
+        tmp_path / "o",
+    ]
     assert "bad.root" in failed(1, *arguments)
     assert not (tmp_path / "o").exists()
     done = run(*arguments, "--skip-bad-files")
@@ -274,7 +305,10 @@ def test_run_shows_the_traceback_of_a_task(folder: Path, tmp_path: Path) -> None
     first, *rest = done.stderr.splitlines()
     assert first.startswith("sapwood: task failing failed on ") and "nano_1.root:Events, entries 0 to" in first
     assert "IndexError: list index out of range" in first
-    assert rest == [f'  File "{task}", line 5, in process', "    return {'x': [][3]}", "                 ~~^^^"] or "line 5" in rest[0]
+    assert (
+        rest == [f'  File "{task}", line 5, in process', "    return {'x': [][3]}", "                 ~~^^^"]
+        or "line 5" in rest[0]
+    )
     assert "sapwood/train" not in done.stderr
 
 
@@ -297,7 +331,19 @@ def test_progress_is_shown_on_a_terminal(folder: Path, tmp_path: Path) -> None:
 
     pytest.importorskip("rich")
     parent, child = pty.openpty()
-    command = [sys.executable, "-m", "sapwood.cli", "run", EXAMPLES / "dimuon.py", "-i", folder, "-t", "Events", "-o", tmp_path / "o"]
+    command = [
+        sys.executable,
+        "-m",
+        "sapwood.cli",
+        "run",
+        EXAMPLES / "dimuon.py",
+        "-i",
+        folder,
+        "-t",
+        "Events",
+        "-o",
+        tmp_path / "o",
+    ]
     environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": "120"}
     process = subprocess.Popen(command, stderr=child, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, env=environment)
     os.close(child)
@@ -319,7 +365,11 @@ def test_progress_is_shown_on_a_terminal(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.corpus
 @pytest.mark.parametrize(
     ("name", "tree", "pairs"),
-    [("nanoAOD_2015_CMS_Open_Data_ttbar", "Events", 1), ("uproot-HZZ", "events", 1521), ("uproot-Zmumu", "events", 2008)],
+    [
+        ("nanoAOD_2015_CMS_Open_Data_ttbar", "Events", 1),
+        ("uproot-HZZ", "events", 1521),
+        ("uproot-Zmumu", "events", 2008),
+    ],
 )
 def test_the_examples_run_on_real_data(corpus: Path, tmp_path: Path, name: str, tree: str, pairs: int) -> None:
     tasks = [EXAMPLES / f"{task}.py" for task in ("dimuon", "multiplicity", "spectra")]

@@ -75,7 +75,11 @@ def test_missing_columns(polar: Branches) -> None:
 
 
 def test_lists_and_patterns(polar: Branches) -> None:
-    assert [name for name, _ in Columns.of(["Muon_p*", "nMuon"]).resolve(polar).fields] == ["Muon_pt", "Muon_phi", "nMuon"]
+    assert [name for name, _ in Columns.of(["Muon_p*", "nMuon"]).resolve(polar).fields] == [
+        "Muon_pt",
+        "Muon_phi",
+        "nMuon",
+    ]
     with pytest.raises(NotFoundError, match=r"no branch matches 'Muon_x\*'"):
         Columns.of(["Muon_x*"]).resolve(polar)
     with pytest.raises(NotFoundError, match="Muon_pT.*Muon_pt"):
@@ -129,7 +133,14 @@ def test_sizes() -> None:
 
 def test_merging() -> None:
     first = {"n": 1, "list": [1], "set": {1}, "array": np.array([1, 2]), "nested": {"x": 1.5}, "only": 3, "word": "GeV"}
-    second = {"n": np.int64(2), "list": [2], "set": {2}, "array": np.array([3]), "nested": {"x": 1.0, "y": 1}, "word": "GeV"}
+    second = {
+        "n": np.int64(2),
+        "list": [2],
+        "set": {2},
+        "array": np.array([3]),
+        "nested": {"x": 1.0, "y": 1},
+        "word": "GeV",
+    }
     merged = merge(first, second)
     assert merged["array"].tolist() == [1, 2, 3]
     del merged["array"]
@@ -266,7 +277,12 @@ def test_options() -> None:
     assert options_of(task) == {"low": 2.0, "bins": 20, "strict": True, "label": "q=r", "ranges": [3]}
     assert Momentum.low == 1.0
     assert task_name(task) == "momentum"
-    for wrong, message in [("low", "form"), ("jets.low=1", "no task 'jets'"), ("hi=1", "no option 'hi'"), ("bins=2.5", "bins=2.5")]:
+    for wrong, message in [
+        ("low", "form"),
+        ("jets.low=1", "no task 'jets'"),
+        ("hi=1", "no option 'hi'"),
+        ("bins=2.5", "bins=2.5"),
+    ]:
         with pytest.raises(ArgumentError, match=message):
             train.set_options([task], [wrong])
 
@@ -300,7 +316,9 @@ def test_datasets(tmp_path: Path) -> None:
     (tmp_path / "list.txt").write_text("# a comment\nb.root:events\n\ndeep  # a folder\n")
 
     def found(*inputs: str, tree: str | None = None) -> list[str]:
-        dataset = train.Dataset.of([tmp_path / item if item[:1] != "@" else f"@{tmp_path / item[1:]}" for item in inputs], tree)
+        dataset = train.Dataset.of(
+            [tmp_path / item if item[:1] != "@" else f"@{tmp_path / item[1:]}" for item in inputs], tree
+        )
         return [str(source).removeprefix(f"{tmp_path}/") for source in dataset.sources]
 
     assert found("b.root", "a.root") == ["b.root", "a.root"]
@@ -308,7 +326,9 @@ def test_datasets(tmp_path: Path) -> None:
     assert found("*.root", tree="t") == ["a.root:t", "b.root:t"]
     assert found("**/c.root:dir/t") == ["deep/c.root:dir/t"]
     assert found("list.txt") == found("@list.txt") == ["b.root:events", "deep/c.root"]
-    assert [str(source) for source in train.Dataset.of("https://host:80/x.root:t").sources] == ["https://host:80/x.root:t"]
+    assert [str(source) for source in train.Dataset.of("https://host:80/x.root:t").sources] == [
+        "https://host:80/x.root:t"
+    ]
     with pytest.raises(ArgumentError, match="twice"):
         found("a.root", "*.root")
     with pytest.raises(FileNotFoundError, match="nothing"):

@@ -22,7 +22,9 @@ def make_chunk(seed: int) -> dict[str, Any]:
     """Make the events of one cluster."""
     chance = np.random.default_rng(seed)
     counts = chance.poisson(1.5, CHUNK)
-    muons = {name: ak.unflatten(chance.exponential(20, counts.sum()).astype("f4"), counts) for name in ("pt", "eta", "phi")}
+    muons = {
+        name: ak.unflatten(chance.exponential(20, counts.sum()).astype("f4"), counts) for name in ("pt", "eta", "phi")
+    }
     return {"event": np.arange(CHUNK) + seed * CHUNK, "weight": chance.normal(1, 0.3, CHUNK), "Muon": ak.zip(muons)}
 
 
@@ -86,7 +88,10 @@ def test_results_equal_a_plain_loop(folder: Path, chunks: list[dict[str, Any]]) 
     assert count["hard"] == int(ak.sum(pt > 10.0))
     assert count["events"].tolist() == list(range(FILES * CHUNKS * CHUNK))
     assert count["weight"] == pytest.approx(sum(chunk["weight"].sum() for chunk in chunks), rel=1e-12)
-    assert outcome["other"] == {"n": outcome.entries, "most": max(int(ak.max(ak.num(chunk["Muon"]))) for chunk in chunks)}
+    assert outcome["other"] == {
+        "n": outcome.entries,
+        "most": max(int(ak.max(ak.num(chunk["Muon"]))) for chunk in chunks),
+    }
     with pytest.raises(KeyError):
         outcome["nobody"]
 
@@ -192,7 +197,9 @@ class Ends(Count):
         return results["none"]
 
 
-@pytest.mark.parametrize(("task", "message"), [(Broken(), "task broken failed on .* entries 0 to"), (Ends(), "task ends failed in end")])
+@pytest.mark.parametrize(
+    ("task", "message"), [(Broken(), "task broken failed on .* entries 0 to"), (Ends(), "task ends failed in end")]
+)
 def test_wrong_results(folder: Path, task: Count, message: str) -> None:
     with pytest.raises(train.TaskError, match=message):
         train.run(task, folder)
@@ -216,7 +223,9 @@ def test_a_missing_branch_names_task_file_and_column(folder: Path) -> None:
         def process(self, events: Any) -> dict[str, Any]:
             return {}
 
-    with pytest.raises(train.TaskError, match=r"task lacks cannot read .*events_0\.root:Events: column 'jet\.pt'.*Jet_pt.*Jet_px"):
+    with pytest.raises(
+        train.TaskError, match=r"task lacks cannot read .*events_0\.root:Events: column 'jet\.pt'.*Jet_pt.*Jet_px"
+    ):
         train.run([Count(), Lacks()], folder, skip_bad_files=True)
 
 

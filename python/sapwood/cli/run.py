@@ -19,15 +19,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-i", "--input", nargs="+", action="extend", required=True, metavar="FILE",
         help="files, patterns, directories, FILE.root:TREE, or lists of these (a .txt file or @FILE)",
     )  # fmt: skip
-    parser.add_argument("-o", "--output", required=True, metavar="DIR", help="folder for the results; made where missing")
+    parser.add_argument(
+        "-o", "--output", required=True, metavar="DIR", help="folder for the results; made where missing"
+    )
     parser.add_argument(
         "-s", "--set", action="append", default=[], metavar="TASK.OPTION=VALUE", help="set an option of a task"
     )
     parser.add_argument("-t", "--tree", metavar="NAME", help="the tree, for files with several")
     parser.add_argument("-j", "--threads", type=int, metavar="N", help="steps worked on at a time (default: all cores)")
-    parser.add_argument("--read-ahead", type=int, default=1, metavar="N", help="steps read meanwhile (default %(default)s)")
     parser.add_argument(
-        "--step-size", metavar="SIZE", help="longest step: entries, or bytes such as '100 MB' (the default) of decoded columns"
+        "--read-ahead", type=int, default=1, metavar="N", help="steps read meanwhile (default %(default)s)"
+    )
+    parser.add_argument(
+        "--step-size",
+        metavar="SIZE",
+        help="longest step: entries, or bytes such as '100 MB' (the default) of decoded columns",
     )
     parser.add_argument("-n", "--entries", type=int, metavar="N", help="stop after so many entries")
     parser.add_argument("--skip-bad-files", action="store_true", help="leave out what cannot be read, and say so")
@@ -60,7 +66,9 @@ def run(arguments: argparse.Namespace) -> int:
         )
     written = write(outcome, arguments.output)
     if arguments.json:
-        print(json.dumps(outcome.account() | {"written": {name: str(path) for name, path in written.items()}}, indent=1))
+        print(
+            json.dumps(outcome.account() | {"written": {name: str(path) for name, path in written.items()}}, indent=1)
+        )
     elif not arguments.quiet:
         print(summary(outcome, written), end="")
     return 3 if outcome.skipped else 0

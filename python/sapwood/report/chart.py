@@ -124,14 +124,25 @@ def charts_of(name: str, histogram: Any, plot: Plot | None = None) -> list[Chart
     x = axes[plain[0]][0]
     if len(plain) == 2:
         return [
-            Map(f"{title}: {label}" if label else title, x, axes[plain[1]][0], plot.y, values[where],
-                _wants_log(values[where], plot.log), plot.caption)
+            Map(
+                f"{title}: {label}" if label else title,
+                x,
+                axes[plain[1]][0],
+                plot.y,
+                values[where],
+                _wants_log(values[where], plot.log),
+                plot.caption,
+            )
             for label, where in parts
         ]
     outside = _outside(histogram, plain[0], [where for _, where in parts])
     curves = tuple(
-        Curve(label, values[where], None if errors is None else errors[where],
-              "" if points else _summary(x, values[where], outside[place]))
+        Curve(
+            label,
+            values[where],
+            None if errors is None else errors[where],
+            "" if points else _summary(x, values[where], outside[place]),
+        )
         for place, (label, where) in enumerate(parts)
     )
     log = not points and _wants_log(np.concatenate([curve.values for curve in curves]), plot.log)
@@ -139,7 +150,9 @@ def charts_of(name: str, histogram: Any, plot: Plot | None = None) -> list[Chart
 
 
 def _named(axis: Any) -> bool:
-    return all(isinstance(axis.bin(place), (str, bool)) for place in range(len(axis))) or "Category" in type(axis).__name__
+    return (
+        all(isinstance(axis.bin(place), (str, bool)) for place in range(len(axis))) or "Category" in type(axis).__name__
+    )
 
 
 def _axis(axis: Any) -> Axis:
@@ -188,10 +201,12 @@ def _outside(histogram: Any, place: int, parts: list[tuple[Any, ...]]) -> list[t
         return [(0.0, 0.0)] * len(parts)
     found: list[tuple[float, float]] = []
     for where in parts:
-        line = flow[tuple(
-            slice(None) if index == place else item + int(histogram.axes[index].traits.underflow)
-            for index, item in enumerate(where)
-        )]
+        line = flow[
+            tuple(
+                slice(None) if index == place else item + int(histogram.axes[index].traits.underflow)
+                for index, item in enumerate(where)
+            )
+        ]
         found.append((float(line[0]) if traits.underflow else 0.0, float(line[-1]) if traits.overflow else 0.0))
     return found
 

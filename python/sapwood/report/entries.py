@@ -57,7 +57,8 @@ def describe(tree: Any, patterns: Sequence[str] | None, start: int, count: int) 
             raise NotFoundError(f"{tree.object_path} has no branch {pattern}")
     chosen = [name for name in names if not patterns or any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
     branches = [
-        {"name": name, "type": tree[name].typename, "reason": tree[name].reason, "group": tree[name].is_group} for name in chosen
+        {"name": name, "type": tree[name].typename, "reason": tree[name].reason, "group": tree[name].is_group}
+        for name in chosen
     ]
     readable = [branch["name"] for branch in branches if branch["reason"] is None and not branch["group"]]
     stop = min(start + count, tree.num_entries)
@@ -83,7 +84,9 @@ def text_of(described: dict[str, Any]) -> str:
         rows.append([branch["name"], branch["type"], f"cannot be read: {branch['reason']}" if branch["reason"] else ""])
     text = f"{described['tree']}: {count_text(described['entries'])} entries{title}\n" + layout(rows)
     for shown in described["shown"]:
-        text += f"\nentry {shown['entry']}\n" + layout([[f"  {name}", _short(value)] for name, value in shown["values"].items()])
+        text += f"\nentry {shown['entry']}\n" + layout(
+            [[f"  {name}", _short(value)] for name, value in shown["values"].items()]
+        )
     return text
 
 

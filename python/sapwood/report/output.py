@@ -130,7 +130,9 @@ def to_json(run: Run, unwritten: Mapping[str, str] | None = None) -> str:
     """
     results = {task.name: _plain(task.results) for task in run.tasks}
     account = _plain(run.account()) | {"not_in_root_file": dict(unwritten or {})}
-    return json.dumps(FORMAT | {"results": results, "job": account}, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+    return (
+        json.dumps(FORMAT | {"results": results, "job": account}, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+    )
 
 
 def _plain(value: Any) -> Any:

@@ -72,16 +72,19 @@ def _tiles(run: Run) -> str:
         (bytes_text(counters["bytes_decompressed"]), "decompressed"),
         (bytes_text(run.memory_peak) if run.memory_peak else "–", "peak memory"),
     ]
-    return '<div class="tiles">' + "".join(
-        f'<div class="tile"><b>{_text(value)}</b><span>{_text(name)}</span></div>' for value, name in tiles
-    ) + "</div>"
+    return (
+        '<div class="tiles">'
+        + "".join(f'<div class="tile"><b>{_text(value)}</b><span>{_text(name)}</span></div>' for value, name in tiles)
+        + "</div>"
+    )
 
 
 def _notice(run: Run) -> str:
     if not run.skipped:
         return ""
     rows = [
-        [_text(skipped.path), _range(skipped.entry_start, skipped.entry_stop), _text(skipped.reason)] for skipped in run.skipped
+        [_text(skipped.path), _range(skipped.entry_start, skipped.entry_stop), _text(skipped.reason)]
+        for skipped in run.skipped
     ]
     return (
         f'<div class="notice"><p><strong>{_plural(len(run.skipped), "part")} of the input could not be read and '
@@ -157,10 +160,14 @@ def _figure(chart: Chart | Map, identity: str) -> str:
     if isinstance(chart, Chart):
         named = [curve for curve in chart.curves if curve.label]
         if named:
-            legend = '<ul class="legend">' + "".join(
-                f'<li><i class="c{place % 8}"></i>{_text(plain(curve.label))} <small>{_text(curve.summary)}</small></li>'
-                for place, curve in enumerate(chart.curves)
-            ) + "</ul>"
+            legend = (
+                '<ul class="legend">'
+                + "".join(
+                    f'<li><i class="c{place % 8}"></i>{_text(plain(curve.label))} <small>{_text(curve.summary)}</small></li>'
+                    for place, curve in enumerate(chart.curves)
+                )
+                + "</ul>"
+            )
         else:
             below += [curve.summary for curve in chart.curves if curve.summary]
     captions = "".join(f'<p class="below">{_text(text)}</p>' for text in below)
@@ -286,7 +293,11 @@ def _settings(run: Run) -> str:
         ["Memory", bytes_text(host["memory"])],
         *([_text(name), _text(version)] for name, version in run.versions.items()),
     ]
-    settings = [[_text(name), _text("–" if value is None else value)] for name, value in run.settings.items() if name != "inputs"]
+    settings = [
+        [_text(name), _text("–" if value is None else value)]
+        for name, value in run.settings.items()
+        if name != "inputs"
+    ]
     return (
         '<section><h2>How it was run</h2><div class="halves">'
         + _table(["Host", ""], machine)
@@ -296,12 +307,18 @@ def _settings(run: Run) -> str:
 
 
 def _table(
-    head: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Iterable[int] = (), paths: Iterable[int] = (), classes: str = ""
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    numbers: Iterable[int] = (),
+    paths: Iterable[int] = (),
+    classes: str = "",
 ) -> str:
     kinds = {**{place: ' class="n"' for place in numbers}, **{place: ' class="path"' for place in paths}}
     top = "".join(f"<th{kinds.get(place, '')}>{_text(name)}</th>" for place, name in enumerate(head))
     lines = "".join(
-        "<tr>" + "".join(f"<td{kinds.get(place, '')}>{cell}</td>" for place, cell in enumerate(row)) + "</tr>" for row in rows
+        "<tr>" + "".join(f"<td{kinds.get(place, '')}>{cell}</td>" for place, cell in enumerate(row)) + "</tr>"
+        for row in rows
     )
     name = f' class="{classes}"' if classes else ""
     return f'<div class="scroll"><table{name}><tr>{top}</tr>{lines}</table></div>'

@@ -88,8 +88,10 @@ def linear_ticks(low: float, high: float, about: int) -> list[tuple[float, str]]
     if largest >= 1e5 or largest < 1e-3:
         exponent = math.floor(math.log10(largest))
         digits = max(0, exponent - math.floor(math.log10(step) + 1e-9)) + (step / power == 2.5)
-        return [(v, "0" if v == 0 else f"{v / 10**exponent:.{digits}f}·10{superscript(exponent)}".replace("-", "−"))
-                for v in values]
+        return [
+            (v, "0" if v == 0 else f"{v / 10**exponent:.{digits}f}·10{superscript(exponent)}".replace("-", "−"))
+            for v in values
+        ]
     digits = max(0, -math.floor(math.log10(power) + 1e-9)) + (step / power == 2.5 and power <= 1)
     return [(value, f"{value:,.{digits}f}".replace(",", "\u2009").replace("-", "−")) for value in values]
 
@@ -105,7 +107,7 @@ def _log_ticks(low: float, high: float) -> list[tuple[float, str]]:
             if not low * 0.999 <= value <= high * 1.001:
                 continue
             if factor == 1:
-                text = (number_text(value) if -1 <= exponent <= 3 else f"10{superscript(exponent)}")
+                text = number_text(value) if -1 <= exponent <= 3 else f"10{superscript(exponent)}"
                 found.append((value, text if exponent % every == 0 else ""))
             elif every == 1:
                 found.append((value, number_text(value) if decades < 1.5 and factor in (2, 5) else ""))
@@ -194,7 +196,9 @@ def _frame(axis: Axis, x: Scale, y: Scale, y_label: str) -> str:
     for value, text in y.ticks(6):
         parts.append(f'<path class="tick" d="M{LEFT} {y(value):.1f}h{-6 if text else -3}"/>')
         parts.append(f'<text x="{LEFT - 9}" y="{y(value) + 4:.1f}" text-anchor="end">{text}</text>' if text else "")
-    parts.append(f'<text class="title" x="{x.stop:.0f}" y="{HEIGHT - 12}" text-anchor="end">{markup(axis.label)}</text>')
+    parts.append(
+        f'<text class="title" x="{x.stop:.0f}" y="{HEIGHT - 12}" text-anchor="end">{markup(axis.label)}</text>'
+    )
     parts.append(
         f'<text class="title" transform="translate(15 {TOP}) rotate(-90)" text-anchor="end">{markup(y_label)}</text>'
     )
@@ -248,12 +252,16 @@ def draw_map(chart: Map, *, log: bool) -> str:
     image = _image(_pixels(chart, z), f'x="{LEFT}" y="{TOP}" width="{inside[0]}" height="{inside[1]}"')
     bar = np.linspace(1, 0, 64)[:, None]
     parts = [image, _frame(chart.x, x, y, chart.y.label)]
-    parts.append(_image(_coloured(bar, np.ones_like(bar, bool)), f'x="{right + 16}" y="{TOP}" width="14" height="{inside[1]}"'))
+    parts.append(
+        _image(_coloured(bar, np.ones_like(bar, bool)), f'x="{right + 16}" y="{TOP}" width="14" height="{inside[1]}"')
+    )
     for value, text in z.ticks(6):
         if text:
             parts.append(f'<path class="tick" d="M{right + 30} {z(value):.1f}h5"/>')
             parts.append(f'<text x="{right + 38}" y="{z(value) + 4:.1f}">{text}</text>')
-    parts.append(f'<text class="title" x="{WIDTH - 4}" y="{HEIGHT - 12}" text-anchor="end">{markup(chart.z_label)}</text>')
+    parts.append(
+        f'<text class="title" x="{WIDTH - 4}" y="{HEIGHT - 12}" text-anchor="end">{markup(chart.z_label)}</text>'
+    )
     return _svg(parts, f"{plain(chart.title)}: {plain(chart.y.label)} against {plain(chart.x.label)}")
 
 
@@ -275,7 +283,9 @@ def _sampled(edges: Array, pixels: int) -> Array:
 
 
 # Sea to sand: rises evenly in lightness, also for the colour-blind; low values stay visible on white and on black.
-_STOPS = np.array([[68, 78, 134], [52, 110, 142], [47, 144, 136], [88, 176, 108], [172, 201, 72], [250, 222, 70]], float)
+_STOPS = np.array(
+    [[68, 78, 134], [52, 110, 142], [47, 144, 136], [88, 176, 108], [172, 201, 72], [250, 222, 70]], float
+)
 
 
 def _coloured(parts: Array, shown: Array) -> Array:

@@ -184,7 +184,9 @@ class Columns:
         names = {name for name, _ in wanted}
         for name in names:
             if isinstance(declaration, Mapping) and "." in name and name.partition(".")[0] in names:
-                raise ArgumentError(f"branches: {name.partition('.')[0]!r} is a column and a group of columns ({name!r})")
+                raise ArgumentError(
+                    f"branches: {name.partition('.')[0]!r} is a column and a group of columns ({name!r})"
+                )
         return Columns(wanted)
 
     def resolve(self, tree: Tree) -> Resolved:

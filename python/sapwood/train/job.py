@@ -111,8 +111,11 @@ def run(
     _check(given, threads, read_ahead, step_size, entries)
     threads = threads or host()["cores_usable"]
     dataset = Dataset.of(inputs, tree)
-    train = _Train(given, Plan(dataset, [(task_name(t), Columns.of(t.branches)) for t in given], step_size, entries,
-                               skip_bad_files), progress)
+    train = _Train(
+        given,
+        Plan(dataset, [(task_name(t), Columns.of(t.branches)) for t in given], step_size, entries, skip_bad_files),
+        progress,
+    )
     settings = {
         "inputs": [str(source) for source in dataset.sources],
         "threads": threads,
@@ -127,6 +130,7 @@ def run(
         return train.go(executor or Threads(threads, read_ahead), settings)
     finally:
         _native.set_num_threads(pool)
+
 
 def _check(tasks: list[Any], threads: int | None, read_ahead: int, step_size: StepSize, entries: int | None) -> None:
     if not tasks:
@@ -156,14 +160,24 @@ class _Train:
         self.plan = plan
         self.progress = progress
         self.results: list[Any] = [None] * len(tasks)
-        self.records = [TaskRecord(task_name(t), task_title(t), options_of(t), plots=t.plots if hasattr(t, "plots")
-                                   else {}) for t in tasks]
+        self.records = [
+            TaskRecord(task_name(t), task_title(t), options_of(t), plots=t.plots if hasattr(t, "plots") else {})
+            for t in tasks
+        ]
         self.needs: list[dict[str, None]] = [{} for _ in tasks]
         self.sizes: Counter[str] = Counter()
 
     def go(self, executor: Executor, settings: dict[str, Any]) -> Run:
-        record = Run(self.records, self.plan.files, self.plan.skipped, settings, host(), versions(),
-                     datetime.now(timezone.utc).isoformat(timespec="seconds"), memory_start=_memory_now())
+        record = Run(
+            self.records,
+            self.plan.files,
+            self.plan.skipped,
+            settings,
+            host(),
+            versions(),
+            datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            memory_start=_memory_now(),
+        )
         wall, cpu, counted = time.perf_counter(), time.process_time(), _native.counters()
         for task in self.tasks:
             self._call(task, "begin")

@@ -120,7 +120,8 @@ class Run:
     def account(self) -> dict[str, Any]:
         """Give everything but the results, made of what JSON knows."""
         tasks = [
-            {name: value for name, value in vars(task).items() if name not in ("results", "plots")} for task in self.tasks
+            {name: value for name, value in vars(task).items() if name not in ("results", "plots")}
+            for task in self.tasks
         ]
         return {
             "started": self.started,
