@@ -8,7 +8,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import awkward as ak
 import numpy as np
@@ -19,6 +19,9 @@ from sapwood.report.chart import is_histogram
 from sapwood.report.page import render
 from sapwood.report.units import bytes_text, count_text, seconds_text, share_text
 from sapwood.train import Run
+
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
 
 FORMAT = {"format": "sapwood run", "format_version": 1}
 
@@ -103,7 +106,7 @@ def histograms_of(results: Mapping[str, Any], prefix: str = "") -> Iterator[tupl
             yield from histograms_of(value, f"{prefix}{name}/")
 
 
-def _split_categories(histogram: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+def _split_categories(histogram: Foreign) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Give the histogram of each choice of categories; those of an overflow bin are called ``other``."""
     axes = histogram.axes
     named = [place for place, axis in enumerate(axes) if "Category" in type(axis).__name__]
@@ -113,7 +116,7 @@ def _split_categories(histogram: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
     for choice in itertools.product(*(range(axes[place].extent) for place in named)):
         where: list[Any] = [slice(None)] * len(axes)
         labels: list[str] = []
-        for place, index in zip(named, choice):
+        for place, index in zip(named, choice, strict=True):
             inside = index < axes[place].size
             where[place] = index if inside else len
             labels.append(str(axes[place].bin(index)) if inside else "other")
@@ -135,7 +138,7 @@ def to_json(run: Run, unwritten: Mapping[str, str] | None = None) -> str:
     )
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Foreign) -> Foreign:
     """Turn a result into what JSON knows."""
     if is_histogram(value) and hasattr(value, "_to_uhi_"):
         from uhi.io.json import default
@@ -160,12 +163,14 @@ def summary(run: Run, written: Mapping[str, Path]) -> str:
     """Describe a run in a few lines, ending with the page to open."""
     tasks = sum(task.time_cpu for task in run.tasks)
     counters = run.counters
+    files = f"{len(run.files)} file{'' if len(run.files) == 1 else 's'}"
+    read = f"read {bytes_text(counters['bytes_read'])} in {count_text(counters['read_calls'])} calls"
+    rate = f"{count_text(run.rate)} entries/s"
+    used = f"tasks {share_text(tasks, run.time_cpu)} of {seconds_text(run.time_cpu)} CPU"
     lines = [
-        f"{count_text(run.entries)} entries of {len(run.files)} files in {seconds_text(run.time_wall)}: "
-        f"{count_text(run.rate)} entries/s",
-        f"read {bytes_text(counters['bytes_read'])} in {count_text(counters['read_calls'])} calls, "
-        f"decompressed {bytes_text(counters['bytes_decompressed'])}; tasks {share_text(tasks, run.time_cpu)} of "
-        f"{seconds_text(run.time_cpu)} CPU; peak memory {bytes_text(run.memory_peak)}",
+        f"{count_text(run.entries)} entries of {files} in {seconds_text(run.time_wall)}: {rate}",
+        f"{read}, decompressed {bytes_text(counters['bytes_decompressed'])}",
+        f"{used}, peak memory {bytes_text(run.memory_peak)}",
     ]
     for skipped in run.skipped:
         entries = "" if skipped.entry_start is None else f", entries {skipped.entry_start} to {skipped.entry_stop}"

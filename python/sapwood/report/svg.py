@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sapwood.report.chart import Array, Axis, Chart, Curve, Map
 from sapwood.report.units import number_text, superscript
@@ -29,7 +30,7 @@ _GREEK = {
 
 
 def markup(text: str) -> str:
-    """Turn a label with simple TeX (``p$_T$``, ``$\\mu^{+}$``) into SVG text with raised and lowered parts."""
+    r"""Turn a label with simple TeX (``p$_T$``, ``$\mu^{+}$``) into SVG text with raised and lowered parts."""
     parts: list[str] = []
     for place, piece in enumerate(text.split("$")):
         parts.append(_mathematics(piece) if place % 2 else html.escape(piece))
@@ -146,7 +147,7 @@ def _steps(axis: Axis, curve: Curve, x: Scale, y: Scale, index: int) -> str:
     base = y.start if y.log else y(max(0.0, y.low))
     heights = [f"{y(value) if math.isfinite(value) else base:.1f}" for value in curve.values] + [f"{base:.1f}"]
     path = f"M{edges[0]:.1f} {base:.1f}V{heights[0]}"
-    for edge, here, after in zip(edges[1:], heights, heights[1:]):
+    for edge, here, after in zip(edges[1:], heights[:-1], heights[1:], strict=True):
         if here != after:
             path += f"H{edge:.1f}V{after}"
     path += f"H{edges[-1]:.1f}"
@@ -169,7 +170,7 @@ def _points(axis: Axis, curve: Curve, x: Scale, y: Scale, index: int) -> str:
 def _error_bars(edges: Sequence[float], values: Array, errors: Array, y: Scale) -> str:
     path = "".join(
         f"M{(edges[place] + edges[place + 1]) / 2:.1f} {y(value - error):.1f}V{y(value + error):.1f}"
-        for place, (value, error) in enumerate(zip(values.tolist(), errors.tolist()))
+        for place, (value, error) in enumerate(zip(values.tolist(), errors.tolist(), strict=True))
         if error > 0 and math.isfinite(value) and not (y.log and value <= 0)
     )
     return f'<path class="error" d="{path}"/>' if path else ""
@@ -277,7 +278,7 @@ def _pixels(chart: Map, z: Scale) -> Array:
     return _coloured(parts, shown)
 
 
-def _sampled(edges: Array, pixels: int) -> Array:
+def _sampled(edges: Array, pixels: int) -> NDArray[np.intp]:
     centres = edges[0] + (np.arange(pixels) + 0.5) * (edges[-1] - edges[0]) / pixels
     return np.searchsorted(edges, centres, side="right") - 1
 
