@@ -62,7 +62,11 @@ pub struct Output {
 
 impl Output {
     /// Works on the file without holding the interpreter.
-    fn with<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&mut Inner) -> Result<T> + Send) -> PyResult<T> {
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut Inner) -> Result<T> + Send,
+    ) -> PyResult<T> {
         // Locked outside the pool: a worker that waits for a part of its work may take up other work, which must not
         // wait for the same lock.
         py.detach(|| {
@@ -200,7 +204,13 @@ impl Output {
             Ok((tree.entries(), tree.entries_written(), tree.baskets()))
         })
     }
-    fn set_branch_compression(&self, py: Python<'_>, tree: usize, branch: usize, code: Option<u32>) -> PyResult<()> {
+    fn set_branch_compression(
+        &self,
+        py: Python<'_>,
+        tree: usize,
+        branch: usize,
+        code: Option<u32>,
+    ) -> PyResult<()> {
         self.with(py, |inner| {
             let compression = code.map(Compression::from_code).transpose()?;
             inner.tree_mut(tree)?.0.set_compression(branch, compression)

@@ -299,7 +299,9 @@ impl Builder {
             }
             (Self::Dynamic(mine), Self::Dynamic(more)) => mine.append(more),
             _ => {
-                return Err(Error::unsupported("a member changed its type in a way that cannot be converted"));
+                return Err(Error::unsupported(
+                    "a member changed its type in a way that cannot be converted",
+                ));
             }
         }
         Ok(())

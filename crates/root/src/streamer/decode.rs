@@ -76,7 +76,7 @@ impl<'a> Decoder<'a> {
                 self.decode(item, c, values, sized(c, n, *size)?)?;
                 *length += n;
             }
-            (Kind::Text, Builder::Text { offsets, bytes }) => {
+            (Kind::Text | Kind::TString, Builder::Text { offsets, bytes }) => {
                 for _ in 0..n {
                     bytes.extend_from_slice(c.string_bytes()?);
                     offsets.push(bytes.len() as i64);
@@ -197,7 +197,8 @@ impl<'a> Decoder<'a> {
                 }
                 *length += n;
             }
-            (Kind::Opaque(_), Builder::Record { length, .. }) => *length += n,
+            (Kind::Opaque(_), _) if n == 0 => {}
+            (Kind::Opaque(name), _) => return Err(super::info::unknown_class(name).at(c.place())),
             (Kind::Pointer, Builder::Dynamic(out)) => {
                 for _ in 0..n {
                     self.pointer(c, out)?;

@@ -85,10 +85,13 @@ enum Target {
 impl Target {
     fn new(layout: &Layout, of: &Type, entries: u64, stored: u64) -> Result<Self> {
         if let (Framing::Fixed(_), Some((number, each))) = (layout.framing, flat(of)) {
-            let bytes = usize::try_from(entries).ok().and_then(|n| n.checked_mul(each.checked_mul(number.size())?));
+            let bytes =
+                usize::try_from(entries).ok().and_then(|n| n.checked_mul(each.checked_mul(number.size())?));
             let possible = bytes.filter(|&n| n as u64 <= stored.saturating_mul(EXPANSION));
             let bytes = possible.ok_or_else(|| {
-                Error::corrupt(format!("{entries} entries of {each} numbers cannot be in baskets of {stored} bytes"))
+                Error::corrupt(format!(
+                    "{entries} entries of {each} numbers cannot be in baskets of {stored} bytes"
+                ))
             })?;
             return Ok(Self::Direct { of: of.clone(), number, each, values: pages::zeroed(bytes)?, done: 0 });
         }
@@ -126,8 +129,14 @@ fn nest(of: &Type, length: usize, number: Number, values: Buffer) -> Result<Colu
 
 impl<'a> Reader<'a> {
     fn plan(parts: &'a [Part<'a>]) -> Result<Self> {
-        let mut reader =
-            Self { parts, layouts: Vec::new(), counts: Vec::new(), jobs: Vec::new(), stored: Vec::new(), targets: Vec::new() };
+        let mut reader = Self {
+            parts,
+            layouts: Vec::new(),
+            counts: Vec::new(),
+            jobs: Vec::new(),
+            stored: Vec::new(),
+            targets: Vec::new(),
+        };
         let mut types: Vec<Type> = Vec::new();
         reader.stored.resize(parts.first().map_or(0, |part| part.branches.len()), 0);
         for (p, part) in parts.iter().enumerate() {
@@ -160,7 +169,12 @@ impl<'a> Reader<'a> {
                 }
                 let start = reader.jobs.len();
                 let bytes = reader.add_jobs(p, column, branch).within(place)?;
-                reader.stored.iter_mut().skip(column).take(1).for_each(|sum| *sum = sum.saturating_add(bytes));
+                reader
+                    .stored
+                    .iter_mut()
+                    .skip(column)
+                    .take(1)
+                    .for_each(|sum| *sum = sum.saturating_add(bytes));
                 counts.push(reader.counts_for(part, branch, start).within(place)?);
                 layouts.push(layout);
             }
