@@ -112,9 +112,9 @@ def charts_of(name: str, histogram: Foreign, plot: Plot | None = None) -> list[C
     axes = [(_axis(axis), bool(getattr(axis.traits, "discrete", False)) and _named(axis)) for axis in histogram.axes]
     plain = [place for place, (_, named) in enumerate(axes) if not named] or [0]
     named = [place for place in range(len(axes)) if place not in plain]
-    if len(plain) > 2:
-        return []
     values = np.asarray(histogram.values(), float)
+    if len(plain) > 2 or not values.size:
+        return []
     points = "MEAN" in str(histogram.kind).upper()
     errors = _errors(histogram, of_mean=points)
     parts: list[tuple[str, tuple[Any, ...]]] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import json
 import math
@@ -18,7 +19,7 @@ from sapwood.errors import SapwoodError, StorageError
 from sapwood.report.chart import is_histogram
 from sapwood.report.page import render
 from sapwood.report.units import bytes_text, count_text, seconds_text, share_text
-from sapwood.train import Run
+from sapwood.train import Plot, Run
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -89,12 +90,21 @@ def write_histograms(run: Run, path: Path) -> dict[str, str]:
                 for part, piece in _split_categories(histogram):
                     place = "/".join([task.name, name, *(label.replace("/", "_") for label in part)])
                     try:
-                        file[place] = piece
+                        file[place] = _titled(piece, task.plots.get(name), part)
                     except (SapwoodError, TypeError, ValueError, NotImplementedError) as error:
                         if isinstance(error, OSError):
                             raise
                         unwritten[place] = " ".join(str(error).split())
     return unwritten
+
+
+def _titled(histogram: Foreign, plot: Plot | None, part: tuple[str, ...]) -> Foreign:
+    """Give a histogram without a label of its own the title of its plot."""
+    if plot is None or not plot.title or getattr(histogram, "label", None):
+        return histogram
+    titled = copy.copy(histogram)
+    titled.label = ": ".join([plot.title, *part])
+    return titled
 
 
 def histograms_of(results: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

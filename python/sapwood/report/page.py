@@ -189,7 +189,6 @@ def _figure(chart: Chart | Map, identity: str) -> str:
 def _cost(run: Run) -> str:
     counters = run.counters
     nano = 1e-9
-    tasks = sum(task.time_cpu for task in run.tasks)
     layers = [
         ("In calls to storage", counters["time_storage_ns"] * nano, "c5"),
         ("Decompressing", counters["time_decompression_ns"] * nano, "c1"),
@@ -208,7 +207,7 @@ def _cost(run: Run) -> str:
         for name, seconds, colour in layers
     )
     time = (
-        '<div class="scroll"><table><tr><th>Time, summed over threads</th><th class="n">Seconds</th>'
+        '<div class="scroll"><table><tr><th>Time, summed over threads</th><th class="n">Time</th>'
         f'<th class="n">Share</th><th></th></tr>{rows}</table></div>'
     )
     sizes = [
@@ -223,7 +222,8 @@ def _cost(run: Run) -> str:
     busy = share_text(run.time_cpu, run.time_wall * run.settings["threads"])
     words = (
         f"{seconds_text(run.time_wall)} from start to end, {seconds_text(run.time_cpu)} of processor time: {busy} of "
-        f"{_plural(run.settings['threads'], 'thread')}. The tasks took {share_text(tasks, whole)} of it."
+        f"{_plural(run.settings['threads'], 'thread')}. Storage, decompressing and decoding are timed by the "
+        "clock on each thread, so that waiting for a processor counts; tasks by the processor time they used."
     )
     return (
         f"<section><h2>What the job cost</h2><p>{words}</p>{time}<h3>Bytes</h3>"

@@ -111,7 +111,7 @@ def _log_ticks(low: float, high: float) -> list[tuple[float, str]]:
                 text = number_text(value) if -1 <= exponent <= 3 else f"10{superscript(exponent)}"
                 found.append((value, text if exponent % every == 0 else ""))
             elif every == 1:
-                found.append((value, number_text(value) if decades < 1.5 and factor in (2, 5) else ""))
+                found.append((value, number_text(value) if decades < 2.2 and factor in (2, 5) else ""))
     return found
 
 
@@ -138,8 +138,9 @@ def _vertical(chart: Chart, *, log: bool) -> Scale:
     low = min(0.0, float(bottoms.min())) if len(bottoms) else 0.0
     if chart.points and low == 0 and float(bottoms.min()) > 0.5 * top:
         low = float(bottoms.min()) - 0.3 * (top - float(bottoms.min()))  # means far from zero
-    span = (top - low) or 1.0
-    return Scale(low * 1.05 if low < 0 else low, top + 0.08 * span, HEIGHT - BOTTOM, TOP)
+    if top <= low:
+        top = low + 1.0
+    return Scale(low * 1.05 if low < 0 else low, top + 0.08 * (top - low), HEIGHT - BOTTOM, TOP)
 
 
 def _steps(axis: Axis, curve: Curve, x: Scale, y: Scale, index: int) -> str:
@@ -247,7 +248,9 @@ def draw_map(chart: Map, *, log: bool) -> str:
     y = Scale(float(chart.y.edges[0]), float(chart.y.edges[-1]), HEIGHT - BOTTOM, TOP)
     positive = chart.values[chart.values > 0]
     top = float(positive.max()) if len(positive) else 1.0
-    low = min(float(positive.min()), top / 10) if log and len(positive) else min(0.0, float(chart.values.min()))
+    low = min(0.0, float(chart.values.min()))
+    if log:
+        low = min(float(positive.min()) if len(positive) else top, top / 10)
     z = Scale(low, top, HEIGHT - BOTTOM, TOP, log=log)
     inside = (right - LEFT, HEIGHT - BOTTOM - TOP)
     image = _image(_pixels(chart, z), f'x="{LEFT}" y="{TOP}" width="{inside[0]}" height="{inside[1]}"')
