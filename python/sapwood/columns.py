@@ -419,8 +419,14 @@ def to_arrow(column: Column) -> Foreign:
         case ("option", index, content):
             return to_arrow(content).take(pa.array(index, mask=index < 0))
         case ("union", tags, index, contents):
-            inner = [to_arrow(content) for content in contents]
-            return pa.UnionArray.from_dense(pa.array(tags), pa.array(index.astype(np.int32)), inner)
+            # Arrow wants the elements of each part in the order of the whole.
+            places = np.empty(len(tags), dtype=np.int32)
+            parts: list[Foreign] = []
+            for tag, content in enumerate(contents):
+                chosen = tags == tag
+                parts.append(to_arrow(content).take(pa.array(index[chosen])))
+                places[chosen] = np.arange(np.count_nonzero(chosen))
+            return pa.UnionArray.from_dense(pa.array(tags), pa.array(places), parts)
         case ("empty",):
             return pa.nulls(0)
         case _:

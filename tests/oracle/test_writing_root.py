@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ import boost_histogram as bh
 import hist
 import numpy as np
 import pytest
-import sapwood
 import uproot
+
+import sapwood
 
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(600)]
 
@@ -27,15 +29,13 @@ CODECS = {
     "lz4-4": sapwood.LZ4(4),
     "zstd5": sapwood.ZSTD(5),
 }
-NUMBERS = "bool int8 uint8 int16 uint16 int32 uint32 int64 uint64 float32 float64".split()
+NUMBERS = [*(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), "bool", "float32", "float64"]
 Table = dict[str, Any]
 
 
 def run(python: Path, recipe: str, *arguments: object) -> str:
     """Run a recipe in a process with ROOT, which must not warn of anything; give what it prints."""
-    done = subprocess.run(
-        [python, RECIPES / recipe, *map(str, arguments)], capture_output=True, text=True, timeout=500
-    )
+    done = subprocess.run([python, RECIPES / recipe, *map(str, arguments)], capture_output=True, text=True, timeout=500)
     assert done.stderr == ""
     assert done.returncode == 0
     return done.stdout
@@ -112,7 +112,9 @@ def everything(rng: np.random.Generator, entries: int) -> Table:
         table[f"many_{dtype}"] = ak.unflatten(numbers(rng, dtype, (int(counts.sum()),)), counts)
     table["cube"] = numbers(rng, "float64", (entries, 2, 3, 2))
     counts = rng.poisson(0.7, entries)
-    table["rows"] = ak.unflatten(ak.from_numpy(numbers(rng, "int16", (int(counts.sum()), 2, 2)), regulararray=True), counts)
+    table["rows"] = ak.unflatten(
+        ak.from_numpy(numbers(rng, "int16", (int(counts.sum()), 2, 2)), regulararray=True), counts
+    )
     table["none"] = ak.unflatten(np.zeros(0, np.float32), np.zeros(entries, int))
     table["text"] = [["", "abc", "äöü€", "x" * 254, "y" * 255, "z" * 1000][i] for i in rng.integers(0, 6, entries)]
     table["same"] = np.zeros(entries, np.int32)
@@ -123,7 +125,7 @@ def everything(rng: np.random.Generator, entries: int) -> Table:
 def pieces(table: Table, *cuts: int) -> list[Table]:
     entries = len(next(iter(table.values())))
     borders = [0, *cuts, entries]
-    return [{k: v[a:b] for k, v in table.items()} for a, b in zip(borders, borders[1:], strict=False)]
+    return [{k: v[a:b] for k, v in table.items()} for a, b in pairwise(borders)]
 
 
 def write(path: Path, tables: dict[str, Table], compression: Any, cuts: tuple[int, ...] = (), **layout: int) -> None:
@@ -304,12 +306,8 @@ def histograms() -> dict[str, Any]:
 
 def with_flow(histogram: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Give values and variances with flow bins on all sides, in ROOT's order."""
-    pads = []
-    for axis in histogram.axes:
-        pads.append((int(not axis.traits.underflow), int(not axis.traits.overflow)))
-    return tuple(
-        np.pad(part(flow=True), pads).T.reshape(-1) for part in (histogram.values, histogram.variances)
-    )
+    pads = [(int(not axis.traits.underflow), int(not axis.traits.overflow)) for axis in histogram.axes]
+    return tuple(np.pad(part(flow=True), pads).T.reshape(-1) for part in (histogram.values, histogram.variances))
 
 
 def test_histograms(folder: Path, root_python: Path) -> None:
@@ -357,7 +355,9 @@ def test_histograms(folder: Path, root_python: Path) -> None:
 def test_profile(folder: Path, root_python: Path, weighted: bool) -> None:
     rng = np.random.default_rng(6)
     x, y, weight = rng.normal(0.5, 0.4, 500), rng.normal(3, 1, 500), rng.random(500)
-    profile = bh.Histogram(bh.axis.Regular(4, 0, 1), storage=bh.storage.WeightedMean() if weighted else bh.storage.Mean())
+    profile = bh.Histogram(
+        bh.axis.Regular(4, 0, 1), storage=bh.storage.WeightedMean() if weighted else bh.storage.Mean()
+    )
     profile.fill(x, sample=y, **({"weight": weight} if weighted else {}))
     path = folder / f"profile{weighted}.root"
     with sapwood.recreate(path) as file:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ import sapwood
 
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"
 EVENTS = 400
+MUON = "var * {pt: float32, phi: float32, eta: float32, charge: int32}"
 
 
 def run(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -55,14 +56,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pt = chance.normal(91.2, 2, EVENTS) / 2
         ones = np.ones(EVENTS)
         muon = {
-            "pt": np.stack([pt, pt], 1), "phi": np.stack([phi, phi + np.pi], 1), "eta": np.stack([ones * 0, ones * 0], 1),
+            "pt": np.stack([pt, pt], 1),
+            "phi": np.stack([phi, phi + np.pi], 1),
+            "eta": np.stack([ones * 0, ones * 0], 1),
             "charge": np.stack([ones, -ones], 1),
         }  # fmt: skip
         kinds = {"pt": "f4", "phi": "f4", "eta": "f4", "charge": "i4"}
         with sapwood.recreate(folder / f"nano_{number}.root") as file:
             tree = file.mktree(
                 "Events",
-                {"run": "int32", "Muon": "var * {pt: float32, phi: float32, eta: float32, charge: int32}"},
+                {"run": "int32", "Muon": MUON},
                 title="muons",
             )
             for start in range(0, EVENTS, 100):
@@ -75,7 +78,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def results(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The output of a run of all example tasks."""
+    """Give the output of a run of all example tasks."""
     output = tmp_path_factory.mktemp("output") / "new"
     tasks = [EXAMPLES / f"{name}.py" for name in ("dimuon", "multiplicity", "spectra")]
     printed = ran(
@@ -95,15 +98,16 @@ def test_help_and_version() -> None:
 
 def test_start_is_quick(folder: Path) -> None:
     file = folder / "nano_1.root"
-    bare = min(_seconds("-c", "pass") for _ in range(5))
-    assert min(_seconds("-m", "sapwood.cli", "--help") for _ in range(5)) - bare < 0.3
-    assert min(_seconds("-m", "sapwood.cli", "ls", str(file)) for _ in range(5)) - bare < 0.3
+    assert min(_seconds("--help") for _ in range(5)) < 0.3
+    assert min(_seconds("ls", str(file)) for _ in range(5)) < 0.3
 
 
 def _seconds(*arguments: str) -> float:
-    started = time.perf_counter()
-    subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
-    return time.perf_counter() - started
+    """Measure the processor time of a whole process; the time on the clock is the machine's other work as well."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    run(*arguments)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def test_listing_needs_neither_numpy_nor_awkward(folder: Path) -> None:
@@ -260,7 +264,8 @@ def test_the_page_opens_in_a_browser(results: Path, tmp_path: Path, scheme: str)
     profile = tmp_path / "profile"
     done = subprocess.run(
         [
-            _browser(), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}", "--hide-scrollbars",
+            _browser(), "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+            f"--user-data-dir={profile}",
             f"--blink-settings=preferredColorScheme={0 if scheme == 'dark' else 1}", "--window-size=1280,2000",
             f"--screenshot={picture}", (results / "report.html").as_uri(),
         ],
@@ -315,7 +320,8 @@ def test_run_shows_the_traceback_of_a_task(folder: Path, tmp_path: Path) -> None
 def test_run_options_and_json(folder: Path, tmp_path: Path) -> None:
     account = json.loads(
         ran(
-            "run", EXAMPLES / "dimuon.py", "-i", folder / "nano_1.root:Events", "-o", tmp_path, "-s", "dimuon.low=80", "--json",
+            "run", EXAMPLES / "dimuon.py", "-i", folder / "nano_1.root:Events", "-o", tmp_path,
+            "-s", "dimuon.low=80", "--json",
             "-n", "150", "--step-size", "100", "-j", "1",
         )
     )  # fmt: skip

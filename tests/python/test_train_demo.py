@@ -38,7 +38,7 @@ def test_the_generator(tmp_path: Path) -> None:
         assert set(np.unique(ak.flatten(one.Muon_charge))) <= {-1, 1}
     first = sapwood.open(tmp_path / "one" / "zmumu_1.root")["Events"].arrays()
     second = sapwood.open(tmp_path / "one" / "zmumu_2.root")["Events"].arrays()
-    assert first.Generator_scale.to_list() != second.Generator_scale.to_list()
+    assert first.Generator_scalePDF.to_list() != second.Generator_scalePDF.to_list()
     pairs = first[first.nMuon == 2]
     momentum = 2 * pairs.Muon_pt[:, 0] * pairs.Muon_pt[:, 1]
     angles = np.cosh(pairs.Muon_eta[:, 0] - pairs.Muon_eta[:, 1]) - np.cos(pairs.Muon_phi[:, 0] - pairs.Muon_phi[:, 1])

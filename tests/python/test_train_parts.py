@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import awkward as ak
@@ -25,22 +26,24 @@ class Branches(dict):
     """Stands for a tree: names and arrays."""
 
     def keys(self) -> list[str]:
+        """Give all names."""
         return list(super().keys())
 
     def block(self) -> Block:
+        """Give all arrays as they are read."""
         return Block({name: ak.to_layout(array) for name, array in self.items()}, 3)
 
 
 @pytest.fixture
 def polar() -> Branches:
-    """A tree with momenta in polar coordinates."""
+    """Give a tree with momenta in polar coordinates."""
     pt = ak.Array([[3.0, 5.0], [], [2.0]])
     return Branches({"Muon_pt": pt, "Muon_phi": pt * 0.0, "Muon_eta": pt * 0.0, "nMuon": np.array([2, 0, 1])})
 
 
 @pytest.fixture
 def pairs() -> Branches:
-    """A tree with two muons per event, each a column."""
+    """Give a tree with two muons per event, each a column."""
     return Branches({"px1": np.array([1.0, 2.0, 3.0]), "px2": np.array([4.0, 5.0, 6.0])})
 
 
@@ -82,7 +85,7 @@ def test_lists_and_patterns(polar: Branches) -> None:
     ]
     with pytest.raises(NotFoundError, match=r"no branch matches 'Muon_x\*'"):
         Columns.of(["Muon_x*"]).resolve(polar)
-    with pytest.raises(NotFoundError, match="Muon_pT.*Muon_pt"):
+    with pytest.raises(NotFoundError, match=r"Muon_pT.*Muon_pt"):
         Columns.of(["Muon_pT"]).resolve(polar)
 
 
@@ -116,7 +119,7 @@ def test_steps_cover_every_entry_once_and_follow_clusters() -> None:
         steps = step_bounds(offsets, longest, stop)
         assert [entry for start, end in steps for entry in range(start, end)] == list(range(stop))
         assert all(0 < end - start <= longest for start, end in steps)
-        longest_cluster = max((b - a for a, b in zip(offsets, offsets[1:])), default=0)
+        longest_cluster = max((b - a for a, b in pairwise(offsets)), default=0)
         if longest >= longest_cluster:
             assert all(start in offsets for start, _ in steps)
 
@@ -192,6 +195,7 @@ class Alive:
         self.now = self.most = 0
 
     def change(self, by: int) -> None:
+        """Count one more, or one less."""
         with self.lock:
             self.now += by
             self.most = max(self.most, self.now)
@@ -250,7 +254,7 @@ def test_executor_raises_the_first_error_in_order(threads: int, read_ahead: int,
 
 def test_executor_stops_when_nobody_listens() -> None:
     read: list[int] = []
-    results = Threads(2, 1).run(range(10_000), lambda item: read.append(item), lambda item, _: item)
+    results = Threads(2, 1).run(range(10_000), read.append, lambda item, _: item)
     assert next(results) == 0
     results.close()
     assert len(read) < 100

@@ -147,14 +147,14 @@ impl Output {
         directory: usize,
         name: &str,
         title: &str,
-        object: &Bound<'_, PyTuple>,
+        written: &Bound<'_, PyTuple>,
     ) -> PyResult<()> {
-        let object = to_object(object)?;
+        let object = to_object(written)?;
         self.with(py, |inner| inner.file.write_object(directory, name, title, &object))
     }
-    fn leave_gap(&self, py: Python<'_>, bytes: u64) -> PyResult<()> {
+    fn leave_gap(&self, py: Python<'_>, size: u64) -> PyResult<()> {
         self.with(py, |inner| {
-            inner.file.leave_gap(bytes);
+            inner.file.leave_gap(size);
             Ok(())
         })
     }

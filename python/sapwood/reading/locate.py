@@ -14,10 +14,12 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sapwood.columns import Foreign
 from sapwood.errors import ArgumentError, MissingFileError, StorageError
+
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
 
 _SPLIT = re.compile(r"(.+\.root(?:\.[0-9]+)?):(?!//)(.*)", re.IGNORECASE | re.DOTALL)
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)

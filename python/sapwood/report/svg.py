@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sapwood.report.chart import Array, Axis, Chart, Curve, Map
 from sapwood.report.units import number_text, superscript
@@ -29,7 +30,7 @@ _GREEK = {
 
 
 def markup(text: str) -> str:
-    """Turn a label with simple TeX (``p$_T$``, ``$\\mu^{+}$``) into SVG text with raised and lowered parts."""
+    r"""Turn a label with simple TeX (``p$_T$``, ``$\mu^{+}$``) into SVG text with raised and lowered parts."""
     parts: list[str] = []
     for place, piece in enumerate(text.split("$")):
         parts.append(_mathematics(piece) if place % 2 else html.escape(piece))
@@ -110,7 +111,7 @@ def _log_ticks(low: float, high: float) -> list[tuple[float, str]]:
                 text = number_text(value) if -1 <= exponent <= 3 else f"10{superscript(exponent)}"
                 found.append((value, text if exponent % every == 0 else ""))
             elif every == 1:
-                found.append((value, number_text(value) if decades < 1.5 and factor in (2, 5) else ""))
+                found.append((value, number_text(value) if decades < 2.2 and factor in (2, 5) else ""))
     return found
 
 
@@ -137,8 +138,9 @@ def _vertical(chart: Chart, *, log: bool) -> Scale:
     low = min(0.0, float(bottoms.min())) if len(bottoms) else 0.0
     if chart.points and low == 0 and float(bottoms.min()) > 0.5 * top:
         low = float(bottoms.min()) - 0.3 * (top - float(bottoms.min()))  # means far from zero
-    span = (top - low) or 1.0
-    return Scale(low * 1.05 if low < 0 else low, top + 0.08 * span, HEIGHT - BOTTOM, TOP)
+    if top <= low:
+        top = low + 1.0
+    return Scale(low * 1.05 if low < 0 else low, top + 0.08 * (top - low), HEIGHT - BOTTOM, TOP)
 
 
 def _steps(axis: Axis, curve: Curve, x: Scale, y: Scale, index: int) -> str:
@@ -146,7 +148,7 @@ def _steps(axis: Axis, curve: Curve, x: Scale, y: Scale, index: int) -> str:
     base = y.start if y.log else y(max(0.0, y.low))
     heights = [f"{y(value) if math.isfinite(value) else base:.1f}" for value in curve.values] + [f"{base:.1f}"]
     path = f"M{edges[0]:.1f} {base:.1f}V{heights[0]}"
-    for edge, here, after in zip(edges[1:], heights, heights[1:]):
+    for edge, here, after in zip(edges[1:], heights[:-1], heights[1:], strict=True):
         if here != after:
             path += f"H{edge:.1f}V{after}"
     path += f"H{edges[-1]:.1f}"
@@ -169,7 +171,7 @@ def _points(axis: Axis, curve: Curve, x: Scale, y: Scale, index: int) -> str:
 def _error_bars(edges: Sequence[float], values: Array, errors: Array, y: Scale) -> str:
     path = "".join(
         f"M{(edges[place] + edges[place + 1]) / 2:.1f} {y(value - error):.1f}V{y(value + error):.1f}"
-        for place, (value, error) in enumerate(zip(values.tolist(), errors.tolist()))
+        for place, (value, error) in enumerate(zip(values.tolist(), errors.tolist(), strict=True))
         if error > 0 and math.isfinite(value) and not (y.log and value <= 0)
     )
     return f'<path class="error" d="{path}"/>' if path else ""
@@ -246,7 +248,9 @@ def draw_map(chart: Map, *, log: bool) -> str:
     y = Scale(float(chart.y.edges[0]), float(chart.y.edges[-1]), HEIGHT - BOTTOM, TOP)
     positive = chart.values[chart.values > 0]
     top = float(positive.max()) if len(positive) else 1.0
-    low = min(float(positive.min()), top / 10) if log and len(positive) else min(0.0, float(chart.values.min()))
+    low = min(0.0, float(chart.values.min()))
+    if log:
+        low = min(float(positive.min()) if len(positive) else top, top / 10)
     z = Scale(low, top, HEIGHT - BOTTOM, TOP, log=log)
     inside = (right - LEFT, HEIGHT - BOTTOM - TOP)
     image = _image(_pixels(chart, z), f'x="{LEFT}" y="{TOP}" width="{inside[0]}" height="{inside[1]}"')
@@ -277,7 +281,7 @@ def _pixels(chart: Map, z: Scale) -> Array:
     return _coloured(parts, shown)
 
 
-def _sampled(edges: Array, pixels: int) -> Array:
+def _sampled(edges: Array, pixels: int) -> NDArray[np.intp]:
     centres = edges[0] + (np.arange(pixels) + 0.5) * (edges[-1] - edges[0]) / pixels
     return np.searchsorted(edges, centres, side="right") - 1
 

@@ -31,7 +31,7 @@ COUNTERS = (
 
 @dataclass
 class FileRecord:
-    """One file of a run. `size` is in bytes, None where it is not known; `processed` is the number of entries worked on."""
+    """One file of a run: its size in bytes (None where it is not known), its entries, and how many were worked on."""
 
     path: str
     tree: str

@@ -107,7 +107,9 @@ def directory(of: Any, place: str, arrays: dict[str, np.ndarray]) -> dict[str, A
         name = f"{key.GetName()};{key.GetCycle()}"
         thing = key.ReadObj()
         if thing.InheritsFrom("TDirectory"):
-            found |= {f"{key.GetName()}/{n}": v for n, v in directory(thing, f"{place}/{key.GetName()}", arrays).items()}
+            found |= {
+                f"{key.GetName()}/{n}": v for n, v in directory(thing, f"{place}/{key.GetName()}", arrays).items()
+            }
         elif thing.InheritsFrom("TTree"):
             found[name] = tree(thing, f"{place}/{name}", arrays)
         elif thing.InheritsFrom("TH1"):
