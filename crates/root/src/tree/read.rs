@@ -604,7 +604,7 @@ fn entry_bytes<'a>(values: &Values<'a>, job: &Job, bytes: usize) -> Result<&'a [
 fn place(kind: &Kind, from: &[u8], to: &mut [u8]) -> Result<()> {
     match kind {
         Kind::Number(Number::Bool) => {
-            to.iter_mut().zip(from).for_each(|(to, from)| *to = u8::from(*from != 0))
+            to.iter_mut().zip(from).for_each(|(to, from)| *to = u8::from(*from != 0));
         }
         Kind::Number(number) => swap::copy(number.size(), from, to),
         Kind::Packed(packing) => packing.decode(from, to),
@@ -654,7 +654,7 @@ fn counted(
         if let [a, b] = pair {
             // Bounds rise; an entry shorter than its header shows as uneven.
             let length = (*b - *a) as usize;
-            uneven |= length < skip || (length.wrapping_sub(skip)) % bytes != 0;
+            uneven |= length < skip || !(length.wrapping_sub(skip)).is_multiple_of(bytes);
             end += (length.saturating_sub(skip) / bytes) as i64;
             offsets.push(end);
         }
