@@ -62,7 +62,11 @@ pub struct Output {
 
 impl Output {
     /// Works on the file without holding the interpreter.
-    fn with<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&mut Inner) -> Result<T> + Send) -> PyResult<T> {
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut Inner) -> Result<T> + Send,
+    ) -> PyResult<T> {
         // Locked outside the pool: a worker that waits for a part of its work may take up other work, which must not
         // wait for the same lock.
         py.detach(|| {
@@ -177,8 +181,9 @@ impl Output {
         let options = TreeOptions { title, auto_flush, max_basket };
         self.with(py, |inner| inner.make_tree(directory, name, branches, options))
     }
-    fn extend(&self, py: Python<'_>, tree: usize, columns: Vec<Bound<'_, PyTuple>>) -> PyResult<()> {
-        let columns: Vec<Column> = columns.iter().map(to_column).collect::<PyResult<_>>()?;
+    fn extend(&self, py: Python<'_>, tree: usize, columns: &Bound<'_, PyList>) -> PyResult<()> {
+        let columns: Vec<Column> =
+            columns.iter().map(|c| to_column(c.cast::<PyTuple>()?)).collect::<PyResult<_>>()?;
         let result = self.with(py, |inner| {
             let (tree, file) = inner.tree_mut(tree)?;
             tree.extend(file, &columns)
@@ -200,7 +205,13 @@ impl Output {
             Ok((tree.entries(), tree.entries_written(), tree.baskets()))
         })
     }
-    fn set_branch_compression(&self, py: Python<'_>, tree: usize, branch: usize, code: Option<u32>) -> PyResult<()> {
+    fn set_branch_compression(
+        &self,
+        py: Python<'_>,
+        tree: usize,
+        branch: usize,
+        code: Option<u32>,
+    ) -> PyResult<()> {
         self.with(py, |inner| {
             let compression = code.map(Compression::from_code).transpose()?;
             inner.tree_mut(tree)?.0.set_compression(branch, compression)

@@ -74,7 +74,11 @@ impl KeyText {
     /// Bytes of the key (`fKeylen`), with 64-bit positions or without.
     pub fn size(&self, big: bool) -> usize {
         let fixed = if big { 34 } else { 26 };
-        fixed + [&self.class, &self.name, &self.title].map(|text| Writer::string_size(text)).iter().sum::<usize>()
+        fixed
+            + [&self.class, &self.name, &self.title]
+                .map(|text| Writer::string_size(text))
+                .iter()
+                .sum::<usize>()
     }
 }
 
@@ -101,7 +105,9 @@ pub struct KeyNumbers {
 
 /// Appends a key (`TKey`).
 pub fn encode_key(w: &mut Writer, text: &KeyText, n: &KeyNumbers) -> Result<()> {
-    let too_large = |what: &str, size: usize| Error::limit(format!("{} {}: {what} of {size} bytes", text.class, text.name));
+    let too_large = |what: &str, size: usize| {
+        Error::limit(format!("{} {}: {what} of {size} bytes", text.class, text.name))
+    };
     w.put(i32::try_from(n.total_bytes).map_err(|_| too_large("a record", n.total_bytes))?);
     w.put(if n.big { 1004_i16 } else { 4 });
     w.put(i32::try_from(n.object_bytes).map_err(|_| too_large("an object", n.object_bytes))?);
@@ -299,7 +305,9 @@ impl FileWriter {
         let holder = self.directory(parent)?;
         let seek_parent = holder.seek;
         if holder.cycles.contains_key(name) {
-            return Err(Error::argument(format!("cannot make a directory {name:?}: an object has that name")));
+            return Err(Error::argument(format!(
+                "cannot make a directory {name:?}: an object has that name"
+            )));
         }
         let text = KeyText::new("TDirectory", name, title);
         let big = self.big(0);
@@ -345,7 +353,9 @@ impl FileWriter {
     pub fn reserve(&mut self, directory: DirectoryId, class: &str, name: &str, title: &str) -> Result<KeyId> {
         check_name(name)?;
         if self.find(directory, name).is_some() {
-            return Err(Error::argument(format!("cannot write a {class} {name:?}: a directory has that name")));
+            return Err(Error::argument(format!(
+                "cannot write a {class} {name:?}: a directory has that name"
+            )));
         }
         let text = KeyText::new(class, name, title);
         let cycle = self.directory(directory)?.cycles.get(name).copied().unwrap_or(0);
@@ -378,7 +388,13 @@ impl FileWriter {
     }
 
     /// Writes an object under a name; one that has the name keeps its lower cycle.
-    pub fn write_object(&mut self, directory: DirectoryId, name: &str, title: &str, object: &Object) -> Result<()> {
+    pub fn write_object(
+        &mut self,
+        directory: DirectoryId,
+        name: &str,
+        title: &str,
+        object: &Object,
+    ) -> Result<()> {
         // Found out before the name is taken: what cannot be encoded leaves no trace.
         encode_object(object, 0).within(|| format!("{} {name}", object.class))?;
         let key = self.reserve(directory, &object.class, name, title)?;
@@ -470,7 +486,10 @@ impl FileWriter {
     }
 
     fn put(&mut self, offset: u64, parts: &[&[u8]]) -> Result<()> {
-        self.sink.write_at(offset, parts).map_err(|e| Error::from(e).at(offset)).within(|| self.sink.name().to_owned())
+        self.sink
+            .write_at(offset, parts)
+            .map_err(|e| Error::from(e).at(offset))
+            .within(|| self.sink.name().to_owned())
     }
     /// Whether a record of up to that size may need 64-bit positions.
     fn big(&self, size: u64) -> bool {
@@ -481,7 +500,12 @@ impl FileWriter {
     fn allocate(&mut self, size: usize) -> u64 {
         let size = size as u64;
         let fits = |(_, room): &(u64, u64)| *room == size || *room >= size + 8;
-        let best = self.free.iter().map(|(first, end)| (*first, end - first)).filter(fits).min_by_key(|(_, room)| *room);
+        let best = self
+            .free
+            .iter()
+            .map(|(first, end)| (*first, end - first))
+            .filter(fits)
+            .min_by_key(|(_, room)| *room);
         if let Some((first, room)) = best {
             self.free.remove(&first);
             if room > size {
@@ -590,8 +614,16 @@ impl FileWriter {
         self.end += total_bytes as u64;
         let mut w = Writer::new(0);
         let datime = self.datime();
-        let numbers =
-            KeyNumbers { total_bytes, object_bytes, datime, key_bytes, cycle: 1, seek, seek_parent: BEGIN, big };
+        let numbers = KeyNumbers {
+            total_bytes,
+            object_bytes,
+            datime,
+            key_bytes,
+            cycle: 1,
+            seek,
+            seek_parent: BEGIN,
+            big,
+        };
         encode_key(&mut w, &root, &numbers)?;
         let last = std::iter::once((self.end, endless + 1));
         let mut count = 0;
@@ -681,7 +713,9 @@ impl FileWriter {
 
 fn check_name(name: &str) -> Result<()> {
     if name.is_empty() || name.contains('/') {
-        return Err(Error::argument(format!("{name:?} cannot name an object: a name is not empty and has no slash")));
+        return Err(Error::argument(format!(
+            "{name:?} cannot name an object: a name is not empty and has no slash"
+        )));
     }
     Ok(())
 }
