@@ -17,7 +17,7 @@ Z_MASS = 91.1880  # GeV
 
 
 class Dimuon(Task):
-    """Mass and transverse momentum of muon pairs"""
+    """Mass and transverse momentum of muon pairs."""
 
     branches = {
         "muon.px": ["Muon_pt * cos(Muon_phi)", "Muon_Px", "pack(px1, px2)"],
@@ -35,7 +35,7 @@ class Dimuon(Task):
     min_pt = 10.0  # GeV, for each muon
     window = 10.0  # GeV, a pair this close to the Z mass counts as a Z
 
-    def process(self, events):
+    def process(self, events: ak.Array) -> dict:
         """Fill the mass of every pair of muons that are hard enough."""
         muons = events.muon[np.hypot(events.muon.px, events.muon.py) > self.min_pt]
         first, second = ak.unzip(ak.combinations(muons, 2))
@@ -53,9 +53,15 @@ class Dimuon(Task):
         masses.fill(charges=np.where(opposite, "opposite charges", "equal charges"), mass=mass)
         pts = Hist.new.Reg(50, 0, 100, name="pt", label="p$_T$(μμ) [GeV]").Double()
         pts.fill(np.hypot(pair["px"], pair["py"])[at_z])
-        return {"mass": masses, "pt": pts, "events": len(events), "pairs": len(mass), "pairs near the Z": int(at_z.sum())}
+        return {
+            "mass": masses,
+            "pt": pts,
+            "events": len(events),
+            "pairs": len(mass),
+            "pairs near the Z": int(at_z.sum()),
+        }
 
 
-def energy_of(muon):
+def energy_of(muon: ak.Array) -> ak.Array:
     """Energy of a muon from its momentum."""
     return np.sqrt(muon.px**2 + muon.py**2 + muon.pz**2 + MUON_MASS**2)

@@ -2,17 +2,19 @@
 
 python examples/generate.py --output DIR [--events N] [--processes N]
 
-Half of the files hold Z bosons that decay to muons, the others hard QCD scattering; there is no detector: muons and jets
-are what Pythia made. Every file has its own fixed seed, so that the same events come out however many processes work.
+Half of the files hold Z bosons that decay to muons, the others hard QCD scattering. There is no detector: muons and
+jets are what Pythia made. Every file has its own fixed seed: the same events come out however many processes work.
 """
 
 import argparse
 import contextlib
 import os
 import time
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import awkward as ak
 import numpy as np
@@ -39,7 +41,7 @@ BRANCHES = {
     "event": "uint64",
     "genWeight": "float32",
     "Generator_id": "int32",  # Pythia's code of the hard process
-    "Generator_scale": "float32",  # GeV, transverse momentum of the hard process
+    "Generator_scalePDF": "float32",  # GeV, factorisation scale of the hard process
     "MET_pt": "float32",
     "MET_phi": "float32",
     "Muon": "var * {pt: float32, eta: float32, phi: float32, mass: float32, charge: int32}",
@@ -68,7 +70,7 @@ def generate(path: Path, sample: str, number: int, events: int) -> int:
     return events
 
 
-def one_event(pythia, jets, run: int, number: int) -> tuple:
+def one_event(pythia: Any, jets: Any, run: int, number: int) -> tuple:
     """Take what is written of one event out of Pythia: scalars, jets, stable particles."""
     stable = []
     missing_x = missing_y = 0.0
@@ -87,31 +89,33 @@ def one_event(pythia, jets, run: int, number: int) -> tuple:
     found = [(jets.pT(i), jets.p(i).eta(), jets.phi(i), jets.m(i)) for i in range(jets.sizeJet())]
     info = pythia.infoPython()
     missing = (np.hypot(missing_x, missing_y), np.arctan2(missing_y, missing_x))
-    return (run, 1 + number // 100, number, info.weight(), info.code(), info.pTHat(), *missing), found, stable
+    return (run, 1 + number // 100, number, info.weight(), info.code(), info.QFac(), *missing), found, stable
 
 
 def columns(rows: list[tuple]) -> dict:
     """Turn the events of a chunk into columns."""
-    scalars, jets, stable = zip(*rows)
-    result = dict(zip(BRANCHES, np.array(scalars).T))
+    scalars, jets, stable = zip(*rows, strict=True)
+    result = dict(zip(BRANCHES, np.array(scalars).T, strict=False))  # the scalars come first
     particle = records(stable, ("pt", "eta", "phi", "mass", "pdgId"))
     particle["status"] = ak.ones_like(particle.pdgId)
     muon = particle[(abs(particle.pdgId) == MUON) & (particle.pt > MUON_MIN_PT) & (abs(particle.eta) < MUON_MAX_ETA)]
     muon = muon[ak.argsort(muon.pt, ascending=False)]
-    result["Muon"] = ak.zip({name: muon[name] for name in ("pt", "eta", "phi", "mass")} | {"charge": -np.sign(muon.pdgId)})
+    result["Muon"] = ak.zip(
+        {name: muon[name] for name in ("pt", "eta", "phi", "mass")} | {"charge": -np.sign(muon.pdgId)}
+    )
     result["Jet"] = records(jets, ("pt", "eta", "phi", "mass"))
     result["GenPart"] = particle
     return {name: cast(array, BRANCHES[name]) for name, array in result.items()}
 
 
-def records(lists, fields: tuple[str, ...]):
+def records(lists: Sequence[list[tuple]], fields: tuple[str, ...]) -> ak.Array:
     """Turn lists of tuples into an array of lists of records."""
     flat = np.array([item for one in lists for item in one]).reshape(-1, len(fields)).T
     counts = [len(one) for one in lists]
-    return ak.zip({name: ak.unflatten(column, counts) for name, column in zip(fields, flat)})
+    return ak.zip({name: ak.unflatten(column, counts) for name, column in zip(fields, flat, strict=True)})
 
 
-def cast(array, kind: str):
+def cast(array: Any, kind: str) -> Any:
     """Give a column, or every field of a record, the type that BRANCHES names."""
     if "{" not in kind:
         return array.astype(kind)

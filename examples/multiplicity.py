@@ -13,7 +13,7 @@ CHARGED = [11, 13, 211, 321, 2212]  # PDG codes of the charged particles that re
 
 
 class Multiplicity(Task):
-    """Number of muons, electrons, jets and charged particles in an event"""
+    """Number of muons, electrons, jets and charged particles in an event."""
 
     branches = {
         "muons": ["nMuon", "NMuon", "count(pack(Q1, Q2))"],
@@ -32,12 +32,10 @@ class Multiplicity(Task):
     max_eta = 2.5  # charged particles are counted between -max_eta and max_eta
     max_charged = 200.0  # end of the axis
 
-    def process(self, events):
+    def process(self, events: ak.Array) -> dict:
         """Count, and fill the counts."""
         kinds = [kind for kind in ("muons", "electrons", "jets") if kind in events.fields]
-        objects = (
-            Hist.new.StrCat(kinds, name="kind").Int(0, 16, name="count", label="Number in the event").Double()
-        )
+        objects = Hist.new.StrCat(kinds, name="kind").Int(0, 16, name="count", label="Number in the event").Double()
         for kind in kinds:
             objects.fill(kind=kind, count=events[kind])
         results = {"objects": objects, "events": len(events)}
@@ -45,14 +43,16 @@ class Multiplicity(Task):
             return results
 
         charged = ak.sum(is_charged(events.particle) & (abs(events.particle.eta) < self.max_eta), axis=1)
-        axis = Hist.new.Reg(50, -0.5, self.max_charged - 0.5, name="charged", label=f"Charged particles, |η| < {self.max_eta:g}")
+        axis = Hist.new.Reg(
+            50, -0.5, self.max_charged - 0.5, name="charged", label=f"Charged particles, |η| < {self.max_eta:g}"
+        )
         results["charged"] = axis.Double().fill(charged)
         if "jets" in kinds:
             results["jets_charged"] = axis.Int(0, 12, name="jets", label="Jets").Double().fill(charged, events.jets)
         return results
 
 
-def is_charged(particle):
+def is_charged(particle: ak.Array) -> ak.Array:
     """Tell for every particle whether it is charged and lives long enough to reach a detector."""
     charged = ak.unflatten(np.isin(abs(ak.flatten(particle.id)), CHARGED), ak.num(particle))
     return charged & (particle.status == 1)

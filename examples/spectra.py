@@ -13,7 +13,7 @@ CHARGED = [11, 13, 211, 321, 2212]  # PDG codes of the charged particles that re
 
 
 class Spectra(Task):
-    """Transverse momentum and pseudorapidity"""
+    """Transverse momentum and pseudorapidity."""
 
     branches = {
         "muon.pt": ["Muon_pt", "hypot(Muon_Px, Muon_Py)", "pack(pt1, pt2)"],
@@ -35,7 +35,7 @@ class Spectra(Task):
 
     max_pt = 150.0  # GeV, end of the axis
 
-    def process(self, events):
+    def process(self, events: ak.Array) -> dict:
         """Fill every object with the weight of its event."""
         found = {}
         for name, group in (("charged particles", "particle"), ("jets", "jet"), ("muons", "muon")):
@@ -58,7 +58,7 @@ class Spectra(Task):
         return results
 
 
-def is_charged(particle):
+def is_charged(particle: ak.Array) -> ak.Array:
     """Tell for every particle whether it is charged and lives long enough to reach a detector."""
     charged = ak.unflatten(np.isin(abs(ak.flatten(particle.id)), CHARGED), ak.num(particle))
     return charged & (particle.status == 1)

@@ -10,10 +10,12 @@ A column is a nested tuple whose leaves are one-dimensional NumPy arrays (Arrow'
 ``("record", length, classname, fields)``  ``fields`` are ``(name, column)`` pairs; named "0", "1", ... it is a tuple
 ``("option", index, column)``              element ``index[i]`` of ``column``, or None where that is negative
 ``("union", tags, index, columns)``        element ``index[i]`` of ``columns[tags[i]]``
+``("empty",)``                             no elements, of a type that never occurred
 ========================================== =====================================================================
 
 A type has the same shape without data: ``("number", dtype)``, ``("text",)``, ``("fixed", size, type)``,
-``("list", type)``, ``("record", classname, fields)``, ``("option", type)``, ``("union", types)``.
+``("list", type)``, ``("record", classname, fields)``, ``("option", type)``, ``("union", types)``, ``("empty",)``; that of a
+branch may also be ``("dynamic",)``: objects behind pointers, whose classes only the data name.
 
 Nothing here copies numbers, except where the target has another layout: NumPy records, Arrow's bit-packed bools, and
 read-only memory that must become writable.
@@ -50,6 +52,8 @@ def length_of(column: Column) -> int:
             return length
         case ("option", index, _) | ("union", _, index, _):
             return len(index)
+        case ("empty",):
+            return 0
         case _:
             raise _unknown(column)
 
@@ -71,6 +75,8 @@ def type_of(column: Column) -> Type:
             return ("option", type_of(content))
         case ("union", _, _, contents):
             return ("union", [type_of(content) for content in contents])
+        case ("empty",):
+            return ("empty",)
         case _:
             raise _unknown(column)
 
@@ -95,6 +101,8 @@ def describe(kind: Type) -> str:
             return f"?{describe(content)}"
         case ("union", contents):
             return f"union[{', '.join(map(describe, contents))}]"
+        case ("empty" | "dynamic",):
+            return "unknown"
         case _:
             raise _unknown(kind)
 
@@ -162,6 +170,8 @@ class Layouts:
                     [self.layout(content) for content in contents],
                     parameters=parameters,
                 )
+            case ("empty",):
+                return c.EmptyArray()
             case _:
                 raise _unknown(column)
 
@@ -194,6 +204,8 @@ def form_of(kind: Type, key: str, parameters: dict[str, Any] | None = None) -> F
         case ("union", contents):
             inner = [form_of(content, f"{key}.{i}") for i, content in enumerate(contents)]
             return f.UnionForm("i8", "i64", inner, parameters=parameters, form_key=key)
+        case ("empty",):
+            return f.EmptyForm(form_key=key)
         case _:
             raise _unknown(kind)
 
@@ -221,6 +233,8 @@ def buffers_of(column: Column, key: str) -> dict[str, Array]:
             for i, content in enumerate(contents):
                 found.update(buffers_of(content, f"{key}.{i}"))
             return found
+        case ("empty",):
+            return {}
         case _:
             raise _unknown(column)
 
@@ -354,6 +368,8 @@ def _to_numpy(column: Column) -> Array:
 
             items: list[Foreign] = list(ak.to_list(to_awkward(column)))
             return _objects(items)
+        case ("empty",):
+            return np.empty(0, dtype=object)
         case _:
             raise _unknown(column)
 
@@ -403,8 +419,16 @@ def to_arrow(column: Column) -> Foreign:
         case ("option", index, content):
             return to_arrow(content).take(pa.array(index, mask=index < 0))
         case ("union", tags, index, contents):
-            inner = [to_arrow(content) for content in contents]
-            return pa.UnionArray.from_dense(pa.array(tags), pa.array(index.astype(np.int32)), inner)
+            # Arrow wants the elements of each part in the order of the whole.
+            places = np.empty(len(tags), dtype=np.int32)
+            parts: list[Foreign] = []
+            for tag, content in enumerate(contents):
+                chosen = tags == tag
+                parts.append(to_arrow(content).take(pa.array(index[chosen])))
+                places[chosen] = np.arange(np.count_nonzero(chosen))
+            return pa.UnionArray.from_dense(pa.array(tags), pa.array(places), parts)
+        case ("empty",):
+            return pa.nulls(0)
         case _:
             raise _unknown(column)
 

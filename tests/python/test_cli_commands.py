@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ import sapwood
 
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"
 EVENTS = 400
+MUON = "var * {pt: float32, phi: float32, eta: float32, charge: int32}"
 
 
 def run(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -55,13 +56,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pt = chance.normal(91.2, 2, EVENTS) / 2
         ones = np.ones(EVENTS)
         muon = {
-            "pt": np.stack([pt, pt], 1), "phi": np.stack([phi, phi + np.pi], 1), "eta": np.stack([ones * 0, ones * 0], 1),
+            "pt": np.stack([pt, pt], 1),
+            "phi": np.stack([phi, phi + np.pi], 1),
+            "eta": np.stack([ones * 0, ones * 0], 1),
             "charge": np.stack([ones, -ones], 1),
         }  # fmt: skip
         kinds = {"pt": "f4", "phi": "f4", "eta": "f4", "charge": "i4"}
         with sapwood.recreate(folder / f"nano_{number}.root") as file:
             tree = file.mktree(
-                "Events", {"run": "int32", "Muon": "var * {pt: float32, phi: float32, eta: float32, charge: int32}"}, title="muons"
+                "Events",
+                {"run": "int32", "Muon": MUON},
+                title="muons",
             )
             for start in range(0, EVENTS, 100):
                 part = slice(start, start + 100)
@@ -73,10 +78,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def results(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The output of a run of all example tasks."""
+    """Give the output of a run of all example tasks."""
     output = tmp_path_factory.mktemp("output") / "new"
     tasks = [EXAMPLES / f"{name}.py" for name in ("dimuon", "multiplicity", "spectra")]
-    printed = ran("run", tasks[0], "--input", *sorted(folder.glob("*.root")), "-t", "Events", "--output", output, *tasks[1:])
+    printed = ran(
+        "run", tasks[0], "--input", *sorted(folder.glob("*.root")), "-t", "Events", "--output", output, *tasks[1:]
+    )
     assert f"report   {output / 'report.html'}" in printed
     return output
 
@@ -91,15 +98,16 @@ def test_help_and_version() -> None:
 
 def test_start_is_quick(folder: Path) -> None:
     file = folder / "nano_1.root"
-    bare = min(_seconds("-c", "pass") for _ in range(5))
-    assert min(_seconds("-m", "sapwood.cli", "--help") for _ in range(5)) - bare < 0.3
-    assert min(_seconds("-m", "sapwood.cli", "ls", str(file)) for _ in range(5)) - bare < 0.3
+    assert min(_seconds("--help") for _ in range(5)) < 0.3
+    assert min(_seconds("ls", str(file)) for _ in range(5)) < 0.3
 
 
 def _seconds(*arguments: str) -> float:
-    started = time.perf_counter()
-    subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
-    return time.perf_counter() - started
+    """Measure the processor time of a whole process; the time on the clock is the machine's other work as well."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    run(*arguments)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def test_listing_needs_neither_numpy_nor_awkward(folder: Path) -> None:
@@ -162,9 +170,17 @@ def test_errors_are_one_line(folder: Path, tmp_path: Path) -> None:
     assert "no task file" in failed(2, "run", tmp_path / "no.py", "-i", folder, "-o", output)
     assert "no file matches" in failed(2, "run", EXAMPLES / "dimuon.py", "-i", tmp_path / "*.csv", "-o", output)
     assert "is not a size" in failed(2, "run", EXAMPLES / "dimuon.py", "-i", folder, "-o", output, "--step-size", "big")
-    assert "no option 'lower'" in failed(2, "run", EXAMPLES / "dimuon.py", "-i", folder, "-o", output, "-s", "dimuon.lower=3")
+    assert "no option 'lower'" in failed(
+        2, "run", EXAMPLES / "dimuon.py", "-i", folder, "-o", output, "-s", "dimuon.lower=3"
+    )
     assert not output.exists()
-    for wrong in (["frob"], ["ls"], ["run", "a.py"], ["ls", "--frob", "x"], ["run", "a.py", "-i", "x", "-o", "y", "--frob"]):
+    for wrong in (
+        ["frob"],
+        ["ls"],
+        ["run", "a.py"],
+        ["ls", "--frob", "x"],
+        ["run", "a.py", "-i", "x", "-o", "y", "--frob"],
+    ):
         done = run(*wrong)
         assert done.returncode == 2 and "usage:" in done.stderr and "Traceback" not in done.stderr
     debugged = run("show", "--debug", tmp_path / "none.root")
@@ -213,7 +229,9 @@ def test_run_writes_json(results: Path, folder: Path) -> None:
     assert job["skipped"] == [] and job["not_in_root_file"] == {}
     assert job["counters"]["bytes_decompressed"] > 0
     assert job["settings"]["inputs"] == [f"{path}:Events" for path in sorted(folder.glob("*.root"))]
-    assert {"name", "processor", "cores"} <= set(job["host"]) and {"sapwood", "python", "awkward"} <= set(job["versions"])
+    assert {"name", "processor", "cores"} <= set(job["host"]) and {"sapwood", "python", "awkward"} <= set(
+        job["versions"]
+    )
 
 
 def test_the_page_needs_nothing_but_itself(results: Path) -> None:
@@ -221,7 +239,14 @@ def test_the_page_needs_nothing_but_itself(results: Path) -> None:
     links = re.findall(r"""(?:src|href|url)\s*[=(]\s*["']?([^"'\s)>]+)""", page)
     assert all(link.startswith("data:image/png;base64,") for link in links)
     assert not re.search(r"https?:|//[a-z]|<script|@import|<link", page)
-    for words in ("Mass of muon pairs", "m(μμ) [GeV]", "Pairs / 1 GeV", "opposite charges", "What the job cost", "nano_1.root"):
+    for words in (
+        "Mass of muon pairs",
+        "m(μμ) [GeV]",
+        "Pairs / 1 GeV",
+        "opposite charges",
+        "What the job cost",
+        "nano_1.root",
+    ):
         assert words in page
     assert page.count("<svg") >= 6
     assert len(page) < 400_000
@@ -239,7 +264,8 @@ def test_the_page_opens_in_a_browser(results: Path, tmp_path: Path, scheme: str)
     profile = tmp_path / "profile"
     done = subprocess.run(
         [
-            _browser(), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}", "--hide-scrollbars",
+            _browser(), "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+            f"--user-data-dir={profile}",
             f"--blink-settings=preferredColorScheme={0 if scheme == 'dark' else 1}", "--window-size=1280,2000",
             f"--screenshot={picture}", (results / "report.html").as_uri(),
         ],
@@ -251,7 +277,17 @@ def test_the_page_opens_in_a_browser(results: Path, tmp_path: Path, scheme: str)
 
 def test_run_leaves_out_what_is_asked_to(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.root").write_bytes(b"root" + bytes(400))
-    arguments = ["run", EXAMPLES / "dimuon.py", "-i", tmp_path / "bad.root", folder / "nano_1.root", "-t", "Events", "-o", tmp_path / "o"]
+    arguments = [
+        "run",
+        EXAMPLES / "dimuon.py",
+        "-i",
+        tmp_path / "bad.root",
+        folder / "nano_1.root",
+        "-t",
+        "Events",
+        "-o",
+        tmp_path / "o",
+    ]
     assert "bad.root" in failed(1, *arguments)
     assert not (tmp_path / "o").exists()
     done = run(*arguments, "--skip-bad-files")
@@ -274,14 +310,18 @@ def test_run_shows_the_traceback_of_a_task(folder: Path, tmp_path: Path) -> None
     first, *rest = done.stderr.splitlines()
     assert first.startswith("sapwood: task failing failed on ") and "nano_1.root:Events, entries 0 to" in first
     assert "IndexError: list index out of range" in first
-    assert rest == [f'  File "{task}", line 5, in process', "    return {'x': [][3]}", "                 ~~^^^"] or "line 5" in rest[0]
+    assert (
+        rest == [f'  File "{task}", line 5, in process', "    return {'x': [][3]}", "                 ~~^^^"]
+        or "line 5" in rest[0]
+    )
     assert "sapwood/train" not in done.stderr
 
 
 def test_run_options_and_json(folder: Path, tmp_path: Path) -> None:
     account = json.loads(
         ran(
-            "run", EXAMPLES / "dimuon.py", "-i", folder / "nano_1.root:Events", "-o", tmp_path, "-s", "dimuon.low=80", "--json",
+            "run", EXAMPLES / "dimuon.py", "-i", folder / "nano_1.root:Events", "-o", tmp_path,
+            "-s", "dimuon.low=80", "--json",
             "-n", "150", "--step-size", "100", "-j", "1",
         )
     )  # fmt: skip
@@ -297,7 +337,19 @@ def test_progress_is_shown_on_a_terminal(folder: Path, tmp_path: Path) -> None:
 
     pytest.importorskip("rich")
     parent, child = pty.openpty()
-    command = [sys.executable, "-m", "sapwood.cli", "run", EXAMPLES / "dimuon.py", "-i", folder, "-t", "Events", "-o", tmp_path / "o"]
+    command = [
+        sys.executable,
+        "-m",
+        "sapwood.cli",
+        "run",
+        EXAMPLES / "dimuon.py",
+        "-i",
+        folder,
+        "-t",
+        "Events",
+        "-o",
+        tmp_path / "o",
+    ]
     environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": "120"}
     process = subprocess.Popen(command, stderr=child, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, env=environment)
     os.close(child)
@@ -319,7 +371,11 @@ def test_progress_is_shown_on_a_terminal(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.corpus
 @pytest.mark.parametrize(
     ("name", "tree", "pairs"),
-    [("nanoAOD_2015_CMS_Open_Data_ttbar", "Events", 1), ("uproot-HZZ", "events", 1521), ("uproot-Zmumu", "events", 2008)],
+    [
+        ("nanoAOD_2015_CMS_Open_Data_ttbar", "Events", 1),
+        ("uproot-HZZ", "events", 1521),
+        ("uproot-Zmumu", "events", 2008),
+    ],
 )
 def test_the_examples_run_on_real_data(corpus: Path, tmp_path: Path, name: str, tree: str, pairs: int) -> None:
     tasks = [EXAMPLES / f"{task}.py" for task in ("dimuon", "multiplicity", "spectra")]

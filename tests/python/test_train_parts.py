@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import awkward as ak
@@ -25,22 +26,24 @@ class Branches(dict):
     """Stands for a tree: names and arrays."""
 
     def keys(self) -> list[str]:
+        """Give all names."""
         return list(super().keys())
 
     def block(self) -> Block:
+        """Give all arrays as they are read."""
         return Block({name: ak.to_layout(array) for name, array in self.items()}, 3)
 
 
 @pytest.fixture
 def polar() -> Branches:
-    """A tree with momenta in polar coordinates."""
+    """Give a tree with momenta in polar coordinates."""
     pt = ak.Array([[3.0, 5.0], [], [2.0]])
     return Branches({"Muon_pt": pt, "Muon_phi": pt * 0.0, "Muon_eta": pt * 0.0, "nMuon": np.array([2, 0, 1])})
 
 
 @pytest.fixture
 def pairs() -> Branches:
-    """A tree with two muons per event, each a column."""
+    """Give a tree with two muons per event, each a column."""
     return Branches({"px1": np.array([1.0, 2.0, 3.0]), "px2": np.array([4.0, 5.0, 6.0])})
 
 
@@ -75,10 +78,14 @@ def test_missing_columns(polar: Branches) -> None:
 
 
 def test_lists_and_patterns(polar: Branches) -> None:
-    assert [name for name, _ in Columns.of(["Muon_p*", "nMuon"]).resolve(polar).fields] == ["Muon_pt", "Muon_phi", "nMuon"]
+    assert [name for name, _ in Columns.of(["Muon_p*", "nMuon"]).resolve(polar).fields] == [
+        "Muon_pt",
+        "Muon_phi",
+        "nMuon",
+    ]
     with pytest.raises(NotFoundError, match=r"no branch matches 'Muon_x\*'"):
         Columns.of(["Muon_x*"]).resolve(polar)
-    with pytest.raises(NotFoundError, match="Muon_pT.*Muon_pt"):
+    with pytest.raises(NotFoundError, match=r"Muon_pT.*Muon_pt"):
         Columns.of(["Muon_pT"]).resolve(polar)
 
 
@@ -112,7 +119,7 @@ def test_steps_cover_every_entry_once_and_follow_clusters() -> None:
         steps = step_bounds(offsets, longest, stop)
         assert [entry for start, end in steps for entry in range(start, end)] == list(range(stop))
         assert all(0 < end - start <= longest for start, end in steps)
-        longest_cluster = max((b - a for a, b in zip(offsets, offsets[1:])), default=0)
+        longest_cluster = max((b - a for a, b in pairwise(offsets)), default=0)
         if longest >= longest_cluster:
             assert all(start in offsets for start, _ in steps)
 
@@ -129,7 +136,14 @@ def test_sizes() -> None:
 
 def test_merging() -> None:
     first = {"n": 1, "list": [1], "set": {1}, "array": np.array([1, 2]), "nested": {"x": 1.5}, "only": 3, "word": "GeV"}
-    second = {"n": np.int64(2), "list": [2], "set": {2}, "array": np.array([3]), "nested": {"x": 1.0, "y": 1}, "word": "GeV"}
+    second = {
+        "n": np.int64(2),
+        "list": [2],
+        "set": {2},
+        "array": np.array([3]),
+        "nested": {"x": 1.0, "y": 1},
+        "word": "GeV",
+    }
     merged = merge(first, second)
     assert merged["array"].tolist() == [1, 2, 3]
     del merged["array"]
@@ -181,6 +195,7 @@ class Alive:
         self.now = self.most = 0
 
     def change(self, by: int) -> None:
+        """Count one more, or one less."""
         with self.lock:
             self.now += by
             self.most = max(self.most, self.now)
@@ -239,7 +254,7 @@ def test_executor_raises_the_first_error_in_order(threads: int, read_ahead: int,
 
 def test_executor_stops_when_nobody_listens() -> None:
     read: list[int] = []
-    results = Threads(2, 1).run(range(10_000), lambda item: read.append(item), lambda item, _: item)
+    results = Threads(2, 1).run(range(10_000), read.append, lambda item, _: item)
     assert next(results) == 0
     results.close()
     assert len(read) < 100
@@ -266,7 +281,12 @@ def test_options() -> None:
     assert options_of(task) == {"low": 2.0, "bins": 20, "strict": True, "label": "q=r", "ranges": [3]}
     assert Momentum.low == 1.0
     assert task_name(task) == "momentum"
-    for wrong, message in [("low", "form"), ("jets.low=1", "no task 'jets'"), ("hi=1", "no option 'hi'"), ("bins=2.5", "bins=2.5")]:
+    for wrong, message in [
+        ("low", "form"),
+        ("jets.low=1", "no task 'jets'"),
+        ("hi=1", "no option 'hi'"),
+        ("bins=2.5", "bins=2.5"),
+    ]:
         with pytest.raises(ArgumentError, match=message):
             train.set_options([task], [wrong])
 
@@ -300,7 +320,9 @@ def test_datasets(tmp_path: Path) -> None:
     (tmp_path / "list.txt").write_text("# a comment\nb.root:events\n\ndeep  # a folder\n")
 
     def found(*inputs: str, tree: str | None = None) -> list[str]:
-        dataset = train.Dataset.of([tmp_path / item if item[:1] != "@" else f"@{tmp_path / item[1:]}" for item in inputs], tree)
+        dataset = train.Dataset.of(
+            [tmp_path / item if item[:1] != "@" else f"@{tmp_path / item[1:]}" for item in inputs], tree
+        )
         return [str(source).removeprefix(f"{tmp_path}/") for source in dataset.sources]
 
     assert found("b.root", "a.root") == ["b.root", "a.root"]
@@ -308,7 +330,9 @@ def test_datasets(tmp_path: Path) -> None:
     assert found("*.root", tree="t") == ["a.root:t", "b.root:t"]
     assert found("**/c.root:dir/t") == ["deep/c.root:dir/t"]
     assert found("list.txt") == found("@list.txt") == ["b.root:events", "deep/c.root"]
-    assert [str(source) for source in train.Dataset.of("https://host:80/x.root:t").sources] == ["https://host:80/x.root:t"]
+    assert [str(source) for source in train.Dataset.of("https://host:80/x.root:t").sources] == [
+        "https://host:80/x.root:t"
+    ]
     with pytest.raises(ArgumentError, match="twice"):
         found("a.root", "*.root")
     with pytest.raises(FileNotFoundError, match="nothing"):

@@ -22,7 +22,9 @@ def make_chunk(seed: int) -> dict[str, Any]:
     """Make the events of one cluster."""
     chance = np.random.default_rng(seed)
     counts = chance.poisson(1.5, CHUNK)
-    muons = {name: ak.unflatten(chance.exponential(20, counts.sum()).astype("f4"), counts) for name in ("pt", "eta", "phi")}
+    muons = {
+        name: ak.unflatten(chance.exponential(20, counts.sum()).astype("f4"), counts) for name in ("pt", "eta", "phi")
+    }
     return {"event": np.arange(CHUNK) + seed * CHUNK, "weight": chance.normal(1, 0.3, CHUNK), "Muon": ak.zip(muons)}
 
 
@@ -39,19 +41,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory, chunks: list[dict[str, Any]
     muon = "var * {pt: float32, eta: float32, phi: float32}"
     for number in range(FILES):
         with sapwood.recreate(folder / f"events_{number}.root") as file:
-            tree = file.mktree("Events", {"event": "int64", "weight": "float64", "Muon": muon})
+            tree = file.mktree("Events", {"event": "int64", "weight": "float64", "Muon": muon}, auto_flush=CHUNK)
             for chunk in chunks[number * CHUNKS : (number + 1) * CHUNKS]:
                 tree.extend(chunk)
     return folder
 
 
 class Count(train.Task):
-    """Counts and sums"""
+    """Counts and sums."""
 
     branches = {"muon.pt": ["Muon_pt"], "weight": ["weight", 1.0], "event": "event"}
     low = 10.0
 
     def process(self, events: Any) -> dict[str, Any]:
+        """Work on a chunk."""
         pt = ak.flatten(events.muon.pt)
         histogram = hist.Hist.new.Reg(20, 0, 100, name="pt", label="p$_T$ [GeV]").Double().fill(pt)
         weighted = hist.Hist.new.Reg(20, 0, 5, name="n").Weight().fill(ak.num(events.muon), weight=events.weight)
@@ -65,14 +68,16 @@ class Count(train.Task):
 
 
 class Other(train.Task):
-    """Reads another column"""
+    """Reads another column."""
 
     branches = ["Muon_eta", "event"]
 
     def process(self, events: Any) -> dict[str, Any]:
+        """Work on a chunk."""
         return {"n": len(events), "most": {int(ak.max(ak.num(events.Muon_eta)))}}
 
     def end(self, results: dict[str, Any]) -> dict[str, Any]:
+        """Finish."""
         return results | {"most": max(results["most"])}
 
 
@@ -86,7 +91,10 @@ def test_results_equal_a_plain_loop(folder: Path, chunks: list[dict[str, Any]]) 
     assert count["hard"] == int(ak.sum(pt > 10.0))
     assert count["events"].tolist() == list(range(FILES * CHUNKS * CHUNK))
     assert count["weight"] == pytest.approx(sum(chunk["weight"].sum() for chunk in chunks), rel=1e-12)
-    assert outcome["other"] == {"n": outcome.entries, "most": max(int(ak.max(ak.num(chunk["Muon"]))) for chunk in chunks)}
+    assert outcome["other"] == {
+        "n": outcome.entries,
+        "most": max(int(ak.max(ak.num(chunk["Muon"]))) for chunk in chunks),
+    }
     with pytest.raises(KeyError):
         outcome["nobody"]
 
@@ -151,7 +159,7 @@ def test_the_account(folder: Path) -> None:
 
 def test_a_train_reads_shared_columns_once(folder: Path) -> None:
     class Again(Count):
-        """The same columns once more"""
+        """The same columns once more."""
 
     alone = train.run(Count(), folder).counters
     both = train.run([Count(), Again()], folder).counters
@@ -164,6 +172,7 @@ def test_a_failing_task_names_itself_and_the_place(folder: Path) -> None:
         branches = ["event"]
 
         def process(self, events: Any) -> dict[str, Any]:
+            """Work on a chunk."""
             if events.event[0] >= 250:
                 raise ZeroDivisionError("no reason")
             return {}
@@ -179,20 +188,24 @@ def test_a_failing_task_names_itself_and_the_place(folder: Path) -> None:
 
 
 class Broken(Count):
-    """Overridden below"""
+    """Overrides what follows."""
 
     def process(self, events: Any) -> Any:
+        """Work on a chunk."""
         return 3
 
 
 class Ends(Count):
-    """Overridden below"""
+    """Overrides what follows."""
 
     def end(self, results: dict[str, Any]) -> Any:
+        """Finish."""
         return results["none"]
 
 
-@pytest.mark.parametrize(("task", "message"), [(Broken(), "task broken failed on .* entries 0 to"), (Ends(), "task ends failed in end")])
+@pytest.mark.parametrize(
+    ("task", "message"), [(Broken(), "task broken failed on .* entries 0 to"), (Ends(), "task ends failed in end")]
+)
 def test_wrong_results(folder: Path, task: Count, message: str) -> None:
     with pytest.raises(train.TaskError, match=message):
         train.run(task, folder)
@@ -203,6 +216,7 @@ def test_results_that_cannot_be_joined(folder: Path) -> None:
         branches = ["event"]
 
         def process(self, events: Any) -> dict[str, Any]:
+            """Work on a chunk."""
             return {"first": str(events.event[0])}
 
     with pytest.raises(ArgumentError, match=r"task texts: results\['first'\]: the text '0' differs"):
@@ -214,9 +228,12 @@ def test_a_missing_branch_names_task_file_and_column(folder: Path) -> None:
         branches = {"jet.pt": ["Jet_pt", "sqrt(Jet_px**2)"]}
 
         def process(self, events: Any) -> dict[str, Any]:
+            """Work on a chunk."""
             return {}
 
-    with pytest.raises(train.TaskError, match=r"task lacks cannot read .*events_0\.root:Events: column 'jet\.pt'.*Jet_pt.*Jet_px"):
+    with pytest.raises(
+        train.TaskError, match=r"task lacks cannot read .*events_0\.root:Events: column 'jet\.pt'.*Jet_pt.*Jet_px"
+    ):
         train.run([Count(), Lacks()], folder, skip_bad_files=True)
 
 
@@ -234,7 +251,7 @@ def test_arguments_that_make_no_sense(folder: Path) -> None:
 
 @pytest.fixture
 def damaged(folder: Path, tmp_path: Path) -> Path:
-    """The files again, with one that is no ROOT file and one in which a basket is damaged."""
+    """Copy the files, make one that is no ROOT file, and damage a basket in another."""
     for path in folder.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
     (tmp_path / "events_0.root").write_bytes(b"this is not a ROOT file" * 100)

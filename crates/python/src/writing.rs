@@ -247,7 +247,7 @@ fn to_spec((name, kind, element, dims, counter, compression): Branch) -> Result<
 }
 
 /// A column from nested tuples; arrays are borrowed, not copied.
-fn to_column(column: &Bound<'_, PyTuple>) -> PyResult<Column> {
+pub fn to_column(column: &Bound<'_, PyTuple>) -> PyResult<Column> {
     let kind: String = column.get_item(0)?.extract()?;
     let inner = |index: usize| -> PyResult<Box<Column>> {
         Ok(Box::new(to_column(column.get_item(index)?.cast::<PyTuple>()?)?))
@@ -267,6 +267,15 @@ fn to_column(column: &Bound<'_, PyTuple>) -> PyResult<Column> {
             values: inner(3)?,
         },
         "list" => Column::List { offsets: borrow::array::<i64>(&column.get_item(1)?)?, values: inner(2)? },
+        "record" => {
+            let (length, name): (usize, String) =
+                (column.get_item(1)?.extract()?, column.get_item(2)?.extract()?);
+            let fields: Vec<(String, Bound<'_, PyTuple>)> = column.get_item(3)?.extract()?;
+            let fields = fields.iter().map(|(name, field)| Ok((name.clone(), to_column(field)?)));
+            Column::Record { length, name, fields: fields.collect::<PyResult<_>>()? }
+        }
+        "option" => Column::Option { index: borrow::array::<i64>(&column.get_item(1)?)?, values: inner(2)? },
+        "empty" => Column::Empty,
         other => return Err(PyTypeError::new_err(format!("no column of kind {other:?}"))),
     })
 }

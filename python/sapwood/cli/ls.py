@@ -6,7 +6,10 @@ import argparse
 import sys
 
 HELP = "List what is in ROOT files: keys, classes, entries, sizes."
-EPILOG = "With several files, those that cannot be read are named on standard error, the others are listed, and the exit code is 1."
+EPILOG = (
+    "With several files, those that cannot be read are named on standard error, the others are listed, and the exit "
+    "code is 1."
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from sapwood.train import Progress
 
 
 @contextmanager
-def progress_bar(*, shown: bool) -> Iterator[Callable[[Progress], None] | None]:
+def progress_bar(*, shown: bool) -> Generator[Callable[[Progress], None] | None]:
     """Give what is to be told of progress; None where no bar is wanted, nobody watches, or rich is not installed."""
     if not shown or not sys.stderr.isatty():
         yield None
@@ -27,7 +27,7 @@ def progress_bar(*, shown: bool) -> Iterator[Callable[[Progress], None] | None]:
         TextColumn("{task.fields[files]} files"), TimeRemainingColumn(),
     )  # fmt: skip
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        line = bar.add_task("", total=None, rate="–", files="–")
+        line = bar.add_task("", total=None, rate="?", files="?")
 
         def tell(progress: Progress) -> None:
             seconds = bar.tasks[0].elapsed or 0.0
@@ -35,7 +35,7 @@ def progress_bar(*, shown: bool) -> Iterator[Callable[[Progress], None] | None]:
                 line,
                 total=max(progress.bytes, 1),
                 completed=progress.bytes_done,
-                rate=f"{progress.entries / seconds:,.0f}" if seconds else "–",
+                rate=f"{progress.entries / seconds:,.0f}" if seconds else "?",
                 files=f"{progress.files_done}/{progress.files}",
             )
 

@@ -6,8 +6,8 @@ import argparse
 
 HELP = "Run tasks over a dataset: read it once, work on it in parallel, write results and a report."
 EPILOG = (
-    "A task file is a Python file with one or several classes that have `branches` and `process(events)`. Written to the "
-    "output folder: results.root (histograms), results.json (all results and the account), report.html. "
+    "A task file is a Python file with one or several classes that have `branches` and `process(events)`. Written to "
+    "the output folder: results.root (histograms), results.json (all results and the account), report.html. "
     "Exit code 3: done, but with parts of the input left out."
 )
 
@@ -19,15 +19,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-i", "--input", nargs="+", action="extend", required=True, metavar="FILE",
         help="files, patterns, directories, FILE.root:TREE, or lists of these (a .txt file or @FILE)",
     )  # fmt: skip
-    parser.add_argument("-o", "--output", required=True, metavar="DIR", help="folder for the results; made where missing")
+    parser.add_argument(
+        "-o", "--output", required=True, metavar="DIR", help="folder for the results; made where missing"
+    )
     parser.add_argument(
         "-s", "--set", action="append", default=[], metavar="TASK.OPTION=VALUE", help="set an option of a task"
     )
     parser.add_argument("-t", "--tree", metavar="NAME", help="the tree, for files with several")
     parser.add_argument("-j", "--threads", type=int, metavar="N", help="steps worked on at a time (default: all cores)")
-    parser.add_argument("--read-ahead", type=int, default=1, metavar="N", help="steps read meanwhile (default %(default)s)")
     parser.add_argument(
-        "--step-size", metavar="SIZE", help="longest step: entries, or bytes such as '100 MB' (the default) of decoded columns"
+        "--read-ahead", type=int, default=1, metavar="N", help="steps read meanwhile (default %(default)s)"
+    )
+    parser.add_argument(
+        "--step-size",
+        default="100 MB",
+        metavar="SIZE",
+        help="longest step: entries, or bytes of decoded columns (default %(default)s)",
     )
     parser.add_argument("-n", "--entries", type=int, metavar="N", help="stop after so many entries")
     parser.add_argument("--skip-bad-files", action="store_true", help="leave out what cannot be read, and say so")
@@ -46,7 +53,6 @@ def run(arguments: argparse.Namespace) -> int:
     tasks = [task for path in arguments.tasks for task in train.load_tasks(path)]
     train.set_options(tasks, arguments.set)
     dataset = train.Dataset.of(arguments.input, arguments.tree)
-    settings = {"step_size": train.parse_step_size(arguments.step_size)} if arguments.step_size else {}
     with progress_bar(shown=not (arguments.quiet or arguments.json)) as progress:
         outcome = train.run(
             tasks,
@@ -56,11 +62,13 @@ def run(arguments: argparse.Namespace) -> int:
             entries=arguments.entries,
             skip_bad_files=arguments.skip_bad_files,
             progress=progress,
-            **settings,
+            step_size=train.parse_step_size(arguments.step_size),
         )
     written = write(outcome, arguments.output)
     if arguments.json:
-        print(json.dumps(outcome.account() | {"written": {name: str(path) for name, path in written.items()}}, indent=1))
+        print(
+            json.dumps(outcome.account() | {"written": {name: str(path) for name, path in written.items()}}, indent=1)
+        )
     elif not arguments.quiet:
         print(summary(outcome, written), end="")
     return 3 if outcome.skipped else 0

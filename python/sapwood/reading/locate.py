@@ -14,14 +14,17 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sapwood.columns import Foreign
 from sapwood.errors import ArgumentError, MissingFileError, StorageError
+
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
 
 _SPLIT = re.compile(r"(.+\.root(?:\.[0-9]+)?):(?!//)(.*)", re.IGNORECASE | re.DOTALL)
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
+_LOCAL = frozenset({"file", "local"})
 _ONE_SLASH = re.compile(r"((?:file|https?|root):/)(?=[^/])", re.IGNORECASE)
 
 Files = Any
@@ -87,12 +90,20 @@ def source_of(path: object, options: Mapping[str, Any]) -> tuple[Any, str]:
 
     Raises
     ------
+    TypeError
+        There are options, and the file is a local one.
     ArgumentError
         The path is of another kind, or the URL needs `fsspec`, which is not there.
     StorageError
         The URL cannot be opened.
     """
     path = plain_path(path)
+    scheme = _SCHEME.match(path) if isinstance(path, str) else None
+    remote = isinstance(path, str) and ("::" in path or (scheme is not None and scheme[1].lower() not in _LOCAL))
+    if options and not remote:
+        raise TypeError(f"no such option for a local file: {', '.join(options)}")
+    if remote:
+        return FileLike(_open_url(path, options)), path
     if isinstance(path, (bytes, bytearray, memoryview)):
         return bytes(path), f"<{len(path)} bytes>"
     if callable(getattr(path, "read", None)) and callable(getattr(path, "seek", None)):
@@ -102,12 +113,7 @@ def source_of(path: object, options: Mapping[str, Any]) -> tuple[Any, str]:
             "a file is given by its path, a URL, bytes, an object with 'read' and 'seek', or a dict with one path and "
             f"the object's path in it, not by {path!r}"
         )
-    scheme = _SCHEME.match(path)
-    if scheme is not None and scheme[1].lower() in ("file", "local"):
-        return path[scheme.end() :], path
-    if scheme is None and "::" not in path:
-        return str(Path(path).expanduser()), path
-    return FileLike(_open_url(path, options)), path
+    return str(Path(path[scheme.end() :] if scheme is not None else path).expanduser()), path
 
 
 def _open_url(url: str, options: Mapping[str, Any]) -> Foreign:

@@ -6,13 +6,16 @@ import itertools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sapwood.report.units import count_text, number_text
 from sapwood.train import Plot
+
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
 
 Array = NDArray[np.float64]
 
@@ -82,12 +85,12 @@ class Map:
     caption: str = ""
 
 
-def is_histogram(value: Any) -> bool:
+def is_histogram(value: Foreign) -> bool:
     """Tell a histogram (anything that speaks UHI) from other results."""
     return all(hasattr(value, name) for name in ("axes", "values", "variances", "kind"))
 
 
-def charts_of(name: str, histogram: Any, plot: Plot | None = None) -> list[Chart | Map]:
+def charts_of(name: str, histogram: Foreign, plot: Plot | None = None) -> list[Chart | Map]:
     """Choose how to draw a histogram.
 
     Parameters
@@ -109,40 +112,53 @@ def charts_of(name: str, histogram: Any, plot: Plot | None = None) -> list[Chart
     axes = [(_axis(axis), bool(getattr(axis.traits, "discrete", False)) and _named(axis)) for axis in histogram.axes]
     plain = [place for place, (_, named) in enumerate(axes) if not named] or [0]
     named = [place for place in range(len(axes)) if place not in plain]
-    if len(plain) > 2:
-        return []
     values = np.asarray(histogram.values(), float)
+    if len(plain) > 2 or not values.size:
+        return []
     points = "MEAN" in str(histogram.kind).upper()
     errors = _errors(histogram, of_mean=points)
     parts: list[tuple[str, tuple[Any, ...]]] = []
     for choice in itertools.product(*(range(len(axes[place][0].names)) for place in named)):
         where: list[Any] = [slice(None)] * len(axes)
-        for place, index in zip(named, choice):
+        for place, index in zip(named, choice, strict=True):
             where[place] = index
-        parts.append((", ".join(axes[p][0].names[i] for p, i in zip(named, choice)), tuple(where)))
+        parts.append((", ".join(axes[p][0].names[i] for p, i in zip(named, choice, strict=True)), tuple(where)))
     title = plot.title or name
     x = axes[plain[0]][0]
     if len(plain) == 2:
         return [
-            Map(f"{title}: {label}" if label else title, x, axes[plain[1]][0], plot.y, values[where],
-                _wants_log(values[where], plot.log), plot.caption)
+            Map(
+                f"{title}: {label}" if label else title,
+                x,
+                axes[plain[1]][0],
+                plot.y,
+                values[where],
+                _wants_log(values[where], plot.log),
+                plot.caption,
+            )
             for label, where in parts
         ]
     outside = _outside(histogram, plain[0], [where for _, where in parts])
     curves = tuple(
-        Curve(label, values[where], None if errors is None else errors[where],
-              "" if points else _summary(x, values[where], outside[place]))
+        Curve(
+            label,
+            values[where],
+            None if errors is None else errors[where],
+            "" if points else _summary(x, values[where], outside[place]),
+        )
         for place, (label, where) in enumerate(parts)
     )
     log = not points and _wants_log(np.concatenate([curve.values for curve in curves]), plot.log)
     return [Chart(title, x, plot.y if points else _per_bin(plot.y, x), curves, log, points, plot.marks, plot.caption)]
 
 
-def _named(axis: Any) -> bool:
-    return all(isinstance(axis.bin(place), (str, bool)) for place in range(len(axis))) or "Category" in type(axis).__name__
+def _named(axis: Foreign) -> bool:
+    return (
+        all(isinstance(axis.bin(place), (str, bool)) for place in range(len(axis))) or "Category" in type(axis).__name__
+    )
 
 
-def _axis(axis: Any) -> Axis:
+def _axis(axis: Foreign) -> Axis:
     label = str(getattr(axis, "label", "") or getattr(axis, "name", "") or "")
     bins = len(axis)
     if getattr(axis.traits, "discrete", False):
@@ -153,7 +169,7 @@ def _axis(axis: Any) -> Axis:
     return Axis(np.asarray(axis.edges, float), label)
 
 
-def _errors(histogram: Any, *, of_mean: bool) -> Array | None:
+def _errors(histogram: Foreign, *, of_mean: bool) -> Array | None:
     variances = histogram.variances()
     if variances is None:
         return None
@@ -179,7 +195,7 @@ def _per_bin(label: str, axis: Axis) -> str:
     return f"{label} / {number_text(axis.width)} {axis.unit}" if axis.unit else label
 
 
-def _outside(histogram: Any, place: int, parts: list[tuple[Any, ...]]) -> list[tuple[float, float]]:
+def _outside(histogram: Foreign, place: int, parts: list[tuple[Any, ...]]) -> list[tuple[float, float]]:
     """Give what lies below and above the axis, for every curve."""
     traits = histogram.axes[place].traits
     try:
@@ -188,10 +204,12 @@ def _outside(histogram: Any, place: int, parts: list[tuple[Any, ...]]) -> list[t
         return [(0.0, 0.0)] * len(parts)
     found: list[tuple[float, float]] = []
     for where in parts:
-        line = flow[tuple(
-            slice(None) if index == place else item + int(histogram.axes[index].traits.underflow)
-            for index, item in enumerate(where)
-        )]
+        line = flow[
+            tuple(
+                slice(None) if index == place else item + int(histogram.axes[index].traits.underflow)
+                for index, item in enumerate(where)
+            )
+        ]
         found.append((float(line[0]) if traits.underflow else 0.0, float(line[-1]) if traits.overflow else 0.0))
     return found
 

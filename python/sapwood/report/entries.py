@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sapwood
 from sapwood.errors import ArgumentError, NotFoundError
@@ -14,18 +14,21 @@ from sapwood.report.units import count_text
 from sapwood.train.dataset import Source
 from sapwood.train.step import find_tree
 
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
+
 _ITEMS_SHOWN = 8  # of a longer list, its beginning
 
 
 @contextmanager
-def opened_tree(where: str) -> Iterator[Any]:
+def opened_tree(where: str) -> Generator[Any]:
     """Open ``file:path/of/tree``; the path may be left out in a file with one tree."""
     path, inside = split(where)
     with sapwood.open({path: None}) as file:
         yield find_tree(file, Source(path, inside or None))[0]
 
 
-def describe(tree: Any, patterns: Sequence[str] | None, start: int, count: int) -> dict[str, Any]:
+def describe(tree: Foreign, patterns: Sequence[str] | None, start: int, count: int) -> dict[str, Any]:
     """Describe a tree's branches and give some entries.
 
     Parameters
@@ -57,7 +60,8 @@ def describe(tree: Any, patterns: Sequence[str] | None, start: int, count: int) 
             raise NotFoundError(f"{tree.object_path} has no branch {pattern}")
     chosen = [name for name in names if not patterns or any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
     branches = [
-        {"name": name, "type": tree[name].typename, "reason": tree[name].reason, "group": tree[name].is_group} for name in chosen
+        {"name": name, "type": tree[name].typename, "reason": tree[name].reason, "group": tree[name].is_group}
+        for name in chosen
     ]
     readable = [branch["name"] for branch in branches if branch["reason"] is None and not branch["group"]]
     stop = min(start + count, tree.num_entries)
@@ -78,16 +82,19 @@ def describe(tree: Any, patterns: Sequence[str] | None, start: int, count: int) 
 def text_of(described: dict[str, Any]) -> str:
     """Lay out what `describe` gave as lines of text."""
     title = f" – {described['title']}" if described["title"] else ""
-    rows = [["branch", "type", ""]]
-    for branch in described["branches"]:
-        rows.append([branch["name"], branch["type"], f"cannot be read: {branch['reason']}" if branch["reason"] else ""])
+    rows = [["branch", "type", ""]] + [
+        [branch["name"], branch["type"], f"cannot be read: {branch['reason']}" if branch["reason"] else ""]
+        for branch in described["branches"]
+    ]
     text = f"{described['tree']}: {count_text(described['entries'])} entries{title}\n" + layout(rows)
     for shown in described["shown"]:
-        text += f"\nentry {shown['entry']}\n" + layout([[f"  {name}", _short(value)] for name, value in shown["values"].items()])
+        text += f"\nentry {shown['entry']}\n" + layout(
+            [[f"  {name}", _short(value)] for name, value in shown["values"].items()]
+        )
     return text
 
 
-def _short(value: Any) -> str:
+def _short(value: Foreign) -> str:
     if isinstance(value, list):
         more = f", … {len(value)} in all" if len(value) > _ITEMS_SHOWN else ""
         return "[" + ", ".join(_short(item) for item in value[:_ITEMS_SHOWN]) + more + "]"

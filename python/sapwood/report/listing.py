@@ -5,13 +5,16 @@ Works on the native classes alone, so that a listing does not wait for NumPy and
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from sapwood import _native
 from sapwood.errors import NotFoundError, SapwoodError
 from sapwood.report.units import bytes_text, count_text
+
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
 
 _DIRECTORIES = ("TDirectory", "TDirectoryFile")
 _TREES = ("TTree", "TNtuple", "TNtupleD", "TChain")
@@ -62,7 +65,7 @@ def split(where: str) -> tuple[str, str]:
     """Split ``file:path/inside``; the second part is empty where there is none."""
     from sapwood.reading.locate import split_path
 
-    if os.path.exists(where):
+    if Path(where).exists():
         return where, ""
     path, inside = split_path(where)
     return path, inside or ""
@@ -76,7 +79,7 @@ def compression_text(setting: int) -> str:
     return f"{_ALGORITHMS.get(algorithm or 1, f'algorithm {algorithm}')} {level}"
 
 
-def _keys(directory: Any, prefix: str, inside: Sequence[str], *, recursive: bool) -> Iterator[tuple[Any, Any, str]]:
+def _keys(directory: Foreign, prefix: str, inside: Sequence[str], *, recursive: bool) -> Iterator[tuple[Any, Any, str]]:
     """Walk through a directory, or down a path inside it."""
     for key in directory.keys:
         is_directory = key.classname in _DIRECTORIES
@@ -93,7 +96,7 @@ def _keys(directory: Any, prefix: str, inside: Sequence[str], *, recursive: bool
             yield from _keys(directory.subdirectory(key), f"{prefix}{key.name}/", (), recursive=True)
 
 
-def _described(directory: Any, key: Any, name: str, *, branches: bool) -> dict[str, Any]:
+def _described(directory: Foreign, key: Foreign, name: str, *, branches: bool) -> dict[str, Any]:
     found: dict[str, Any] = {
         "name": name,
         "cycle": key.cycle,
@@ -119,7 +122,7 @@ def _described(directory: Any, key: Any, name: str, *, branches: bool) -> dict[s
     return found
 
 
-def _branches(tree: Any) -> Iterator[dict[str, Any]]:
+def _branches(tree: Foreign) -> Iterator[dict[str, Any]]:
     depths: dict[int, int] = {}
     for branch in tree.branches:
         depths[branch.index] = depths[branch.parent] + 1 if branch.parent is not None else 0
@@ -188,10 +191,9 @@ def branches_text(listing: dict[str, Any]) -> str:
             name = "  " * branch["depth"] + branch["name"]
             rows.append([name, branch["type"], count_text(branch["baskets"]), *_sizes(branch), reason])
         compressed, full, factor = _sizes(key)
-        parts.append(
-            f"{key['name']};{key['cycle']}: {count_text(key['entries'])} entries, {len(key['branches'])} branch{'es' * (len(key['branches']) != 1)}, "
-            f"{compressed} of {full} (factor {factor})\n" + layout(rows, right=(2, 3, 4, 5))
-        )
+        branches = f"{len(key['branches'])} branch{'' if len(key['branches']) == 1 else 'es'}"
+        head = f"{key['name']};{key['cycle']}: {count_text(key['entries'])} entries, {branches}, "
+        parts.append(f"{head}{compressed} of {full} (factor {factor})\n" + layout(rows, right=(2, 3, 4, 5)))
     return "\n".join(parts) if parts else "no trees\n"
 
 
@@ -204,7 +206,7 @@ def layout(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> str:
     lines = (
         "  ".join(
             cell.rjust(width) if column in flush else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths))
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in rows
     )

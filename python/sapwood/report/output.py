@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import json
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import awkward as ak
 import numpy as np
@@ -18,7 +19,10 @@ from sapwood.errors import SapwoodError, StorageError
 from sapwood.report.chart import is_histogram
 from sapwood.report.page import render
 from sapwood.report.units import bytes_text, count_text, seconds_text, share_text
-from sapwood.train import Run
+from sapwood.train import Plot, Run
+
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
 
 FORMAT = {"format": "sapwood run", "format_version": 1}
 
@@ -86,12 +90,21 @@ def write_histograms(run: Run, path: Path) -> dict[str, str]:
                 for part, piece in _split_categories(histogram):
                     place = "/".join([task.name, name, *(label.replace("/", "_") for label in part)])
                     try:
-                        file[place] = piece
+                        file[place] = _titled(piece, task.plots.get(name), part)
                     except (SapwoodError, TypeError, ValueError, NotImplementedError) as error:
                         if isinstance(error, OSError):
                             raise
                         unwritten[place] = " ".join(str(error).split())
     return unwritten
+
+
+def _titled(histogram: Foreign, plot: Plot | None, part: tuple[str, ...]) -> Foreign:
+    """Give a histogram without a label of its own the title of its plot."""
+    if plot is None or not plot.title or getattr(histogram, "label", None):
+        return histogram
+    titled = copy.copy(histogram)
+    titled.label = ": ".join([plot.title, *part])
+    return titled
 
 
 def histograms_of(results: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -103,7 +116,7 @@ def histograms_of(results: Mapping[str, Any], prefix: str = "") -> Iterator[tupl
             yield from histograms_of(value, f"{prefix}{name}/")
 
 
-def _split_categories(histogram: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+def _split_categories(histogram: Foreign) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Give the histogram of each choice of categories; those of an overflow bin are called ``other``."""
     axes = histogram.axes
     named = [place for place, axis in enumerate(axes) if "Category" in type(axis).__name__]
@@ -113,7 +126,7 @@ def _split_categories(histogram: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
     for choice in itertools.product(*(range(axes[place].extent) for place in named)):
         where: list[Any] = [slice(None)] * len(axes)
         labels: list[str] = []
-        for place, index in zip(named, choice):
+        for place, index in zip(named, choice, strict=True):
             inside = index < axes[place].size
             where[place] = index if inside else len
             labels.append(str(axes[place].bin(index)) if inside else "other")
@@ -130,10 +143,12 @@ def to_json(run: Run, unwritten: Mapping[str, str] | None = None) -> str:
     """
     results = {task.name: _plain(task.results) for task in run.tasks}
     account = _plain(run.account()) | {"not_in_root_file": dict(unwritten or {})}
-    return json.dumps(FORMAT | {"results": results, "job": account}, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+    return (
+        json.dumps(FORMAT | {"results": results, "job": account}, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+    )
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Foreign) -> Foreign:
     """Turn a result into what JSON knows."""
     if is_histogram(value) and hasattr(value, "_to_uhi_"):
         from uhi.io.json import default
@@ -158,12 +173,14 @@ def summary(run: Run, written: Mapping[str, Path]) -> str:
     """Describe a run in a few lines, ending with the page to open."""
     tasks = sum(task.time_cpu for task in run.tasks)
     counters = run.counters
+    files = f"{len(run.files)} file{'' if len(run.files) == 1 else 's'}"
+    read = f"read {bytes_text(counters['bytes_read'])} in {count_text(counters['read_calls'])} calls"
+    rate = f"{count_text(run.rate)} entries/s"
+    used = f"tasks {share_text(tasks, run.time_cpu)} of {seconds_text(run.time_cpu)} CPU"
     lines = [
-        f"{count_text(run.entries)} entries of {len(run.files)} files in {seconds_text(run.time_wall)}: "
-        f"{count_text(run.rate)} entries/s",
-        f"read {bytes_text(counters['bytes_read'])} in {count_text(counters['read_calls'])} calls, "
-        f"decompressed {bytes_text(counters['bytes_decompressed'])}; tasks {share_text(tasks, run.time_cpu)} of "
-        f"{seconds_text(run.time_cpu)} CPU; peak memory {bytes_text(run.memory_peak)}",
+        f"{count_text(run.entries)} entries of {files} in {seconds_text(run.time_wall)}: {rate}",
+        f"{read}, decompressed {bytes_text(counters['bytes_decompressed'])}",
+        f"{used}, peak memory {bytes_text(run.memory_peak)}",
     ]
     for skipped in run.skipped:
         entries = "" if skipped.entry_start is None else f", entries {skipped.entry_start} to {skipped.entry_stop}"

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sapwood.report.chart import Chart, Map, charts_of, is_histogram
-from sapwood.report.svg import draw_chart, draw_map, markup, plain
+from sapwood.report.svg import COLOURS, draw_chart, draw_map, plain
 from sapwood.report.units import bytes_text, count_text, number_text, seconds_text, share_text
 from sapwood.train import Run, TaskRecord
+
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
 
 _FILES_SHOWN = 20  # a longer list is folded
 
@@ -72,16 +75,19 @@ def _tiles(run: Run) -> str:
         (bytes_text(counters["bytes_decompressed"]), "decompressed"),
         (bytes_text(run.memory_peak) if run.memory_peak else "–", "peak memory"),
     ]
-    return '<div class="tiles">' + "".join(
-        f'<div class="tile"><b>{_text(value)}</b><span>{_text(name)}</span></div>' for value, name in tiles
-    ) + "</div>"
+    return (
+        '<div class="tiles">'
+        + "".join(f'<div class="tile"><b>{_text(value)}</b><span>{_text(name)}</span></div>' for value, name in tiles)
+        + "</div>"
+    )
 
 
 def _notice(run: Run) -> str:
     if not run.skipped:
         return ""
     rows = [
-        [_text(skipped.path), _range(skipped.entry_start, skipped.entry_stop), _text(skipped.reason)] for skipped in run.skipped
+        [_text(skipped.path), _range(skipped.entry_start, skipped.entry_stop), _text(skipped.reason)]
+        for skipped in run.skipped
     ]
     return (
         f'<div class="notice"><p><strong>{_plural(len(run.skipped), "part")} of the input could not be read and '
@@ -96,9 +102,8 @@ def _unwritten(unwritten: Mapping[str, str]) -> str:
         return ""
     rows = [[_text(name), _text(reason)] for name, reason in unwritten.items()]
     return (
-        '<div class="notice"><p><strong>Not in <code>results.root</code></strong>, only in <code>results.json</code>:</p>'
-        + _table(["Histogram", "Reason"], rows)
-        + "</div>"
+        '<div class="notice"><p><strong>Not in <code>results.root</code></strong>, '
+        "only in <code>results.json</code>:</p>" + _table(["Histogram", "Reason"], rows) + "</div>"
     )
 
 
@@ -137,17 +142,14 @@ def _show(
             values.append([_text(full), _text(_value(value))])
 
 
-def _value(value: Any) -> str:
+def _value(value: Foreign) -> str:
     if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
         value = value.item()
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return number_text(value, 6) if isinstance(value, float) else count_text(value)
-    if isinstance(value, str):
-        return value
-    try:
+    if isinstance(value, Sized) and not isinstance(value, str):
         return f"{type(value).__name__} of {count_text(len(value))}"
-    except TypeError:
-        return str(value)
+    return str(value)
 
 
 def _figure(chart: Chart | Map, identity: str) -> str:
@@ -157,10 +159,15 @@ def _figure(chart: Chart | Map, identity: str) -> str:
     if isinstance(chart, Chart):
         named = [curve for curve in chart.curves if curve.label]
         if named:
-            legend = '<ul class="legend">' + "".join(
-                f'<li><i class="c{place % 8}"></i>{_text(plain(curve.label))} <small>{_text(curve.summary)}</small></li>'
-                for place, curve in enumerate(chart.curves)
-            ) + "</ul>"
+            legend = (
+                '<ul class="legend">'
+                + "".join(
+                    f'<li><i class="c{place % COLOURS}"></i>{_text(plain(curve.label))} '
+                    f"<small>{_text(curve.summary)}</small></li>"
+                    for place, curve in enumerate(chart.curves)
+                )
+                + "</ul>"
+            )
         else:
             below += [curve.summary for curve in chart.curves if curve.summary]
     captions = "".join(f'<p class="below">{_text(text)}</p>' for text in below)
@@ -174,14 +181,14 @@ def _figure(chart: Chart | Map, identity: str) -> str:
     labels = "".join(f'<label class="to-{kind}" for="{identity}-{kind}">{kind}</label>' for kind in ("lin", "log"))
     return (
         f'<figure>{buttons}<figcaption>{title}<span class="scale">{labels}</span>{legend}</figcaption>'
-        f'<div class="lin">{draw(chart, log=False)}</div><div class="log">{draw(chart, log=True)}</div>{captions}</figure>'
+        f'<div class="lin">{draw(chart, log=False)}</div><div class="log">{draw(chart, log=True)}</div>'
+        f"{captions}</figure>"
     )
 
 
 def _cost(run: Run) -> str:
     counters = run.counters
     nano = 1e-9
-    tasks = sum(task.time_cpu for task in run.tasks)
     layers = [
         ("In calls to storage", counters["time_storage_ns"] * nano, "c5"),
         ("Decompressing", counters["time_decompression_ns"] * nano, "c1"),
@@ -194,13 +201,14 @@ def _cost(run: Run) -> str:
     whole = sum(seconds for _, seconds, _ in layers)
     longest = max((seconds for _, seconds, _ in layers), default=0.0) or 1.0
     rows = "".join(
-        f'<tr><td>{_text(name)}</td><td class="n">{seconds_text(seconds)}</td><td class="n">{share_text(seconds, whole)}</td>'
+        f'<tr><td>{_text(name)}</td><td class="n">{seconds_text(seconds)}</td>'
+        f'<td class="n">{share_text(seconds, whole)}</td>'
         f'<td class="bar {colour}"><span style="width:{100 * seconds / longest:.1f}%"></span></td></tr>'
         for name, seconds, colour in layers
     )
     time = (
-        '<div class="scroll"><table><tr><th>Time, summed over threads</th><th class="n">Seconds</th><th class="n">Share</th>'
-        f"<th></th></tr>{rows}</table></div>"
+        '<div class="scroll"><table><tr><th>Time, summed over threads</th><th class="n">Time</th>'
+        f'<th class="n">Share</th><th></th></tr>{rows}</table></div>'
     )
     sizes = [
         ["Size of the files", bytes_text(sum(file.size or 0 for file in run.files)), ""],
@@ -214,7 +222,8 @@ def _cost(run: Run) -> str:
     busy = share_text(run.time_cpu, run.time_wall * run.settings["threads"])
     words = (
         f"{seconds_text(run.time_wall)} from start to end, {seconds_text(run.time_cpu)} of processor time: {busy} of "
-        f"{_plural(run.settings['threads'], 'thread')}. The tasks took {share_text(tasks, whole)} of it."
+        f"{_plural(run.settings['threads'], 'thread')}. Storage, decompressing and decoding are timed by the "
+        "clock on each thread, so that waiting for a processor counts; tasks by the processor time they used."
     )
     return (
         f"<section><h2>What the job cost</h2><p>{words}</p>{time}<h3>Bytes</h3>"
@@ -251,8 +260,8 @@ def _train(run: Run) -> str:
     head = ["Task", "Columns", "for it alone", "Decoded", "for it alone", "CPU", "Wall", "Entries/s"]
     return (
         f"<section><h2>The train</h2><p>{_plural(len(columns), 'column')} read once for all tasks, in "
-        f"{_plural(run.steps, 'step')}; reading took {seconds_text(run.time_reading)} on threads of its own. Columns and bytes "
-        "“for it alone” would not have been read without that task.</p>"
+        f"{_plural(run.steps, 'step')}; reading took {seconds_text(run.time_reading)}, on threads of its own. "
+        "Columns and bytes “for it alone” would not have been read without that task.</p>"
         + _table(head, rows, numbers=range(1, 8))
         + "</section>"
     )
@@ -286,7 +295,11 @@ def _settings(run: Run) -> str:
         ["Memory", bytes_text(host["memory"])],
         *([_text(name), _text(version)] for name, version in run.versions.items()),
     ]
-    settings = [[_text(name), _text("–" if value is None else value)] for name, value in run.settings.items() if name != "inputs"]
+    settings = [
+        [_text(name), _text("–" if value is None else value)]
+        for name, value in run.settings.items()
+        if name != "inputs"
+    ]
     return (
         '<section><h2>How it was run</h2><div class="halves">'
         + _table(["Host", ""], machine)
@@ -296,12 +309,18 @@ def _settings(run: Run) -> str:
 
 
 def _table(
-    head: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Iterable[int] = (), paths: Iterable[int] = (), classes: str = ""
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    numbers: Iterable[int] = (),
+    paths: Iterable[int] = (),
+    classes: str = "",
 ) -> str:
-    kinds = {**{place: ' class="n"' for place in numbers}, **{place: ' class="path"' for place in paths}}
+    kinds = {**dict.fromkeys(numbers, ' class="n"'), **dict.fromkeys(paths, ' class="path"')}
     top = "".join(f"<th{kinds.get(place, '')}>{_text(name)}</th>" for place, name in enumerate(head))
     lines = "".join(
-        "<tr>" + "".join(f"<td{kinds.get(place, '')}>{cell}</td>" for place, cell in enumerate(row)) + "</tr>" for row in rows
+        "<tr>" + "".join(f"<td{kinds.get(place, '')}>{cell}</td>" for place, cell in enumerate(row)) + "</tr>"
+        for row in rows
     )
     name = f' class="{classes}"' if classes else ""
     return f'<div class="scroll"><table{name}><tr>{top}</tr>{lines}</table></div>'

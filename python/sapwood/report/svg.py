@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sapwood.report.chart import Array, Axis, Chart, Curve, Map
 from sapwood.report.units import number_text, superscript
@@ -29,7 +30,7 @@ _GREEK = {
 
 
 def markup(text: str) -> str:
-    """Turn a label with simple TeX (``p$_T$``, ``$\\mu^{+}$``) into SVG text with raised and lowered parts."""
+    r"""Turn a label with simple TeX (``p$_T$``, ``$\mu^{+}$``) into SVG text with raised and lowered parts."""
     parts: list[str] = []
     for place, piece in enumerate(text.split("$")):
         parts.append(_mathematics(piece) if place % 2 else html.escape(piece))
@@ -88,8 +89,10 @@ def linear_ticks(low: float, high: float, about: int) -> list[tuple[float, str]]
     if largest >= 1e5 or largest < 1e-3:
         exponent = math.floor(math.log10(largest))
         digits = max(0, exponent - math.floor(math.log10(step) + 1e-9)) + (step / power == 2.5)
-        return [(v, "0" if v == 0 else f"{v / 10**exponent:.{digits}f}·10{superscript(exponent)}".replace("-", "−"))
-                for v in values]
+        return [
+            (v, "0" if v == 0 else f"{v / 10**exponent:.{digits}f}·10{superscript(exponent)}".replace("-", "−"))
+            for v in values
+        ]
     digits = max(0, -math.floor(math.log10(power) + 1e-9)) + (step / power == 2.5 and power <= 1)
     return [(value, f"{value:,.{digits}f}".replace(",", "\u2009").replace("-", "−")) for value in values]
 
@@ -105,10 +108,10 @@ def _log_ticks(low: float, high: float) -> list[tuple[float, str]]:
             if not low * 0.999 <= value <= high * 1.001:
                 continue
             if factor == 1:
-                text = (number_text(value) if -1 <= exponent <= 3 else f"10{superscript(exponent)}")
+                text = number_text(value) if -1 <= exponent <= 3 else f"10{superscript(exponent)}"
                 found.append((value, text if exponent % every == 0 else ""))
             elif every == 1:
-                found.append((value, number_text(value) if decades < 1.5 and factor in (2, 5) else ""))
+                found.append((value, number_text(value) if decades < 2.2 and factor in (2, 5) else ""))
     return found
 
 
@@ -135,8 +138,9 @@ def _vertical(chart: Chart, *, log: bool) -> Scale:
     low = min(0.0, float(bottoms.min())) if len(bottoms) else 0.0
     if chart.points and low == 0 and float(bottoms.min()) > 0.5 * top:
         low = float(bottoms.min()) - 0.3 * (top - float(bottoms.min()))  # means far from zero
-    span = (top - low) or 1.0
-    return Scale(low * 1.05 if low < 0 else low, top + 0.08 * span, HEIGHT - BOTTOM, TOP)
+    if top <= low:
+        top = low + 1.0
+    return Scale(low * 1.05 if low < 0 else low, top + 0.08 * (top - low), HEIGHT - BOTTOM, TOP)
 
 
 def _steps(axis: Axis, curve: Curve, x: Scale, y: Scale, index: int) -> str:
@@ -144,7 +148,7 @@ def _steps(axis: Axis, curve: Curve, x: Scale, y: Scale, index: int) -> str:
     base = y.start if y.log else y(max(0.0, y.low))
     heights = [f"{y(value) if math.isfinite(value) else base:.1f}" for value in curve.values] + [f"{base:.1f}"]
     path = f"M{edges[0]:.1f} {base:.1f}V{heights[0]}"
-    for edge, here, after in zip(edges[1:], heights, heights[1:]):
+    for edge, here, after in zip(edges[1:], heights[:-1], heights[1:], strict=True):
         if here != after:
             path += f"H{edge:.1f}V{after}"
     path += f"H{edges[-1]:.1f}"
@@ -167,7 +171,7 @@ def _points(axis: Axis, curve: Curve, x: Scale, y: Scale, index: int) -> str:
 def _error_bars(edges: Sequence[float], values: Array, errors: Array, y: Scale) -> str:
     path = "".join(
         f"M{(edges[place] + edges[place + 1]) / 2:.1f} {y(value - error):.1f}V{y(value + error):.1f}"
-        for place, (value, error) in enumerate(zip(values.tolist(), errors.tolist()))
+        for place, (value, error) in enumerate(zip(values.tolist(), errors.tolist(), strict=True))
         if error > 0 and math.isfinite(value) and not (y.log and value <= 0)
     )
     return f'<path class="error" d="{path}"/>' if path else ""
@@ -194,7 +198,9 @@ def _frame(axis: Axis, x: Scale, y: Scale, y_label: str) -> str:
     for value, text in y.ticks(6):
         parts.append(f'<path class="tick" d="M{LEFT} {y(value):.1f}h{-6 if text else -3}"/>')
         parts.append(f'<text x="{LEFT - 9}" y="{y(value) + 4:.1f}" text-anchor="end">{text}</text>' if text else "")
-    parts.append(f'<text class="title" x="{x.stop:.0f}" y="{HEIGHT - 12}" text-anchor="end">{markup(axis.label)}</text>')
+    parts.append(
+        f'<text class="title" x="{x.stop:.0f}" y="{HEIGHT - 12}" text-anchor="end">{markup(axis.label)}</text>'
+    )
     parts.append(
         f'<text class="title" transform="translate(15 {TOP}) rotate(-90)" text-anchor="end">{markup(y_label)}</text>'
     )
@@ -242,18 +248,24 @@ def draw_map(chart: Map, *, log: bool) -> str:
     y = Scale(float(chart.y.edges[0]), float(chart.y.edges[-1]), HEIGHT - BOTTOM, TOP)
     positive = chart.values[chart.values > 0]
     top = float(positive.max()) if len(positive) else 1.0
-    low = min(float(positive.min()), top / 10) if log and len(positive) else min(0.0, float(chart.values.min()))
+    low = min(0.0, float(chart.values.min()))
+    if log:
+        low = min(float(positive.min()) if len(positive) else top, top / 10)
     z = Scale(low, top, HEIGHT - BOTTOM, TOP, log=log)
     inside = (right - LEFT, HEIGHT - BOTTOM - TOP)
     image = _image(_pixels(chart, z), f'x="{LEFT}" y="{TOP}" width="{inside[0]}" height="{inside[1]}"')
     bar = np.linspace(1, 0, 64)[:, None]
     parts = [image, _frame(chart.x, x, y, chart.y.label)]
-    parts.append(_image(_coloured(bar, np.ones_like(bar, bool)), f'x="{right + 16}" y="{TOP}" width="14" height="{inside[1]}"'))
+    parts.append(
+        _image(_coloured(bar, np.ones_like(bar, bool)), f'x="{right + 16}" y="{TOP}" width="14" height="{inside[1]}"')
+    )
     for value, text in z.ticks(6):
         if text:
             parts.append(f'<path class="tick" d="M{right + 30} {z(value):.1f}h5"/>')
             parts.append(f'<text x="{right + 38}" y="{z(value) + 4:.1f}">{text}</text>')
-    parts.append(f'<text class="title" x="{WIDTH - 4}" y="{HEIGHT - 12}" text-anchor="end">{markup(chart.z_label)}</text>')
+    parts.append(
+        f'<text class="title" x="{WIDTH - 4}" y="{HEIGHT - 12}" text-anchor="end">{markup(chart.z_label)}</text>'
+    )
     return _svg(parts, f"{plain(chart.title)}: {plain(chart.y.label)} against {plain(chart.x.label)}")
 
 
@@ -269,13 +281,15 @@ def _pixels(chart: Map, z: Scale) -> Array:
     return _coloured(parts, shown)
 
 
-def _sampled(edges: Array, pixels: int) -> Array:
+def _sampled(edges: Array, pixels: int) -> NDArray[np.intp]:
     centres = edges[0] + (np.arange(pixels) + 0.5) * (edges[-1] - edges[0]) / pixels
     return np.searchsorted(edges, centres, side="right") - 1
 
 
 # Sea to sand: rises evenly in lightness, also for the colour-blind; low values stay visible on white and on black.
-_STOPS = np.array([[68, 78, 134], [52, 110, 142], [47, 144, 136], [88, 176, 108], [172, 201, 72], [250, 222, 70]], float)
+_STOPS = np.array(
+    [[68, 78, 134], [52, 110, 142], [47, 144, 136], [88, 176, 108], [172, 201, 72], [250, 222, 70]], float
+)
 
 
 def _coloured(parts: Array, shown: Array) -> Array:

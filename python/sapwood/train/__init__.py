@@ -1,8 +1,8 @@
 """Analysis trains: one or several tasks share one reading of a dataset.
 
-A `Task` says which columns it reads and turns a chunk of events into results that can be joined; `run` reads the dataset
-once, step by step and in parallel, lets every task work on each step, and gives the joined results with an account of
-what they cost::
+A `Task` says which columns it reads and turns a chunk of events into results that can be joined; `run` reads the
+dataset once, step by step and in parallel, lets every task work on each step, and gives the joined results with an
+account of what they cost::
 
     from sapwood import train
 

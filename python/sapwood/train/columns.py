@@ -6,7 +6,7 @@ import difflib
 import fnmatch
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Union
+from typing import TYPE_CHECKING, Any, Protocol
 
 import awkward as ak
 import numpy as np
@@ -14,10 +14,13 @@ import numpy as np
 from sapwood.errors import ArgumentError, NotFoundError
 from sapwood.reading.expressions import FUNCTIONS, Expression, Language
 
-# One alternative is the name of a branch, a formula of several, a number to fill in, or None: the column may be missing.
-Alternative = Union[str, float, None]
-Alternatives = Union[Alternative, Sequence[Alternative]]
-Declaration = Union[str, Sequence[str], Mapping[str, Alternatives]]
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
+
+# One alternative is a branch, a formula of several, a number to fill in, or None: the column may be missing.
+Alternative = str | float | None
+Alternatives = Alternative | Sequence[Alternative]
+Declaration = str | Sequence[str] | Mapping[str, Alternatives]
 
 
 class Tree(Protocol):
@@ -32,12 +35,12 @@ class Tree(Protocol):
         ...
 
 
-def pack(*columns: Any) -> ak.Array:
+def pack(*columns: Foreign) -> ak.Array:
     """Make one list per entry from columns with one value per entry: ``pack(px1, px2)`` is ``[[px1, px2], ...]``."""
     return ak.from_regular(ak.concatenate([ak.Array(column)[:, np.newaxis] for column in columns], axis=1))
 
 
-def count(column: Any) -> ak.Array:
+def count(column: Foreign) -> ak.Array:
     """Give the number of elements in the list of each entry."""
     return ak.num(column, axis=1)
 
@@ -63,7 +66,7 @@ class Block:
             self._arrays[branch] = ak.Array(self.layouts[branch])
         return self._arrays[branch]
 
-    def column(self, formula: Formula) -> Any:
+    def column(self, formula: Formula) -> Foreign:
         """Give the layout of a column, computed once for all tasks that share its formula; a number for a constant."""
         if formula.expression is None:
             return formula.constant if formula.constant is not None else self.layouts[formula.text]
@@ -107,7 +110,7 @@ class _Names(Sequence[str]):
     def __contains__(self, name: object) -> bool:
         return name in self._tree
 
-    def __getitem__(self, place: Any) -> Any:
+    def __getitem__(self, place: Foreign) -> Foreign:
         return self._tree.keys()[place]
 
     def __len__(self) -> int:
@@ -143,7 +146,7 @@ class Resolved:
         return ak.Array(ak.contents.RecordArray(layouts, list(groups), length=block.length))
 
 
-def _group(group: str, members: dict[str, Any], length: int) -> Any:
+def _group(group: str, members: dict[str, Any], length: int) -> Foreign:
     if "" in members:
         column = members[""]
         return ak.to_layout(np.full(length, column)) if isinstance(column, (int, float)) else column
@@ -179,12 +182,12 @@ class Columns:
             wanted = tuple((name, _alternatives(name, value)) for name, value in declaration.items())
         else:
             wanted = tuple((name, (name,)) for name in declaration)
-            if not all(isinstance(name, str) for name, _ in wanted):
-                raise ArgumentError("branches: a list holds names of branches, nothing else")
         names = {name for name, _ in wanted}
         for name in names:
             if isinstance(declaration, Mapping) and "." in name and name.partition(".")[0] in names:
-                raise ArgumentError(f"branches: {name.partition('.')[0]!r} is a column and a group of columns ({name!r})")
+                raise ArgumentError(
+                    f"branches: {name.partition('.')[0]!r} is a column and a group of columns ({name!r})"
+                )
         return Columns(wanted)
 
     def resolve(self, tree: Tree) -> Resolved:
@@ -209,7 +212,7 @@ class Columns:
 
 def _alternatives(name: str, value: Alternatives) -> tuple[Alternative, ...]:
     alternatives = (value,) if value is None or isinstance(value, (str, int, float)) else tuple(value)
-    if not alternatives or not all(item is None or isinstance(item, (str, int, float)) for item in alternatives):
+    if not alternatives:
         raise ArgumentError(f"branches: column {name!r} needs a branch, a formula, a number, or a list of them")
     return alternatives
 

@@ -6,15 +6,18 @@ import glob
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, Union
+from typing import TYPE_CHECKING
 
 from sapwood.errors import ArgumentError, MissingFileError
 from sapwood.reading.locate import split_path
+from sapwood.reading.steps import memory_size
 
-StepSize = Union[int, str]
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
 
-_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
+StepSize = int | str
 
 
 def parse_size(text: str) -> int:
@@ -25,8 +28,10 @@ def parse_size(text: str) -> int:
     ArgumentError
         If it is not a positive number with such a unit.
     """
-    match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([kKmMgGtT]?i?)[bB]\s*", text)
-    size = int(float(match[1]) * _UNITS[match[2].upper()]) if match else 0
+    try:
+        size = memory_size(text)
+    except TypeError:
+        size = 0
     if size < 1:
         raise ArgumentError(f"{text!r} is not a size such as '50 MB' or '200 kB'")
     return size
@@ -73,7 +78,7 @@ class Dataset:
     sources: tuple[Source, ...]
 
     @staticmethod
-    def of(inputs: Any, tree: str | None = None) -> Dataset:
+    def of(inputs: Foreign, tree: str | None = None) -> Dataset:
         """Find the files that `inputs` stand for.
 
         Parameters
@@ -142,7 +147,7 @@ def _expand(text: str, folder: Path) -> Iterator[tuple[str, str | None]]:
     elif path.is_file():
         yield from _listed(path) if path.suffix == ".txt" and tree is None else [(name, tree)]
     elif glob.has_magic(name):
-        matching = sorted(file for file in glob.glob(name, recursive=True) if Path(file).is_file())
+        matching = sorted(file for file in glob.glob(name, recursive=True) if Path(file).is_file())  # noqa: PTH207 - absolute patterns
         if not matching:
             raise ArgumentError(f"no file matches {name}")
         yield from ((file, tree) for file in matching)
@@ -180,7 +185,7 @@ def step_bounds(offsets: Iterable[int], entries_per_step: int, entry_stop: int) 
     bounds = [offset for offset in offsets if offset < entry_stop] + [entry_stop]
     steps: list[tuple[int, int]] = []
     start = 0
-    for cluster_start, cluster_stop in zip(bounds, bounds[1:]):
+    for cluster_start, cluster_stop in pairwise(bounds):
         if cluster_stop - start <= entries_per_step:
             continue
         if cluster_start > start:
@@ -190,7 +195,7 @@ def step_bounds(offsets: Iterable[int], entries_per_step: int, entry_stop: int) 
         if length > entries_per_step:
             parts = -(-length // entries_per_step)
             cuts = [cluster_start + length * part // parts for part in range(parts + 1)]
-            steps += zip(cuts, cuts[1:])
+            steps += pairwise(cuts)
             start = cluster_stop
     if start < entry_stop:
         steps.append((start, entry_stop))

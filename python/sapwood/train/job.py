@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from sapwood import _native
 from sapwood.errors import ArgumentError, SapwoodError
@@ -20,6 +21,9 @@ from sapwood.train.merge import merge
 from sapwood.train.record import COUNTERS, Run, TaskRecord, host, memory_peak, versions
 from sapwood.train.step import Plan, Step
 from sapwood.train.task import TaskError, check_task, described, options_of, own_traceback, task_name, task_title
+
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
 
 STEP_SIZE: StepSize = "100 MB"
 
@@ -54,8 +58,8 @@ class _Partial:
 
 
 def run(
-    tasks: Any,
-    inputs: Any,
+    tasks: Foreign,
+    inputs: Foreign,
     *,
     tree: str | None = None,
     threads: int | None = None,
@@ -109,24 +113,28 @@ def run(
     """
     given = list(tasks) if isinstance(tasks, Sequence) else [tasks]
     _check(given, threads, read_ahead, step_size, entries)
-    threads = threads or host()["cores_usable"]
+    workers = threads or int(host()["cores_usable"])
     dataset = Dataset.of(inputs, tree)
-    train = _Train(given, Plan(dataset, [(task_name(t), Columns.of(t.branches)) for t in given], step_size, entries,
-                               skip_bad_files), progress)
+    train = _Train(
+        given,
+        Plan(dataset, [(task_name(t), Columns.of(t.branches)) for t in given], step_size, entries, skip_bad_files),
+        progress,
+    )
     settings = {
         "inputs": [str(source) for source in dataset.sources],
-        "threads": threads,
+        "threads": workers,
         "read_ahead": read_ahead,
         "step_size": step_size,
         "entries": entries,
         "skip_bad_files": skip_bad_files,
     }
     pool = _native.num_threads()
-    _native.set_num_threads(threads)
+    _native.set_num_threads(workers)
     try:
-        return train.go(executor or Threads(threads, read_ahead), settings)
+        return train.go(executor or Threads(workers, read_ahead), settings)
     finally:
         _native.set_num_threads(pool)
+
 
 def _check(tasks: list[Any], threads: int | None, read_ahead: int, step_size: StepSize, entries: int | None) -> None:
     if not tasks:
@@ -156,14 +164,24 @@ class _Train:
         self.plan = plan
         self.progress = progress
         self.results: list[Any] = [None] * len(tasks)
-        self.records = [TaskRecord(task_name(t), task_title(t), options_of(t), plots=t.plots if hasattr(t, "plots")
-                                   else {}) for t in tasks]
+        self.records = [
+            TaskRecord(task_name(t), task_title(t), options_of(t), plots=t.plots if hasattr(t, "plots") else {})
+            for t in tasks
+        ]
         self.needs: list[dict[str, None]] = [{} for _ in tasks]
         self.sizes: Counter[str] = Counter()
 
     def go(self, executor: Executor, settings: dict[str, Any]) -> Run:
-        record = Run(self.records, self.plan.files, self.plan.skipped, settings, host(), versions(),
-                     datetime.now(timezone.utc).isoformat(timespec="seconds"), memory_start=_memory_now())
+        record = Run(
+            self.records,
+            self.plan.files,
+            self.plan.skipped,
+            settings,
+            host(),
+            versions(),
+            datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            memory_start=_memory_now(),
+        )
         wall, cpu, counted = time.perf_counter(), time.process_time(), _native.counters()
         for task in self.tasks:
             self._call(task, "begin")
@@ -187,7 +205,7 @@ class _Train:
         record.skipped.sort(key=lambda skipped: (order[skipped.path], skipped.entry_start or 0))
         return record
 
-    def _call(self, task: Any, method: str, *arguments: Any) -> Any:
+    def _call(self, task: Foreign, method: str, *arguments: Foreign) -> Foreign:
         """Call `begin` or `end`, where the task has it."""
         function = getattr(task, method, None)
         if function is None:
@@ -216,7 +234,7 @@ class _Train:
         if chunk.block is None:
             return partial
         partial.sizes = {name: int(layout.nbytes) for name, layout in chunk.block.layouts.items()}
-        for task, need in zip(self.tasks, step.opened.needs):
+        for task, need in zip(self.tasks, step.opened.needs, strict=True):
             wall, cpu = time.perf_counter(), time.thread_time()
             try:
                 results = dict(task.process(need.build(chunk.block)))
@@ -243,7 +261,7 @@ class _Train:
             self.results[place] = merge(self.results[place], results, f"task {task.name}: results")
 
     def _end(self) -> None:
-        for place, (task, record) in enumerate(zip(self.tasks, self.records)):
+        for place, (task, record) in enumerate(zip(self.tasks, self.records, strict=True)):
             mine = self.needs[place]
             others = {name for other, names in enumerate(self.needs) if other != place for name in names}
             record.columns = tuple(mine)
@@ -271,6 +289,6 @@ def _report_of(error: Exception) -> str:
 
 def _memory_now() -> int:
     """Give the resident memory of this process in bytes; 0 where the system does not tell."""
-    with suppress(OSError, ValueError, IndexError), open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    with suppress(OSError, ValueError, IndexError):
+        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
     return 0

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import awkward as ak
 import numpy as np
 
 from sapwood.errors import ArgumentError
 
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
 
-def merge(first: Any, second: Any, place: str = "result") -> Any:
+
+def merge(first: Foreign, second: Foreign, place: str = "result") -> Foreign:
     """Join the results of an earlier and a later chunk.
 
     Parameters
@@ -51,7 +54,7 @@ def merge(first: Any, second: Any, place: str = "result") -> Any:
     return _add(first, second, place)
 
 
-def _refuse_ambiguous(first: Any, second: Any, place: str) -> None:
+def _refuse_ambiguous(first: Foreign, second: Foreign, place: str) -> None:
     if isinstance(first, (bool, np.bool_)) or isinstance(second, (bool, np.bool_)):
         raise ArgumentError(f"{place}: true and false have no sum; return a count (int) or a set")
     if isinstance(first, str) and first != second:
@@ -65,7 +68,7 @@ def _refuse_ambiguous(first: Any, second: Any, place: str) -> None:
 _KINDS: tuple[type | tuple[type, ...], ...] = (Mapping, str, (set, frozenset), list, tuple, (np.ndarray, ak.Array))
 
 
-def _concatenate(first: Any, second: Any, place: str) -> Any:
+def _concatenate(first: Foreign, second: Foreign, place: str) -> Foreign:
     try:
         if isinstance(first, np.ndarray) and isinstance(second, np.ndarray):
             return np.concatenate([first, second])
@@ -74,7 +77,7 @@ def _concatenate(first: Any, second: Any, place: str) -> Any:
         raise ArgumentError(f"{place}: arrays cannot be put one behind the other: {error}") from error
 
 
-def _add(first: Any, second: Any, place: str) -> Any:
+def _add(first: Foreign, second: Foreign, place: str) -> Foreign:
     try:
         if hasattr(first, "axes"):
             return _add_histograms(first, second, place)
@@ -83,7 +86,7 @@ def _add(first: Any, second: Any, place: str) -> Any:
         raise ArgumentError(f"{place}: {_called(first)} cannot be joined with {_called(second)}: {error}") from error
 
 
-def _add_histograms(first: Any, second: Any, place: str) -> Any:
+def _add_histograms(first: Foreign, second: Foreign, place: str) -> Foreign:
     if first is second:
         raise ArgumentError(f"{place}: the same histogram was returned twice; make a new one in every call of process")
     errors_known = first.variances() is not None and second.variances() is not None
@@ -93,5 +96,5 @@ def _add_histograms(first: Any, second: Any, place: str) -> Any:
     return first
 
 
-def _called(value: Any) -> str:
+def _called(value: Foreign) -> str:
     return type(value).__name__

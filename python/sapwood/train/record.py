@@ -31,7 +31,7 @@ COUNTERS = (
 
 @dataclass
 class FileRecord:
-    """One file of a run. `size` is in bytes, None where it is not known; `processed` is the number of entries worked on."""
+    """One file of a run: its size in bytes (None where it is not known), its entries, and how many were worked on."""
 
     path: str
     tree: str
@@ -120,7 +120,8 @@ class Run:
     def account(self) -> dict[str, Any]:
         """Give everything but the results, made of what JSON knows."""
         tasks = [
-            {name: value for name, value in vars(task).items() if name not in ("results", "plots")} for task in self.tasks
+            {name: value for name, value in vars(task).items() if name not in ("results", "plots")}
+            for task in self.tasks
         ]
         return {
             "started": self.started,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sapwood
 from sapwood.errors import ArgumentError, CorruptError, LimitError, NotFoundError, StorageError
@@ -13,6 +13,9 @@ from sapwood.train.columns import Block, Columns, Resolved
 from sapwood.train.dataset import Dataset, Source, StepSize, parse_size, step_bounds
 from sapwood.train.record import FileRecord, Skipped
 from sapwood.train.task import TaskError, described
+
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
 
 _TREES = {"TTree", "TNtuple", "TNtupleD", "TChain"}
 _BAD = (CorruptError, LimitError, StorageError, OSError, NotFoundError)
@@ -65,14 +68,14 @@ class OpenTree:
             self.file.close()
 
 
-def _resolve(task: str, wanted: Columns, tree: Any, place: str) -> Resolved:
+def _resolve(task: str, wanted: Columns, tree: Foreign, place: str) -> Resolved:
     try:
         return wanted.resolve(tree)
     except NotFoundError as error:
         raise TaskError(f"task {task} cannot read {place}: {error}") from error
 
 
-def find_tree(file: Any, source: Source) -> tuple[Any, str]:
+def find_tree(file: Foreign, source: Source) -> tuple[Any, str]:
     """Give the tree of a file and its path inside it.
 
     Raises

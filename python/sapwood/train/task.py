@@ -13,14 +13,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar, Union, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
 from sapwood.errors import ArgumentError, SapwoodError
 from sapwood.train.columns import Declaration
 
-Option = Union[bool, int, float, str, None, list[Any], tuple[Any, ...]]
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
+
+Option = bool | int | float | str | list[Any] | tuple[Any, ...] | None
 
 
 class TaskError(SapwoodError):
@@ -75,7 +78,7 @@ class Task:
     def begin(self) -> None:
         """Prepare; called once before the first step, in every process that runs steps, after options are set."""
 
-    def process(self, events: Any) -> Mapping[str, Any]:
+    def process(self, events: Foreign) -> Mapping[str, Any]:
         """Turn a chunk of events into results.
 
         Parameters
@@ -98,19 +101,19 @@ class Task:
 _RESERVED = {"name", "branches", "plots", "begin", "process", "end"}
 
 
-def task_name(task: Any) -> str:
+def task_name(task: Foreign) -> str:
     """Give the name of a task: its `name`, or that of its class in small letters with underscores."""
     if given := getattr(task, "name", ""):
         return str(given)
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(task).__name__).lower()
 
 
-def task_title(task: Any) -> str:
-    """Give the first line of a task's docstring, or nothing."""
-    return inspect.cleandoc(vars(type(task)).get("__doc__") or "").partition("\n")[0]
+def task_title(task: Foreign) -> str:
+    """Give the first line of a task's docstring without its full stop, or nothing."""
+    return inspect.cleandoc(vars(type(task)).get("__doc__") or "").partition("\n")[0].rstrip(".")
 
 
-def check_task(task: Any) -> None:
+def check_task(task: Foreign) -> None:
     """Check that an object is a task.
 
     Raises
@@ -124,7 +127,7 @@ def check_task(task: Any) -> None:
         raise ArgumentError(f"task {task_name(task)!r} does not say which branches it reads (branches = [...])")
 
 
-def options_of(task: Any) -> dict[str, Option]:
+def options_of(task: Foreign) -> dict[str, Option]:
     """Give the options of a task with their present values."""
     found: dict[str, Option] = {}
     for name in dir(task):
@@ -197,27 +200,26 @@ def load_tasks(path: str | Path) -> list[Any]:
         raise ArgumentError(f"no task file {path}")
     module = _import(path)
     objects = [value for value in vars(module).values() if not isinstance(value, type) and _looks_like_task(value)]
-    made = {type(value) for value in objects}
     found: list[Any] = []
     for value in vars(module).values():
-        if any(value is known for known in objects):
-            if not any(value is known for known in found):
-                found.append(value)
-        elif isinstance(value, type) and value.__module__ == module.__name__ and value not in made:
-            if _looks_like_task(value) and not any(issubclass(kind, value) for kind in made):
-                found.append(_make(value, path))
+        if any(value is known for known in found) or not _looks_like_task(value):
+            continue  # an object with two names is one task
+        if not isinstance(value, type):
+            found.append(value)
+        elif value.__module__ == module.__name__ and not any(isinstance(made, value) for made in objects):
+            found.append(_make(value, path))
     if not found:
         raise ArgumentError(f"{path} holds no task: no class with branches = [...] and process(self, events)")
     return found
 
 
-def _looks_like_task(value: Any) -> bool:
+def _looks_like_task(value: Foreign) -> bool:
     if isinstance(value, ModuleType):
         return False
     return callable(getattr(value, "process", None)) and bool(getattr(value, "branches", None))
 
 
-def _make(kind: type, path: Path) -> Any:
+def _make(kind: type, path: Path) -> Foreign:
     try:
         return kind()
     except Exception as error:

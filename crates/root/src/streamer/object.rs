@@ -425,7 +425,7 @@ impl<'a> ObjectReader<'a> {
             }
             Cpp::Double32 => Ok(Value::Float(self.cursor.f32()?.into())),
             Cpp::Float16 => Err(Error::unsupported("Float16_t inside a container").at(self.cursor.place())),
-            Cpp::Text => self.cursor.string().map(Value::Text),
+            Cpp::Text | Cpp::TString => self.cursor.string().map(Value::Text),
             Cpp::Bits(_) => {
                 let count = self.cursor.count(1)?;
                 Ok(Value::Numbers(Number::Bool, self.cursor.take(count)?.to_vec()))

@@ -12,8 +12,10 @@ pub enum Cpp {
     Double32,
     /// `Float16_t`.
     Float16,
-    /// `std::string` or `TString`.
+    /// `std::string`.
     Text,
+    /// `TString`.
+    TString,
     /// `std::bitset` of so many bits.
     Bits(usize),
     /// Any container of single elements.
@@ -53,7 +55,8 @@ fn parse_at(name: &str, depth: usize) -> Result<Cpp> {
     match name {
         "Double32_t" => return Ok(Cpp::Double32),
         "Float16_t" => return Ok(Cpp::Float16),
-        "string" | "TString" | "basic_string<char>" => return Ok(Cpp::Text),
+        "string" | "basic_string<char>" => return Ok(Cpp::Text),
+        "TString" => return Ok(Cpp::TString),
         _ => {}
     }
     let Some((template, rest)) = name.split_once('<') else { return Ok(Cpp::Class(name.to_owned())) };
