@@ -7,15 +7,15 @@ A column is a nested tuple whose leaves are one-dimensional NumPy arrays (Arrow'
 ``("text", offsets, bytes)``               strings; element *i* is ``bytes[offsets[i]:offsets[i + 1]]``
 ``("fixed", length, size, column)``        lists of one size
 ``("list", offsets, column)``              lists of any size; ``offsets[0]`` is 0
-``("record", length, classname, fields)``  ``fields`` are ``(name, column)`` pairs; named "0", "1", ... it is a tuple
+``("record", length, classname, fields)``  ``fields`` are ``(name, column)``; a tuple if named "0", "1", ...
 ``("option", index, column)``              element ``index[i]`` of ``column``, or None where that is negative
 ``("union", tags, index, columns)``        element ``index[i]`` of ``columns[tags[i]]``
 ``("empty",)``                             no elements, of a type that never occurred
 ========================================== =====================================================================
 
 A type has the same shape without data: ``("number", dtype)``, ``("text",)``, ``("fixed", size, type)``,
-``("list", type)``, ``("record", classname, fields)``, ``("option", type)``, ``("union", types)``, ``("empty",)``; that of a
-branch may also be ``("dynamic",)``: objects behind pointers, whose classes only the data name.
+``("list", type)``, ``("record", classname, fields)``, ``("option", type)``, ``("union", types)``, ``("empty",)``; that
+of a branch may also be ``("dynamic",)``: objects behind pointers, whose classes only the data name.
 
 Nothing here copies numbers, except where the target has another layout: NumPy records, Arrow's bit-packed bools, and
 read-only memory that must become writable.
@@ -114,6 +114,21 @@ def _is_tuple(fields: Sequence[tuple[str, Any]]) -> bool:
 def is_rectangular(kind: Type) -> bool:
     """Tell whether a NumPy array of numbers has the shape of this type."""
     return kind[0] == "number" or (kind[0] == "fixed" and is_rectangular(kind[2]))
+
+
+def is_settled(kind: Type) -> bool:
+    """Tell whether the type says all: no part of it is only known from the data."""
+    match kind:
+        case ("dynamic",):
+            return False
+        case ("fixed", _, content) | ("list", content) | ("option", content):
+            return is_settled(content)
+        case ("record", _, fields):
+            return all(is_settled(content) for _, content in fields)
+        case ("union", contents):
+            return all(is_settled(content) for content in contents)
+        case _:
+            return True
 
 
 class Layouts:

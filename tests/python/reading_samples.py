@@ -22,7 +22,9 @@ def events(start: int, stop: int) -> dict[str, Any]:
     """Columns whose values say which entry they belong to."""
     n = np.arange(start, stop)
     counts = n % 4
-    items = ak.unflatten(np.repeat(n, counts) * 10.0 + ak.flatten(ak.local_index(ak.unflatten(np.zeros(counts.sum()), counts))), counts)
+    items = ak.unflatten(
+        np.repeat(n, counts) * 10.0 + ak.flatten(ak.local_index(ak.unflatten(np.zeros(counts.sum()), counts))), counts
+    )
     return {
         "i1": (n % 100).astype(np.int8),
         "i2": n.astype(np.int16),
@@ -46,16 +48,26 @@ def events(start: int, stop: int) -> dict[str, Any]:
 
 
 TYPES: dict[str, Any] = {
-    "i1": "int8", "i2": "int16", "i4": "int32", "i8": "int64", "u1": "uint8", "u2": "uint16", "u4": "uint32", "u8": "uint64",
-    "f4": "float32", "f8": "float64", "flag": "bool", "vec3": ("float32", (3,)), "mat": ("int64", (2, 3)), "njet": "int32",
-    "jet_pt": "var * float32", "jet_eta": "var * float64", "hit": "var * int32", "word": "string",
+    "i1": "int8", "i2": "int16", "i4": "int32", "i8": "int64", "u1": "uint8", "u2": "uint16", "u4": "uint32",
+    "u8": "uint64", "f4": "float32", "f8": "float64", "flag": "bool", "vec3": ("float32", (3,)),
+    "mat": ("int64", (2, 3)), "njet": "int32", "jet_pt": "var * float32", "jet_eta": "var * float64",
+    "hit": "var * int32", "word": "string",
 }  # fmt: skip
 
 
 def write_tree(directory: Any, name: str, start: int, stop: int, cluster: int = CLUSTER) -> None:
     """Write `events` with so many entries in each basket."""
-    types = {key: np.dtype(kind) if not isinstance(kind, str) or "*" not in kind else kind for key, kind in TYPES.items() if kind != "string"}
-    tree = directory.mktree(name, {**types, "word": "string"}, title="made for a test", counter_name=lambda jagged: "njet" if jagged.startswith("jet") else "n" + jagged)
+    types = {
+        key: np.dtype(kind) if not isinstance(kind, str) or "*" not in kind else kind
+        for key, kind in TYPES.items()
+        if kind != "string"
+    }
+    tree = directory.mktree(
+        name,
+        {**types, "word": "string"},
+        title="made for a test",
+        counter_name=lambda jagged: "njet" if jagged.startswith("jet") else "n" + jagged,
+    )
     for first in range(start, stop, cluster):
         tree.extend({key: value for key, value in events(first, min(first + cluster, stop)).items() if key != "njet"})
 
@@ -94,14 +106,17 @@ class FakeBranch:
 
     @property
     def has_data(self) -> bool:
+        """Tell whether it is more than a group."""
         return self.column is not None or self.reason is not None
 
     @property
     def type(self) -> columns.Type | None:
+        """Give the type of the column."""
         return None if self.column is None else columns.type_of(self.column)
 
     @property
     def entries(self) -> int:
+        """Count the entries of the column."""
         return 0 if self.column is None else columns.length_of(self.column)
 
 
@@ -118,6 +133,7 @@ class FakeTree:
     borders: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        """Give every branch its number."""
         self.branches: list[FakeBranch] = []
         self._add(self.top, None)
 
@@ -128,6 +144,7 @@ class FakeTree:
             self._add(branch.below, branch.index)
 
     def clusters(self) -> list[int]:
+        """Give the borders, of one cluster unless others were given."""
         return self.borders or [0, self.num_entries]
 
 
@@ -152,7 +169,9 @@ def fake_read(parts: list[tuple[FakeTree, list[int], int, int]]) -> list[columns
     """Stand in for the native `read`."""
     found = []
     for place in range(len(parts[0][1])):
-        pieces = [columns.to_awkward(tree.branches[indexes[place]].column)[start:stop] for tree, indexes, start, stop in parts]
+        pieces = [
+            columns.to_awkward(tree.branches[indexes[place]].column)[start:stop] for tree, indexes, start, stop in parts
+        ]
         found.append(columns.from_awkward(ak.concatenate(pieces)))
     return found
 

@@ -41,8 +41,18 @@ TABLE: list[tuple[str, Column, str, list[Any]]] = [
         "{x: float32, pair: 2 * int64}",
         [{"x": 1.5, "pair": [0, 1]}, {"x": 2.5, "pair": [2, 3]}, {"x": 3.5, "pair": [4, 5]}],
     ),
-    ("named records", ("record", 3, "Thing", [("word", TEXT)]), "Thing[word: string]", [{"word": "a"}, {"word": ""}, {"word": "ñb!"}]),
-    ("tuples", ("record", 3, "", [("0", NUMBER), ("1", TEXT)]), "(float32, string)", [(1.5, "a"), (2.5, ""), (3.5, "ñb!")]),
+    (
+        "named records",
+        ("record", 3, "Thing", [("word", TEXT)]),
+        "Thing[word: string]",
+        [{"word": "a"}, {"word": ""}, {"word": "ñb!"}],
+    ),
+    (
+        "tuples",
+        ("record", 3, "", [("0", NUMBER), ("1", TEXT)]),
+        "(float32, string)",
+        [(1.5, "a"), (2.5, ""), (3.5, "ñb!")],
+    ),
     ("records of nothing", ("record", 3, "", []), "{}", [{}, {}, {}]),
     ("options", ("option", INDEX, NUMBER), "?float32", [3.5, None, 1.5]),
     ("optional lists", ("option", INDEX, LIST), "option[var * float32]", [[3.5], None, [1.5, 2.5]]),
@@ -173,7 +183,14 @@ def test_what_no_column_holds(array: Any) -> None:
 
 def test_what_is_no_column() -> None:
     for wrong in (("nothing", 1), 3, ()):
-        functions = (columns.length_of, columns.type_of, columns.describe, columns.to_awkward, columns.to_arrow, columns.to_numpy)
+        functions = (
+            columns.length_of,
+            columns.type_of,
+            columns.describe,
+            columns.to_awkward,
+            columns.to_arrow,
+            columns.to_numpy,
+        )
         for function in functions:
             with pytest.raises(ArgumentError, match="not a column"):
                 function(wrong)
@@ -184,7 +201,10 @@ def test_text_that_is_not_utf8_survives() -> None:
     assert columns.to_numpy(column)[0].encode("utf-8", "surrogateescape") == b"\xffA"
 
 
-@given(st.lists(st.lists(st.lists(st.integers(-5, 5) | st.none(), max_size=3), max_size=3), min_size=1, max_size=5), st.data())
+@given(
+    st.lists(st.lists(st.lists(st.integers(-5, 5) | st.none(), max_size=3), max_size=3), min_size=1, max_size=5),
+    st.data(),
+)
 def test_any_selection_of_nested_lists_survives(values: list[Any], data: Any) -> None:
     array = ak.Array(values)
     picked = data.draw(st.lists(st.integers(0, len(values) - 1)))

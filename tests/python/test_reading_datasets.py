@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import gc
 import io
-import os
 import threading
 import time
 import weakref
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ import pyarrow as pa
 import pytest
 import uproot
 from hypothesis import strategies as st
-from reading_samples import CLUSTER, ENTRIES, FakeBranch, fake_read, fake_tree, same, write_tree
+from reading_samples import ENTRIES, FakeBranch, fake_read, fake_tree, same, write_tree
 
 import sapwood
 from sapwood import _native
@@ -36,7 +36,7 @@ EDGES = [0, 400, 400, 555, ENTRIES]
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make four files (one without entries) that together hold the entries of the sample, and odd ones beside them."""
     folder = tmp_path_factory.mktemp("datasets")
-    for i, (start, stop) in enumerate(zip(EDGES, EDGES[1:], strict=False)):
+    for i, (start, stop) in enumerate(pairwise(EDGES)):
         with uproot.recreate(folder / f"part{i}.root") as file:
             write_tree(file, "events", start, stop)
     with uproot.recreate(folder / "other.root") as file:
@@ -109,7 +109,7 @@ def test_parts_of_different_types_are_joined(folder: Path) -> None:
 def test_same_branches_in_another_order_are_one_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, order in (("a", ["x", "y"]), ("b", ["y", "x"])):
         with uproot.recreate(tmp_path / f"{name}.root") as file:
-            file.mktree("t", {key: "float64" for key in order}).extend({"x": np.arange(3.0), "y": -np.arange(3.0)})
+            file.mktree("t", dict.fromkeys(order, "float64")).extend({"x": np.arange(3.0), "y": -np.arange(3.0)})
     calls: list[int] = []
     read = _native.read
     monkeypatch.setattr(_native, "read", lambda parts: calls.append(len(parts)) or read(parts))
@@ -122,7 +122,9 @@ def test_concatenate_in_libraries_that_uproot_lacks(folder: Path, whole: Any, li
     found = sapwood.concatenate(f"{folder}/part*.root:events", ["i4", "jet_pt"], library=library)
     rows = found.to_pylist() if library == "pa" else found.to_dicts()
     assert rows == ak.to_list(whole[["i4", "jet_pt"]])
-    mixed = sapwood.concatenate([f"{folder}/part0.root:events", f"{folder}/part3.root:events"], "i4", "i4 < -500", library=library)
+    mixed = sapwood.concatenate(
+        [f"{folder}/part0.root:events", f"{folder}/part3.root:events"], "i4", "i4 < -500", library=library
+    )
     assert len(mixed) == 445
 
 
@@ -190,7 +192,7 @@ def test_no_file_with_the_tree(folder: Path) -> None:
         sapwood.concatenate(f"{folder}/empty.root:events", allow_missing=True)
     with pytest.raises(NotFoundError, match="no tree"):
         sapwood.concatenate(f"{folder}/empty.root")
-    with pytest.raises(ArgumentError, match="2 trees.*events, more"):
+    with pytest.raises(ArgumentError, match=r"2 trees.*events, more"):
         sapwood.concatenate(f"{folder}/other.root")
     with pytest.raises(ArgumentError, match="is no tree"):
         sapwood.concatenate({f"{folder}/other.root": "/"})
@@ -208,7 +210,10 @@ def test_naming_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("part0.root", "events"), ("part1.root", "events"), ("other.root", "more"),
     ]  # fmt: skip
     assert named(f"{folder}/{{part2,other,nothing}}.root:t") == [("part2.root", "t"), ("other.root", "t")]
-    assert named([f"{folder}/other.root:more", [f"{folder}/part0.root"]]) == [("other.root", "more"), ("part0.root", None)]
+    assert named([f"{folder}/other.root:more", [f"{folder}/part0.root"]]) == [
+        ("other.root", "more"),
+        ("part0.root", None),
+    ]
     assert named(f"{folder.parent}/{folder.name}/**/part3.root") == [("part3.root", None)]
     assert named("https://host/a*.root:t") == [("a*.root", "t")]
     assert named(["missing.root"]) == [("missing.root", None)]
@@ -350,7 +355,8 @@ def test_what_the_caller_lets_go_is_freed() -> None:
 
 def test_leaving_early_stops_the_reading(folder: Path) -> None:
     before = threading.active_count()
-    descriptors = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").exists() else 0
+    listing = Path("/proc/self/fd")
+    descriptors = len(list(listing.iterdir())) if listing.exists() else 0
     for _ in range(5):
         for _ in sapwood.iterate(f"{folder}/part*.root:events", "i4", step_size=10):
             break
@@ -360,7 +366,7 @@ def test_leaving_early_stops_the_reading(folder: Path) -> None:
     gc.collect()
     assert threading.active_count() == before
     if descriptors:
-        assert len(os.listdir("/proc/self/fd")) <= descriptors + 2
+        assert len(list(listing.iterdir())) <= descriptors + 2
 
 
 def test_an_error_comes_in_its_place() -> None:
@@ -392,7 +398,7 @@ def test_arrow_takes_a_tree(folder: Path, whole: Any) -> None:
         table = pa.table(tree)
         assert table.to_pylist() == ak.to_list(whole[:400])
         assert pl.DataFrame(tree)["i4"].to_list() == ak.to_list(whole.i4[:400])
-        count = duckdb.sql("select count(*), sum(f8), max(len(jet_pt)) from tree").fetchone()
+        count = duckdb.sql("select count(*), sum(f8), max(len(jet_pt)) from tree").fetchall()[0]
         assert count == (400, pytest.approx(ak.sum(whole.f8[:400])), 3)
         reader = pa.RecordBatchReader.from_stream(tree["f4"].tree)
         assert sum(batch.num_rows for batch in reader) == 400
@@ -400,7 +406,6 @@ def test_arrow_takes_a_tree(folder: Path, whole: Any) -> None:
         tree.__arrow_c_stream__()
     with sapwood.open(f"{folder}/part1.root:events") as tree:
         assert (pa.table(tree).num_rows, pa.table(tree).schema) == (0, table.schema)
-
 
 
 def test_fake_reading_is_what_it_stands_for() -> None:

@@ -65,7 +65,9 @@ def test_directory_is_a_mapping(path: Path) -> None:
         assert list(mine.itervalues(filter_name="events")) == [mine["events"]]
 
 
-@pytest.mark.parametrize("where", ["events", "events;1", "dir", "dir/deep/inner", "dir;1/deep;1/inner;1", "/dir//hist", "again;2"])
+@pytest.mark.parametrize(
+    "where", ["events", "events;1", "dir", "dir/deep/inner", "dir;1/deep;1/inner;1", "/dir//hist", "again;2"]
+)
 def test_what_is_at_a_path(path: Path, where: str) -> None:
     with uproot.open(path) as theirs, sapwood.open(path) as mine:
         assert where in mine
@@ -147,7 +149,21 @@ def test_objects_are_kept_as_often_as_asked(path: Path) -> None:
         assert file["events"] is not first
 
 
-@pytest.mark.parametrize("name", ["root_version", "root_version_tuple", "is_64bit", "hex_uuid", "uuid", "fVersion", "fCompress", "fBEGIN", "fEND", "file_path"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "root_version",
+        "root_version_tuple",
+        "is_64bit",
+        "hex_uuid",
+        "uuid",
+        "fVersion",
+        "fCompress",
+        "fBEGIN",
+        "fEND",
+        "file_path",
+    ],
+)
 def test_header_agrees_with_uproot(path: Path, name: str) -> None:
     with uproot.open(path) as theirs, sapwood.open(path) as mine:
         assert getattr(mine.file, name) == getattr(theirs.file, name)
@@ -162,12 +178,18 @@ def test_header_agrees_with_uproot(path: Path, name: str) -> None:
 def test_every_way_to_name_a_file(path: Path) -> None:
     contents = path.read_bytes()
     ways: list[Any] = [
-        str(path), path, f"file://{path}", contents, bytearray(contents), io.BytesIO(contents), {str(path): None}, {path: None},
+        str(path), path, f"file://{path}", contents, bytearray(contents), io.BytesIO(contents), {str(path): None},
+        {path: None},
     ]  # fmt: skip
     for way in ways:
         with sapwood.open(way) as file:
             assert file["events/i2"].array(entry_stop=3).tolist() == [0, 1, 2]
-    objects: list[Any] = [f"{path}:dir/deep/inner", {str(path): "dir/deep/inner"}, {path: "/dir/deep/inner;1"}, {io.BytesIO(contents): "dir/deep/inner"}]
+    objects: list[Any] = [
+        f"{path}:dir/deep/inner",
+        {str(path): "dir/deep/inner"},
+        {path: "/dir/deep/inner;1"},
+        {io.BytesIO(contents): "dir/deep/inner"},
+    ]
     for way in objects:
         with sapwood.open(way) as tree:
             assert tree.name == "inner"
@@ -216,7 +238,7 @@ def test_closing(path: Path) -> None:
     assert file.closed
     assert tree.closed
     assert tree.num_entries == 1000
-    for read in (lambda: tree["f4"].array(), lambda: tree.arrays(), lambda: file["dir"]):
+    for read in (tree["f4"].array, tree.arrays, lambda: file["dir"]):
         with pytest.raises(StorageError, match="closed"):
             read()
 
@@ -263,7 +285,11 @@ def test_splitting_paths(given: str, expected: tuple[str, str | None]) -> None:
 
 @pytest.mark.parametrize(
     ("packed", "expected"),
-    [(0, (1995, 1, 1, 0, 0, 0)), (28 << 26 | 4 << 22 | 16 << 17 | 18 << 12 | 22 << 6 | 7, (2023, 4, 16, 18, 22, 7)), (0xFFFFFFFF, (2058, 12, 31, 23, 59, 59))],
+    [
+        (0, (1995, 1, 1, 0, 0, 0)),
+        (28 << 26 | 4 << 22 | 16 << 17 | 18 << 12 | 22 << 6 | 7, (2023, 4, 16, 18, 22, 7)),
+        (0xFFFFFFFF, (2058, 12, 31, 23, 59, 59)),
+    ],
 )
 def test_dates(packed: int, expected: tuple[int, ...]) -> None:
     assert unpack_datetime(packed).timetuple()[:6] == expected
@@ -272,7 +298,8 @@ def test_dates(packed: int, expected: tuple[int, ...]) -> None:
 def test_import_needs_nothing_else() -> None:
     code = (
         "import sys, sapwood; sapwood.open; sapwood.iterate; sapwood.TTree\n"
-        "heavy = {'awkward', 'pandas', 'pyarrow', 'polars', 'fsspec', 'uproot', 'concurrent.futures'} & set(sys.modules)\n"
+        "heavy = {'awkward', 'pandas', 'pyarrow', 'polars', 'fsspec', 'uproot', 'concurrent.futures'}\n"
+        "heavy &= set(sys.modules)\n"
         "raise SystemExit(f'imported: {heavy}' if heavy else 0)"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -32,8 +32,10 @@ def compute(text: str, language: Language | None = None) -> Any:
     "text",
     [
         "x", "x + y", "x - 2*y", "-x", "+x", "~y", "x / y", "y // 2", "y % 4", "x ** 2", "2 ** y", "y << 1", "y >> 1",
-        "(x > 0) & (y < 6)", "(x > 0) | (y == 6)", "(x > 0) ^ (y >= 5)", "x != y", "x <= y", "sqrt(abs(x))", "hypot(x, y)",
-        "where(x > 0, x, y)", "muon.pt * 2", "get('muon/eta') + x", "arctan2(y, x)", "x[x > 0]", "x[::-1]", "x[1:]", "x[-1]",
+        "(x > 0) & (y < 6)", "(x > 0) | (y == 6)", "(x > 0) ^ (y >= 5)", "x != y", "x <= y", "sqrt(abs(x))",
+        "hypot(x, y)",
+        "where(x > 0, x, y)", "muon.pt * 2", "get('muon/eta') + x", "arctan2(y, x)", "x[x > 0]", "x[::-1]", "x[1:]",
+        "x[-1]",
         "x[:, None]", "1.5", "True", "round(x)", "log1p(y)", "fmin(x, 0)", "2j * y",
     ],
 )  # fmt: skip
@@ -60,7 +62,11 @@ def test_lists_and_records() -> None:
 @pytest.mark.parametrize("name", sorted(set(PythonLanguage.default_functions) & set(FUNCTIONS)))
 def test_functions_agree_with_uproot(name: str) -> None:
     theirs, mine = PythonLanguage.default_functions[name], FUNCTIONS[name]
-    values = np.array([0.5, 1.5, 2.0, 4.0]) if name in ("factorial", "gamma", "tgamma", "lgamma") else np.array([-1.0, -0.4, 0.0, 0.3, 1.0, 2.0])
+    values = (
+        np.array([0.5, 1.5, 2.0, 4.0])
+        if name in ("factorial", "gamma", "tgamma", "lgamma")
+        else np.array([-1.0, -0.4, 0.0, 0.3, 1.0, 2.0])
+    )
     two = name in ("arctan2", "atan2", "copysign", "fmax", "fmin", "hypot", "logical_and", "logical_or", "nextafter")
     arguments = (values, values[::-1]) if two else (values > 0, values, -values) if name == "where" else (values,)
     with np.errstate(all="ignore"):
@@ -71,7 +77,10 @@ def test_every_function_of_uproot_is_there() -> None:
     assert set(PythonLanguage.default_functions) <= set(FUNCTIONS)
 
 
-@pytest.mark.parametrize(("x", "expected"), [(1.0, 0.0), (2.0, 0.0), (0.5, 0.5723649429247001), (10.0, 12.801827480081469), (1e5, 1051287.7089736538)])
+@pytest.mark.parametrize(
+    ("x", "expected"),
+    [(1.0, 0.0), (2.0, 0.0), (0.5, 0.5723649429247001), (10.0, 12.801827480081469), (1e5, 1051287.7089736538)],
+)
 def test_the_logarithm_of_gamma(x: float, expected: float) -> None:
     assert FUNCTIONS["lgamma"](np.array([x]))[0] == pytest.approx(expected, rel=1e-11, abs=1e-11)
 
@@ -161,7 +170,15 @@ def test_nothing_but_arithmetic_runs(text: str) -> None:
 
 @pytest.mark.timeout(10)
 @pytest.mark.parametrize(
-    "text", ["9**9**9**9", "1 << 10**10", "(2**4000)**4000", "(" * 5000 + "x" + ")" * 5000, "-" * 100_000 + "x", "x" + "+x" * 100_000]
+    "text",
+    [
+        "9**9**9**9",
+        "1 << 10**10",
+        "(2**4000)**4000",
+        "(" * 5000 + "x" + ")" * 5000,
+        "-" * 100_000 + "x",
+        "x" + "+x" * 100_000,
+    ],
 )
 def test_expressions_cannot_exhaust_the_machine(text: str) -> None:
     with pytest.raises(ArgumentError):

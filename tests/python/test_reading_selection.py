@@ -33,7 +33,10 @@ def bad(name: str, reason: str = "it is odd") -> FakeBranch:
 def event() -> list[FakeBranch]:
     return [
         number("run"),
-        FakeBranch("muon", below=[number("pt", 2), number("eta", 3), FakeBranch("vertex", below=[number("x", 4), number("y", 5)])]),
+        FakeBranch(
+            "muon",
+            below=[number("pt", 2), number("eta", 3), FakeBranch("vertex", below=[number("x", 4), number("y", 5)])],
+        ),
         FakeBranch("jet", below=[number("pt", 6), number("jet.mass", 7)]),
     ]
 
@@ -65,7 +68,12 @@ def test_groups_and_their_parts(names: Any, expected: dict[str, Any]) -> None:
 def test_each_branch_is_read_once() -> None:
     tree = fake_tree(event(), 4)
     found = Selection(tree, ["muon", "pt", "muon/vertex/x + eta", "twice"], "x > 0", aliases={"twice": "2 * pt"})
-    assert [branch.path_in(tree) for branch in found.branches] == ["muon/pt", "muon/eta", "muon/vertex/x", "muon/vertex/y"]
+    assert [branch.path_in(tree) for branch in found.branches] == [
+        "muon/pt",
+        "muon/eta",
+        "muon/vertex/x",
+        "muon/vertex/y",
+    ]
     assert [name for name, _ in found.outputs] == ["muon", "pt", "muon/vertex/x + eta", "twice"]
 
 
@@ -91,12 +99,22 @@ def test_fields_of_groups_in_expressions() -> None:
 
 
 def with_bad_ones() -> Any:
-    return fake_tree([number("good"), bad("worse", "a pointer"), FakeBranch("part", below=[number("fine"), bad("broken")]), FakeBranch("lost", below=[bad("gone")])], 4)
+    return fake_tree(
+        [
+            number("good"),
+            bad("worse", "a pointer"),
+            FakeBranch("part", below=[number("fine"), bad("broken")]),
+            FakeBranch("lost", below=[bad("gone")]),
+        ],
+        4,
+    )
 
 
 def test_what_cannot_be_read_is_left_out_with_a_warning() -> None:
     tree = with_bad_ones()
-    with pytest.warns(SapwoodWarning, match=r"3 branches cannot be read and are left out: worse, part/broken, lost/gone") as seen:
+    with pytest.warns(
+        SapwoodWarning, match=r"3 branches cannot be read and are left out: worse, part/broken, lost/gone"
+    ) as seen:
         found = tree.arrays()
     assert len(seen) == 1
     assert seen[0].filename == __file__
@@ -114,9 +132,14 @@ def test_what_cannot_be_read_is_left_out_with_a_warning() -> None:
 
 def test_what_cannot_be_read_is_an_error_where_it_was_named() -> None:
     tree = with_bad_ones()
-    with pytest.raises(UnsupportedError, match=r"cannot read /fake;1:worse \(class Odd\): a pointer\nin file fake\.root"):
+    with pytest.raises(
+        UnsupportedError, match=r"cannot read /fake;1:worse \(class Odd\): a pointer\nin file fake\.root"
+    ):
         tree["worse"].array()
-    message = r"cannot read 2 branches:\n    /fake;1:worse \(class Odd\): a pointer\n    /fake;1:part/broken \(class Odd\): it is odd"
+    message = (
+        r"cannot read 2 branches:\n    /fake;1:worse \(class Odd\): a pointer\n"
+        r"    /fake;1:part/broken \(class Odd\): it is odd"
+    )
     with pytest.raises(UnsupportedError, match=message):
         tree.arrays(["good", "worse", "part/broken"])
     with pytest.raises(UnsupportedError, match="a pointer"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -60,7 +59,9 @@ def test_names_agree_with_uproot(trees: tuple[Any, Any], filters: dict[str, Any]
     assert [b.name for b in mine.values(**filters)] == [b.name for b in theirs.values(**filters)]
 
 
-@pytest.mark.parametrize("wrong", [{"filter_name": 12}, {"filter_name": b"f4"}, {"filter_typename": [1.5]}, {"filter_branch": "f4"}])
+@pytest.mark.parametrize(
+    "wrong", [{"filter_name": 12}, {"filter_name": b"f4"}, {"filter_typename": [1.5]}, {"filter_branch": "f4"}]
+)
 def test_what_is_no_filter(trees: tuple[Any, Any], wrong: dict[str, Any]) -> None:
     with pytest.raises(TypeError, match="filter"):
         trees[0].keys(**wrong)
@@ -68,7 +69,16 @@ def test_what_is_no_filter(trees: tuple[Any, Any], wrong: dict[str, Any]) -> Non
 
 def test_properties_agree_with_uproot(trees: tuple[Any, Any]) -> None:
     mine, theirs = trees
-    for name in ("name", "title", "num_entries", "object_path", "uncompressed_bytes", "compressed_bytes", "compression_ratio", "aliases"):
+    for name in (
+        "name",
+        "title",
+        "num_entries",
+        "object_path",
+        "uncompressed_bytes",
+        "compressed_bytes",
+        "compression_ratio",
+        "aliases",
+    ):
         assert getattr(mine, name) == getattr(theirs, name), name
     assert mine.classname == "TTree"
     assert mine.tree is mine
@@ -84,8 +94,8 @@ def test_properties_agree_with_uproot(trees: tuple[Any, Any]) -> None:
 def test_properties_of_branches_agree_with_uproot(trees: tuple[Any, Any]) -> None:
     mine, theirs = trees
     names = (
-        "name", "title", "typename", "num_entries", "num_baskets", "object_path", "uncompressed_bytes", "compressed_bytes", "compression_ratio",
-        "classname", "index", "top_level", "entry_offsets", "cache_key",
+        "name", "title", "typename", "num_entries", "num_baskets", "object_path", "uncompressed_bytes",
+        "compressed_bytes", "compression_ratio", "classname", "index", "top_level", "entry_offsets", "cache_key",
     )  # fmt: skip
     for branch in mine.branches:
         other = theirs[branch.name]
@@ -154,7 +164,10 @@ def nested() -> Any:
     one = ("number", np.arange(3))
     return fake_tree(
         [
-            FakeBranch("a", below=[FakeBranch("deep", below=[FakeBranch("x", one), FakeBranch("y", one)]), FakeBranch("x", one)]),
+            FakeBranch(
+                "a",
+                below=[FakeBranch("deep", below=[FakeBranch("x", one), FakeBranch("y", one)]), FakeBranch("x", one)],
+            ),
             FakeBranch("b.", below=[FakeBranch("b.x", one), FakeBranch("y", one)]),
             FakeBranch("c/d", one),
             FakeBranch("x", one),
@@ -214,13 +227,17 @@ def table(tree: Any, **options: Any) -> list[str]:
     return out.getvalue().splitlines()
 
 
-@pytest.mark.parametrize("options", [{}, {"name_width": 5, "typename_width": 9, "filter_name": "jet_*"}, {"filter_typename": "float*"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"name_width": 5, "typename_width": 9, "filter_name": "jet_*"}, {"filter_typename": "float*"}]
+)
 def test_show_agrees_with_uproot_but_for_the_last_column(trees: tuple[Any, Any], options: dict[str, Any]) -> None:
     mine, theirs = (table(tree, **options) for tree in trees)
     assert [line.rpartition(" | ")[0] for line in mine] == [line.rpartition(" | ")[0] for line in theirs]
     assert (mine[0], mine[1]) == (theirs[0], theirs[1])
     branch = [table(tree["jet_pt"]) for tree in trees]
-    assert [line.rpartition(" | ")[0].rstrip() for line in branch[0]] == [line.rpartition(" | ")[0].rstrip() for line in branch[1]]
+    assert [line.rpartition(" | ")[0].rstrip() for line in branch[0]] == [
+        line.rpartition(" | ")[0].rstrip() for line in branch[1]
+    ]
 
 
 def test_show_says_what_cannot_be_read(capsys: pytest.CaptureFixture[str]) -> None:
@@ -236,7 +253,15 @@ def test_show_says_what_cannot_be_read(capsys: pytest.CaptureFixture[str]) -> No
 
 @pytest.mark.parametrize(
     ("size", "expected"),
-    [(12, 12), (np.int32(7), 7), ("1 kB", 1000), ("100 MB", 10**8), ("1.5GiB", 3 * 2**29), (" 2e3 b ", 2000), (".5 TB", 5 * 10**11)],
+    [
+        (12, 12),
+        (np.int32(7), 7),
+        ("1 kB", 1000),
+        ("100 MB", 10**8),
+        ("1.5GiB", 3 * 2**29),
+        (" 2e3 b ", 2000),
+        (".5 TB", 5 * 10**11),
+    ],
 )
 def test_memory_sizes(size: Any, expected: int) -> None:
     assert memory_size(size) == expected

@@ -25,16 +25,15 @@ if TYPE_CHECKING:
     from sapwood.reading.tree import TBranch, TTree
 
 
-class HasBranches(Mapping[str, "TBranch"]):
-    """What a tree and a branch have in common: a mapping of names to (sub-)branches that can be read together.
+class HasBranches:
+    """What a tree and a branch have in common: (sub-)branches by name, that can be read together.
 
     ``tree["muon/pt"]`` follows a path, ``tree["pt"]`` finds a branch at any depth (the nearest to the top),
     ``tree["/pt"]`` only directly here, ``tree[0]`` counts. Iterating gives the branches directly here.
-    """
 
-    # A mapping would compare by content.
-    __eq__ = object.__eq__
-    __hash__ = object.__hash__  # pyright: ignore[reportAssignmentType]
+    It has the methods of a mapping but is none in name: Polars would take a mapping for a dict of columns, and a tree
+    is a stream of Arrow batches.
+    """
 
     def __init__(self) -> None:
         self._children: list[TBranch] = []
@@ -159,7 +158,7 @@ class HasBranches(Mapping[str, "TBranch"]):
         """Tell whether there is such a branch, at any depth."""
         return isinstance(where, str) and self.find(where) is not None
 
-    def get(self, where: str, default: Foreign = None) -> Foreign:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def get(self, where: str, default: Foreign = None) -> Foreign:
         """Give a branch by name or path, or `default` where there is none."""
         found = self.find(where)
         return default if found is None else found
@@ -249,7 +248,7 @@ class HasBranches(Mapping[str, "TBranch"]):
         ):
             yield name
 
-    def keys(  # pyright: ignore[reportIncompatibleMethodOverride]
+    def keys(
         self,
         *,
         filter_name: NameFilter = no_filter,
@@ -288,7 +287,7 @@ class HasBranches(Mapping[str, "TBranch"]):
             )
         )
 
-    def items(  # pyright: ignore[reportIncompatibleMethodOverride]
+    def items(
         self,
         *,
         filter_name: NameFilter = no_filter,
@@ -322,7 +321,7 @@ class HasBranches(Mapping[str, "TBranch"]):
         ):
             yield branch
 
-    def values(  # pyright: ignore[reportIncompatibleMethodOverride]
+    def values(
         self,
         *,
         filter_name: NameFilter = no_filter,

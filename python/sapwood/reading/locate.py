@@ -78,12 +78,12 @@ class FileLike:
         return b"".join(pieces)
 
 
-def source_of(path: object, options: Mapping[str, Any]) -> tuple[Any, str]:
+def source_of(given: object, options: Mapping[str, Any]) -> tuple[Any, str]:
     """Give what the native core can open, and the name to call it by.
 
     Parameters
     ----------
-    path
+    given
         A local path, a URL, bytes, or an object with `read` and `seek`.
     options
         Passed to `fsspec` for a URL other than ``file:``.
@@ -97,23 +97,23 @@ def source_of(path: object, options: Mapping[str, Any]) -> tuple[Any, str]:
     StorageError
         The URL cannot be opened.
     """
-    path = plain_path(path)
-    scheme = _SCHEME.match(path) if isinstance(path, str) else None
-    remote = isinstance(path, str) and ("::" in path or (scheme is not None and scheme[1].lower() not in _LOCAL))
-    if options and not remote:
+    path = plain_path(given)
+    if isinstance(path, str):
+        scheme = _SCHEME.match(path)
+        if "::" in path or (scheme is not None and scheme[1].lower() not in _LOCAL):
+            return FileLike(_open_url(path, options)), path
+    if options:
         raise TypeError(f"no such option for a local file: {', '.join(options)}")
-    if remote:
-        return FileLike(_open_url(path, options)), path
+    if isinstance(path, str):
+        return str(Path(_SCHEME.sub("", path)).expanduser()), path
     if isinstance(path, (bytes, bytearray, memoryview)):
         return bytes(path), f"<{len(path)} bytes>"
     if callable(getattr(path, "read", None)) and callable(getattr(path, "seek", None)):
         return FileLike(path), str(getattr(path, "name", None) or repr(path))
-    if not isinstance(path, str):
-        raise ArgumentError(
-            "a file is given by its path, a URL, bytes, an object with 'read' and 'seek', or a dict with one path and "
-            f"the object's path in it, not by {path!r}"
-        )
-    return str(Path(path[scheme.end() :] if scheme is not None else path).expanduser()), path
+    raise ArgumentError(
+        "a file is given by its path, a URL, bytes, an object with 'read' and 'seek', or a dict with one path and "
+        f"the object's path in it, not by {path!r}"
+    )
 
 
 def _open_url(url: str, options: Mapping[str, Any]) -> Foreign:

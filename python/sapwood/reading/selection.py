@@ -339,7 +339,7 @@ class _Work:
         import awkward as ak
 
         # A mask of lists of one size would give a flat array, which no longer says what belongs to which entry.
-        return ak.from_regular(mask, axis=None)
+        return ak.from_regular(mask, axis=None)  # pyright: ignore[reportArgumentType] - None is for all axes
 
     def keep(self, value: Foreign, mask: Foreign, name: str) -> Foreign:
         if isinstance(mask, np.ndarray) and isinstance(value, tuple) and value[0] == "number":
