@@ -21,8 +21,8 @@ STAGES := test lint damage fuzz corpus wheel readme
 ##@ Use
 
 demo: build ## make collisions with Pythia 8, write them as ROOT files, run a train, name the report page
-	$(PIP) --group demo
-	examples/demo.sh
+	@$(PIP) --group demo
+	@examples/demo.sh
 
 setup: build ## create .venv with sapwood (release build) and everything the targets here need
 
@@ -47,9 +47,9 @@ lint: build ## formatting, clippy, ruff, pyright, stubs against the built module
 damage: build ## damaged files, 5,000 mutations with a fixed seed: an error or a result, nothing else
 	SAPWOOD_MUTATIONS=5000 $(BIN)/python -m pytest tests/damage
 
-fuzz: build ## replay the fuzz targets' seeds with a fixed number of mutations, without libFuzzer
+fuzz: build ## replay the fuzz targets' seeds with a a fixed number of mutations, without libFuzzer
 	$(BIN)/python fuzz/seeds.py
-	cd fuzz && cargo run --quiet --bin replay -- --seed 1 --mutations 20000 seeds
+	cd fuzz && cargo run --release --no-default-features --quiet --bin replay -- --seed 1 --mutations 100000 seeds
 
 corpus: build ## the real files of ../shared/corpus (or SAPWOOD_CORPUS) against their expected values
 	$(BIN)/python -m pytest -m "corpus and not oracle"

@@ -4,6 +4,7 @@ Columns and types are the nested tuples that `sapwood.columns` describes; their 
 read-only. Errors are those of `sapwood.errors`. Whatever reads or computes lets other Python threads run meanwhile.
 """
 
+import builtins
 from collections.abc import Sequence
 from typing import Any, Protocol, final
 
@@ -286,7 +287,7 @@ class Output:
     @property
     def end(self) -> int:
         """The offset behind the last record, in bytes (`fEND`)."""
-    def list(self, directory: int) -> list[tuple[str, int, str, str]]:
+    def list(self, directory: int) -> builtins.list[tuple[str, int, str, str]]:
         """List what a directory holds: name, cycle, class and title of each."""
     def find(self, parent: int, name: str) -> int | None:
         """Find a directory in a directory."""
@@ -323,7 +324,7 @@ class Output:
         max_basket
             Bytes of a basket before compression, at most.
         """
-    def extend(self, tree: int, columns: Sequence[Column]) -> None:
+    def extend(self, tree: int, columns: builtins.list[Column]) -> None:
         """Take entries: a column for each branch but the counters, in order. They are not changed, and not kept."""
     def flush(self, tree: int) -> None:
         """Write what waits as a cluster."""

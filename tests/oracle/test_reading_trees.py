@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import sapwood
-from sapwood.errors import SapwoodError, UnsupportedError
+from sapwood.errors import SapwoodError
 
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(600)]
 

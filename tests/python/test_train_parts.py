@@ -333,6 +333,8 @@ def test_datasets(tmp_path: Path) -> None:
     assert [str(source) for source in train.Dataset.of("https://host:80/x.root:t").sources] == [
         "https://host:80/x.root:t"
     ]
+    chained = train.Dataset.of("simplecache::https://host/x.root:dir/t").sources[0]
+    assert (chained.path, chained.tree) == ("simplecache::https://host/x.root", "dir/t")
     with pytest.raises(ArgumentError, match="twice"):
         found("a.root", "*.root")
     with pytest.raises(FileNotFoundError, match="nothing"):

@@ -196,7 +196,7 @@ fn optional(index: &Buffer, values: Column) -> Result<ArrayRef> {
     let places: ScalarBuffer<i64> = scalars(index.clone());
     let values = array(values)?.to_data();
     let mut out = MutableArrayData::new(vec![&values], true, places.len());
-    for &place in places.iter() {
+    for &place in &places {
         match usize::try_from(place) {
             Ok(place) if place < values.len() => out.try_extend(0, place, place + 1),
             _ => out.try_extend_nulls(1),
@@ -230,17 +230,15 @@ fn lazily(names: &[String], parts: Vec<Pending>) -> Result<Box<dyn RecordBatchRe
             fields.push(data_type(&of).map(|of| Field::new(name, of, true)));
         }
     }
-    match fields.into_iter().collect::<Option<Vec<Field>>>() {
-        Some(fields) => Ok(Box::new(Reader { schema: Arc::new(Schema::new(fields)), pending: parts.into() })),
-        // Where the data tell the type, all of them must be read before the schema is known.
-        None => {
-            let all: Vec<Part<'_>> = parts
-                .iter()
-                .map(|(tree, branches, start, stop)| Part { tree, branches, start: *start, stop: *stop })
-                .collect();
-            Ok(Box::new(whole(names, read(&all)?)?))
-        }
+    if let Some(fields) = fields.into_iter().collect::<Option<Vec<Field>>>() {
+        return Ok(Box::new(Reader { schema: Arc::new(Schema::new(fields)), pending: parts.into() }));
     }
+    // Where the data tell the type, all of them must be read before the schema is known.
+    let all: Vec<Part<'_>> = parts
+        .iter()
+        .map(|(tree, branches, start, stop)| Part { tree, branches, start: *start, stop: *stop })
+        .collect();
+    Ok(Box::new(whole(names, read(&all)?)?))
 }
 
 #[pyfunction]
@@ -250,12 +248,11 @@ pub fn arrow_stream<'py>(
     data: Vec<Bound<'py, PyTuple>>,
 ) -> PyResult<Bound<'py, PyCapsule>> {
     let parts: Option<Vec<Pending>> = data.iter().map(part).collect();
-    let reader: Box<dyn RecordBatchReader + Send> = match parts {
-        Some(parts) => py.detach(|| on_pool(|| lazily(&names, parts)))?.map_err(raise)?,
-        None => {
-            let columns = data.iter().map(to_column).collect::<PyResult<Vec<_>>>()?;
-            Box::new(py.detach(|| whole(&names, columns)).map_err(raise)?)
-        }
+    let reader: Box<dyn RecordBatchReader + Send> = if let Some(parts) = parts {
+        py.detach(|| on_pool(|| lazily(&names, parts)))?.map_err(raise)?
+    } else {
+        let columns = data.iter().map(to_column).collect::<PyResult<Vec<_>>>()?;
+        Box::new(py.detach(|| whole(&names, columns)).map_err(raise)?)
     };
     PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(reader), c"arrow_array_stream")
 }

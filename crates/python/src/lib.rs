@@ -1,5 +1,6 @@
 //! The native module `sapwood._native`: argument and error conversion over `sapwood-root`.
 #![allow(missing_docs, reason = "documented in python/sapwood/_native.pyi")]
+#![allow(clippy::needless_pass_by_value, reason = "arguments of Python functions are extracted as values")]
 
 mod arrow;
 mod borrow;

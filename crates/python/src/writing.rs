@@ -181,8 +181,9 @@ impl Output {
         let options = TreeOptions { title, auto_flush, max_basket };
         self.with(py, |inner| inner.make_tree(directory, name, branches, options))
     }
-    fn extend(&self, py: Python<'_>, tree: usize, columns: Vec<Bound<'_, PyTuple>>) -> PyResult<()> {
-        let columns: Vec<Column> = columns.iter().map(to_column).collect::<PyResult<_>>()?;
+    fn extend(&self, py: Python<'_>, tree: usize, columns: &Bound<'_, PyList>) -> PyResult<()> {
+        let columns: Vec<Column> =
+            columns.iter().map(|c| to_column(c.cast::<PyTuple>()?)).collect::<PyResult<_>>()?;
         let result = self.with(py, |inner| {
             let (tree, file) = inner.tree_mut(tree)?;
             tree.extend(file, &columns)

@@ -111,7 +111,7 @@ def _described(directory: Foreign, key: Foreign, name: str, *, branches: bool) -
     try:
         tree = directory.tree(key)
     except SapwoodError as error:
-        return found | {"error": str(error)}
+        return found | {"error": " ".join(str(error).split())}
     found |= {
         "entries": tree.num_entries,
         "tree_bytes": sum(branch.compressed_bytes for branch in tree.branches),

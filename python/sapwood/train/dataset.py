@@ -123,7 +123,7 @@ class Dataset:
 
 
 def _is_url(text: str) -> bool:
-    return re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text) is not None
+    return "::" in text or re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text) is not None
 
 
 def _split(text: str) -> tuple[str, str | None]:

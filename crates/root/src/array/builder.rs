@@ -213,7 +213,7 @@ impl Builder {
     pub fn append(&mut self, other: &Builder) {
         match (self, other) {
             (Self::Number { values, .. }, Self::Number { values: more, .. }) => {
-                values.extend_from_slice(more)
+                values.extend_from_slice(more);
             }
             (Self::Text { offsets, bytes }, Self::Text { offsets: more, bytes: text }) => {
                 extend_offsets(offsets, more);

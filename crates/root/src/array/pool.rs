@@ -68,7 +68,7 @@ fn take(bytes: usize) -> Vec<u8> {
 /// Gives a buffer back.
 pub fn give_back(buffer: Vec<u8>) {
     let size = buffer.capacity();
-    if size < SMALLEST || size > KEEP {
+    if !(SMALLEST..=KEEP).contains(&size) {
         return;
     }
     let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
@@ -103,7 +103,11 @@ pub fn share(buffer: Vec<u8>) -> Buffer {
     Buffer::from(Bytes::from_owner(Pooled(buffer)))
 }
 
-#[allow(unsafe_code, reason = "zeroed memory that may be refused has no safe form")]
+#[allow(
+    unsafe_code,
+    clippy::same_length_and_capacity,
+    reason = "zeroed memory that may be refused has no safe form, and all of it is initialized"
+)]
 fn zeroed(bytes: usize) -> Result<Vec<u8>> {
     use std::alloc::Layout;
     let refused = || Error::limit(format!("no memory for a column of {bytes} bytes"));

@@ -56,6 +56,7 @@ impl<'a> Decoder<'a> {
     /// # Errors
     /// When the bytes end early or contradict the kind; the builder then holds an unknown part of the values and
     /// must not be used.
+    #[expect(clippy::too_many_lines, reason = "one arm for each kind")]
     pub fn decode(&mut self, kind: &Kind, c: &mut Cursor<'_>, out: &mut Builder, n: usize) -> Result<()> {
         match (kind, out) {
             (Kind::Number(number), Builder::Number { values, .. }) => {
@@ -411,10 +412,8 @@ impl<'a> Decoder<'a> {
             return Err(misfit(&step.kind, c));
         };
         match &step.kind {
-            Kind::Counted { item, flagged, .. } => {
-                if !*flagged || c.u8()? != 0 {
-                    self.decode(item, c, values, count)?;
-                }
+            Kind::Counted { item, flagged, .. } if (!*flagged || c.u8()? != 0) => {
+                self.decode(item, c, values, count)?;
             }
             Kind::Loop { item, .. } => {
                 let frame = c.frame()?;

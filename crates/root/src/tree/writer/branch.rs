@@ -197,6 +197,13 @@ fn numbers<'a>(column: &'a Column, number: Number, dims: &[usize]) -> Result<&'a
     }
 }
 
+/// Makes room for more. Grows by quarters, not by doubling: what waits for a cluster is most of a writer's memory.
+fn grow<T>(values: &mut Vec<T>, more: usize) {
+    if values.capacity() - values.len() < more {
+        values.reserve_exact(more.max(values.capacity() / 4));
+    }
+}
+
 /// A branch being written.
 pub struct Branch {
     pub spec: BranchSpec,
@@ -267,12 +274,13 @@ impl Branch {
             Input::Listed { offsets, values, item } => {
                 let first = offsets.at(from);
                 let base = self.data.len();
+                grow(&mut self.starts, to - from);
                 self.starts.extend((from..to).map(|i| (base + (offsets.at(i) - first) * item) as u64));
                 let bytes = values.get(first * item..offsets.at(to) * item).unwrap_or_default();
                 self.append_numbers(width, bytes);
             }
             Input::Lengths(offsets) => {
-                self.data.reserve(4 * (to - from));
+                grow(&mut self.data, 4 * (to - from));
                 for i in from..to {
                     let length = offsets.at(i + 1) - offsets.at(i);
                     let length = i32::try_from(length).map_err(|_| {
@@ -283,6 +291,8 @@ impl Branch {
                 }
             }
             Input::Text { offsets, bytes } => {
+                grow(&mut self.starts, to - from);
+                grow(&mut self.data, offsets.at(to) - offsets.at(from) + to - from);
                 for i in from..to {
                     let text = bytes.get(offsets.at(i)..offsets.at(i + 1)).unwrap_or_default();
                     let length = i32::try_from(text.len() + 1)
@@ -305,6 +315,7 @@ impl Branch {
 
     fn append_numbers(&mut self, width: usize, bytes: &[u8]) {
         let start = self.data.len();
+        grow(&mut self.data, bytes.len());
         self.data.resize(start + bytes.len(), 0);
         swap::copy(width, bytes, self.data.get_mut(start..).unwrap_or_default());
     }
