@@ -33,14 +33,13 @@ def test_keys_classes_and_branches(corpus: Path) -> None:
             warnings.simplefilter("ignore")
             theirs = uproot.open(path)
         with theirs, sapwood.open(path) as mine:
-            for options in ({}, {"recursive": False}, {"cycle": False}, {"filter_name": "*e*"}):
-                if mine.classnames(**options) != theirs.classnames(**options) or mine.keys(**options) != theirs.keys(
-                    **options
-                ):
-                    wrong.append((path.name, options))
-            for key, classname in theirs.classnames().items():
-                if classname in TREES:
-                    wrong += [(path.name, key, problem) for problem in problems(mine[key], theirs[key])]
+            wrong += [
+                (path.name, o)
+                for o in ({}, {"recursive": False}, {"cycle": False}, {"filter_name": "*e*"})
+                if mine.keys(**o) != theirs.keys(**o) or mine.classnames(**o) != theirs.classnames(**o)
+            ]
+            trees = [key for key, classname in theirs.classnames().items() if classname in TREES]
+            wrong += [(path.name, key, problem) for key in trees for problem in problems(mine[key], theirs[key])]
     assert wrong == []
 
 
