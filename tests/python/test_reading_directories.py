@@ -199,6 +199,21 @@ def test_every_way_to_name_a_file(path: Path) -> None:
         assert file["events"].num_entries == 1000
 
 
+def test_urls_go_to_fsspec(path: Path) -> None:
+    import fsspec
+
+    with fsspec.open("memory://here/sample.root", "wb") as out:
+        out.write(path.read_bytes())
+    with sapwood.open("memory://here/sample.root:events", skip_instance_cache=True) as tree:
+        assert tree.file.file_path == "memory://here/sample.root"
+        assert tree["i2"].array(entry_start=400, entry_stop=403).tolist() == [400, 401, 402]
+        assert len(sapwood.concatenate("memory://here/sample.root:events", "i4")) == 1000
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        sapwood.open("memory://nowhere.root")
+    with pytest.raises(StorageError, match="nosuch"):
+        sapwood.open("nosuch://nowhere.root")
+
+
 def test_what_names_no_file(path: Path, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="nowhere"):
         sapwood.open(tmp_path / "nowhere.root")

@@ -63,7 +63,7 @@ print(list(uproot.num_entries([f"{path}:events"])))
     "branches": """
 tree = uproot.open(path)["events"]
 for name, branch in tree.items(filter_typename=["float*", "char*"]):
-    print(name, branch.typename, branch.num_baskets, sum(branch.basket_entry_start_stop(1)), branch.compressed_bytes > 0)
+    print(name, branch.typename, branch.num_baskets, sum(branch.basket_entry_start_stop(1)), branch.compressed_bytes)
 print(tree["f4"].array(library="np", entry_start=10, entry_stop=13), tree["word"].array()[:3].tolist())
 print(tree.typenames(filter_name="jet*"), tree.keys(filter_branch=lambda b: "3" in b.name), tree["vec3"].array().type)
 print({name: array.dtype for name, array in tree.arrays(["i1", "flag"], library="np").items()})
