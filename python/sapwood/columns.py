@@ -31,7 +31,7 @@ import numpy as np
 from sapwood.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 Column = tuple[Any, ...]
 Type = tuple[Any, ...]
@@ -370,8 +370,8 @@ def _to_numpy(column: Column) -> Array:
         case ("text", offsets, data):
             joined = bytes(data)
             edges = offsets.tolist()
-            strings = [joined[a:b].decode("utf-8", "surrogateescape") for a, b in pairwise(edges)]
-            return _objects(strings)
+            strings = (joined[a:b].decode("utf-8", "surrogateescape") for a, b in pairwise(edges))
+            return _objects(strings, len(edges) - 1)
         case ("record", length, _, fields):
             arrays = [(name, _to_numpy(content)) for name, content in fields]
             out = np.empty(length, dtype=[(name, array.dtype, array.shape[1:]) for name, array in arrays])
@@ -382,7 +382,7 @@ def _to_numpy(column: Column) -> Array:
             import awkward as ak
 
             items: list[Foreign] = list(ak.to_list(to_awkward(column)))
-            return _objects(items)
+            return _objects(items, len(items))
         case ("empty",):
             return np.empty(0, dtype=object)
         case _:
@@ -390,16 +390,12 @@ def _to_numpy(column: Column) -> Array:
 
 
 def _pieces(offsets: Array, content: Array) -> Array:
-    edges = offsets.tolist()
-    return _objects([content[a:b] for a, b in pairwise(edges)])
+    return _objects((content[a:b] for a, b in pairwise(offsets.tolist())), len(offsets) - 1)
 
 
-def _objects(items: Sequence[Any]) -> Array:
-    # Element by element: NumPy would make a table of items of equal length.
-    out = np.empty(len(items), dtype=object)
-    for i, item in enumerate(items):
-        out[i] = item
-    return out
+def _objects(items: Iterable[Foreign], count: int) -> Array:
+    # One by one: np.array would make a table of items of equal length.
+    return np.fromiter(items, dtype=object, count=count)
 
 
 def to_arrow(column: Column) -> Foreign:

@@ -230,6 +230,13 @@ def test_shapes_of_trees(folder: Path, root_python: Path) -> None:
     assert found.check("shapes.root", "ragged;1", {"x": ragged})["clusters"] == [30, 130, 230, 330, 380, 385]
 
 
+def test_data_frames(matrix: Read, table: Table, folder: Path, root_python: Path) -> None:
+    branches = ["fixed_int16", "many_int8", "fixed_float64", "none"]
+    found = json.loads(run(root_python, "update.py", "sums", folder / "entries-lz4-4.root", "t", *branches))
+    wanted = [float(ak.sum(ak.values_astype(table[name], np.float64))) for name in branches]
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
 @pytest.mark.parametrize("codec", ["none", "zstd5", "lz4-4"])
 def test_merging(folder: Path, root_python: Path, codec: str) -> None:
     rng = np.random.default_rng(3)

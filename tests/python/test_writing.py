@@ -6,6 +6,8 @@ import gc
 import io
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -463,6 +465,50 @@ def test_histograms_that_cannot_be_written(path: Path, data: Any, message: str) 
         with pytest.raises((ArgumentError, UnsupportedError), match=message):
             file["h"] = data
         assert file.keys() == []
+
+
+def test_killed_at_any_moment(path: Path) -> None:
+    """What was committed when the process was killed is there, whatever it was doing."""
+    script = f"""
+import numpy as np, sapwood
+file = sapwood.recreate({str(path)!r}, compression=sapwood.LZ4(1))
+tree = file.mktree("a/t", {{"x": "int64", "j": "var * int16"}}, auto_flush=50)
+for i in range(100_000):
+    x = np.arange(50 * i, 50 * (i + 1))
+    tree.extend({{"x": x, "j": np.tile(x, 3).reshape(3, 50).T[:, : 1 + i % 3].tolist()}})
+    if i % 5 == 0:
+        file[f"text{{i}}"] = "x" * i
+    file.commit()
+    print(50 * (i + 1), flush=True)
+"""
+    rng = np.random.default_rng(7)
+    for _ in range(5):
+        with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as child:
+            assert child.stdout is not None
+            seen = [child.stdout.readline()]
+            time.sleep(rng.uniform(0, 0.15))
+            child.kill()
+            seen += child.stdout.readlines()
+        committed = int(seen[-1] if seen[-1].endswith("\n") else seen[-2])
+        for opened in (sapwood.open(path), uproot.open(path)):
+            tree = opened["a/t"]
+            assert committed <= tree.num_entries <= committed + 50
+            assert tree["x"].array(library="np").tolist() == list(range(tree.num_entries))
+            assert ak.num(tree["j"].array()).tolist() == [1 + i // 50 % 3 for i in range(tree.num_entries)]
+
+
+def test_threads_write_to_one_file(path: Path) -> None:
+    with sapwood.recreate(path) as file, ThreadPoolExecutor(4) as pool:
+        trees = [file.mktree(f"t{i}", {"x": "int64"}, auto_flush=1000) for i in range(4)]
+
+        def fill(tree: sapwood.WritableTree) -> None:
+            for start in range(0, 20_000, 300):
+                tree.extend({"x": np.arange(start, min(start + 300, 20_000))})
+
+        list(pool.map(fill, trees))
+    with sapwood.open(path) as back:
+        for i in range(4):
+            assert np.array_equal(back[f"t{i}"]["x"].array(library="np"), np.arange(20_000))
 
 
 def test_many_branches_and_threads(path: Path) -> None:

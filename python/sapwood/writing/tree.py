@@ -47,6 +47,7 @@ class WritableTree:
         self._plan = plan
         code = file.native.compression
         self._codes: dict[str, int] = {branch.name: code for branch in plan.branches}
+        self._places = {branch.name: place for place, branch in enumerate(plan.branches)}
 
     def __repr__(self) -> str:
         """Show what it is."""
@@ -160,7 +161,7 @@ class WritableTree:
 
     def set_branch_code(self, name: str, code: int) -> None:
         """Set the compression setting of a branch as ROOT's number."""
-        self._file.native.set_branch_compression(self._number, self.keys().index(name), code)
+        self._file.native.set_branch_compression(self._number, self._places[name], code)
         self._codes[name] = code
 
     def close(self) -> None:

@@ -1,10 +1,11 @@
-"""Has ROOT go on with a file: merge files, or add to one.
+"""Has ROOT go on with a file: merge files, add to one, compute.
 
-Usage: update.py merge OUT IN... | update.py add FILE. What ROOT has to say goes to standard error.
+Usage: update.py merge OUT IN... | add FILE | sums FILE TREE BRANCH.... What ROOT has to say goes to standard error.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import warnings
 from array import array
@@ -45,4 +46,11 @@ def add(path: str) -> None:
     file.Close()
 
 
-{"merge": merge, "add": add}[sys.argv[1]](*sys.argv[2:])
+def sums(path: str, tree: str, *branches: str) -> None:
+    """Print the sums of branches as RDataFrame computes them, in order."""
+    frame = ROOT.RDataFrame(tree, path)
+    results = [frame.Define("s", f"std::accumulate({name}.begin(), {name}.end(), 0.0)").Sum("s") for name in branches]
+    print(json.dumps([result.GetValue() for result in results]))
+
+
+{"merge": merge, "add": add, "sums": sums}[sys.argv[1]](*sys.argv[2:])

@@ -1,7 +1,7 @@
 //! Large buffers, used again.
 //!
 //! Memory that the system hands out is zeroed page by page when it is first touched, which costs as much as decoding.
-//! Buffers of columns that are no longer wanted (a step of an iteration) are kept for the next ones, up to `KEEP`.
+//! Buffers of columns that are no longer wanted (a step of an iteration) are kept for the next ones, up to 64 MB.
 
 use crate::error::{Error, Result};
 use arrow_buffer::Buffer;

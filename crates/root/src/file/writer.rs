@@ -164,6 +164,21 @@ pub struct Listed {
     pub title: String,
 }
 
+/// Stands for the storage of a closed file.
+struct Released(String);
+
+impl Sink for Released {
+    fn write_at(&mut self, _: u64, _: &[&[u8]]) -> std::io::Result<()> {
+        Err(std::io::Error::other("the file is closed"))
+    }
+    fn finish(&mut self, _: u64) -> std::io::Result<()> {
+        Err(std::io::Error::other("the file is closed"))
+    }
+    fn name(&self) -> &str {
+        &self.0
+    }
+}
+
 /// A file open for writing.
 pub struct FileWriter {
     sink: Box<dyn Sink>,
@@ -335,7 +350,7 @@ impl FileWriter {
             nbytes_name: key_bytes,
             text: text.clone(),
             created,
-            uuid: self.options.uuid.unwrap_or_else(random_uuid),
+            uuid: self.options.uuid.map_or_else(random_uuid, |uuid| nth_uuid(uuid, id)),
             entries: Vec::new(),
             cycles: HashMap::new(),
             children: HashMap::new(),
@@ -458,6 +473,11 @@ impl FileWriter {
         self.write_header(count)?;
         self.sink.finish(self.end).within(|| self.sink.name().to_owned())?;
         self.free_released()
+    }
+
+    /// Lets go of the storage; nothing can be written any more.
+    pub fn release(&mut self) {
+        self.sink = Box::new(Released(self.sink.name().to_owned()));
     }
 
     fn directory(&self, id: DirectoryId) -> Result<&Directory> {
@@ -739,6 +759,11 @@ pub fn datime(seconds: i64) -> u32 {
     let fields = [((year - 1995) as u32, 26), (month as u32, 22), (day, 17), (second / 3600, 12)];
     let fields = fields.into_iter().chain([(second / 60 % 60, 6), (second % 60, 0)]);
     fields.fold(0, |packed, (value, shift)| packed | value << shift)
+}
+
+/// An identity for a directory that follows from the file's.
+fn nth_uuid(uuid: [u8; 16], n: usize) -> [u8; 16] {
+    (u128::from_be_bytes(uuid) ^ n as u128).to_be_bytes()
 }
 
 /// A random identity (version 4), from the keys that the standard library draws for its hash maps.

@@ -36,8 +36,8 @@ const WINDOW: u64 = 8 << 20;
 
 /// Reads the same columns from each part and joins them in order.
 ///
-/// Uses the current rayon pool. The memory beside the result is one window of records and one decompressed basket
-/// for each thread, and, with several threads, the decoded values of a window.
+/// Uses the current rayon pool. The memory beside the result is one window of records (two with several threads) and one
+/// decompressed basket for each thread, and, with several threads, the decoded values of a window.
 pub fn read(parts: &[Part<'_>]) -> Result<Vec<Column>> {
     let mut reader = Reader::plan(parts)?;
     reader.run()?;
@@ -302,23 +302,26 @@ impl<'a> Reader<'a> {
 
     fn run(&mut self) -> Result<()> {
         let jobs = std::mem::take(&mut self.jobs);
-        let limit = WINDOW * rayon::current_num_threads() as u64;
-        let mut rest = jobs.as_slice();
-        let mut records = Records::default();
-        while !rest.is_empty() {
-            let mut bytes = 0;
-            let n = rest
-                .iter()
-                .take_while(|job| {
-                    bytes += job.range.length;
-                    bytes <= limit
-                })
-                .count()
-                .max(1);
-            let (window, after) = rest.split_at(n);
-            records.fetch(self.parts, window)?;
-            self.decode_window(window, &records)?;
-            rest = after;
+        let threads = rayon::current_num_threads();
+        let mut windows = windows(&jobs, WINDOW * threads as u64).peekable();
+        let (mut now, mut next) = (Records::default(), Records::default());
+        if let Some(first) = windows.peek() {
+            now.fetch(self.parts, first)?;
+        }
+        while let Some(window) = windows.next() {
+            let parts = self.parts;
+            let Some(after) = windows.peek() else { return self.decode_window(window, &now) };
+            if threads == 1 {
+                self.decode_window(window, &now)?;
+                now.fetch(parts, after)?;
+            } else {
+                // The next records come in while these are decoded.
+                let (fetched, decoded) =
+                    rayon::join(|| next.fetch(parts, after), || self.decode_window(window, &now));
+                decoded?;
+                fetched?;
+                std::mem::swap(&mut now, &mut next);
+            }
         }
         Ok(())
     }
@@ -362,6 +365,21 @@ impl<'a> Reader<'a> {
         }
         tasks.into_par_iter().with_max_len(1).try_for_each(|task| task.run(&context))
     }
+}
+
+/// Splits jobs into windows of at most `limit` bytes, or of one job that is larger.
+fn windows(mut jobs: &[Job], limit: u64) -> impl Iterator<Item = &[Job]> {
+    std::iter::from_fn(move || {
+        let mut bytes = 0u64;
+        let fits = |job: &&Job| {
+            bytes = bytes.saturating_add(job.range.length);
+            bytes <= limit
+        };
+        let n = jobs.iter().take_while(fits).count().max(1);
+        let (window, rest) = jobs.split_at_checked(n)?;
+        jobs = rest;
+        Some(window)
+    })
 }
 
 /// Records of a window, in buffers that the next window uses again.

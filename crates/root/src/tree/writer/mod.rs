@@ -511,6 +511,7 @@ impl Output {
             first = first.and(flushed);
         }
         let committed = self.commit();
+        self.file.release();
         first.and(committed)
     }
 }
