@@ -15,29 +15,32 @@ export VIRTUAL_ENV := $(abspath $(VENV))
 export PATH := $(abspath $(BIN)):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
+# Everything of Rust is built in the release profile, so that the C libraries and the dependencies are built once for
+# maturin, the tests and clippy. Debug assertions and overflow checks are on in the fuzz replay.
+
 # What `make check` runs, in this order; .ci/run adds the tests that need ROOT.
 STAGES := test lint damage fuzz corpus wheel readme
 
 ##@ Use
 
 demo: build ## make collisions with Pythia 8, write them as ROOT files, run a train, name the report page
-	$(PIP) --group demo
-	examples/demo.sh
+	@$(PIP) --group demo
+	@examples/demo.sh
 
 setup: build ## create .venv with sapwood (release build) and everything the targets here need
 
 ##@ Check
 
 test: build ## all tests that need neither ROOT nor the corpus
-	cargo test --workspace --quiet
+	cargo test --release --workspace --quiet
 	$(BIN)/python -m pytest -m "not oracle and not corpus"
 
 check: $(STAGES) ## exactly what CI runs, save the tests that need ROOT (make oracle)
 
 lint: build ## formatting, clippy, ruff, pyright, stubs against the built module, generated pages
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --quiet -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
+	cargo clippy --release --workspace --all-targets --quiet -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --release --workspace --no-deps --quiet
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/pyright
@@ -47,9 +50,9 @@ lint: build ## formatting, clippy, ruff, pyright, stubs against the built module
 damage: build ## damaged files, 5,000 mutations with a fixed seed: an error or a result, nothing else
 	SAPWOOD_MUTATIONS=5000 $(BIN)/python -m pytest tests/damage
 
-fuzz: build ## replay the fuzz targets' seeds with a fixed number of mutations, without libFuzzer
+fuzz: build ## replay the fuzz targets' seeds with a a fixed number of mutations, without libFuzzer
 	$(BIN)/python fuzz/seeds.py
-	cd fuzz && cargo run --quiet --bin replay -- --seed 1 --mutations 20000 seeds
+	cd fuzz && cargo run --release --no-default-features --quiet --bin replay -- --seed 1 --mutations 100000 seeds
 
 corpus: build ## the real files of ../shared/corpus (or SAPWOOD_CORPUS) against their expected values
 	$(BIN)/python -m pytest -m "corpus and not oracle"

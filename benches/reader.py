@@ -69,6 +69,7 @@ def main() -> None:
     library = importlib.import_module(args.engine)
     places = [f"{file}:{args.tree}" for file in args.files]
 
+    _ = (library.open, library.iterate, library.concatenate)  # imported lazily
     begin, cpu = time.perf_counter(), time.process_time()
     if args.mode == "iterate":
         entries = sum(len(step) for step in library.iterate(places, filter_name=args.branches))

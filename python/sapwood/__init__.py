@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sapwood._native import counters, num_threads, set_num_threads
+    from sapwood._native import __version__, counters, num_threads, set_num_threads
     from sapwood.compression import LZ4, LZMA, ZLIB, ZSTD
     from sapwood.errors import (
         ArgumentError,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 # Where each public name lives. A module is imported when its name is first used: `import sapwood` itself is cheap.
 _HOMES = {
-    "sapwood._native": ("counters", "num_threads", "set_num_threads"),
+    "sapwood._native": ("__version__", "counters", "num_threads", "set_num_threads"),
     "sapwood.compression": ("LZ4", "LZMA", "ZLIB", "ZSTD"),
     "sapwood.errors": (
         "ArgumentError",
@@ -66,11 +66,42 @@ _HOME_OF = {name: (module, name) for module, names in _HOMES.items() for name in
 _HOME_OF["KeyInFileError"] = ("sapwood.errors", "NotFoundError")
 
 __all__ = [
-    "LZ4", "LZMA", "ZLIB", "ZSTD", "ArgumentError", "CorruptError", "HasBranches", "KeyInFileError", "LimitError",
-    "MissingFileError", "NotFoundError", "ReadOnlyDirectory", "ReadOnlyFile", "ReadOnlyKey", "Report", "SapwoodError",
-    "SapwoodWarning", "StorageError", "TBranch", "TTree", "UnsupportedError", "WritableBranch",
-    "WritableDirectory", "WritableFile", "WritableTree", "concatenate", "counters", "create", "iterate", "no_filter",
-    "num_entries", "num_threads", "open", "recreate", "set_num_threads",
+    "LZ4",
+    "LZMA",
+    "ZLIB",
+    "ZSTD",
+    "ArgumentError",
+    "CorruptError",
+    "HasBranches",
+    "KeyInFileError",
+    "LimitError",
+    "MissingFileError",
+    "NotFoundError",
+    "ReadOnlyDirectory",
+    "ReadOnlyFile",
+    "ReadOnlyKey",
+    "Report",
+    "SapwoodError",
+    "SapwoodWarning",
+    "StorageError",
+    "TBranch",
+    "TTree",
+    "UnsupportedError",
+    "WritableBranch",
+    "WritableDirectory",
+    "WritableFile",
+    "WritableTree",
+    "__version__",
+    "concatenate",
+    "counters",
+    "create",
+    "iterate",
+    "no_filter",
+    "num_entries",
+    "num_threads",
+    "open",
+    "recreate",
+    "set_num_threads",
 ]  # fmt: skip
 
 

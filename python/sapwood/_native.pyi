@@ -4,8 +4,9 @@ Columns and types are the nested tuples that `sapwood.columns` describes; their 
 read-only. Errors are those of `sapwood.errors`. Whatever reads or computes lets other Python threads run meanwhile.
 """
 
+import builtins
 from collections.abc import Sequence
-from typing import Protocol, final
+from typing import Any, Protocol, final
 
 from sapwood.columns import Column, Foreign, Type
 
@@ -20,6 +21,21 @@ class _Readable(Protocol):
 
     def read_at(self, offset: int, length: int, /) -> bytes:
         """Read exactly so many bytes at an offset."""
+
+class _Writable(Protocol):
+    """What bytes can be written to, at any offset."""
+
+    def seek(self, offset: int, /) -> object:
+        """Go to an offset."""
+
+    def write(self, data: bytes, /) -> object:
+        """Write; a number says how many bytes were taken."""
+
+    def truncate(self, size: int, /) -> object:
+        """End the file there."""
+
+    def flush(self) -> object:
+        """Hand everything to the storage."""
 
 @final
 class File:
@@ -229,6 +245,93 @@ class Branch:
     @property
     def has_data(self) -> bool:
         """Whether it has values of its own, not only sub-branches."""
+
+@final
+class Output:
+    """A ROOT file being written, with its trees. Directories and trees go by numbers; the root directory is 0."""
+
+    def __new__(
+        cls,
+        target: str | _Writable,
+        overwrite: bool,
+        title: str,
+        compression: int,
+        uuid: bytes | None,
+        utc_offset: int,
+        datime: int | None,
+    ) -> Output:
+        """Make a file.
+
+        Parameters
+        ----------
+        target
+            A local path, or an object.
+        overwrite
+            Whether to take the place of a file that is there; else that is a FileExistsError.
+        title
+            Its title.
+        compression
+            The setting (`fCompress`): algorithm * 100 + level.
+        uuid
+            Its identifier, 16 bytes; a random one if None.
+        utc_offset
+            Seconds that local time is ahead of UTC.
+        datime
+            The date of all records as ROOT packs it, instead of the clock's.
+        """
+    @property
+    def compression(self) -> int:
+        """The compression setting of what is written from now on; can be set."""
+    @compression.setter
+    def compression(self, value: int, /) -> None: ...
+    @property
+    def end(self) -> int:
+        """The offset behind the last record, in bytes (`fEND`)."""
+    def list(self, directory: int) -> builtins.list[tuple[str, int, str, str]]:
+        """List what a directory holds: name, cycle, class and title of each."""
+    def find(self, parent: int, name: str) -> int | None:
+        """Find a directory in a directory."""
+    def mkdir(self, parent: int, name: str, title: str) -> int:
+        """Make a directory, or find it."""
+    def write_object(self, directory: int, name: str, title: str, written: tuple[str, dict[str, Any]]) -> None:
+        """Write an object: its class, and its members by ROOT's names."""
+    def leave_gap(self, size: int) -> None:
+        """Leave out so many bytes before the next record."""
+    def commit(self) -> None:
+        """Make all full clusters and all objects part of the file that readers see."""
+    def close(self) -> None:
+        """Write what waits, and make the file whole."""
+    def make_tree(
+        self,
+        directory: int,
+        name: str,
+        title: str,
+        branches: Sequence[tuple[str, str, str, Sequence[int], int, int | None]],
+        auto_flush: int,
+        max_basket: int,
+    ) -> int:
+        """Make a tree.
+
+        Parameters
+        ----------
+        directory, name, title
+            Where, and what it is called.
+        branches
+            Of each its name, its kind ("numbers", "counted", "counter", "text"), element type, dimensions, the place of
+            its counter, and its compression setting.
+        auto_flush
+            Size of a cluster: entries, or compressed bytes if negative.
+        max_basket
+            Bytes of a basket before compression, at most.
+        """
+    def extend(self, tree: int, columns: builtins.list[Column]) -> None:
+        """Take entries: a column for each branch but the counters, in order. They are not changed, and not kept."""
+    def flush(self, tree: int) -> None:
+        """Write what waits as a cluster."""
+    def tree_counts(self, tree: int) -> tuple[int, int, int]:
+        """Count entries taken, entries in the file, and baskets of the branch that has most."""
+    def set_branch_compression(self, tree: int, branch: int, code: int | None) -> None:
+        """Set the compression setting of the baskets to come, None for the file's."""
 
 def read(parts: Sequence[tuple[Tree, Sequence[int], int, int]]) -> list[Column]:
     """Read branches.

@@ -7,13 +7,15 @@ A column is a nested tuple whose leaves are one-dimensional NumPy arrays (Arrow'
 ``("text", offsets, bytes)``               strings; element *i* is ``bytes[offsets[i]:offsets[i + 1]]``
 ``("fixed", length, size, column)``        lists of one size
 ``("list", offsets, column)``              lists of any size; ``offsets[0]`` is 0
-``("record", length, classname, fields)``  ``fields`` are ``(name, column)`` pairs; named "0", "1", ... it is a tuple
+``("record", length, classname, fields)``  ``fields`` are ``(name, column)``; a tuple if named "0", "1", ...
 ``("option", index, column)``              element ``index[i]`` of ``column``, or None where that is negative
 ``("union", tags, index, columns)``        element ``index[i]`` of ``columns[tags[i]]``
+``("empty",)``                             no elements, of a type that never occurred
 ========================================== =====================================================================
 
 A type has the same shape without data: ``("number", dtype)``, ``("text",)``, ``("fixed", size, type)``,
-``("list", type)``, ``("record", classname, fields)``, ``("option", type)``, ``("union", types)``.
+``("list", type)``, ``("record", classname, fields)``, ``("option", type)``, ``("union", types)``, ``("empty",)``; that
+of a branch may also be ``("dynamic",)``: objects behind pointers, whose classes only the data name.
 
 Nothing here copies numbers, except where the target has another layout: NumPy records, Arrow's bit-packed bools, and
 read-only memory that must become writable.
@@ -29,7 +31,7 @@ import numpy as np
 from sapwood.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 Column = tuple[Any, ...]
 Type = tuple[Any, ...]
@@ -50,6 +52,8 @@ def length_of(column: Column) -> int:
             return length
         case ("option", index, _) | ("union", _, index, _):
             return len(index)
+        case ("empty",):
+            return 0
         case _:
             raise _unknown(column)
 
@@ -71,6 +75,8 @@ def type_of(column: Column) -> Type:
             return ("option", type_of(content))
         case ("union", _, _, contents):
             return ("union", [type_of(content) for content in contents])
+        case ("empty",):
+            return ("empty",)
         case _:
             raise _unknown(column)
 
@@ -95,6 +101,8 @@ def describe(kind: Type) -> str:
             return f"?{describe(content)}"
         case ("union", contents):
             return f"union[{', '.join(map(describe, contents))}]"
+        case ("empty" | "dynamic",):
+            return "unknown"
         case _:
             raise _unknown(kind)
 
@@ -106,6 +114,21 @@ def _is_tuple(fields: Sequence[tuple[str, Any]]) -> bool:
 def is_rectangular(kind: Type) -> bool:
     """Tell whether a NumPy array of numbers has the shape of this type."""
     return kind[0] == "number" or (kind[0] == "fixed" and is_rectangular(kind[2]))
+
+
+def is_settled(kind: Type) -> bool:
+    """Tell whether the type says all: no part of it is only known from the data."""
+    match kind:
+        case ("dynamic",):
+            return False
+        case ("fixed", _, content) | ("list", content) | ("option", content):
+            return is_settled(content)
+        case ("record", _, fields):
+            return all(is_settled(content) for _, content in fields)
+        case ("union", contents):
+            return all(is_settled(content) for content in contents)
+        case _:
+            return True
 
 
 class Layouts:
@@ -162,6 +185,8 @@ class Layouts:
                     [self.layout(content) for content in contents],
                     parameters=parameters,
                 )
+            case ("empty",):
+                return c.EmptyArray()
             case _:
                 raise _unknown(column)
 
@@ -194,6 +219,8 @@ def form_of(kind: Type, key: str, parameters: dict[str, Any] | None = None) -> F
         case ("union", contents):
             inner = [form_of(content, f"{key}.{i}") for i, content in enumerate(contents)]
             return f.UnionForm("i8", "i64", inner, parameters=parameters, form_key=key)
+        case ("empty",):
+            return f.EmptyForm(form_key=key)
         case _:
             raise _unknown(kind)
 
@@ -221,6 +248,8 @@ def buffers_of(column: Column, key: str) -> dict[str, Array]:
             for i, content in enumerate(contents):
                 found.update(buffers_of(content, f"{key}.{i}"))
             return found
+        case ("empty",):
+            return {}
         case _:
             raise _unknown(column)
 
@@ -341,8 +370,8 @@ def _to_numpy(column: Column) -> Array:
         case ("text", offsets, data):
             joined = bytes(data)
             edges = offsets.tolist()
-            strings = [joined[a:b].decode("utf-8", "surrogateescape") for a, b in pairwise(edges)]
-            return _objects(strings)
+            strings = (joined[a:b].decode("utf-8", "surrogateescape") for a, b in pairwise(edges))
+            return _objects(strings, len(edges) - 1)
         case ("record", length, _, fields):
             arrays = [(name, _to_numpy(content)) for name, content in fields]
             out = np.empty(length, dtype=[(name, array.dtype, array.shape[1:]) for name, array in arrays])
@@ -353,22 +382,20 @@ def _to_numpy(column: Column) -> Array:
             import awkward as ak
 
             items: list[Foreign] = list(ak.to_list(to_awkward(column)))
-            return _objects(items)
+            return _objects(items, len(items))
+        case ("empty",):
+            return np.empty(0, dtype=object)
         case _:
             raise _unknown(column)
 
 
 def _pieces(offsets: Array, content: Array) -> Array:
-    edges = offsets.tolist()
-    return _objects([content[a:b] for a, b in pairwise(edges)])
+    return _objects((content[a:b] for a, b in pairwise(offsets.tolist())), len(offsets) - 1)
 
 
-def _objects(items: Sequence[Any]) -> Array:
-    # Element by element: NumPy would make a table of items of equal length.
-    out = np.empty(len(items), dtype=object)
-    for i, item in enumerate(items):
-        out[i] = item
-    return out
+def _objects(items: Iterable[Foreign], count: int) -> Array:
+    # One by one: np.array would make a table of items of equal length.
+    return np.fromiter(items, dtype=object, count=count)
 
 
 def to_arrow(column: Column) -> Foreign:
@@ -403,8 +430,16 @@ def to_arrow(column: Column) -> Foreign:
         case ("option", index, content):
             return to_arrow(content).take(pa.array(index, mask=index < 0))
         case ("union", tags, index, contents):
-            inner = [to_arrow(content) for content in contents]
-            return pa.UnionArray.from_dense(pa.array(tags), pa.array(index.astype(np.int32)), inner)
+            # Arrow wants the elements of each part in the order of the whole.
+            places = np.empty(len(tags), dtype=np.int32)
+            parts: list[Foreign] = []
+            for tag, content in enumerate(contents):
+                chosen = tags == tag
+                parts.append(to_arrow(content).take(pa.array(index[chosen])))
+                places[chosen] = np.arange(np.count_nonzero(chosen))
+            return pa.UnionArray.from_dense(pa.array(tags), pa.array(places), parts)
+        case ("empty",):
+            return pa.nulls(0)
         case _:
             raise _unknown(column)
 

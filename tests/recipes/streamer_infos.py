@@ -1,7 +1,8 @@
 """Writes the table of standard classes, `crates/root/src/streamer/builtin.tsv`, from an installed ROOT.
 
-The table holds format facts alone: class names, versions, checksums and members, as ROOT writes
-them into its files. Run it with a Python that has ROOT and uproot: `python tests/recipes/streamer_infos.py > crates/root/src/streamer/builtin.tsv`.
+The table holds format facts alone: class names, versions, checksums and members, as ROOT writes them into its files.
+Run it with a Python that has ROOT and uproot:
+`python tests/recipes/streamer_infos.py > crates/root/src/streamer/builtin.tsv`.
 
 One line a class: `=`, name, class version (`fClassVersion`), checksum (`fCheckSum`), title. Below it one line an
 element: kind (the class of the element without `TStreamer`), `fName`, `fTitle`, `fType`, `fSize`, `fArrayLength`,

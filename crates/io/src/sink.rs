@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Takes bytes at offsets. Bytes never written read as zero.
 pub trait Sink: Send {
@@ -118,13 +118,6 @@ impl Sink for MemorySink {
     fn name(&self) -> &'static str {
         "memory"
     }
-}
-
-/// A name beside `path` that no other writer uses, for files that are renamed into place when they are whole.
-pub fn beside(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{}.part", std::process::id()));
-    PathBuf::from(name)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! NumPy arrays as buffers, without a copy.
+//! `NumPy` arrays as buffers, without a copy.
 #![allow(unsafe_code, reason = "a buffer points into an array that it keeps alive")]
 
 use arrow_buffer::Buffer;

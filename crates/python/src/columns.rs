@@ -1,4 +1,4 @@
-//! Columns as nested tuples of NumPy arrays that share the memory of the column.
+//! Columns as nested tuples of `NumPy` arrays that share the memory of the column.
 
 #![allow(unsafe_code, reason = "NumPy arrays are made over buffers that their base object keeps alive")]
 
@@ -14,7 +14,7 @@ use sapwood_root::array::{Column, Number, Type};
 #[pyclass(frozen)]
 struct Owner(#[allow(dead_code, reason = "held, never read")] Buffer);
 
-/// NumPy's name of a number's type.
+/// `NumPy`'s name of a number's type.
 pub const fn dtype(number: Number) -> &'static str {
     match number {
         Number::Bool => "bool",
@@ -48,7 +48,7 @@ fn descriptor(py: Python<'_>, number: Number) -> Bound<'_, PyArrayDescr> {
 }
 
 /// A one-dimensional read-only array over a buffer.
-fn array<'py>(py: Python<'py>, number: Number, buffer: Buffer) -> PyResult<Bound<'py, PyAny>> {
+fn array(py: Python<'_>, number: Number, buffer: Buffer) -> PyResult<Bound<'_, PyAny>> {
     let length = buffer.len() / number.size();
     let data = buffer.as_ptr();
     let owner = Bound::new(py, Owner(buffer))?;
@@ -75,7 +75,7 @@ fn array<'py>(py: Python<'py>, number: Number, buffer: Buffer) -> PyResult<Bound
 }
 
 /// A column as the tuples that `_native.pyi` describes.
-pub fn column<'py>(py: Python<'py>, column: Column) -> PyResult<Bound<'py, PyTuple>> {
+pub fn column(py: Python<'_>, column: Column) -> PyResult<Bound<'_, PyTuple>> {
     match column {
         Column::Number { number, values } => ("number", array(py, number, values)?).into_pyobject(py),
         Column::Text { offsets, bytes } => {

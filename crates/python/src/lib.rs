@@ -1,6 +1,8 @@
 //! The native module `sapwood._native`: argument and error conversion over `sapwood-root`.
 #![allow(missing_docs, reason = "documented in python/sapwood/_native.pyi")]
+#![allow(clippy::needless_pass_by_value, reason = "arguments of Python functions are extracted as values")]
 
+mod arrow;
 mod borrow;
 mod columns;
 mod errors;
@@ -14,6 +16,7 @@ use pyo3::prelude::*;
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     reading::register(module)?;
+    module.add_function(wrap_pyfunction!(arrow::arrow_stream, module)?)?;
     objects::register(module)?;
     module.add_class::<writing::Output>()
 }

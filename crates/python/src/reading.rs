@@ -239,6 +239,13 @@ pub struct PyTree {
     tree: Arc<Tree>,
 }
 
+impl PyTree {
+    /// The tree itself.
+    pub fn tree(&self) -> Arc<Tree> {
+        self.tree.clone()
+    }
+}
+
 #[pymethods]
 impl PyTree {
     #[getter]

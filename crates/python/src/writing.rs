@@ -62,7 +62,11 @@ pub struct Output {
 
 impl Output {
     /// Works on the file without holding the interpreter.
-    fn with<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&mut Inner) -> Result<T> + Send) -> PyResult<T> {
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut Inner) -> Result<T> + Send,
+    ) -> PyResult<T> {
         // Locked outside the pool: a worker that waits for a part of its work may take up other work, which must not
         // wait for the same lock.
         py.detach(|| {
@@ -143,14 +147,14 @@ impl Output {
         directory: usize,
         name: &str,
         title: &str,
-        object: &Bound<'_, PyTuple>,
+        written: &Bound<'_, PyTuple>,
     ) -> PyResult<()> {
-        let object = to_object(object)?;
+        let object = to_object(written)?;
         self.with(py, |inner| inner.file.write_object(directory, name, title, &object))
     }
-    fn leave_gap(&self, py: Python<'_>, bytes: u64) -> PyResult<()> {
+    fn leave_gap(&self, py: Python<'_>, size: u64) -> PyResult<()> {
         self.with(py, |inner| {
-            inner.file.leave_gap(bytes);
+            inner.file.leave_gap(size);
             Ok(())
         })
     }
@@ -177,8 +181,9 @@ impl Output {
         let options = TreeOptions { title, auto_flush, max_basket };
         self.with(py, |inner| inner.make_tree(directory, name, branches, options))
     }
-    fn extend(&self, py: Python<'_>, tree: usize, columns: Vec<Bound<'_, PyTuple>>) -> PyResult<()> {
-        let columns: Vec<Column> = columns.iter().map(to_column).collect::<PyResult<_>>()?;
+    fn extend(&self, py: Python<'_>, tree: usize, columns: &Bound<'_, PyList>) -> PyResult<()> {
+        let columns: Vec<Column> =
+            columns.iter().map(|c| to_column(c.cast::<PyTuple>()?)).collect::<PyResult<_>>()?;
         let result = self.with(py, |inner| {
             let (tree, file) = inner.tree_mut(tree)?;
             tree.extend(file, &columns)
@@ -200,7 +205,13 @@ impl Output {
             Ok((tree.entries(), tree.entries_written(), tree.baskets()))
         })
     }
-    fn set_branch_compression(&self, py: Python<'_>, tree: usize, branch: usize, code: Option<u32>) -> PyResult<()> {
+    fn set_branch_compression(
+        &self,
+        py: Python<'_>,
+        tree: usize,
+        branch: usize,
+        code: Option<u32>,
+    ) -> PyResult<()> {
         self.with(py, |inner| {
             let compression = code.map(Compression::from_code).transpose()?;
             inner.tree_mut(tree)?.0.set_compression(branch, compression)
@@ -236,7 +247,7 @@ fn to_spec((name, kind, element, dims, counter, compression): Branch) -> Result<
 }
 
 /// A column from nested tuples; arrays are borrowed, not copied.
-fn to_column(column: &Bound<'_, PyTuple>) -> PyResult<Column> {
+pub fn to_column(column: &Bound<'_, PyTuple>) -> PyResult<Column> {
     let kind: String = column.get_item(0)?.extract()?;
     let inner = |index: usize| -> PyResult<Box<Column>> {
         Ok(Box::new(to_column(column.get_item(index)?.cast::<PyTuple>()?)?))
@@ -256,6 +267,15 @@ fn to_column(column: &Bound<'_, PyTuple>) -> PyResult<Column> {
             values: inner(3)?,
         },
         "list" => Column::List { offsets: borrow::array::<i64>(&column.get_item(1)?)?, values: inner(2)? },
+        "record" => {
+            let (length, name): (usize, String) =
+                (column.get_item(1)?.extract()?, column.get_item(2)?.extract()?);
+            let fields: Vec<(String, Bound<'_, PyTuple>)> = column.get_item(3)?.extract()?;
+            let fields = fields.iter().map(|(name, field)| Ok((name.clone(), to_column(field)?)));
+            Column::Record { length, name, fields: fields.collect::<PyResult<_>>()? }
+        }
+        "option" => Column::Option { index: borrow::array::<i64>(&column.get_item(1)?)?, values: inner(2)? },
+        "empty" => Column::Empty,
         other => return Err(PyTypeError::new_err(format!("no column of kind {other:?}"))),
     })
 }

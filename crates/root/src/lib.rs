@@ -1,8 +1,8 @@
 //! The ROOT file formats, read and written without ROOT.
 //!
 //! Layers, each knowing only those above it in this list:
-//! [`wire`] bytes to numbers, strings and framed objects; [`compress`] the block codecs; [`file`] header, keys,
-//! directories, free segments; [`streamer`] classes and their versions; [`array`] columns in Arrow layout;
+//! [`wire`] bytes to numbers, strings and framed objects; [`compress`] the block codecs; [`mod@file`] header, keys,
+//! directories, free segments; [`streamer`] classes and their versions; [`mod@array`] columns in Arrow layout;
 //! [`tree`] where entries live, and how they become columns.
 //!
 //! Untrusted bytes: no input makes this crate panic, loop without end, or allocate more than a small multiple of

@@ -25,21 +25,21 @@ if TYPE_CHECKING:
     from sapwood.reading.tree import TBranch, TTree
 
 
-class HasBranches(Mapping[str, "TBranch"]):
-    """What a tree and a branch have in common: a mapping of names to (sub-)branches that can be read together.
+class HasBranches:
+    """What a tree and a branch have in common: (sub-)branches by name, that can be read together.
 
     ``tree["muon/pt"]`` follows a path, ``tree["pt"]`` finds a branch at any depth (the nearest to the top),
     ``tree["/pt"]`` only directly here, ``tree[0]`` counts. Iterating gives the branches directly here.
-    """
 
-    # A mapping would compare by content.
-    __eq__ = object.__eq__
-    __hash__ = object.__hash__  # pyright: ignore[reportAssignmentType]
+    It has the methods of a mapping but is none in name: Polars would take a mapping for a dict of columns, and a tree
+    is a stream of Arrow batches.
+    """
 
     def __init__(self) -> None:
         self._children: list[TBranch] = []
         self._here: dict[str, TBranch] | None = None
         self._below: dict[str, TBranch] | None = None
+        self._paths: dict[str, TBranch] | None = None
 
     @property
     def _itself(self) -> Sequence[TBranch]:
@@ -104,14 +104,7 @@ class HasBranches(Mapping[str, "TBranch"]):
                 self._here.setdefault(child.name, child)
         found = self._here.get(where)
         if found is None and "/" in where:
-            step: HasBranches = self
-            for piece in where.split("/"):
-                if piece:
-                    below = step.find(piece)
-                    if below is None:
-                        return None
-                    found = step = below
-            return found
+            return self._follow(where)
         if found is None and not direct:
             if self._below is None:
                 # Filled before it is published: another thread may look at the same time.
@@ -119,6 +112,22 @@ class HasBranches(Mapping[str, "TBranch"]):
                 self._collect(below_here)
                 self._below = below_here
             found = self._below.get(where)
+        return found
+
+    def _follow(self, path: str) -> TBranch | None:
+        step: HasBranches = self
+        found: TBranch | None = None
+        for piece in filter(None, path.split("/")):
+            below = step.find(piece)
+            if below is None:
+                # Of two branches with one name, the other one may be meant: `keys` gives the paths of both.
+                if self._paths is None:
+                    paths: dict[str, TBranch] = {}
+                    for name, branch in self.walk(True):
+                        paths.setdefault(name, branch)
+                    self._paths = paths
+                return self._paths.get(path)
+            found = step = below
         return found
 
     def _collect(self, names: dict[str, TBranch]) -> None:
@@ -159,7 +168,7 @@ class HasBranches(Mapping[str, "TBranch"]):
         """Tell whether there is such a branch, at any depth."""
         return isinstance(where, str) and self.find(where) is not None
 
-    def get(self, where: str, default: Foreign = None) -> Foreign:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def get(self, where: str, default: Foreign = None) -> Foreign:
         """Give a branch by name or path, or `default` where there is none."""
         found = self.find(where)
         return default if found is None else found
@@ -249,7 +258,7 @@ class HasBranches(Mapping[str, "TBranch"]):
         ):
             yield name
 
-    def keys(  # pyright: ignore[reportIncompatibleMethodOverride]
+    def keys(
         self,
         *,
         filter_name: NameFilter = no_filter,
@@ -288,7 +297,7 @@ class HasBranches(Mapping[str, "TBranch"]):
             )
         )
 
-    def items(  # pyright: ignore[reportIncompatibleMethodOverride]
+    def items(
         self,
         *,
         filter_name: NameFilter = no_filter,
@@ -322,7 +331,7 @@ class HasBranches(Mapping[str, "TBranch"]):
         ):
             yield branch
 
-    def values(  # pyright: ignore[reportIncompatibleMethodOverride]
+    def values(
         self,
         *,
         filter_name: NameFilter = no_filter,

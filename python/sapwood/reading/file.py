@@ -99,10 +99,12 @@ class ReadOnlyFile:
         source, self._file_path = source_of(path, {k: v for k, v in options.items() if k not in _WITHOUT_EFFECT})
         try:
             self._native: _native.File = _native.File(source, self._file_path)
-        except StorageError as error:
+        except OSError as error:
             if isinstance(source, str) and not Path(source).exists():
                 raise MissingFileError(f"no such file: {source}") from error
-            raise
+            if isinstance(error, StorageError):
+                raise
+            raise StorageError(f"{self._file_path}: {error}") from error
         # Another process may stand in another directory.
         self._address = str(Path(source).absolute()) if isinstance(source, str) else path
         self._closed = False

@@ -119,8 +119,12 @@ def _form(
 
         return get
 
-    kind = branch.type
-    assert kind is not None
+    kind = branch.type or ("dynamic",)
+    if not columns.is_settled(kind):
+        # Only its data say what it is, so it is read now.
+        (column,) = read([(selection, [branch.native_index], *entries)])
+        known.update(columns.buffers_of(column, key))
+        kind = columns.type_of(column)
     form = columns.form_of(kind, key, parameters)
     for name in form.expected_from_buffers(buffer_key="{form_key}-{attribute}"):
         container[name] = buffer(name)

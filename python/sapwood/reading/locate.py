@@ -14,14 +14,17 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sapwood.columns import Foreign
 from sapwood.errors import ArgumentError, MissingFileError, StorageError
+
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
 
 _SPLIT = re.compile(r"(.+\.root(?:\.[0-9]+)?):(?!//)(.*)", re.IGNORECASE | re.DOTALL)
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
+_LOCAL = frozenset({"file", "local"})
 _ONE_SLASH = re.compile(r"((?:file|https?|root):/)(?=[^/])", re.IGNORECASE)
 
 Files = Any
@@ -75,39 +78,42 @@ class FileLike:
         return b"".join(pieces)
 
 
-def source_of(path: object, options: Mapping[str, Any]) -> tuple[Any, str]:
+def source_of(given: object, options: Mapping[str, Any]) -> tuple[Any, str]:
     """Give what the native core can open, and the name to call it by.
 
     Parameters
     ----------
-    path
+    given
         A local path, a URL, bytes, or an object with `read` and `seek`.
     options
         Passed to `fsspec` for a URL other than ``file:``.
 
     Raises
     ------
+    TypeError
+        There are options, and the file is a local one.
     ArgumentError
         The path is of another kind, or the URL needs `fsspec`, which is not there.
     StorageError
         The URL cannot be opened.
     """
-    path = plain_path(path)
+    path = plain_path(given)
+    if isinstance(path, str):
+        scheme = _SCHEME.match(path)
+        if "::" in path or (scheme is not None and scheme[1].lower() not in _LOCAL):
+            return FileLike(_open_url(path, options)), path
+    if options:
+        raise TypeError(f"no such option for a local file: {', '.join(options)}")
+    if isinstance(path, str):
+        return str(Path(_SCHEME.sub("", path)).expanduser()), path
     if isinstance(path, (bytes, bytearray, memoryview)):
         return bytes(path), f"<{len(path)} bytes>"
     if callable(getattr(path, "read", None)) and callable(getattr(path, "seek", None)):
         return FileLike(path), str(getattr(path, "name", None) or repr(path))
-    if not isinstance(path, str):
-        raise ArgumentError(
-            "a file is given by its path, a URL, bytes, an object with 'read' and 'seek', or a dict with one path and "
-            f"the object's path in it, not by {path!r}"
-        )
-    scheme = _SCHEME.match(path)
-    if scheme is not None and scheme[1].lower() in ("file", "local"):
-        return path[scheme.end() :], path
-    if scheme is None and "::" not in path:
-        return str(Path(path).expanduser()), path
-    return FileLike(_open_url(path, options)), path
+    raise ArgumentError(
+        "a file is given by its path, a URL, bytes, an object with 'read' and 'seek', or a dict with one path and "
+        f"the object's path in it, not by {path!r}"
+    )
 
 
 def _open_url(url: str, options: Mapping[str, Any]) -> Foreign:

@@ -334,7 +334,12 @@ class _Work:
                 return value if value.dtype == np.bool_ else value != 0  # pyright: ignore[reportUnknownVariableType]
             value = columns.to_awkward(columns.from_numpy(value))  # pyright: ignore[reportUnknownArgumentType]
         mask = value != 0
-        return np.asarray(mask.layout.data) if mask.layout.is_numpy else mask
+        if mask.layout.is_numpy:
+            return np.asarray(mask.layout.data)
+        import awkward as ak
+
+        # A mask of lists of one size would give a flat array, which no longer says what belongs to which entry.
+        return ak.from_regular(mask, axis=None)  # pyright: ignore[reportArgumentType] - None is for all axes
 
     def keep(self, value: Foreign, mask: Foreign, name: str) -> Foreign:
         if isinstance(mask, np.ndarray) and isinstance(value, tuple) and value[0] == "number":
@@ -413,4 +418,4 @@ def _stacklevel() -> int:
     depth, frame = 0, sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "sapwood":
         depth, frame = depth + 1, frame.f_back
-    return depth
+    return depth + 1

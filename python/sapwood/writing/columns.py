@@ -7,16 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+from typing import cast as cast_type
 
 import numpy as np
 
-from sapwood.columns import Column, Type, length_of
+from sapwood.columns import Column, Foreign, Type, length_of
 from sapwood.errors import ArgumentError, UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-NUMBERS = frozenset("bool int8 uint8 int16 uint16 int32 uint32 int64 uint64 float32 float64".split())
+NUMBERS = frozenset(
+    ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64"]
+)
 """The element types that branches have."""
 
 
@@ -51,14 +54,15 @@ def is_table(data: object) -> bool:
     return True
 
 
-def _table(data: Any) -> Iterable[tuple[str, Any]]:
+def _table(data: Foreign) -> Iterable[tuple[str, Any]]:
     module = _module(data)
     if isinstance(data, Mapping):
-        names = [name for name in data if not isinstance(name, str)]
+        table = cast_type("Mapping[Any, Any]", data)
+        names = [name for name in table if not isinstance(name, str)]
         if names:
             raise TypeError(f"names of branches are strings, not {names[0]!r}")
-        return data.items()
-    if isinstance(data, np.ndarray) and data.dtype.names is not None:
+        return table.items()
+    if module == "numpy" and getattr(data, "dtype", None) is not None and data.dtype.names is not None:
         return _fields(data)
     if module == "pandas" and hasattr(data, "columns"):
         return [("index", data.index), *((str(name), data[name]) for name in data.columns)]
@@ -83,7 +87,7 @@ def _fields(array: np.ndarray[Any, Any]) -> Iterable[tuple[str, np.ndarray[Any, 
             yield from ((f"{name}.{inner}", values) for inner, values in _fields(field))
 
 
-def to_column(data: Any) -> Column:
+def to_column(data: Foreign) -> Column:
     """Give an array as a column.
 
     Parameters
@@ -111,10 +115,12 @@ def to_column(data: Any) -> Column:
             raise ArgumentError(f"fields of a record have different lengths: {sorted(lengths)}")
         return ("record", lengths.pop() if lengths else 0, "", fields)
     if module == "pandas":
-        values = data.array
-        if hasattr(values, "__arrow_array__") and data.dtype.kind in "OUST" or data.isna().any():
-            return _from_iterable(None if value != value else value for value in data.tolist())
-        return to_column(data.to_numpy())
+        # NaN of a float is a value; NA, NaT and NaN among objects stand for nothing.
+        plain = isinstance(data.dtype, np.dtype) and data.dtype.kind != "O"
+        if not plain and data.isna().any():
+            raise UnsupportedError("missing values cannot be written: fill them first, with fillna")
+        array = data.to_numpy()
+        return _from_iterable(array.tolist()) if array.dtype.kind == "O" else _from_numpy(array)
     if module == "polars":
         data = data.to_arrow()
         module = "pyarrow"
@@ -158,7 +164,7 @@ def _from_numpy(array: np.ndarray[Any, Any]) -> Column:
     return column
 
 
-def _from_layout(layout: Any) -> Column:
+def _from_layout(layout: Foreign) -> Column:
     from awkward import contents
 
     if isinstance(layout, contents.IndexedArray):
@@ -188,7 +194,7 @@ def _from_layout(layout: Any) -> Column:
     raise UnsupportedError(f"arrays of type {layout.form.type} cannot be written")
 
 
-def to_type(spec: Any) -> Type:
+def to_type(spec: Foreign) -> Type:
     """Understand a type: a NumPy dtype or what `numpy.dtype` takes, an Awkward type or datashape, a mapping of names.
 
     Raises
@@ -236,7 +242,7 @@ def _from_dtype(dtype: np.dtype[Any]) -> Type:
     return ("number", dtype.name)
 
 
-def _from_awkward_type(kind: Any) -> Type:
+def _from_awkward_type(kind: Foreign) -> Type:
     from awkward import types
 
     if isinstance(kind, types.ArrayType):

@@ -7,11 +7,12 @@ import time
 import uuid
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING
 
 from sapwood import _native
-from sapwood.columns import type_of
+from sapwood.columns import Foreign, type_of
 from sapwood.compression import ZSTD, Compression
 from sapwood.errors import NotFoundError, UnsupportedError
 from sapwood.reading.filters import Filter, NameFilter, no_filter
@@ -20,6 +21,9 @@ from sapwood.writing.objects import to_object
 from sapwood.writing.plan import Plan
 from sapwood.writing.tree import WritableTree, code_of
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 _DIRECTORIES = ("TDirectory", "TDirectoryFile")
 
 DEFAULT_COMPRESSION = ZSTD(5)
@@ -27,7 +31,7 @@ DEFAULT_COMPRESSION = ZSTD(5)
 
 
 def create(
-    file_path: str | os.PathLike[str] | Any,
+    file_path: str | os.PathLike[str] | Foreign,
     *,
     compression: Compression | None = DEFAULT_COMPRESSION,
     title: str = "",
@@ -44,7 +48,7 @@ def create(
 
 
 def recreate(
-    file_path: str | os.PathLike[str] | Any,
+    file_path: str | os.PathLike[str] | Foreign,
     *,
     compression: Compression | None = DEFAULT_COMPRESSION,
     title: str = "",
@@ -84,7 +88,7 @@ def recreate(
 
 
 def _make(
-    target: Any,
+    target: Foreign,
     compression: Compression | None,
     title: str,
     uuid_function: Callable[[], uuid.UUID],
@@ -94,7 +98,7 @@ def _make(
     code = code_of(compression)
     path = None
     if isinstance(target, (str, os.PathLike)):
-        path = target = os.path.expanduser(os.fspath(target))
+        path = target = str(Path(target).expanduser())
     elif not (hasattr(target, "seek") and hasattr(target, "write") and hasattr(target, "truncate")):
         raise TypeError(f"a file is written to a path or to an object that can seek, not to {target!r}")
     offset = time.localtime().tm_gmtoff
@@ -115,6 +119,7 @@ class WritableFile:
         self._finalizer = weakref.finalize(self, native.close)
 
     def __repr__(self) -> str:
+        """Show what it is."""
         return f"<WritableFile {self._file_path!r}>"
 
     @property
@@ -173,12 +178,14 @@ class WritableFile:
         if self.closed:
             raise ValueError(f"cannot {doing} a closed file: {self._file_path}")
 
-    def __enter__(self) -> WritableFile:
+    def __enter__(self) -> Self:
+        """Give itself; the end of the block closes the file."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        """Close the file, also after an exception."""
         self.close()
 
 
@@ -204,6 +211,7 @@ class WritableDirectory:
         self._number = number
 
     def __repr__(self) -> str:
+        """Show what it is."""
         return f"<WritableDirectory {'/' + '/'.join(self._path)!r}>"
 
     @property
@@ -244,12 +252,14 @@ class WritableDirectory:
         """Whether the file is closed."""
         return self._file.closed
 
-    def __enter__(self) -> WritableDirectory:
+    def __enter__(self) -> Self:
+        """Give itself; the end of the block closes the file."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        """Close the file, also after an exception."""
         self._file.close()
 
     # What is there
@@ -322,12 +332,15 @@ class WritableDirectory:
         return [name for name, _ in found]
 
     def __iter__(self) -> Iterator[str]:
+        """Iterate over the names, with cycles."""
         return iter(self.keys())
 
     def __len__(self) -> int:
+        """Count what was written, in directories too."""
         return sum(1 for _ in self._list(True))
 
     def __contains__(self, where: object) -> bool:
+        """Tell whether something has that name, with or without its cycle."""
         return isinstance(where, str) and (where in self.keys() or where.strip("/") in self.keys(cycle=False))
 
     def __getitem__(self, where: str) -> WritableDirectory | WritableTree:
@@ -356,7 +369,9 @@ class WritableDirectory:
                 raise UnsupportedError(
                     f"the {classname} {where!r} cannot be read while the file is written: close it, and open it again"
                 )
-        raise NotFoundError(f"nothing is named {where!r} in {self.object_path!r}: {self.keys()}\nin file {self.file_path}")
+        raise NotFoundError(
+            f"nothing is named {where!r} in {self.object_path!r}: {self.keys()}\nin file {self.file_path}"
+        )
 
     # Writing
 
@@ -388,7 +403,7 @@ class WritableDirectory:
     def mktree(
         self,
         name: str,
-        branch_types_or_data: Any,
+        branch_types_or_data: object,
         title: str = "",
         *,
         counter_name: Callable[[str], str] = _counter_name,
@@ -442,7 +457,7 @@ class WritableDirectory:
         self._file.check_open("make a tree in")
         columns = None
         if is_types(branch_types_or_data):
-            types = {name: to_type(spec) for name, spec in dict(branch_types_or_data).items()}
+            types = dict(to_type(branch_types_or_data)[2])
         else:
             columns = to_columns(branch_types_or_data)
             types = {name: type_of(column) for name, column in columns.items()}
@@ -463,7 +478,7 @@ class WritableDirectory:
             native.extend(number, filled)
         return tree
 
-    def __setitem__(self, where: str, what: Any) -> None:
+    def __setitem__(self, where: str, what: object) -> None:
         """Write a table as a tree, or another object: a string, a histogram.
 
         Raises
@@ -479,10 +494,9 @@ class WritableDirectory:
         directory, name = self._parent(where)
         self._file.native.write_object(directory._number, name, title, written)
 
-    def update(self, pairs: Mapping[str, Any] | Iterable[tuple[str, Any]] = (), **more_pairs: Any) -> None:
+    def update(self, pairs: Mapping[str, object] | Iterable[tuple[str, object]] = (), **more_pairs: object) -> None:
         """Write several objects, each as by assignment."""
-        items = pairs.items() if isinstance(pairs, Mapping) else pairs
-        for name, what in (*items, *more_pairs.items()):
+        for name, what in (*dict(pairs).items(), *more_pairs.items()):
             self[name] = what
 
     def commit(self) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sapwood.columns import Foreign
 from sapwood.errors import ArgumentError, UnsupportedError
 
 Object = tuple[str, dict[str, Any]]
@@ -34,7 +35,7 @@ _AXIS_LOOKS = {
 _AXES = ("xaxis", "yaxis", "zaxis")
 
 
-def to_object(data: Any, name: str) -> tuple[str, Object]:
+def to_object(data: Foreign, name: str) -> tuple[str, Object]:
     """Give the title and the ROOT object for a Python object.
 
     Parameters
@@ -65,7 +66,7 @@ def to_object(data: Any, name: str) -> tuple[str, Object]:
 class _Axis:
     """An axis: its edges, and how many flow bins the values have on each side."""
 
-    def __init__(self, edges: Any, title: str = "", labels: list[str] | None = None) -> None:
+    def __init__(self, edges: Foreign, title: str = "", labels: list[str] | None = None) -> None:
         self.edges: Floats = np.asarray(edges, np.float64)
         self.title = title
         self.labels = labels
@@ -99,12 +100,12 @@ class _Axis:
         return ("TAxis", members)
 
 
-def _cells(values: Any) -> Any:
+def _cells(values: Foreign) -> Foreign:
     """Bins in ROOT's order: the first axis runs fastest."""
     return np.ascontiguousarray(np.asarray(values).T.reshape(-1))
 
 
-def _common(name: str, title: str, axes: Sequence[_Axis], values: Any, variances: Any) -> dict[str, Any]:
+def _common(name: str, title: str, axes: Sequence[_Axis], values: Foreign, variances: Foreign) -> dict[str, Any]:
     """Members that histograms of any dimension share; values have flow bins on both sides of each axis."""
     dim = len(axes)
     inner = np.asarray(values, np.float64)[(slice(1, -1),) * dim]
@@ -134,7 +135,7 @@ def _common(name: str, title: str, axes: Sequence[_Axis], values: Any, variances
     return members
 
 
-def _histogram(name: str, title: str, axes: Sequence[_Axis], values: Any, variances: Any) -> tuple[str, Object]:
+def _histogram(name: str, title: str, axes: Sequence[_Axis], values: Foreign, variances: Foreign) -> tuple[str, Object]:
     letter = _KINDS.get(values.dtype.name, "D")
     cells = _cells(values).astype(_ARRAYS[letter])
     members = _common(name, title, axes, values, variances)
@@ -162,11 +163,11 @@ def _from_numpy(data: Sequence[Any], name: str) -> tuple[str, Object] | None:
     return _histogram(name, title, [_Axis(one) for one in edges], np.pad(values.astype(np.float64), 1), None)
 
 
-def _text(*choices: Any) -> str:
+def _text(*choices: object) -> str:
     return next((choice for choice in choices if isinstance(choice, str) and choice), "")
 
 
-def _axis_of(axis: Any) -> _Axis:
+def _axis_of(axis: Foreign) -> _Axis:
     traits = getattr(axis, "traits", None)
     title = _text(getattr(axis, "label", None), getattr(axis, "name", None), getattr(axis, "metadata", None))
     if traits is not None and not getattr(traits, "ordered", True):
@@ -175,7 +176,7 @@ def _axis_of(axis: Any) -> _Axis:
     return _Axis(axis.edges, title)
 
 
-def _with_flow(values: Any, axes: Sequence[Any]) -> Any:
+def _with_flow(values: Foreign, axes: Sequence[Foreign]) -> Foreign:
     """Give each axis a bin of underflow and of overflow, where the histogram has none."""
     widths: list[tuple[int, int]] = []
     for size, axis in zip(values.shape, axes, strict=True):
@@ -191,14 +192,14 @@ def _with_flow(values: Any, axes: Sequence[Any]) -> Any:
     return np.pad(values, widths)
 
 
-def _flow(method: Any) -> Any:
+def _flow(method: Foreign) -> Foreign:
     try:
         return method(flow=True)
     except TypeError:  # the protocol does not know of flow bins
         return method()
 
 
-def _from_histogram(data: Any, name: str) -> tuple[str, Object]:
+def _from_histogram(data: Foreign, name: str) -> tuple[str, Object]:
     axes = list(data.axes)
     if not 1 <= len(axes) <= 3:
         raise UnsupportedError(f"a histogram of {len(axes)} axes cannot be written: ROOT's have 1, 2 or 3")
@@ -220,7 +221,9 @@ def _from_histogram(data: Any, name: str) -> tuple[str, Object]:
     return _histogram(name, title, ours, values, variances)
 
 
-def _from_profile(data: Any, name: str, title: str, axes: Sequence[Any], ours: Sequence[_Axis]) -> tuple[str, Object]:
+def _from_profile(
+    data: Foreign, name: str, title: str, axes: Sequence[Foreign], ours: Sequence[_Axis]
+) -> tuple[str, Object]:
     if len(axes) != 1 or not hasattr(data, "view"):
         raise UnsupportedError("of histograms of means, only those of boost-histogram with one axis can be written")
     view = data.view(flow=True)

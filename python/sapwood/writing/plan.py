@@ -42,11 +42,13 @@ class _Fields:
     fields: tuple[tuple[str, _Leaf | _Fields], ...]
 
 
-def _dimensions(kind: Type) -> tuple[tuple[int, ...], Type]:
+def _dimensions(name: str, kind: Type) -> tuple[tuple[int, ...], Type]:
     dims: list[int] = []
     while kind[0] == "fixed":
         dims.append(kind[1])
         kind = kind[2]
+    if 0 in dims:
+        raise UnsupportedError(f"branch {name!r}: arrays of length 0 cannot be written")
     return tuple(dims), kind
 
 
@@ -102,7 +104,7 @@ class Plan:
         return _Leaf(len(self.branches) - 1)
 
     def _node(self, name: str, kind: Type, *, of_record: bool) -> _Leaf | _Fields | None:
-        dims, inner = _dimensions(kind)
+        dims, inner = _dimensions(name, kind)
         if inner[0] == "number":
             known = self._by_name.get(name)
             if known is not None and self.branches[known].kind == "counter" and _counts(kind) and not of_record:
@@ -132,7 +134,7 @@ class Plan:
                     yield field, node
 
     def _counted(self, name: str, kind: Type, counter: int) -> _Leaf:
-        dims, inner = _dimensions(kind)
+        dims, inner = _dimensions(name, kind)
         if inner[0] != "number":
             raise UnsupportedError(
                 f"branch {name!r}: data of type {describe(('list', kind))} cannot be written: a list holds numbers, "
@@ -189,7 +191,7 @@ class Plan:
         )
         if column[0] != "number" or not np.array_equal(column[1], counts):
             raise ArgumentError(
-                f"counter {self.branches[counter].name!r} was given, and differs from the lengths of the lists it counts"
+                f"counter {self.branches[counter].name!r} was given, and differs from the lengths of its lists"
             )
 
     def _fill(self, name: str, node: _Leaf | _Fields, column: Column, found: dict[int, Column]) -> None:

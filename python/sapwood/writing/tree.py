@@ -11,6 +11,8 @@ from sapwood.errors import NotFoundError
 from sapwood.writing.columns import to_columns
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from sapwood.writing.file import WritableFile
     from sapwood.writing.plan import Plan
 
@@ -25,7 +27,7 @@ def code_of(compression: Compression | None) -> int:
     """
     if compression is None:
         return 0
-    if not isinstance(compression, Compression):
+    if not isinstance(compression, Compression):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"compression is None or a codec with its level, like sapwood.ZSTD(5), not {compression!r}")
     return compression.code
 
@@ -44,9 +46,11 @@ class WritableTree:
         self._number = number
         self._plan = plan
         code = file.native.compression
-        self._codes = dict.fromkeys((branch.name for branch in plan.branches), code)
+        self._codes: dict[str, int] = {branch.name: code for branch in plan.branches}
+        self._places = {branch.name: place for place, branch in enumerate(plan.branches)}
 
     def __repr__(self) -> str:
+        """Show what it is."""
         return f"<WritableTree {self.object_path!r}, {self.num_entries} entries>"
 
     @property
@@ -157,7 +161,7 @@ class WritableTree:
 
     def set_branch_code(self, name: str, code: int) -> None:
         """Set the compression setting of a branch as ROOT's number."""
-        self._file.native.set_branch_compression(self._number, self.keys().index(name), code)
+        self._file.native.set_branch_compression(self._number, self._places[name], code)
         self._codes[name] = code
 
     def close(self) -> None:
@@ -169,12 +173,14 @@ class WritableTree:
         """Whether the file is closed."""
         return self._file.closed
 
-    def __enter__(self) -> WritableTree:
+    def __enter__(self) -> Self:
+        """Give itself; the end of the block closes the file."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        """Close the file, also after an exception."""
         self._file.close()
 
 
@@ -187,6 +193,7 @@ class WritableBranch:
         self._name = name
 
     def __repr__(self) -> str:
+        """Show what it is."""
         return f"<WritableBranch {self._name!r} of {self._tree.object_path!r}>"
 
     @property
@@ -207,5 +214,3 @@ class WritableBranch:
     @compression.setter
     def compression(self, value: Compression | None) -> None:
         self._tree.set_branch_code(self._name, code_of(value))
-
-

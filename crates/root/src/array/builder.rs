@@ -1,6 +1,6 @@
 //! Columns while they grow.
 
-use super::{Column, Number, Type, pages};
+use super::{Column, Number, Type, pool};
 use crate::error::{Error, Result};
 use arrow_buffer::Buffer;
 
@@ -169,7 +169,7 @@ impl Builder {
     /// Makes room for values that take about so many bytes on disk, in the one buffer that will hold most of them.
     pub fn reserve(&mut self, bytes: usize) {
         match self {
-            Self::Number { values, .. } if values.is_empty() => *values = pages::with_capacity(bytes),
+            Self::Number { values, .. } if values.is_empty() => *values = pool::with_capacity(bytes),
             Self::List { values, .. } | Self::FixedList { values, .. } => values.reserve(bytes),
             _ => {}
         }
@@ -213,7 +213,7 @@ impl Builder {
     pub fn append(&mut self, other: &Builder) {
         match (self, other) {
             (Self::Number { values, .. }, Self::Number { values: more, .. }) => {
-                values.extend_from_slice(more)
+                values.extend_from_slice(more);
             }
             (Self::Text { offsets, bytes }, Self::Text { offsets: more, bytes: text }) => {
                 extend_offsets(offsets, more);
@@ -299,7 +299,9 @@ impl Builder {
             }
             (Self::Dynamic(mine), Self::Dynamic(more)) => mine.append(more),
             _ => {
-                return Err(Error::unsupported("a member changed its type in a way that cannot be converted"));
+                return Err(Error::unsupported(
+                    "a member changed its type in a way that cannot be converted",
+                ));
             }
         }
         Ok(())
@@ -308,9 +310,9 @@ impl Builder {
     /// The finished column; buffers are handed over, not copied.
     pub fn finish(self) -> Column {
         match self {
-            Self::Number { number, values } => Column::Number { number, values: Buffer::from_vec(values) },
+            Self::Number { number, values } => Column::Number { number, values: pool::share(values) },
             Self::Text { offsets, bytes } => {
-                Column::Text { offsets: Buffer::from_vec(offsets), bytes: Buffer::from_vec(bytes) }
+                Column::Text { offsets: Buffer::from_vec(offsets), bytes: pool::share(bytes) }
             }
             Self::FixedList { length, size, values } => {
                 Column::FixedList { length, size, values: Box::new(values.finish()) }

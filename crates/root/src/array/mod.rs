@@ -1,7 +1,7 @@
 //! Columns in Arrow layout, and the one table of element types.
 
 mod builder;
-pub mod pages;
+pub mod pool;
 
 pub use builder::{Builder, Dynamic, MOST_VARIANTS};
 

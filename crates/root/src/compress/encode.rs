@@ -37,7 +37,9 @@ impl Compression {
             2 => Algorithm::Lzma,
             4 => Algorithm::Lz4,
             5 => Algorithm::Zstd,
-            other => return Err(Error::argument(format!("compression algorithm {other} is none of 1, 2, 4, 5"))),
+            other => {
+                return Err(Error::argument(format!("compression algorithm {other} is none of 1, 2, 4, 5")));
+            }
         };
         // Larger levels exist for LZ4 (to 12) alone; the others read them as 9.
         if level > 12 {
@@ -153,10 +155,11 @@ fn lzma(level: u32, block: &[u8], room: &mut [u8]) -> Result<Option<usize>> {
     let fail = |e| Error::new(crate::ErrorKind::Limit, format!("lzma: {e}"));
     let mut options = LzmaOptions::new_preset(level).map_err(fail)?;
     // A dictionary larger than the block would only cost memory. Presets 0 to 9 have at least 256 KiB.
-    let preset: u32 = [1 << 18, 1 << 20, 1 << 21, 1 << 22, 1 << 22, 1 << 23, 1 << 23, 1 << 24, 1 << 25, 1 << 26]
-        .get(level as usize)
-        .copied()
-        .unwrap_or(1 << 23);
+    let preset: u32 =
+        [1 << 18, 1 << 20, 1 << 21, 1 << 22, 1 << 22, 1 << 23, 1 << 23, 1 << 24, 1 << 25, 1 << 26]
+            .get(level as usize)
+            .copied()
+            .unwrap_or(1 << 23);
     options.dict_size(preset.min(block.len() as u32).max(4096));
     let mut filters = Filters::new();
     filters.lzma2(&options);

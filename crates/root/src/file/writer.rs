@@ -74,7 +74,11 @@ impl KeyText {
     /// Bytes of the key (`fKeylen`), with 64-bit positions or without.
     pub fn size(&self, big: bool) -> usize {
         let fixed = if big { 34 } else { 26 };
-        fixed + [&self.class, &self.name, &self.title].map(|text| Writer::string_size(text)).iter().sum::<usize>()
+        fixed
+            + [&self.class, &self.name, &self.title]
+                .map(|text| Writer::string_size(text))
+                .iter()
+                .sum::<usize>()
     }
 }
 
@@ -101,7 +105,9 @@ pub struct KeyNumbers {
 
 /// Appends a key (`TKey`).
 pub fn encode_key(w: &mut Writer, text: &KeyText, n: &KeyNumbers) -> Result<()> {
-    let too_large = |what: &str, size: usize| Error::limit(format!("{} {}: {what} of {size} bytes", text.class, text.name));
+    let too_large = |what: &str, size: usize| {
+        Error::limit(format!("{} {}: {what} of {size} bytes", text.class, text.name))
+    };
     w.put(i32::try_from(n.total_bytes).map_err(|_| too_large("a record", n.total_bytes))?);
     w.put(if n.big { 1004_i16 } else { 4 });
     w.put(i32::try_from(n.object_bytes).map_err(|_| too_large("an object", n.object_bytes))?);
@@ -156,6 +162,21 @@ pub struct Listed {
     pub class: String,
     /// Title.
     pub title: String,
+}
+
+/// Stands for the storage of a closed file.
+struct Released(String);
+
+impl Sink for Released {
+    fn write_at(&mut self, _: u64, _: &[&[u8]]) -> std::io::Result<()> {
+        Err(std::io::Error::other("the file is closed"))
+    }
+    fn finish(&mut self, _: u64) -> std::io::Result<()> {
+        Err(std::io::Error::other("the file is closed"))
+    }
+    fn name(&self) -> &str {
+        &self.0
+    }
 }
 
 /// A file open for writing.
@@ -299,7 +320,9 @@ impl FileWriter {
         let holder = self.directory(parent)?;
         let seek_parent = holder.seek;
         if holder.cycles.contains_key(name) {
-            return Err(Error::argument(format!("cannot make a directory {name:?}: an object has that name")));
+            return Err(Error::argument(format!(
+                "cannot make a directory {name:?}: an object has that name"
+            )));
         }
         let text = KeyText::new("TDirectory", name, title);
         let big = self.big(0);
@@ -327,7 +350,7 @@ impl FileWriter {
             nbytes_name: key_bytes,
             text: text.clone(),
             created,
-            uuid: self.options.uuid.unwrap_or_else(random_uuid),
+            uuid: self.options.uuid.map_or_else(random_uuid, |uuid| nth_uuid(uuid, id)),
             entries: Vec::new(),
             cycles: HashMap::new(),
             children: HashMap::new(),
@@ -345,7 +368,9 @@ impl FileWriter {
     pub fn reserve(&mut self, directory: DirectoryId, class: &str, name: &str, title: &str) -> Result<KeyId> {
         check_name(name)?;
         if self.find(directory, name).is_some() {
-            return Err(Error::argument(format!("cannot write a {class} {name:?}: a directory has that name")));
+            return Err(Error::argument(format!(
+                "cannot write a {class} {name:?}: a directory has that name"
+            )));
         }
         let text = KeyText::new(class, name, title);
         let cycle = self.directory(directory)?.cycles.get(name).copied().unwrap_or(0);
@@ -378,7 +403,13 @@ impl FileWriter {
     }
 
     /// Writes an object under a name; one that has the name keeps its lower cycle.
-    pub fn write_object(&mut self, directory: DirectoryId, name: &str, title: &str, object: &Object) -> Result<()> {
+    pub fn write_object(
+        &mut self,
+        directory: DirectoryId,
+        name: &str,
+        title: &str,
+        object: &Object,
+    ) -> Result<()> {
         // Found out before the name is taken: what cannot be encoded leaves no trace.
         encode_object(object, 0).within(|| format!("{} {name}", object.class))?;
         let key = self.reserve(directory, &object.class, name, title)?;
@@ -444,6 +475,11 @@ impl FileWriter {
         self.free_released()
     }
 
+    /// Lets go of the storage; nothing can be written any more.
+    pub fn release(&mut self) {
+        self.sink = Box::new(Released(self.sink.name().to_owned()));
+    }
+
     fn directory(&self, id: DirectoryId) -> Result<&Directory> {
         self.directories.get(id).ok_or_else(|| Error::not_found(format!("no directory {id}")))
     }
@@ -470,7 +506,10 @@ impl FileWriter {
     }
 
     fn put(&mut self, offset: u64, parts: &[&[u8]]) -> Result<()> {
-        self.sink.write_at(offset, parts).map_err(|e| Error::from(e).at(offset)).within(|| self.sink.name().to_owned())
+        self.sink
+            .write_at(offset, parts)
+            .map_err(|e| Error::from(e).at(offset))
+            .within(|| self.sink.name().to_owned())
     }
     /// Whether a record of up to that size may need 64-bit positions.
     fn big(&self, size: u64) -> bool {
@@ -481,7 +520,12 @@ impl FileWriter {
     fn allocate(&mut self, size: usize) -> u64 {
         let size = size as u64;
         let fits = |(_, room): &(u64, u64)| *room == size || *room >= size + 8;
-        let best = self.free.iter().map(|(first, end)| (*first, end - first)).filter(fits).min_by_key(|(_, room)| *room);
+        let best = self
+            .free
+            .iter()
+            .map(|(first, end)| (*first, end - first))
+            .filter(fits)
+            .min_by_key(|(_, room)| *room);
         if let Some((first, room)) = best {
             self.free.remove(&first);
             if room > size {
@@ -590,8 +634,16 @@ impl FileWriter {
         self.end += total_bytes as u64;
         let mut w = Writer::new(0);
         let datime = self.datime();
-        let numbers =
-            KeyNumbers { total_bytes, object_bytes, datime, key_bytes, cycle: 1, seek, seek_parent: BEGIN, big };
+        let numbers = KeyNumbers {
+            total_bytes,
+            object_bytes,
+            datime,
+            key_bytes,
+            cycle: 1,
+            seek,
+            seek_parent: BEGIN,
+            big,
+        };
         encode_key(&mut w, &root, &numbers)?;
         let last = std::iter::once((self.end, endless + 1));
         let mut count = 0;
@@ -681,7 +733,9 @@ impl FileWriter {
 
 fn check_name(name: &str) -> Result<()> {
     if name.is_empty() || name.contains('/') {
-        return Err(Error::argument(format!("{name:?} cannot name an object: a name is not empty and has no slash")));
+        return Err(Error::argument(format!(
+            "{name:?} cannot name an object: a name is not empty and has no slash"
+        )));
     }
     Ok(())
 }
@@ -705,6 +759,11 @@ pub fn datime(seconds: i64) -> u32 {
     let fields = [((year - 1995) as u32, 26), (month as u32, 22), (day, 17), (second / 3600, 12)];
     let fields = fields.into_iter().chain([(second / 60 % 60, 6), (second % 60, 0)]);
     fields.fold(0, |packed, (value, shift)| packed | value << shift)
+}
+
+/// An identity for a directory that follows from the file's.
+fn nth_uuid(uuid: [u8; 16], n: usize) -> [u8; 16] {
+    (u128::from_be_bytes(uuid) ^ n as u128).to_be_bytes()
 }
 
 /// A random identity (version 4), from the keys that the standard library draws for its hash maps.

@@ -32,14 +32,17 @@ pub(super) fn type_of(e: &Element) -> Result<Cpp> {
     // A class that is a container says in its comment what it holds: `<Type> Used to call ...`.
     if e.name == "This"
         && !typename::is_container(name)
-        && let Some(held) = e.title.strip_prefix('<').and_then(|t| t.split_once("> Used")).map(|(held, _)| held)
+        && let Some(held) =
+            e.title.strip_prefix('<').and_then(|t| t.split_once("> Used")).map(|(held, _)| held)
     {
         return Ok(Cpp::List(Box::new(typename::parse(held)?)));
     }
     let cpp = typename::parse(name)?;
     Ok(match (cpp, super::kind::basic_number(e.ctype)) {
         // The element says of an unknown name that it is an enumeration.
-        (Cpp::List(item), Some(number)) if matches!(*item, Cpp::Class(_)) => Cpp::List(Box::new(Cpp::Number(number))),
+        (Cpp::List(item), Some(number)) if matches!(*item, Cpp::Class(_)) => {
+            Cpp::List(Box::new(Cpp::Number(number)))
+        }
         (Cpp::Class(_), _) if e.class == ElementClass::StlString => Cpp::Text,
         (cpp, _) => cpp,
     })
@@ -68,7 +71,8 @@ impl ObjectReader<'_> {
                     return Ok(Layout::Columns(info, frame.version <= EMPTY_COLUMNS));
                 }
                 Cpp::Class(name) => {
-                    let info = self.any_info(name).ok_or_else(|| unknown_class(name).at(self.cursor.place()))?;
+                    let info =
+                        self.any_info(name).ok_or_else(|| unknown_class(name).at(self.cursor.place()))?;
                     return Ok(Layout::Columns(info, frame.version <= EMPTY_COLUMNS));
                 }
                 item => {
@@ -99,7 +103,8 @@ impl ObjectReader<'_> {
             },
             (_, Layout::Columns(info, even_empty)) => {
                 let count = self.cursor.count(1)?;
-                let fresh = || Object { class: info.name.clone(), version: info.version, ..Object::default() };
+                let fresh =
+                    || Object { class: info.name.clone(), version: info.version, ..Object::default() };
                 let mut objects: Vec<Object> = std::iter::repeat_with(fresh).take(count).collect();
                 if count > 0 || *even_empty {
                     self.columns(info, &mut objects)?;
@@ -178,7 +183,7 @@ impl ObjectReader<'_> {
                 packing.decode(self.cursor.take(packing.disk_bytes())?, &mut out);
                 Ok(Value::Float(packing.value(out)))
             }
-            Cpp::Text | Cpp::RootText => self.cursor.string().map(Value::Text),
+            Cpp::Text | Cpp::TString => self.cursor.string().map(Value::Text),
             Cpp::Bits(_) => {
                 let count = self.cursor.count(1)?;
                 self.plain(Number::Bool, count)

@@ -56,6 +56,7 @@ impl<'a> Decoder<'a> {
     /// # Errors
     /// When the bytes end early or contradict the kind; the builder then holds an unknown part of the values and
     /// must not be used.
+    #[expect(clippy::too_many_lines, reason = "one arm for each kind")]
     pub fn decode(&mut self, kind: &Kind, c: &mut Cursor<'_>, out: &mut Builder, n: usize) -> Result<()> {
         match (kind, out) {
             (Kind::Number(number), Builder::Number { values, .. }) => {
@@ -76,7 +77,7 @@ impl<'a> Decoder<'a> {
                 self.decode(item, c, values, sized(c, n, *size)?)?;
                 *length += n;
             }
-            (Kind::Text, Builder::Text { offsets, bytes }) => {
+            (Kind::Text | Kind::TString, Builder::Text { offsets, bytes }) => {
                 for _ in 0..n {
                     bytes.extend_from_slice(c.string_bytes()?);
                     offsets.push(bytes.len() as i64);
@@ -197,7 +198,8 @@ impl<'a> Decoder<'a> {
                 }
                 *length += n;
             }
-            (Kind::Opaque(_), Builder::Record { length, .. }) => *length += n,
+            (Kind::Opaque(_), _) if n == 0 => {}
+            (Kind::Opaque(name), _) => return Err(super::info::unknown_class(name).at(c.place())),
             (Kind::Pointer, Builder::Dynamic(out)) => {
                 for _ in 0..n {
                     self.pointer(c, out)?;
@@ -410,10 +412,8 @@ impl<'a> Decoder<'a> {
             return Err(misfit(&step.kind, c));
         };
         match &step.kind {
-            Kind::Counted { item, flagged, .. } => {
-                if !*flagged || c.u8()? != 0 {
-                    self.decode(item, c, values, count)?;
-                }
+            Kind::Counted { item, flagged, .. } if (!*flagged || c.u8()? != 0) => {
+                self.decode(item, c, values, count)?;
             }
             Kind::Loop { item, .. } => {
                 let frame = c.frame()?;

@@ -147,7 +147,8 @@ pub fn classes_of(object: &Object, into: &mut Vec<String>) {
 fn encode_as(w: &mut Writer, class: &str, whole: &Object) -> Result<()> {
     let base = if whole.class == class { None } else { whole.bases.iter().find(|base| base.class == class) };
     let object = base.map_or(whole, Arc::as_ref);
-    let own = |name: &str| object.get(if object.class == class { name } else { class }).unwrap_or(&Value::Null);
+    let own =
+        |name: &str| object.get(if object.class == class { name } else { class }).unwrap_or(&Value::Null);
     match class {
         "TObject" => {
             let bits = object.int("@fBits").unwrap_or(0);
@@ -184,9 +185,9 @@ fn encode_as(w: &mut Writer, class: &str, whole: &Object) -> Result<()> {
         w.put(length(values)? as u32);
         return encode_numbers(w, kind, values).within(|| class.to_owned());
     }
-    let info = builtin::classes()
-        .latest(class)
-        .ok_or_else(|| Error::unsupported(format!("class {class} is not among the classes that can be written")))?;
+    let info = builtin::classes().latest(class).ok_or_else(|| {
+        Error::unsupported(format!("class {class} is not among the classes that can be written"))
+    })?;
     let frame = w.open(info.version as i16);
     for e in &info.elements {
         encode_member(w, info, e, object).within(|| format!("member {} of {class}", e.name))?;
@@ -239,8 +240,10 @@ fn encode_member(w: &mut Writer, info: &StreamerInfo, e: &Element, object: &Obje
             }
         }
         ElementClass::BasicType => {
-            let counted =
-                info.elements.iter().find(|a| a.class == ElementClass::BasicPointer && a.count_name == e.name);
+            let counted = info
+                .elements
+                .iter()
+                .find(|a| a.class == ElementClass::BasicPointer && a.count_name == e.name);
             match (value, counted.and_then(|array| object.get(&array.name))) {
                 (Value::Null, Some(array)) => encode_number(w, e.kind, &Value::Int(length(array)? as i64)),
                 _ => encode_number(w, e.kind, value),
@@ -312,9 +315,9 @@ fn encode_numbers(w: &mut Writer, kind: i32, values: &Value) -> Result<()> {
     macro_rules! each {
         ($type:ty, $as:ident, $wide:ty) => {{
             let (chunks, _) = bytes.as_chunks::<{ size_of::<$type>() }>();
-            chunks
-                .iter()
-                .try_for_each(|c| encode_number(w, kind, &Value::$as(<$wide>::from(<$type>::from_ne_bytes(*c)))))
+            chunks.iter().try_for_each(|c| {
+                encode_number(w, kind, &Value::$as(<$wide>::from(<$type>::from_ne_bytes(*c))))
+            })
         }};
     }
     match number {
@@ -344,7 +347,9 @@ fn encode_number(w: &mut Writer, kind: i32, value: &Value) -> Result<()> {
     macro_rules! put {
         ($type:ty) => {{
             let fits = whole.and_then(|whole| <$type>::try_from(whole).ok());
-            w.put(fits.ok_or_else(|| Error::argument(format!("{value:?} does not fit {}", stringify!($type))))?);
+            w.put(
+                fits.ok_or_else(|| Error::argument(format!("{value:?} does not fit {}", stringify!($type))))?,
+            );
         }};
     }
     match kind {
@@ -386,7 +391,9 @@ mod tests {
     fn infos_come_back_as_they_were() {
         let infos = with_dependencies(["TTree", "TLeafI", "TH3D", "TProfile", "TGraphAsymmErrors"]);
         let names: Vec<&str> = infos.iter().map(|i| i.name.as_str()).collect();
-        for name in ["TTree", "TBranchRef", "TRefTable", "TH1", "TAxis", "THashList", "TString", "ROOT::TIOFeatures"] {
+        for name in
+            ["TTree", "TBranchRef", "TRefTable", "TH1", "TAxis", "THashList", "TString", "ROOT::TIOFeatures"]
+        {
             assert_eq!(names.iter().filter(|n| **n == name).count(), 1, "{name}");
         }
         let bytes = encode_infos(&infos, 64).unwrap();
@@ -399,25 +406,42 @@ mod tests {
 
     #[test]
     fn members_not_given_are_zero_and_counters_follow_their_arrays() {
-        let graph = [("fName", Value::Text("g".into())), ("fX", reals(&[1.0, 2.0])), ("fY", reals(&[3.0, 4.0]))];
+        let graph =
+            [("fName", Value::Text("g".into())), ("fX", reals(&[1.0, 2.0])), ("fY", reals(&[3.0, 4.0]))];
         let mut graph = object("TGraph", &graph);
         let bytes = encode_object(&graph, 0).unwrap();
         let classes = Classes::default();
         let back = ObjectReader::new(&classes, &bytes, 0).object("TGraph").unwrap();
-        assert_eq!((back.int("fNpoints"), back.text("fName"), back.text("fTitle")), (Some(2), Some("g"), Some("")));
-        assert!(matches!(back.get("fY"), Some(Value::Numbers(Number::F64, b)) if b[8..] == 4.0_f64.to_ne_bytes()));
+        assert_eq!(
+            (back.int("fNpoints"), back.text("fName"), back.text("fTitle")),
+            (Some(2), Some("g"), Some(""))
+        );
+        assert!(
+            matches!(back.get("fY"), Some(Value::Numbers(Number::F64, b)) if b[8..] == 4.0_f64.to_ne_bytes())
+        );
         graph.members.push(("fNpoints".into(), Value::Int(3)));
         assert!(encode_object(&graph, 0).unwrap_err().to_string().contains("fNpoints says 3"));
     }
 
     #[test]
     fn what_was_read_can_be_written_again() {
-        let label = object("TObjString", &[("fString", Value::Text("bin".into())), ("fUniqueID", Value::Int(1))]);
-        let axis = object("TAxis", &[("fLabels", Value::Object(Arc::new(object(
-            "THashList",
-            &[(ITEMS, Value::List(vec![Value::Object(Arc::new(label))]))],
-        ))))]);
-        let histogram = [("fXaxis", Value::Object(Arc::new(axis))), ("fSumw2", reals(&[1.0])), ("TArrayF", reals(&[0.5]))];
+        let label =
+            object("TObjString", &[("fString", Value::Text("bin".into())), ("fUniqueID", Value::Int(1))]);
+        let axis = object(
+            "TAxis",
+            &[(
+                "fLabels",
+                Value::Object(Arc::new(object(
+                    "THashList",
+                    &[(ITEMS, Value::List(vec![Value::Object(Arc::new(label))]))],
+                ))),
+            )],
+        );
+        let histogram = [
+            ("fXaxis", Value::Object(Arc::new(axis))),
+            ("fSumw2", reals(&[1.0])),
+            ("TArrayF", reals(&[0.5])),
+        ];
         let bytes = encode_object(&object("TH1F", &histogram), 30).unwrap();
         let classes = Classes::default();
         let back = ObjectReader::new(&classes, &bytes, 30).object("TH1F").unwrap();

@@ -42,8 +42,10 @@ pub enum Kind {
         /// The objects.
         item: Box<Kind>,
     },
-    /// Length (a byte, or 255 and four bytes) and bytes.
+    /// A `std::string`: length (a byte, or 255 and four bytes) and bytes.
     Text,
+    /// A `TString`: the same, but never with a version header.
+    TString,
     /// Length (four bytes) and bytes: a `char*`.
     LongText,
     /// Number of bits (four bytes) and a byte for each.
@@ -68,7 +70,7 @@ pub enum Kind {
     StatusBits,
     /// A whole `TObject`: unique id and status bits; as a base it gives no fields.
     ObjectBits,
-    /// An object of a class that is not described: nothing of it may follow.
+    /// An object of a class that is not described: none may occur, or nothing of it may follow.
     Opaque(Arc<str>),
     /// A pointer: nothing, an object seen before, or a new one with its class.
     Pointer,
@@ -181,7 +183,7 @@ impl Kind {
             | Self::StatusBits => 4,
             Self::Object(_) | Self::Framed(_) | Self::Loop { .. } => 2,
             Self::ObjectBits => 10,
-            Self::Text => 1,
+            Self::Text | Self::TString => 1,
             // Objects of classes without members take no bytes: what counts them is checked elsewhere.
             Self::Fixed { size, item } => item.least_bytes().saturating_mul(*size),
             Self::Record(record) => {
@@ -204,7 +206,7 @@ impl Kind {
             Self::Counted { item, .. } | Self::Loop { item, .. } | Self::List(item) => {
                 Type::List(Box::new(item.type_of()?))
             }
-            Self::Text | Self::LongText => Type::Text,
+            Self::Text | Self::TString | Self::LongText => Type::Text,
             Self::Bits => Type::List(Box::new(Type::Number(Number::Bool))),
             Self::Map(key, value) => {
                 Type::List(Box::new(record("", &[("0", key.type_of()?), ("1", value.type_of()?)])))
@@ -356,9 +358,10 @@ impl<'a> Compiler<'a> {
             Cpp::Number(number) => Kind::Number(*number),
             Cpp::Double32 => Kind::Packed(Packing::of(false, "")),
             Cpp::Float16 => Kind::Packed(Packing::of(true, "")),
-            Cpp::Text | Cpp::RootText => Kind::Text,
+            Cpp::Text => Kind::Text,
+            Cpp::TString => Kind::TString,
             Cpp::Bits(_) => Kind::Bits,
-            Cpp::List(item) => Kind::List(Box::new(self.value(item))),
+            Cpp::List(item) => Kind::List(Box::new(self.element(item))),
             Cpp::Map(key, value) => Kind::Map(Box::new(self.value(key)), Box::new(self.value(value))),
             Cpp::Pair(a, b) => {
                 let steps = [("first", a), ("second", b)];
@@ -367,6 +370,16 @@ impl<'a> Compiler<'a> {
             }
             Cpp::Pointer(_) => Kind::Pointer,
             Cpp::Class(name) => self.object(name),
+        }
+    }
+
+    /// An element of a container. A class that is not described is no hindrance as long as containers are empty.
+    fn element(&mut self, cpp: &Cpp) -> Kind {
+        match (cpp, self.value(cpp)) {
+            (Cpp::Class(name), Kind::Unreadable(_)) if !self.classes.contains(name) => {
+                Kind::Opaque(name.as_str().into())
+            }
+            (_, kind) => kind,
         }
     }
 
@@ -384,7 +397,7 @@ impl<'a> Compiler<'a> {
         match name {
             "TObject" => return Kind::ObjectBits,
             "TRef" => return Kind::Reference,
-            "TString" => return Kind::Text,
+            "TString" => return Kind::TString,
             "TDatime" => {
                 let step = ("fDatime".to_owned(), false, Kind::Number(Number::U32));
                 return Kind::Record(Arc::new(Record::new(name, [step])));
@@ -514,8 +527,8 @@ impl<'a> Compiler<'a> {
                     item: Box::new(item.clone()),
                 })
             }
-            65 => Kind::Text,
-            85 => fixed(&dims, Kind::Text),
+            65 => Kind::TString,
+            85 => fixed(&dims, Kind::TString),
             61..=63 | 66..=68 => self.embedded(class),
             81..=83 | 86..=88 => fixed(&dims, self.embedded(class)),
             300 | 365 | 500 | 320 | 71 if matches!(e.class, ElementClass::Stl | ElementClass::StlString) => {

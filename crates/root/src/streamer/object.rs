@@ -276,8 +276,10 @@ impl<'a> ObjectReader<'a> {
                 unknown_class(class).at(place)
             } else {
                 let known = known.join(", ");
-                Error::unsupported(format!("version {version} of {class} is not described in the file, only {known}"))
-                    .at(place)
+                Error::unsupported(format!(
+                    "version {version} of {class} is not described in the file, only {known}"
+                ))
+                .at(place)
             }
         };
         if version > 0 || !framed {
@@ -304,8 +306,10 @@ impl<'a> ObjectReader<'a> {
             return Ok(info.clone());
         }
         Err(match self.classes.contains(class) {
-            true => Error::unsupported(format!("no version of {class} in the file has the checksum {checksum:#x}"))
-                .at(place),
+            true => Error::unsupported(format!(
+                "no version of {class} in the file has the checksum {checksum:#x}"
+            ))
+            .at(place),
             false => unknown(place),
         })
     }
@@ -319,11 +323,17 @@ impl<'a> ObjectReader<'a> {
 
     /// Runs `read` on the bytes of a frame alone. What fails or leaves bytes over is passed over and becomes a value
     /// that says so, provided that the frame says where it ends.
-    pub(super) fn framed(&mut self, frame: Frame, read: impl FnOnce(&mut Self) -> Result<Value>) -> Result<Value> {
+    pub(super) fn framed(
+        &mut self,
+        frame: Frame,
+        read: impl FnOnce(&mut Self) -> Result<Value>,
+    ) -> Result<Value> {
         self.bounded(frame.end, |reader| {
             let value = read(reader)?;
             match frame.end {
-                Some(end) if reader.cursor.pos() < end => Err(reader.leftover(end - reader.cursor.pos(), "it")),
+                Some(end) if reader.cursor.pos() < end => {
+                    Err(reader.leftover(end - reader.cursor.pos(), "it"))
+                }
                 _ => Ok(value),
             }
         })
@@ -411,7 +421,9 @@ impl<'a> ObjectReader<'a> {
                 Err(error) => reader.star_table(&mut object).ok_or(error)??,
             }
             match frame.end {
-                Some(end) if reader.cursor.pos() < end => Err(reader.leftover(end - reader.cursor.pos(), "it")),
+                Some(end) if reader.cursor.pos() < end => {
+                    Err(reader.leftover(end - reader.cursor.pos(), "it"))
+                }
                 _ => Ok(()),
             }
         });
@@ -440,7 +452,9 @@ impl<'a> ObjectReader<'a> {
                 ElementClass::Base if !typename::is_container(&element.name) => {
                     self.object(&element.name).map(|base| object.bases.push(Arc::new(base)))
                 }
-                _ => self.member(element, object).map(|value| object.members.push((element.name.clone(), value))),
+                _ => self
+                    .member(element, object)
+                    .map(|value| object.members.push((element.name.clone(), value))),
             };
             if let Err(error) = read {
                 let error = error.within(format!("member {}", element.name));
@@ -449,7 +463,8 @@ impl<'a> ObjectReader<'a> {
                     let value = Value::Unreadable(if lost.name == element.name {
                         error.clone()
                     } else {
-                        let why = format!("it follows member {}, which cannot be read: {error}", element.name);
+                        let why =
+                            format!("it follows member {}, which cannot be read: {error}", element.name);
                         Error::new(error.kind(), why)
                     });
                     object.members.push((lost.name.clone(), value));
@@ -462,9 +477,10 @@ impl<'a> ObjectReader<'a> {
 
     fn counter(&self, e: &Element, owner: &Object) -> Result<usize> {
         let count = owner.int(&e.count_name);
-        count
-            .and_then(|n| usize::try_from(n).ok())
-            .ok_or_else(|| self.cursor.corrupt(format!("member {} is counted by {}, which is {count:?}", e.name, e.count_name)))
+        count.and_then(|n| usize::try_from(n).ok()).ok_or_else(|| {
+            self.cursor
+                .corrupt(format!("member {} is counted by {}, which is {count:?}", e.name, e.count_name))
+        })
     }
 
     fn member(&mut self, e: &Element, owner: &Object) -> Result<Value> {
@@ -554,7 +570,7 @@ impl<'a> ObjectReader<'a> {
     pub(super) fn embedded(&mut self, class: &str) -> Result<Value> {
         match typename::parse(class)? {
             // Neither `TString` nor `std::string` has a header of its own.
-            Cpp::Text | Cpp::RootText => self.cursor.string().map(Value::Text),
+            Cpp::Text | Cpp::TString => self.cursor.string().map(Value::Text),
             Cpp::Pair(a, b) => self.pair(&a, &b),
             // A container where an object stands has no header, unlike one that a `TStreamerSTL` describes.
             cpp @ (Cpp::List(_) | Cpp::Map(..) | Cpp::Bits(_)) => self.content(&cpp),
@@ -646,11 +662,9 @@ impl<'a> ObjectReader<'a> {
                     reader.named.insert(reference, name.clone());
                     name
                 }
-                ClassTag::Seen(reference) => reader
-                    .named
-                    .get(&reference)
-                    .cloned()
-                    .ok_or_else(|| reader.cursor.corrupt(format!("no class was named at byte {reference}")))?,
+                ClassTag::Seen(reference) => reader.named.get(&reference).cloned().ok_or_else(|| {
+                    reader.cursor.corrupt(format!("no class was named at byte {reference}"))
+                })?,
             };
             let mut object = reader.pointee(&name)?;
             let left = end.map_or(0, |end| end.saturating_sub(reader.cursor.pos()));
@@ -725,7 +739,9 @@ fn dimensions(e: &Element) -> Vec<usize> {
 
 fn shaped(values: Value, dims: &[usize]) -> Value {
     match values {
-        Value::Numbers(number, bytes) if dims.len() > 1 => Value::Array(Box::new((number, bytes, dims.to_vec()))),
+        Value::Numbers(number, bytes) if dims.len() > 1 => {
+            Value::Array(Box::new((number, bytes, dims.to_vec())))
+        }
         values => values,
     }
 }

@@ -26,11 +26,32 @@ impl ObjectReader<'_> {
     pub(super) fn is_hand_written(class: &str) -> bool {
         matches!(
             class,
-            "TObject" | "TString" | "TStringLong" | "TQObject" | "TVirtualPerfStats" | "TDatime" | "TRef"
-                | "TRefArray" | "TExMap" | "TMap" | "TClonesArray" | "TBtree" | "TBasket" | "TBranchClones"
-                | "TTreeIndex" | "TCanvas" | "TPolyLine3D" | "TPolyMarker3D" | "TPointSet3D" | "TTableDescriptor"
+            "TObject"
+                | "TString"
+                | "TStringLong"
+                | "TQObject"
+                | "TVirtualPerfStats"
+                | "TDatime"
+                | "TRef"
+                | "TRefArray"
+                | "TExMap"
+                | "TMap"
+                | "TClonesArray"
+                | "TBtree"
+                | "TBasket"
+                | "TBranchClones"
+                | "TTreeIndex"
+                | "TCanvas"
+                | "TPolyLine3D"
+                | "TPolyMarker3D"
+                | "TPointSet3D"
+                | "TTableDescriptor"
                 | "StIOEvent"
-                | "RooRealVar" | "RooLinkedList" | "RooAbsBinning" | "RooRefArray" | "RooCategory"
+                | "RooRealVar"
+                | "RooLinkedList"
+                | "RooAbsBinning"
+                | "RooRefArray"
+                | "RooCategory"
         ) || array_number(class).is_some()
             || is_sequence(class)
             || class.starts_with("TMatrixTSym<")
@@ -112,7 +133,9 @@ impl ObjectReader<'_> {
         let result = self.bounded(frame.end, |reader| {
             read(reader, &mut object)?;
             match frame.end {
-                Some(end) if reader.cursor.pos() < end => Err(reader.leftover(end - reader.cursor.pos(), "it")),
+                Some(end) if reader.cursor.pos() < end => {
+                    Err(reader.leftover(end - reader.cursor.pos(), "it"))
+                }
                 _ => Ok(()),
             }
         });
@@ -217,7 +240,8 @@ impl ObjectReader<'_> {
         if object.class == "TObjArray" {
             self.put_numbers(object, &[("fLowerBound", 3)])?;
         }
-        let has_options = matches!(object.class.as_str(), "TList" | "THashList" | "TSortedList") && object.version > 3;
+        let has_options =
+            matches!(object.class.as_str(), "TList" | "THashList" | "TSortedList") && object.version > 3;
         let (mut items, mut options) = (Vec::new(), Vec::new());
         for i in 0..count {
             items.push(self.pointer().within(|| format!("element {i} of {count}"))?);
@@ -278,7 +302,14 @@ impl ObjectReader<'_> {
     }
 
     fn tree_of_objects(&mut self, object: &mut Object) -> Result<()> {
-        let orders = ["fOrder", "fOrder2", "fInnerLowWaterMark", "fLeafLowWaterMark", "fInnerMaxIndex", "fLeafMaxIndex"];
+        let orders = [
+            "fOrder",
+            "fOrder2",
+            "fInnerLowWaterMark",
+            "fLeafLowWaterMark",
+            "fInnerMaxIndex",
+            "fLeafMaxIndex",
+        ];
         self.put_numbers(object, &orders.map(|name| (name, 3)))?;
         let mut inner = self.object("TCollection")?;
         object.bases = inner.bases;
@@ -440,7 +471,8 @@ impl ObjectReader<'_> {
         }
         let (rows, columns) = (base.int("fNrows").unwrap_or(-1), base.int("fNcols").unwrap_or(-1));
         let size = usize::try_from(rows).ok().filter(|_| rows == columns);
-        let size = size.ok_or_else(|| self.cursor.corrupt(format!("a symmetric matrix of {rows} by {columns}")))?;
+        let size =
+            size.ok_or_else(|| self.cursor.corrupt(format!("a symmetric matrix of {rows} by {columns}")))?;
         object.version = base.version;
         object.bases.push(Arc::new(base));
         let stored = size.checked_mul(size + 1).map_or(usize::MAX, |n| n / 2);
@@ -472,7 +504,9 @@ impl ObjectReader<'_> {
         let mut ahead = self.cursor.clone();
         let described = match ahead.pointer() {
             Ok(Pointer::New { class: ClassTag::Named { name, .. }, .. }) => name == "TTableDescriptor",
-            Ok(Pointer::New { class: ClassTag::Seen(reference), .. }) => self.is_named(reference, "TTableDescriptor"),
+            Ok(Pointer::New { class: ClassTag::Seen(reference), .. }) => {
+                self.is_named(reference, "TTableDescriptor")
+            }
             Ok(Pointer::Seen(reference)) => self.is_seen(reference, "TTableDescriptor"),
             _ => false,
         };
@@ -557,7 +591,13 @@ fn array_number(class: &str) -> Option<Number> {
 fn is_sequence(class: &str) -> bool {
     matches!(
         class,
-        "TList" | "THashList" | "TSortedList" | "TObjArray" | "TOrdCollection" | "THashTable" | "TCollection"
+        "TList"
+            | "THashList"
+            | "TSortedList"
+            | "TObjArray"
+            | "TOrdCollection"
+            | "THashTable"
+            | "TCollection"
             | "TSeqCollection"
     )
 }

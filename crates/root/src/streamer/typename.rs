@@ -12,10 +12,10 @@ pub enum Cpp {
     Double32,
     /// `Float16_t`.
     Float16,
-    /// `std::string` or `char*`.
+    /// `std::string`.
     Text,
     /// `TString`.
-    RootText,
+    TString,
     /// `std::bitset` of so many bits.
     Bits(usize),
     /// Any container of single elements.
@@ -56,7 +56,7 @@ fn parse_at(name: &str, depth: usize) -> Result<Cpp> {
         "Double32_t" => return Ok(Cpp::Double32),
         "Float16_t" => return Ok(Cpp::Float16),
         "string" | "basic_string<char>" => return Ok(Cpp::Text),
-        "TString" => return Ok(Cpp::RootText),
+        "TString" => return Ok(Cpp::TString),
         _ => {}
     }
     let Some((template, rest)) = name.split_once('<') else { return Ok(Cpp::Class(name.to_owned())) };

@@ -260,7 +260,7 @@ fn by_class(tree: &Tree, branch: &Branch, leaf: &Leaf) -> Layout {
         return finish(Framing::Fixed(4), Kind::Number(Number::I32), "int32_t".to_owned());
     }
     if element.streamer_type == 65 {
-        return finish(Framing::Whole, Kind::Text, "TString".to_owned());
+        return finish(Framing::Whole, Kind::TString, "TString".to_owned());
     }
     if branch.parent.is_none() && element.id < 0 {
         let name = element.class_name.clone();
@@ -318,7 +318,8 @@ pub fn cpp_name(cpp: &Cpp) -> String {
         Cpp::Number(number) => short_name(*number).to_owned(),
         Cpp::Double32 => "Double32_t".to_owned(),
         Cpp::Float16 => "Float16_t".to_owned(),
-        Cpp::Text | Cpp::RootText => "std::string".to_owned(),
+        Cpp::Text => "std::string".to_owned(),
+        Cpp::TString => "TString".to_owned(),
         Cpp::Bits(n) => format!("std::bitset<{n}>"),
         Cpp::List(item) => format!("std::vector<{}>", cpp_name(item)),
         Cpp::Map(key, value) => format!("std::map<{}, {}>", cpp_name(key), cpp_name(value)),

@@ -6,7 +6,7 @@
 
 use super::basket::{self, BasketHeader, Values};
 use super::{Framing, Layout, Place, Tree};
-use crate::array::{Builder, Column, Number, Type, pages};
+use crate::array::{Builder, Column, Number, Type, pool};
 use crate::error::{Error, Result, Within};
 use crate::streamer::decode::Decoder;
 use crate::streamer::kind::{Kind, Programs};
@@ -36,8 +36,8 @@ const WINDOW: u64 = 8 << 20;
 
 /// Reads the same columns from each part and joins them in order.
 ///
-/// Uses the current rayon pool. The memory beside the result is one window of records and one decompressed basket
-/// for each thread, and, with several threads, the decoded values of a window.
+/// Uses the current rayon pool. The memory beside the result is one window of records (two with several threads) and one
+/// decompressed basket for each thread, and, with several threads, the decoded values of a window.
 pub fn read(parts: &[Part<'_>]) -> Result<Vec<Column>> {
     let mut reader = Reader::plan(parts)?;
     reader.run()?;
@@ -85,12 +85,15 @@ enum Target {
 impl Target {
     fn new(layout: &Layout, of: &Type, entries: u64, stored: u64) -> Result<Self> {
         if let (Framing::Fixed(_), Some((number, each))) = (layout.framing, flat(of)) {
-            let bytes = usize::try_from(entries).ok().and_then(|n| n.checked_mul(each.checked_mul(number.size())?));
+            let bytes =
+                usize::try_from(entries).ok().and_then(|n| n.checked_mul(each.checked_mul(number.size())?));
             let possible = bytes.filter(|&n| n as u64 <= stored.saturating_mul(EXPANSION));
             let bytes = possible.ok_or_else(|| {
-                Error::corrupt(format!("{entries} entries of {each} numbers cannot be in baskets of {stored} bytes"))
+                Error::corrupt(format!(
+                    "{entries} entries of {each} numbers cannot be in baskets of {stored} bytes"
+                ))
             })?;
-            return Ok(Self::Direct { of: of.clone(), number, each, values: pages::zeroed(bytes)?, done: 0 });
+            return Ok(Self::Direct { of: of.clone(), number, each, values: pool::filled(bytes)?, done: 0 });
         }
         Ok(Self::Built(Builder::new(of)))
     }
@@ -99,7 +102,7 @@ impl Target {
             Self::Built(builder) => Ok(builder.finish()),
             Self::Direct { of, number, each, values, .. } => {
                 let entries = values.len() / (number.size() * each).max(1);
-                nest(&of, entries, number, Buffer::from_vec(values))
+                nest(&of, entries, number, pool::share(values))
             }
         }
     }
@@ -126,8 +129,14 @@ fn nest(of: &Type, length: usize, number: Number, values: Buffer) -> Result<Colu
 
 impl<'a> Reader<'a> {
     fn plan(parts: &'a [Part<'a>]) -> Result<Self> {
-        let mut reader =
-            Self { parts, layouts: Vec::new(), counts: Vec::new(), jobs: Vec::new(), stored: Vec::new(), targets: Vec::new() };
+        let mut reader = Self {
+            parts,
+            layouts: Vec::new(),
+            counts: Vec::new(),
+            jobs: Vec::new(),
+            stored: Vec::new(),
+            targets: Vec::new(),
+        };
         let mut types: Vec<Type> = Vec::new();
         reader.stored.resize(parts.first().map_or(0, |part| part.branches.len()), 0);
         for (p, part) in parts.iter().enumerate() {
@@ -160,7 +169,12 @@ impl<'a> Reader<'a> {
                 }
                 let start = reader.jobs.len();
                 let bytes = reader.add_jobs(p, column, branch).within(place)?;
-                reader.stored.iter_mut().skip(column).take(1).for_each(|sum| *sum = sum.saturating_add(bytes));
+                reader
+                    .stored
+                    .iter_mut()
+                    .skip(column)
+                    .take(1)
+                    .for_each(|sum| *sum = sum.saturating_add(bytes));
                 counts.push(reader.counts_for(part, branch, start).within(place)?);
                 layouts.push(layout);
             }
@@ -288,23 +302,26 @@ impl<'a> Reader<'a> {
 
     fn run(&mut self) -> Result<()> {
         let jobs = std::mem::take(&mut self.jobs);
-        let limit = WINDOW * rayon::current_num_threads() as u64;
-        let mut rest = jobs.as_slice();
-        let mut records = Records::default();
-        while !rest.is_empty() {
-            let mut bytes = 0;
-            let n = rest
-                .iter()
-                .take_while(|job| {
-                    bytes += job.range.length;
-                    bytes <= limit
-                })
-                .count()
-                .max(1);
-            let (window, after) = rest.split_at(n);
-            records.fetch(self.parts, window)?;
-            self.decode_window(window, &records)?;
-            rest = after;
+        let threads = rayon::current_num_threads();
+        let mut windows = windows(&jobs, WINDOW * threads as u64).peekable();
+        let (mut now, mut next) = (Records::default(), Records::default());
+        if let Some(first) = windows.peek() {
+            now.fetch(self.parts, first)?;
+        }
+        while let Some(window) = windows.next() {
+            let parts = self.parts;
+            let Some(after) = windows.peek() else { return self.decode_window(window, &now) };
+            if threads == 1 {
+                self.decode_window(window, &now)?;
+                now.fetch(parts, after)?;
+            } else {
+                // The next records come in while these are decoded.
+                let (fetched, decoded) =
+                    rayon::join(|| next.fetch(parts, after), || self.decode_window(window, &now));
+                decoded?;
+                fetched?;
+                std::mem::swap(&mut now, &mut next);
+            }
         }
         Ok(())
     }
@@ -314,7 +331,7 @@ impl<'a> Reader<'a> {
         by_column.resize_with(self.targets.len(), Vec::new);
         for (i, job) in window.iter().enumerate() {
             if let Some(jobs) = by_column.get_mut(job.column) {
-                jobs.push((job, records.get(i)));
+                jobs.push((job, records.record(i)));
             }
         }
         let threads = rayon::current_num_threads();
@@ -348,6 +365,21 @@ impl<'a> Reader<'a> {
         }
         tasks.into_par_iter().with_max_len(1).try_for_each(|task| task.run(&context))
     }
+}
+
+/// Splits jobs into windows of at most `limit` bytes, or of one job that is larger.
+fn windows(mut jobs: &[Job], limit: u64) -> impl Iterator<Item = &[Job]> {
+    std::iter::from_fn(move || {
+        let mut bytes = 0u64;
+        let fits = |job: &&Job| {
+            bytes = bytes.saturating_add(job.range.length);
+            bytes <= limit
+        };
+        let n = jobs.iter().take_while(fits).count().max(1);
+        let (window, rest) = jobs.split_at_checked(n)?;
+        jobs = rest;
+        Some(window)
+    })
 }
 
 /// Records of a window, in buffers that the next window uses again.
@@ -402,7 +434,8 @@ impl Records {
             let Some(part) = parts.get(*part) else { return Ok(()) };
             let length = request.range.length as usize;
             if buffer.len() < length {
-                buffer.resize(length, 0);
+                pool::give_back(std::mem::take(buffer));
+                *buffer = pool::filled(length)?;
             }
             let to = buffer.get_mut(..length).unwrap_or_default();
             Ok(part.tree.file.source().fetch(request.range.offset, to)?)
@@ -414,9 +447,15 @@ impl Records {
         }
     }
 
-    fn get(&self, job: usize) -> &[u8] {
+    fn record(&self, job: usize) -> &[u8] {
         let Some(&(buffer, start, length)) = self.places.get(job) else { return &[] };
         self.buffers.get(buffer).and_then(|b| b.get(start..start + length)).unwrap_or_default()
+    }
+}
+
+impl Drop for Records {
+    fn drop(&mut self) {
+        self.buffers.drain(..).for_each(pool::give_back);
     }
 }
 
@@ -583,7 +622,7 @@ fn entry_bytes<'a>(values: &Values<'a>, job: &Job, bytes: usize) -> Result<&'a [
 fn place(kind: &Kind, from: &[u8], to: &mut [u8]) -> Result<()> {
     match kind {
         Kind::Number(Number::Bool) => {
-            to.iter_mut().zip(from).for_each(|(to, from)| *to = u8::from(*from != 0))
+            to.iter_mut().zip(from).for_each(|(to, from)| *to = u8::from(*from != 0));
         }
         Kind::Number(number) => swap::copy(number.size(), from, to),
         Kind::Packed(packing) => packing.decode(from, to),
@@ -633,7 +672,7 @@ fn counted(
         if let [a, b] = pair {
             // Bounds rise; an entry shorter than its header shows as uneven.
             let length = (*b - *a) as usize;
-            uneven |= length < skip || (length.wrapping_sub(skip)) % bytes != 0;
+            uneven |= length < skip || !(length.wrapping_sub(skip)).is_multiple_of(bytes);
             end += (length.saturating_sub(skip) / bytes) as i64;
             offsets.push(end);
         }
@@ -681,8 +720,11 @@ fn whole(
     for entry in job.from..job.to {
         let (Some(&start), Some(&end)) = (bounds.get(entry), bounds.get(entry + 1)) else { break };
         let place = || format!("entry {entry} of the basket");
-        let mut c = Cursor::new(values.data.get(..end as usize).unwrap_or_default(), origin);
-        c.seek(start as usize)?;
+        // An empty string of a TLeafC is not written at all, not even its length.
+        let empty = start == end && matches!(kind, Kind::Text);
+        let data = if empty { [0].as_slice() } else { values.data.get(..end as usize).unwrap_or_default() };
+        let mut c = Cursor::new(data, origin);
+        c.seek(if empty { 0 } else { start as usize })?;
         decoder.next_entry();
         decoder.decode(kind, &mut c, to, 1).within(place)?;
         if c.remaining() != 0 {

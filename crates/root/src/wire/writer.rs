@@ -122,7 +122,8 @@ impl Writer {
     pub fn close(&mut self, Frame(place): Frame) -> Result<()> {
         let count = self.bytes.len().saturating_sub(place + 4);
         let count = u32::try_from(count).ok().filter(|c| *c < BYTE_COUNT - 2);
-        let count = count.ok_or_else(|| Error::limit("an object is larger than 1 GiB, which a byte count cannot say"))?;
+        let count = count
+            .ok_or_else(|| Error::limit("an object is larger than 1 GiB, which a byte count cannot say"))?;
         self.patch(place, count | BYTE_COUNT);
         Ok(())
     }
@@ -169,7 +170,9 @@ mod tests {
 
     #[test]
     fn strings_switch_to_four_length_bytes_at_255() {
-        for (length, head) in [(0, vec![0]), (254, vec![254]), (255, vec![255, 0, 0, 0, 255]), (300, vec![255, 0, 0, 1, 44])] {
+        for (length, head) in
+            [(0, vec![0]), (254, vec![254]), (255, vec![255, 0, 0, 0, 255]), (300, vec![255, 0, 0, 1, 44])]
+        {
             let text = "x".repeat(length);
             let mut writer = Writer::new(0);
             writer.string(&text);

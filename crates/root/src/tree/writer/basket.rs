@@ -87,7 +87,13 @@ pub fn split(index: usize, branch: &Branch, entries: usize, most: usize) -> Vec<
 
 impl Slot {
     /// Makes the bytes of a basket, compressed if that makes them fewer.
-    pub fn fill(&mut self, job: &Job, branch: &Branch, compression: Compression, key_bytes: usize) -> Result<()> {
+    pub fn fill(
+        &mut self,
+        job: &Job,
+        branch: &Branch,
+        compression: Compression,
+        key_bytes: usize,
+    ) -> Result<()> {
         self.key_bytes = key_bytes;
         self.used = None;
         self.offsets.clear();
@@ -136,7 +142,14 @@ impl Slot {
     }
 
     /// Appends the basket's key, its own members included.
-    pub fn key(&self, w: &mut Writer, job: &Job, branch: &Branch, text: &KeyText, n: KeyNumbers) -> Result<Sizes> {
+    pub fn key(
+        &self,
+        w: &mut Writer,
+        job: &Job,
+        branch: &Branch,
+        text: &KeyText,
+        n: KeyNumbers,
+    ) -> Result<Sizes> {
         let object_bytes = self.object_bytes(job);
         let body = self.used.unwrap_or(object_bytes);
         let numbers = KeyNumbers {

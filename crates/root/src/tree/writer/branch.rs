@@ -103,10 +103,12 @@ impl<'a> Offsets<'a> {
         if std::ptr::eq(self.0, other.0) {
             return true;
         }
-        let lengths = |o: Self| o.0.windows(2).map(|w| match w {
-            [a, b] => i64::from_ne_bytes(*b) - i64::from_ne_bytes(*a),
-            _ => 0,
-        });
+        let lengths = |o: Self| {
+            o.0.windows(2).map(|w| match w {
+                [a, b] => i64::from_ne_bytes(*b) - i64::from_ne_bytes(*a),
+                _ => 0,
+            })
+        };
         self.0.len() == other.0.len() && lengths(self).eq(lengths(other))
     }
 }
@@ -128,7 +130,9 @@ impl<'a> Input<'a> {
             (BranchKind::Text, Column::Text { offsets, bytes }) => {
                 Ok(Self::Text { offsets: Offsets::new(offsets, bytes.len())?, bytes })
             }
-            (BranchKind::Counter, _) => Err(Error::argument("a counter is filled from the branches it counts")),
+            (BranchKind::Counter, _) => {
+                Err(Error::argument("a counter is filled from the branches it counts"))
+            }
             (BranchKind::Counted { .. }, _) => Err(Error::argument("the branch takes lists")),
             (BranchKind::Text, _) => Err(Error::argument("the branch takes strings")),
         }
@@ -137,7 +141,9 @@ impl<'a> Input<'a> {
     pub fn len(&self, entry_bytes: usize) -> usize {
         match self {
             Self::Fixed(values) => values.len().checked_div(entry_bytes).unwrap_or(0),
-            Self::Listed { offsets, .. } | Self::Lengths(offsets) | Self::Text { offsets, .. } => offsets.len(),
+            Self::Listed { offsets, .. } | Self::Lengths(offsets) | Self::Text { offsets, .. } => {
+                offsets.len()
+            }
         }
     }
     /// Bytes that entries take in baskets, about.
@@ -177,7 +183,10 @@ fn numbers<'a>(column: &'a Column, number: Number, dims: &[usize]) -> Result<&'a
             let bytes = values.as_slice();
             let expected = entries.map_or(bytes.len(), |n| n * wanted * number.size());
             if bytes.len() != expected || bytes.len() % number.size() != 0 {
-                return Err(Error::argument(format!("{} bytes of values where {expected} belong", bytes.len())));
+                return Err(Error::argument(format!(
+                    "{} bytes of values where {expected} belong",
+                    bytes.len()
+                )));
             }
             Ok(bytes)
         }
@@ -185,6 +194,13 @@ fn numbers<'a>(column: &'a Column, number: Number, dims: &[usize]) -> Result<&'a
             "the branch takes {wanted} {number:?} each, the column has {product} {got:?}"
         ))),
         _ => Err(Error::argument(format!("the branch takes {number:?} with dimensions {dims:?}"))),
+    }
+}
+
+/// Makes room for more. Grows by quarters, not by doubling: what waits for a cluster is most of a writer's memory.
+fn grow<T>(values: &mut Vec<T>, more: usize) {
+    if values.capacity() - values.len() < more {
+        values.reserve_exact(more.max(values.capacity() / 4));
     }
 }
 
@@ -258,21 +274,25 @@ impl Branch {
             Input::Listed { offsets, values, item } => {
                 let first = offsets.at(from);
                 let base = self.data.len();
+                grow(&mut self.starts, to - from);
                 self.starts.extend((from..to).map(|i| (base + (offsets.at(i) - first) * item) as u64));
                 let bytes = values.get(first * item..offsets.at(to) * item).unwrap_or_default();
                 self.append_numbers(width, bytes);
             }
             Input::Lengths(offsets) => {
-                self.data.reserve(4 * (to - from));
+                grow(&mut self.data, 4 * (to - from));
                 for i in from..to {
                     let length = offsets.at(i + 1) - offsets.at(i);
-                    let length = i32::try_from(length)
-                        .map_err(|_| Error::limit(format!("a list of {length} elements in a 32-bit counter")))?;
+                    let length = i32::try_from(length).map_err(|_| {
+                        Error::limit(format!("a list of {length} elements in a 32-bit counter"))
+                    })?;
                     self.maximum = self.maximum.max(length.unsigned_abs());
                     self.data.extend_from_slice(&length.to_be_bytes());
                 }
             }
             Input::Text { offsets, bytes } => {
+                grow(&mut self.starts, to - from);
+                grow(&mut self.data, offsets.at(to) - offsets.at(from) + to - from);
                 for i in from..to {
                     let text = bytes.get(offsets.at(i)..offsets.at(i + 1)).unwrap_or_default();
                     let length = i32::try_from(text.len() + 1)
@@ -295,6 +315,7 @@ impl Branch {
 
     fn append_numbers(&mut self, width: usize, bytes: &[u8]) {
         let start = self.data.len();
+        grow(&mut self.data, bytes.len());
         self.data.resize(start + bytes.len(), 0);
         swap::copy(width, bytes, self.data.get_mut(start..).unwrap_or_default());
     }

@@ -76,9 +76,13 @@ mod tests {
 
     #[test]
     fn regular_clusters_need_no_range() {
-        for (ends, auto_flush) in
-            [(&[][..], 100), (&[100][..], 100), (&[100, 200, 250][..], 100), (&[60][..], 100), (&[60][..], -1000)]
-        {
+        for (ends, auto_flush) in [
+            (&[][..], 100),
+            (&[100][..], 100),
+            (&[100, 200, 250][..], 100),
+            (&[60][..], 100),
+            (&[60][..], -1000),
+        ] {
             assert_eq!(ranges(ends, auto_flush), (vec![], auto_flush), "{ends:?} {auto_flush}");
         }
     }

@@ -1,8 +1,8 @@
 //! The tree's own object: `TTree` version 20 with its branches (`TBranch` version 13) and leaves.
 
+use super::TreeWriter;
 use super::branch::{Branch, BranchKind, leaf_of};
 use super::cluster::ranges;
-use super::TreeWriter;
 use crate::compress::encode::Compression;
 use crate::error::{Error, Result, Within};
 use crate::streamer::encode::open_array;
@@ -102,7 +102,8 @@ pub fn encode(tree: &TreeWriter, compression: Compression, displacement: usize) 
     // fMaxEntries, fMaxEntryLoop, fMaxVirtualSize, fAutoSave
     w.put_all([1_000_000_000_000_i64, 1_000_000_000_000, 0, -300_000_000]);
     w.put_all([auto_flush, 1_000_000]);
-    for column in [ranges.iter().map(|r| r.last).collect::<Vec<_>>(), ranges.iter().map(|r| r.size).collect()] {
+    for column in [ranges.iter().map(|r| r.last).collect::<Vec<_>>(), ranges.iter().map(|r| r.size).collect()]
+    {
         w.put(u8::from(!column.is_empty()));
         w.put_all(column);
     }
@@ -211,7 +212,11 @@ fn encode_leaf(w: &mut Writer, branch: &Branch, title: &str, leaves: &[u32]) -> 
     w.put(unsigned);
     match &branch.spec.kind {
         BranchKind::Counted { counter, .. } => {
-            w.put(*leaves.get(*counter).ok_or_else(|| Error::argument("a counter comes after what it counts"))?);
+            w.put(
+                *leaves
+                    .get(*counter)
+                    .ok_or_else(|| Error::argument("a counter comes after what it counts"))?,
+            );
         }
         _ => w.null(),
     }

@@ -159,7 +159,9 @@ impl TreeWriter {
     /// Columns are copied or written before this returns. Nothing is taken if the columns do not fit.
     pub fn extend(&mut self, file: &mut FileWriter, columns: &[Column]) -> Result<()> {
         if let Some(reason) = &self.failed {
-            return Err(Error::new(ErrorKind::Io, format!("writing failed before: {reason}")).within(self.place()));
+            return Err(
+                Error::new(ErrorKind::Io, format!("writing failed before: {reason}")).within(self.place())
+            );
         }
         let inputs = self.inputs(columns).within(|| self.place())?;
         let sizes: Vec<usize> = self.branches.iter().map(Branch::entry_bytes).collect();
@@ -191,7 +193,8 @@ impl TreeWriter {
                 }
                 to = above;
             }
-            let result = self.take(&inputs, from, to, bytes(from, to)).and_then(|()| self.flush_if_full(file));
+            let result =
+                self.take(&inputs, from, to, bytes(from, to)).and_then(|()| self.flush_if_full(file));
             if let Err(error) = result {
                 return Err(self.fail(&error));
             }
@@ -233,7 +236,10 @@ impl TreeWriter {
         self.clear();
         Error::new(
             error.kind(),
-            format!("{error}: {written} entries of tree {} are safe, {lost} more were not written", self.name),
+            format!(
+                "{error}: {written} entries of tree {} are safe, {lost} more were not written",
+                self.name
+            ),
         )
     }
 
@@ -280,7 +286,8 @@ impl TreeWriter {
             return u64::MAX;
         }
         let target = self.options.auto_flush.unsigned_abs();
-        let most = if self.cluster_entries.is_some() { target.saturating_mul(MOST_EXPANSION) } else { target };
+        let most =
+            if self.cluster_entries.is_some() { target.saturating_mul(MOST_EXPANSION) } else { target };
         most.saturating_sub(self.waiting_bytes)
     }
 
@@ -349,13 +356,13 @@ impl TreeWriter {
     fn write_baskets(&self, file: &mut FileWriter, slots: &mut Vec<Slot>) -> Result<(u64, Vec<Written>)> {
         let compression = file.compression();
         let texts: Vec<_> = self.branches.iter().map(|b| basket::key_text(b, &self.name)).collect();
-        let jobs = self
-            .branches
-            .iter()
-            .enumerate()
-            .flat_map(|(index, branch)| basket::split(index, branch, self.waiting, self.options.max_basket));
+        let jobs =
+            self.branches.iter().enumerate().flat_map(|(index, branch)| {
+                basket::split(index, branch, self.waiting, self.options.max_basket)
+            });
         let mut jobs = jobs.peekable();
-        let numbers = KeyNumbers { datime: file.datime(), seek_parent: self.seek_directory, ..KeyNumbers::default() };
+        let numbers =
+            KeyNumbers { datime: file.datime(), seek_parent: self.seek_directory, ..KeyNumbers::default() };
         let mut end = file.end();
         let mut done = Vec::new();
         while jobs.peek().is_some() {
@@ -420,7 +427,8 @@ fn check(branches: &[BranchSpec]) -> Result<()> {
             return Err(Error::argument(format!("two branches have the name {}", branch.name)));
         }
         if let BranchKind::Counted { counter, .. } = branch.kind {
-            let right = counter < index && branches.get(counter).is_some_and(|c| c.kind == BranchKind::Counter);
+            let right =
+                counter < index && branches.get(counter).is_some_and(|c| c.kind == BranchKind::Counter);
             if !right {
                 return Err(Error::argument(format!("branch {} has no counter before it", branch.name)));
             }
@@ -435,7 +443,10 @@ fn check(branches: &[BranchSpec]) -> Result<()> {
             return Err(Error::limit(format!("branch {} has arrays of {dims:?} elements", branch.name)));
         }
         if dims.contains(&0) {
-            return Err(Error::unsupported(format!("branch {} has arrays of {dims:?} elements", branch.name)));
+            return Err(Error::unsupported(format!(
+                "branch {} has arrays of {dims:?} elements",
+                branch.name
+            )));
         }
     }
     for (index, branch) in branches.iter().enumerate() {
@@ -500,6 +511,7 @@ impl Output {
             first = first.and(flushed);
         }
         let committed = self.commit();
+        self.file.release();
         first.and(committed)
     }
 }

@@ -125,11 +125,16 @@ fn values(tree: &Tree) -> Vec<Column> {
 }
 
 /// Equal up to how dimensions nest and how strings are called.
+#[allow(clippy::many_single_char_names, reason = "pairs of parts")]
 fn same(a: &Column, b: &Column) -> bool {
     match (a, b) {
-        (Column::Number { number: x, values: a }, Column::Number { number: y, values: b }) => x == y && a == b,
+        (Column::Number { number: x, values: a }, Column::Number { number: y, values: b }) => {
+            x == y && a == b
+        }
         (Column::Text { offsets: x, bytes: a }, Column::Text { offsets: y, bytes: b }) => x == y && a == b,
-        (Column::List { offsets: x, values: a }, Column::List { offsets: y, values: b }) => x == y && same(a, b),
+        (Column::List { offsets: x, values: a }, Column::List { offsets: y, values: b }) => {
+            x == y && same(a, b)
+        }
         (
             Column::FixedList { length: n, size: x, values: a },
             Column::FixedList { length: m, size: y, values: b },
@@ -149,14 +154,19 @@ fn slice(columns: &[Column], from: usize, to: usize) -> Vec<Column> {
     let cut = |column: &Column| match column {
         Column::Number { number, values } => {
             let width = number.size();
-            Column::Number { number: *number, values: values.slice_with_length(from * width, (to - from) * width) }
+            Column::Number {
+                number: *number,
+                values: values.slice_with_length(from * width, (to - from) * width),
+            }
         }
-        Column::List { offsets, values } => {
-            Column::List { offsets: offsets.slice_with_length(from * 8, (to - from + 1) * 8), values: values.clone() }
-        }
-        Column::Text { offsets, bytes } => {
-            Column::Text { offsets: offsets.slice_with_length(from * 8, (to - from + 1) * 8), bytes: bytes.clone() }
-        }
+        Column::List { offsets, values } => Column::List {
+            offsets: offsets.slice_with_length(from * 8, (to - from + 1) * 8),
+            values: values.clone(),
+        },
+        Column::Text { offsets, bytes } => Column::Text {
+            offsets: offsets.slice_with_length(from * 8, (to - from + 1) * 8),
+            bytes: bytes.clone(),
+        },
         other => other.clone(),
     };
     columns.iter().map(cut).collect()
@@ -165,9 +175,11 @@ fn slice(columns: &[Column], from: usize, to: usize) -> Vec<Column> {
 #[test]
 fn every_kind_comes_back_with_every_codec_cluster_and_basket_size() {
     let want = mixed_columns(1000);
-    let codecs = [Compression::None, Compression::Level(Algorithm::Zlib, 1), Compression::Level(Algorithm::Zstd, 5)];
+    let codecs =
+        [Compression::None, Compression::Level(Algorithm::Zlib, 1), Compression::Level(Algorithm::Zstd, 5)];
     for compression in codecs {
-        for (auto_flush, max_basket) in [(-30_000_000, MAX_BASKET), (300, MAX_BASKET), (1, 100), (-2000, 500)] {
+        for (auto_flush, max_basket) in [(-30_000_000, MAX_BASKET), (300, MAX_BASKET), (1, 100), (-2000, 500)]
+        {
             let (sink, mut out) = output(usize::MAX, compression);
             let options = TreeOptions { auto_flush, max_basket, ..TreeOptions::default() };
             let id = out.make_tree(0, "t", mixed(), options).unwrap();
@@ -280,7 +292,8 @@ fn columns_that_do_not_fit_are_refused_and_leave_no_trace() {
         columns[index] = column;
         columns
     };
-    let falling = Column::List { offsets: Buffer::from_vec(vec![0_i64, 2, 1]), values: Box::new(float_column([1.0])) };
+    let falling =
+        Column::List { offsets: Buffer::from_vec(vec![0_i64, 2, 1]), values: Box::new(float_column([1.0])) };
     let numbers = Column::Number { number: Number::F64, values: Buffer::from_vec(vec![1.0_f64; 8]) };
     for (columns, message) in [
         (good[..3].to_vec(), "3 columns for 4 branches"),
@@ -340,7 +353,10 @@ fn a_full_disk_leaves_the_clusters_before_it() {
     let column = || [float_column((0..10_000).map(|i| i as f32))];
     let error = tree.extend(file, &column()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Io);
-    assert!(error.to_string().contains("5000 entries of tree t are safe, 1000 more were not written"), "{error}");
+    assert!(
+        error.to_string().contains("5000 entries of tree t are safe, 1000 more were not written"),
+        "{error}"
+    );
     assert!(tree.extend(file, &column()).unwrap_err().to_string().contains("failed before"));
     out.close().unwrap();
     let tree = open(&sink);

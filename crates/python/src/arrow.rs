@@ -1,0 +1,263 @@
+//! Columns as a stream of Arrow record batches, without an Arrow library on the Python side.
+
+use crate::errors::raise;
+use crate::reading::{PyTree, on_pool};
+use crate::writing::to_column;
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, FixedSizeListArray, LargeListArray, LargeStringArray, NullArray,
+    PrimitiveArray, RecordBatch, RecordBatchOptions, RecordBatchReader, StructArray, make_array, types,
+};
+use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, OffsetBuffer, ScalarBuffer};
+use arrow_data::transform::MutableArrayData;
+use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, SchemaRef};
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyTuple};
+use sapwood_root::array::{Column, Number, Type};
+use sapwood_root::tree::Tree;
+use sapwood_root::tree::read::{Part, read};
+use sapwood_root::{Error, Result};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// A range of entries of some branches, read when its batch is asked for.
+type Pending = (Arc<Tree>, Vec<usize>, u64, u64);
+
+struct Reader {
+    schema: SchemaRef,
+    pending: VecDeque<Pending>,
+}
+
+impl Iterator for Reader {
+    type Item = std::result::Result<RecordBatch, ArrowError>;
+    fn next(&mut self) -> Option<Self::Item> {
+        let (tree, branches, start, stop) = self.pending.pop_front()?;
+        let part = || read(&[Part { tree: &tree, branches: &branches, start, stop }]);
+        let columns = match on_pool(part) {
+            Ok(columns) => columns,
+            Err(error) => return Some(Err(ArrowError::ExternalError(Box::new(error)))),
+        };
+        let batch = columns.and_then(|columns| batch(&self.schema, columns, (stop - start) as usize));
+        Some(batch.map_err(|error| ArrowError::ExternalError(Box::new(error))))
+    }
+}
+
+impl RecordBatchReader for Reader {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+}
+
+struct Once {
+    schema: SchemaRef,
+    batch: Option<RecordBatch>,
+}
+
+impl Iterator for Once {
+    type Item = std::result::Result<RecordBatch, ArrowError>;
+    fn next(&mut self) -> Option<Self::Item> {
+        self.batch.take().map(Ok)
+    }
+}
+
+impl RecordBatchReader for Once {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+}
+
+/// The Arrow type of a column's type; nothing where only the data tell.
+fn data_type(of: &Type) -> Option<DataType> {
+    let field = |name: &str, of: &Type| Some(Arc::new(Field::new(name, data_type(of)?, true)));
+    Some(match of {
+        Type::Number(number) => number_type(*number),
+        Type::Text => DataType::LargeUtf8,
+        Type::FixedList { size, item } => {
+            DataType::FixedSizeList(field("item", item)?, i32::try_from(*size).ok()?)
+        }
+        Type::List(item) => DataType::LargeList(field("item", item)?),
+        Type::Record { fields, .. } => {
+            DataType::Struct(fields.iter().map(|(name, of)| field(name, of)).collect::<Option<Fields>>()?)
+        }
+        Type::Dynamic => return None,
+    })
+}
+
+const fn number_type(number: Number) -> DataType {
+    match number {
+        Number::Bool => DataType::Boolean,
+        Number::I8 => DataType::Int8,
+        Number::U8 => DataType::UInt8,
+        Number::I16 => DataType::Int16,
+        Number::U16 => DataType::UInt16,
+        Number::I32 => DataType::Int32,
+        Number::U32 => DataType::UInt32,
+        Number::I64 => DataType::Int64,
+        Number::U64 => DataType::UInt64,
+        Number::F32 => DataType::Float32,
+        Number::F64 => DataType::Float64,
+    }
+}
+
+fn wrong(error: &ArrowError) -> Error {
+    Error::corrupt(error.to_string())
+}
+
+/// Numbers of a buffer, which is copied in the rare case that its memory is not aligned for them.
+fn scalars<T: ArrowNativeType>(buffer: Buffer) -> ScalarBuffer<T> {
+    if buffer.as_ptr().align_offset(align_of::<T>()) == 0 {
+        ScalarBuffer::from(buffer)
+    } else {
+        ScalarBuffer::from(Buffer::from_slice_ref(buffer.as_slice()))
+    }
+}
+
+fn offsets(buffer: Buffer) -> Result<OffsetBuffer<i64>> {
+    let starts: ScalarBuffer<i64> = scalars(buffer);
+    if starts.first().is_none_or(|&first| first < 0)
+        || starts.windows(2).any(|pair| pair.first() > pair.last())
+    {
+        return Err(Error::argument("the offsets of a list do not rise from zero"));
+    }
+    Ok(OffsetBuffer::new(starts))
+}
+
+/// Text must be UTF-8 in Arrow: bytes that are not are read as Latin-1, as everywhere in the file.
+fn text(starts: Buffer, bytes: Buffer) -> Result<LargeStringArray> {
+    let starts = offsets(starts)?;
+    if let Ok(array) = LargeStringArray::try_new(starts.clone(), bytes.clone(), None) {
+        return Ok(array);
+    }
+    let strings = starts.windows(2).map(|pair| match pair {
+        [a, b] => bytes.get(*a as usize..*b as usize).map(sapwood_root::wire::cursor::text),
+        _ => None,
+    });
+    Ok(strings.collect())
+}
+
+fn array(column: Column) -> Result<ArrayRef> {
+    macro_rules! primitive {
+        ($type:ty, $values:expr) => {
+            Arc::new(PrimitiveArray::<$type>::new(scalars($values), None))
+        };
+    }
+    let item = |values: &ArrayRef| Arc::new(Field::new("item", values.data_type().clone(), true));
+    Ok(match column {
+        Column::Number { number, values } => match number {
+            Number::Bool => {
+                let bits =
+                    BooleanBuffer::collect_bool(values.len(), |i| values.get(i).is_some_and(|&b| b != 0));
+                Arc::new(BooleanArray::new(bits, None))
+            }
+            Number::I8 => primitive!(types::Int8Type, values),
+            Number::U8 => primitive!(types::UInt8Type, values),
+            Number::I16 => primitive!(types::Int16Type, values),
+            Number::U16 => primitive!(types::UInt16Type, values),
+            Number::I32 => primitive!(types::Int32Type, values),
+            Number::U32 => primitive!(types::UInt32Type, values),
+            Number::I64 => primitive!(types::Int64Type, values),
+            Number::U64 => primitive!(types::UInt64Type, values),
+            Number::F32 => primitive!(types::Float32Type, values),
+            Number::F64 => primitive!(types::Float64Type, values),
+        },
+        Column::Text { offsets, bytes } => Arc::new(text(offsets, bytes)?),
+        Column::FixedList { length, size, values } => {
+            let values = array(*values)?;
+            let size = i32::try_from(size).map_err(|_| Error::limit(format!("lists of {size} elements")))?;
+            let list = FixedSizeListArray::try_new_with_length(item(&values), size, values, None, length);
+            Arc::new(list.map_err(|e| wrong(&e))?)
+        }
+        Column::List { offsets: starts, values } => {
+            let values = array(*values)?;
+            let list = LargeListArray::try_new(item(&values), offsets(starts)?, values, None);
+            Arc::new(list.map_err(|e| wrong(&e))?)
+        }
+        Column::Record { length, fields, .. } => {
+            let mut names = Vec::new();
+            let mut arrays = Vec::new();
+            for (name, field) in fields {
+                let values = array(field)?;
+                names.push(Arc::new(Field::new(name, values.data_type().clone(), true)));
+                arrays.push(values);
+            }
+            let record = StructArray::try_new_with_length(Fields::from(names), arrays, None, length);
+            Arc::new(record.map_err(|e| wrong(&e))?)
+        }
+        Column::Option { index, values } => optional(&index, *values)?,
+        Column::Union { .. } => {
+            return Err(Error::unsupported("a column of objects of several classes has no Arrow form here"));
+        }
+        Column::Empty => Arc::new(NullArray::new(0)),
+    })
+}
+
+/// Values or none, laid out anew with a null where there is none.
+fn optional(index: &Buffer, values: Column) -> Result<ArrayRef> {
+    let places: ScalarBuffer<i64> = scalars(index.clone());
+    let values = array(values)?.to_data();
+    let mut out = MutableArrayData::new(vec![&values], true, places.len());
+    for &place in &places {
+        match usize::try_from(place) {
+            Ok(place) if place < values.len() => out.try_extend(0, place, place + 1),
+            _ => out.try_extend_nulls(1),
+        }
+        .map_err(|e| wrong(&e))?;
+    }
+    Ok(make_array(out.freeze()))
+}
+
+fn batch(schema: &SchemaRef, columns: Vec<Column>, rows: usize) -> Result<RecordBatch> {
+    let arrays = columns.into_iter().map(array).collect::<Result<Vec<_>>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    RecordBatch::try_new_with_options(schema.clone(), arrays, &options).map_err(|e| wrong(&e))
+}
+
+fn whole(names: &[String], columns: Vec<Column>) -> Result<Once> {
+    let rows = columns.first().map_or(0, Column::len);
+    let arrays = columns.into_iter().map(array).collect::<Result<Vec<_>>>()?;
+    let fields = names.iter().zip(&arrays).map(|(name, a)| Field::new(name, a.data_type().clone(), true));
+    let schema: SchemaRef = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    let batch = RecordBatch::try_new_with_options(schema.clone(), arrays, &options).map_err(|e| wrong(&e))?;
+    Ok(Once { schema, batch: Some(batch) })
+}
+
+fn lazily(names: &[String], parts: Vec<Pending>) -> Result<Box<dyn RecordBatchReader + Send>> {
+    let mut fields = Vec::new();
+    if let Some((tree, branches, ..)) = parts.first() {
+        for (name, &branch) in names.iter().zip(branches) {
+            let of = tree.layout(branch)?.of.clone()?;
+            fields.push(data_type(&of).map(|of| Field::new(name, of, true)));
+        }
+    }
+    if let Some(fields) = fields.into_iter().collect::<Option<Vec<Field>>>() {
+        return Ok(Box::new(Reader { schema: Arc::new(Schema::new(fields)), pending: parts.into() }));
+    }
+    // Where the data tell the type, all of them must be read before the schema is known.
+    let all: Vec<Part<'_>> = parts
+        .iter()
+        .map(|(tree, branches, start, stop)| Part { tree, branches, start: *start, stop: *stop })
+        .collect();
+    Ok(Box::new(whole(names, read(&all)?)?))
+}
+
+#[pyfunction]
+pub fn arrow_stream<'py>(
+    py: Python<'py>,
+    names: Vec<String>,
+    data: Vec<Bound<'py, PyTuple>>,
+) -> PyResult<Bound<'py, PyCapsule>> {
+    let parts: Option<Vec<Pending>> = data.iter().map(part).collect();
+    let reader: Box<dyn RecordBatchReader + Send> = if let Some(parts) = parts {
+        py.detach(|| on_pool(|| lazily(&names, parts)))?.map_err(raise)?
+    } else {
+        let columns = data.iter().map(to_column).collect::<PyResult<Vec<_>>>()?;
+        Box::new(py.detach(|| whole(&names, columns)).map_err(raise)?)
+    };
+    PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(reader), c"arrow_array_stream")
+}
+
+fn part(item: &Bound<'_, PyTuple>) -> Option<Pending> {
+    let (tree, branches, start, stop): (PyRef<'_, PyTree>, Vec<usize>, u64, u64) = item.extract().ok()?;
+    Some((tree.tree(), branches, start, stop))
+}

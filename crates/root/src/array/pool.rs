@@ -1,0 +1,144 @@
+//! Large buffers, used again.
+//!
+//! Memory that the system hands out is zeroed page by page when it is first touched, which costs as much as decoding.
+//! Buffers of columns that are no longer wanted (a step of an iteration) are kept for the next ones, up to 64 MB.
+
+use crate::error::{Error, Result};
+use arrow_buffer::Buffer;
+use bytes::Bytes;
+use std::sync::{Mutex, PoisonError};
+
+/// Bytes kept at most.
+const KEEP: usize = 64 << 20;
+/// Smaller buffers are the allocator's own business.
+const SMALLEST: usize = 128 << 10;
+
+#[derive(Default)]
+struct Pool {
+    buffers: Vec<Vec<u8>>,
+    bytes: usize,
+}
+
+static POOL: Mutex<Pool> = Mutex::new(Pool { buffers: Vec::new(), bytes: 0 });
+
+/// A buffer with room for `bytes`, empty; with less room when there is no memory for that many.
+pub fn with_capacity(bytes: usize) -> Vec<u8> {
+    let mut buffer = take(bytes);
+    buffer.clear();
+    if buffer.capacity() < bytes {
+        // Refusal is no error yet: the estimate may be too large, and growing fails by itself.
+        let _ = buffer.try_reserve_exact(bytes);
+    }
+    buffer
+}
+
+/// A buffer of `bytes` bytes whose content is meant to be overwritten.
+pub fn filled(bytes: usize) -> Result<Vec<u8>> {
+    let mut buffer = take(bytes);
+    buffer.truncate(bytes);
+    if buffer.capacity() == 0 {
+        return zeroed(bytes);
+    }
+    buffer.resize(bytes, 0);
+    Ok(buffer)
+}
+
+/// The smallest kept buffer with that much room that would not waste most of it, or none.
+fn take(bytes: usize) -> Vec<u8> {
+    if bytes < SMALLEST {
+        return Vec::new();
+    }
+    let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
+    let fits = pool
+        .buffers
+        .iter()
+        .enumerate()
+        .filter(|(_, b)| (bytes..=bytes.saturating_mul(2)).contains(&b.capacity()));
+    let best = fits.min_by_key(|(_, b)| b.capacity()).map(|(place, _)| place);
+    match best {
+        Some(place) => {
+            let buffer = pool.buffers.swap_remove(place);
+            pool.bytes -= buffer.capacity();
+            buffer
+        }
+        None => Vec::new(),
+    }
+}
+
+/// Gives a buffer back.
+pub fn give_back(buffer: Vec<u8>) {
+    let size = buffer.capacity();
+    if !(SMALLEST..=KEEP).contains(&size) {
+        return;
+    }
+    let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
+    // The oldest go first: sizes change slowly from step to step.
+    while pool.bytes + size > KEEP && !pool.buffers.is_empty() {
+        let oldest = pool.buffers.remove(0);
+        pool.bytes -= oldest.capacity();
+    }
+    pool.bytes += size;
+    pool.buffers.push(buffer);
+}
+
+struct Pooled(Vec<u8>);
+
+impl AsRef<[u8]> for Pooled {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for Pooled {
+    fn drop(&mut self) {
+        give_back(std::mem::take(&mut self.0));
+    }
+}
+
+/// A finished buffer, which comes back here when nobody looks at it any more.
+pub fn share(buffer: Vec<u8>) -> Buffer {
+    if buffer.capacity() < SMALLEST {
+        return Buffer::from_vec(buffer);
+    }
+    Buffer::from(Bytes::from_owner(Pooled(buffer)))
+}
+
+#[allow(
+    unsafe_code,
+    clippy::same_length_and_capacity,
+    reason = "zeroed memory that may be refused has no safe form, and all of it is initialized"
+)]
+fn zeroed(bytes: usize) -> Result<Vec<u8>> {
+    use std::alloc::Layout;
+    let refused = || Error::limit(format!("no memory for a column of {bytes} bytes"));
+    if bytes == 0 {
+        return Ok(Vec::new());
+    }
+    let layout = Layout::array::<u8>(bytes).map_err(|_| refused())?;
+    // SAFETY: the layout has a size above zero; the vector gets memory of the global allocator with the layout that
+    // a vector of that capacity has, all of it initialized to zero.
+    unsafe {
+        let start = std::alloc::alloc_zeroed(layout);
+        if start.is_null() {
+            return Err(refused());
+        }
+        Ok(Vec::from_raw_parts(start, bytes, bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dropped_buffer_is_found_again_and_what_is_too_large_is_refused() {
+        // A size that no other test uses.
+        let size = (1 << 20) + 12_345;
+        let first = filled(size).unwrap();
+        let place = first.as_ptr();
+        drop(share(first));
+        let again = filled(size).unwrap();
+        assert_eq!((again.len(), again.as_ptr()), (size, place));
+        assert!(filled(usize::MAX / 2).is_err());
+    }
+}

@@ -1,0 +1,98 @@
+"""Make the seeds: small files of every codec and shape, and the objects inside them without their keys.
+
+seeds.py [OUT] writes OUT/TARGET/NAME (OUT is `seeds` beside this script). Files given by SAPWOOD_CORPUS, when they are
+small, join in for a long run (SAPWOOD_FUZZ_CORPUS=1).
+"""
+
+from __future__ import annotations
+
+import lzma
+import os
+import struct
+import sys
+import tempfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import uproot
+
+
+def write(folder: Path, compression: Any) -> bytes:
+    """Write a file with flat, fixed and jagged branches and a directory."""
+    path = folder / "seed.root"
+    with uproot.recreate(path, compression=compression) as file:
+        file.mktree("t", {"i": "int32", "x": (np.float64, (2, 3)), "b": "bool", "v": "var * float32"})
+        counts = np.arange(20) % 4
+        jagged = np.split(np.arange(counts.sum(), dtype=np.float32), np.cumsum(counts)[:-1])
+        columns = {"i": np.arange(20, dtype=np.int32), "x": np.ones((20, 2, 3)), "b": np.arange(20) % 2 == 0}
+        file["t"].extend({**columns, "v": jagged})
+        file.mktree("d/e/u", {"s": "int16"})
+        file["d/e/u"].extend({"s": np.arange(5, dtype=np.int16)})
+    return path.read_bytes()
+
+
+def objects(data: bytes) -> dict[str, list[bytes]]:
+    """Give the uncompressed objects of a file's records by class: fNbytes, fVersion, fObjlen, fKeylen, fClassName."""
+    found: dict[str, list[bytes]] = {}
+    (at,) = struct.unpack(">i", data[8:12])
+    while at + 18 < len(data):
+        total, version, size, _, header = struct.unpack(">ihiih", data[at : at + 16])
+        if total <= 0:
+            at += max(-total, 1)
+            continue
+        name = at + (34 if version > 1000 else 26)
+        length = data[name]
+        if size == total - header:
+            classname = data[name + 1 : name + 1 + length].decode("latin-1")
+            found.setdefault(classname, []).append(data[at + header : at + total])
+        at += total
+    return found
+
+
+def block(tag: bytes, method: int, packed: bytes, size: int) -> bytes:
+    """Put the nine bytes before a compressed block."""
+    return tag + bytes([method]) + len(packed).to_bytes(3, "little") + size.to_bytes(3, "little") + packed
+
+
+def main() -> None:
+    """Write all seeds."""
+    out = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent / "seeds")
+    seeds: dict[str, dict[str, bytes]] = {"file": {}, "streamer_info": {}, "tree": {}, "codecs": {}}
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("none", "zlib", "lzma", "lz4", "zstd"):
+            seeds["file"][name] = write(Path(folder), None if name == "none" else getattr(uproot, name.upper())(1))
+    inside = objects(seeds["file"]["none"])
+    for number, payload in enumerate(inside["TTree"]):
+        seeds["tree"][str(number)] = payload
+    for number, payload in enumerate(inside["TList"]):
+        seeds["streamer_info"][str(number)] = payload
+    text = b"0123456789abcdef" * 40
+    head = (len(text) // 16).to_bytes(2, "big")
+    seeds["codecs"]["zlib"] = head + block(b"ZL", 8, zlib.compress(text), len(text))
+    seeds["codecs"]["lzma"] = head + block(b"XZ", 0, lzma.compress(text), len(text))
+    deflated = zlib.compressobj(wbits=-15)
+    raw = deflated.compress(text) + deflated.flush()
+    seeds["codecs"]["old"] = head + block(b"CS", 8, raw, len(text))
+    seeds["codecs"]["stored"] = head + text
+    for name in ("lz4", "zstd"):
+        data = seeds["file"][name]
+        at = data.index({"lz4": b"L4", "zstd": b"ZS"}[name])
+        size = int.from_bytes(data[at + 6 : at + 9], "little")
+        end = at + 9 + int.from_bytes(data[at + 3 : at + 6], "little")
+        seeds["codecs"][name] = (size // 16).to_bytes(2, "big") + data[at:end]
+    corpus = os.environ.get("SAPWOOD_CORPUS")
+    if corpus and os.environ.get("SAPWOOD_FUZZ_CORPUS"):
+        for path in sorted(Path(corpus, "files").glob("*.root")):
+            if path.stat().st_size < 50_000:
+                seeds["file"][path.stem] = path.read_bytes()
+    for target, inputs in seeds.items():
+        (out / target).mkdir(parents=True, exist_ok=True)
+        for name, data in inputs.items():
+            (out / target / name).write_bytes(data)
+    print(", ".join(f"{target} {len(inputs)}" for target, inputs in seeds.items()), "seeds")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+//! What the fuzzers call: each function takes any bytes and must return, whatever they are.
+
+use sapwood_io::Memory;
+use sapwood_root::compress::decode;
+use sapwood_root::file::{Directory, RootFile};
+use sapwood_root::streamer::{Classes, ObjectReader};
+use sapwood_root::tree::Tree;
+use sapwood_root::tree::read::{Part, read};
+use std::sync::Arc;
+
+/// The targets by name.
+pub const TARGETS: [(&str, fn(&[u8])); 4] =
+    [("file", file), ("streamer_info", streamer_info), ("tree", tree), ("codecs", codecs)];
+
+/// A whole file: every directory, every tree, every branch.
+pub fn file(data: &[u8]) {
+    let Ok(file) = RootFile::open(Arc::new(Memory::new("fuzz", data))) else { return };
+    let file = Arc::new(file);
+    if let Ok(directory) = file.directory() {
+        walk(&file, &directory, 0);
+    }
+}
+
+fn walk(file: &Arc<RootFile>, directory: &Directory, depth: usize) {
+    // A directory may claim to be inside itself.
+    for key in directory.keys.iter().take(64) {
+        if key.classname.starts_with("TDirectory") && depth < 3 {
+            if let Ok(inner) = file.subdirectory(key) {
+                walk(file, &inner, depth + 1);
+            }
+        } else if let Ok(tree) = Tree::read(file, key) {
+            read_all(&tree);
+        } else {
+            let _ = file.object(key);
+        }
+    }
+}
+
+fn read_all(tree: &Tree) {
+    tree.cluster_borders();
+    for branch in 0..tree.branches.len().min(64) {
+        let stop = tree.entries;
+        let _ = read(&[Part { tree, branches: &[branch], start: 0, stop }]);
+        let _ = read(&[Part { tree, branches: &[branch], start: stop / 3, stop: stop / 2 }]);
+    }
+}
+
+/// The object of the streamer info's key.
+pub fn streamer_info(data: &[u8]) {
+    if let Ok(classes) = Classes::parse(data, 64) {
+        for info in classes.iter() {
+            classes.find(&info.name, info.version);
+        }
+    }
+}
+
+/// The object of a tree's key, in a file that has these same bytes where its baskets should be.
+pub fn tree(data: &[u8]) {
+    let mut bytes = header(data.len() as u32 + 100);
+    bytes.extend_from_slice(data);
+    let file = RootFile::open(Arc::new(Memory::new("fuzz", bytes))).expect("the header is sound");
+    let classes = Arc::new(Classes::default());
+    let Ok(object) = ObjectReader::new(&classes, data, 64).object("TTree") else { return };
+    if let Ok(tree) = Tree::parse(Arc::new(file), classes, &object) {
+        read_all(&tree);
+    }
+}
+
+/// The first 100 bytes of a file that ends at `end`.
+fn header(end: u32) -> Vec<u8> {
+    let mut out = b"root".to_vec();
+    for number in [62_400, 100, end, 0, 0, 0, 0] {
+        out.extend_from_slice(&number.to_be_bytes());
+    }
+    out.resize(100, 0);
+    out
+}
+
+/// Blocks that should become as many bytes as the first two say (in sixteens).
+pub fn codecs(data: &[u8]) {
+    let Some(([high, low], blocks)) = data.split_first_chunk::<2>() else { return };
+    let size = usize::from(u16::from_be_bytes([*high, *low])) * 16;
+    if decode::verify_size(blocks, size).is_ok() {
+        let _ = decode::decompress(blocks, &mut vec![0; size]);
+    }
+}

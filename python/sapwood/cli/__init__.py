@@ -1,0 +1,92 @@
+"""The `sapwood` command. A file a subcommand; what they do is done elsewhere.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done but parts of the input were left out (`run --skip-bad-files`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from sapwood.cli import ls, run, show
+from sapwood.errors import ArgumentError, SapwoodError
+
+DONE, FAILED, USAGE, SKIPPED, INTERRUPTED = 0, 1, 2, 3, 130
+
+_COMMANDS = {"ls": ls, "show": show, "run": run}
+
+
+def parser() -> argparse.ArgumentParser:
+    """Build the parser of the whole command line."""
+    top = argparse.ArgumentParser(
+        prog="sapwood",
+        description="Look into ROOT files and run analyses over them.",
+        epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done but with parts of the input left out.",
+    )
+    top.add_argument("--version", action="store_true", help="print the version and exit")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    for name, module in _COMMANDS.items():
+        own = commands.add_parser(name, help=module.HELP, description=module.HELP, epilog=module.EPILOG or None)
+        module.add_arguments(own)
+        own.add_argument("--debug", action="store_true", help="show the full traceback of an error")
+        own.set_defaults(function=module.run)
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Parameters
+    ----------
+    arguments
+        The words after the command's name; those of this process by default.
+
+    Returns
+    -------
+    int
+        The exit code.
+    """
+    top = parser()
+    try:
+        chosen, more = top.parse_known_args(arguments)
+        if more and (not hasattr(chosen, "tasks") or any(word.startswith("-") for word in more)):
+            top.error(f"unrecognized arguments: {' '.join(more)}")
+        if more:
+            chosen.tasks += more  # task files after the options, which argparse does not put with those before
+    except SystemExit as leaving:  # argparse has said why
+        return leaving.code if isinstance(leaving.code, int) else USAGE
+    try:
+        code = _dispatch(top, chosen)
+        sys.stdout.flush()  # a closed pipe shows here, not when the interpreter ends
+        return code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    except KeyboardInterrupt:
+        print("sapwood: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except (SapwoodError, OSError) as error:
+        if getattr(chosen, "debug", False):
+            raise
+        print(f"sapwood: {error_text(error)}", file=sys.stderr)
+        return USAGE if isinstance(error, ArgumentError) else FAILED
+
+
+def error_text(error: Exception) -> str:
+    """Give an error in one line, save for one that ends with the traceback of a task."""
+    text = str(error)
+    return text if "\n  File " in text else "; ".join(line.strip() for line in text.splitlines() if line.strip())
+
+
+def _dispatch(top: argparse.ArgumentParser, chosen: argparse.Namespace) -> int:
+    if chosen.version:
+        from sapwood._native import __version__
+
+        print(f"sapwood {__version__}")
+        return DONE
+    if chosen.command is None:
+        top.print_help()
+        return DONE
+    return chosen.function(chosen)

@@ -1,0 +1,53 @@
+"""`sapwood ls`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+HELP = "List what is in ROOT files: keys, classes, entries, sizes."
+EPILOG = (
+    "With several files, those that cannot be read are named on standard error, the others are listed, and the exit "
+    "code is 1."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("files", nargs="+", metavar="FILE", help="file, or FILE:PATH for a directory or tree inside")
+    parser.add_argument("-l", "--long", action="store_true", help="with sizes, compression factor, date and title")
+    parser.add_argument("-R", "--recursive", action="store_true", help="with what is in directories")
+    parser.add_argument(
+        "--tree", action="store_true", help="the branches of every tree: type, baskets, bytes, compression factor"
+    )
+    parser.add_argument("--json", action="store_true", help="as JSON: a list with an object for every file")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """List the files."""
+    import json
+
+    from sapwood.errors import SapwoodError
+    from sapwood.report.listing import branches_text, keys_text, list_file
+
+    listed: list[dict[str, object]] = []
+    failed = False
+    for file in arguments.files:
+        try:
+            listing = list_file(file, recursive=arguments.recursive, branches=arguments.tree)
+        except (SapwoodError, OSError) as error:
+            if arguments.debug:
+                raise
+            print(f"sapwood: {' '.join(str(error).split())}", file=sys.stderr)
+            failed = True
+            continue
+        failed = failed or any("error" in key for key in listing["keys"])
+        listed.append(listing)
+        if arguments.json:
+            continue
+        if len(arguments.files) > 1:
+            print(f"{listing['file']}:" if len(listed) == 1 else f"\n{listing['file']}:")
+        print(branches_text(listing) if arguments.tree else keys_text(listing, long=arguments.long), end="")
+    if arguments.json:
+        print(json.dumps(listed, indent=1))
+    return 1 if failed else 0

@@ -1,0 +1,42 @@
+"""A progress bar on standard error, where that is a terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+
+from sapwood.train import Progress
+
+
+@contextmanager
+def progress_bar(*, shown: bool) -> Generator[Callable[[Progress], None] | None]:
+    """Give what is to be told of progress; None where no bar is wanted, nobody watches, or rich is not installed."""
+    if not shown or not sys.stderr.isatty():
+        yield None
+        return
+    try:
+        from rich.console import Console
+        from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
+    except ImportError:
+        yield None
+        return
+    columns = (
+        BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[rate]} entries/s"),
+        TextColumn("{task.fields[files]} files"), TimeRemainingColumn(),
+    )  # fmt: skip
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        line = bar.add_task("", total=None, rate="?", files="?")
+
+        def tell(progress: Progress) -> None:
+            seconds = bar.tasks[0].elapsed or 0.0
+            bar.update(
+                line,
+                total=max(progress.bytes, 1),
+                completed=progress.bytes_done,
+                rate=f"{progress.entries / seconds:,.0f}" if seconds else "?",
+                files=f"{progress.files_done}/{progress.files}",
+            )
+
+        yield tell

@@ -1,0 +1,31 @@
+"""`sapwood show`."""
+
+from __future__ import annotations
+
+import argparse
+
+HELP = "Show the branches of a tree, and a few entries if asked."
+EPILOG = ""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("tree", metavar="FILE:TREE", help="the tree; its name may be left out in a file with one tree")
+    parser.add_argument(
+        "-b", "--branch", action="append", metavar="PATTERN", help="only branches that match (*, ?); may be repeated"
+    )
+    parser.add_argument("-n", "--entries", type=int, default=0, metavar="N", help="show the first N entries too")
+    parser.add_argument("--start", type=int, default=0, metavar="ENTRY", help="the first entry to show")
+    parser.add_argument("--json", action="store_true", help="as JSON: names and types of branches, and the entries")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Show the tree."""
+    import json
+
+    from sapwood.report.entries import describe, opened_tree, text_of
+
+    with opened_tree(arguments.tree) as tree:
+        shown = describe(tree, arguments.branch, arguments.start, arguments.entries)
+    print(json.dumps(shown, indent=1) if arguments.json else text_of(shown), end="\n" if arguments.json else "")
+    return 0

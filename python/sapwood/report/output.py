@@ -1,0 +1,189 @@
+"""The results of a run as files: ROOT histograms, JSON, and the page."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import awkward as ak
+import numpy as np
+
+import sapwood
+from sapwood.errors import SapwoodError, StorageError
+from sapwood.report.chart import is_histogram
+from sapwood.report.page import render
+from sapwood.report.units import bytes_text, count_text, seconds_text, share_text
+from sapwood.train import Plot, Run
+
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
+
+FORMAT = {"format": "sapwood run", "format_version": 1}
+
+
+def write(run: Run, folder: str | Path) -> dict[str, Path]:
+    """Write ``results.root``, ``results.json`` and ``report.html``.
+
+    Each file is written beside its place and then moved there, so that none is ever seen half written.
+
+    Parameters
+    ----------
+    run
+        The finished run.
+    folder
+        Where to write; made where it is missing.
+
+    Returns
+    -------
+    dict[str, Path]
+        The paths, by ``root``, ``json`` and ``html``.
+
+    Raises
+    ------
+    StorageError
+        If the folder cannot be written to.
+    """
+    folder = Path(folder)
+    paths = {"root": folder / "results.root", "json": folder / "results.json", "html": folder / "report.html"}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        unwritten: dict[str, str] = {}
+        _place(paths["root"], lambda path: unwritten.update(write_histograms(run, path)))
+        _place(paths["json"], lambda path: path.write_text(to_json(run, unwritten), encoding="utf-8"))
+        _place(paths["html"], lambda path: path.write_text(render(run, unwritten), encoding="utf-8"))
+    except OSError as error:
+        if isinstance(error, SapwoodError):
+            raise
+        raise StorageError(f"results cannot be written to {folder}: {error}") from error
+    return paths
+
+
+def _place(path: Path, make: Callable[[Path], object]) -> None:
+    beside = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    try:
+        make(beside)
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def write_histograms(run: Run, path: Path) -> dict[str, str]:
+    """Write all histograms of a run to a ROOT file, those of a task in a directory of its name.
+
+    A histogram with category axes becomes one for each of the categories, in a directory of the histogram's name.
+
+    Returns
+    -------
+    dict[str, str]
+        The histograms that have no counterpart in ROOT, with the reason.
+    """
+    unwritten: dict[str, str] = {}
+    with sapwood.recreate(path) as file:
+        for task in run.tasks:
+            for name, histogram in histograms_of(task.results):
+                for part, piece in _split_categories(histogram):
+                    place = "/".join([task.name, name, *(label.replace("/", "_") for label in part)])
+                    try:
+                        file[place] = _titled(piece, task.plots.get(name), part)
+                    except (SapwoodError, TypeError, ValueError, NotImplementedError) as error:
+                        if isinstance(error, OSError):
+                            raise
+                        unwritten[place] = " ".join(str(error).split())
+    return unwritten
+
+
+def _titled(histogram: Foreign, plot: Plot | None, part: tuple[str, ...]) -> Foreign:
+    """Give a histogram without a label of its own the title of its plot."""
+    if plot is None or not plot.title or getattr(histogram, "label", None):
+        return histogram
+    titled = copy.copy(histogram)
+    titled.label = ": ".join([plot.title, *part])
+    return titled
+
+
+def histograms_of(results: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Give all histograms among results and in dictionaries inside them, with their paths."""
+    for name, value in results.items():
+        if is_histogram(value):
+            yield f"{prefix}{name}", value
+        elif isinstance(value, Mapping):
+            yield from histograms_of(value, f"{prefix}{name}/")
+
+
+def _split_categories(histogram: Foreign) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Give the histogram of each choice of categories; those of an overflow bin are called ``other``."""
+    axes = histogram.axes
+    named = [place for place, axis in enumerate(axes) if "Category" in type(axis).__name__]
+    if not named or len(named) == len(axes):
+        yield (), histogram
+        return
+    for choice in itertools.product(*(range(axes[place].extent) for place in named)):
+        where: list[Any] = [slice(None)] * len(axes)
+        labels: list[str] = []
+        for place, index in zip(named, choice, strict=True):
+            inside = index < axes[place].size
+            where[place] = index if inside else len
+            labels.append(str(axes[place].bin(index)) if inside else "other")
+        piece = histogram[tuple(where)]
+        if "other" not in labels or np.any(piece.values(flow=True)):
+            yield tuple(labels), piece
+
+
+def to_json(run: Run, unwritten: Mapping[str, str] | None = None) -> str:
+    """Give the results and the account of a run as JSON.
+
+    Histograms follow the UHI serialisation, version 1. Numbers that JSON does not know are the texts ``"nan"``,
+    ``"inf"`` and ``"-inf"``; sets are sorted lists; objects of other kinds are given by their class and text.
+    """
+    results = {task.name: _plain(task.results) for task in run.tasks}
+    account = _plain(run.account()) | {"not_in_root_file": dict(unwritten or {})}
+    return (
+        json.dumps(FORMAT | {"results": results, "job": account}, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+    )
+
+
+def _plain(value: Foreign) -> Foreign:
+    """Turn a result into what JSON knows."""
+    if is_histogram(value) and hasattr(value, "_to_uhi_"):
+        from uhi.io.json import default
+
+        return _plain(default(value))
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (set, frozenset)):
+        return sorted((_plain(item) for item in value), key=lambda item: (str(type(item)), item))
+    if isinstance(value, (np.ndarray, np.generic, ak.Array)):
+        return _plain(value.tolist())
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    return {"class": f"{type(value).__module__}.{type(value).__qualname__}", "text": str(value)}
+
+
+def summary(run: Run, written: Mapping[str, Path]) -> str:
+    """Describe a run in a few lines, ending with the page to open."""
+    tasks = sum(task.time_cpu for task in run.tasks)
+    counters = run.counters
+    files = f"{len(run.files)} file{'' if len(run.files) == 1 else 's'}"
+    read = f"read {bytes_text(counters['bytes_read'])} in {count_text(counters['read_calls'])} calls"
+    rate = f"{count_text(run.rate)} entries/s"
+    used = f"tasks {share_text(tasks, run.time_cpu)} of {seconds_text(run.time_cpu)} CPU"
+    lines = [
+        f"{count_text(run.entries)} entries of {files} in {seconds_text(run.time_wall)}: {rate}",
+        f"{read}, decompressed {bytes_text(counters['bytes_decompressed'])}",
+        f"{used}, peak memory {bytes_text(run.memory_peak)}",
+    ]
+    for skipped in run.skipped:
+        entries = "" if skipped.entry_start is None else f", entries {skipped.entry_start} to {skipped.entry_stop}"
+        lines.append(f"LEFT OUT {skipped.path}{entries}: {skipped.reason}")
+    lines += [f"results  {written['root']}", f"         {written['json']}", f"report   {written['html']}"]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,326 @@
+"""The report of a run as one HTML page that needs nothing but itself."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Mapping, Sequence, Sized
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from sapwood.report.chart import Chart, Map, charts_of, is_histogram
+from sapwood.report.svg import COLOURS, draw_chart, draw_map, plain
+from sapwood.report.units import bytes_text, count_text, number_text, seconds_text, share_text
+from sapwood.train import Run, TaskRecord
+
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
+
+_FILES_SHOWN = 20  # a longer list is folded
+
+
+def render(run: Run, unwritten: Mapping[str, str] | None = None) -> str:
+    """Write the page.
+
+    Parameters
+    ----------
+    run
+        The finished run.
+    unwritten
+        Histograms that ``results.root`` does not hold, with the reason.
+
+    Returns
+    -------
+    str
+        HTML with its style and drawings inside: no script, no link to anything outside.
+    """
+    style = (resources.files("sapwood.report") / "page.css").read_text(encoding="utf-8")
+    names = ", ".join(task.name for task in run.tasks)
+    body = [_header(run), _tiles(run), _notice(run), _unwritten(unwritten or {})]
+    body += [_task(task, place) for place, task in enumerate(run.tasks)]
+    body += [_cost(run), _train(run), _files(run), _settings(run)]
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{_text(names)} – sapwood run</title><style>\n{style}</style></head>\n<body><main>\n"
+        + "\n".join(part for part in body if part)
+        + f"\n<footer>Made by sapwood {_text(run.versions.get('sapwood', ''))}. The numbers behind this page are in "
+        "<code>results.json</code>, the histograms in <code>results.root</code>.</footer>\n</main></body></html>\n"
+    )
+
+
+def _text(value: object) -> str:
+    return html.escape(str(value))
+
+
+def _plural(count: int, word: str) -> str:
+    return f"{count_text(count)} {word}{'' if count == 1 else 's'}"
+
+
+def _header(run: Run) -> str:
+    tasks = ", ".join(f"<code>{_text(task.name)}</code>" for task in run.tasks)
+    when = run.started.replace("T", " ").replace("+00:00", " UTC")
+    return (
+        f"<header><h1>{_plural(len(run.tasks), 'task')} over {_plural(len(run.files), 'file')}</h1>"
+        f"<p>{tasks} · started {_text(when)} on {_text(run.host['name'])}</p></header>"
+    )
+
+
+def _tiles(run: Run) -> str:
+    counters = run.counters
+    tiles = [
+        (count_text(run.entries), "entries"),
+        (count_text(run.rate), "entries per second"),
+        (seconds_text(run.time_wall), f"with {_plural(run.settings['threads'], 'thread')}"),
+        (bytes_text(counters["bytes_read"]), f"read in {_plural(counters['read_calls'], 'call')}"),
+        (bytes_text(counters["bytes_decompressed"]), "decompressed"),
+        (bytes_text(run.memory_peak) if run.memory_peak else "–", "peak memory"),
+    ]
+    return (
+        '<div class="tiles">'
+        + "".join(f'<div class="tile"><b>{_text(value)}</b><span>{_text(name)}</span></div>' for value, name in tiles)
+        + "</div>"
+    )
+
+
+def _notice(run: Run) -> str:
+    if not run.skipped:
+        return ""
+    rows = [
+        [_text(skipped.path), _range(skipped.entry_start, skipped.entry_stop), _text(skipped.reason)]
+        for skipped in run.skipped
+    ]
+    return (
+        f'<div class="notice"><p><strong>{_plural(len(run.skipped), "part")} of the input could not be read and '
+        "were left out.</strong> Nothing of them is in the results.</p>"
+        + _table(["File", "Entries", "Reason"], rows, paths=(0,))
+        + "</div>"
+    )
+
+
+def _unwritten(unwritten: Mapping[str, str]) -> str:
+    if not unwritten:
+        return ""
+    rows = [[_text(name), _text(reason)] for name, reason in unwritten.items()]
+    return (
+        '<div class="notice"><p><strong>Not in <code>results.root</code></strong>, '
+        "only in <code>results.json</code>:</p>" + _table(["Histogram", "Reason"], rows) + "</div>"
+    )
+
+
+def _range(start: int | None, stop: int | None) -> str:
+    return "all" if start is None or stop is None else f"{count_text(start)} to {count_text(stop)}"
+
+
+def _task(task: TaskRecord, place: int) -> str:
+    figures: list[str] = []
+    values: list[list[str]] = []
+    _show(task, task.results, "", figures, values, f"t{place}")
+    title = _text(task.title or task.name)
+    about = f"Task <code>{_text(task.name)}</code>"
+    if task.options:
+        about += ", with " + ", ".join(f"{_text(name)} = {_text(value)}" for name, value in task.options.items())
+    table = _table(["Result", "Value"], values, numbers=(1,), classes="values") if values else ""
+    nothing = "" if figures or values else "<p>No results: there were no entries.</p>"
+    plots = f'<div class="plots">{"".join(figures)}</div>' if figures else ""
+    return f"<section><h2>{title}</h2><p>{about}.</p>{plots}{table}{nothing}</section>"
+
+
+def _show(
+    task: TaskRecord, results: dict[str, Any], prefix: str, figures: list[str], values: list[list[str]], identity: str
+) -> None:
+    """Draw the histograms of a dictionary of results, and of those inside it, and list the rest."""
+    for name, value in results.items():
+        full = f"{prefix}{name}"
+        if is_histogram(value):
+            charts = charts_of(full, value, task.plots.get(full))
+            figures += [_figure(chart, f"{identity}-{len(figures) + place}") for place, chart in enumerate(charts)]
+            if not charts:
+                values.append([_text(full), f"histogram of {len(value.axes)} axes"])
+        elif isinstance(value, dict):
+            _show(task, value, f"{full}/", figures, values, identity)
+        else:
+            values.append([_text(full), _text(_value(value))])
+
+
+def _value(value: Foreign) -> str:
+    if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
+        value = value.item()
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return number_text(value, 6) if isinstance(value, float) else count_text(value)
+    if isinstance(value, Sized) and not isinstance(value, str):
+        return f"{type(value).__name__} of {count_text(len(value))}"
+    return str(value)
+
+
+def _figure(chart: Chart | Map, identity: str) -> str:
+    draw: Any = draw_chart if isinstance(chart, Chart) else draw_map
+    below = [chart.caption] if chart.caption else []
+    legend = ""
+    if isinstance(chart, Chart):
+        named = [curve for curve in chart.curves if curve.label]
+        if named:
+            legend = (
+                '<ul class="legend">'
+                + "".join(
+                    f'<li><i class="c{place % COLOURS}"></i>{_text(plain(curve.label))} '
+                    f"<small>{_text(curve.summary)}</small></li>"
+                    for place, curve in enumerate(chart.curves)
+                )
+                + "</ul>"
+            )
+        else:
+            below += [curve.summary for curve in chart.curves if curve.summary]
+    captions = "".join(f'<p class="below">{_text(text)}</p>' for text in below)
+    title = f"<strong>{_text(plain(chart.title))}</strong>"
+    if isinstance(chart, Chart) and chart.points:
+        return f"<figure><figcaption>{title}{legend}</figcaption>{draw(chart, log=False)}{captions}</figure>"
+    buttons = "".join(
+        f'<input type="radio" name="{identity}" id="{identity}-{kind}" class="pick-{kind}"{" checked" * chosen}>'
+        for kind, chosen in (("lin", not chart.log), ("log", chart.log))
+    )
+    labels = "".join(f'<label class="to-{kind}" for="{identity}-{kind}">{kind}</label>' for kind in ("lin", "log"))
+    return (
+        f'<figure>{buttons}<figcaption>{title}<span class="scale">{labels}</span>{legend}</figcaption>'
+        f'<div class="lin">{draw(chart, log=False)}</div><div class="log">{draw(chart, log=True)}</div>'
+        f"{captions}</figure>"
+    )
+
+
+def _cost(run: Run) -> str:
+    counters = run.counters
+    nano = 1e-9
+    layers = [
+        ("In calls to storage", counters["time_storage_ns"] * nano, "c5"),
+        ("Decompressing", counters["time_decompression_ns"] * nano, "c1"),
+        ("Decoding", counters["time_decoding_ns"] * nano, "c2"),
+        *((f"Task {task.name}", task.time_cpu, "c0") for task in run.tasks),
+        ("Joining results", run.time_merging, "c3"),
+    ]
+    known = sum(seconds for _, seconds, _ in layers)
+    layers.append(("Everything else", max(0.0, run.time_cpu - known), "c7"))
+    whole = sum(seconds for _, seconds, _ in layers)
+    longest = max((seconds for _, seconds, _ in layers), default=0.0) or 1.0
+    rows = "".join(
+        f'<tr><td>{_text(name)}</td><td class="n">{seconds_text(seconds)}</td>'
+        f'<td class="n">{share_text(seconds, whole)}</td>'
+        f'<td class="bar {colour}"><span style="width:{100 * seconds / longest:.1f}%"></span></td></tr>'
+        for name, seconds, colour in layers
+    )
+    time = (
+        '<div class="scroll"><table><tr><th>Time, summed over threads</th><th class="n">Time</th>'
+        f'<th class="n">Share</th><th></th></tr>{rows}</table></div>'
+    )
+    sizes = [
+        ["Size of the files", bytes_text(sum(file.size or 0 for file in run.files)), ""],
+        ["Asked for by the plan", bytes_text(counters["bytes_requested"]), ""],
+        ["Read from storage", bytes_text(counters["bytes_read"]), _calls(counters)],
+        ["Compressed baskets", bytes_text(counters["bytes_compressed"]), _plural(counters["baskets"], "basket")],
+        ["Decompressed", bytes_text(counters["bytes_decompressed"]), _factor(counters)],
+        ["Memory, at the start", bytes_text(run.memory_start), ""],
+        ["Memory, at most", bytes_text(run.memory_peak), "resident, the whole process"],
+    ]
+    busy = share_text(run.time_cpu, run.time_wall * run.settings["threads"])
+    words = (
+        f"{seconds_text(run.time_wall)} from start to end, {seconds_text(run.time_cpu)} of processor time: {busy} of "
+        f"{_plural(run.settings['threads'], 'thread')}. Storage, decompressing and decoding are timed by the "
+        "clock on each thread, so that waiting for a processor counts; tasks by the processor time they used."
+    )
+    return (
+        f"<section><h2>What the job cost</h2><p>{words}</p>{time}<h3>Bytes</h3>"
+        + _table(["Layer", "Size", ""], sizes, numbers=(1,), classes="values")
+        + "</section>"
+    )
+
+
+def _calls(counters: dict[str, int]) -> str:
+    calls = counters["read_calls"]
+    return f"{_plural(calls, 'call')}, {bytes_text(counters['bytes_read'] / calls)} each" if calls else "no calls"
+
+
+def _factor(counters: dict[str, int]) -> str:
+    compressed = counters["bytes_compressed"]
+    return f"{counters['bytes_decompressed'] / compressed:.2f} times the compressed size" if compressed else ""
+
+
+def _train(run: Run) -> str:
+    rows = [
+        [
+            _text(task.name),
+            str(len(task.columns)),
+            str(len(task.columns_alone)),
+            bytes_text(task.bytes_used),
+            bytes_text(task.bytes_alone),
+            seconds_text(task.time_cpu),
+            seconds_text(task.time_wall),
+            f"{count_text(run.entries / task.time_wall)}" if task.time_wall else "–",
+        ]
+        for task in run.tasks
+    ]
+    columns = {name for task in run.tasks for name in task.columns}
+    head = ["Task", "Columns", "for it alone", "Decoded", "for it alone", "CPU", "Wall", "Entries/s"]
+    return (
+        f"<section><h2>The train</h2><p>{_plural(len(columns), 'column')} read once for all tasks, in "
+        f"{_plural(run.steps, 'step')}; reading took {seconds_text(run.time_reading)}, on threads of its own. "
+        "Columns and bytes “for it alone” would not have been read without that task.</p>"
+        + _table(head, rows, numbers=range(1, 8))
+        + "</section>"
+    )
+
+
+def _files(run: Run) -> str:
+    rows = [
+        [
+            _text(file.path),
+            _text(file.tree),
+            count_text(file.entries),
+            count_text(file.processed),
+            str(file.steps),
+            bytes_text(file.size) if file.size is not None else "–",
+        ]
+        for file in run.files
+    ]
+    table = _table(["File", "Tree", "Entries", "Processed", "Steps", "Size"], rows, numbers=range(2, 6), paths=(0,))
+    if len(rows) > _FILES_SHOWN:
+        table = f"<details><summary>{_plural(len(rows), 'file')}</summary>{table}</details>"
+    return f"<section><h2>Files</h2>{table}</section>"
+
+
+def _settings(run: Run) -> str:
+    host = run.host
+    machine = [
+        ["Machine", _text(host["name"])],
+        ["System", _text(f"{host['system']} {host['machine']}")],
+        ["Processor", _text(host["processor"])],
+        ["Cores", f"{host['cores_usable']} of {host['cores']} usable"],
+        ["Memory", bytes_text(host["memory"])],
+        *([_text(name), _text(version)] for name, version in run.versions.items()),
+    ]
+    settings = [
+        [_text(name), _text("–" if value is None else value)]
+        for name, value in run.settings.items()
+        if name != "inputs"
+    ]
+    return (
+        '<section><h2>How it was run</h2><div class="halves">'
+        + _table(["Host", ""], machine)
+        + _table(["Setting", ""], settings)
+        + "</div></section>"
+    )
+
+
+def _table(
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    numbers: Iterable[int] = (),
+    paths: Iterable[int] = (),
+    classes: str = "",
+) -> str:
+    kinds = {**dict.fromkeys(numbers, ' class="n"'), **dict.fromkeys(paths, ' class="path"')}
+    top = "".join(f"<th{kinds.get(place, '')}>{_text(name)}</th>" for place, name in enumerate(head))
+    lines = "".join(
+        "<tr>" + "".join(f"<td{kinds.get(place, '')}>{cell}</td>" for place, cell in enumerate(row)) + "</tr>"
+        for row in rows
+    )
+    name = f' class="{classes}"' if classes else ""
+    return f'<div class="scroll"><table{name}><tr>{top}</tr>{lines}</table></div>'

@@ -1,0 +1,65 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+import math
+
+
+def count_text(value: float) -> str:
+    """Write a count with thin spaces between thousands: 12 345."""
+    return f"{round(value):,}".replace(",", "\u2009")
+
+
+def bytes_text(value: float) -> str:
+    """Write a number of bytes with a decimal unit: 12.3 MB."""
+    return _scaled(value, "B", ("", "k", "M", "G", "T", "P"))
+
+
+def seconds_text(value: float) -> str:
+    """Write a time: 850 µs, 12.3 ms, 4.56 s, 3 min 20 s."""
+    if value >= 60:
+        minutes, seconds = divmod(round(value), 60)
+        hours, minutes = divmod(minutes, 60)
+        return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s"
+    if value >= 1 or value == 0:
+        return f"{_short(value)} s"
+    return f"{_short(value * 1e3)} ms" if value >= 1e-3 else f"{_short(value * 1e6)} µs"
+
+
+def share_text(part: float, whole: float) -> str:
+    """Write a part of a whole in per cent; a dash where there is no whole."""
+    if not whole:
+        return "–"
+    percent = 100 * part / whole
+    return f"{percent:.0f} %" if percent >= 10 or percent == 0 else f"{percent:.1f} %"
+
+
+def number_text(value: float, digits: int = 4) -> str:
+    """Write a number with a few digits; large and small ones with a power of ten."""
+    if not math.isfinite(value):
+        return str(value)
+    if value == 0 or 1e-3 <= abs(value) < 1e6:
+        if value == round(value):
+            return count_text(value).replace("-", "−")
+        return f"{value:.{digits}g}".replace("-", "−") if abs(value) < 10**digits else count_text(value)
+    exponent = math.floor(math.log10(abs(value)))
+    return f"{value / 10**exponent:.3g}·10{superscript(exponent)}".replace("-", "−")
+
+
+def superscript(value: int) -> str:
+    """Write a whole number in raised digits."""
+    return str(value).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
+def _scaled(value: float, unit: str, prefixes: tuple[str, ...]) -> str:
+    place = 0
+    while abs(value) >= 999.5 and place < len(prefixes) - 1:
+        value /= 1000
+        place += 1
+    return f"{_short(value) if place else round(value)} {prefixes[place]}{unit}"
+
+
+def _short(value: float) -> str:
+    if value == 0 or abs(value) >= 99.95:
+        return f"{value:.0f}"
+    return f"{value:.1f}" if abs(value) >= 9.995 else f"{value:.2f}"

@@ -1,0 +1,241 @@
+"""What a task reads: its own names for columns, and where each of them comes from in one dataset or another."""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import awkward as ak
+import numpy as np
+
+from sapwood.errors import ArgumentError, NotFoundError
+from sapwood.reading.expressions import FUNCTIONS, Expression, Language
+
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
+
+# One alternative is a branch, a formula of several, a number to fill in, or None: the column may be missing.
+Alternative = str | float | None
+Alternatives = Alternative | Sequence[Alternative]
+Declaration = str | Sequence[str] | Mapping[str, Alternatives]
+
+
+class Tree(Protocol):
+    """What has to be known of a tree to choose among alternatives."""
+
+    def __contains__(self, where: object) -> bool:
+        """Tell whether there is such a branch."""
+        ...
+
+    def keys(self) -> list[str]:
+        """Give the names of all branches."""
+        ...
+
+
+def pack(*columns: Foreign) -> ak.Array:
+    """Make one list per entry from columns with one value per entry: ``pack(px1, px2)`` is ``[[px1, px2], ...]``."""
+    return ak.from_regular(ak.concatenate([ak.Array(column)[:, np.newaxis] for column in columns], axis=1))
+
+
+def count(column: Foreign) -> ak.Array:
+    """Give the number of elements in the list of each entry."""
+    return ak.num(column, axis=1)
+
+
+LANGUAGE = Language({**FUNCTIONS, "pack": pack, "count": count})
+
+
+class Block:
+    """The branches of one step, each read once, and what tasks have computed of them.
+
+    Branches are kept as Awkward layouts; arrays are made of those that a formula uses.
+    """
+
+    def __init__(self, layouts: Mapping[str, Any], length: int) -> None:
+        self.layouts = layouts
+        self.length = length
+        self._arrays: dict[str, ak.Array] = {}
+        self._computed: dict[str, Any] = {}
+
+    def array(self, branch: str) -> ak.Array:
+        """Give a branch as an array with one item per entry."""
+        if branch not in self._arrays:
+            self._arrays[branch] = ak.Array(self.layouts[branch])
+        return self._arrays[branch]
+
+    def column(self, formula: Formula) -> Foreign:
+        """Give the layout of a column, computed once for all tasks that share its formula; a number for a constant."""
+        if formula.expression is None:
+            return formula.constant if formula.constant is not None else self.layouts[formula.text]
+        if formula.text not in self._computed:
+            self._computed[formula.text] = ak.to_layout(formula.expression.evaluate(self.array))
+        return self._computed[formula.text]
+
+
+@dataclass(frozen=True)
+class Formula:
+    """How one column is made: a branch, an expression over `branches`, or a constant."""
+
+    text: str
+    branches: tuple[str, ...] = ()
+    expression: Expression | None = None
+    constant: float | None = None
+
+
+def _formula(text: str, tree: Tree) -> Formula:
+    """Understand a branch's name, or an expression.
+
+    Raises
+    ------
+    NotFoundError
+        If a branch in it is not there.
+    ArgumentError
+        If it is not an expression.
+    """
+    if text in tree:
+        return Formula(text, (text,))
+    expression = LANGUAGE.parse(text, _Names(tree), "")
+    return Formula(text, tuple(expression.needs), expression)
+
+
+class _Names(Sequence[str]):
+    """The names of a tree's branches, listed only when an error wants to name near ones."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tree
+
+    def __getitem__(self, place: Foreign) -> Foreign:
+        return self._tree.keys()[place]
+
+    def __len__(self) -> int:
+        return len(self._tree.keys())
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A declaration matched with the branches of one tree."""
+
+    fields: tuple[tuple[str, Formula], ...]
+    absent: tuple[str, ...]
+
+    @property
+    def branches(self) -> frozenset[str]:
+        """Names of the branches that have to be read."""
+        return frozenset(branch for _, formula in self.fields for branch in formula.branches)
+
+    def build(self, block: Block) -> ak.Array:
+        """Make the events of one step.
+
+        Returns
+        -------
+        ak.Array
+            One record per entry. Columns whose names share the part before a dot (``muon.pt``, ``muon.eta``) become
+            one field that holds records (``events.muon.pt``).
+        """
+        groups: dict[str, dict[str, Any]] = {}
+        for name, formula in self.fields:
+            group, dot, member = name.partition(".")
+            groups.setdefault(group, {})[member if dot else ""] = block.column(formula)
+        layouts = [_group(group, members, block.length) for group, members in groups.items()]
+        return ak.Array(ak.contents.RecordArray(layouts, list(groups), length=block.length))
+
+
+def _group(group: str, members: dict[str, Any], length: int) -> Foreign:
+    if "" in members:
+        column = members[""]
+        return ak.to_layout(np.full(length, column)) if isinstance(column, (int, float)) else column
+    layouts = [member for member in members.values() if not isinstance(member, (int, float))]
+    if not layouts:
+        raise ArgumentError(f"the group of columns {group!r} has no column that is read from the file")
+    depth = min(layout.minmax_depth[0] for layout in layouts)
+    try:
+        return ak.zip(members, depth_limit=depth, highlevel=False)
+    except ValueError as error:
+        names = ", ".join(f"{group}.{member}" for member in members)
+        raise ArgumentError(f"the columns {names} do not have equally many elements in each entry") from error
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns that a task declares."""
+
+    wanted: tuple[tuple[str, tuple[Alternative, ...]], ...]
+
+    @staticmethod
+    def of(declaration: Declaration) -> Columns:
+        """Take a list of branch names (or patterns with ``*`` and ``?``), or a dictionary of columns.
+
+        Raises
+        ------
+        ArgumentError
+            If a name stands for a column and for a group of columns at once, or an alternative is not text.
+        """
+        if isinstance(declaration, str):
+            declaration = [declaration]
+        if isinstance(declaration, Mapping):
+            wanted = tuple((name, _alternatives(name, value)) for name, value in declaration.items())
+        else:
+            wanted = tuple((name, (name,)) for name in declaration)
+        names = {name for name, _ in wanted}
+        for name in names:
+            if isinstance(declaration, Mapping) and "." in name and name.partition(".")[0] in names:
+                raise ArgumentError(
+                    f"branches: {name.partition('.')[0]!r} is a column and a group of columns ({name!r})"
+                )
+        return Columns(wanted)
+
+    def resolve(self, tree: Tree) -> Resolved:
+        """Choose for every column the first alternative that can be made from the branches of a tree.
+
+        Raises
+        ------
+        NotFoundError
+            If a column has no such alternative, and may not be missing.
+        """
+        fields: list[tuple[str, Formula]] = []
+        absent: list[str] = []
+        for name, alternatives in self.wanted:
+            if alternatives == (name,) and name not in tree and any(mark in name for mark in "*?"):
+                fields += [(branch, _formula(branch, tree)) for branch in _matching(name, tree)]
+            elif (formula := _first(name, alternatives, tree)) is not None:
+                fields.append((name, formula))
+            else:
+                absent.append(name)
+        return Resolved(tuple(fields), tuple(absent))
+
+
+def _alternatives(name: str, value: Alternatives) -> tuple[Alternative, ...]:
+    alternatives = (value,) if value is None or isinstance(value, (str, int, float)) else tuple(value)
+    if not alternatives:
+        raise ArgumentError(f"branches: column {name!r} needs a branch, a formula, a number, or a list of them")
+    return alternatives
+
+
+def _first(name: str, alternatives: Iterable[Alternative], tree: Tree) -> Formula | None:
+    failures: list[str] = []
+    for given in alternatives:
+        if given is None:
+            return None
+        if isinstance(given, (int, float)):
+            return Formula(repr(given), constant=given)
+        try:
+            return _formula(given, tree)
+        except (NotFoundError, ArgumentError) as error:
+            why = str(error).partition("\n")[0]
+            failures.append(why if given == name else f"{given}: {why}")
+    raise NotFoundError(f"column {name!r} cannot be made: " + "; ".join(failures))
+
+
+def _matching(pattern: str, tree: Tree) -> list[str]:
+    names = tree.keys()
+    found = [branch for branch in names if fnmatch.fnmatchcase(branch, pattern)]
+    if not found:
+        near = difflib.get_close_matches(pattern, names, 3)
+        raise NotFoundError(f"no branch matches {pattern!r}" + (f" (there is {', '.join(near)})" if near else ""))
+    return found

@@ -1,0 +1,273 @@
+"""Tasks: what an analysis reads, and what it makes of a chunk of events."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import inspect
+import re
+import sys
+import sysconfig
+import traceback
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+import numpy as np
+
+from sapwood.errors import ArgumentError, SapwoodError
+from sapwood.train.columns import Declaration
+
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
+
+Option = bool | int | float | str | list[Any] | tuple[Any, ...] | None
+
+
+class TaskError(SapwoodError):
+    """A task failed; the message names the task, the file and the entries, and ends with the task's own traceback."""
+
+
+@dataclass(frozen=True)
+class Plot:
+    """How a histogram is to be shown. Everything left out is chosen from the histogram itself.
+
+    Parameters
+    ----------
+    title
+        What the plot shows.
+    y
+        Title of the vertical axis; the width of a bin is added where the bins are equal.
+    log
+        Logarithmic vertical axis (for one-dimensional histograms) or colours (for two-dimensional ones).
+    marks
+        Values on the horizontal axis to be marked with a line, each with its name.
+    caption
+        A sentence below the plot.
+    """
+
+    title: str = ""
+    y: str = "Entries"
+    log: bool | None = None
+    marks: Mapping[float, str] = field(default_factory=dict[float, str])
+    caption: str = ""
+
+
+class Task:
+    """One analysis. Derive from it, say what it reads, and define `process`.
+
+    `branches` is a list of branch names (``*`` and ``?`` match), which become fields of the events; or a dictionary
+    from a name of your own to a branch, to a formula of branches, or to a list of alternatives, of which the first
+    that the file has is taken. ``None`` as the last alternative lets the column be missing. Names with a dot are
+    grouped: ``muon.pt`` and ``muon.eta`` become ``events.muon`` with the fields ``pt`` and ``eta``.
+
+    `plots` says how histograms among the results are shown, by the name of the result.
+
+    Every other public attribute with a plain value (number, text, true or false, None, list) is an option: its value
+    in the class is the default, and the one who runs the task may give another.
+
+    One object serves all threads, so `process` must not change it.
+    """
+
+    name: ClassVar[str] = ""
+    branches: ClassVar[Declaration] = ()
+    plots: ClassVar[Mapping[str, Plot]] = {}
+
+    def begin(self) -> None:
+        """Prepare; called once before the first step, in every process that runs steps, after options are set."""
+
+    def process(self, events: Foreign) -> Mapping[str, Any]:
+        """Turn a chunk of events into results.
+
+        Parameters
+        ----------
+        events
+            Awkward Array of records, one per entry, with the declared columns as fields.
+
+        Returns
+        -------
+        Mapping[str, Any]
+            Results by name, to be joined with those of other chunks (see `sapwood.train.merge`).
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no process(events)")
+
+    def end(self, results: dict[str, Any]) -> Mapping[str, Any]:
+        """Finish; called once with the joined results, returns what is to be kept."""
+        return results
+
+
+_RESERVED = {"name", "branches", "plots", "begin", "process", "end"}
+
+
+def task_name(task: Foreign) -> str:
+    """Give the name of a task: its `name`, or that of its class in small letters with underscores."""
+    if given := getattr(task, "name", ""):
+        return str(given)
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(task).__name__).lower()
+
+
+def task_title(task: Foreign) -> str:
+    """Give the first line of a task's docstring without its full stop, or nothing."""
+    return inspect.cleandoc(vars(type(task)).get("__doc__") or "").partition("\n")[0].rstrip(".")
+
+
+def check_task(task: Foreign) -> None:
+    """Check that an object is a task.
+
+    Raises
+    ------
+    ArgumentError
+        If it has no `process`, or does not say what it reads.
+    """
+    if not callable(getattr(task, "process", None)):
+        raise ArgumentError(f"{task!r} is not a task: it has no process(events)")
+    if not getattr(task, "branches", None):
+        raise ArgumentError(f"task {task_name(task)!r} does not say which branches it reads (branches = [...])")
+
+
+def options_of(task: Foreign) -> dict[str, Option]:
+    """Give the options of a task with their present values."""
+    found: dict[str, Option] = {}
+    for name in dir(task):
+        if name.startswith("_") or name in _RESERVED or isinstance(getattr(type(task), name, None), property):
+            continue
+        value = getattr(task, name)
+        if value is None or isinstance(value, (bool, int, float, str, list, tuple)):
+            found[name] = value
+    return found
+
+
+def set_options(tasks: Sequence[Any], settings: Iterable[str]) -> None:
+    """Set options of tasks from texts ``task.option=value``, or ``option=value`` for all tasks that have it.
+
+    Raises
+    ------
+    ArgumentError
+        If there is no such task or option, or the value is not of the kind of the default.
+    """
+    for setting in settings:
+        target, equals, text = setting.partition("=")
+        if not equals:
+            raise ArgumentError(f"option {setting!r} is not of the form task.option=value")
+        name, dot, option = target.strip().rpartition(".")
+        chosen = [task for task in tasks if not dot or task_name(task) == name]
+        if not chosen:
+            raise ArgumentError(f"option {setting!r}: no task {name!r}; tasks are {', '.join(map(task_name, tasks))}")
+        able = [task for task in chosen if option in options_of(task)]
+        if not able:
+            known = "; ".join(f"{task_name(task)} has {', '.join(options_of(task)) or 'none'}" for task in chosen)
+            raise ArgumentError(f"option {setting!r}: no option {option!r}; {known}")
+        for task in able:
+            setattr(task, option, _value(text.strip(), options_of(task)[option], setting))
+
+
+_TRUTH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+
+
+def _value(text: str, default: Option, setting: str) -> Option:
+    try:
+        if isinstance(default, bool):
+            return _TRUTH[text.lower()]
+        if isinstance(default, str):
+            return text
+        if isinstance(default, int):
+            return int(text)
+        if isinstance(default, float):
+            return float(text)
+        return cast(Option, ast.literal_eval(text))
+    except (KeyError, ValueError, SyntaxError) as error:
+        kind = "true or false" if isinstance(default, bool) else f"like its default {default!r}"
+        raise ArgumentError(f"option {setting!r}: {text!r} is not {kind}") from error
+
+
+def load_tasks(path: str | Path) -> list[Any]:
+    """Load the tasks of a Python file.
+
+    Tasks are objects at module level that have `process` and `branches`, and the classes with these two that the file
+    defines and does not itself make an object of; classes are made without arguments. They come in the file's order.
+
+    Raises
+    ------
+    ArgumentError
+        If there is no such file, or it holds no task.
+    TaskError
+        If the file itself, or the making of a task, fails.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise ArgumentError(f"no task file {path}")
+    module = _import(path)
+    objects = [value for value in vars(module).values() if not isinstance(value, type) and _looks_like_task(value)]
+    found: list[Any] = []
+    for value in vars(module).values():
+        if any(value is known for known in found) or not _looks_like_task(value):
+            continue  # an object with two names is one task
+        if not isinstance(value, type):
+            found.append(value)
+        elif value.__module__ == module.__name__ and not any(isinstance(made, value) for made in objects):
+            found.append(_make(value, path))
+    if not found:
+        raise ArgumentError(f"{path} holds no task: no class with branches = [...] and process(self, events)")
+    return found
+
+
+def _looks_like_task(value: Foreign) -> bool:
+    if isinstance(value, ModuleType):
+        return False
+    return callable(getattr(value, "process", None)) and bool(getattr(value, "branches", None))
+
+
+def _make(kind: type, path: Path) -> Foreign:
+    try:
+        return kind()
+    except Exception as error:
+        raise TaskError(f"{path}: {kind.__name__}() failed: {described(error)}\n{own_traceback(error)}") from error
+
+
+def _import(path: Path) -> ModuleType:
+    name = "sapwood_task_" + re.sub(r"\W", "_", str(path.resolve()))
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ArgumentError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # so that what the file defines can be pickled
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)  # as Python does for a script: a task file may import its neighbours
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise TaskError(f"task file {path} failed: {described(error)}\n{own_traceback(error)}") from error
+    return module
+
+
+def described(error: BaseException) -> str:
+    """Give an error in one line: its kind and message."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def own_traceback(error: BaseException) -> str:
+    """Format the traceback of an error as far as it runs through the user's own files."""
+    frames = traceback.extract_tb(error.__traceback__)
+    mine = [place for place, frame in enumerate(frames) if not _is_foreign(frame.filename)]
+    if not mine:
+        return ""
+    text = "".join(traceback.format_list(frames[mine[0] : mine[-1] + 1])).rstrip()
+    return text + (f"\n  ... {len(frames) - mine[-1] - 1} more below" if mine[-1] + 1 < len(frames) else "")
+
+
+def _is_foreign(filename: str) -> bool:
+    """Tell whether a file belongs to this package, to Python, or to an installed package."""
+    if filename.startswith("<"):
+        return True
+    folders = [Path(__file__).resolve().parent.parent, *(Path(path) for path in _LIBRARIES)]
+    return any(Path(filename).resolve().is_relative_to(folder) for folder in folders)
+
+
+_LIBRARIES = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")} | {
+    str(Path(np.__file__).parent.parent)
+}

@@ -1,0 +1,141 @@
+"""Charts: axes, units, errors, ticks; and that odd histograms are drawn, not stumbled over."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+from xml.etree import ElementTree
+
+import boost_histogram as bh
+import hist
+import numpy as np
+import pytest
+
+from sapwood.report.chart import Chart, Map, charts_of
+from sapwood.report.svg import Scale, draw_chart, draw_map, linear_ticks, markup, plain
+from sapwood.report.units import bytes_text, number_text, seconds_text, share_text
+from sapwood.train import Plot
+
+
+def drawn(chart: Chart | Map) -> str:
+    """Draw with both scales, which must be sound XML, and give the linear one."""
+    draw: Any = draw_chart if isinstance(chart, Chart) else draw_map
+    pictures = [draw(chart, log=log) for log in (False, True)]
+    for picture in pictures:
+        ElementTree.fromstring(picture)  # our own output
+        assert not re.search(r"\b(nan|inf)\b", picture)
+    return pictures[0]
+
+
+def test_one_histogram() -> None:
+    histogram = hist.Hist.new.Reg(4, 0, 8, name="m", label="Mass [GeV]").Double().fill([1, 1, 3, 20, -1])
+    (chart,) = charts_of("mass", histogram, Plot("The mass", y="Pairs", marks={3.0: "Z", 99.0: "outside"}))
+    assert isinstance(chart, Chart)
+    assert (chart.title, chart.y_label, chart.x.unit) == ("The mass", "Pairs / 2 GeV", "GeV")
+    (curve,) = chart.curves
+    assert curve.values.tolist() == [2, 1, 0, 0]
+    assert curve.errors is not None
+    assert curve.errors == pytest.approx([math.sqrt(2), 1, 0, 0])
+    assert curve.summary == "sum 5 · mean 1.67 GeV · spread 0.943 GeV · below 1 · above 1"
+    picture = drawn(chart)
+    assert "Mass [GeV]" in picture and ">Z</text>" in picture and "outside" not in picture
+    assert "0 – 2 GeV\n2 ± 1.41" in picture
+
+
+def test_categories_become_curves() -> None:
+    histogram = hist.Hist.new.StrCat(["a", "b"], name="kind").Reg(3, 0, 3, name="x").Weight()
+    histogram.fill(kind=["a", "b", "b"], x=[0.5, 1.5, 7.0], weight=[2.0, 3.0, 1.0])
+    (chart,) = charts_of("x", histogram)
+    assert isinstance(chart, Chart)
+    assert [curve.label for curve in chart.curves] == ["a", "b"]
+    assert [curve.values.tolist() for curve in chart.curves] == [[2, 0, 0], [0, 3, 0]]
+    assert chart.curves[1].errors is not None and chart.curves[1].errors.tolist() == [0, 3, 0]
+    assert "above 1" in chart.curves[1].summary and "above" not in chart.curves[0].summary
+    drawn(chart)
+
+
+@pytest.mark.parametrize(
+    "histogram",
+    [
+        hist.Hist.new.Reg(4, 0, 1).Double(),
+        hist.Hist.new.Reg(4, 0, 1).Double().fill([0.5], weight=[-3.0]),
+        hist.Hist.new.Reg(4, 0, 1).Weight().fill([0.1, 0.9], weight=[1e-9, 1e9]),
+        hist.Hist.new.Reg(1, 0, 1).Int64().fill([0.5]),
+        hist.Hist.new.Var([0, 1, 10, 100]).Double().fill([0.5, 50]),
+        hist.Hist.new.Reg(4, 1, 1e6, transform=hist.axis.transform.log).Double().fill([30.0]),
+        hist.Hist.new.Int(0, 5).Double().fill([3, 3]),
+        hist.Hist.new.StrCat(["x", "a longer name & more"]).Double().fill(["x"]),
+        hist.Hist.new.IntCat([7, 1, 3]).Double().fill([3]),
+        hist.Hist.new.Bool().Double().fill([True]),
+        hist.Hist.new.Reg(4, 0, 1).Mean().fill([0.1, 0.1, 0.6], sample=[3, 4, 5]),
+        hist.Hist.new.Reg(4, 0, 1, flow=False).Double().fill([0.5]),
+        hist.Hist.new.Reg(4, 0, 1, circular=True).Double().fill([0.5]),
+        bh.Histogram(bh.axis.Regular(4, 0, 1)).fill([0.5]),
+        hist.Hist.new.Reg(3, 0, 1).Reg(4, 0, 2).Double().fill([0.5], [1.5]),
+        hist.Hist.new.Reg(3, 0, 1).Var([0, 1, 5]).Double(),
+        hist.Hist.new.Reg(3, 0, 1).StrCat(["a"]).StrCat(["b", "c"]).Double().fill([0.5], ["a"], ["c"]),
+        hist.Hist.new.Reg(3, 0, 1).Reg(4, 0, 2).StrCat(["b", "c"]).Double().fill([0.5], [1.5], ["b"]),
+        hist.Hist.new.StrCat([], growth=True).Reg(3, 0, 1).Double(),
+    ],
+    ids=str,
+)
+def test_histograms_of_all_kinds_are_drawn(histogram: Any) -> None:
+    charts = charts_of("name", histogram)
+    assert charts or not histogram.size
+    for chart in charts:
+        drawn(chart)
+
+
+def test_more_than_two_axes_are_not_drawn() -> None:
+    assert charts_of("x", hist.Hist.new.Reg(2, 0, 1).Reg(2, 0, 1).Reg(2, 0, 1).Double()) == []
+
+
+def test_a_map_has_its_values_the_right_way_up() -> None:
+    histogram = hist.Hist.new.Reg(2, 0, 2, name="x").Reg(3, 0, 3, name="y").Double().fill([0.5], [2.5])
+    (chart,) = charts_of("xy", histogram)
+    assert isinstance(chart, Map)
+    from sapwood.report.svg import _pixels
+
+    shown = _pixels(chart, Scale(0, 1, 100, 0))[..., 3]
+    assert np.argwhere(shown).tolist() == [[0, 0]]  # first row, at the top: the largest y
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(0, 1), (-5, 5), (0, 1.3e7), (0.001, 0.0012), (40, 140), (0, 1e-8), (-3e5, 2)]
+)
+def test_ticks_are_few_round_and_inside(low: float, high: float) -> None:
+    ticks = linear_ticks(low, high, 6)
+    assert 3 <= len(ticks) <= 13
+    assert all(low - 1e-9 * abs(low) <= value <= high * (1 + 1e-9) for value, _ in ticks)
+    assert len({text for _, text in ticks}) == len(ticks)
+
+
+def test_log_ticks() -> None:
+    texts = [text for _, text in Scale(0.5, 2e4, 0, 1, log=True).ticks(6) if text]
+    assert texts == ["1", "10", "100", "1\u2009000", "10⁴"]
+    assert [t for _, t in Scale(3, 60, 0, 1, log=True).ticks(6) if t] == ["5", "10", "20", "50"]
+
+
+def test_labels() -> None:
+    assert plain(r"p$_T$($\mu^{+}\mu^-$) < 3 & more") == "pT(μ+μ-) < 3 & more".replace("pT", "pT\u200b").replace(
+        "μ+μ-", "μ+\u200bμ-\u200b"
+    )
+    assert "<tspan" in markup("p$_T$") and "<script>" not in markup("<script>")
+
+
+def test_units() -> None:
+    assert [bytes_text(value) for value in (0, 999, 1500, 446_000, 27.6e6)] == [
+        "0 B",
+        "999 B",
+        "1.50 kB",
+        "446 kB",
+        "27.6 MB",
+    ]
+    assert [seconds_text(value) for value in (0, 2e-5, 0.0123, 4.5, 75, 7300)] == [
+        "0 s", "20.0 µs", "12.3 ms", "4.50 s", "1 min 15 s", "2 h 1 min",
+    ]  # fmt: skip
+    assert [number_text(value) for value in (0, 12345, 0.5, 1.25e9, -3.5, math.nan)] == [
+        "0", "12\u2009345", "0.5", "1.25·10⁹", "−3.5", "nan",
+    ]  # fmt: skip
+    assert (share_text(1, 3), share_text(1, 1000), share_text(1, 0)) == ("33 %", "0.1 %", "–")

@@ -1,0 +1,386 @@
+"""The command line, run as users run it: in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import awkward as ak
+import hist
+import numpy as np
+import pytest
+
+import sapwood
+
+EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"
+EVENTS = 400
+MUON = "var * {pt: float32, phi: float32, eta: float32, charge: int32}"
+
+
+def run(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run `sapwood` with arguments."""
+    command = [sys.executable, "-m", "sapwood.cli", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
+
+
+def ran(*arguments: object, **options: Any) -> str:
+    """Run `sapwood`, which must succeed without a word on standard error, and give what it printed."""
+    done = run(*arguments, **options)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def failed(code: int, *arguments: object) -> str:
+    """Run `sapwood`, which must fail with one line, and give that line."""
+    done = run(*arguments)
+    assert done.returncode == code, done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert done.stderr.startswith("sapwood: ")
+    return done.stderr
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two files like NanoAOD, with pairs of muons from a resonance at 91 GeV."""
+    folder = tmp_path_factory.mktemp("cli")
+    chance = np.random.default_rng(5)
+    for number in (1, 2):
+        phi = chance.uniform(-3, 3, EVENTS)
+        pt = chance.normal(91.2, 2, EVENTS) / 2
+        ones = np.ones(EVENTS)
+        muon = {
+            "pt": np.stack([pt, pt], 1),
+            "phi": np.stack([phi, phi + np.pi], 1),
+            "eta": np.stack([ones * 0, ones * 0], 1),
+            "charge": np.stack([ones, -ones], 1),
+        }  # fmt: skip
+        kinds = {"pt": "f4", "phi": "f4", "eta": "f4", "charge": "i4"}
+        with sapwood.recreate(folder / f"nano_{number}.root") as file:
+            tree = file.mktree(
+                "Events",
+                {"run": "int32", "Muon": MUON},
+                title="muons",
+            )
+            for start in range(0, EVENTS, 100):
+                part = slice(start, start + 100)
+                muons = {name: ak.from_regular(ak.Array(muon[name][part].astype(kind))) for name, kind in kinds.items()}
+                tree.extend({"run": np.full(100, number, "i4"), "Muon": ak.zip(muons)})
+            file["extra/deep/h"] = hist.Hist.new.Reg(5, 0, 1, name="x").Double().fill([0.1])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def results(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give the output of a run of all example tasks."""
+    output = tmp_path_factory.mktemp("output") / "new"
+    tasks = [EXAMPLES / f"{name}.py" for name in ("dimuon", "multiplicity", "spectra")]
+    printed = ran(
+        "run", tasks[0], "--input", *sorted(folder.glob("*.root")), "-t", "Events", "--output", output, *tasks[1:]
+    )
+    assert f"report   {output / 'report.html'}" in printed
+    return output
+
+
+def test_help_and_version() -> None:
+    assert {"ls", "show", "run"} <= set(ran("--help").split())
+    assert ran("--help") == ran()
+    for command in ("ls", "show", "run"):
+        assert "--json" in ran(command, "--help")
+    assert re.fullmatch(r"sapwood \d+\.\d+\.\d+\S*\n", ran("--version"))
+
+
+def test_start_is_quick(folder: Path) -> None:
+    file = folder / "nano_1.root"
+    assert min(_seconds("--help") for _ in range(5)) < 0.3
+    assert min(_seconds("ls", str(file)) for _ in range(5)) < 0.3
+
+
+def _seconds(*arguments: str) -> float:
+    """Measure the processor time of a whole process; the time on the clock is the machine's other work as well."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    run(*arguments)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def test_listing_needs_neither_numpy_nor_awkward(folder: Path) -> None:
+    program = (
+        "import sys; from sapwood.cli import main; code = main(['ls', '--tree', '-lR', sys.argv[1]]);"
+        "print([m for m in ('numpy', 'awkward', 'rich') if m in sys.modules]); sys.exit(code)"
+    )
+    done = subprocess.run([sys.executable, "-c", program, folder / "nano_1.root"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("[]\n")
+
+
+def test_ls(folder: Path) -> None:
+    file = folder / "nano_1.root"
+    lines = [line.split() for line in ran("ls", file).splitlines()]
+    assert ["Events;1", "TTree", "400", "entries"] in [[w.replace("\u2009", "") for w in line] for line in lines]
+    assert ["extra;1", "TDirectory"] in lines or ["extra;1", "TDirectoryFile"] in lines
+    assert not any("deep" in line[0] for line in lines)
+    assert any(line[:2] == ["extra/deep/h;1", "TH1D"] for line in map(str.split, ran("ls", "-R", file).splitlines()))
+    assert ran("ls", f"{file}:extra/deep").split() == ["extra/deep/h;1", "TH1D"]
+    long = ran("ls", "-l", file)
+    assert "ROOT 6." in long and "compression" in long and "muons" in long
+    both = ran("ls", *sorted(folder.glob("*.root")))
+    assert both.count("Events;1") == 2 and f"{file}:\n" in both
+
+
+def test_ls_branches(folder: Path) -> None:
+    text = ran("ls", "--tree", folder / "nano_1.root")
+    rows = {line.split()[0]: line.split() for line in text.splitlines() if line}
+    assert rows["run"][1] == "int32_t"
+    assert rows["Muon_pt"][1] == "float[]"
+    assert int(rows["Muon_pt"][2]) >= 1
+    listed = json.loads(ran("ls", "--json", "--tree", "-R", folder / "nano_1.root"))
+    assert [key["name"] for key in listed[0]["keys"]] == ["Events", "extra", "extra/deep", "extra/deep/h"]
+    branches = {branch["name"]: branch for branch in listed[0]["keys"][0]["branches"]}
+    assert branches["Muon_pt"]["readable"] and branches["Muon_pt"]["entries"] == EVENTS
+    assert branches["Muon_pt"]["uncompressed_bytes"] >= 8 * EVENTS
+    assert re.fullmatch(r"20\d\d-\d\d-\d\d \d\d:\d\d:\d\d", listed[0]["keys"][0]["written"])
+
+
+def test_show(folder: Path) -> None:
+    file = folder / "nano_2.root"
+    text = ran("show", f"{file}:Events", "-b", "Muon_ch*", "-b", "run", "-n", "2", "--start", "7")
+    assert re.search(r"run +int32_t", text) and re.search(r"Muon_charge +int32_t\[\]", text)
+    assert re.search(r"entry 8\n +run +2\n +Muon_charge +\[1, -1\]", text)
+    assert "Muon_pt" not in text and "entry 9" not in text
+    shown = json.loads(ran("show", file, "-n", "1", "--json"))
+    assert shown["entries"] == EVENTS
+    assert shown["shown"][0]["values"]["run"] == 2
+    assert "has no branch Jet*" in failed(1, "show", file, "-b", "Jet*")
+    assert "Event" in failed(1, "show", f"{file}:Event")
+
+
+def test_errors_are_one_line(folder: Path, tmp_path: Path) -> None:
+    assert "none.root" in failed(1, "ls", tmp_path / "none.root")
+    (tmp_path / "text.root").write_text("hello, this is a text\n" * 20)
+    assert "text.root" in failed(1, "ls", tmp_path / "text.root")
+    assert "has no none" in failed(1, "ls", f"{folder / 'nano_1.root'}:none")
+    output = tmp_path / "output"
+    assert "no task file" in failed(2, "run", tmp_path / "no.py", "-i", folder, "-o", output)
+    assert "no file matches" in failed(2, "run", EXAMPLES / "dimuon.py", "-i", tmp_path / "*.csv", "-o", output)
+    assert "is not a size" in failed(2, "run", EXAMPLES / "dimuon.py", "-i", folder, "-o", output, "--step-size", "big")
+    assert "no option 'lower'" in failed(
+        2, "run", EXAMPLES / "dimuon.py", "-i", folder, "-o", output, "-s", "dimuon.lower=3"
+    )
+    assert not output.exists()
+    for wrong in (
+        ["frob"],
+        ["ls"],
+        ["run", "a.py"],
+        ["ls", "--frob", "x"],
+        ["run", "a.py", "-i", "x", "-o", "y", "--frob"],
+    ):
+        done = run(*wrong)
+        assert done.returncode == 2 and "usage:" in done.stderr and "Traceback" not in done.stderr
+    debugged = run("show", "--debug", tmp_path / "none.root")
+    assert debugged.returncode == 1 and "Traceback" in debugged.stderr
+
+
+def test_ls_goes_on_after_a_bad_file(folder: Path, tmp_path: Path) -> None:
+    done = run("ls", tmp_path / "none.root", folder / "nano_1.root")
+    assert done.returncode == 1
+    assert "none.root" in done.stderr and "Events;1" in done.stdout
+
+
+def test_a_closed_pipe_is_no_error(folder: Path) -> None:
+    command = f"{sys.executable} -m sapwood.cli ls --tree {' '.join([str(folder / 'nano_1.root')] * 300)} | head -n 1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True)
+    assert done.stderr == ""
+    assert done.stdout.count("\n") == 1
+
+
+def test_run_writes_histograms(results: Path) -> None:
+    with sapwood.open(results / "results.root") as file:
+        names = set(file.keys(cycle=False, recursive=True))
+    assert {"dimuon/pt", "dimuon/mass/opposite charges", "dimuon/mass/equal charges", "spectra/pt/muons"} <= names
+    uproot = pytest.importorskip("uproot")
+    with uproot.open(results / "results.root") as file:
+        mass = file["dimuon/mass/opposite charges"]
+        assert mass.values(flow=True).sum() == 2 * EVENTS
+        peak = mass.axis().centers()[np.argmax(mass.values())]
+        assert 88 < peak < 94
+        assert file["spectra/pt/muons"].variances().sum() == 4 * EVENTS
+
+
+def test_run_writes_json(results: Path, folder: Path) -> None:
+    written = json.loads((results / "results.json").read_text())
+    assert (written["format"], written["format_version"]) == ("sapwood run", 1)
+    dimuon = written["results"]["dimuon"]
+    assert dimuon["events"] == dimuon["pairs"] == 2 * EVENTS
+    assert dimuon["pt"]["uhi_schema"] == 1
+    mass = np.array(dimuon["mass"]["storage"]["values"])
+    assert mass.sum() == 2 * EVENTS
+    job = written["job"]
+    assert job["entries"] == 2 * EVENTS
+    assert [(Path(file["path"]).name, file["entries"], file["processed"]) for file in job["files"]] == [
+        (f"nano_{number}.root", EVENTS, EVENTS) for number in (1, 2)
+    ]
+    assert job["skipped"] == [] and job["not_in_root_file"] == {}
+    assert job["counters"]["bytes_decompressed"] > 0
+    assert job["settings"]["inputs"] == [f"{path}:Events" for path in sorted(folder.glob("*.root"))]
+    assert {"name", "processor", "cores"} <= set(job["host"]) and {"sapwood", "python", "awkward"} <= set(
+        job["versions"]
+    )
+
+
+def test_the_page_needs_nothing_but_itself(results: Path) -> None:
+    page = (results / "report.html").read_text()
+    links = re.findall(r"""(?:src|href|url)\s*[=(]\s*["']?([^"'\s)>]+)""", page)
+    assert all(link.startswith("data:image/png;base64,") for link in links)
+    assert not re.search(r"https?:|//[a-z]|<script|@import|<link", page)
+    for words in (
+        "Mass of muon pairs",
+        "m(μμ) [GeV]",
+        "Pairs / 1 GeV",
+        "opposite charges",
+        "What the job cost",
+        "nano_1.root",
+    ):
+        assert words in page
+    assert page.count("<svg") >= 6
+    assert len(page) < 400_000
+
+
+def _browser() -> str | None:
+    names = (os.environ.get("CHROMIUM", ""), "chromium", "chromium-browser", "google-chrome")
+    return next((found for name in names if name and (found := shutil.which(name))), None)
+
+
+@pytest.mark.skipif(_browser() is None, reason="needs chromium to open the page")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_opens_in_a_browser(results: Path, tmp_path: Path, scheme: str) -> None:
+    picture = tmp_path / "page.png"
+    profile = tmp_path / "profile"
+    done = subprocess.run(
+        [
+            _browser(), "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+            f"--user-data-dir={profile}",
+            f"--blink-settings=preferredColorScheme={0 if scheme == 'dark' else 1}", "--window-size=1280,2000",
+            f"--screenshot={picture}", (results / "report.html").as_uri(),
+        ],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert picture.is_file(), done.stderr[-2000:]
+    assert picture.stat().st_size > 50_000
+
+
+def test_run_leaves_out_what_is_asked_to(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "bad.root").write_bytes(b"root" + bytes(400))
+    arguments = [
+        "run",
+        EXAMPLES / "dimuon.py",
+        "-i",
+        tmp_path / "bad.root",
+        folder / "nano_1.root",
+        "-t",
+        "Events",
+        "-o",
+        tmp_path / "o",
+    ]
+    assert "bad.root" in failed(1, *arguments)
+    assert not (tmp_path / "o").exists()
+    done = run(*arguments, "--skip-bad-files")
+    assert (done.returncode, done.stderr) == (3, "")
+    assert "LEFT OUT" in done.stdout and "bad.root" in done.stdout
+    page = (tmp_path / "o" / "report.html").read_text()
+    assert "could not be read" in page and "bad.root" in page
+    skipped = json.loads((tmp_path / "o" / "results.json").read_text())["job"]["skipped"]
+    assert [(Path(item["path"]).name, item["entry_start"]) for item in skipped] == [("bad.root", None)]
+
+
+def test_run_shows_the_traceback_of_a_task(folder: Path, tmp_path: Path) -> None:
+    task = tmp_path / "failing.py"
+    task.write_text(
+        "from sapwood.train import Task\nclass Failing(Task):\n    branches = ['run']\n"
+        "    def process(self, events):\n        return {'x': [][3]}\n"
+    )
+    done = run("run", task, "-i", folder, "-t", "Events", "-o", tmp_path / "o")
+    assert done.returncode == 1
+    first, *rest = done.stderr.splitlines()
+    assert first.startswith("sapwood: task failing failed on ") and "nano_1.root:Events, entries 0 to" in first
+    assert "IndexError: list index out of range" in first
+    assert (
+        rest == [f'  File "{task}", line 5, in process', "    return {'x': [][3]}", "                 ~~^^^"]
+        or "line 5" in rest[0]
+    )
+    assert "sapwood/train" not in done.stderr
+
+
+def test_run_options_and_json(folder: Path, tmp_path: Path) -> None:
+    account = json.loads(
+        ran(
+            "run", EXAMPLES / "dimuon.py", "-i", folder / "nano_1.root:Events", "-o", tmp_path,
+            "-s", "dimuon.low=80", "--json",
+            "-n", "150", "--step-size", "100", "-j", "1",
+        )
+    )  # fmt: skip
+    assert account["tasks"][0]["options"]["low"] == 80.0
+    assert (account["entries"], account["steps"]) == (150, 2)
+    assert account["settings"]["threads"] == 1
+    assert Path(account["written"]["html"]).is_file()
+    assert ran("run", EXAMPLES / "dimuon.py", "-i", folder / "nano_1.root:Events", "-o", tmp_path, "-q") == ""
+
+
+def test_progress_is_shown_on_a_terminal(folder: Path, tmp_path: Path) -> None:
+    import pty
+
+    pytest.importorskip("rich")
+    parent, child = pty.openpty()
+    command = [
+        sys.executable,
+        "-m",
+        "sapwood.cli",
+        "run",
+        EXAMPLES / "dimuon.py",
+        "-i",
+        folder,
+        "-t",
+        "Events",
+        "-o",
+        tmp_path / "o",
+    ]
+    environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": "120"}
+    process = subprocess.Popen(command, stderr=child, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, env=environment)
+    os.close(child)
+    shown = b""
+    while True:
+        try:
+            piece = os.read(parent, 65536)
+        except OSError:  # the other end is closed
+            break
+        if not piece:
+            break
+        shown += piece
+    os.close(parent)
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert b"entries/s" in shown and b"files" in shown
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize(
+    ("name", "tree", "pairs"),
+    [
+        ("nanoAOD_2015_CMS_Open_Data_ttbar", "Events", 1),
+        ("uproot-HZZ", "events", 1521),
+        ("uproot-Zmumu", "events", 2008),
+    ],
+)
+def test_the_examples_run_on_real_data(corpus: Path, tmp_path: Path, name: str, tree: str, pairs: int) -> None:
+    tasks = [EXAMPLES / f"{task}.py" for task in ("dimuon", "multiplicity", "spectra")]
+    ran("run", *tasks, "-i", f"{corpus / 'files' / name}.root:{tree}", "-o", tmp_path)
+    results = json.loads((tmp_path / "results.json").read_text())["results"]
+    assert results["dimuon"]["pairs"] == pairs
+    assert set(results) == {"dimuon", "multiplicity", "spectra"}
+    assert sum(results["multiplicity"]["objects"]["storage"]["values"][0]) == results["dimuon"]["events"]

@@ -1,0 +1,55 @@
+"""The tables of arguments in the guide come from the parser. ``python tests/python/test_cli_docs.py`` renews them."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+
+import pytest
+
+from sapwood.cli import parser
+
+GUIDE = Path(__file__).resolve().parent.parent.parent / "docs" / "guide" / "command-line.md"
+
+
+def commands() -> dict[str, argparse.ArgumentParser]:
+    """Give the parsers of the subcommands."""
+    return next(action.choices for action in parser()._actions if isinstance(action, argparse._SubParsersAction))
+
+
+def table(command: argparse.ArgumentParser) -> str:
+    """Lay out the arguments of a subcommand as a Markdown table."""
+    rows = ["| argument | meaning |", "|---|---|"]
+    for action in command._actions:
+        if isinstance(action, argparse._HelpAction):
+            continue
+        value = "" if action.nargs == 0 else str(action.metavar or action.dest.upper())
+        value += "..." if action.nargs == "+" else ""
+        names = ", ".join(f"`{name}`" for name in action.option_strings)
+        text = (action.help or "") % {"default": action.default}
+        rows.append(f"| {' '.join(part for part in (names, f'`{value}`' if value else '') if part)} | {text} |")
+    return "\n".join(rows) + "\n"
+
+
+def renewed(text: str) -> str:
+    """Give the guide with its tables as the parser has them now."""
+    for name, command in commands().items():
+        head = f"<!-- arguments of {name} -->\n"
+        text, found = re.subn(rf"{head}\n*(\|.*\n)*\n*", lambda _: f"{head}\n{table(command)}\n", text)  # noqa: B023
+        assert found == 1, name
+    return text.rstrip() + "\n"
+
+
+def test_the_guide_has_the_arguments_of_the_parser() -> None:
+    text = GUIDE.read_text(encoding="utf-8")
+    assert text == renewed(text), f"run python {Path(__file__).name}"
+
+
+@pytest.mark.parametrize("code", ["0", "1", "2", "3", "130"])
+def test_the_guide_has_all_exit_codes(code: str) -> None:
+    assert f"\n| {code} | " in GUIDE.read_text(encoding="utf-8")
+
+
+if __name__ == "__main__":
+    GUIDE.write_text(renewed(GUIDE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,358 @@
+"""Reading arrays: every library, grouping, ranges, cuts; uproot says what is right where it has the library."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import awkward as ak
+import hypothesis
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import uproot
+from hypothesis import strategies as st
+from reading_samples import ENTRIES, same, write_sample
+
+import sapwood
+from sapwood import columns
+from sapwood.errors import ArgumentError, NotFoundError
+
+NUMBERS = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8", "flag", "njet", "nhit"]
+FIXED = ["vec3", "mat"]
+LISTS = ["jet_pt", "jet_eta", "hit"]
+ALL = [*NUMBERS, *FIXED, *LISTS, "word"]
+RANGES = [(None, None), (0, 10), (140, 460), (995, 2000), (-7, None), (5, 5), (8, 3), (ENTRIES, None)]
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_sample(tmp_path_factory.mktemp("arrays"))
+
+
+@pytest.fixture(scope="module")
+def mine(path: Path) -> Iterator[Any]:
+    with sapwood.open(path) as file:
+        yield file["events"]
+
+
+@pytest.fixture(scope="module")
+def theirs(path: Path) -> Iterator[Any]:
+    with uproot.open(path) as file:
+        yield file["events"]
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize(("start", "stop"), RANGES)
+def test_one_branch(mine: Any, theirs: Any, name: str, start: int | None, stop: int | None) -> None:
+    same(mine[name].array(entry_start=start, entry_stop=stop), theirs[name].array(entry_start=start, entry_stop=stop))
+
+
+@pytest.mark.parametrize(("start", "stop"), RANGES)
+def test_all_branches(mine: Any, theirs: Any, start: int | None, stop: int | None) -> None:
+    same(mine.arrays(entry_start=start, entry_stop=stop), theirs.arrays(entry_start=start, entry_stop=stop))
+
+
+def test_nothing_at_all(mine: Any, theirs: Any) -> None:
+    same(mine.arrays(filter_name="nothing"), theirs.arrays(filter_name="nothing"))
+    assert mine.arrays([], library="np") == {}
+    assert len(mine.arrays([], library="pd")) == ENTRIES
+    assert mine.arrays([], library="pa").num_columns == 0
+    assert mine.arrays([], library="pl").width == 0
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize(("start", "stop"), RANGES[:5])
+def test_numpy(mine: Any, theirs: Any, name: str, start: int | None, stop: int | None) -> None:
+    a = mine[name].array(library="np", entry_start=start, entry_stop=stop)
+    b = theirs[name].array(library="np", entry_start=start, entry_stop=stop)
+    assert (a.dtype, a.shape) == (b.dtype, b.shape)
+    if a.dtype == object and name != "word":
+        assert all(x.dtype == y.dtype and x.tolist() == y.tolist() for x, y in zip(a, b, strict=True))
+    else:
+        assert a.tolist() == b.tolist()
+    assert a.flags.writeable
+
+
+def test_numpy_groups(mine: Any, theirs: Any) -> None:
+    a, b = mine.arrays(library="np"), theirs.arrays(library="np")
+    assert list(a) == list(b)
+    assert all(a[name].dtype == b[name].dtype for name in a)
+    assert np.asarray(mine["f4"]).tolist() == np.asarray(theirs["f4"]).tolist()
+    assert np.asarray(mine["f4"], dtype="f8").dtype == np.float64
+
+
+@pytest.mark.parametrize(("start", "stop"), RANGES)
+def test_pandas_numbers(mine: Any, theirs: Any, start: int | None, stop: int | None) -> None:
+    options = {"library": "pd", "entry_start": start, "entry_stop": stop}
+    a, b = mine.arrays(NUMBERS, **options), theirs.arrays(NUMBERS, **options)
+    pd.testing.assert_frame_equal(a, b)
+    pd.testing.assert_series_equal(mine["f4"].array(**options), theirs["f4"].array(**options))
+    a.loc[:, "f4"] = 1.0
+
+
+def test_pandas_cut_keeps_entry_numbers(mine: Any, theirs: Any) -> None:
+    options: dict[str, Any] = {"library": "pd", "entry_start": 100, "entry_stop": 900}
+    a, b = (tree.arrays(["i4", "f8 * 2", "flag"], "(f4 > 50) & flag", **options) for tree in (mine, theirs))
+    pd.testing.assert_frame_equal(a, b)
+
+
+def test_pandas_lists_are_arrow_columns(mine: Any) -> None:
+    frame = mine.arrays(["jet_pt", "word", "vec3", "i4"], library="pd", entry_start=1, entry_stop=4)
+    assert [str(kind) for kind in frame.dtypes] == [
+        "large_list<item: float>[pyarrow]", "large_string[pyarrow]", "fixed_size_list<item: float>[3][pyarrow]",
+        "int32",
+    ]  # fmt: skip
+    assert [list(x) for x in frame["jet_pt"]] == ak.to_list(mine["jet_pt"].array(entry_start=1, entry_stop=4))
+    assert list(frame["word"]) == ["entry 1", "entry 2entry 2", ""]
+    assert list(frame.index) == [1, 2, 3]
+
+
+def test_arrow_tables(mine: Any) -> None:
+    table = mine.arrays(library="pa", entry_start=10, entry_stop=400)
+    assert isinstance(table, pa.Table)
+    table.validate(full=True)
+    assert table.to_pylist() == ak.to_list(mine.arrays(entry_start=10, entry_stop=400))
+    assert table.schema.field("jet_pt").type == pa.large_list(pa.float32())
+    assert table.schema.field("mat").type == pa.list_(pa.list_(pa.int64(), 3), 2)
+    assert isinstance(mine["flag"].array(library="pa"), pa.Array)
+
+
+def test_numbers_reach_arrow_without_a_copy(mine: Any) -> None:
+    column = columns.from_awkward(mine["jet_pt"].array())
+    arrow = columns.to_arrow(column)
+    assert arrow.values.buffers()[1].address == column[2][1].ctypes.data
+    assert arrow.buffers()[1].address == column[1].ctypes.data
+
+
+def test_polars(mine: Any) -> None:
+    frame = mine.arrays(library="pl", entry_start=10, entry_stop=400)
+    assert isinstance(frame, pl.DataFrame)
+    assert frame.to_dicts() == ak.to_list(mine.arrays(entry_start=10, entry_stop=400))
+    series = mine["jet_pt"].array(library="pl")
+    assert isinstance(series, pl.Series)
+    assert series.dtype == pl.List(pl.Float32)
+
+
+def test_computed_columns_in_every_library(mine: Any) -> None:
+    expected = mine.arrays(
+        ["i4", "a", "b", "c"], "f4 < 100", aliases=(aliases := {"a": "f4 + 1", "b": "jet_pt * 2", "c": "vec3 - 1"})
+    )
+    rows = ak.to_list(expected)
+    assert len(rows) == 700
+    for library, to_rows in {
+        "np": lambda d: [dict(zip(d, map(plain, row), strict=True)) for row in zip(*d.values(), strict=True)],
+        "pd": lambda d: [{k: plain(v) for k, v in row.items()} for row in d.to_dict("records")],
+        "pa": lambda t: t.to_pylist(),
+        "pl": lambda f: f.to_dicts(),
+    }.items():
+        found = mine.arrays(["i4", "a", "b", "c"], "f4 < 100", aliases=aliases, library=library)
+        assert to_rows(found) == rows, library
+
+
+def plain(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else list(value) if hasattr(value, "__len__") else value
+
+
+@pytest.mark.parametrize("how", [None, tuple, list, dict])
+@pytest.mark.parametrize("library", ["ak", "np", "pd"])
+def test_how_agrees_with_uproot(mine: Any, theirs: Any, how: Any, library: str) -> None:
+    a, b = (tree.arrays(["f4", "i4 + 1"], how=how, library=library) for tree in (mine, theirs))
+    assert type(a) is type(b)
+    if how is dict:
+        assert list(a) == list(b)
+    for x, y in (
+        zip(a.values(), b.values(), strict=True) if isinstance(a, dict) else zip(a, b, strict=True) if how else ()
+    ):
+        assert type(x) is type(y)
+        assert list(x) == list(y)
+
+
+@pytest.mark.parametrize("library", ["pa", "pl"])
+def test_how_in_the_other_libraries(mine: Any, library: str) -> None:
+    first, second = mine.arrays(["f4", "i4"], how=tuple, library=library)
+    assert (len(first), len(second)) == (ENTRIES, ENTRIES)
+    assert list(mine.arrays(["f4", "i4"], how=dict, library=library)) == ["f4", "i4"]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["jet_pt", "jet_eta", "i4"],
+        ["jet_pt", "hit"],
+        ["jet_pt", "f4", "jet_eta", "hit"],
+        ["word", "hit"],
+        ["jet_pt*2", "jet_pt"],
+    ],
+)
+def test_zip_agrees_with_uproot(mine: Any, theirs: Any, names: list[str]) -> None:
+    same(mine.arrays(names, how="zip"), theirs.arrays(names, how="zip"))
+
+
+@pytest.mark.parametrize(
+    ("library", "how"),
+    [("ak", "zap"), ("ak", set), ("np", "zip"), ("np", set), ("pd", 3), ("pa", "zip"), ("pl", "zip")],
+)
+def test_what_is_no_how(mine: Any, library: str, how: Any) -> None:
+    with pytest.raises(TypeError, match="'how'"):
+        mine.arrays(["f4"], library=library, how=how)
+
+
+def test_what_is_no_library(mine: Any) -> None:
+    for wrong in ("nothing", 3, None):
+        with pytest.raises(ArgumentError, match="library is"):
+            mine.arrays(library=wrong)
+    same(mine.arrays(["f4"], library="awkward"), mine.arrays(["f4"]))
+    assert isinstance(mine.arrays(["f4"], library="Pandas"), pd.DataFrame)
+
+
+@pytest.mark.parametrize(
+    ("expressions", "cut", "aliases"),
+    [
+        ("f4", None, None),
+        (["f4", "f4", "i4"], None, None),
+        ({"f4": None, "i4": None}, None, None),
+        ([("f4", None), "i4"], None, None),
+        (["f4 + i4", "sqrt(u2)", "-f8 ** 2"], None, None),
+        (["twice", "f4"], None, {"twice": "2*f4"}),
+        (["more"], "more < 100", {"twice": "2*f4", "more": "twice + 1"}),
+        (["f4", "jet_pt"], "njet > 1", None),
+        (["jet_pt", "jet_eta"], "jet_pt > 500", None),
+        (["jet_pt * f4"], "flag", None),
+        (["vec3", "word"], "i2 % 2 == 0", None),
+        (["vec3[:, 1]", "mat[:, 0, 2]"], "vec3[:, 0] > 20", None),
+        ("where(flag, f4, -f4)", "flag | (i4 < -500)", None),
+        (["get('f4') * 2"], "get('i4') < -3", None),
+        (None, "i2 < 20", None),
+    ],
+)
+def test_expressions_and_cuts_agree_with_uproot(
+    mine: Any, theirs: Any, expressions: Any, cut: str | None, aliases: Any
+) -> None:
+    same(*(tree.arrays(expressions, cut, aliases=aliases, entry_start=3, entry_stop=500) for tree in (mine, theirs)))
+
+
+@pytest.mark.parametrize(
+    ("filters"),
+    [
+        {"filter_name": "jet*"},
+        {"filter_typename": "float"},
+        {"filter_branch": lambda b: b.num_baskets > 3 and b.name < "g"},
+    ],
+)
+def test_filters_agree_with_uproot(mine: Any, theirs: Any, filters: Any) -> None:
+    same(mine.arrays(**filters), theirs.arrays(**filters))
+
+
+def test_a_branch_reads_as_a_tree_of_itself(mine: Any, theirs: Any) -> None:
+    same(mine["f4"].arrays(entry_stop=10), theirs["f4"].arrays(entry_stop=10))
+    same(mine["f4"].arrays(cut="i2 > 5", entry_stop=10), theirs["f4"].arrays(cut="i2 > 5", entry_stop=10))
+    assert [len(step) for step in mine["f4"].iterate(step_size=400)] == [400, 400, 200]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "message"),
+    [
+        ({"expressions": "nothing"}, NotFoundError, "neither a branch nor an alias"),
+        ({"expressions": 3}, TypeError, "expressions are"),
+        ({"expressions": [3]}, TypeError, "an expression is a string"),
+        ({"expressions": {"f4": "float32"}}, ArgumentError, "cannot be replaced"),
+        ({"expressions": "f4[:10]"}, ArgumentError, "one value per entry"),
+        ({"expressions": "f4", "cut": 3}, ArgumentError, "a cut is an expression"),
+        ({"expressions": "f4", "cut": "jet_pt > 3"}, ArgumentError, "does not fit 'f4'"),
+        ({"expressions": "a", "aliases": {"a": "b + 1", "b": "2 * a"}}, ArgumentError, "defined by itself: a → b → a"),
+        ({"expressions": "jet_pt + hit"}, ArgumentError, "cannot compute this"),
+        ({"access_log": []}, ArgumentError, "access_log"),
+        ({"virtual": True, "cut": "f4 > 1"}, ArgumentError, "virtual arrays cannot be had with cut"),
+        ({"virtual": True, "library": "np"}, ArgumentError, "virtual arrays cannot be had with library='np'"),
+    ],
+)
+def test_wrong_arguments(mine: Any, arguments: dict[str, Any], kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        mine.arrays(**arguments)
+
+
+def test_an_interpretation_cannot_be_replaced(mine: Any) -> None:
+    with pytest.raises(ArgumentError, match="cannot be replaced"):
+        mine["f4"].array("float32")
+
+
+def test_documentation(mine: Any, path: Path) -> None:
+    # uproot would give arrays that were read before, without the documentation.
+    theirs = uproot.open(path, array_cache=None)["events"]
+    a, b = mine["f4"].array(ak_add_doc=True), theirs["f4"].array(ak_add_doc=True)
+    assert a.layout.parameters == b.layout.parameters == {"__doc__": "f4/F"}
+    a = mine["f4"].array(ak_add_doc={"label": "title", "kind": "typename"})
+    assert a.layout.parameters == {"label": "f4/F", "kind": "float"}
+    a, b = mine.arrays(["f4", "word"], ak_add_doc=True), theirs.arrays(["f4", "word"], ak_add_doc=True)
+    assert a.layout.parameters == b.layout.parameters == {"__doc__": "made for a test"}
+    assert a["f4"].layout.parameters == b["f4"].layout.parameters
+    assert a["word"].layout.parameters["__array__"] == "string"
+
+
+def test_virtual_arrays(mine: Any) -> None:
+    log: list[Any] = []
+    lazy = mine.arrays(virtual=True, access_log=log, entry_start=100, entry_stop=300)
+    eager = mine.arrays(entry_start=100, entry_stop=300)
+    assert lazy.type == eager.type
+    assert log == []
+    assert ak.array_equal(lazy["jet_pt"], eager["jet_pt"])
+    assert {item.branch for item in log} == {"jet_pt"}
+    assert ak.array_equal(ak.materialize(lazy), eager)
+    assert {item.branch for item in log} == set(ALL)
+
+
+@hypothesis.settings(deadline=None, max_examples=60)
+@hypothesis.given(
+    start=st.integers(-ENTRIES - 5, ENTRIES + 5),
+    stop=st.integers(-ENTRIES - 5, ENTRIES + 5),
+    names=st.lists(st.sampled_from(ALL), unique=True, min_size=1),
+)
+def test_any_range_and_subset_is_the_slice_of_all(
+    whole: Any, mine: Any, start: int, stop: int, names: list[str]
+) -> None:
+    found = mine.arrays(names, entry_start=start, entry_stop=stop)
+    first, last, _ = slice(start, stop).indices(ENTRIES)
+    same(ak.to_packed(found), ak.to_packed(whole[names][first : max(first, last)]))
+
+
+@pytest.fixture(scope="module")
+def whole(mine: Any) -> Any:
+    return mine.arrays()
+
+
+def test_many_threads_read_the_same(path: Path, whole: Any) -> None:
+    with sapwood.open(path) as file:
+        wrong: list[Any] = []
+
+        def work(seed: int) -> None:
+            tree = file["events"]
+            for i in range(20):
+                name = ALL[(seed * 7 + i) % len(ALL)]
+                start = (seed * 131 + i * 17) % ENTRIES
+                if not ak.array_equal(tree.arrays([name], entry_start=start)[name], whole[name][start:]):
+                    wrong.append((name, start))
+
+        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert wrong == []
+
+
+def test_numpy_reads_numbers_without_awkward(path: Path) -> None:
+    code = (
+        f"import sys, sapwood\n"
+        f"found = sapwood.open({str(path)!r})['events'].arrays(['f4', 'i8', 'vec3 * 2'], 'flag', library='np')\n"
+        "assert len(found['f4']) == 334\n"
+        "raise SystemExit('awkward' in sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": ":".join(sys.path)}, check=False)
+    assert run.returncode == 0

@@ -1,0 +1,194 @@
+"""Expressions: what they compute, what they refuse, and where they say it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import awkward as ak
+import numpy as np
+import pytest
+import uproot
+from uproot.language.python import PythonLanguage
+
+from sapwood.errors import ArgumentError, NotFoundError
+from sapwood.reading.expressions import FUNCTIONS, Language
+
+VALUES: dict[str, Any] = {
+    "x": np.array([1.0, 2.5, -3.0]),
+    "y": np.array([4, 5, 6]),
+    "muon.pt": np.array([7.0, 8.0, 9.0]),
+    "muon/eta": np.array([0.5, 0.25, 0.125]),
+    "lists": ak.Array([[1, 2, 3], [], [4, 5]]),
+    "rec": np.array([(1, 2.0), (3, 4.0), (5, 6.0)], dtype=[("a", "i4"), ("b", "f8")]),
+    "m": ak.Array([{"pt": 1.0, "deep": {"z": 9}}]),
+}
+
+
+def compute(text: str, language: Language | None = None) -> Any:
+    return (language or Language()).parse(text, VALUES, "in a test").evaluate(VALUES.__getitem__)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x", "x + y", "x - 2*y", "-x", "+x", "~y", "x / y", "y // 2", "y % 4", "x ** 2", "2 ** y", "y << 1", "y >> 1",
+        "(x > 0) & (y < 6)", "(x > 0) | (y == 6)", "(x > 0) ^ (y >= 5)", "x != y", "x <= y", "sqrt(abs(x))",
+        "hypot(x, y)",
+        "where(x > 0, x, y)", "muon.pt * 2", "get('muon/eta') + x", "arctan2(y, x)", "x[x > 0]", "x[::-1]", "x[1:]",
+        "x[-1]",
+        "x[:, None]", "1.5", "True", "round(x)", "log1p(y)", "fmin(x, 0)", "2j * y",
+    ],
+)  # fmt: skip
+def test_values_agree_with_python(text: str) -> None:
+    names = {**FUNCTIONS, "get": VALUES.__getitem__}
+    code = text.replace("muon.pt", "get('muon.pt')")
+    for name in ("x", "y"):
+        names[name] = VALUES[name]
+    assert np.array_equal(compute(text), eval(code, {"__builtins__": {}}, names))
+
+
+def test_lists_and_records() -> None:
+    assert compute("lists * 2").tolist() == [[2, 4, 6], [], [8, 10]]
+    assert compute("lists[lists > 1]").tolist() == [[2, 3], [], [4, 5]]
+    assert compute("lists[:, :1]").tolist() == [[1], [], [4]]
+    assert compute("lists + y").tolist() == [[5, 6, 7], [], [10, 11]]
+    assert compute("rec.a + rec['b']").tolist() == [3, 7, 11]
+    assert compute("get('rec').b").tolist() == [2, 4, 6]
+    assert compute("m.deep.z").tolist() == [9]
+    assert compute("where(lists > 2, 1, 0)").tolist() == [[0, 0, 1], [], [1, 1]]
+    assert compute("rec[['a', 'b']]").dtype.names == ("a", "b")
+
+
+@pytest.mark.parametrize("name", sorted(set(PythonLanguage.default_functions) & set(FUNCTIONS)))
+def test_functions_agree_with_uproot(name: str) -> None:
+    theirs, mine = PythonLanguage.default_functions[name], FUNCTIONS[name]
+    values = (
+        np.array([0.5, 1.5, 2.0, 4.0])
+        if name in ("factorial", "gamma", "tgamma", "lgamma")
+        else np.array([-1.0, -0.4, 0.0, 0.3, 1.0, 2.0])
+    )
+    two = name in ("arctan2", "atan2", "copysign", "fmax", "fmin", "hypot", "logical_and", "logical_or", "nextafter")
+    arguments = (values, values[::-1]) if two else (values > 0, values, -values) if name == "where" else (values,)
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(mine(*arguments), theirs(*arguments), rtol=1e-6, atol=1e-6)
+
+
+def test_every_function_of_uproot_is_there() -> None:
+    assert set(PythonLanguage.default_functions) <= set(FUNCTIONS)
+
+
+@pytest.mark.parametrize(
+    ("x", "expected"),
+    [(1.0, 0.0), (2.0, 0.0), (0.5, 0.5723649429247001), (10.0, 12.801827480081469), (1e5, 1051287.7089736538)],
+)
+def test_the_logarithm_of_gamma(x: float, expected: float) -> None:
+    assert FUNCTIONS["lgamma"](np.array([x]))[0] == pytest.approx(expected, rel=1e-11, abs=1e-11)
+
+
+def test_needs_are_the_names_in_order() -> None:
+    found = Language().parse("sqrt(y) + get('muon/eta') * x - muon.pt + y + rec.a", VALUES, "in a test")
+    assert found.needs == ["y", "muon/eta", "x", "muon.pt", "rec"]
+
+
+def test_functions_of_ones_own() -> None:
+    language = Language({"double": lambda x: 2 * x, "x": lambda v: v + 1}, getter="branch")
+    assert compute("double(y)", language).tolist() == [8, 10, 12]
+    assert compute("x(x)", language).tolist() == [2, 3.5, -2]
+    assert compute("branch('y')", language).tolist() == [4, 5, 6]
+    with pytest.raises(NotFoundError, match="'sqrt' is not a function"):
+        compute("sqrt(x)", language)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "message", "column"),
+    [
+        ("x + z", NotFoundError, "'z' is neither a branch nor an alias", 4),
+        ("x + muon.eta", NotFoundError, r"'muon\.eta' is neither .*near it: muon/eta", 4),
+        ("get('muon/et')", NotFoundError, "near it: muon/eta", 0),
+        ("rec.c", NotFoundError, r"no field 'c' here \(fields: a, b\)", 0),
+        ("x.real", NotFoundError, "no field 'real' here", 0),
+        ("nosuch(x)", NotFoundError, "'nosuch' is not a function", 0),
+        ("sqrt", ArgumentError, "needs arguments", 0),
+        ("x +", ArgumentError, "invalid syntax", None),
+        ("", ArgumentError, "invalid syntax", None),
+        ("x = 3", ArgumentError, "invalid syntax", 2),
+        ("x; y", ArgumentError, "invalid syntax", 1),
+        ("x\0", ArgumentError, "null bytes", None),
+        ("0 < x < 2", ArgumentError, "one comparison at a time", 0),
+        ("x > 0 and y > 0", ArgumentError, "combined with & | ~", 0),
+        ("not x", ArgumentError, "combined with & | ~", 0),
+        ("x if y else x", ArgumentError, "cannot hold this", 0),
+        ("sqrt(x=3)", ArgumentError, "keyword", 5),
+        ("get(x)", ArgumentError, "takes one name", 0),
+        ("x + 'text'", ArgumentError, "cannot hold this", 4),
+        ("x + y[:2]", ArgumentError, "cannot compute this", 0),
+        ("1 / 0", ArgumentError, "cannot compute this", 0),
+    ],
+)
+def test_errors_mark_the_place(text: str, kind: type[Exception], message: str, column: int | None) -> None:
+    with pytest.raises(kind, match=message) as error:
+        compute(text)
+    lines = str(error.value).splitlines()
+    assert lines[-1] == "in a test"
+    if column is not None:
+        assert lines[-3] == "    " + text.strip()
+        assert lines[-2] == "    " + " " * column + "^"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__import__('os').system('true')",
+        "().__class__.__base__.__subclasses__()",
+        "x.__class__",
+        "get('rec').__class__",
+        "x.tobytes()",
+        "lists.__array__()",
+        "rec._private",
+        "(lambda: 1)()",
+        "[c for c in (1, 2)]",
+        "{x: 1}",
+        "f'{x}'",
+        "x.dtype.type",
+        "x[__import__('os')]",
+        "where.__globals__",
+        "get('x').__init__.__globals__",
+        "eval('1')",
+        "open('/etc/passwd')",
+        "(y := 3)",
+        "*x",
+        "await x",
+        "x @ y",
+        "x is y",
+        "x in y",
+    ],
+)
+def test_nothing_but_arithmetic_runs(text: str) -> None:
+    with pytest.raises((ArgumentError, NotFoundError)):
+        compute(text)
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "9**9**9**9",
+        "1 << 10**10",
+        "(2**4000)**4000",
+        "(" * 5000 + "x" + ")" * 5000,
+        "-" * 100_000 + "x",
+        "x" + "+x" * 100_000,
+    ],
+)
+def test_expressions_cannot_exhaust_the_machine(text: str) -> None:
+    with pytest.raises(ArgumentError):
+        compute(text)
+
+
+def test_numbers_may_still_be_large() -> None:
+    assert compute("2**64 - 1") == 2**64 - 1
+    assert compute("x * 10.0**300").tolist() == [1e300, 2.5e300, -3e300]
+
+
+def test_agrees_with_uproot_on_its_own_language() -> None:
+    assert uproot.language.python.python_language.getter == Language().getter

@@ -1,0 +1,529 @@
+"""What is written comes back, with sapwood and with uproot; what cannot be written says why."""
+
+from __future__ import annotations
+
+import gc
+import io
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import awkward as ak
+import hist
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import uproot
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import sapwood
+from sapwood.errors import ArgumentError, NotFoundError, StorageError, UnsupportedError
+from sapwood.writing.columns import NUMBERS
+
+CODECS = [None, sapwood.ZLIB(1), sapwood.ZLIB(9), sapwood.LZMA(1), sapwood.LZ4(1), sapwood.LZ4(9), sapwood.ZSTD(1)]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "file.root"
+
+
+def written(path: Path, data: Any, **options: Any) -> sapwood.TTree:
+    """Write a tree and open it."""
+    with sapwood.recreate(path) as file:
+        file.mktree("t", data, **options)
+    return sapwood.open(path)["t"]
+
+
+def lists(tree: Any) -> dict[str, list[Any]]:
+    return {name: tree[name].array().tolist() for name in tree.keys()}  # noqa: SIM118 - a tree has keys of its own
+
+
+# Any data
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> dict[str, Any]:
+    """Draw tables of every type that branches have."""
+    entries = draw(st.integers(0, 40))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    table: dict[str, Any] = {}
+    for i in range(draw(st.integers(1, 4))):
+        kind = draw(st.sampled_from(["one", "fixed", "many", "rows", "text"]))
+        dtype = draw(st.sampled_from(sorted(NUMBERS)))
+        if kind == "text":
+            texts = draw(st.lists(st.text(max_size=300), min_size=entries, max_size=entries))
+            table[f"b{i}"] = ak.Array(texts) if texts else ak.Array([""])[:0]
+            continue
+        counts = rng.integers(0, 4, entries)
+        shape = {"one": (entries,), "fixed": (entries, 2, 3), "many": (counts.sum(),), "rows": (counts.sum(), 2)}[kind]
+        raw = rng.integers(0, 256, (*shape, np.dtype(dtype).itemsize), dtype=np.uint8)
+        values = (raw[..., 0] < 128) if dtype == "bool" else raw.view(dtype)[..., 0]
+        values = np.nan_to_num(values) if dtype.startswith("float") else values
+        table[f"b{i}"] = (
+            values if kind in ("one", "fixed") else ak.unflatten(ak.from_numpy(values, regulararray=True), counts)
+        )
+    return table
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    data=st.data(),
+    codec=st.sampled_from(CODECS),
+    auto_flush=st.sampled_from([1, 7, 1000, -200, -3000, -30_000_000]),
+    basket_size=st.sampled_from([1, 64, 1 << 20]),
+)
+def test_any_table_comes_back(path: Path, data: st.DataObject, codec: Any, auto_flush: int, basket_size: int) -> None:
+    table = data.draw(tables())
+    entries = len(next(iter(table.values())))
+    cuts = sorted(data.draw(st.lists(st.integers(0, entries), max_size=3)))
+    with sapwood.recreate(path, compression=codec) as file:
+        types = {
+            name: ak.type(values) if isinstance(values, ak.Array) else (values.dtype, values.shape[1:])
+            for name, values in table.items()
+        }
+        tree = file.mktree("t", types, auto_flush=auto_flush, basket_size=basket_size)
+        for start, stop in zip([0, *cuts], [*cuts, entries], strict=True):
+            tree.extend({name: values[start:stop] for name, values in table.items()})
+        assert tree.num_entries == entries
+    for opened in (sapwood.open(path), uproot.open(path)):
+        tree = opened["t"]
+        assert tree.num_entries == entries
+        for name, values in table.items():
+            assert ak.to_list(tree[name].array()) == ak.to_list(values), name
+            if isinstance(values, ak.Array) and f"n{name}" in tree.keys():  # noqa: SIM118
+                assert ak.to_list(tree[f"n{name}"].array()) == ak.to_list(ak.num(values))
+
+
+# Forms of data
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"x": [1, 2, 3], "s": ["a", "", "ä"]},
+        {"x": np.array([1, 2, 3], ">i8"), "s": np.array(["a", "", "ä"])},
+        {"x": (1, 2, 3), "s": np.array(["a", "", "ä"], object)},
+        {"x": pd.Series([1, 2, 3]), "s": pd.Series(["a", "", "ä"])},
+        {"x": pa.array([1, 2, 3]), "s": pa.chunked_array([["a"], ["", "ä"]])},
+        {"x": pl.Series([1, 2, 3]), "s": pl.Series(["a", "", "ä"])},
+        {"x": np.arange(6)[::-2][::-1] // 2 + 1, "s": ak.Array(["-", "a", "", "ä", "-"])[1:-1]},
+        {"x": np.ma.masked_array([1, 2, 3]), "s": ak.Array(["a", None, "", "ä"])[[0, 2, 3]]},
+        ak.Array({"x": [1, 2, 3], "s": ["a", "", "ä"]}),
+        pl.DataFrame({"x": [1, 2, 3], "s": ["a", "", "ä"]}),
+        pa.table({"x": [1, 2, 3], "s": ["a", "", "ä"]}),
+        np.array([(1, "a"), (2, ""), (3, "ä")], [("x", "i8"), ("s", "U1")]),
+    ],
+)
+def test_forms_of_tables(path: Path, data: Any) -> None:
+    tree = written(path, data)
+    assert lists(tree) == {"x": [1, 2, 3], "s": ["a", "", "ä"]}
+    assert tree["x"].typename == "int64_t"
+
+
+def test_pandas_writes_its_index(path: Path) -> None:
+    frame = pd.DataFrame({"x": [1.5, 2.5], 7: [True, False]}, index=[10, 20])
+    assert lists(written(path, frame)) == {"index": [10, 20], "x": [1.5, 2.5], "7": [True, False]}
+
+
+def test_records_become_branches(path: Path) -> None:
+    muons = ak.zip({"pt": [[1.5, 2.5], [], [3.5]], "charge": [[1, -1], [], [1]]})
+    nested = np.array([(1, (2.5, 3)), (4, (5.5, 6)), (7, (8.5, 9))], [("a", "i4"), ("b", [("c", "f8"), ("d", "i2")])])
+    tree = written(path, {"Muon": muons, "met": {"pt": [1, 2, 3], "phi": [0.5, 1.5, 2.5]}, "r": nested})
+    assert lists(tree) == {
+        "nMuon": [2, 0, 1],
+        "Muon_pt": [[1.5, 2.5], [], [3.5]],
+        "Muon_charge": [[1, -1], [], [1]],
+        "met_pt": [1, 2, 3],
+        "met_phi": [0.5, 1.5, 2.5],
+        "r_a": [1, 4, 7],
+        "r_b.c": [2.5, 5.5, 8.5],
+        "r_b.d": [3, 6, 9],
+    }
+    assert tree["Muon_pt"].typename == "double[]"
+    assert lists(written(path, muons)) == {
+        "n": [2, 0, 1],
+        "pt": [[1.5, 2.5], [], [3.5]],
+        "charge": [[1, -1], [], [1]],
+    }
+    tree = written(
+        path,
+        {"Jet": muons},
+        counter_name=lambda name: f"{name}_size",
+        field_name=lambda outer, inner: f"{outer}.{inner}",
+    )
+    assert tree.keys() == ["Jet_size", "Jet.pt", "Jet.charge"]
+
+
+def test_counters_are_shared_and_compared(path: Path) -> None:
+    a, b = ak.Array([[1], [], [2, 3]]), ak.Array([[1.5], [], [2.5, 3.5]])
+    shared: dict[str, Any] = {"counter_name": lambda _: "n"}
+    assert lists(written(path, {"a": a, "b": b}, **shared)) == {"n": [1, 0, 2], "a": a.tolist(), "b": b.tolist()}
+    # An integer by the counter's name is the counter.
+    for data in ({"na": [1, 0, 2], "a": a}, {"a": a, "na": np.array([1, 0, 2], np.int64)}):
+        tree = written(path, data)
+        assert lists(tree)["na"] == [1, 0, 2]
+        assert tree["na"].typename == "int32_t"
+    with sapwood.recreate(path) as file:
+        tree = file.mktree("t", {"a": "var * int64", "b": "var * float64"}, **shared)
+        tree.extend({"a": a, "b": b, "n": [1, 0, 2]})
+        with pytest.raises(ArgumentError, match="counter 'n' was given"):
+            tree.extend({"a": a, "b": b, "n": [1, 0, 3]})
+        with pytest.raises(ArgumentError, match="share the counter n"):
+            tree.extend({"a": a, "b": b[::-1]})
+        assert tree.num_entries == 3
+        with pytest.raises(ArgumentError, match="no single integer"):
+            file.mktree("u", {"na": "float32", "a": "var * int64"})
+        with pytest.raises(ArgumentError, match="'na' has the name of a counter"):
+            file.mktree("u", {"a": "var * int64", "na": "float32"})
+
+
+# Types
+
+
+def test_types_in_all_spellings(path: Path) -> None:
+    types = {
+        "a": "float32",
+        "b": np.dtype(">i2"),
+        "c": bool,
+        "d": ("int8", (2, 3)),
+        "e": "var * int32",
+        "f": "string",
+        "g": ak.types.NumpyType("uint64"),
+        "h": {"x": "f8", "y": "2 * int16"},
+        "i": "var * {x: float32, y: int8}",
+        "j": str,
+    }
+    tree = written(path, types)
+    assert tree.num_entries == 0
+    assert {name: tree[name].typename for name in tree.keys()} == {  # noqa: SIM118
+        "a": "float", "b": "int16_t", "c": "bool", "d": "int8_t[2][3]", "ne": "int32_t", "e": "int32_t[]", "f": "char*",
+        "g": "uint64_t", "h_x": "double", "h_y": "int16_t[2]", "ni": "int32_t", "i_x": "float[]", "i_y": "int8_t[]",
+        "j": "char*",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("data", "error", "message"),
+    [
+        ({"x": [[[1]], []]}, UnsupportedError, "var \\* var \\* int64"),
+        ({"x": ["a", None]}, UnsupportedError, "missing values"),
+        ({"x": ak.Array([1, None])}, UnsupportedError, "missing values"),
+        ({"x": pd.Series([1, None], dtype="Int64")}, UnsupportedError, "missing values"),
+        ({"x": np.ma.masked_array([1, 2], [0, 1])}, UnsupportedError, "masked"),
+        ({"x": ak.Array([1, "a"])}, UnsupportedError, "union"),
+        ({"x": np.array([1j])}, UnsupportedError, "complex"),
+        ({"x": np.array(["2020-01-01"], "M8[D]")}, UnsupportedError, "datetime"),
+        ({"x": np.zeros(1, np.float16)}, UnsupportedError, "float16"),
+        ({"x": np.zeros((1, 0))}, UnsupportedError, "arrays of length 0"),
+        ({"x": [["a"]]}, UnsupportedError, "list holds numbers"),
+        ({"x": 1}, ArgumentError, "single value"),
+        ({"x": [1, 2], "y": [1]}, ArgumentError, "branch y has 1 entries where another has 2"),
+        ({}, ArgumentError, "at least one branch"),
+        ({1: [2]}, TypeError, "strings, not 1"),
+        (7, TypeError, "not from int"),
+        ({"x": "no such type"}, TypeError, "neither a NumPy dtype"),
+        ({"a": {"b": [1], "c": [1, 2]}}, ArgumentError, "different lengths"),
+    ],
+)
+def test_what_cannot_be_a_tree(path: Path, data: Any, error: type[Exception], message: str) -> None:
+    with sapwood.recreate(path) as file:
+        with pytest.raises(error, match=message):
+            file.mktree("t", data)
+        file["t"] = {"x": [1]}
+    assert sapwood.open(path)["t"].num_entries == 1
+
+
+def test_numbers_are_converted_if_they_fit(path: Path) -> None:
+    with sapwood.recreate(path) as file:
+        tree = file.mktree("t", {"i": "int16", "u": "uint8", "f": "float32", "b": "bool", "j": "var * int8"})
+        tree.extend({"i": [1.0, -2.0], "u": np.array([0, 255]), "f": [0.1, 2], "b": [1, 0], "j": [[1], []]})
+        tree.extend({"i": [], "u": [], "f": [], "b": [], "j": []})
+        good = {"i": [1], "u": [1], "f": [1], "b": [True], "j": [[1]]}
+        for name, values in {"i": [32768], "u": [-1], "b": [2], "j": [[-129]]}.items():
+            with pytest.raises(ArgumentError, match=f"branch {name!r} takes"):
+                tree.extend(good | {name: values})
+        with pytest.raises(ArgumentError, match=r"cannot hold 1.5"):
+            tree.extend(good | {"i": [1.5]})
+        with pytest.raises(ArgumentError, match="cannot hold nan"):
+            tree.extend(good | {"i": [float("nan")]})
+        assert tree.num_entries == 2
+    assert lists(sapwood.open(path)["t"]) == {
+        "i": [1, -2], "u": [0, 255], "f": [np.float32(0.1), 2], "b": [True, False], "nj": [1, 0], "j": [[1], []],
+    }  # fmt: skip
+
+
+def test_extend_wants_what_the_tree_takes(path: Path) -> None:
+    with sapwood.recreate(path) as file:
+        tree = file.mktree("t", {"x": "float32", "a": ("int8", 2), "s": "string", "m": {"y": "int32"}})
+        good = {"x": [1], "a": [[1, 2]], "s": ["a"], "m": {"y": [1]}}
+        tree.extend(good)
+        for change, message in [
+            ({"x": [[1]]}, "'x' takes float32, not 1 \\* int64"),
+            ({"a": [[1, 2, 3]]}, "'a' takes 2 \\* int8"),
+            ({"s": [1]}, "'s' takes strings"),
+            ({"m": {"z": [1]}}, "records of \\['y'\\]"),
+            ({"q": [1]}, "no branch takes 'q'"),
+        ]:
+            with pytest.raises(ArgumentError, match=message):
+                tree.extend(good | change)
+        with pytest.raises(ArgumentError, match="missing 's', 'm'"):
+            tree.extend({"x": [1], "a": [[1, 2]]})
+    assert sapwood.open(path)["t"].num_entries == 1
+
+
+# Files and directories
+
+
+def test_directories_and_cycles(path: Path) -> None:
+    with sapwood.recreate(path) as file:
+        file["a/b/t"] = {"x": [1]}
+        file["a/b/t"] = {"x": [1, 2]}
+        file["text"] = "hello"
+        inner = file.mkdir("a/c", "a title")
+        inner["h"] = np.histogram([1, 2])
+        assert file.mkdir("a/b").keys() == ["t;2", "t;1"]
+        assert file.keys(recursive=False, cycle=False) == ["a", "text"]
+        assert file.keys() == ["a;1", "a/b;1", "a/b/t;2", "a/b/t;1", "a/c;1", "a/c/h;1", "text;1"]
+        assert file.keys(filter_classname="TH*") == ["a/c/h;1"]
+        assert (len(file), "a/b/t" in file, "a/b/t;3" in file) == (7, True, False)
+        assert file["a/b/t"].num_entries == 2
+        assert file["a/b"]["t;1"].num_entries == 1
+        with pytest.raises(NotFoundError, match="nothing is named 'a/z'"):
+            file["a/z"]
+        with pytest.raises(UnsupportedError, match="TObjString 'text' cannot be read while"):
+            file["text"]
+        with pytest.raises(ArgumentError, match="an object has that name"):
+            file.mkdir("text")
+        with pytest.raises(ArgumentError, match="a directory has that name"):
+            file["a"] = "text"
+        with pytest.raises(TypeError, match="nothing in a ROOT file stands for"):
+            file["n"] = 7
+        with pytest.raises(ArgumentError, match="not empty"):
+            file[""] = "text"
+        keys = file.keys()
+    with sapwood.open(path) as back:
+        assert sorted(back.keys()) == sorted(keys)
+        assert back["a/b/t;1"]["x"].array().tolist() == [1]
+        assert back["a/b/t"]["x"].array().tolist() == [1, 2]
+    assert uproot.open(path)["text"] == "hello"
+
+
+def test_opening(path: Path) -> None:
+    with sapwood.create(path) as file:
+        assert (file.closed, file.file_path, file.object_path) == (False, str(path), "/")
+    assert file.closed
+    file.close()
+    for act in (
+        lambda: file.mktree("t", {"x": [1]}),
+        lambda: file.mkdir("d"),
+        lambda: file["a"],
+        lambda: file.__setitem__("a", "b"),
+    ):
+        with pytest.raises(ValueError, match="closed file"):
+            act()
+    with pytest.raises(FileExistsError):
+        sapwood.create(path)
+    with pytest.raises(FileNotFoundError):
+        sapwood.recreate(path.parent / "none" / "x.root")
+    with pytest.raises(TypeError, match="compression"):
+        sapwood.recreate(path, compression=5)
+    assert path.stat().st_size > 0
+
+
+def test_streams(path: Path) -> None:
+    stream = io.BytesIO(b"old" * 1000)
+    with sapwood.recreate(stream) as file:
+        file["t"] = {"x": np.arange(10)}
+    path.write_bytes(stream.getvalue())
+    assert sapwood.open(path)["t"]["x"].array().tolist() == list(range(10))
+    with path.open("wb", buffering=0) as raw, sapwood.recreate(raw) as file:
+        file["t"] = {"x": np.arange(10)}
+    assert sapwood.open(path)["t"].num_entries == 10
+
+
+def test_an_exception_leaves_what_was_given(path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), sapwood.recreate(path) as file:
+        tree = file.mktree("t", {"x": np.arange(5)})
+        tree.extend({"x": np.arange(5)})
+        1 / 0  # noqa: B018
+    assert sapwood.open(path)["t"].num_entries == 10
+
+
+def test_a_file_that_nobody_closes_is_written(path: Path) -> None:
+    sapwood.recreate(path)["t"] = {"x": [1, 2, 3]}
+    gc.collect()
+    assert sapwood.open(path)["t"].num_entries == 3
+    script = f"import sapwood; f = sapwood.recreate({str(path)!r}); f['t'] = {{'x': [1]}}; f.mktree('u', {{'y': [2]}})"
+    subprocess.run([sys.executable, "-W", "error", "-c", script], check=True)
+    assert sapwood.open(path).keys() == ["t;1", "u;1"]
+
+
+def test_arrays_may_be_changed_after_extend(path: Path) -> None:
+    x = np.arange(1000, dtype=np.float32)
+    with sapwood.recreate(path) as file:
+        tree = file.mktree("t", {"x": x})
+        x[:] = -1
+        tree.extend({"x": x})
+        x[:] = -2
+    assert sapwood.open(path)["t"]["x"].array().tolist() == [*range(1000), *[-1] * 1000]
+
+
+def test_commits_are_readable_while_writing_goes_on(path: Path) -> None:
+    with sapwood.recreate(path) as file:
+        tree = file.mktree("t", {"x": "int32", "s": "string"}, auto_flush=100)
+        for done in range(1, 6):
+            tree.extend({"x": np.arange(130), "s": ["s"] * 130})
+            file.commit()
+            assert tree.num_entries_written == done * 130 // 100 * 100
+            with sapwood.open(path) as back, uproot.open(path) as other:
+                assert back["t"].num_entries == other["t"].num_entries == tree.num_entries_written
+                assert back["t"]["s"].array().tolist() == ["s"] * tree.num_entries_written
+        tree.flush()
+        assert tree.num_entries_written == 650
+    assert sapwood.open(path)["t"].num_entries == 650
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk(path: Path) -> None:
+    with pytest.raises(StorageError, match="No space left"):
+        sapwood.recreate("/dev/full")["t"] = {"x": [1]}
+    limit = 300_000
+    script = f"""
+import resource, signal, numpy as np, sapwood
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
+with sapwood.recreate({str(path)!r}, compression=None) as file:
+    tree = file.mktree("t", {{"x": "float64"}}, auto_flush=5000)
+    try:
+        for i in range(20):
+            tree.extend({{"x": np.arange(1000.0 * i, 1000.0 * (i + 3))}})
+    except sapwood.StorageError as error:
+        print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    assert "25000 entries of tree t are safe" in done.stdout
+    assert sapwood.open(path)["t"].num_entries == 25_000
+    assert path.stat().st_size <= limit
+
+
+def test_compression_by_branch(path: Path) -> None:
+    zeros = np.zeros(10_000)
+    with sapwood.recreate(path, compression=sapwood.LZ4(1)) as file:
+        tree = file.mktree("t", {"x": "float64", "y": "float64"})
+        assert (tree.compression, file.compression) == (sapwood.LZ4(1), sapwood.LZ4(1))
+        tree["y"].compression = None
+        assert tree.compression == {"x": sapwood.LZ4(1), "y": None}
+        tree.extend({"x": zeros, "y": zeros})
+        file.compression = sapwood.ZLIB(3)
+        file["u"] = {"x": zeros}
+        tree.compression = {"x": sapwood.ZSTD(1), "y": None}
+        assert tree["x"].compression == sapwood.ZSTD(1)
+        with pytest.raises(TypeError, match="exactly the names"):
+            tree.compression = {"x": None}
+        with pytest.raises(NotFoundError):
+            tree["z"]
+    with uproot.open(path) as back:
+        assert back["t"]["x"].compression == uproot.ZSTD(1)
+        assert back["t"]["y"].compressed_bytes == back["t"]["y"].uncompressed_bytes
+        assert back["u"]["x"].compression == uproot.ZLIB(3)
+        assert back.file.compression == uproot.ZLIB(3)
+        assert back["t"]["x"].array().tolist() == zeros.tolist()
+
+
+def test_histograms_come_back_with_uproot(path: Path) -> None:
+    rng = np.random.default_rng(1)
+    histogram = hist.Hist.new.Reg(4, 0, 1, name="x", label="x [cm]").Var([0, 1, 5], name="y").Weight()
+    histogram.fill(rng.random(100), 3 * rng.random(100), weight=rng.random(100))
+    with sapwood.recreate(path) as file:
+        file.update({"h": histogram, "n": (np.array([1, 2]), np.array([0.0, 1.0, 3.0]), "title")}, s="text")
+    with uproot.open(path) as back:
+        again = back["h"].to_hist()
+        assert np.array_equal(again.view(flow=True), histogram.view(flow=True))
+        assert back["n"].title == "title"
+        assert back["n"].axis().edges().tolist() == [0, 1, 3]
+        assert back["h"].axis(0).member("fTitle") == "x [cm]"
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ((np.array([1, 2]), np.array([0.0, 1.0])), "has one more"),
+        ((np.array([1]), np.array([1.0, 0.0])), "each larger than the one before"),
+        (hist.Hist.new.Reg(2, 0, 1).Reg(2, 0, 1).Reg(2, 0, 1).Reg(2, 0, 1).Double(), "1, 2 or 3"),
+        (hist.Hist.new.Reg(2, 0, 1).Reg(2, 0, 1).Mean(), "one axis"),
+    ],
+)
+def test_histograms_that_cannot_be_written(path: Path, data: Any, message: str) -> None:
+    with sapwood.recreate(path) as file:
+        with pytest.raises((ArgumentError, UnsupportedError), match=message):
+            file["h"] = data
+        assert file.keys() == []
+
+
+def test_killed_at_any_moment(path: Path) -> None:
+    """What was committed when the process was killed is there, whatever it was doing."""
+    script = f"""
+import numpy as np, sapwood
+file = sapwood.recreate({str(path)!r}, compression=sapwood.LZ4(1))
+tree = file.mktree("a/t", {{"x": "int64", "j": "var * int16"}}, auto_flush=50)
+for i in range(100_000):
+    x = np.arange(50 * i, 50 * (i + 1))
+    tree.extend({{"x": x, "j": np.tile(x, 3).reshape(3, 50).T[:, : 1 + i % 3].tolist()}})
+    if i % 5 == 0:
+        file[f"text{{i}}"] = "x" * i
+    file.commit()
+    print(50 * (i + 1), flush=True)
+"""
+    rng = np.random.default_rng(7)
+    for _ in range(5):
+        with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as child:
+            assert child.stdout is not None
+            seen = [child.stdout.readline()]
+            time.sleep(rng.uniform(0, 0.15))
+            child.kill()
+            seen += child.stdout.readlines()
+        committed = int(seen[-1] if seen[-1].endswith("\n") else seen[-2])
+        for opened in (sapwood.open(path), uproot.open(path)):
+            tree = opened["a/t"]
+            assert committed <= tree.num_entries <= committed + 50
+            assert tree["x"].array(library="np").tolist() == list(range(tree.num_entries))
+            assert ak.num(tree["j"].array()).tolist() == [1 + i // 50 % 3 for i in range(tree.num_entries)]
+
+
+def test_threads_write_to_one_file(path: Path) -> None:
+    with sapwood.recreate(path) as file, ThreadPoolExecutor(4) as pool:
+        trees = [file.mktree(f"t{i}", {"x": "int64"}, auto_flush=1000) for i in range(4)]
+
+        def fill(tree: sapwood.WritableTree) -> None:
+            for start in range(0, 20_000, 300):
+                tree.extend({"x": np.arange(start, min(start + 300, 20_000))})
+
+        list(pool.map(fill, trees))
+    with sapwood.open(path) as back:
+        for i in range(4):
+            assert np.array_equal(back[f"t{i}"]["x"].array(library="np"), np.arange(20_000))
+
+
+def test_many_branches_and_threads(path: Path) -> None:
+    data = {f"branch{i}": np.full(100, i, np.int32) for i in range(2000)}
+    before = sapwood.num_threads()
+    sizes = []
+    try:
+        for threads in (1, 4):
+            sapwood.set_num_threads(threads)
+            tree = written(path, data, auto_flush=30)
+            assert (
+                tree.arrays(["branch0", "branch1999"], entry_start=98).tolist()
+                == [{"branch0": 0, "branch1999": 1999}] * 2
+            )
+            sizes.append(path.stat().st_size)
+    finally:
+        sapwood.set_num_threads(before)
+    assert abs(sizes[0] - sizes[1]) < 50, "only dates and identities differ"

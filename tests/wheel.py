@@ -1,0 +1,54 @@
+"""Run in an environment with the wheel and what it depends on alone: write, read, import quickly."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+from packaging.requirements import Requirement
+
+import sapwood
+
+ALLOWED = {"pip", "setuptools", "sapwood"}
+SECONDS = 0.2
+
+
+def needed(name: str) -> set[str]:
+    """Give a distribution and all that it needs without its extras."""
+    found = {name}
+    for text in metadata.requires(name) or []:
+        requirement = Requirement(text)
+        if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+            found |= needed(requirement.name.lower().replace("-", "_"))
+    return found
+
+
+def installed() -> set[str]:
+    """Give the names of the installed distributions."""
+    return {distribution.metadata["Name"].lower().replace("-", "_") for distribution in metadata.distributions()}
+
+
+def main() -> None:
+    """Check the wheel."""
+    assert "site-packages" in sapwood.__file__, f"not the wheel: {sapwood.__file__}"
+    extra = installed() - needed("awkward") - needed("numpy") - ALLOWED
+    assert not extra, f"plain sapwood brought {sorted(extra)}"
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "wheel.root"
+        values = np.arange(1000, dtype=np.float32)
+        with sapwood.recreate(path) as file:
+            file.mktree("t", {"x": "float32"}).extend({"x": values})
+        assert np.array_equal(sapwood.open(f"{path}:t")["x"].array(library="np"), values)
+    code = "import time; begin = time.process_time(); import sapwood; sapwood.open; print(time.process_time() - begin)"
+    runs = [subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True) for _ in range(5)]
+    seconds = min(float(run.stdout) for run in runs)
+    assert seconds < SECONDS, f"import sapwood takes {seconds:.2f} s"
+    print(f"wheel passed: sapwood {sapwood.__version__}, import in {seconds * 1000:.0f} ms")
+
+
+if __name__ == "__main__":
+    main()
