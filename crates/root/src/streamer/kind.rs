@@ -46,6 +46,8 @@ pub enum Kind {
     Text,
     /// A `TString`: the same, but never with a version header.
     TString,
+    /// As `Text`, but an empty one at the end of an entry takes no bytes (`TLeafC`).
+    LeafText,
     /// Length (four bytes) and bytes: a `char*`.
     LongText,
     /// Number of bits (four bytes) and a byte for each.
@@ -206,7 +208,7 @@ impl Kind {
             Self::Counted { item, .. } | Self::Loop { item, .. } | Self::List(item) => {
                 Type::List(Box::new(item.type_of()?))
             }
-            Self::Text | Self::TString | Self::LongText => Type::Text,
+            Self::Text | Self::TString | Self::LeafText | Self::LongText => Type::Text,
             Self::Bits => Type::List(Box::new(Type::Number(Number::Bool))),
             Self::Map(key, value) => {
                 Type::List(Box::new(record("", &[("0", key.type_of()?), ("1", value.type_of()?)])))
