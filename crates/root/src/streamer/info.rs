@@ -167,6 +167,13 @@ impl Classes {
         self.versions(name).find(|i| i.checksum == checksum)
     }
 
+    /// The version with that checksum of a class whose name is spelt with other spaces or namespaces.
+    pub fn spelt_otherwise(&self, name: &str, checksum: u32) -> Option<&Arc<StreamerInfo>> {
+        let plain = |name: &str| name.replace("std::", "").replace(' ', "");
+        let wanted = plain(name);
+        self.infos.iter().find(|i| i.checksum == checksum && plain(&i.name) == wanted)
+    }
+
     /// The newest version of a class.
     pub fn latest(&self, name: &str) -> Option<&Arc<StreamerInfo>> {
         self.versions(name).max_by_key(|i| i.version)

@@ -164,7 +164,7 @@ impl Tree {
         let mut reader = ObjectReader::new(&classes, &payload, u64::from(key.key_bytes));
         let object = reader.object(&key.classname).within(place)?;
         if let Some(why) = &object.unreadable {
-            return Err(Error::unsupported(why.clone()).within(place()));
+            return Err(why.clone().within(place()));
         }
         Self::parse(file.clone(), classes.clone(), &object).within(place)
     }
@@ -284,7 +284,7 @@ fn add_branch(branches: &mut Vec<Branch>, object: &Arc<Object>, parent: Option<u
     let index = branches.len();
     let name = object.text("fName").unwrap_or_default().to_owned();
     if let Some(why) = &object.unreadable {
-        return Err(Error::unsupported(why.clone()).within(format!("branch {name}")));
+        return Err(why.clone().within(format!("branch {name}")));
     }
     let leaves: Vec<Leaf> = object.list("fLeaves").iter().filter_map(leaf).collect();
     let is_element = object.get("fClassName").is_some();
