@@ -242,7 +242,7 @@ pub fn describe<'py>(py: Python<'py>, classes: &Classes) -> PyResult<Bound<'py, 
         for e in &info.elements {
             let element = PyDict::new(py);
             element.set_item("class", e.class.name())?;
-            element.set_item("fName", &e.name)?;
+            element.set_item("fName", &*e.name)?;
             element.set_item("fTitle", &e.title)?;
             element.set_item("fType", e.kind)?;
             element.set_item("fSize", e.size)?;
@@ -258,7 +258,7 @@ pub fn describe<'py>(py: Python<'py>, classes: &Classes) -> PyResult<Bound<'py, 
             element.set_item("fCtype", e.ctype)?;
             elements.append(element)?;
         }
-        list.append((&info.name, info.version, info.checksum, elements))?;
+        list.append((&*info.name, info.version, info.checksum, elements))?;
     }
     Ok(list)
 }

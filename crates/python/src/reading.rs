@@ -113,7 +113,7 @@ impl PyFile {
     }
     fn streamers(&self, py: Python<'_>) -> PyResult<Vec<(String, i32, u32)>> {
         let classes = py.detach(|| self.file.classes()).map_err(raise)?;
-        Ok(classes.iter().map(|i| (i.name.clone(), i.version, i.checksum)).collect())
+        Ok(classes.iter().map(|i| (i.name.to_string(), i.version, i.checksum)).collect())
     }
     fn classes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let classes = py.detach(|| self.file.classes()).map_err(raise)?;

@@ -488,7 +488,7 @@ impl<'a> Compiler<'a> {
     }
 
     fn record(&mut self, info: &StreamerInfo) -> Record {
-        let mut record = Record::new(info.name.clone(), []);
+        let mut record = Record::new(info.name.to_string(), []);
         for element in &info.elements {
             let base = element.class == ElementClass::Base;
             let kind = if base {
@@ -497,7 +497,7 @@ impl<'a> Compiler<'a> {
                 let counter = record.field_of(&element.count_name);
                 self.member(element, counter)
             };
-            record.push(element.name.clone(), base, kind);
+            record.push(element.name.to_string(), base, kind);
         }
         record
     }

@@ -6,6 +6,7 @@ pub mod decode;
 pub mod encode;
 pub mod info;
 pub mod kind;
+pub mod name;
 pub mod object;
 pub mod packed;
 mod special;

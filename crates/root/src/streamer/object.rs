@@ -7,6 +7,7 @@
 
 use super::containers::Layout;
 use super::info::{Classes, Element, ElementClass, StreamerInfo, unknown_class};
+use super::name::Name;
 use super::packed::Packing;
 use super::typename::{self, Cpp};
 use crate::array::Number;
@@ -53,13 +54,13 @@ pub enum Value {
 #[derive(Debug, Clone, Default)]
 pub struct Object {
     /// Class name.
-    pub class: String,
+    pub class: Name,
     /// Version it was streamed with.
     pub version: i32,
     /// Objects of the base classes, in order.
     pub bases: Vec<Arc<Object>>,
     /// Own members, in order.
-    pub members: Vec<(String, Value)>,
+    pub members: Vec<(Name, Value)>,
     /// Under which pointers refer to it; 0 for one that was not read through a pointer.
     pub reference: u64,
     /// Where its bytes are, as references count them, and how many they are.
@@ -216,7 +217,7 @@ pub struct ObjectReader<'a> {
     /// Parts that could not be read and were passed over.
     pub problems: usize,
     pub(super) classes: &'a Classes,
-    named: HashMap<u64, Arc<str>>,
+    named: HashMap<u64, Name>,
     seen: HashMap<u64, Arc<Object>>,
     depth: usize,
 }
@@ -396,15 +397,18 @@ impl<'a> ObjectReader<'a> {
             let shared = reader.shared(e, frame)?;
             reader.member_body(e, &Object::default(), &shared)
         });
-        let members = vec![(ITEMS.to_owned(), value.within(|| class.to_owned())?)];
-        Ok(Object { class: class.to_owned(), members, ..Object::default() })
+        let members = vec![(ITEMS.into(), value.within(|| class.to_owned())?)];
+        Ok(Object { class: class.to_owned().into(), members, ..Object::default() })
     }
 
     pub(super) fn described_object(&mut self, class: &str) -> Result<Object> {
         let start = self.cursor.pos();
         let frame = self.cursor.frame().within(|| class.to_owned())?;
-        let mut object =
-            Object { class: class.to_owned(), version: i32::from(frame.version as i16), ..Object::default() };
+        let mut object = Object {
+            class: class.to_owned().into(),
+            version: i32::from(frame.version as i16),
+            ..Object::default()
+        };
         if frame.end.is_none() && self.has_no_version(class, start) {
             self.cursor.seek(start)?;
             let info = self.any_info(class).ok_or_else(|| unknown_class(class).at(self.cursor.place()))?;
@@ -449,7 +453,9 @@ impl<'a> ObjectReader<'a> {
             let read = match element.class {
                 // Not in the bytes: what rules of schema evolution add, and bases that are not streamed.
                 _ if element.class == ElementClass::Artificial || element.kind == -1 => Ok(()),
-                ElementClass::Base if !typename::is_container(&element.name) => {
+                ElementClass::Base
+                    if !element.name.contains('<') || !typename::is_container(&element.name) =>
+                {
                     self.object(&element.name).map(|base| object.bases.push(Arc::new(base)))
                 }
                 _ => self
@@ -654,11 +660,11 @@ impl<'a> ObjectReader<'a> {
             }
             Pointer::New { class, reference, end } => (class, reference, end),
         };
-        let mut name: Arc<str> = "".into();
+        let mut name = Name::default();
         let result = self.bounded(end, |reader| {
             name = match class {
                 ClassTag::Named { name, reference } => {
-                    let name: Arc<str> = name.into();
+                    let name = Name::from(name);
                     reader.named.insert(reference, name.clone());
                     name
                 }
@@ -676,7 +682,7 @@ impl<'a> ObjectReader<'a> {
             Ok(object)
         })?;
         let mut object = result.unwrap_or_else(|error| Object {
-            class: name.to_string(),
+            class: name,
             unreadable: Some(error),
             ..Object::default()
         });
@@ -705,8 +711,8 @@ impl<'a> ObjectReader<'a> {
             Cpp::Class(_) => self.object(class),
             _ => {
                 let value = self.embedded(class)?;
-                let members = vec![(ITEMS.to_owned(), value)];
-                Ok(Object { class: class.to_owned(), members, ..Object::default() })
+                let members = vec![(ITEMS.into(), value)];
+                Ok(Object { class: class.to_owned().into(), members, ..Object::default() })
             }
         }
     }

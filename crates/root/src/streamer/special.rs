@@ -3,6 +3,7 @@
 //! The layouts are those of the `Streamer` methods of the classes, as of ROOT 6.40.
 
 use super::info::unknown_class;
+use super::name::Name;
 use super::object::{ITEMS, OPTIONS, Object, ObjectReader, Value};
 use super::typename;
 use crate::array::Number;
@@ -17,8 +18,8 @@ const BYPASS: u32 = 1 << 12;
 const BYPASS_BEFORE_4: u32 = 1 << 14;
 
 /// A member by name.
-fn put(object: &mut Object, name: &str, value: Value) {
-    object.members.push((name.to_owned(), value));
+fn put(object: &mut Object, name: impl Into<Name>, value: Value) {
+    object.members.push((name.into(), value));
 }
 
 impl ObjectReader<'_> {
@@ -95,7 +96,7 @@ impl ObjectReader<'_> {
                 None => return self.with_header(class),
             },
         };
-        let mut object = Object { class: class.to_owned(), ..Object::default() };
+        let mut object = Object { class: class.to_owned().into(), ..Object::default() };
         read(self, &mut object).within(|| class.to_owned())?;
         Ok(Some(object))
     }
@@ -129,7 +130,7 @@ impl ObjectReader<'_> {
             return Ok(None);
         }
         let mut object =
-            Object { class: class.to_owned(), version: i32::from(frame.version), ..Object::default() };
+            Object { class: class.to_owned().into(), version: i32::from(frame.version), ..Object::default() };
         let result = self.bounded(frame.end, |reader| {
             read(reader, &mut object)?;
             match frame.end {
@@ -149,20 +150,20 @@ impl ObjectReader<'_> {
         Ok(())
     }
 
-    fn put_object(&mut self, object: &mut Object, name: &str, class: &str) -> Result<()> {
+    fn put_object(&mut self, object: &mut Object, name: &'static str, class: &str) -> Result<()> {
         let value = self.object(class).within(|| format!("member {name}"))?;
         put(object, name, Value::Object(Arc::new(value)));
         Ok(())
     }
 
-    fn put_pointer(&mut self, object: &mut Object, name: &str) -> Result<()> {
+    fn put_pointer(&mut self, object: &mut Object, name: &'static str) -> Result<()> {
         let value = self.pointer().within(|| format!("member {name}"))?;
         put(object, name, value);
         Ok(())
     }
 
     /// Members of basic types in a row, by their type codes (`TVirtualStreamerInfo::kChar` …).
-    fn put_numbers(&mut self, object: &mut Object, members: &[(&str, i32)]) -> Result<()> {
+    fn put_numbers(&mut self, object: &mut Object, members: &[(&'static str, i32)]) -> Result<()> {
         for (name, kind) in members {
             let c = &mut self.cursor;
             let value = match kind {
@@ -175,12 +176,12 @@ impl ObjectReader<'_> {
                 18 => Value::Bool(c.u8()? != 0),
                 _ => return Err(Error::unsupported(format!("basic type code {kind}"))),
             };
-            put(object, name, value);
+            put(object, *name, value);
         }
         Ok(())
     }
 
-    fn put_text(&mut self, object: &mut Object, name: &str) -> Result<()> {
+    fn put_text(&mut self, object: &mut Object, name: &'static str) -> Result<()> {
         put(object, name, Value::Text(self.cursor.string()?));
         Ok(())
     }
@@ -241,7 +242,7 @@ impl ObjectReader<'_> {
             self.put_numbers(object, &[("fLowerBound", 3)])?;
         }
         let has_options =
-            matches!(object.class.as_str(), "TList" | "THashList" | "TSortedList") && object.version > 3;
+            matches!(&*object.class, "TList" | "THashList" | "TSortedList") && object.version > 3;
         let (mut items, mut options) = (Vec::new(), Vec::new());
         for i in 0..count {
             items.push(self.pointer().within(|| format!("element {i} of {count}"))?);
@@ -338,7 +339,7 @@ impl ObjectReader<'_> {
         if bypass {
             let info = self.info(class, version);
             let info = info.ok_or_else(|| unknown_class(class).at(self.cursor.place()))?;
-            let fresh = || Object { class: class.to_owned(), version, ..Object::default() };
+            let fresh = || Object { class: class.to_owned().into(), version, ..Object::default() };
             let mut objects: Vec<Object> = std::iter::repeat_with(fresh).take(count).collect();
             self.columns(&info, &mut objects)?;
             items.extend(objects.into_iter().map(|o| Value::Object(Arc::new(o))));
@@ -387,7 +388,7 @@ impl ObjectReader<'_> {
         };
         for name in arrays {
             let values = self.plain(Number::I64, count)?;
-            put(object, name, values);
+            put(object, *name, values);
         }
         Ok(())
     }
@@ -513,7 +514,7 @@ impl ObjectReader<'_> {
         if !described || object.version != TABLE_VERSION {
             return None;
         }
-        let mut table = Object { class: "TTable".to_owned(), version: TABLE_VERSION, ..Object::default() };
+        let mut table = Object { class: "TTable".into(), version: TABLE_VERSION, ..Object::default() };
         let result = self.put_pointer(&mut table, "@descriptor").and_then(|()| self.table(&mut table));
         object.bases.push(Arc::new(table));
         Some(result)

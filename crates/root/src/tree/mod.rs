@@ -189,7 +189,7 @@ impl Tree {
         Ok(Self {
             name: object.text("fName").unwrap_or_default().to_owned(),
             title: object.text("fTitle").unwrap_or_default().to_owned(),
-            classname: object.class.clone(),
+            classname: object.class.to_string(),
             entries: tree_entries(object)?,
             total_bytes: unsigned(object.int("fTotBytes").unwrap_or(0)),
             compressed_bytes: unsigned(object.int("fZipBytes").unwrap_or(0)),
@@ -305,7 +305,7 @@ fn add_branch(branches: &mut Vec<Branch>, object: &Arc<Object>, parent: Option<u
     let entries = count("fEntries");
     let branch = Branch {
         title: object.text("fTitle").unwrap_or_default().to_owned(),
-        class: object.class.clone(),
+        class: object.class.to_string(),
         parent,
         children: Vec::new(),
         leaves,
@@ -341,7 +341,7 @@ fn leaf(value: &Value) -> Option<Leaf> {
         _ => 0,
     };
     Some(Leaf {
-        class: o.class.clone(),
+        class: o.class.to_string(),
         name: o.text("fName")?.to_owned(),
         title: o.text("fTitle").unwrap_or_default().to_owned(),
         length: o.int("fLen").unwrap_or(1),
