@@ -15,7 +15,7 @@ import uproot
 from reading_samples import write_sample
 
 import sapwood
-from sapwood.errors import ArgumentError, CorruptError, MissingFileError, NotFoundError, StorageError, UnsupportedError
+from sapwood.errors import ArgumentError, CorruptError, MissingFileError, NotFoundError, StorageError
 from sapwood.reading.file import unpack_datetime
 from sapwood.reading.locate import expand, split_path
 
@@ -122,11 +122,6 @@ def test_missing_names_say_what_is_there(path: Path, where: str, message: str) -
         assert isinstance(error.value, sapwood.KeyInFileError)
         assert message in str(error.value)
         assert str(path) in str(error.value)
-
-
-def test_objects_without_a_reader_say_so(path: Path) -> None:
-    with sapwood.open(path) as file, pytest.raises(UnsupportedError, match=r"class TH1D.*dir/hist"):
-        file["dir/hist"]
 
 
 def test_objects_with_a_reader(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
