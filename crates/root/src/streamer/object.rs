@@ -75,6 +75,16 @@ impl Object {
         let own = self.members.iter().find(|(n, _)| n == name).map(|(_, v)| v);
         own.or_else(|| self.bases.iter().find_map(|b| b.get(name)))
     }
+    /// Keeps these members alone, of the object and of its bases.
+    fn keep(&mut self, names: &[&str]) {
+        for base in std::mem::take(&mut self.bases) {
+            let mut base = Arc::unwrap_or_clone(base);
+            base.keep(names);
+            self.members.append(&mut base.members);
+        }
+        self.members.retain(|(name, _)| names.contains(&&**name));
+        self.members.shrink_to_fit();
+    }
     /// An integer member.
     pub fn int(&self, name: &str) -> Option<i64> {
         match self.get(name)? {
@@ -216,6 +226,8 @@ pub struct ObjectReader<'a> {
     pub cursor: Cursor<'a>,
     /// Parts that could not be read and were passed over.
     pub problems: usize,
+    /// Which members of a class's objects are kept; all, where it gives nothing. What is let go is still read.
+    pub wanted: fn(&str) -> Option<&'static [&'static str]>,
     pub(super) classes: &'a Classes,
     named: HashMap<u64, Name>,
     seen: HashMap<u64, Arc<Object>>,
@@ -226,7 +238,7 @@ impl<'a> ObjectReader<'a> {
     /// Reads the payload of a key, whose first byte is byte `origin` in references.
     pub fn new(classes: &'a Classes, payload: &'a [u8], origin: u64) -> Self {
         let cursor = Cursor::new(payload, origin);
-        Self { cursor, problems: 0, classes, named: HashMap::new(), seen: HashMap::new(), depth: 0 }
+        Self { cursor, problems: 0, wanted: |_| None, classes, named: HashMap::new(), seen: HashMap::new(), depth: 0 }
     }
 
     /// The objects that were read through pointers, by their references.
@@ -449,6 +461,7 @@ impl<'a> ObjectReader<'a> {
     }
 
     pub(super) fn members(&mut self, info: &StreamerInfo, object: &mut Object) -> Result<()> {
+        object.members.reserve_exact(info.elements.len());
         for (i, element) in info.elements.iter().enumerate() {
             let read = match element.class {
                 // Not in the bytes: what rules of schema evolution add, and bases that are not streamed.
@@ -689,6 +702,9 @@ impl<'a> ObjectReader<'a> {
         object.reference = reference;
         if object.place.1 == 0 {
             object.place = (start, self.cursor.place().saturating_sub(start));
+        }
+        if let Some(names) = (self.wanted)(&object.class) {
+            object.keep(names);
         }
         let object = Arc::new(object);
         self.seen.insert(reference, object.clone());

@@ -162,6 +162,7 @@ impl Tree {
         let classes = file.classes()?;
         let place = || format!("tree {};{} of {}", key.name, key.cycle, file.name());
         let mut reader = ObjectReader::new(&classes, &payload, u64::from(key.key_bytes));
+        reader.wanted = wanted;
         let object = reader.object(&key.classname).within(place)?;
         if let Some(why) = &object.unreadable {
             return Err(why.clone().within(place()));
@@ -269,6 +270,38 @@ impl Tree {
             None => found.name.clone(),
         }
     }
+}
+
+/// What is used of the objects that a tree has most of: trees of 10,000 branches are common.
+fn wanted(class: &str) -> Option<&'static [&'static str]> {
+    if class.starts_with("TBranch") {
+        return Some(&[
+            "fName",
+            "fTitle",
+            "fBranches",
+            "fLeaves",
+            "fBaskets",
+            "fBasketBytes",
+            "fBasketEntry",
+            "fBasketSeek",
+            "fWriteBasket",
+            "fEntries",
+            "fTotBytes",
+            "fZipBytes",
+            "fCompress",
+            "fFileName",
+            "fIOFeatures",
+            "fClassName",
+            "fClonesName",
+            "fClassVersion",
+            "fCheckSum",
+            "fID",
+            "fType",
+            "fStreamerType",
+        ]);
+    }
+    let leaf = class.starts_with("TLeaf");
+    leaf.then_some(&["fName", "fTitle", "fLen", "fLenType", "fIsUnsigned", "fLeafCount", "fType", "fVirtual"])
 }
 
 fn tree_entries(object: &Object) -> Result<u64> {
