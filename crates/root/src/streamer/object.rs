@@ -204,7 +204,8 @@ impl<'a> ObjectReader<'a> {
             Ok(()) => self.cursor.finish(frame)?,
             Err(e) if e.kind() == ErrorKind::Unsupported && frame.end.is_some() => {
                 object.unreadable = Some(e.to_string());
-                self.cursor.seek(frame.end.unwrap_or(start))?;
+                // Never backwards: bytes read again at each level of nesting would take forever.
+                self.cursor.finish(frame)?;
             }
             Err(e) => return Err(e),
         }
@@ -506,6 +507,16 @@ impl<'a> ObjectReader<'a> {
 
     /// Members of many objects, one member of all after the other.
     fn columns(&mut self, info: &StreamerInfo, objects: &mut [Object]) -> Result<()> {
+        if self.depth >= DEEPEST {
+            return Err(Error::limit(format!("objects nest deeper than {DEEPEST}")).at(self.cursor.place()));
+        }
+        self.depth += 1;
+        let result = self.columns_inside(info, objects);
+        self.depth -= 1;
+        result
+    }
+
+    fn columns_inside(&mut self, info: &StreamerInfo, objects: &mut [Object]) -> Result<()> {
         for element in &info.elements {
             if element.class == ElementClass::Base && element.name != "TObject" {
                 let base = self
