@@ -2,6 +2,7 @@
 
 use crate::columns;
 use crate::errors::raise;
+use crate::objects;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
@@ -114,7 +115,11 @@ impl PyFile {
     }
     fn streamers(&self, py: Python<'_>) -> PyResult<Vec<(String, i32, u32)>> {
         let classes = py.detach(|| self.file.classes()).map_err(raise)?;
-        Ok(classes.iter().map(|i| (i.name.clone(), i.version, i.checksum)).collect())
+        Ok(classes.iter().map(|i| (i.name.to_string(), i.version, i.checksum)).collect())
+    }
+    fn classes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let classes = py.detach(|| self.file.classes()).map_err(raise)?;
+        objects::describe(py, &classes)
     }
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         snapshot(py, self.file.source().counters())
@@ -216,6 +221,15 @@ impl PyDirectory {
     fn tree(&self, py: Python<'_>, key: &PyKey) -> PyResult<PyTree> {
         let tree = py.detach(|| Tree::read(&self.file, &key.key)).map_err(raise)?;
         Ok(PyTree { tree: Arc::new(tree) })
+    }
+    #[allow(clippy::type_complexity, reason = "a pair and the callables it is made with")]
+    fn object<'py>(
+        &self,
+        py: Python<'py>,
+        key: &PyKey,
+        makers: (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>),
+    ) -> PyResult<(Bound<'py, PyAny>, Vec<(String, String)>)> {
+        objects::read(py, &self.file, &key.key, makers)
     }
     fn __repr__(&self) -> String {
         format!("<Directory {:?} of {} keys>", self.directory.name, self.directory.keys.len())

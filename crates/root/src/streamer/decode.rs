@@ -97,6 +97,12 @@ impl<'a> Decoder<'a> {
                     offsets.push(bytes.len() as i64);
                 }
             }
+            (Kind::LeafText, Builder::Text { offsets, bytes }) => {
+                for _ in 0..n {
+                    bytes.extend_from_slice(if c.remaining() == 0 { &[] } else { c.string_bytes()? });
+                    offsets.push(bytes.len() as i64);
+                }
+            }
             (Kind::LongText, Builder::Text { offsets, bytes }) => {
                 for _ in 0..n {
                     let length = c.count(1)?;

@@ -46,6 +46,8 @@ pub enum Kind {
     Text,
     /// A `TString`: the same, but never with a version header.
     TString,
+    /// As `Text`, but an empty one at the end of an entry takes no bytes (`TLeafC`).
+    LeafText,
     /// Length (four bytes) and bytes: a `char*`.
     LongText,
     /// Number of bits (four bytes) and a byte for each.
@@ -206,7 +208,7 @@ impl Kind {
             Self::Counted { item, .. } | Self::Loop { item, .. } | Self::List(item) => {
                 Type::List(Box::new(item.type_of()?))
             }
-            Self::Text | Self::TString | Self::LongText => Type::Text,
+            Self::Text | Self::TString | Self::LeafText | Self::LongText => Type::Text,
             Self::Bits => Type::List(Box::new(Type::Number(Number::Bool))),
             Self::Map(key, value) => {
                 Type::List(Box::new(record("", &[("0", key.type_of()?), ("1", value.type_of()?)])))
@@ -494,7 +496,7 @@ impl<'a> Compiler<'a> {
     }
 
     fn record(&mut self, info: &StreamerInfo) -> Record {
-        let mut record = Record::new(info.name.clone(), []);
+        let mut record = Record::new(info.name.to_string(), []);
         self.members = self.members.saturating_add(info.elements.len());
         for element in &info.elements {
             let base = element.class == ElementClass::Base;
@@ -504,7 +506,7 @@ impl<'a> Compiler<'a> {
                 let counter = record.field_of(&element.count_name);
                 self.member(element, counter)
             };
-            record.push(element.name.clone(), base, kind);
+            record.push(element.name.to_string(), base, kind);
         }
         record
     }

@@ -164,7 +164,7 @@ impl Tree {
         let mut reader = ObjectReader::new(&classes, &payload, u64::from(key.key_bytes));
         let object = reader.object(&key.classname).within(place)?;
         if let Some(why) = &object.unreadable {
-            return Err(Error::unsupported(why.clone()).within(place()));
+            return Err(why.clone().within(place()));
         }
         Self::parse(file.clone(), classes.clone(), &object).within(place)
     }
@@ -189,7 +189,7 @@ impl Tree {
         Ok(Self {
             name: object.text("fName").unwrap_or_default().to_owned(),
             title: object.text("fTitle").unwrap_or_default().to_owned(),
-            classname: object.class.clone(),
+            classname: object.class.to_string(),
             entries: tree_entries(object)?,
             total_bytes: unsigned(object.int("fTotBytes").unwrap_or(0)),
             compressed_bytes: unsigned(object.int("fZipBytes").unwrap_or(0)),
@@ -287,7 +287,7 @@ fn add_branch(branches: &mut Vec<Branch>, object: &Arc<Object>, parent: Option<u
     let index = branches.len();
     let name = object.text("fName").unwrap_or_default().to_owned();
     if let Some(why) = &object.unreadable {
-        return Err(Error::unsupported(why.clone()).within(format!("branch {name}")));
+        return Err(why.clone().within(format!("branch {name}")));
     }
     let leaves: Vec<Leaf> = object.list("fLeaves").iter().filter_map(leaf).collect();
     let is_element = object.get("fClassName").is_some();
@@ -308,7 +308,7 @@ fn add_branch(branches: &mut Vec<Branch>, object: &Arc<Object>, parent: Option<u
     let entries = count("fEntries");
     let branch = Branch {
         title: object.text("fTitle").unwrap_or_default().to_owned(),
-        class: object.class.clone(),
+        class: object.class.to_string(),
         parent,
         children: Vec::new(),
         leaves,
@@ -344,7 +344,7 @@ fn leaf(value: &Value) -> Option<Leaf> {
         _ => 0,
     };
     Some(Leaf {
-        class: o.class.clone(),
+        class: o.class.to_string(),
         name: o.text("fName")?.to_owned(),
         title: o.text("fTitle").unwrap_or_default().to_owned(),
         length: o.int("fLen").unwrap_or(1),
