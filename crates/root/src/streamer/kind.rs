@@ -341,16 +341,21 @@ impl Programs {
 /// How deep classes may contain each other before they are called unreadable.
 const DEEPEST: usize = 24;
 
+/// Members that one program may have, those of its members' classes counted each time: classes that hold each other
+/// twice at every level would have millions.
+const MOST_MEMBERS: usize = 20_000;
+
 /// Compiles type names and members into programs.
 pub struct Compiler<'a> {
     classes: &'a Classes,
     inside: Vec<String>,
+    members: usize,
 }
 
 impl<'a> Compiler<'a> {
     /// Uses the classes of a file.
     pub fn new(classes: &'a Classes) -> Self {
-        Self { classes, inside: Vec::new() }
+        Self { classes, inside: Vec::new(), members: 0 }
     }
 
     /// A value of a type, as it stands inside a container or as a whole: without a version header of its own,
@@ -461,6 +466,9 @@ impl<'a> Compiler<'a> {
         if self.inside.len() >= DEEPEST {
             return Err(Error::limit(format!("classes nested deeper than {DEEPEST}")));
         }
+        if self.members > MOST_MEMBERS {
+            return Err(Error::limit(format!("classes of more than {MOST_MEMBERS} members in all")));
+        }
         let mut infos: Vec<&Arc<StreamerInfo>> = self.classes.versions(name).collect();
         if infos.is_empty() {
             infos = super::builtin::classes().versions(name).collect();
@@ -489,6 +497,7 @@ impl<'a> Compiler<'a> {
 
     fn record(&mut self, info: &StreamerInfo) -> Record {
         let mut record = Record::new(info.name.to_string(), []);
+        self.members = self.members.saturating_add(info.elements.len());
         for element in &info.elements {
             let base = element.class == ElementClass::Base;
             let kind = if base {

@@ -209,12 +209,15 @@ impl Tree {
     /// From the recorded cluster ranges (`fClusterRangeEnd`, `fClusterSize`, `fAutoFlush`); a tree without them
     /// has the borders that all its branches share.
     pub fn cluster_borders(&self) -> Vec<u64> {
+        // Each branch has at least one basket in each cluster.
+        let most = self.branches.iter().map(|b| b.baskets.len()).max().unwrap_or(0) as u64;
         let mut borders = vec![0];
         let mut start = 0;
         let ranges = self.clusters.iter().copied().chain([(self.entries, self.cluster_size)]);
         for (end, size) in ranges {
             let end = end.min(self.entries);
-            if size == 0 || (end.saturating_sub(start)) / size > self.entries.min(50_000_000) {
+            let more = end.saturating_sub(start).checked_div(size);
+            if more.is_none_or(|more| more.saturating_add(borders.len() as u64) > most.saturating_add(1)) {
                 return self.shared_borders();
             }
             while start < end {
