@@ -177,8 +177,7 @@ impl<'a> Decoder<'a> {
                 return Err(Error::unsupported(message).at(c.place()));
             }
             (Kind::Top(class), out) => {
-                let first = c.clone().u32().unwrap_or_default();
-                let framed = first == BYTE_COUNT_MASK | (c.remaining().saturating_sub(4)) as u32;
+                let framed = has_header(class, c);
                 let Builder::Record { length, fields, .. } = out else { return Err(misfit(kind, c)) };
                 if framed {
                     self.object(class, c, fields).within(|| format!("class {}", class.name))?;
@@ -713,6 +712,42 @@ fn last_counts(fields: &Fields, counter: usize, n: usize, c: &Cursor<'_>) -> Res
             usize::try_from(count).map_err(|_| c.corrupt(format!("{count} values, says {name}")))
         })
         .collect()
+}
+
+/// Whether an object that is a whole entry has a header, or is the bare steps of its class (as ROOT writes it when
+/// the class has no streamer of its own). Bare, the header of the first base may span the entry as well.
+fn has_header(class: &Class, c: &Cursor<'_>) -> bool {
+    let spanning = |c: &Cursor<'_>| {
+        c.clone().u32().ok() == Some(BYTE_COUNT_MASK | c.remaining().saturating_sub(4) as u32)
+    };
+    let mut c = c.clone();
+    if !spanning(&c) {
+        return false;
+    }
+    let Ok(frame) = c.frame() else { return false };
+    if frame.version == 0
+        && let Ok(sum) = c.clone().u32()
+    {
+        return class.versions.iter().any(|v| v.checksum == sum);
+    }
+    // Then every class down the line of first bases has a header that spans the entry, or only those below it.
+    let mut record = class.versions.first().map(|v| &v.record);
+    while let Some((first, rest)) = record.and_then(|r| r.steps.split_first()) {
+        let Kind::Object(base) = &first.kind else { break };
+        if rest.iter().any(|step| step.kind.least_bytes() > 0) {
+            break;
+        }
+        if !spanning(&c) {
+            return false;
+        }
+        match c.frame() {
+            Ok(frame) if frame.version == 0 && c.skip(4).is_err() => return false,
+            Ok(_) => {}
+            Err(_) => return false,
+        }
+        record = base.versions.first().map(|v| &v.record);
+    }
+    true
 }
 
 /// The version that an object's header names. Version 0 is that of a class without a number, whose checksum

@@ -369,7 +369,7 @@ impl<'a> Compiler<'a> {
             Cpp::TString => Kind::TString,
             Cpp::Bits(_) => Kind::Bits,
             Cpp::List(item) => Kind::List(Box::new(self.element(item))),
-            Cpp::Map(key, value) => Kind::Map(Box::new(self.value(key)), Box::new(self.value(value))),
+            Cpp::Map(key, value) => Kind::Map(Box::new(self.element(key)), Box::new(self.element(value))),
             Cpp::Pair(a, b) => {
                 let steps = [("first", a), ("second", b)];
                 let steps = steps.map(|(name, cpp)| (name.to_owned(), false, self.value(cpp)));
@@ -440,10 +440,14 @@ impl<'a> Compiler<'a> {
         if only.class != ElementClass::Stl || only.name != "This" {
             return None;
         }
-        let inner = name.split_once('<').and_then(|(_, rest)| rest.strip_suffix('>')).unwrap_or_default();
-        let inner = inner.trim().trim_end_matches('*').trim();
-        let known = !inner.is_empty() && self.classes.contains(inner);
-        let item = if known { self.object(inner) } else { Kind::Opaque(inner.into()) };
+        // What it holds stands in brackets before the comment (`TStreamerInfo::Build`), else in its own name.
+        let commented = only.title.strip_prefix('<').and_then(|title| title.rsplit_once('>'));
+        let argument = || name.split_once('<').and_then(|(_, rest)| rest.strip_suffix('>'));
+        let inner = commented.map(|(inner, _)| inner).or_else(argument).unwrap_or_default();
+        let item = match typename::parse(inner.trim().trim_end_matches('*')) {
+            Ok(cpp) => self.element(&cpp),
+            Err(error) => unreadable(error.to_string()),
+        };
         Some(Kind::Framed(Box::new(Kind::List(Box::new(item)))))
     }
 

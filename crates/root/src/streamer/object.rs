@@ -238,7 +238,15 @@ impl<'a> ObjectReader<'a> {
     /// Reads the payload of a key, whose first byte is byte `origin` in references.
     pub fn new(classes: &'a Classes, payload: &'a [u8], origin: u64) -> Self {
         let cursor = Cursor::new(payload, origin);
-        Self { cursor, problems: 0, wanted: |_| None, classes, named: HashMap::new(), seen: HashMap::new(), depth: 0 }
+        Self {
+            cursor,
+            problems: 0,
+            wanted: |_| None,
+            classes,
+            named: HashMap::new(),
+            seen: HashMap::new(),
+            depth: 0,
+        }
     }
 
     /// The objects that were read through pointers, by their references.
