@@ -326,13 +326,11 @@ impl<'a> ObjectReader<'a> {
         if let Some(info) = self.classes.spelt_otherwise(class, checksum) {
             return Ok(info.clone());
         }
-        Err(match self.classes.contains(class) {
-            true => Error::unsupported(format!(
-                "no version of {class} in the file has the checksum {checksum:#x}"
-            ))
-            .at(place),
-            false => unknown(place),
-        })
+        if !self.classes.contains(class) {
+            return Err(unknown(place));
+        }
+        let message = format!("no version of {class} in the file has the checksum {checksum:#x}");
+        Err(Error::unsupported(message).at(place))
     }
 
     pub(super) fn leftover(&self, bytes: usize, what: &str) -> Error {
@@ -731,14 +729,11 @@ impl<'a> ObjectReader<'a> {
 
     /// What a pointer leads to, which may be a container: then the object has it as its only member.
     fn pointee(&mut self, class: &str) -> Result<Object> {
-        match typename::parse(class)? {
-            Cpp::Class(_) => self.object(class),
-            _ => {
-                let value = self.embedded(class)?;
-                let members = vec![(ITEMS.into(), value)];
-                Ok(Object { class: class.to_owned().into(), members, ..Object::default() })
-            }
+        if let Cpp::Class(_) = typename::parse(class)? {
+            return self.object(class);
         }
+        let members = vec![(ITEMS.into(), self.embedded(class)?)];
+        Ok(Object { class: class.to_owned().into(), members, ..Object::default() })
     }
 }
 
