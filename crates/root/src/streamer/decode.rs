@@ -14,8 +14,10 @@ pub struct Decoder<'a> {
     named: HashMap<u64, Arc<str>>,
     seen: HashMap<u64, Seen>,
     depth: usize,
-    /// Objects decoded again because a pointer refers to them, in this entry.
+    nested: usize,
+    /// Objects decoded again because a pointer refers to them, in this entry, and their bytes.
     repeated: usize,
+    repeated_bytes: usize,
 }
 
 /// An object that was read behind a pointer.
@@ -29,20 +31,32 @@ enum Seen {
 
 /// How deep pointers may lead within one entry.
 const DEEPEST: usize = 100;
-/// How many objects of an entry may be decoded again for pointers that refer to them.
+/// How deep objects may lie within each other, pointers included: what the stack of a thread bears.
+const DEEPEST_OBJECT: usize = 300;
+/// How many objects of an entry may be decoded again for pointers that refer to them, and how many bytes in all.
 const MOST_REPEATED: usize = 10_000;
+const MOST_REPEATED_BYTES: usize = 64 << 20;
 /// Set in the bits of a `TClonesArray` whose objects are streamed member by member (`kBypassStreamer`).
 const BYPASS: u32 = 1 << 12;
 
 impl<'a> Decoder<'a> {
     /// For one basket.
     pub fn new(programs: &'a Programs) -> Self {
-        Self { programs, named: HashMap::new(), seen: HashMap::new(), depth: 0, repeated: 0 }
+        Self {
+            programs,
+            named: HashMap::new(),
+            seen: HashMap::new(),
+            depth: 0,
+            nested: 0,
+            repeated: 0,
+            repeated_bytes: 0,
+        }
     }
 
     /// Forgets what pointers of the entry before refer to.
     pub fn next_entry(&mut self) {
         self.repeated = 0;
+        self.repeated_bytes = 0;
         if !self.named.is_empty() {
             self.named.clear();
         }
@@ -157,9 +171,13 @@ impl<'a> Decoder<'a> {
                 }
                 *length += n;
             }
+            (Kind::Top(_), _) if n == 0 => {}
+            (Kind::Top(class), _) if n > 1 => {
+                let message = format!("{n} objects of class {} without their borders", class.name);
+                return Err(Error::unsupported(message).at(c.place()));
+            }
             (Kind::Top(class), out) => {
-                let first = c.clone().u32().unwrap_or_default();
-                let framed = first == BYTE_COUNT_MASK | (c.remaining().saturating_sub(4)) as u32;
+                let framed = has_header(class, c);
                 let Builder::Record { length, fields, .. } = out else { return Err(misfit(kind, c)) };
                 if framed {
                     self.object(class, c, fields).within(|| format!("class {}", class.name))?;
@@ -167,7 +185,7 @@ impl<'a> Decoder<'a> {
                     self.record(&class.first()?.record, c, fields)
                         .within(|| format!("class {}", class.name))?;
                 }
-                *length += n;
+                *length += 1;
             }
             (Kind::Named(inner), out) => {
                 for _ in 0..n {
@@ -433,6 +451,16 @@ impl<'a> Decoder<'a> {
     }
 
     fn object(&mut self, class: &Class, c: &mut Cursor<'_>, fields: &mut Fields) -> Result<()> {
+        if self.nested >= DEEPEST_OBJECT {
+            return Err(Error::limit(format!("objects nest deeper than {DEEPEST_OBJECT}")).at(c.place()));
+        }
+        self.nested += 1;
+        let result = self.object_inside(class, c, fields);
+        self.nested -= 1;
+        result
+    }
+
+    fn object_inside(&mut self, class: &Class, c: &mut Cursor<'_>, fields: &mut Fields) -> Result<()> {
         let frame = c.frame()?;
         let version = i32::from(frame.version as i16);
         let chosen = choose(class, version, frame.end, c)?;
@@ -505,6 +533,14 @@ impl<'a> Decoder<'a> {
                     let mut again = c.clone();
                     again.seek(start)?;
                     self.dynamic(&class, &mut again, out, 1)?;
+                    self.repeated_bytes =
+                        self.repeated_bytes.saturating_add(again.pos().saturating_sub(start));
+                    if self.repeated_bytes > MOST_REPEATED_BYTES {
+                        let message = format!(
+                            "pointers of one entry lead to more than {MOST_REPEATED_BYTES} bytes seen before"
+                        );
+                        return Err(Error::limit(message).at(c.place()));
+                    }
                 }
                 // A cycle, or an object outside the entry: there is nothing to show.
                 Some(Seen::Open) | None => out.push_none(),
@@ -678,6 +714,42 @@ fn last_counts(fields: &Fields, counter: usize, n: usize, c: &Cursor<'_>) -> Res
         .collect()
 }
 
+/// Whether an object that is a whole entry has a header, or is the bare steps of its class (as ROOT writes it when
+/// the class has no streamer of its own). Bare, the header of the first base may span the entry as well.
+fn has_header(class: &Class, c: &Cursor<'_>) -> bool {
+    let spanning = |c: &Cursor<'_>| {
+        c.clone().u32().ok() == Some(BYTE_COUNT_MASK | c.remaining().saturating_sub(4) as u32)
+    };
+    let mut c = c.clone();
+    if !spanning(&c) {
+        return false;
+    }
+    let Ok(frame) = c.frame() else { return false };
+    if frame.version == 0
+        && let Ok(sum) = c.clone().u32()
+    {
+        return class.versions.iter().any(|v| v.checksum == sum);
+    }
+    // Then every class down the line of first bases has a header that spans the entry, or only those below it.
+    let mut record = class.versions.first().map(|v| &v.record);
+    while let Some((first, rest)) = record.and_then(|r| r.steps.split_first()) {
+        let Kind::Object(base) = &first.kind else { break };
+        if rest.iter().any(|step| step.kind.least_bytes() > 0) {
+            break;
+        }
+        if !spanning(&c) {
+            return false;
+        }
+        match c.frame() {
+            Ok(frame) if frame.version == 0 && c.skip(4).is_err() => return false,
+            Ok(_) => {}
+            Err(_) => return false,
+        }
+        record = base.versions.first().map(|v| &v.record);
+    }
+    true
+}
+
 /// The version that an object's header names. Version 0 is that of a class without a number, whose checksum
 /// follows; some classes have the number 0 and no checksum.
 fn choose<'a>(class: &'a Class, version: i32, end: Option<usize>, c: &mut Cursor<'_>) -> Result<&'a Version> {
@@ -754,11 +826,15 @@ fn gather(kind: &Kind, bytes: &[u8], offset: usize, stride: usize, out: &mut Bui
     }
 }
 
-/// Numbers of fixed dimensions, end to end.
+/// Numbers of fixed dimensions, or records of these, end to end.
 fn append_fixed(kind: &Kind, bytes: &[u8], out: &mut Builder, n: usize) {
     match (kind, out) {
         (Kind::Fixed { size, item }, Builder::FixedList { length, values, .. }) => {
             append_fixed(item, bytes, values, n * size);
+            *length += n;
+        }
+        (Kind::Record(record), Builder::Record { length, fields, .. }) => {
+            strided(record, bytes, kind.fixed_bytes().unwrap_or(0), fields, n);
             *length += n;
         }
         (Kind::Number(Number::Bool), Builder::Number { values, .. }) => {

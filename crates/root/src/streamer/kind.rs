@@ -341,16 +341,21 @@ impl Programs {
 /// How deep classes may contain each other before they are called unreadable.
 const DEEPEST: usize = 24;
 
+/// Members that one program may have, those of its members' classes counted each time: classes that hold each other
+/// twice at every level would have millions.
+const MOST_MEMBERS: usize = 20_000;
+
 /// Compiles type names and members into programs.
 pub struct Compiler<'a> {
     classes: &'a Classes,
     inside: Vec<String>,
+    members: usize,
 }
 
 impl<'a> Compiler<'a> {
     /// Uses the classes of a file.
     pub fn new(classes: &'a Classes) -> Self {
-        Self { classes, inside: Vec::new() }
+        Self { classes, inside: Vec::new(), members: 0 }
     }
 
     /// A value of a type, as it stands inside a container or as a whole: without a version header of its own,
@@ -364,7 +369,7 @@ impl<'a> Compiler<'a> {
             Cpp::TString => Kind::TString,
             Cpp::Bits(_) => Kind::Bits,
             Cpp::List(item) => Kind::List(Box::new(self.element(item))),
-            Cpp::Map(key, value) => Kind::Map(Box::new(self.value(key)), Box::new(self.value(value))),
+            Cpp::Map(key, value) => Kind::Map(Box::new(self.element(key)), Box::new(self.element(value))),
             Cpp::Pair(a, b) => {
                 let steps = [("first", a), ("second", b)];
                 let steps = steps.map(|(name, cpp)| (name.to_owned(), false, self.value(cpp)));
@@ -435,10 +440,14 @@ impl<'a> Compiler<'a> {
         if only.class != ElementClass::Stl || only.name != "This" {
             return None;
         }
-        let inner = name.split_once('<').and_then(|(_, rest)| rest.strip_suffix('>')).unwrap_or_default();
-        let inner = inner.trim().trim_end_matches('*').trim();
-        let known = !inner.is_empty() && self.classes.contains(inner);
-        let item = if known { self.object(inner) } else { Kind::Opaque(inner.into()) };
+        // What it holds stands in brackets before the comment (`TStreamerInfo::Build`), else in its own name.
+        let commented = only.title.strip_prefix('<').and_then(|title| title.rsplit_once('>'));
+        let argument = || name.split_once('<').and_then(|(_, rest)| rest.strip_suffix('>'));
+        let inner = commented.map(|(inner, _)| inner).or_else(argument).unwrap_or_default();
+        let item = match typename::parse(inner.trim().trim_end_matches('*')) {
+            Ok(cpp) => self.element(&cpp),
+            Err(error) => unreadable(error.to_string()),
+        };
         Some(Kind::Framed(Box::new(Kind::List(Box::new(item)))))
     }
 
@@ -460,6 +469,9 @@ impl<'a> Compiler<'a> {
         }
         if self.inside.len() >= DEEPEST {
             return Err(Error::limit(format!("classes nested deeper than {DEEPEST}")));
+        }
+        if self.members > MOST_MEMBERS {
+            return Err(Error::limit(format!("classes of more than {MOST_MEMBERS} members in all")));
         }
         let mut infos: Vec<&Arc<StreamerInfo>> = self.classes.versions(name).collect();
         if infos.is_empty() {
@@ -488,7 +500,8 @@ impl<'a> Compiler<'a> {
     }
 
     fn record(&mut self, info: &StreamerInfo) -> Record {
-        let mut record = Record::new(info.name.clone(), []);
+        let mut record = Record::new(info.name.to_string(), []);
+        self.members = self.members.saturating_add(info.elements.len());
         for element in &info.elements {
             let base = element.class == ElementClass::Base;
             let kind = if base {
@@ -497,7 +510,7 @@ impl<'a> Compiler<'a> {
                 let counter = record.field_of(&element.count_name);
                 self.member(element, counter)
             };
-            record.push(element.name.clone(), base, kind);
+            record.push(element.name.to_string(), base, kind);
         }
         record
     }

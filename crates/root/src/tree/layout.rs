@@ -66,10 +66,12 @@ pub fn compile(tree: &Tree, index: usize) -> Layout {
     }
     let leaves = branch.leaves.as_slice();
     match leaves {
+        // A base without members of its own has no leaf, but its headers are there.
+        [] if branch.element.is_some() => by_class(tree, branch, None),
         [] => failed("the branch has no leaf", "unknown"),
         [leaf] => match numeric(tree, branch, leaf) {
             Some(layout) => layout,
-            None => by_class(tree, branch, leaf),
+            None => by_class(tree, branch, Some(leaf)),
         },
         _ => leaf_list(leaves),
     }
@@ -242,23 +244,24 @@ fn leaf_list(leaves: &[Leaf]) -> Layout {
     }
 }
 
-fn by_class(tree: &Tree, branch: &Branch, leaf: &Leaf) -> Layout {
-    if leaf.class == "TLeafC" {
+fn by_class(tree: &Tree, branch: &Branch, leaf: Option<&Leaf>) -> Layout {
+    let leaf_class = leaf.map_or("no leaf", |leaf| leaf.class.as_str());
+    if leaf_class == "TLeafC" {
         return finish(Framing::Whole, Kind::LeafText, "char*".to_owned());
     }
     let Some(element) = &branch.element else {
-        return failed(format!("a {} with a {} is not decoded", branch.class, leaf.class), "unknown");
+        return failed(format!("a {} with a {leaf_class} is not decoded", branch.class), "unknown");
     };
     let mut compiler = Compiler::new(tree.classes());
     if branch.class == "TBranchObject" {
         let kind = compiler.object(&element.class_name);
-        let kind = if leaf.named { Kind::Named(Box::new(kind)) } else { kind };
+        let kind = if leaf.is_some_and(|l| l.named) { Kind::Named(Box::new(kind)) } else { kind };
         return finish(Framing::Whole, kind, element.class_name.clone());
     }
     if branch.class != "TBranchElement" {
         return failed(format!("a {} is not decoded", branch.class), &element.class_name);
     }
-    if matches!(element.kind, 3 | 4) && leaf.class == "TLeafElement" {
+    if matches!(element.kind, 3 | 4) && leaf_class == "TLeafElement" {
         // The branch of a split collection holds the number of its elements, whether parts follow or not.
         return finish(Framing::Fixed(4), Kind::Number(Number::I32), "int32_t".to_owned());
     }

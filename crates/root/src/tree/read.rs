@@ -260,6 +260,10 @@ impl<'a> Reader<'a> {
         let basket = |job: Option<&Job>| job.and_then(|j| found.baskets.get(j.basket));
         let (Some(first), Some(last)) = (basket(jobs.first()), basket(jobs.last())) else { return Ok(None) };
         let (start, stop) = (first.first, (last.first + last.entries).min(part.tree.entries));
+        // A counter that is counted itself could lead in a circle.
+        if !matches!(part.tree.layout(counter)?.framing, Framing::Fixed(_)) {
+            return Err(Error::corrupt("its counter is no number"));
+        }
         let columns = read(&[Part { tree: part.tree, branches: &[counter], start, stop }])?;
         let Some(Column::Number { number, values }) = columns.first() else {
             return Err(Error::corrupt("its counter is no number"));
