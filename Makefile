@@ -46,6 +46,7 @@ lint: build ## formatting, clippy, ruff, pyright, stubs against the built module
 	$(BIN)/pyright
 	$(BIN)/python -m mypy.stubtest sapwood._native
 	$(BIN)/python docs/generate.py --check
+	$(BIN)/python benches/report.py --check
 
 damage: build ## damaged files, 5,000 mutations with a fixed seed: an error or a result, nothing else
 	SAPWOOD_MUTATIONS=5000 $(BIN)/python -m pytest tests/damage
@@ -84,6 +85,7 @@ peers: oracle-venv ## generate the reference files and build the rivals (from ..
 
 docs: build ## regenerate docs/reference and the other generated pages
 	$(BIN)/python docs/generate.py
+	$(BIN)/python benches/report.py
 
 format: $(VENV)/.ready ## format all sources
 	cargo fmt --all
