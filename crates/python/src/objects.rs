@@ -137,13 +137,14 @@ impl<'a, 'py> Maker<'a, 'py> {
             }
             Value::Pair(pair) => self.pair(&pair.0, &pair.1)?.into_any(),
             Value::Object(object) => self.object(object)?,
-            Value::Seen(reference) => match self.graph.seen.get(reference) {
-                Some(object) => self.object(object)?,
-                None => {
+            Value::Seen(reference) => {
+                if let Some(object) = self.graph.seen.get(reference) {
+                    self.object(object)?
+                } else {
                     let why = format!("a pointer to the object at byte {reference}, where none was read");
                     self.unreadable.call1((why, true))?
                 }
-            },
+            }
             Value::Unreadable(error) => self.error(error)?,
         })
     }
