@@ -193,13 +193,16 @@ fn numbers<'py>(
     })
 }
 
+/// What could not be read: where, and why.
+type Problems = Vec<(String, String)>;
+
 /// The object of a key, made with the callables that [`PyObjectTree::load`] takes; and what could not be read.
 pub fn read<'py>(
     py: Python<'py>,
     file: &RootFile,
     key: &Key,
     makers: Makers<'py>,
-) -> PyResult<(Bound<'py, PyAny>, Vec<(String, String)>)> {
+) -> PyResult<(Bound<'py, PyAny>, Problems)> {
     let (value, seen, problems) = py.detach(|| read_value(file, key)).map_err(raise)?;
     let graph = Arc::new(Graph { seen });
     let value = Maker::new(py, &graph, makers).value(&value)?;
