@@ -10,12 +10,12 @@ import os
 import sys
 from collections.abc import Sequence
 
-from sapwood.cli import ls, run, show
+from sapwood.cli import ls, run, schema, show
 from sapwood.errors import ArgumentError, SapwoodError
 
 DONE, FAILED, USAGE, SKIPPED, INTERRUPTED = 0, 1, 2, 3, 130
 
-_COMMANDS = {"ls": ls, "show": show, "run": run}
+_COMMANDS = {"ls": ls, "show": show, "schema": schema, "run": run}
 
 
 def parser() -> argparse.ArgumentParser:

@@ -37,7 +37,6 @@ def read(key: ReadOnlyKey) -> Foreign:
     for accepts, reader in _readers:
         if accepts(key.fClassName):
             return reader(key)
-    from sapwood.objects import standard  # noqa: F401  # its modules say which classes they stand for
-    from sapwood.objects.model import read_model
+    from sapwood.objects.standard import read_model
 
     return read_model(key)

@@ -13,6 +13,8 @@ from importlib.resources import files
 
 from sapwood.objects.model import regular_classname
 from sapwood.schema.streamers import (
+    ALIASES,
+    BASIC_TYPES,
     CONTAINERS,
     StreamerElement,
     StreamerInfo,
@@ -21,13 +23,7 @@ from sapwood.schema.streamers import (
     template_arguments,
 )
 
-_KEYWORDS = frozenset("const class struct unsigned signed char short int long float double bool void size_t".split())
-_NUMBERS = frozenset(
-    "bool char short int long float double void size_t Bool_t Char_t UChar_t Short_t UShort_t Int_t UInt_t Long_t ULong_t "
-    "Long64_t ULong64_t Float_t Double_t Double32_t Float16_t Size_t Seek_t Version_t Byte_t Option_t Text_t Ssiz_t "
-    "Real_t Axis_t Stat_t Font_t Style_t Marker_t Width_t Color_t SCoord_t Coord_t Angle_t int8_t uint8_t int16_t "
-    "uint16_t int32_t uint32_t int64_t uint64_t".split()
-)
+_NUMBER_WORDS = frozenset({"const", "signed", "unsigned", *BASIC_TYPES})
 _STD = CONTAINERS | {"string", "allocator", "less", "equal_to", "hash", "complex", "unique_ptr", "shared_ptr", "atomic"}
 _STANDARD_HEADERS = (
     "array", "bitset", "complex", "cstdint", "deque", "forward_list", "list", "map", "memory", "set", "string",
@@ -54,7 +50,7 @@ def root_header(name: str) -> str | None:
 
 
 def _is_number(name: str) -> bool:
-    return name in _NUMBERS or all(word in _KEYWORDS for word in name.split())
+    return name in ALIASES or all(word in _NUMBER_WORDS for word in name.split())
 
 
 def _spelt(typename: str) -> str:
@@ -118,20 +114,20 @@ class _Unit:
         return not any(element.name == "This" for element in info.elements)
 
     def _look_at(self, element: StreamerElement) -> None:
-        name = regular_classname(element.typename).rstrip("* ")
-        if element.fType < 60 and element.fType % 20 in _BASIC:  # noqa: PLR2004
+        name = regular_classname(element.stored_type).rstrip("* ")
+        if element.fType < 60 and element.fType % 20 in _BASIC:
             # What is no name of a number is an enumeration, or an alias.
             if not _is_number(name):
                 self._declare(name, self.enums)
-                if name in self.enums and element.fType % 20 != 3:  # noqa: PLR2004
+                if name in self.enums and element.fType % 20 != 3:
                     self.aliases[name] = _BASIC[element.fType % 20]
             return
         if element.classname in ("TStreamerSTL", "TStreamerSTLstring"):
-            outer = regular_classname(element.typename).rstrip("*")
+            outer = regular_classname(element.stored_type).rstrip("*")
             if "<" in outer:
                 self.containers[outer] = None
         for name in element.class_names():
-            held_enum = element.classname == "TStreamerSTL" and element.member("fCtype") == 3  # noqa: PLR2004
+            held_enum = element.classname == "TStreamerSTL" and element.member("fCtype") == 3
             self._declare(name, self.enums if held_enum else self.missing)
 
     def _declare(self, name: str, among: dict[str, None]) -> None:
@@ -181,7 +177,7 @@ class _Unit:
             busy.add(name)
             for info in self._parts(name):
                 for element in info.elements:
-                    pointer = element.typename.endswith("*") and not element.is_base
+                    pointer = element.stored_type.endswith("*") and not element.is_base
                     for needed in element.class_names():
                         found = owner(needed)
                         # A pointer needs no more than a declaration, which only a class inside of another cannot have.
@@ -223,9 +219,9 @@ class _Unit:
             return f"// Not described in the file.\n{head} {{}};\n"
         info = self.infos[name]
         # A base that is a container is described among the members, without a name of its own.
-        stl_bases = [e for e in info.members if e.classname == "TStreamerSTL" and e.name == e.typename]
+        stl_bases = [e for e in info.members if e.classname == "TStreamerSTL" and e.name == e.stored_type]
         bases = [f"public {_spelt(base.name)}" for base in info.bases]
-        bases += [f"public {_spelt(base.typename)}" for base in stl_bases]
+        bases += [f"public {_spelt(base.stored_type)}" for base in stl_bases]
         lines = []
         inner = self.inside.get(name, [])
         for one in [*(o for o in inner if o not in self.infos), *self.ordered([o for o in inner if o in self.infos])]:
@@ -248,11 +244,11 @@ def _in_namespace(name: str, text: str) -> str:
 
 def _member(element: StreamerElement) -> str:
     """Write a member with the comment that says how it is stored."""
-    typename, kind = element.typename, element.fType
+    typename, kind = element.stored_type, element.fType
     typename = _spelt(typename)
     dims = "".join(f"[{size}]" for size in element.shape)
     comment = " ".join(element.title.split())
-    if kind == 7:  # noqa: PLR2004
+    if kind == 7:
         return f"char *{element.name} = nullptr; //{comment}"
     pointee = typename.rstrip("* ")
     stars = "*" * typename[len(pointee) :].count("*")
@@ -264,7 +260,7 @@ def _member(element: StreamerElement) -> str:
         if kind in _ALWAYS and not comment.startswith("->"):
             comment = f"-> {comment}"
         return f"{pointee} {stars}{element.name}{dims}{'{}' if dims else ' = nullptr'}; //{comment}"
-    default = "{}" if dims or kind % 20 in _BASIC and kind < 60 else ""  # noqa: PLR2004
+    default = "{}" if dims or (kind % 20 in _BASIC and kind < 60) else ""
     return f"{pointee} {element.name}{dims}{default}; //{comment}"
 
 
