@@ -15,6 +15,9 @@ export VIRTUAL_ENV := $(abspath $(VENV))
 export PATH := $(abspath $(BIN)):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
+# Everything of Rust is built in the release profile, so that the C libraries and the dependencies are built once for
+# maturin, the tests and clippy. Debug assertions and overflow checks are on in the fuzz replay.
+
 # What `make check` runs, in this order; .ci/run adds the tests that need ROOT.
 STAGES := test lint damage fuzz corpus wheel readme
 
@@ -29,15 +32,15 @@ setup: build ## create .venv with sapwood (release build) and everything the tar
 ##@ Check
 
 test: build ## all tests that need neither ROOT nor the corpus
-	cargo test --workspace --quiet
+	cargo test --release --workspace --quiet
 	$(BIN)/python -m pytest -m "not oracle and not corpus"
 
 check: $(STAGES) ## exactly what CI runs, save the tests that need ROOT (make oracle)
 
 lint: build ## formatting, clippy, ruff, pyright, stubs against the built module, generated pages
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --quiet -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
+	cargo clippy --release --workspace --all-targets --quiet -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --release --workspace --no-deps --quiet
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/pyright

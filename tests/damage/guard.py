@@ -21,6 +21,7 @@ class Guard:
         self.scratch = scratch
         self.memory = memory
         self.seconds = seconds
+        self.base = 0  # peak memory of a process that has read the intact file alone
         self.process: subprocess.Popen[bytes] | None = None
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -32,6 +33,7 @@ class Guard:
         answer = self._line(self.process, 60)
         if not answer or not json.loads(answer).get("trees"):
             raise RuntimeError(f"the reader cannot read {self.intact}: {answer!r}\n{self.end()}")
+        self.base = json.loads(answer)["peak"]
         return self.process
 
     @staticmethod

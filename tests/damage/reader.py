@@ -75,7 +75,8 @@ def memory(field: str) -> int:
 def main() -> None:
     """Answer until the input ends."""
     growth = int(sys.argv[1])
-    print(json.dumps(read(sys.argv[2])), flush=True)  # an intact file first: threads and modules are there now
+    # An intact file first: threads and modules are there now.
+    print(json.dumps({**read(sys.argv[2]), "peak": memory("VmHWM")}), flush=True)
     limit = memory("VmSize") + growth
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

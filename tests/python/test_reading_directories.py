@@ -15,7 +15,7 @@ import uproot
 from reading_samples import write_sample
 
 import sapwood
-from sapwood.errors import ArgumentError, CorruptError, MissingFileError, NotFoundError, StorageError, UnsupportedError
+from sapwood.errors import ArgumentError, CorruptError, MissingFileError, NotFoundError, StorageError
 from sapwood.reading.file import unpack_datetime
 from sapwood.reading.locate import expand, split_path
 
@@ -124,11 +124,6 @@ def test_missing_names_say_what_is_there(path: Path, where: str, message: str) -
         assert str(path) in str(error.value)
 
 
-def test_objects_without_a_reader_say_so(path: Path) -> None:
-    with sapwood.open(path) as file, pytest.raises(UnsupportedError, match=r"class TH1D.*dir/hist"):
-        file["dir/hist"]
-
-
 def test_objects_with_a_reader(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sapwood.objects, "_readers", [])
     sapwood.objects.register(lambda name: name.startswith("TH1"), lambda key: f"read {key.fName}")
@@ -197,6 +192,21 @@ def test_every_way_to_name_a_file(path: Path) -> None:
     with path.open("rb") as stream, sapwood.open(stream) as file:
         assert file.file_path == str(path)
         assert file["events"].num_entries == 1000
+
+
+def test_urls_go_to_fsspec(path: Path) -> None:
+    import fsspec
+
+    with fsspec.open("memory://here/sample.root", "wb") as out:
+        out.write(path.read_bytes())
+    with sapwood.open("memory://here/sample.root:events", skip_instance_cache=True) as tree:
+        assert tree.file.file_path == "memory://here/sample.root"
+        assert tree["i2"].array(entry_start=400, entry_stop=403).tolist() == [400, 401, 402]
+        assert len(sapwood.concatenate("memory://here/sample.root:events", "i4")) == 1000
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        sapwood.open("memory://nowhere.root")
+    with pytest.raises(StorageError, match="nosuch"):
+        sapwood.open("nosuch://nowhere.root")
 
 
 def test_what_names_no_file(path: Path, tmp_path: Path) -> None:

@@ -172,6 +172,7 @@ def nested() -> Any:
             FakeBranch("c/d", one),
             FakeBranch("x", one),
             FakeBranch("x", one),
+            FakeBranch("a", below=[FakeBranch("only here", one)]),
         ],
         3,
     )
@@ -192,6 +193,8 @@ def nested() -> Any:
         ("/y", None),
         ("deep/z", None),
         ("c", None),
+        ("a/only here", "a/only here"),
+        ("a/nowhere", None),
         ("", None),
     ],
 )
@@ -203,10 +206,47 @@ def test_paths_among_branches(where: str, path: str | None) -> None:
 
 def test_names_of_nested_branches() -> None:
     tree = nested()
-    assert tree.keys() == ["a", "a/deep", "a/deep/x", "a/deep/y", "a/x", "b.", "b./b.x", "b./y", "c/d", "x", "x"]
-    assert tree.keys(recursive=False) == ["a", "b.", "c/d", "x", "x"]
-    assert tree.keys(full_paths=False) == ["a", "deep", "x", "y", "x", "b.", "b.x", "y", "c/d", "x", "x"]
-    assert tree.keys(full_paths=False, ignore_duplicates=True) == ["a", "deep", "x", "y", "b.", "b.x", "c/d"]
+    assert tree.keys() == [
+        "a",
+        "a/deep",
+        "a/deep/x",
+        "a/deep/y",
+        "a/x",
+        "b.",
+        "b./b.x",
+        "b./y",
+        "c/d",
+        "x",
+        "x",
+        "a",
+        "a/only here",
+    ]
+    assert tree.keys(recursive=False) == ["a", "b.", "c/d", "x", "x", "a"]
+    assert tree.keys(full_paths=False) == [
+        "a",
+        "deep",
+        "x",
+        "y",
+        "x",
+        "b.",
+        "b.x",
+        "y",
+        "c/d",
+        "x",
+        "x",
+        "a",
+        "only here",
+    ]
+    assert tree.keys(full_paths=False, ignore_duplicates=True) == [
+        "a",
+        "deep",
+        "x",
+        "y",
+        "b.",
+        "b.x",
+        "c/d",
+        "only here",
+    ]
     assert tree.keys(filter_name="deep/*") == []
     assert tree.keys(filter_name="a/deep/*") == ["a/deep/x", "a/deep/y"]
     assert tree.keys(filter_name="/a/deep/y") == ["a/deep/y"]

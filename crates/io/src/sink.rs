@@ -33,8 +33,9 @@ impl FileSink {
     }
     #[expect(clippy::disallowed_methods, reason = "the one place that opens files to write")]
     fn open(path: &Path, options: &OpenOptions) -> io::Result<Self> {
-        let file = options.open(path)?;
-        Ok(Self { file, position: 0, name: path.display().to_string() })
+        let name = path.display().to_string();
+        let file = options.open(path).map_err(|e| io::Error::new(e.kind(), format!("{name}: {e}")))?;
+        Ok(Self { file, position: 0, name })
     }
 }
 

@@ -6,6 +6,7 @@ use crate::counters::{self, Counters};
 use std::fs::File;
 use std::io::{Error, ErrorKind, Result};
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -50,7 +51,7 @@ pub trait Source: Send + Sync {
 }
 
 /// Opens a local file.
-pub fn open(path: &str) -> Result<Arc<dyn Source>> {
+pub fn open(path: &Path) -> Result<Arc<dyn Source>> {
     Ok(Arc::new(Local::open(path)?))
 }
 
@@ -64,13 +65,16 @@ pub struct Local {
 
 impl Local {
     /// Opens `path` for reading.
-    pub fn open(path: &str) -> Result<Self> {
-        let file = File::open(path).map_err(|e| Error::new(e.kind(), format!("{path}: {e}")))?;
-        let metadata = file.metadata()?;
-        if !metadata.is_file() {
-            return Err(Error::new(ErrorKind::InvalidInput, format!("{path}: not a regular file")));
+    pub fn open(path: &Path) -> Result<Self> {
+        let name = path.display().to_string();
+        let fail = |e: Error| Error::new(e.kind(), format!("{name}: {e}"));
+        // Asked before it is opened: opening a pipe would wait for somebody to write to it.
+        if !std::fs::metadata(path).map_err(fail)?.is_file() {
+            return Err(Error::new(ErrorKind::InvalidInput, format!("{name}: not a regular file")));
         }
-        Ok(Self { file, name: path.to_owned(), size: metadata.len(), counters: Counters::default() })
+        let file = File::open(path).map_err(fail)?;
+        let size = file.metadata().map_err(fail)?.len();
+        Ok(Self { file, name, size, counters: Counters::default() })
     }
 }
 

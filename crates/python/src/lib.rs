@@ -6,6 +6,7 @@ mod arrow;
 mod borrow;
 mod columns;
 mod errors;
+mod objects;
 mod reading;
 mod writing;
 
@@ -16,5 +17,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     reading::register(module)?;
     module.add_function(wrap_pyfunction!(arrow::arrow_stream, module)?)?;
+    objects::register(module)?;
     module.add_class::<writing::Output>()
 }

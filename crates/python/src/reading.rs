@@ -2,6 +2,7 @@
 
 use crate::columns;
 use crate::errors::raise;
+use crate::objects;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
@@ -10,6 +11,7 @@ use sapwood_io::{Memory, Source};
 use sapwood_root::file::{Directory, Key, RootFile};
 use sapwood_root::tree::read::{Part, read as read_parts};
 use sapwood_root::tree::{Branch, Tree};
+use std::path::PathBuf;
 use std::sync::{Arc, RwLock};
 
 /// Storage behind a Python object with `size` and `read_at`.
@@ -62,7 +64,8 @@ impl PyFile {
     #[pyo3(signature = (source, name = None))]
     fn new(py: Python<'_>, source: &Bound<'_, PyAny>, name: Option<String>) -> PyResult<Self> {
         let source: Arc<dyn Source> = if let Ok(path) = source.cast::<PyString>() {
-            let path = path.to_cow()?.into_owned();
+            // Not every file name is UTF-8.
+            let path: PathBuf = path.extract()?;
             py.detach(|| sapwood_io::open(&path)).map_err(PyErr::from)?
         } else if let Ok(bytes) = source.cast::<PyBytes>() {
             Arc::new(Memory::new(name.unwrap_or_else(|| "<bytes>".to_owned()), bytes.as_bytes().to_vec()))
@@ -112,7 +115,11 @@ impl PyFile {
     }
     fn streamers(&self, py: Python<'_>) -> PyResult<Vec<(String, i32, u32)>> {
         let classes = py.detach(|| self.file.classes()).map_err(raise)?;
-        Ok(classes.iter().map(|i| (i.name.clone(), i.version, i.checksum)).collect())
+        Ok(classes.iter().map(|i| (i.name.to_string(), i.version, i.checksum)).collect())
+    }
+    fn classes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let classes = py.detach(|| self.file.classes()).map_err(raise)?;
+        objects::describe(py, &classes)
     }
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         snapshot(py, self.file.source().counters())
@@ -214,6 +221,15 @@ impl PyDirectory {
     fn tree(&self, py: Python<'_>, key: &PyKey) -> PyResult<PyTree> {
         let tree = py.detach(|| Tree::read(&self.file, &key.key)).map_err(raise)?;
         Ok(PyTree { tree: Arc::new(tree) })
+    }
+    #[allow(clippy::type_complexity, reason = "a pair and the callables it is made with")]
+    fn object<'py>(
+        &self,
+        py: Python<'py>,
+        key: &PyKey,
+        makers: (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>),
+    ) -> PyResult<(Bound<'py, PyAny>, Vec<(String, String)>)> {
+        objects::read(py, &self.file, &key.key, makers)
     }
     fn __repr__(&self) -> String {
         format!("<Directory {:?} of {} keys>", self.directory.name, self.directory.keys.len())
@@ -410,8 +426,9 @@ fn counters(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     snapshot(py, Counters::process())
 }
 
-/// The pool that reading and writing use; replaced as a whole when the number of threads changes.
-static POOL: RwLock<Option<Arc<rayon::ThreadPool>>> = RwLock::new(None);
+/// The pool that reading and writing use, with the process that made it; replaced as a whole when the number of
+/// threads changes.
+static POOL: RwLock<Option<(u32, Arc<rayon::ThreadPool>)>> = RwLock::new(None);
 
 fn make_pool(threads: usize) -> PyResult<Arc<rayon::ThreadPool>> {
     let pool =
@@ -419,11 +436,17 @@ fn make_pool(threads: usize) -> PyResult<Arc<rayon::ThreadPool>> {
     pool.map(Arc::new).map_err(|e| PyValueError::new_err(e.to_string()))
 }
 
-/// Runs work on the pool; on one thread the caller does it, and no other thread is woken.
+/// Runs work on the pool.
 pub fn on_pool<T: Send>(work: impl FnOnce() -> T + Send) -> PyResult<T> {
     let pool = POOL.read().ok().and_then(|pool| pool.clone());
     let pool = match pool {
-        Some(pool) => pool,
+        Some((process, pool)) if process == std::process::id() => pool,
+        // A fork takes over the pool but none of its threads: work given to it would wait forever.
+        Some((_, pool)) => {
+            let threads = pool.current_num_threads();
+            std::mem::forget(pool);
+            set_pool(threads)?
+        }
         None => set_pool(default_threads()?)?,
     };
     Ok(pool.install(work))
@@ -432,7 +455,11 @@ pub fn on_pool<T: Send>(work: impl FnOnce() -> T + Send) -> PyResult<T> {
 fn set_pool(threads: usize) -> PyResult<Arc<rayon::ThreadPool>> {
     let pool = make_pool(threads)?;
     if let Ok(mut slot) = POOL.write() {
-        *slot = Some(pool.clone());
+        let before = slot.replace((std::process::id(), pool.clone()));
+        if before.as_ref().is_some_and(|(process, _)| *process != std::process::id()) {
+            // Stopping threads that are not there could wait for a lock that one of them held.
+            std::mem::forget(before);
+        }
     }
     Ok(pool)
 }

@@ -285,9 +285,9 @@ fn to_object(object: &Bound<'_, PyTuple>) -> PyResult<Object> {
     let (class, members): (String, Bound<'_, PyDict>) = object.extract()?;
     let mut values = Vec::with_capacity(members.len());
     for (name, value) in members.iter() {
-        values.push((name.extract()?, to_value(&value)?));
+        values.push((name.extract::<String>()?.into(), to_value(&value)?));
     }
-    Ok(Object { class, members: values, ..Object::default() })
+    Ok(Object { class: class.into(), members: values, ..Object::default() })
 }
 
 fn to_value(value: &Bound<'_, PyAny>) -> PyResult<Value> {

@@ -1,7 +1,7 @@
 """Objects other than directories and trees: who reads which class.
 
 A reader takes the key of an object and gives the object. `register` makes one known; `read` finds it by the class
-that the key names. A class that nobody reads is an `UnsupportedError`, never an empty object.
+that the key names. All other classes are read by what the file says of them (`sapwood.objects.model`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sapwood.columns import Foreign
-from sapwood.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from sapwood.reading.file import ReadOnlyKey
@@ -31,11 +30,14 @@ def read(key: ReadOnlyKey) -> Foreign:
     Raises
     ------
     UnsupportedError
-        No reader is registered for its class.
+        Nothing of it can be read.
+    CorruptError
+        Its bytes contradict the format.
     """
     for accepts, reader in _readers:
         if accepts(key.fClassName):
             return reader(key)
-    raise UnsupportedError(
-        f"objects of class {key.fClassName} cannot be read yet: key {key.object_path!r}\nin file {key.file.file_path}"
-    )
+    from sapwood.objects import standard  # noqa: F401  # its modules say which classes they stand for
+    from sapwood.objects.model import read_model
+
+    return read_model(key)

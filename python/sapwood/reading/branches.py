@@ -39,6 +39,7 @@ class HasBranches:
         self._children: list[TBranch] = []
         self._here: dict[str, TBranch] | None = None
         self._below: dict[str, TBranch] | None = None
+        self._paths: dict[str, TBranch] | None = None
 
     @property
     def _itself(self) -> Sequence[TBranch]:
@@ -103,14 +104,7 @@ class HasBranches:
                 self._here.setdefault(child.name, child)
         found = self._here.get(where)
         if found is None and "/" in where:
-            step: HasBranches = self
-            for piece in where.split("/"):
-                if piece:
-                    below = step.find(piece)
-                    if below is None:
-                        return None
-                    found = step = below
-            return found
+            return self._follow(where)
         if found is None and not direct:
             if self._below is None:
                 # Filled before it is published: another thread may look at the same time.
@@ -118,6 +112,22 @@ class HasBranches:
                 self._collect(below_here)
                 self._below = below_here
             found = self._below.get(where)
+        return found
+
+    def _follow(self, path: str) -> TBranch | None:
+        step: HasBranches = self
+        found: TBranch | None = None
+        for piece in filter(None, path.split("/")):
+            below = step.find(piece)
+            if below is None:
+                # Of two branches with one name, the other one may be meant: `keys` gives the paths of both.
+                if self._paths is None:
+                    paths: dict[str, TBranch] = {}
+                    for name, branch in self.walk(True):
+                        paths.setdefault(name, branch)
+                    self._paths = paths
+                return self._paths.get(path)
+            found = step = below
         return found
 
     def _collect(self, names: dict[str, TBranch]) -> None:

@@ -98,7 +98,9 @@ class ReadOnlyFile:
         self._options = options
         source, self._file_path = source_of(path, {k: v for k, v in options.items() if k not in _WITHOUT_EFFECT})
         try:
-            self._native: _native.File = _native.File(source, self._file_path)
+            # The name is for messages: one that is not UTF-8 may look different there.
+            name = self._file_path.encode(errors="replace").decode()
+            self._native: _native.File = _native.File(source, name)
         except OSError as error:
             if isinstance(source, str) and not Path(source).exists():
                 raise MissingFileError(f"no such file: {source}") from error

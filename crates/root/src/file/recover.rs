@@ -3,9 +3,12 @@
 use super::{Key, RootFile};
 use crate::error::Result;
 use crate::wire::Cursor;
+use std::collections::HashMap;
 
 /// Bytes looked at for each record's key; longer names end the key early and the record is passed over.
 const WINDOW: u64 = 512;
+/// Bytes of the smallest gap: the length that marks it.
+const GAP: u64 = 4;
 
 /// Walks the records from the start and collects those of the directory at `parent`, the newest cycle last.
 ///
@@ -13,6 +16,7 @@ const WINDOW: u64 = 512;
 pub(super) fn keys(file: &RootFile, parent: u64) -> Result<Vec<Key>> {
     let size = file.source().size();
     let mut found: Vec<Key> = Vec::new();
+    let mut places: HashMap<(String, u16), usize> = HashMap::new();
     let mut pos = file.header().begin;
     while pos.saturating_add(Key::SMALLEST as u64) < size {
         let window = file.bytes(pos, WINDOW.min(size - pos))?;
@@ -22,6 +26,10 @@ pub(super) fn keys(file: &RootFile, parent: u64) -> Result<Vec<Key>> {
             break;
         }
         if length < 0 {
+            // A gap; what is shorter than its own mark is none.
+            if length.unsigned_abs() < GAP {
+                break;
+            }
             pos = pos.saturating_add(length.unsigned_abs());
             continue;
         }
@@ -31,10 +39,13 @@ pub(super) fn keys(file: &RootFile, parent: u64) -> Result<Vec<Key>> {
         let is_object = !matches!(key.classname.as_str(), "TBasket" | "TFile" | "" | "TFree");
         let is_list = key.name == "StreamerInfo" || key.name == key.classname;
         if whole && is_object && !is_list && key.seek == pos && key.seek_parent == parent && pos != parent {
-            found.retain(|k| k.name != key.name || k.cycle != key.cycle);
-            found.push(key.clone());
+            let place = *places.entry((key.name.clone(), key.cycle)).or_insert(found.len());
+            match found.get_mut(place) {
+                Some(older) => *older = key.clone(),
+                None => found.push(key.clone()),
+            }
         }
-        if key.total_bytes == 0 {
+        if (key.total_bytes as usize) < Key::SMALLEST {
             break;
         }
         pos = pos.saturating_add(u64::from(key.total_bytes));

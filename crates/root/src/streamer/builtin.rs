@@ -35,7 +35,13 @@ fn class<'a>(mut fields: impl Iterator<Item = &'a str>) -> Option<StreamerInfo> 
     let version = fields.next()?.parse::<i32>().ok()?.max(-1);
     let version = if version < 0 { 1 } else { version };
     let checksum = fields.next()?.parse().ok()?;
-    Some(StreamerInfo { name, title: fields.next()?.to_owned(), version, checksum, elements: Vec::new() })
+    Some(StreamerInfo {
+        name: name.into(),
+        title: fields.next()?.to_owned(),
+        version,
+        checksum,
+        elements: Vec::new(),
+    })
 }
 
 fn element<'a>(kind: &str, mut fields: impl Iterator<Item = &'a str>) -> Option<Element> {
@@ -56,7 +62,7 @@ fn element<'a>(kind: &str, mut fields: impl Iterator<Item = &'a str>) -> Option<
     let mut text = || fields.next();
     let mut e = Element {
         class,
-        name: text()?.to_owned(),
+        name: text()?.to_owned().into(),
         title: text()?.to_owned(),
         kind: text()?.parse().ok()?,
         size: text()?.parse().ok()?,

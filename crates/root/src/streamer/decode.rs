@@ -14,8 +14,10 @@ pub struct Decoder<'a> {
     named: HashMap<u64, Arc<str>>,
     seen: HashMap<u64, Seen>,
     depth: usize,
-    /// Objects decoded again because a pointer refers to them, in this entry.
+    nested: usize,
+    /// Objects decoded again because a pointer refers to them, in this entry, and their bytes.
     repeated: usize,
+    repeated_bytes: usize,
 }
 
 /// An object that was read behind a pointer.
@@ -29,20 +31,32 @@ enum Seen {
 
 /// How deep pointers may lead within one entry.
 const DEEPEST: usize = 100;
-/// How many objects of an entry may be decoded again for pointers that refer to them.
+/// How deep objects may lie within each other, pointers included: what the stack of a thread bears.
+const DEEPEST_OBJECT: usize = 300;
+/// How many objects of an entry may be decoded again for pointers that refer to them, and how many bytes in all.
 const MOST_REPEATED: usize = 10_000;
+const MOST_REPEATED_BYTES: usize = 64 << 20;
 /// Set in the bits of a `TClonesArray` whose objects are streamed member by member (`kBypassStreamer`).
 const BYPASS: u32 = 1 << 12;
 
 impl<'a> Decoder<'a> {
     /// For one basket.
     pub fn new(programs: &'a Programs) -> Self {
-        Self { programs, named: HashMap::new(), seen: HashMap::new(), depth: 0, repeated: 0 }
+        Self {
+            programs,
+            named: HashMap::new(),
+            seen: HashMap::new(),
+            depth: 0,
+            nested: 0,
+            repeated: 0,
+            repeated_bytes: 0,
+        }
     }
 
     /// Forgets what pointers of the entry before refer to.
     pub fn next_entry(&mut self) {
         self.repeated = 0;
+        self.repeated_bytes = 0;
         if !self.named.is_empty() {
             self.named.clear();
         }
@@ -80,6 +94,12 @@ impl<'a> Decoder<'a> {
             (Kind::Text | Kind::TString, Builder::Text { offsets, bytes }) => {
                 for _ in 0..n {
                     bytes.extend_from_slice(c.string_bytes()?);
+                    offsets.push(bytes.len() as i64);
+                }
+            }
+            (Kind::LeafText, Builder::Text { offsets, bytes }) => {
+                for _ in 0..n {
+                    bytes.extend_from_slice(if c.remaining() == 0 { &[] } else { c.string_bytes()? });
                     offsets.push(bytes.len() as i64);
                 }
             }
@@ -151,6 +171,11 @@ impl<'a> Decoder<'a> {
                 }
                 *length += n;
             }
+            (Kind::Top(_), _) if n == 0 => {}
+            (Kind::Top(class), _) if n > 1 => {
+                let message = format!("{n} objects of class {} without their borders", class.name);
+                return Err(Error::unsupported(message).at(c.place()));
+            }
             (Kind::Top(class), out) => {
                 let framed = has_header(class, c);
                 let Builder::Record { length, fields, .. } = out else { return Err(misfit(kind, c)) };
@@ -160,7 +185,7 @@ impl<'a> Decoder<'a> {
                     self.record(&class.first()?.record, c, fields)
                         .within(|| format!("class {}", class.name))?;
                 }
-                *length += n;
+                *length += 1;
             }
             (Kind::Named(inner), out) => {
                 for _ in 0..n {
@@ -426,6 +451,16 @@ impl<'a> Decoder<'a> {
     }
 
     fn object(&mut self, class: &Class, c: &mut Cursor<'_>, fields: &mut Fields) -> Result<()> {
+        if self.nested >= DEEPEST_OBJECT {
+            return Err(Error::limit(format!("objects nest deeper than {DEEPEST_OBJECT}")).at(c.place()));
+        }
+        self.nested += 1;
+        let result = self.object_inside(class, c, fields);
+        self.nested -= 1;
+        result
+    }
+
+    fn object_inside(&mut self, class: &Class, c: &mut Cursor<'_>, fields: &mut Fields) -> Result<()> {
         let frame = c.frame()?;
         let version = i32::from(frame.version as i16);
         let chosen = choose(class, version, frame.end, c)?;
@@ -498,6 +533,14 @@ impl<'a> Decoder<'a> {
                     let mut again = c.clone();
                     again.seek(start)?;
                     self.dynamic(&class, &mut again, out, 1)?;
+                    self.repeated_bytes =
+                        self.repeated_bytes.saturating_add(again.pos().saturating_sub(start));
+                    if self.repeated_bytes > MOST_REPEATED_BYTES {
+                        let message = format!(
+                            "pointers of one entry lead to more than {MOST_REPEATED_BYTES} bytes seen before"
+                        );
+                        return Err(Error::limit(message).at(c.place()));
+                    }
                 }
                 // A cycle, or an object outside the entry: there is nothing to show.
                 Some(Seen::Open) | None => out.push_none(),
@@ -783,11 +826,15 @@ fn gather(kind: &Kind, bytes: &[u8], offset: usize, stride: usize, out: &mut Bui
     }
 }
 
-/// Numbers of fixed dimensions, end to end.
+/// Numbers of fixed dimensions, or records of these, end to end.
 fn append_fixed(kind: &Kind, bytes: &[u8], out: &mut Builder, n: usize) {
     match (kind, out) {
         (Kind::Fixed { size, item }, Builder::FixedList { length, values, .. }) => {
             append_fixed(item, bytes, values, n * size);
+            *length += n;
+        }
+        (Kind::Record(record), Builder::Record { length, fields, .. }) => {
+            strided(record, bytes, kind.fixed_bytes().unwrap_or(0), fields, n);
             *length += n;
         }
         (Kind::Number(Number::Bool), Builder::Number { values, .. }) => {

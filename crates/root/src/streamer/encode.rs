@@ -135,8 +135,8 @@ pub fn classes_of(object: &Object, into: &mut Vec<String>) {
             _ => {}
         }
     }
-    if !into.contains(&object.class) {
-        into.push(object.class.clone());
+    if !into.iter().any(|known| object.class == *known) {
+        into.push(object.class.to_string());
     }
     object.bases.iter().for_each(|base| classes_of(base, into));
     object.members.iter().for_each(|(_, value)| of_value(value, into));
@@ -243,7 +243,7 @@ fn encode_member(w: &mut Writer, info: &StreamerInfo, e: &Element, object: &Obje
             let counted = info
                 .elements
                 .iter()
-                .find(|a| a.class == ElementClass::BasicPointer && a.count_name == e.name);
+                .find(|a| a.class == ElementClass::BasicPointer && e.name == a.count_name);
             match (value, counted.and_then(|array| object.get(&array.name))) {
                 (Value::Null, Some(array)) => encode_number(w, e.kind, &Value::Int(length(array)? as i64)),
                 _ => encode_number(w, e.kind, value),
@@ -274,9 +274,9 @@ fn encode_embedded(w: &mut Writer, e: &Element, value: &Value) -> Result<()> {
         Value::Object(object) => return encode_as(w, class, object),
         Value::Null => Vec::new(),
         // Arrays and collections need no object around their elements.
-        other => vec![(if array_kind(class).is_some() { "fArray" } else { ITEMS }.to_owned(), other.clone())],
+        other => vec![(if array_kind(class).is_some() { "fArray" } else { ITEMS }.into(), other.clone())],
     };
-    encode_as(w, class, &Object { class: class.to_owned(), members, ..Object::default() })
+    encode_as(w, class, &Object { class: class.to_owned().into(), members, ..Object::default() })
 }
 
 fn text(value: &Value) -> Result<&str> {
@@ -379,8 +379,9 @@ mod tests {
     use crate::streamer::{Classes, ObjectReader};
 
     fn object(class: &str, members: &[(&str, Value)]) -> Object {
-        let members = members.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-        Object { class: class.to_owned(), members, ..Object::default() }
+        let members =
+            members.iter().map(|(name, value)| ((*name).to_owned().into(), value.clone())).collect();
+        Object { class: class.to_owned().into(), members, ..Object::default() }
     }
 
     fn reals(values: &[f64]) -> Value {
@@ -390,7 +391,7 @@ mod tests {
     #[test]
     fn infos_come_back_as_they_were() {
         let infos = with_dependencies(["TTree", "TLeafI", "TH3D", "TProfile", "TGraphAsymmErrors"]);
-        let names: Vec<&str> = infos.iter().map(|i| i.name.as_str()).collect();
+        let names: Vec<&str> = infos.iter().map(|i| &*i.name).collect();
         for name in
             ["TTree", "TBranchRef", "TRefTable", "TH1", "TAxis", "THashList", "TString", "ROOT::TIOFeatures"]
         {

@@ -1,5 +1,6 @@
 //! The streamer info of a file: a list of classes, each version with its members (`TStreamerInfo`).
 
+use super::name::Name;
 use crate::error::{Error, Result, Within};
 use crate::wire::Cursor;
 use crate::wire::cursor::{ClassTag, Pointer};
@@ -67,7 +68,7 @@ pub struct Element {
     /// Which subclass described it.
     pub class: ElementClass,
     /// Member name; for a base the class name.
-    pub name: String,
+    pub name: Name,
     /// The comment beside the member, with ranges in brackets.
     pub title: String,
     /// How it is streamed (`fType`, `TVirtualStreamerInfo::EReadWrite`).
@@ -100,7 +101,7 @@ pub struct Element {
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamerInfo {
     /// Class name.
-    pub name: String,
+    pub name: Name,
     /// Title.
     pub title: String,
     /// Version (`fClassVersion`).
@@ -123,7 +124,7 @@ impl Classes {
     pub fn new(infos: impl IntoIterator<Item = StreamerInfo>) -> Self {
         let mut classes = Self::default();
         for info in infos {
-            let known = classes.by_name.entry(info.name.clone()).or_default();
+            let known = classes.by_name.entry(info.name.to_string()).or_default();
             let twice = known.iter().any(|&i| {
                 classes.infos.get(i).is_some_and(|k| k.version == info.version && k.checksum == info.checksum)
             });
@@ -165,6 +166,13 @@ impl Classes {
     /// The version of a class with that checksum, as classes without a version number are told apart.
     pub fn find_checksum(&self, name: &str, checksum: u32) -> Option<&Arc<StreamerInfo>> {
         self.versions(name).find(|i| i.checksum == checksum)
+    }
+
+    /// The version with that checksum of a class whose name is spelt with other spaces or namespaces.
+    pub fn spelt_otherwise(&self, name: &str, checksum: u32) -> Option<&Arc<StreamerInfo>> {
+        let plain = |name: &str| name.replace("std::", "").replace(' ', "");
+        let wanted = plain(name);
+        self.infos.iter().find(|i| i.checksum == checksum && plain(&i.name) == wanted)
     }
 
     /// The newest version of a class.
@@ -228,7 +236,7 @@ impl Reader<'_> {
         let version = self.cursor.i32()?;
         let elements = self.elements().within(|| format!("class {name}, version {version}"))?;
         self.cursor.finish(frame)?;
-        Ok(StreamerInfo { name, title, version, checksum, elements })
+        Ok(StreamerInfo { name: name.into(), title, version, checksum, elements })
     }
 
     fn elements(&mut self) -> Result<Vec<Element>> {
@@ -282,7 +290,7 @@ fn element(c: &mut Cursor<'_>, class: ElementClass) -> Result<Element> {
     c.finish(inner)?;
     let mut e = Element {
         class,
-        name,
+        name: name.into(),
         title,
         kind,
         size,

@@ -46,6 +46,8 @@ pub enum Kind {
     Text,
     /// A `TString`: the same, but never with a version header.
     TString,
+    /// As `Text`, but an empty one at the end of an entry takes no bytes (`TLeafC`).
+    LeafText,
     /// Length (four bytes) and bytes: a `char*`.
     LongText,
     /// Number of bits (four bytes) and a byte for each.
@@ -206,7 +208,7 @@ impl Kind {
             Self::Counted { item, .. } | Self::Loop { item, .. } | Self::List(item) => {
                 Type::List(Box::new(item.type_of()?))
             }
-            Self::Text | Self::TString | Self::LongText => Type::Text,
+            Self::Text | Self::TString | Self::LeafText | Self::LongText => Type::Text,
             Self::Bits => Type::List(Box::new(Type::Number(Number::Bool))),
             Self::Map(key, value) => {
                 Type::List(Box::new(record("", &[("0", key.type_of()?), ("1", value.type_of()?)])))
@@ -339,16 +341,21 @@ impl Programs {
 /// How deep classes may contain each other before they are called unreadable.
 const DEEPEST: usize = 24;
 
+/// Members that one program may have, those of its members' classes counted each time: classes that hold each other
+/// twice at every level would have millions.
+const MOST_MEMBERS: usize = 20_000;
+
 /// Compiles type names and members into programs.
 pub struct Compiler<'a> {
     classes: &'a Classes,
     inside: Vec<String>,
+    members: usize,
 }
 
 impl<'a> Compiler<'a> {
     /// Uses the classes of a file.
     pub fn new(classes: &'a Classes) -> Self {
-        Self { classes, inside: Vec::new() }
+        Self { classes, inside: Vec::new(), members: 0 }
     }
 
     /// A value of a type, as it stands inside a container or as a whole: without a version header of its own,
@@ -463,6 +470,9 @@ impl<'a> Compiler<'a> {
         if self.inside.len() >= DEEPEST {
             return Err(Error::limit(format!("classes nested deeper than {DEEPEST}")));
         }
+        if self.members > MOST_MEMBERS {
+            return Err(Error::limit(format!("classes of more than {MOST_MEMBERS} members in all")));
+        }
         let mut infos: Vec<&Arc<StreamerInfo>> = self.classes.versions(name).collect();
         if infos.is_empty() {
             infos = super::builtin::classes().versions(name).collect();
@@ -490,7 +500,8 @@ impl<'a> Compiler<'a> {
     }
 
     fn record(&mut self, info: &StreamerInfo) -> Record {
-        let mut record = Record::new(info.name.clone(), []);
+        let mut record = Record::new(info.name.to_string(), []);
+        self.members = self.members.saturating_add(info.elements.len());
         for element in &info.elements {
             let base = element.class == ElementClass::Base;
             let kind = if base {
@@ -499,7 +510,7 @@ impl<'a> Compiler<'a> {
                 let counter = record.field_of(&element.count_name);
                 self.member(element, counter)
             };
-            record.push(element.name.clone(), base, kind);
+            record.push(element.name.to_string(), base, kind);
         }
         record
     }

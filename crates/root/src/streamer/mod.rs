@@ -1,12 +1,15 @@
 //! Classes and their versions, as the file's streamer info describes them.
 
 pub mod builtin;
+mod containers;
 pub mod decode;
 pub mod encode;
 pub mod info;
 pub mod kind;
+pub mod name;
 pub mod object;
 pub mod packed;
+mod special;
 pub mod typename;
 
 pub use info::{Classes, Element, ElementClass, StreamerInfo};

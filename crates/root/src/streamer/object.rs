@@ -1,14 +1,20 @@
 //! Any object as a tree of values, read by the streamer info of its class.
 //!
 //! For objects by key and for the description of a tree; branches go through programs ([`super::kind`]) instead.
+//! What cannot be read is a value too ([`Value::Unreadable`]): where a byte count says how long it is, the rest is
+//! read after it. Nothing is read past the end of the object that encloses it, so that every byte is looked at a
+//! bounded number of times, and no count is believed that the bytes left could not hold.
 
-use super::info::{Classes, Element, ElementClass, StreamerInfo};
+use super::containers::Layout;
+use super::info::{Classes, Element, ElementClass, StreamerInfo, unknown_class};
+use super::name::Name;
+use super::packed::Packing;
 use super::typename::{self, Cpp};
 use crate::array::Number;
-use crate::error::{Error, ErrorKind, Result, Within};
-use crate::wire::cursor::{ClassTag, Pointer};
+use crate::error::{Error, Result, Within};
+use crate::wire::cursor::{ClassTag, Frame, IS_REFERENCED, Pointer};
 use crate::wire::{Cursor, swap};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// A member's value.
@@ -26,33 +32,41 @@ pub enum Value {
     Float(f64),
     /// Any string.
     Text(String),
-    /// Numbers of one type, native byte order, with the lengths of the inner dimensions of a fixed array.
+    /// Numbers of one type, native byte order.
     Numbers(Number, Vec<u8>),
+    /// The same with several dimensions, the outermost first.
+    Array(Box<(Number, Vec<u8>, Vec<usize>)>),
     /// Elements of a container or array.
     List(Vec<Value>),
-    /// Keys and values of a map.
+    /// Keys and values of a map, in the order of the file.
     Map(Vec<(Value, Value)>),
+    /// A `std::pair`.
+    Pair(Box<(Value, Value)>),
     /// An object; shared when several pointers lead to it.
     Object(Arc<Object>),
-    /// A pointer to an object that is still being read, or that lies outside: its [`Object::reference`].
+    /// A pointer to an object that is still being read, or that was never read: its [`Object::reference`].
     Seen(u64),
+    /// Not readable, and why.
+    Unreadable(Error),
 }
 
 /// An object: its class, its bases and its own members.
 #[derive(Debug, Clone, Default)]
 pub struct Object {
     /// Class name.
-    pub class: String,
+    pub class: Name,
     /// Version it was streamed with.
     pub version: i32,
     /// Objects of the base classes, in order.
     pub bases: Vec<Arc<Object>>,
     /// Own members, in order.
-    pub members: Vec<(String, Value)>,
+    pub members: Vec<(Name, Value)>,
     /// Under which pointers refer to it; 0 for one that was not read through a pointer.
     pub reference: u64,
+    /// Where its bytes are, as references count them, and how many they are.
+    pub place: (u64, u64),
     /// Why the object (or the rest of it) could not be read; its bytes were passed over.
-    pub unreadable: Option<String>,
+    pub unreadable: Option<Error>,
 }
 
 impl Object {
@@ -60,6 +74,16 @@ impl Object {
     pub fn get(&self, name: &str) -> Option<&Value> {
         let own = self.members.iter().find(|(n, _)| n == name).map(|(_, v)| v);
         own.or_else(|| self.bases.iter().find_map(|b| b.get(name)))
+    }
+    /// Keeps these members alone, of the object and of its bases.
+    fn keep(&mut self, names: &[&str]) {
+        for base in std::mem::take(&mut self.bases) {
+            let mut base = Arc::unwrap_or_clone(base);
+            base.keep(names);
+            self.members.append(&mut base.members);
+        }
+        self.members.retain(|(name, _)| names.contains(&&**name));
+        self.members.shrink_to_fit();
     }
     /// An integer member.
     pub fn int(&self, name: &str) -> Option<i64> {
@@ -99,10 +123,71 @@ impl Object {
             _ => Vec::new(),
         }
     }
+    /// Whether it is of a class, or derives from it.
+    pub fn is(&self, class: &str) -> bool {
+        self.class == class || self.bases.iter().any(|b| b.is(class))
+    }
+    /// What of it and of all it leads to could not be read: the way there through members, and why.
+    pub fn problems(&self) -> Vec<(String, Error)> {
+        let mut walk = Problems { path: Vec::new(), visited: HashSet::new(), found: Vec::new() };
+        walk.object(self);
+        walk.found
+    }
+}
+
+/// Looks for what could not be read.
+struct Problems {
+    path: Vec<String>,
+    visited: HashSet<u64>,
+    found: Vec<(String, Error)>,
+}
+
+impl Problems {
+    fn object(&mut self, object: &Object) {
+        if object.reference != 0 && !self.visited.insert(object.reference) {
+            return;
+        }
+        let before = self.found.len();
+        for base in &object.bases {
+            self.object(base);
+        }
+        for (name, value) in &object.members {
+            self.path.push(format!(".{name}"));
+            self.value(value);
+            self.path.pop();
+        }
+        if let Some(error) = &object.unreadable
+            && self.found.len() == before
+        {
+            self.found.push((self.path.concat(), error.clone()));
+        }
+    }
+    fn value(&mut self, value: &Value) {
+        match value {
+            Value::Unreadable(error) => self.found.push((self.path.concat(), error.clone())),
+            Value::Object(object) => self.object(object),
+            Value::Pair(pair) => {
+                self.value(&pair.0);
+                self.value(&pair.1);
+            }
+            Value::List(items) => self.items(items.iter()),
+            Value::Map(pairs) => self.items(pairs.iter().flat_map(|(k, v)| [k, v])),
+            _ => {}
+        }
+    }
+    fn items<'v>(&mut self, items: impl Iterator<Item = &'v Value>) {
+        for (i, item) in items.enumerate() {
+            self.path.push(format!("[{i}]"));
+            self.value(item);
+            self.path.pop();
+        }
+    }
 }
 
 /// Member that holds the elements of `TList`, `TObjArray`, `TClonesArray`, …
 pub const ITEMS: &str = "@items";
+/// Member that holds the option beside each element of a `TList`.
+pub const OPTIONS: &str = "@options";
 
 fn integers(number: Number, bytes: &[u8]) -> Vec<i64> {
     macro_rules! each {
@@ -129,6 +214,9 @@ fn integers(number: Number, bytes: &[u8]) -> Vec<i64> {
     }
 }
 
+/// The reference by which pointers mean the object of the key itself (`TBuffer::MapObject` of an empty buffer).
+pub const TOP: u64 = 1;
+
 /// How deep objects may nest before a file is called damaged.
 const DEEPEST: usize = 200;
 
@@ -136,8 +224,12 @@ const DEEPEST: usize = 200;
 pub struct ObjectReader<'a> {
     /// Where reading goes on.
     pub cursor: Cursor<'a>,
-    classes: &'a Classes,
-    named: HashMap<u64, Arc<str>>,
+    /// Parts that could not be read and were passed over.
+    pub problems: usize,
+    /// Which members of a class's objects are kept; all, where it gives nothing. What is let go is still read.
+    pub wanted: fn(&str) -> Option<&'static [&'static str]>,
+    pub(super) classes: &'a Classes,
+    named: HashMap<u64, Name>,
     seen: HashMap<u64, Arc<Object>>,
     depth: usize,
 }
@@ -146,141 +238,321 @@ impl<'a> ObjectReader<'a> {
     /// Reads the payload of a key, whose first byte is byte `origin` in references.
     pub fn new(classes: &'a Classes, payload: &'a [u8], origin: u64) -> Self {
         let cursor = Cursor::new(payload, origin);
-        Self { cursor, classes, named: HashMap::new(), seen: HashMap::new(), depth: 0 }
+        Self {
+            cursor,
+            problems: 0,
+            wanted: |_| None,
+            classes,
+            named: HashMap::new(),
+            seen: HashMap::new(),
+            depth: 0,
+        }
     }
 
-    fn info(&self, class: &str, version: i32) -> Option<Arc<StreamerInfo>> {
+    /// The objects that were read through pointers, by their references.
+    pub fn into_seen(self) -> HashMap<u64, Arc<Object>> {
+        self.seen
+    }
+
+    /// The whole payload of a key of a class, which may be a container or a string too.
+    pub fn payload(&mut self, class: &str) -> Result<Value> {
+        match typename::parse(class)? {
+            Cpp::Class(_) => {
+                let mut object = self.object(class)?;
+                object.reference = TOP;
+                let left = self.cursor.remaining();
+                if left > 0 && object.unreadable.is_none() {
+                    object.unreadable = Some(self.leftover(left, "the object"));
+                    self.problems += 1;
+                }
+                Ok(Value::Object(Arc::new(object)))
+            }
+            Cpp::Pair(a, b) => self.pair(&a, &b),
+            // Containers and strings that are written by themselves have no header.
+            cpp => {
+                let value = self.content(&cpp)?;
+                match self.cursor.remaining() {
+                    0 => Ok(value),
+                    left => Err(self.leftover(left, class)),
+                }
+            }
+        }
+    }
+
+    pub(super) fn info(&self, class: &str, version: i32) -> Option<Arc<StreamerInfo>> {
         let found = self.classes.find(class, version);
         found.or_else(|| super::builtin::classes().find(class, version)).cloned()
     }
 
-    fn any_info(&self, class: &str) -> Option<Arc<StreamerInfo>> {
+    pub(super) fn any_info(&self, class: &str) -> Option<Arc<StreamerInfo>> {
         self.classes.latest(class).or_else(|| super::builtin::classes().latest(class)).cloned()
     }
 
-    /// An object of a known class: version header, bases, members.
-    pub fn object(&mut self, class: &str) -> Result<Object> {
+    /// The description of a class in the version that an object's header gives; reads the checksum that follows
+    /// the version of a class that has no version of its own.
+    pub(super) fn described(&mut self, class: &str, version: i32, framed: bool) -> Result<Arc<StreamerInfo>> {
+        let unknown = |place: u64| {
+            let known: Vec<String> = self.classes.versions(class).map(|i| i.version.to_string()).collect();
+            if known.is_empty() {
+                unknown_class(class).at(place)
+            } else {
+                let known = known.join(", ");
+                Error::unsupported(format!(
+                    "version {version} of {class} is not described in the file, only {known}"
+                ))
+                .at(place)
+            }
+        };
+        if version > 0 || !framed {
+            return self.info(class, version).ok_or_else(|| unknown(self.cursor.place()));
+        }
+        // Version 0 is followed by a checksum, unless the class says of itself that its version is 0.
+        let checksum = self.cursor.clone().u32();
+        if let Ok(checksum) = checksum
+            && let Some(info) = self.classes.find_checksum(class, checksum).cloned()
+        {
+            self.cursor.skip(4)?;
+            return Ok(info);
+        }
+        if let Some(info) = self.classes.find(class, version) {
+            return Ok(info.clone());
+        }
+        let place = self.cursor.place();
+        let checksum = self.cursor.u32()?;
+        // A pair is known by its name; so is the only version of a class.
+        if self.classes.versions(class).count() == 1 {
+            return self.any_info(class).ok_or_else(|| unknown(place));
+        }
+        if let Some(info) = self.classes.spelt_otherwise(class, checksum) {
+            return Ok(info.clone());
+        }
+        Err(match self.classes.contains(class) {
+            true => Error::unsupported(format!(
+                "no version of {class} in the file has the checksum {checksum:#x}"
+            ))
+            .at(place),
+            false => unknown(place),
+        })
+    }
+
+    pub(super) fn leftover(&self, bytes: usize, what: &str) -> Error {
+        Error::unsupported(format!(
+            "{bytes} bytes follow what its streamer info says of {what}: its class has a streamer of its own"
+        ))
+        .at(self.cursor.place())
+    }
+
+    /// Runs `read` on the bytes of a frame alone. What fails or leaves bytes over is passed over and becomes a value
+    /// that says so, provided that the frame says where it ends.
+    pub(super) fn framed(
+        &mut self,
+        frame: Frame,
+        read: impl FnOnce(&mut Self) -> Result<Value>,
+    ) -> Result<Value> {
+        self.bounded(frame.end, |reader| {
+            let value = read(reader)?;
+            match frame.end {
+                Some(end) if reader.cursor.pos() < end => {
+                    Err(reader.leftover(end - reader.cursor.pos(), "it"))
+                }
+                _ => Ok(value),
+            }
+        })
+        .map(|result| result.unwrap_or_else(Value::Unreadable))
+    }
+
+    /// Runs `read` on the bytes up to `end`, and goes to `end` when it fails; without one the failure is the caller's.
+    pub(super) fn bounded<T>(
+        &mut self,
+        end: Option<usize>,
+        read: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<Result<T>> {
+        let Some(end) = end else { return read(self).map(Ok) };
+        let outer = self.cursor.narrow(end);
+        let result = read(self);
+        self.cursor.widen(outer);
+        if result.is_err() {
+            self.problems += 1;
+            self.cursor.seek(end)?;
+        }
+        Ok(result)
+    }
+
+    /// Counts how deep objects and containers nest.
+    pub(super) fn deeper<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.depth >= DEEPEST {
             return Err(Error::limit(format!("objects nest deeper than {DEEPEST}")).at(self.cursor.place()));
         }
         self.depth += 1;
-        let result = self.object_inside(class).within(|| class.to_owned());
+        let result = read(self);
         self.depth -= 1;
         result
     }
 
-    fn object_inside(&mut self, class: &str) -> Result<Object> {
-        if let Some(object) = self.hand_written(class)? {
-            return Ok(object);
-        }
-        let start = self.cursor.pos();
-        let frame = self.cursor.frame()?;
-        let mut version = i32::from(frame.version as i16);
-        let mut info = None;
-        if version <= 0 && frame.end.is_some_and(|e| e >= self.cursor.pos() + 4) {
-            // A class without a version number of its own is known by its checksum.
-            let checksum = self.cursor.u32()?;
-            info = self.classes.find_checksum(class, checksum).cloned();
-            if let Some(info) = &info {
-                version = info.version;
-            } else {
-                info = self.any_info(class).filter(|_| self.classes.versions(class).count() == 1);
-            }
-        }
-        let info = info.or_else(|| self.info(class, version));
-        let mut object = Object { class: class.to_owned(), version, ..Object::default() };
-        let Some(info) = info else {
-            let why = super::info::unknown_class(class);
-            return match frame.end {
-                Some(end) => {
-                    self.cursor.seek(end)?;
-                    object.unreadable = Some(format!("version {version}: {}", why.message()));
-                    Ok(object)
-                }
-                None => Err(why.at(start as u64 + self.cursor.origin())),
-            };
-        };
-        match self.members(&info, &mut object) {
-            Ok(()) => self.cursor.finish(frame)?,
-            Err(e) if e.kind() == ErrorKind::Unsupported && frame.end.is_some() => {
-                object.unreadable = Some(e.to_string());
-                self.cursor.seek(frame.end.unwrap_or(start))?;
-            }
-            Err(e) => return Err(e),
-        }
+    /// An object of a known class: version header, bases, members.
+    pub fn object(&mut self, class: &str) -> Result<Object> {
+        let start = self.cursor.place();
+        let mut object = self.deeper(|reader| match reader.hand_written(class)? {
+            Some(object) => Ok(object),
+            None => match reader.stands_for_container(class) {
+                Some(e) => reader.container_object(class, &e),
+                None => reader.described_object(class),
+            },
+        })?;
+        object.place = (start, self.cursor.place().saturating_sub(start));
         Ok(object)
     }
 
-    fn members(&mut self, info: &StreamerInfo, object: &mut Object) -> Result<()> {
-        for element in &info.elements {
-            if element.class == ElementClass::Base {
-                let base = self.object(&element.name)?;
-                object.bases.push(Arc::new(base));
-            } else {
-                let value = self.member(element, object).within(|| format!("member {}", element.name))?;
-                object.members.push((element.name.clone(), value));
+    /// The only element of a class that is a container itself (`This`).
+    fn stands_for_container(&self, class: &str) -> Option<Element> {
+        match self.classes.latest(class)?.elements.as_slice() {
+            [only] if only.name == "This" && is_stl(only) => Some(only.clone()),
+            _ => None,
+        }
+    }
+
+    fn container_object(&mut self, class: &str, e: &Element) -> Result<Object> {
+        let frame = self.cursor.frame().within(|| class.to_owned())?;
+        let value = self.framed(frame, |reader| {
+            let shared = reader.shared(e, frame)?;
+            reader.member_body(e, &Object::default(), &shared)
+        });
+        let members = vec![(ITEMS.into(), value.within(|| class.to_owned())?)];
+        Ok(Object { class: class.to_owned().into(), members, ..Object::default() })
+    }
+
+    pub(super) fn described_object(&mut self, class: &str) -> Result<Object> {
+        let start = self.cursor.pos();
+        let frame = self.cursor.frame().within(|| class.to_owned())?;
+        let mut object = Object {
+            class: class.to_owned().into(),
+            version: i32::from(frame.version as i16),
+            ..Object::default()
+        };
+        if frame.end.is_none() && self.has_no_version(class, start) {
+            self.cursor.seek(start)?;
+            let info = self.any_info(class).ok_or_else(|| unknown_class(class).at(self.cursor.place()))?;
+            object.version = info.version;
+            self.members(&info, &mut object).within(|| class.to_owned())?;
+            return Ok(object);
+        }
+        let result = self.bounded(frame.end, |reader| {
+            match reader.described(class, object.version, frame.end.is_some()) {
+                Ok(info) => {
+                    object.version = info.version;
+                    reader.members(&info, &mut object)?;
+                }
+                Err(error) => reader.star_table(&mut object).ok_or(error)??,
+            }
+            match frame.end {
+                Some(end) if reader.cursor.pos() < end => {
+                    Err(reader.leftover(end - reader.cursor.pos(), "it"))
+                }
+                _ => Ok(()),
+            }
+        });
+        object.unreadable = result.within(|| class.to_owned())?.err().map(|e| e.within(class.to_owned()));
+        Ok(object)
+    }
+
+    /// Whether an object without byte count begins with its base, as ROOT assumes of classes that it knows from the
+    /// file alone (`TBufferFile::ReadClassEmulated`): the version of a `TObject` is always 1.
+    fn has_no_version(&self, class: &str, start: usize) -> bool {
+        let first = self.classes.latest(class).and_then(|i| i.elements.first());
+        let word = |at: usize| {
+            let mut cursor = self.cursor.clone();
+            cursor.seek(at).and_then(|()| cursor.u16()).unwrap_or(0)
+        };
+        first.is_some_and(|e| e.class == ElementClass::Base && e.name == "TObject")
+            && word(start) == 1
+            && word(start + 2) != 1
+    }
+
+    pub(super) fn members(&mut self, info: &StreamerInfo, object: &mut Object) -> Result<()> {
+        object.members.reserve_exact(info.elements.len());
+        for (i, element) in info.elements.iter().enumerate() {
+            let read = match element.class {
+                // Not in the bytes: what rules of schema evolution add, and bases that are not streamed.
+                _ if element.class == ElementClass::Artificial || element.kind == -1 => Ok(()),
+                ElementClass::Base
+                    if !element.name.contains('<') || !typename::is_container(&element.name) =>
+                {
+                    self.object(&element.name).map(|base| object.bases.push(Arc::new(base)))
+                }
+                _ => self
+                    .member(element, object)
+                    .map(|value| object.members.push((element.name.clone(), value))),
+            };
+            if let Err(error) = read {
+                let error = error.within(format!("member {}", element.name));
+                // What follows has no known place any more.
+                for lost in info.elements.iter().skip(i) {
+                    let value = Value::Unreadable(if lost.name == element.name {
+                        error.clone()
+                    } else {
+                        let why =
+                            format!("it follows member {}, which cannot be read: {error}", element.name);
+                        Error::new(error.kind(), why)
+                    });
+                    object.members.push((lost.name.clone(), value));
+                }
+                return Err(error);
             }
         }
         Ok(())
     }
 
+    fn counter(&self, e: &Element, owner: &Object) -> Result<usize> {
+        let count = owner.int(&e.count_name);
+        count.and_then(|n| usize::try_from(n).ok()).ok_or_else(|| {
+            self.cursor
+                .corrupt(format!("member {} is counted by {}, which is {count:?}", e.name, e.count_name))
+        })
+    }
+
     fn member(&mut self, e: &Element, owner: &Object) -> Result<Value> {
-        let n = e.array_length as usize;
+        if !has_header(e) {
+            return self.member_body(e, owner, &Shared::default());
+        }
+        let frame = self.cursor.frame()?;
+        self.framed(frame, |reader| {
+            let shared = reader.shared(e, frame)?;
+            reader.member_body(e, owner, &shared)
+        })
+    }
+
+    /// A member without the version header that may precede it; in member-wise containers that header is written
+    /// once for all objects.
+    pub(super) fn member_body(&mut self, e: &Element, owner: &Object, shared: &Shared) -> Result<Value> {
+        let n = e.array_length.max(0) as usize;
+        let class = e.typename.trim_end_matches('*').trim_end();
         match e.kind {
-            1..=19 if e.kind != 7 => self.basic(e.kind, e),
+            _ if is_stl(e) => match &shared.cpp {
+                Some(cpp) if n == 0 => self.collection(cpp, &shared.layout),
+                Some(cpp) => self.repeat(n, e, |reader| reader.collection(cpp, &shared.layout)),
+                None => Err(Error::unsupported(format!("container {}", e.typename)).at(self.cursor.place())),
+            },
             7 => {
-                let length = self.cursor.count(1)?;
+                let length = self.cursor.i32()?.max(0) as usize;
                 Ok(Value::Text(crate::wire::cursor::text(self.cursor.take(length)?)))
             }
-            21..=39 => self.numbers(e.kind - 20, n, e),
-            41..=59 => {
-                let flag = self.cursor.u8()?;
-                if flag == 0 {
-                    return Ok(Value::Null);
-                }
-                let count = owner.int(&e.count_name).unwrap_or(0);
-                let count = usize::try_from(count)
-                    .map_err(|_| self.cursor.corrupt(format!("counter {} is {count}", e.count_name)))?;
-                let repeat = if e.array_length > 0 { n } else { 1 };
-                // Branches of files near 2 GB were written with 64-bit basket positions under a 32-bit type.
-                let kind = if flag == 2 && e.name == "fBasketSeek" { 16 } else { e.kind - 40 };
-                self.numbers(kind, count.saturating_mul(repeat), e)
-            }
-            0 => self.object(&e.name).map(|o| Value::Object(Arc::new(o))),
-            61..=63 | 66..=68 => {
-                let class = e.typename.trim_end_matches('*').to_owned();
-                self.embedded(&class)
-            }
-            64 | 69 => self.pointer(),
+            1..=19 => self.basic(e.kind, e),
+            21..=39 => Ok(shaped(self.numbers(e.kind - 20, n, e)?, &dimensions(e))),
+            41..=59 => self.counted(e, owner, n),
+            0 => self.embedded(&e.name),
+            61..=63 | 66..=68 if n == 0 => self.embedded(class),
+            // An array of `->` pointers keeps the code of one.
+            61..=63 | 66..=68 | 81..=83 | 86..=88 => self.repeat(n, e, |reader| reader.embedded(class)),
+            64 | 69 | 70 if n == 0 => self.pointer(),
+            64 | 69 | 70 | 84 | 89 | 90 => self.repeat(n, e, Self::pointer),
             65 => self.cursor.string().map(Value::Text),
-            81..=83 | 86..=88 => {
-                let class = e.typename.trim_end_matches('*').to_owned();
-                (0..n).map(|_| self.embedded(&class)).collect::<Result<_>>().map(Value::List)
-            }
-            84 | 89 => (0..n).map(|_| self.pointer()).collect::<Result<_>>().map(Value::List),
-            85 => {
-                (0..n).map(|_| self.cursor.string().map(Value::Text)).collect::<Result<_>>().map(Value::List)
-            }
-            300 | 365 | 71 | 320 | 500 if matches!(e.class, ElementClass::Stl | ElementClass::StlString) => {
-                let cpp = typename::parse(&e.typename)?;
-                let frame = self.cursor.frame()?;
-                let value = if e.array_length > 0 {
-                    let list: Result<Vec<_>> =
-                        (0..n).map(|_| self.content(&cpp, frame.member_wise)).collect();
-                    Value::List(list?)
-                } else {
-                    self.content(&cpp, frame.member_wise)?
-                };
-                self.cursor.finish(frame)?;
-                Ok(value)
-            }
-            501 => {
-                self.cursor.skip(6)?;
-                let count = owner.int(&e.count_name).unwrap_or(0).max(0) as usize;
-                let class = e.typename.trim_end_matches('*').to_owned();
+            85 => self.repeat(n, e, |reader| reader.cursor.string().map(Value::Text)),
+            501 | 521 => {
+                let count = self.counter(e, owner)?.saturating_mul(n.max(1));
                 let mut items = Vec::new();
-                for _ in 0..count {
-                    items.push(self.embedded(&class)?);
+                for i in 0..count {
+                    let item = if e.typename.ends_with("**") { self.pointer() } else { self.embedded(class) };
+                    items.push(item.within(|| format!("element {i} of {count}"))?);
                 }
                 Ok(Value::List(items))
             }
@@ -293,18 +565,44 @@ impl<'a> ObjectReader<'a> {
         }
     }
 
-    fn embedded(&mut self, class: &str) -> Result<Value> {
-        if class == "TString" {
-            return self.cursor.string().map(Value::Text);
+    /// What the version header of a member says of all its values.
+    pub(super) fn shared(&mut self, e: &Element, frame: Frame) -> Result<Shared> {
+        if !is_stl(e) {
+            return Ok(Shared::default());
         }
-        if typename::is_container(class) {
-            let cpp = typename::parse(class)?;
-            let frame = self.cursor.frame()?;
-            let value = self.content(&cpp, frame.member_wise)?;
-            self.cursor.finish(frame)?;
-            return Ok(value);
+        let cpp = super::containers::type_of(e)?;
+        let layout = self.layout(&cpp, frame)?;
+        Ok(Shared { cpp: Some(cpp), layout })
+    }
+
+    /// Elements of a fixed array.
+    fn repeat(&mut self, n: usize, e: &Element, read: impl Fn(&mut Self) -> Result<Value>) -> Result<Value> {
+        let mut items = Vec::new();
+        for i in 0..n {
+            items.push(read(self).within(|| format!("element {i} of {n}"))?);
         }
-        self.object(class).map(|o| Value::Object(Arc::new(o)))
+        Ok(nested(items, &dimensions(e)))
+    }
+
+    /// A variable array: one byte that says whether it is there, then as many numbers as a member before says.
+    fn counted(&mut self, e: &Element, owner: &Object, n: usize) -> Result<Value> {
+        let flag = self.cursor.u8()?;
+        let count = if flag == 0 { 0 } else { self.counter(e, owner)? };
+        // Branches of files near 2 GB were written with 64-bit basket positions under a 32-bit type.
+        let kind = if flag == 2 && e.name == "fBasketSeek" { 16 } else { e.kind - 40 };
+        let values = self.numbers(kind, count.saturating_mul(n.max(1)), e)?;
+        Ok(if n == 0 { values } else { shaped(values, &[dimensions(e), vec![count]].concat()) })
+    }
+
+    pub(super) fn embedded(&mut self, class: &str) -> Result<Value> {
+        match typename::parse(class)? {
+            // Neither `TString` nor `std::string` has a header of its own.
+            Cpp::Text | Cpp::TString => self.cursor.string().map(Value::Text),
+            Cpp::Pair(a, b) => self.pair(&a, &b),
+            // A container where an object stands has no header, unlike one that a `TStreamerSTL` describes.
+            cpp @ (Cpp::List(_) | Cpp::Map(..) | Cpp::Bits(_)) => self.content(&cpp),
+            _ => self.object(class).map(|o| Value::Object(Arc::new(o))),
+        }
     }
 
     fn basic(&mut self, kind: i32, e: &Element) -> Result<Value> {
@@ -321,7 +619,7 @@ impl<'a> ObjectReader<'a> {
             13 => Value::UInt(c.u32()?.into()),
             15 => {
                 let bits = c.u32()?;
-                if bits & crate::wire::cursor::IS_REFERENCED != 0 {
+                if bits & IS_REFERENCED != 0 {
                     c.skip(2)?;
                 }
                 Value::UInt(bits.into())
@@ -329,7 +627,7 @@ impl<'a> ObjectReader<'a> {
             14 | 17 => Value::UInt(c.u64()?),
             18 => Value::Bool(c.u8()? != 0),
             9 | 19 => {
-                let packing = super::packed::Packing::of(kind == 19, &e.title);
+                let packing = Packing::of(kind == 19, &e.title);
                 let mut out = [0; 8];
                 packing.decode(c.take(packing.disk_bytes())?, &mut out);
                 Value::Float(packing.value(out))
@@ -340,29 +638,39 @@ impl<'a> ObjectReader<'a> {
 
     fn numbers(&mut self, kind: i32, count: usize, e: &Element) -> Result<Value> {
         if matches!(kind, 9 | 19) {
-            let packing = super::packed::Packing::of(kind == 19, &e.title);
-            let bytes = self.cursor.take(count.saturating_mul(packing.disk_bytes()))?;
-            let number = packing.number();
-            let mut out = vec![0; count * number.size()];
-            packing.decode(bytes, &mut out);
-            return Ok(Value::Numbers(number, out));
+            return self.packed(Packing::of(kind == 19, &e.title), count);
         }
-        if kind == 7 {
-            return (0..count)
-                .map(|_| self.cursor.string().map(Value::Text))
-                .collect::<Result<_>>()
-                .map(Value::List);
-        }
-        let number = super::kind::basic_number(kind)
+        let number = match kind {
+            // The values of a counter are signed, as in memory.
+            6 => Some(Number::I32),
+            _ => super::kind::basic_number(kind),
+        };
+        let number = number
             .ok_or_else(|| Error::unsupported(format!("basic type code {kind}")).at(self.cursor.place()))?;
+        self.plain(number, count)
+    }
+
+    pub(super) fn plain(&mut self, number: Number, count: usize) -> Result<Value> {
         let bytes = self.cursor.take(count.saturating_mul(number.size()))?;
         let mut out = vec![0; bytes.len()];
         swap::copy(number.size(), bytes, &mut out);
+        if number == Number::Bool {
+            out.iter_mut().for_each(|b| *b = u8::from(*b != 0));
+        }
+        Ok(Value::Numbers(number, out))
+    }
+
+    pub(super) fn packed(&mut self, packing: Packing, count: usize) -> Result<Value> {
+        let bytes = self.cursor.take(count.saturating_mul(packing.disk_bytes()))?;
+        let number = packing.number();
+        let mut out = vec![0; count * number.size()];
+        packing.decode(bytes, &mut out);
         Ok(Value::Numbers(number, out))
     }
 
     /// What follows a pointer tag.
     pub fn pointer(&mut self) -> Result<Value> {
+        let start = self.cursor.place();
         let (class, reference, end) = match self.cursor.pointer()? {
             Pointer::Null => return Ok(Value::Null),
             Pointer::Seen(reference) => {
@@ -373,320 +681,110 @@ impl<'a> ObjectReader<'a> {
             }
             Pointer::New { class, reference, end } => (class, reference, end),
         };
-        let name: Arc<str> = match class {
-            ClassTag::Named { name, reference } => {
-                let name: Arc<str> = name.into();
-                self.named.insert(reference, name.clone());
-                name
+        let mut name = Name::default();
+        let result = self.bounded(end, |reader| {
+            name = match class {
+                ClassTag::Named { name, reference } => {
+                    let name = Name::from(name);
+                    reader.named.insert(reference, name.clone());
+                    name
+                }
+                ClassTag::Seen(reference) => reader.named.get(&reference).cloned().ok_or_else(|| {
+                    reader.cursor.corrupt(format!("no class was named at byte {reference}"))
+                })?,
+            };
+            let mut object = reader.pointee(&name)?;
+            let left = end.map_or(0, |end| end.saturating_sub(reader.cursor.pos()));
+            if left > 0 && object.unreadable.is_none() {
+                object.unreadable = Some(reader.leftover(left, &name));
+                reader.problems += 1;
+                reader.cursor.skip(left)?;
             }
-            ClassTag::Seen(reference) => match self.named.get(&reference) {
-                Some(name) => name.clone(),
-                None => return Err(self.cursor.corrupt(format!("no class was named at byte {reference}"))),
-            },
-        };
-        let mut object = self.object(&name)?;
+            Ok(object)
+        })?;
+        let mut object = result.unwrap_or_else(|error| Object {
+            class: name,
+            unreadable: Some(error),
+            ..Object::default()
+        });
         object.reference = reference;
-        let object = Arc::new(object);
-        if let Some(end) = end {
-            if self.cursor.pos() > end {
-                return Err(self.cursor.corrupt(format!("a {name} goes on past its {end} bytes")));
-            }
-            self.cursor.seek(end)?;
+        if object.place.1 == 0 {
+            object.place = (start, self.cursor.place().saturating_sub(start));
         }
+        if let Some(names) = (self.wanted)(&object.class) {
+            object.keep(names);
+        }
+        let object = Arc::new(object);
         self.seen.insert(reference, object.clone());
         Ok(Value::Object(object))
     }
 
-    /// The content of a container or what a container holds, without a version header.
-    fn content(&mut self, cpp: &Cpp, member_wise: bool) -> Result<Value> {
-        if self.depth >= DEEPEST {
-            return Err(Error::limit(format!("objects nest deeper than {DEEPEST}")).at(self.cursor.place()));
-        }
-        self.depth += 1;
-        let result = self.content_inside(cpp, member_wise);
-        self.depth -= 1;
-        result
+    /// Whether the class named at a reference is this one.
+    pub(super) fn is_named(&self, reference: u64, class: &str) -> bool {
+        self.named.get(&reference).is_some_and(|name| &**name == class)
     }
 
-    fn content_inside(&mut self, cpp: &Cpp, member_wise: bool) -> Result<Value> {
-        match cpp {
-            Cpp::Number(number) => {
-                let mut out = vec![0; number.size()];
-                swap::copy(number.size(), self.cursor.take(number.size())?, &mut out);
-                Ok(match number {
-                    Number::F64 => Value::Float(f64::from_ne_bytes(out.try_into().unwrap_or_default())),
-                    Number::F32 => {
-                        Value::Float(f32::from_ne_bytes(out.try_into().unwrap_or_default()).into())
-                    }
-                    Number::Bool => Value::Bool(out.first().is_some_and(|&b| b != 0)),
-                    Number::U64 => Value::UInt(u64::from_ne_bytes(out.try_into().unwrap_or_default())),
-                    _ => Value::Int(integers(*number, &out).first().copied().unwrap_or_default()),
-                })
-            }
-            Cpp::Double32 => Ok(Value::Float(self.cursor.f32()?.into())),
-            Cpp::Float16 => Err(Error::unsupported("Float16_t inside a container").at(self.cursor.place())),
-            Cpp::Text | Cpp::TString => self.cursor.string().map(Value::Text),
-            Cpp::Bits(_) => {
-                let count = self.cursor.count(1)?;
-                Ok(Value::Numbers(Number::Bool, self.cursor.take(count)?.to_vec()))
-            }
-            Cpp::List(item) if member_wise => self.member_wise_list(item),
-            Cpp::List(item) => {
-                if let Cpp::Number(number) = **item {
-                    let count = self.cursor.count(number.size())?;
-                    let bytes = self.cursor.take(count * number.size())?;
-                    let mut out = vec![0; bytes.len()];
-                    swap::copy(number.size(), bytes, &mut out);
-                    return Ok(Value::Numbers(number, out));
-                }
-                let count = self.cursor.count(1)?;
-                let mut items = Vec::new();
-                for i in 0..count {
-                    items.push(self.content(item, false).within(|| format!("element {i} of {count}"))?);
-                }
-                Ok(Value::List(items))
-            }
-            Cpp::Map(key, value) if member_wise => {
-                let pair = Cpp::Pair(key.clone(), value.clone());
-                let Value::List(pairs) = self.member_wise_list(&pair)? else { return Ok(Value::Null) };
-                let split = |v: Value| match v {
-                    Value::List(mut kv) if kv.len() == 2 => {
-                        let value = kv.pop().unwrap_or(Value::Null);
-                        (kv.pop().unwrap_or(Value::Null), value)
-                    }
-                    other => (other, Value::Null),
-                };
-                Ok(Value::Map(pairs.into_iter().map(split).collect()))
-            }
-            Cpp::Map(key, value) => {
-                let count = self.cursor.count(1)?;
-                let mut items = Vec::new();
-                for _ in 0..count {
-                    items.push((self.content(key, false)?, self.content(value, false)?));
-                }
-                Ok(Value::Map(items))
-            }
-            Cpp::Pair(a, b) => Ok(Value::List(vec![self.content(a, false)?, self.content(b, false)?])),
-            Cpp::Pointer(_) => self.pointer(),
-            Cpp::Class(name) => self.embedded(&name.clone()),
-        }
+    /// Whether the object read at a reference is of this class.
+    pub(super) fn is_seen(&self, reference: u64, class: &str) -> bool {
+        self.seen.get(&reference).is_some_and(|object| object.class == class)
     }
 
-    /// Elements written member by member: class version, number of elements, then each member of all.
-    fn member_wise_list(&mut self, item: &Cpp) -> Result<Value> {
-        let version = self.cursor.u16()?;
-        let checksum = if version == 0 { Some(self.cursor.u32()?) } else { None };
-        let count = self.cursor.count(1)?;
-        match item {
-            Cpp::Pair(a, b) => {
-                let first = self.column(a, count)?;
-                let second = self.column(b, count)?;
-                Ok(Value::List(first.into_iter().zip(second).map(|(a, b)| Value::List(vec![a, b])).collect()))
-            }
-            Cpp::Class(name) => {
-                let info = match checksum {
-                    Some(sum) => {
-                        self.classes.find_checksum(name, sum).cloned().or_else(|| self.any_info(name))
-                    }
-                    None => self.info(name, i32::from(version)),
-                };
-                let info = info.ok_or_else(|| super::info::unknown_class(name).at(self.cursor.place()))?;
-                let mut objects: Vec<Object> = Vec::new();
-                for _ in 0..count {
-                    objects.push(Object { class: name.clone(), version: info.version, ..Object::default() });
-                }
-                self.columns(&info, &mut objects)?;
-                Ok(Value::List(objects.into_iter().map(|o| Value::Object(Arc::new(o))).collect()))
-            }
+    /// What a pointer leads to, which may be a container: then the object has it as its only member.
+    fn pointee(&mut self, class: &str) -> Result<Object> {
+        match typename::parse(class)? {
+            Cpp::Class(_) => self.object(class),
             _ => {
-                Err(Error::unsupported(format!("member-wise streaming of {item:?}")).at(self.cursor.place()))
+                let value = self.embedded(class)?;
+                let members = vec![(ITEMS.into(), value)];
+                Ok(Object { class: class.to_owned().into(), members, ..Object::default() })
             }
         }
     }
+}
 
-    /// Members of many objects, one member of all after the other.
-    fn columns(&mut self, info: &StreamerInfo, objects: &mut [Object]) -> Result<()> {
-        for element in &info.elements {
-            if element.class == ElementClass::Base && element.name != "TObject" {
-                let base = self
-                    .info(&element.name, element.base_version)
-                    .or_else(|| self.any_info(&element.name))
-                    .ok_or_else(|| super::info::unknown_class(&element.name).at(self.cursor.place()))?;
-                let fresh = |_: &Object| Object {
-                    class: element.name.clone(),
-                    version: base.version,
-                    ..Object::default()
-                };
-                let mut bases: Vec<Object> = objects.iter().map(fresh).collect();
-                self.columns(&base, &mut bases)?;
-                for (object, base) in objects.iter_mut().zip(bases) {
-                    object.bases.push(Arc::new(base));
-                }
-                continue;
-            }
-            for object in objects.iter_mut() {
-                if element.class == ElementClass::Base {
-                    let base = self.object(&element.name)?;
-                    object.bases.push(Arc::new(base));
-                } else {
-                    let value = self.member(element, object).within(|| format!("member {}", element.name))?;
-                    object.members.push((element.name.clone(), value));
-                }
-            }
-        }
-        Ok(())
-    }
+/// What a version header says of all values that follow it.
+#[derive(Default)]
+pub(super) struct Shared {
+    pub(super) cpp: Option<Cpp>,
+    pub(super) layout: Layout,
+}
 
-    fn column(&mut self, cpp: &Cpp, count: usize) -> Result<Vec<Value>> {
-        let frame = if matches!(cpp, Cpp::List(_) | Cpp::Map(..)) && count > 0 {
-            Some(self.cursor.frame()?)
-        } else {
-            None
-        };
-        let mut items = Vec::new();
-        for _ in 0..count {
-            items.push(self.content(cpp, frame.is_some_and(|f| f.member_wise))?);
-        }
-        if let Some(frame) = frame {
-            self.cursor.finish(frame)?;
-        }
-        Ok(items)
-    }
+fn is_stl(e: &Element) -> bool {
+    matches!(e.class, ElementClass::Stl | ElementClass::StlString)
+}
 
-    /// Classes whose streamers are code in ROOT, not described by their members.
-    fn hand_written(&mut self, class: &str) -> Result<Option<Object>> {
-        let mut object = Object { class: class.to_owned(), ..Object::default() };
-        match class {
-            "TObject" => {
-                let bits = self.cursor.object_bits()?;
-                object.members.push(("@fBits".into(), Value::UInt(bits.into())));
-            }
-            "TString" => object.members.push(("fString".into(), Value::Text(self.cursor.string()?))),
-            "TQObject" => {}
-            "TDatime" => object.members.push(("fDatime".into(), Value::UInt(self.cursor.u32()?.into()))),
-            "TRef" => {
-                self.cursor.skip(2)?;
-                let id = self.cursor.u32()?;
-                let bits = self.cursor.u32()?;
-                self.cursor.skip(if bits & crate::wire::cursor::IS_REFERENCED == 0 { 2 } else { 4 })?;
-                object.members.push(("ref".into(), Value::UInt(id.into())));
-            }
-            "TArrayC" | "TArrayS" | "TArrayI" | "TArrayL" | "TArrayL64" | "TArrayF" | "TArrayD" => {
-                let number = match class {
-                    "TArrayC" => Number::I8,
-                    "TArrayS" => Number::I16,
-                    "TArrayI" => Number::I32,
-                    "TArrayF" => Number::F32,
-                    "TArrayD" => Number::F64,
-                    _ => Number::I64,
-                };
-                let count = self.cursor.count(number.size())?;
-                let bytes = self.cursor.take(count * number.size())?;
-                let mut out = vec![0; bytes.len()];
-                swap::copy(number.size(), bytes, &mut out);
-                object.members.push(("fN".into(), Value::Int(count as i64)));
-                object.members.push(("fArray".into(), Value::Numbers(number, out)));
-            }
-            "TList" | "THashList" | "TSortedList" | "TObjArray" | "TRefArray" | "TMap" | "TClonesArray"
-            | "TOrdCollection" | "THashTable" | "TBasket" => {
-                return self.collection(class).map(Some);
-            }
-            _ => return Ok(None),
-        }
-        Ok(Some(object))
-    }
+/// Whether a version header with byte count precedes a member: containers, arrays of `TString`, `TObject` and
+/// `TNamed`, variable arrays of objects, and what a streamer set for the member writes.
+pub(super) fn has_header(e: &Element) -> bool {
+    is_stl(e) || matches!(e.kind, 85..=87 | 500 | 501 | 521)
+}
 
-    fn collection(&mut self, class: &str) -> Result<Object> {
-        let mut object = Object { class: class.to_owned(), ..Object::default() };
-        if class == "TBasket" {
-            return super::super::tree::basket::embedded(&mut self.cursor).map(|members| {
-                object.members = members;
-                object
-            });
-        }
-        let frame = self.cursor.frame()?;
-        object.version = i32::from(frame.version);
-        if frame.version > 2 || class != "TObjArray" {
-            let bits = self.cursor.object_bits()?;
-            object.members.push(("@fBits".into(), Value::UInt(bits.into())));
-        }
-        object.members.push(("fName".into(), Value::Text(self.cursor.string()?)));
-        let mut items = Vec::new();
-        match class {
-            "TObjArray" => {
-                let count = self.cursor.count(4)?;
-                object.members.push(("fLowerBound".into(), Value::Int(self.cursor.i32()?.into())));
-                for i in 0..count {
-                    items.push(self.pointer().within(|| format!("element {i} of {count}"))?);
-                }
-            }
-            "TRefArray" => {
-                let count = self.cursor.count(4)?;
-                object.members.push(("fLowerBound".into(), Value::Int(self.cursor.i32()?.into())));
-                self.cursor.skip(2)?;
-                for _ in 0..count {
-                    items.push(Value::UInt(self.cursor.u32()?.into()));
-                }
-            }
-            "TMap" => {
-                let count = self.cursor.count(8)?;
-                let mut pairs = Vec::new();
-                for _ in 0..count {
-                    pairs.push((self.pointer()?, self.pointer()?));
-                }
-                object.members.push((ITEMS.into(), Value::Map(pairs)));
-            }
-            "TClonesArray" => {
-                items = self.clones(&mut object)?;
-            }
-            _ => {
-                let count = self.cursor.count(4)?;
-                for i in 0..count {
-                    items.push(self.pointer().within(|| format!("element {i} of {count}"))?);
-                    if matches!(class, "TList" | "THashList" | "TSortedList") {
-                        // The option a histogram or graph was drawn with.
-                        self.cursor.string_bytes()?;
-                    }
-                }
-            }
-        }
-        if class != "TMap" {
-            object.members.push((ITEMS.into(), Value::List(items)));
-        }
-        self.cursor.finish(frame)?;
-        Ok(object)
-    }
+/// Lengths of the dimensions of a fixed array.
+fn dimensions(e: &Element) -> Vec<usize> {
+    let n = e.array_length.max(0) as usize;
+    let dims = e.max_index.iter().take(e.array_dim.clamp(0, 5) as usize);
+    let dims: Vec<usize> = dims.map(|&d| d.max(0) as usize).collect();
+    if dims.iter().product::<usize>() == n && !dims.is_empty() { dims } else { vec![n] }
+}
 
-    fn clones(&mut self, object: &mut Object) -> Result<Vec<Value>> {
-        let text = self.cursor.string()?;
-        let (class, version) = text.rsplit_once(';').ok_or_else(|| {
-            self.cursor.corrupt(format!("a TClonesArray of {text:?}, where CLASS;VERSION is expected"))
-        })?;
-        let version: i32 = version.parse().unwrap_or(0);
-        let count = self.cursor.i32()?.unsigned_abs() as usize;
-        let lower = self.cursor.i32()?;
-        object.members.push(("fLowerBound".into(), Value::Int(lower.into())));
-        object.members.push(("@class".into(), Value::Text(class.to_owned())));
-        if count > self.cursor.remaining() {
-            return Err(self.cursor.corrupt(format!("{count} objects in {} bytes", self.cursor.remaining())));
+fn shaped(values: Value, dims: &[usize]) -> Value {
+    match values {
+        Value::Numbers(number, bytes) if dims.len() > 1 => {
+            Value::Array(Box::new((number, bytes, dims.to_vec())))
         }
-        let bypass = matches!(object.get("@fBits"), Some(Value::UInt(bits)) if bits & (1 << 12) != 0);
-        if !bypass {
-            let mut items = Vec::new();
-            for _ in 0..count {
-                let present = self.cursor.u8()? != 0;
-                items.push(if present { self.embedded(class)? } else { Value::Null });
-            }
-            return Ok(items);
-        }
-        let info = self
-            .info(class, version)
-            .ok_or_else(|| super::info::unknown_class(class).at(self.cursor.place()))?;
-        let mut objects: Vec<Object> = Vec::new();
-        for _ in 0..count {
-            objects.push(Object { class: class.to_owned(), version, ..Object::default() });
-        }
-        self.columns(&info, &mut objects)?;
-        Ok(objects.into_iter().map(|o| Value::Object(Arc::new(o))).collect())
+        values => values,
     }
+}
+
+fn nested(items: Vec<Value>, dims: &[usize]) -> Value {
+    let mut items = items;
+    for &size in dims.iter().skip(1).rev() {
+        let mut rows = Vec::new();
+        let mut rest = items.into_iter().peekable();
+        while size > 0 && rest.peek().is_some() {
+            rows.push(Value::List(rest.by_ref().take(size).collect()));
+        }
+        items = rows;
+    }
+    Value::List(items)
 }

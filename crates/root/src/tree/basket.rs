@@ -5,6 +5,7 @@ use crate::array::Number;
 use crate::compress::decode;
 use crate::error::{Error, Result};
 use crate::streamer::Value;
+use crate::streamer::name::Name;
 use crate::wire::Cursor;
 
 /// The uncompressed start of a basket's record.
@@ -149,7 +150,7 @@ pub fn object<'a>(header: &BasketHeader, record: &'a [u8], scratch: &'a mut Vec<
 /// A basket inside the tree object (the tree was written while it was filled): never compressed.
 ///
 /// Gives the members that [`Embedded::from_members`] takes.
-pub fn embedded(c: &mut Cursor<'_>) -> Result<Vec<(String, Value)>> {
+pub fn embedded(c: &mut Cursor<'_>) -> Result<Vec<(Name, Value)>> {
     let key_bytes = crate::file::Key::parse(c)?.key_bytes;
     c.skip(6)?;
     let nev_size = c.i32()?;
@@ -182,10 +183,10 @@ pub fn embedded(c: &mut Cursor<'_>) -> Result<Vec<(String, Value)>> {
     }
     let data = if flag == 1 || flag > 10 { c.take(last)?.to_vec() } else { Vec::new() };
     Ok(vec![
-        ("fNevBuf".to_owned(), Value::Int(entries as i64)),
-        ("fKeylen".to_owned(), Value::Int(key_bytes.into())),
-        ("fOffsets".to_owned(), Value::Numbers(Number::U8, offsets)),
-        ("fBuffer".to_owned(), Value::Numbers(Number::U8, data)),
+        ("fNevBuf".into(), Value::Int(entries as i64)),
+        ("fKeylen".into(), Value::Int(key_bytes.into())),
+        ("fOffsets".into(), Value::Numbers(Number::U8, offsets)),
+        ("fBuffer".into(), Value::Numbers(Number::U8, data)),
     ])
 }
 
@@ -201,12 +202,12 @@ pub struct Embedded {
 
 impl Embedded {
     /// From what [`embedded`] gave; nothing when the basket has no entries.
-    pub fn from_members(members: &[(String, Value)]) -> Option<Self> {
-        let bytes = |name: &str| match members.iter().find(|(n, _)| n == name) {
+    pub fn from_members(members: &[(Name, Value)]) -> Option<Self> {
+        let bytes = |name: &str| match members.iter().find(|(n, _)| *n == name) {
             Some((_, Value::Numbers(_, bytes))) => bytes.as_slice(),
             _ => &[],
         };
-        let size = |name: &str| match members.iter().find(|(n, _)| n == name) {
+        let size = |name: &str| match members.iter().find(|(n, _)| *n == name) {
             Some((_, Value::Int(n))) => usize::try_from(*n).ok(),
             _ => None,
         };

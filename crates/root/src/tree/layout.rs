@@ -158,6 +158,7 @@ fn leaf_kind(leaf: &Leaf, title: &str) -> Option<Kind> {
         "TLeafS" => pick(Number::I16, Number::U16),
         "TLeafI" => pick(Number::I32, Number::U32),
         "TLeafL" | "TLeafG" => pick(Number::I64, Number::U64),
+        "TLeafC" => Some(Kind::LeafText),
         "TLeafF" => Some(Kind::Number(Number::F32)),
         "TLeafD" => Some(Kind::Number(Number::F64)),
         "TLeafF16" | "TLeafD32" => Some(Kind::Packed(Packing::of(leaf.class == "TLeafF16", title))),
@@ -179,6 +180,7 @@ fn number_name(kind: &Kind) -> String {
         Kind::Number(number) => short_name(*number).to_owned(),
         Kind::Packed(packing) if packing.number() == Number::F32 => "Float16_t".to_owned(),
         Kind::Packed(_) => "Double32_t".to_owned(),
+        Kind::LeafText => "char*".to_owned(),
         _ => "unknown".to_owned(),
     }
 }
@@ -214,10 +216,11 @@ fn leaf_list(leaves: &[Leaf]) -> Layout {
     let mut steps = Vec::new();
     let mut names = Vec::new();
     for leaf in leaves {
-        let (dims, _) = dimensions(leaf);
         let Some(item) = leaf_kind(leaf, &leaf.title) else {
             return failed(format!("leaf {} of a list of leaves is a {}", leaf.name, leaf.class), "unknown");
         };
+        // The length of a string's leaf is that of the longest.
+        let dims = if matches!(item, Kind::LeafText) { Vec::new() } else { dimensions(leaf).0 };
         let mut kind = fixed(&dims, item.clone());
         if leaf.counted {
             let Some(counter) = leaves.iter().take(steps.len()).position(|l| leaf.counter == l.reference)
@@ -244,7 +247,7 @@ fn leaf_list(leaves: &[Leaf]) -> Layout {
 fn by_class(tree: &Tree, branch: &Branch, leaf: Option<&Leaf>) -> Layout {
     let leaf_class = leaf.map_or("no leaf", |leaf| leaf.class.as_str());
     if leaf_class == "TLeafC" {
-        return finish(Framing::Whole, Kind::Text, "char*".to_owned());
+        return finish(Framing::Whole, Kind::LeafText, "char*".to_owned());
     }
     let Some(element) = &branch.element else {
         return failed(format!("a {} with a {leaf_class} is not decoded", branch.class), "unknown");

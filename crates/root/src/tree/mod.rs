@@ -162,9 +162,10 @@ impl Tree {
         let classes = file.classes()?;
         let place = || format!("tree {};{} of {}", key.name, key.cycle, file.name());
         let mut reader = ObjectReader::new(&classes, &payload, u64::from(key.key_bytes));
+        reader.wanted = wanted;
         let object = reader.object(&key.classname).within(place)?;
         if let Some(why) = &object.unreadable {
-            return Err(Error::unsupported(why.clone()).within(place()));
+            return Err(why.clone().within(place()));
         }
         Self::parse(file.clone(), classes.clone(), &object).within(place)
     }
@@ -189,7 +190,7 @@ impl Tree {
         Ok(Self {
             name: object.text("fName").unwrap_or_default().to_owned(),
             title: object.text("fTitle").unwrap_or_default().to_owned(),
-            classname: object.class.clone(),
+            classname: object.class.to_string(),
             entries: tree_entries(object)?,
             total_bytes: unsigned(object.int("fTotBytes").unwrap_or(0)),
             compressed_bytes: unsigned(object.int("fZipBytes").unwrap_or(0)),
@@ -208,12 +209,15 @@ impl Tree {
     /// From the recorded cluster ranges (`fClusterRangeEnd`, `fClusterSize`, `fAutoFlush`); a tree without them
     /// has the borders that all its branches share.
     pub fn cluster_borders(&self) -> Vec<u64> {
+        // Each branch has at least one basket in each cluster.
+        let most = self.branches.iter().map(|b| b.baskets.len()).max().unwrap_or(0) as u64;
         let mut borders = vec![0];
         let mut start = 0;
         let ranges = self.clusters.iter().copied().chain([(self.entries, self.cluster_size)]);
         for (end, size) in ranges {
             let end = end.min(self.entries);
-            if size == 0 || (end.saturating_sub(start)) / size > self.entries.min(50_000_000) {
+            let more = end.saturating_sub(start).checked_div(size);
+            if more.is_none_or(|more| more.saturating_add(borders.len() as u64) > most.saturating_add(1)) {
                 return self.shared_borders();
             }
             while start < end {
@@ -271,6 +275,38 @@ impl Tree {
     }
 }
 
+/// What is used of the objects that a tree has most of: trees of 10,000 branches are common.
+fn wanted(class: &str) -> Option<&'static [&'static str]> {
+    if class.starts_with("TBranch") {
+        return Some(&[
+            "fName",
+            "fTitle",
+            "fBranches",
+            "fLeaves",
+            "fBaskets",
+            "fBasketBytes",
+            "fBasketEntry",
+            "fBasketSeek",
+            "fWriteBasket",
+            "fEntries",
+            "fTotBytes",
+            "fZipBytes",
+            "fCompress",
+            "fFileName",
+            "fIOFeatures",
+            "fClassName",
+            "fClonesName",
+            "fClassVersion",
+            "fCheckSum",
+            "fID",
+            "fType",
+            "fStreamerType",
+        ]);
+    }
+    let leaf = class.starts_with("TLeaf");
+    leaf.then_some(&["fName", "fTitle", "fLen", "fLenType", "fIsUnsigned", "fLeafCount", "fType", "fVirtual"])
+}
+
 fn tree_entries(object: &Object) -> Result<u64> {
     let entries = match object.get("fEntries") {
         // Old versions counted in doubles.
@@ -284,7 +320,7 @@ fn add_branch(branches: &mut Vec<Branch>, object: &Arc<Object>, parent: Option<u
     let index = branches.len();
     let name = object.text("fName").unwrap_or_default().to_owned();
     if let Some(why) = &object.unreadable {
-        return Err(Error::unsupported(why.clone()).within(format!("branch {name}")));
+        return Err(why.clone().within(format!("branch {name}")));
     }
     let leaves: Vec<Leaf> = object.list("fLeaves").iter().filter_map(leaf).collect();
     let is_element = object.get("fClassName").is_some();
@@ -305,7 +341,7 @@ fn add_branch(branches: &mut Vec<Branch>, object: &Arc<Object>, parent: Option<u
     let entries = count("fEntries");
     let branch = Branch {
         title: object.text("fTitle").unwrap_or_default().to_owned(),
-        class: object.class.clone(),
+        class: object.class.to_string(),
         parent,
         children: Vec::new(),
         leaves,
@@ -341,7 +377,7 @@ fn leaf(value: &Value) -> Option<Leaf> {
         _ => 0,
     };
     Some(Leaf {
-        class: o.class.clone(),
+        class: o.class.to_string(),
         name: o.text("fName")?.to_owned(),
         title: o.text("fTitle").unwrap_or_default().to_owned(),
         length: o.int("fLen").unwrap_or(1),

@@ -260,6 +260,10 @@ impl<'a> Reader<'a> {
         let basket = |job: Option<&Job>| job.and_then(|j| found.baskets.get(j.basket));
         let (Some(first), Some(last)) = (basket(jobs.first()), basket(jobs.last())) else { return Ok(None) };
         let (start, stop) = (first.first, (last.first + last.entries).min(part.tree.entries));
+        // A counter that is counted itself could lead in a circle.
+        if !matches!(part.tree.layout(counter)?.framing, Framing::Fixed(_)) {
+            return Err(Error::corrupt("its counter is no number"));
+        }
         let columns = read(&[Part { tree: part.tree, branches: &[counter], start, stop }])?;
         let Some(Column::Number { number, values }) = columns.first() else {
             return Err(Error::corrupt("its counter is no number"));
@@ -720,11 +724,8 @@ fn whole(
     for entry in job.from..job.to {
         let (Some(&start), Some(&end)) = (bounds.get(entry), bounds.get(entry + 1)) else { break };
         let place = || format!("entry {entry} of the basket");
-        // An empty string of a TLeafC is not written at all, not even its length.
-        let empty = start == end && matches!(kind, Kind::Text);
-        let data = if empty { [0].as_slice() } else { values.data.get(..end as usize).unwrap_or_default() };
-        let mut c = Cursor::new(data, origin);
-        c.seek(if empty { 0 } else { start as usize })?;
+        let mut c = Cursor::new(values.data.get(..end as usize).unwrap_or_default(), origin);
+        c.seek(start as usize)?;
         decoder.next_entry();
         decoder.decode(kind, &mut c, to, 1).within(place)?;
         if c.remaining() != 0 {

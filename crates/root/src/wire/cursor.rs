@@ -104,6 +104,16 @@ impl<'a> Cursor<'a> {
     pub fn buffer(&self) -> &'a [u8] {
         self.bytes
     }
+    /// Forgets the bytes from position `end` on, and gives what [`Cursor::widen`] takes to have them again.
+    pub fn narrow(&mut self, end: usize) -> &'a [u8] {
+        let whole = self.bytes;
+        self.bytes = whole.get(..end).unwrap_or(whole);
+        whole
+    }
+    /// Undoes [`Cursor::narrow`].
+    pub fn widen(&mut self, whole: &'a [u8]) {
+        self.bytes = whole;
+    }
     /// An error at this position.
     pub fn corrupt(&self, message: impl Into<String>) -> Error {
         Error::corrupt(message).at(self.place())

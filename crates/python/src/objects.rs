@@ -1,0 +1,268 @@
+//! Objects by key: a tree of values, turned into Python objects a level at a time.
+
+use crate::errors::raise;
+use numpy::{IntoPyArray, PyArrayMethods};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
+use sapwood_root::array::Number;
+use sapwood_root::file::{Key, RootFile};
+use sapwood_root::streamer::object::TOP;
+use sapwood_root::streamer::{Classes, Object, ObjectReader, Value};
+use sapwood_root::{Error, ErrorKind};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// What one key holds.
+struct Graph {
+    seen: HashMap<u64, Arc<Object>>,
+}
+
+#[pyclass(frozen, name = "Object", module = "sapwood._native")]
+pub struct PyObjectTree {
+    graph: Arc<Graph>,
+    object: Arc<Object>,
+}
+
+#[pymethods]
+impl PyObjectTree {
+    #[getter]
+    fn classname(&self) -> &str {
+        &self.object.class
+    }
+    #[getter]
+    fn version(&self) -> i32 {
+        self.object.version
+    }
+    #[getter]
+    fn reference(&self) -> u64 {
+        self.object.reference
+    }
+    #[getter]
+    fn place(&self) -> (u64, u64) {
+        self.object.place
+    }
+    #[getter]
+    fn reason(&self) -> Option<String> {
+        self.object.unreadable.as_ref().map(ToString::to_string)
+    }
+    /// Names of its class and of all its bases, each before its own bases.
+    fn lineage(&self) -> Vec<&str> {
+        fn add<'a>(object: &'a Object, to: &mut Vec<&'a str>) {
+            to.push(&object.class);
+            object.bases.iter().for_each(|base| add(base, to));
+        }
+        let mut names = Vec::new();
+        add(&self.object, &mut names);
+        names
+    }
+    /// Bases and members, made with the callables (model, sequence, mapping, unreadable).
+    fn load<'py>(
+        &self,
+        py: Python<'py>,
+        makers: (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>),
+    ) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyDict>)> {
+        let maker = Maker::new(py, &self.graph, makers);
+        let bases = PyList::empty(py);
+        for base in &self.object.bases {
+            bases.append(maker.object(base)?)?;
+        }
+        let members = PyDict::new(py);
+        for (name, value) in &self.object.members {
+            members.set_item(PyString::intern(py, name), maker.value(value)?)?;
+        }
+        Ok((bases, members))
+    }
+    /// What could not be read: (the way there through members, why).
+    fn problems(&self) -> Vec<(String, String)> {
+        self.object.problems().into_iter().map(|(path, error)| (path, error.to_string())).collect()
+    }
+    fn __repr__(&self) -> String {
+        format!("<Object of {}>", self.object.class)
+    }
+}
+
+type Makers<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>);
+
+/// Makes Python objects of values.
+struct Maker<'a, 'py> {
+    py: Python<'py>,
+    graph: &'a Arc<Graph>,
+    model: Bound<'py, PyAny>,
+    sequence: Bound<'py, PyAny>,
+    mapping: Bound<'py, PyAny>,
+    unreadable: Bound<'py, PyAny>,
+}
+
+impl<'a, 'py> Maker<'a, 'py> {
+    fn new(py: Python<'py>, graph: &'a Arc<Graph>, makers: Makers<'py>) -> Self {
+        let (model, sequence, mapping, unreadable) = makers;
+        Self { py, graph, model, sequence, mapping, unreadable }
+    }
+
+    fn object(&self, object: &Arc<Object>) -> PyResult<Bound<'py, PyAny>> {
+        self.model.call1((PyObjectTree { graph: self.graph.clone(), object: object.clone() },))
+    }
+
+    fn error(&self, error: &Error) -> PyResult<Bound<'py, PyAny>> {
+        self.unreadable.call1((error.to_string(), error.kind() == ErrorKind::Corrupt))
+    }
+
+    fn list(&self, items: &[Value]) -> PyResult<Bound<'py, PyList>> {
+        let items: PyResult<Vec<_>> = items.iter().map(|v| self.value(v)).collect();
+        PyList::new(self.py, items?)
+    }
+
+    fn pair(&self, first: &Value, second: &Value) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(self.py, [self.value(first)?, self.value(second)?])
+    }
+
+    fn value(&self, value: &Value) -> PyResult<Bound<'py, PyAny>> {
+        let py = self.py;
+        Ok(match value {
+            Value::Null => py.None().into_bound(py),
+            Value::Bool(v) => PyBool::new(py, *v).to_owned().into_any(),
+            Value::Int(v) => PyInt::new(py, *v).into_any(),
+            Value::UInt(v) => PyInt::new(py, *v).into_any(),
+            Value::Float(v) => PyFloat::new(py, *v).into_any(),
+            Value::Text(v) => PyString::new(py, v).into_any(),
+            Value::Numbers(number, bytes) => numbers(py, *number, bytes, None)?,
+            Value::Array(array) => {
+                let (number, bytes, dims) = &**array;
+                numbers(py, *number, bytes, Some(dims))?
+            }
+            Value::List(items) => self.sequence.call1((self.list(items)?,))?,
+            Value::Map(pairs) => {
+                let pairs: PyResult<Vec<_>> = pairs.iter().map(|(k, v)| self.pair(k, v)).collect();
+                self.mapping.call1((PyList::new(py, pairs?)?,))?
+            }
+            Value::Pair(pair) => self.pair(&pair.0, &pair.1)?.into_any(),
+            Value::Object(object) => self.object(object)?,
+            Value::Seen(reference) => match self.graph.seen.get(reference) {
+                Some(object) => self.object(object)?,
+                None => {
+                    let why = format!("a pointer to the object at byte {reference}, where none was read");
+                    self.unreadable.call1((why, true))?
+                }
+            },
+            Value::Unreadable(error) => self.error(error)?,
+        })
+    }
+}
+
+fn numbers<'py>(
+    py: Python<'py>,
+    number: Number,
+    bytes: &[u8],
+    dims: Option<&[usize]>,
+) -> PyResult<Bound<'py, PyAny>> {
+    macro_rules! each {
+        ($type:ty) => {{
+            let values: Vec<$type> = bytes
+                .as_chunks::<{ size_of::<$type>() }>()
+                .0
+                .iter()
+                .map(|c| <$type>::from_ne_bytes(*c))
+                .collect();
+            let array = values.into_pyarray(py);
+            match dims {
+                Some(dims) => array.reshape(dims)?.into_any(),
+                None => array.into_any(),
+            }
+        }};
+    }
+    Ok(match number {
+        Number::Bool => {
+            let values: Vec<bool> = bytes.iter().map(|&b| b != 0).collect();
+            let array = values.into_pyarray(py);
+            match dims {
+                Some(dims) => array.reshape(dims)?.into_any(),
+                None => array.into_any(),
+            }
+        }
+        Number::I8 => each!(i8),
+        Number::U8 => each!(u8),
+        Number::I16 => each!(i16),
+        Number::U16 => each!(u16),
+        Number::I32 => each!(i32),
+        Number::U32 => each!(u32),
+        Number::I64 => each!(i64),
+        Number::U64 => each!(u64),
+        Number::F32 => each!(f32),
+        Number::F64 => each!(f64),
+    })
+}
+
+/// The object of a key, made with the callables that [`PyObjectTree::load`] takes; and what could not be read.
+pub fn read<'py>(
+    py: Python<'py>,
+    file: &RootFile,
+    key: &Key,
+    makers: Makers<'py>,
+) -> PyResult<(Bound<'py, PyAny>, Vec<(String, String)>)> {
+    let (value, seen, problems) = py.detach(|| read_value(file, key)).map_err(raise)?;
+    let graph = Arc::new(Graph { seen });
+    let value = Maker::new(py, &graph, makers).value(&value)?;
+    Ok((value, problems))
+}
+
+type Read = (Value, HashMap<u64, Arc<Object>>, Vec<(String, String)>);
+
+fn read_value(file: &RootFile, key: &Key) -> Result<Read, Error> {
+    let payload = file.object(key)?;
+    let classes = file.classes()?;
+    let place = || format!("{};{} ({}) of {}", key.name, key.cycle, key.classname, file.name());
+    let mut reader = ObjectReader::new(&classes, &payload, u64::from(key.key_bytes));
+    let value = reader.payload(&key.classname).map_err(|e| e.within(place()))?;
+    let troubled = reader.problems > 0;
+    let mut seen = reader.into_seen();
+    let mut problems = Vec::new();
+    if let Value::Object(object) = &value {
+        if let Some(error) = &object.unreadable
+            && object.bases.is_empty()
+            && !object.members.iter().any(|(_, v)| !matches!(v, Value::Unreadable(_)))
+        {
+            return Err(error.clone().within(place()));
+        }
+        if troubled {
+            problems = object.problems().into_iter().map(|(path, error)| (path, error.to_string())).collect();
+        }
+        seen.insert(TOP, object.clone());
+    }
+    if let Value::Unreadable(error) = value {
+        return Err(error.within(place()));
+    }
+    Ok((value, seen, problems))
+}
+
+/// All classes of a file: (name, version, checksum, elements), an element a dict of ROOT's members.
+pub fn describe<'py>(py: Python<'py>, classes: &Classes) -> PyResult<Bound<'py, PyList>> {
+    let list = PyList::empty(py);
+    for info in classes.iter() {
+        let elements = PyList::empty(py);
+        for e in &info.elements {
+            let element = PyDict::new(py);
+            element.set_item("class", e.class.name())?;
+            element.set_item("fName", &*e.name)?;
+            element.set_item("fTitle", &e.title)?;
+            element.set_item("fType", e.kind)?;
+            element.set_item("fSize", e.size)?;
+            element.set_item("fArrayLength", e.array_length)?;
+            element.set_item("fArrayDim", e.array_dim)?;
+            element.set_item("fMaxIndex", e.max_index)?;
+            element.set_item("fTypeName", &e.typename)?;
+            element.set_item("fBaseVersion", e.base_version)?;
+            element.set_item("fCountName", &e.count_name)?;
+            element.set_item("fCountClass", &e.count_class)?;
+            element.set_item("fCountVersion", e.count_version)?;
+            element.set_item("fSTLtype", e.stl_type)?;
+            element.set_item("fCtype", e.ctype)?;
+            elements.append(element)?;
+        }
+        list.append((&*info.name, info.version, info.checksum, elements))?;
+    }
+    Ok(list)
+}
+
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<PyObjectTree>()
+}

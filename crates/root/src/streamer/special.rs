@@ -1,0 +1,604 @@
+//! Classes of ROOT whose streamers are code, not described by their members.
+//!
+//! The layouts are those of the `Streamer` methods of the classes, as of ROOT 6.40.
+
+use super::info::unknown_class;
+use super::name::Name;
+use super::object::{ITEMS, OPTIONS, Object, ObjectReader, Value};
+use super::typename;
+use crate::array::Number;
+use crate::error::{Error, Result, Within};
+use crate::wire::cursor::{ClassTag, Frame, IS_REFERENCED, Pointer};
+use std::sync::Arc;
+
+/// `TRef::kHasUUID`: the object is in another file, whose identity follows.
+const HAS_UUID: u32 = 1 << 5;
+/// `TClonesArray::kBypassStreamer`, and where it was before version 4.
+const BYPASS: u32 = 1 << 12;
+const BYPASS_BEFORE_4: u32 = 1 << 14;
+
+/// A member by name.
+fn put(object: &mut Object, name: impl Into<Name>, value: Value) {
+    object.members.push((name.into(), value));
+}
+
+impl ObjectReader<'_> {
+    /// Whether the class is read here.
+    pub(super) fn is_hand_written(class: &str) -> bool {
+        matches!(
+            class,
+            "TObject"
+                | "TString"
+                | "TStringLong"
+                | "TQObject"
+                | "TVirtualPerfStats"
+                | "TDatime"
+                | "TRef"
+                | "TRefArray"
+                | "TExMap"
+                | "TMap"
+                | "TClonesArray"
+                | "TBtree"
+                | "TBasket"
+                | "TBranchClones"
+                | "TTreeIndex"
+                | "TCanvas"
+                | "TPolyLine3D"
+                | "TPolyMarker3D"
+                | "TPointSet3D"
+                | "TTableDescriptor"
+                | "StIOEvent"
+                | "RooRealVar"
+                | "RooLinkedList"
+                | "RooAbsBinning"
+                | "RooRefArray"
+                | "RooCategory"
+        ) || array_number(class).is_some()
+            || is_sequence(class)
+            || class.starts_with("TMatrixTSym<")
+    }
+
+    /// An object of one of these classes.
+    pub(super) fn hand_written(&mut self, class: &str) -> Result<Option<Object>> {
+        // Nearly all classes are not: their first letters say so.
+        if !class.starts_with('T') && !class.starts_with("Roo") && class != "StIOEvent" {
+            return Ok(None);
+        }
+        let read = match class {
+            "TObject" => Self::tobject,
+            "TString" => |r: &mut Self, o: &mut Object| {
+                put(o, "fString", Value::Text(r.cursor.string()?));
+                Ok(())
+            },
+            "TStringLong" => |r: &mut Self, o: &mut Object| {
+                let length = r.cursor.count(1)?;
+                put(o, "fString", Value::Text(crate::wire::cursor::text(r.cursor.take(length)?)));
+                Ok(())
+            },
+            // Its streamer writes nothing.
+            "TQObject" => |_: &mut Self, _: &mut Object| Ok(()),
+            // Streams its base alone.
+            "TVirtualPerfStats" => |r: &mut Self, o: &mut Object| r.base(o, "TObject"),
+            "TDatime" => |r: &mut Self, o: &mut Object| {
+                put(o, "fDatime", Value::UInt(r.cursor.u32()?.into()));
+                Ok(())
+            },
+            "TRef" => Self::tref,
+            "TBasket" => |r: &mut Self, o: &mut Object| {
+                o.members = crate::tree::basket::embedded(&mut r.cursor)?;
+                Ok(())
+            },
+            "RooLinkedList" => Self::roo_linked_list,
+            _ => match array_number(class) {
+                Some(_) => Self::tarray,
+                None if class.starts_with("TMatrixTSym<") => Self::symmetric_matrix,
+                None if class == "TPointSet3D" => Self::points,
+                None => return self.with_header(class),
+            },
+        };
+        let mut object = Object { class: class.to_owned().into(), ..Object::default() };
+        read(self, &mut object).within(|| class.to_owned())?;
+        Ok(Some(object))
+    }
+
+    /// Those with a version header as other classes have.
+    fn with_header(&mut self, class: &str) -> Result<Option<Object>> {
+        let read = match class {
+            "TRefArray" => Self::references,
+            "TExMap" => Self::number_map,
+            "TMap" => Self::map,
+            "TClonesArray" => Self::clones,
+            "TBtree" => Self::tree_of_objects,
+            "TBranchClones" => Self::branch_of_clones,
+            "TTreeIndex" => Self::tree_index,
+            "TCanvas" => Self::canvas,
+            "TPolyLine3D" => Self::line_3d,
+            "TPolyMarker3D" => Self::markers_3d,
+            "TTableDescriptor" => Self::table,
+            "StIOEvent" => Self::star_event,
+            "RooRealVar" => Self::roo_real_var,
+            "RooAbsBinning" => Self::roo_abs_binning,
+            "RooRefArray" => Self::roo_references,
+            "RooCategory" => Self::roo_category,
+            class if is_sequence(class) => Self::sequence,
+            _ => return Ok(None),
+        };
+        let start = self.cursor.pos();
+        let frame = self.cursor.frame().within(|| class.to_owned())?;
+        if class == "RooCategory" && frame.version >= 3 {
+            self.cursor.seek(start)?;
+            return Ok(None);
+        }
+        let mut object =
+            Object { class: class.to_owned().into(), version: i32::from(frame.version), ..Object::default() };
+        let result = self.bounded(frame.end, |reader| {
+            read(reader, &mut object)?;
+            match frame.end {
+                Some(end) if reader.cursor.pos() < end => {
+                    Err(reader.leftover(end - reader.cursor.pos(), "it"))
+                }
+                _ => Ok(()),
+            }
+        });
+        object.unreadable = result.within(|| class.to_owned())?.err().map(|e| e.within(class.to_owned()));
+        Ok(Some(object))
+    }
+
+    fn base(&mut self, object: &mut Object, class: &str) -> Result<()> {
+        let base = self.object(class)?;
+        object.bases.push(Arc::new(base));
+        Ok(())
+    }
+
+    fn put_object(&mut self, object: &mut Object, name: &'static str, class: &str) -> Result<()> {
+        let value = self.object(class).within(|| format!("member {name}"))?;
+        put(object, name, Value::Object(Arc::new(value)));
+        Ok(())
+    }
+
+    fn put_pointer(&mut self, object: &mut Object, name: &'static str) -> Result<()> {
+        let value = self.pointer().within(|| format!("member {name}"))?;
+        put(object, name, value);
+        Ok(())
+    }
+
+    /// Members of basic types in a row, by their type codes (`TVirtualStreamerInfo::kChar` …).
+    fn put_numbers(&mut self, object: &mut Object, members: &[(&'static str, i32)]) -> Result<()> {
+        for (name, kind) in members {
+            let c = &mut self.cursor;
+            let value = match kind {
+                2 => Value::Int(c.i16()?.into()),
+                3 => Value::Int(c.i32()?.into()),
+                5 => Value::Float(c.f32()?.into()),
+                8 => Value::Float(c.f64()?),
+                13 => Value::UInt(c.u32()?.into()),
+                16 => Value::Int(c.i64()?),
+                18 => Value::Bool(c.u8()? != 0),
+                _ => return Err(Error::unsupported(format!("basic type code {kind}"))),
+            };
+            put(object, *name, value);
+        }
+        Ok(())
+    }
+
+    fn put_text(&mut self, object: &mut Object, name: &'static str) -> Result<()> {
+        put(object, name, Value::Text(self.cursor.string()?));
+        Ok(())
+    }
+
+    fn tobject(&mut self, object: &mut Object) -> Result<()> {
+        let frame = self.cursor.frame()?;
+        object.version = i32::from(frame.version);
+        let id = self.cursor.u32()?;
+        let bits = self.cursor.u32()?;
+        put(object, "@fUniqueID", Value::UInt(id.into()));
+        put(object, "@fBits", Value::UInt(bits.into()));
+        if bits & IS_REFERENCED != 0 {
+            put(object, "@pidf", Value::UInt(self.cursor.u16()?.into()));
+        }
+        self.cursor.finish(frame)
+    }
+
+    fn tref(&mut self, object: &mut Object) -> Result<()> {
+        self.base(object, "TObject")?;
+        let number = |name: &str| match object.get(name) {
+            Some(Value::UInt(v)) => *v,
+            _ => 0,
+        };
+        let (id, bits) = (number("@fUniqueID"), number("@fBits"));
+        put(object, "ref", Value::UInt(id));
+        if bits & u64::from(HAS_UUID) != 0 {
+            return self.put_text(object, "@uuid");
+        }
+        put(object, "@pidf", Value::UInt(self.cursor.u16()?.into()));
+        Ok(())
+    }
+
+    fn tarray(&mut self, object: &mut Object) -> Result<()> {
+        let number = array_number(&object.class).unwrap_or(Number::F64);
+        let count = self.cursor.count(number.size())?;
+        put(object, "fN", Value::Int(count as i64));
+        let values = self.plain(number, count)?;
+        put(object, "fArray", values);
+        Ok(())
+    }
+
+    /// What begins every collection: `TObject` from version 3, the name from version 2.
+    fn collection_head(&mut self, object: &mut Object) -> Result<()> {
+        if object.version > 2 {
+            self.base(object, "TObject")?;
+        }
+        if object.version > 1 {
+            self.put_text(object, "fName")?;
+        }
+        Ok(())
+    }
+
+    fn sequence(&mut self, object: &mut Object) -> Result<()> {
+        self.collection_head(object)?;
+        let count = self.cursor.count(4)?;
+        put(object, "fSize", Value::Int(count as i64));
+        if object.class == "TObjArray" {
+            self.put_numbers(object, &[("fLowerBound", 3)])?;
+        }
+        let has_options =
+            matches!(&*object.class, "TList" | "THashList" | "TSortedList") && object.version > 3;
+        let (mut items, mut options) = (Vec::new(), Vec::new());
+        for i in 0..count {
+            items.push(self.pointer().within(|| format!("element {i} of {count}"))?);
+            if has_options {
+                // The option that a histogram or graph was drawn with.
+                options.push(Value::Text(self.cursor.string()?));
+            }
+        }
+        put(object, ITEMS, Value::List(items));
+        if has_options {
+            put(object, OPTIONS, Value::List(options));
+        }
+        Ok(())
+    }
+
+    fn references(&mut self, object: &mut Object) -> Result<()> {
+        self.base(object, "TObject")?;
+        self.put_text(object, "fName")?;
+        let count = self.cursor.count(4)?;
+        put(object, "fSize", Value::Int(count as i64));
+        self.put_numbers(object, &[("fLowerBound", 3)])?;
+        put(object, "@pidf", Value::UInt(self.cursor.u16()?.into()));
+        let ids = self.plain(Number::I32, count)?;
+        put(object, ITEMS, ids);
+        Ok(())
+    }
+
+    fn map(&mut self, object: &mut Object) -> Result<()> {
+        self.collection_head(object)?;
+        let count = self.cursor.count(8)?;
+        put(object, "fSize", Value::Int(count as i64));
+        let mut pairs = Vec::new();
+        for i in 0..count {
+            let key = self.pointer().within(|| format!("key {i} of {count}"))?;
+            let value = self.pointer().within(|| format!("value {i} of {count}"))?;
+            pairs.push((key, value));
+        }
+        put(object, ITEMS, Value::Map(pairs));
+        Ok(())
+    }
+
+    fn number_map(&mut self, object: &mut Object) -> Result<()> {
+        self.base(object, "TObject")?;
+        let slots = object.version >= 2;
+        if slots {
+            self.put_numbers(object, &[("fSize", 3)])?;
+        }
+        let count = self.cursor.count(if slots { 28 } else { 24 })?;
+        put(object, "fTally", Value::Int(count as i64));
+        let mut pairs = Vec::new();
+        for _ in 0..count {
+            // The slot of the table, and the hash.
+            self.cursor.skip(if slots { 12 } else { 8 })?;
+            pairs.push((Value::Int(self.cursor.i64()?), Value::Int(self.cursor.i64()?)));
+        }
+        put(object, ITEMS, Value::Map(pairs));
+        Ok(())
+    }
+
+    fn tree_of_objects(&mut self, object: &mut Object) -> Result<()> {
+        let orders = [
+            "fOrder",
+            "fOrder2",
+            "fInnerLowWaterMark",
+            "fLeafLowWaterMark",
+            "fInnerMaxIndex",
+            "fLeafMaxIndex",
+        ];
+        self.put_numbers(object, &orders.map(|name| (name, 3)))?;
+        let mut inner = self.object("TCollection")?;
+        object.bases = inner.bases;
+        object.members.append(&mut inner.members);
+        Ok(())
+    }
+
+    fn clones(&mut self, object: &mut Object) -> Result<()> {
+        self.collection_head(object)?;
+        let text = self.cursor.string()?;
+        let (class, version) = text.rsplit_once(';').ok_or_else(|| {
+            self.cursor.corrupt(format!("a TClonesArray of {text:?}, where CLASS;VERSION is expected"))
+        })?;
+        let version: i32 = version.parse().unwrap_or(0);
+        let count = self.cursor.i32()?.unsigned_abs() as usize;
+        put(object, "fSize", Value::Int(count as i64));
+        self.put_numbers(object, &[("fLowerBound", 3)])?;
+        put(object, "@class", Value::Text(class.to_owned()));
+        put(object, "@version", Value::Int(version.into()));
+        if count > self.cursor.remaining() {
+            return Err(self.cursor.corrupt(format!("{count} objects in {} bytes", self.cursor.remaining())));
+        }
+        let flag = if object.version == 3 { BYPASS_BEFORE_4 } else { BYPASS };
+        let bypass = matches!(object.get("@fBits"), Some(Value::UInt(bits)) if bits & u64::from(flag) != 0);
+        let mut items = Vec::new();
+        if bypass {
+            let info = self.info(class, version);
+            let info = info.ok_or_else(|| unknown_class(class).at(self.cursor.place()))?;
+            let fresh = || Object { class: class.to_owned().into(), version, ..Object::default() };
+            let mut objects: Vec<Object> = std::iter::repeat_with(fresh).take(count).collect();
+            self.columns(&info, &mut objects)?;
+            items.extend(objects.into_iter().map(|o| Value::Object(Arc::new(o))));
+        } else {
+            for i in 0..count {
+                let present = self.cursor.u8()? != 0;
+                let item = if present { self.embedded(class) } else { Ok(Value::Null) };
+                items.push(item.within(|| format!("element {i} of {count}"))?);
+            }
+        }
+        put(object, ITEMS, Value::List(items));
+        Ok(())
+    }
+
+    /// `TBranchClones` derives from `TBranch` and streams ten of its members one by one.
+    fn branch_of_clones(&mut self, object: &mut Object) -> Result<()> {
+        self.base(object, "TNamed")?;
+        let members = [
+            ("fCompress", 3),
+            ("fBasketSize", 3),
+            ("fEntryOffsetLen", 3),
+            ("fMaxBaskets", 3),
+            ("fWriteBasket", 3),
+            ("fEntryNumber", 16),
+            ("fEntries", 16),
+            ("fTotBytes", 16),
+            ("fZipBytes", 16),
+            ("fOffset", 3),
+        ];
+        self.put_numbers(object, &members)?;
+        self.put_pointer(object, "fBranchCount")?;
+        self.put_text(object, "fClassName")?;
+        self.put_object(object, "fBranches", "TObjArray")
+    }
+
+    fn tree_index(&mut self, object: &mut Object) -> Result<()> {
+        self.base(object, "TVirtualIndex")?;
+        self.put_text(object, "fMajorName")?;
+        self.put_text(object, "fMinorName")?;
+        let count = usize::try_from(self.cursor.i64()?).unwrap_or(usize::MAX);
+        put(object, "fN", Value::Int(count as i64));
+        let arrays: &[&str] = if object.version > 1 {
+            &["fIndexValues", "fIndexValuesMinor", "fIndex"]
+        } else {
+            &["fIndexValues", "fIndex"]
+        };
+        for name in arrays {
+            let values = self.plain(Number::I64, count)?;
+            put(object, *name, values);
+        }
+        Ok(())
+    }
+
+    fn canvas(&mut self, object: &mut Object) -> Result<()> {
+        self.base(object, "TPad")?;
+        self.put_text(object, "fDISPLAY")?;
+        let flag = |name| (name, 18);
+        self.put_numbers(
+            object,
+            &[
+                ("fDoubleBuffer", 3),
+                flag("fRetained"),
+                ("fXsizeUser", 5),
+                ("fYsizeUser", 5),
+                ("fXsizeReal", 5),
+                ("fYsizeReal", 5),
+                ("fWindowTopX", 3),
+                ("fWindowTopY", 3),
+            ],
+        )?;
+        if object.version > 2 {
+            self.put_numbers(object, &[("fWindowWidth", 13), ("fWindowHeight", 13)])?;
+        }
+        self.put_numbers(object, &[("fCw", 13), ("fCh", 13)])?;
+        self.put_object(object, "fCatt", "TAttCanvas")?;
+        let flags = [flag("@kMoveOpaque"), flag("@kResizeOpaque"), ("fHighLightColor", 2), flag("fBatch")];
+        self.put_numbers(object, &flags)?;
+        if object.version >= 2 {
+            self.put_numbers(object, &[flag("@kShowEventStatus")])?;
+            if object.version > 3 {
+                self.put_numbers(object, &[flag("@kAutoExec")])?;
+            }
+            self.put_numbers(object, &[flag("@kMenuBar")])?;
+        }
+        Ok(())
+    }
+
+    fn points_3d(&mut self, object: &mut Object) -> Result<()> {
+        let count = self.cursor.count(12)?;
+        put(object, "fN", Value::Int(count as i64));
+        let points = self.plain(Number::F32, 3 * count)?;
+        put(object, "fP", points);
+        self.put_text(object, "fOption")
+    }
+
+    fn line_3d(&mut self, object: &mut Object) -> Result<()> {
+        self.base(object, "TObject")?;
+        self.base(object, "TAttLine")?;
+        self.points_3d(object)
+    }
+
+    fn markers_3d(&mut self, object: &mut Object) -> Result<()> {
+        self.base(object, "TObject")?;
+        self.base(object, "TAttMarker")?;
+        self.points_3d(object)?;
+        if object.version > 1 { self.put_text(object, "fName") } else { Ok(()) }
+    }
+
+    /// Described by its members, but object references follow behind its byte count when it owns them.
+    fn points(&mut self, object: &mut Object) -> Result<()> {
+        let class = object.class.clone();
+        *object = self.described_object(&class)?;
+        if object.int("fOwnIds").unwrap_or(0) == 0 {
+            return Ok(());
+        }
+        let count = self.cursor.count(4)?;
+        let items: Result<Vec<_>> = (0..count).map(|_| self.pointer()).collect();
+        put(object, "fIds", Value::List(items?));
+        Ok(())
+    }
+
+    /// The header and the members are those of the base; the upper right triangle follows behind the byte count.
+    fn symmetric_matrix(&mut self, object: &mut Object) -> Result<()> {
+        let element = object.class.trim_start_matches("TMatrixTSym<").trim_end_matches('>').trim().to_owned();
+        let number = typename::number(&element);
+        let number = number.ok_or_else(|| Error::unsupported(format!("a matrix of {element}")))?;
+        let base = self.described_object(&format!("TMatrixTBase<{element}>"))?;
+        if let Some(why) = base.unreadable {
+            return Err(why);
+        }
+        let (rows, columns) = (base.int("fNrows").unwrap_or(-1), base.int("fNcols").unwrap_or(-1));
+        let size = usize::try_from(rows).ok().filter(|_| rows == columns);
+        let size =
+            size.ok_or_else(|| self.cursor.corrupt(format!("a symmetric matrix of {rows} by {columns}")))?;
+        object.version = base.version;
+        object.bases.push(Arc::new(base));
+        let stored = size.checked_mul(size + 1).map_or(usize::MAX, |n| n / 2);
+        let values = self.plain(number, stored)?;
+        put(object, "fElements", values);
+        Ok(())
+    }
+
+    /// What the STAR experiment puts in its keys.
+    fn star_event(&mut self, object: &mut Object) -> Result<()> {
+        self.base(object, "TObject")?;
+        self.put_pointer(object, "fObj")
+    }
+
+    /// A table of the STAR experiment (`TTable` version 4): rows as they lie in memory, but big-endian.
+    fn table(&mut self, object: &mut Object) -> Result<()> {
+        self.base(object, "TDataSet")?;
+        self.put_numbers(object, &[("fN", 3), ("fMaxIndex", 16), ("fSize", 16)])?;
+        let number = |name: &str| object.int(name).and_then(|n| usize::try_from(n).ok());
+        let bytes = number("fMaxIndex").zip(number("fSize")).and_then(|(rows, size)| rows.checked_mul(size));
+        let rows = self.plain(Number::U8, bytes.unwrap_or(usize::MAX))?;
+        put(object, ITEMS, rows);
+        Ok(())
+    }
+
+    /// An object of a class that nothing describes, if it is a table that brings its own description.
+    pub(super) fn star_table(&mut self, object: &mut Object) -> Option<Result<()>> {
+        const TABLE_VERSION: i32 = 4;
+        let mut ahead = self.cursor.clone();
+        let described = match ahead.pointer() {
+            Ok(Pointer::New { class: ClassTag::Named { name, .. }, .. }) => name == "TTableDescriptor",
+            Ok(Pointer::New { class: ClassTag::Seen(reference), .. }) => {
+                self.is_named(reference, "TTableDescriptor")
+            }
+            Ok(Pointer::Seen(reference)) => self.is_seen(reference, "TTableDescriptor"),
+            _ => false,
+        };
+        if !described || object.version != TABLE_VERSION {
+            return None;
+        }
+        let mut table = Object { class: "TTable".into(), version: TABLE_VERSION, ..Object::default() };
+        let result = self.put_pointer(&mut table, "@descriptor").and_then(|()| self.table(&mut table));
+        object.bases.push(Arc::new(table));
+        Some(result)
+    }
+
+    /// No byte count: version, `TObject`, the objects and, at versions 2 and 3, a name.
+    fn roo_linked_list(&mut self, object: &mut Object) -> Result<()> {
+        object.version = i32::from(self.cursor.u16()?);
+        self.base(object, "TObject")?;
+        let count = self.cursor.count(4)?;
+        put(object, "_size", Value::Int(count as i64));
+        let mut items = Vec::new();
+        for i in 0..count {
+            items.push(self.pointer().within(|| format!("element {i} of {count}"))?);
+        }
+        put(object, ITEMS, Value::List(items));
+        if matches!(object.version, 2 | 3) { self.put_text(object, "_name") } else { Ok(()) }
+    }
+
+    fn roo_real_var(&mut self, object: &mut Object) -> Result<()> {
+        self.base(object, "RooAbsRealLValue")?;
+        if object.version == 1 {
+            self.put_numbers(object, &[("fitMin", 8), ("fitMax", 8), ("fitBins", 3)])?;
+        }
+        self.put_numbers(object, &[("_error", 8), ("_asymErrLo", 8), ("_asymErrHi", 8)])?;
+        if object.version >= 2 {
+            self.put_pointer(object, "_binning")?;
+        }
+        match object.version {
+            ..=2 => Ok(()),
+            3 => self.put_pointer(object, "_sharedProp"),
+            _ => self.put_object(object, "_sharedProp", "RooRealVarSharedProperties"),
+        }
+    }
+
+    fn roo_abs_binning(&mut self, object: &mut Object) -> Result<()> {
+        self.base(object, if object.version == 1 { "TObject" } else { "TNamed" })?;
+        // `RooPrintable` has no members; its header alone is there, described or not.
+        let frame: Frame = self.cursor.frame()?;
+        self.cursor.finish(frame)
+    }
+
+    /// A `TRefArray` in a header of its own.
+    fn roo_references(&mut self, object: &mut Object) -> Result<()> {
+        let mut inner = self.object("TRefArray")?;
+        object.bases = inner.bases;
+        object.members.append(&mut inner.members);
+        Ok(())
+    }
+
+    /// Before version 3.
+    fn roo_category(&mut self, object: &mut Object) -> Result<()> {
+        self.base(object, "RooAbsCategoryLValue")?;
+        if object.version == 1 {
+            self.put_pointer(object, "_sharedProp")
+        } else {
+            self.put_object(object, "_sharedProp", "RooCategorySharedProperties")
+        }
+    }
+}
+
+fn array_number(class: &str) -> Option<Number> {
+    Some(match class {
+        "TArrayC" => Number::I8,
+        "TArrayS" => Number::I16,
+        "TArrayI" => Number::I32,
+        "TArrayF" => Number::F32,
+        "TArrayD" => Number::F64,
+        "TArrayL" | "TArrayL64" => Number::I64,
+        _ => return None,
+    })
+}
+
+/// Lists of pointers; those whose class version is 0 write what their base writes.
+fn is_sequence(class: &str) -> bool {
+    matches!(
+        class,
+        "TList"
+            | "THashList"
+            | "TSortedList"
+            | "TObjArray"
+            | "TOrdCollection"
+            | "THashTable"
+            | "TCollection"
+            | "TSeqCollection"
+    )
+}

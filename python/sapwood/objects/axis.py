@@ -1,0 +1,188 @@
+"""Axes of histograms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from sapwood.objects.model import Model, behavior
+
+Array = np.ndarray[Any, Any]
+
+
+class AxisTraits:
+    """Properties of an axis, as the histogram interface of Python (UHI) asks for them."""
+
+    def __init__(self, axis: TAxis) -> None:
+        self._axis = axis
+
+    @property
+    def circular(self) -> bool:
+        """Whether the last bin has the first as its neighbour: never, in ROOT."""
+        return False
+
+    @property
+    def discrete(self) -> bool:
+        """Whether every bin has a label."""
+        return self._axis.is_labelled
+
+    def __repr__(self) -> str:
+        """Show whose they are."""
+        return f"AxisTraits({self._axis!r})"
+
+
+@behavior("TAxis")
+class TAxis(Model):
+    """An axis: bins of equal or differing width, with labels perhaps. Bin 0 is the first within the range."""
+
+    @property
+    def name(self) -> str:
+        """The name of the axis."""
+        return self.member("fName")
+
+    @property
+    def title(self) -> str:
+        """The title of the axis."""
+        return self.member("fTitle")
+
+    @property
+    def traits(self) -> AxisTraits:
+        """Whether the axis is discrete or circular."""
+        return AxisTraits(self)
+
+    @property
+    def low(self) -> float:
+        """The low edge of the first bin."""
+        return self.member("fXmin")
+
+    @property
+    def high(self) -> float:
+        """The high edge of the last bin."""
+        return self.member("fXmax")
+
+    @property
+    def is_regular(self) -> bool:
+        """Whether all bins are equally wide."""
+        edges = self.member("fXbins", none_if_missing=True)
+        return edges is None or len(edges) != len(self) + 1
+
+    @property
+    def width(self) -> float:
+        """The width of the bins; their mean where they differ."""
+        return (self.high - self.low) / len(self) if self.is_regular else float(self.widths().mean())
+
+    @property
+    def is_labelled(self) -> bool:
+        """Whether every bin has a label."""
+        stored = self.member("fLabels", none_if_missing=True)
+        return stored is not None and len(stored) == len(self)
+
+    def labels(self, flow: bool = False) -> list[str] | None:
+        """List the labels of the bins, an empty one where a bin has none; None where no bin has a label.
+
+        Parameters
+        ----------
+        flow
+            Put ``"underflow"`` and ``"overflow"`` around them.
+        """
+        stored = self.member("fLabels", none_if_missing=True)
+        if not stored:
+            return None
+        found = [""] * len(self)
+        # A label belongs to the bin that its unique identifier names, counted from 1.
+        bins = [label.member("@fUniqueID", none_if_missing=True) or 0 for label in stored]
+        if len(set(bins)) != len(bins) or not all(0 < number <= len(self) for number in bins):
+            bins = list(range(1, len(stored) + 1))
+        for number, label in zip(bins, stored):
+            if number <= len(self):
+                found[number - 1] = str(label)
+        return ["underflow", *found, "overflow"] if flow else found
+
+    def edges(self, flow: bool = False) -> Array:
+        """Give the edges of the bins: one more than there are bins, as float64.
+
+        Parameters
+        ----------
+        flow
+            Put -inf and inf around them.
+        """
+        if self.is_regular:
+            inner = np.linspace(self.low, self.high, len(self) + 1)
+        else:
+            inner = np.array(self.member("fXbins"), dtype=np.float64)
+        return np.concatenate(([-np.inf], inner, [np.inf])) if flow else inner
+
+    def intervals(self, flow: bool = False) -> Array:
+        """Give the low and high edge of each bin, of shape (bins, 2).
+
+        Parameters
+        ----------
+        flow
+            With underflow and overflow.
+        """
+        edges = self.edges(flow)
+        return np.stack((edges[:-1], edges[1:]), axis=1)
+
+    def centers(self, flow: bool = False) -> Array:
+        """Give the centers of the bins.
+
+        Parameters
+        ----------
+        flow
+            With underflow (-inf) and overflow (inf).
+        """
+        edges = self.edges(flow)
+        return (edges[1:] + edges[:-1]) / 2.0
+
+    def widths(self, flow: bool = False) -> Array:
+        """Give the widths of the bins.
+
+        Parameters
+        ----------
+        flow
+            With underflow and overflow, both infinitely wide.
+        """
+        if not flow and self.is_regular:
+            return np.full(len(self), (self.high - self.low) / len(self))
+        edges = self.edges(flow)
+        return edges[1:] - edges[:-1]
+
+    def __len__(self) -> int:
+        """Count the bins, without underflow and overflow."""
+        return self.member("fNbins")
+
+    def __bool__(self) -> bool:
+        """Be true: an axis without bins is an axis."""
+        return True
+
+    def __getitem__(self, where: int) -> Any:
+        """Give the label of a bin if all bins have one, else its low and high edge."""
+        if self.is_labelled:
+            return (self.labels() or [])[where]
+        if not -len(self) <= where < len(self):
+            raise IndexError(f"bin {where} of an axis with {len(self)} bins")
+        low, high = self.intervals()[where]
+        return float(low), float(high)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Iterate over the labels or intervals."""
+        if self.is_labelled:
+            yield from self.labels() or []
+        else:
+            yield from self.intervals()
+
+    def __contains__(self, item: object) -> bool:
+        """Whether a label or interval is one of this axis."""
+        return any(np.array_equal(item, one) for one in self)  # pyright: ignore[reportArgumentType]
+
+    def __eq__(self, other: object) -> bool:
+        """Whether labels, or where there are none edges, are the same."""
+        if not isinstance(other, TAxis) or len(self) != len(other) or self.is_labelled != other.is_labelled:
+            return False
+        if self.is_labelled:
+            return self.labels() == other.labels()
+        return np.array_equal(self.edges(), other.edges())
+
+    __hash__ = Model.__hash__

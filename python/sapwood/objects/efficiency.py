@@ -1,0 +1,265 @@
+"""Efficiencies: how many passed of how many, with the confidence interval that was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import lgamma
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from sapwood.errors import ArgumentError, UnsupportedError
+from sapwood.objects.axis import TAxis
+from sapwood.objects.histogram import Array, Histogram
+from sapwood.objects.model import Model, behavior
+
+# Status bits of TEfficiency.
+_BAYESIAN, _MODE, _SHORTEST, _BIN_PRIOR, _WEIGHTS = (1 << bit for bit in range(14, 19))
+# TEfficiency::EStatOption, in its order.
+_OPTIONS = (
+    "clopper-pearson", "normal", "wilson", "agresti-coull", "feldman-cousins", "jeffreys", "uniform", "bayesian",
+    "mid-p",
+)  # fmt: skip
+_HALVINGS = 64
+_TERMS = 300
+
+
+def _beta_cdf(x: Array, a: Array, b: Array) -> Array:
+    """Give the regularised incomplete beta function I_x(a, b), by its continued fraction (DLMF 8.17.22)."""
+    swap = x > (a + 1) / (a + b + 2)
+    a, b, x = np.where(swap, b, a), np.where(swap, a, b), np.where(swap, 1 - x, x)
+    log_beta = np.vectorize(lambda p, q: lgamma(p) + lgamma(q) - lgamma(p + q), otypes=[float])(a, b)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        front = np.exp(a * np.log(x) + b * np.log1p(-x) - log_beta) / a
+    # Lentz's method, from the front.
+    tiny = 1e-300
+    c, d = np.ones_like(x), 1 - (a + b) * x / (a + 1)
+    d = 1 / np.where(np.abs(d) < tiny, tiny, d)
+    value = d.copy()
+    for m in range(1, _TERMS):
+        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        for term in (even, odd):
+            d, c = 1 + term * d, 1 + term / c
+            d = 1 / np.where(np.abs(d) < tiny, tiny, d)
+            c = np.where(np.abs(c) < tiny, tiny, c)
+            factor = c * d
+            value *= factor
+        if np.all(np.abs(factor - 1) < 1e-15):  # noqa: PLR2004
+            break
+    found = np.where(x <= 0, 0.0, front * value)
+    return np.where(swap, 1 - found, found)
+
+
+def _solve(falls_below: Callable[[Array], Array], shape: tuple[int, ...]) -> Array:
+    """Find by halving where a condition stops to hold between 0 and 1."""
+    low, high = np.zeros(shape), np.ones(shape)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        below = falls_below(middle)
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return (low + high) / 2
+
+
+def _beta_quantile(p: float, a: Array, b: Array) -> Array:
+    return _solve(lambda x: _beta_cdf(x, a, b) < p, a.shape)
+
+
+def _clopper_pearson(total: Array, passed: Array, level: float) -> tuple[Array, Array]:
+    tail = (1 - level) / 2
+    some, missed = np.maximum(passed, 1e-12), np.maximum(total - passed, 1e-12)
+    low = np.where(passed <= 0, 0.0, _beta_quantile(tail, some, total - passed + 1))
+    high = np.where(passed >= total, 1.0, _beta_quantile(1 - tail, passed + 1, missed))
+    return low, high
+
+
+def _normal(total: Array, passed: Array, level: float) -> tuple[Array, Array]:
+    mean = passed / total
+    delta = NormalDist().inv_cdf(1 - (1 - level) / 2) * np.sqrt(mean * (1 - mean) / total)
+    return mean - delta, mean + delta
+
+
+def _wilson(total: Array, passed: Array, level: float) -> tuple[Array, Array]:
+    kappa = NormalDist().inv_cdf(1 - (1 - level) / 2)
+    mean = passed / total
+    mode = (passed + 0.5 * kappa**2) / (total + kappa**2)
+    delta = kappa / (total + kappa**2) * np.sqrt(total * mean * (1 - mean) + kappa**2 / 4)
+    return mode - delta, mode + delta
+
+
+def _agresti_coull(total: Array, passed: Array, level: float) -> tuple[Array, Array]:
+    kappa = NormalDist().inv_cdf(1 - (1 - level) / 2)
+    mode = (passed + 0.5 * kappa**2) / (total + kappa**2)
+    delta = kappa * np.sqrt(mode * (1 - mode) / (total + kappa**2))
+    return mode - delta, mode + delta
+
+
+def _mid_p(total: Array, passed: Array, level: float) -> tuple[Array, Array]:
+    tail = (1 - level) / 2
+
+    def probability(p: Array) -> Array:
+        """Give that of more than observed, and half that of what was observed."""
+        at_least = _beta_cdf(p, np.maximum(passed, 1e-12), total - passed + 1)
+        more = _beta_cdf(p, passed + 1, np.maximum(total - passed, 1e-12))
+        at_least = np.where(passed <= 0, 1.0, at_least)
+        return (at_least + np.where(passed >= total, 0.0, more)) / 2
+
+    return _solve(lambda p: probability(p) < tail, total.shape), _solve(
+        lambda p: probability(p) < 1 - tail, total.shape
+    )
+
+
+_INTERVALS = {
+    "clopper-pearson": _clopper_pearson, "normal": _normal, "wilson": _wilson, "agresti-coull": _agresti_coull,
+    "mid-p": _mid_p,
+}  # fmt: skip
+
+
+@behavior("TEfficiency")
+class TEfficiency(Model):
+    """An efficiency in bins."""
+
+    @property
+    def name(self) -> str:
+        """The name of the efficiency."""
+        return self.member("fName")
+
+    @property
+    def title(self) -> str:
+        """The title of the efficiency."""
+        return self.member("fTitle")
+
+    @property
+    def passed(self) -> Histogram:
+        """What passed."""
+        return self.member("fPassedHistogram")
+
+    @property
+    def total(self) -> Histogram:
+        """All there was."""
+        return self.member("fTotalHistogram")
+
+    @property
+    def axes(self) -> tuple[TAxis, ...]:
+        """The axes."""
+        return self.total.axes
+
+    @property
+    def statistic(self) -> str:
+        """How the interval is found: ``"clopper-pearson"``, ``"normal"``, ``"wilson"``, ``"bayesian"``, ..."""
+        option = self.member("fStatisticOption")
+        return _OPTIONS[option] if 0 <= option < len(_OPTIONS) else f"option {option}"
+
+    @property
+    def confidence_level(self) -> float:
+        """The probability content of the interval."""
+        return self.member("fConfLevel")
+
+    def _has(self, bit: int) -> bool:
+        return bool(self.member("@fBits") & bit)
+
+    def _beta(self) -> tuple[Array, Array]:
+        """Give the parameters of the posterior beta distribution of each bin."""
+        total, passed = (h.values(True).astype(np.float64) for h in (self.total, self.passed))
+        if self._has(_WEIGHTS):
+            squares = self.total.variances(True)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                norm = np.where(squares > 0, total / squares, 0.0)
+            total, passed = total * norm, passed * norm
+        alpha, beta = self.member("fBeta_alpha"), self.member("fBeta_beta")
+        if self._has(_BIN_PRIOR):
+            priors = np.array(list(self.member("fBeta_bin_params")), dtype=np.float64)
+            alpha, beta = (column.reshape(total.shape[::-1]).T for column in priors.T)
+        return passed + alpha, total - passed + beta
+
+    def values(self, flow: bool = False) -> Array:
+        """Give the efficiency of each bin, 0 where there is nothing; of Bayesian ones, the mean or mode.
+
+        Parameters
+        ----------
+        flow
+            With underflow and overflow.
+        """
+        return self._inner(self._values(), flow)
+
+    def _values(self) -> Array:
+        if self._has(_BAYESIAN):
+            a, b = self._beta()
+            if not self._has(_MODE):
+                return a / (a + b)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                inside = (a - 1) / (a + b - 2)
+            border = np.where(a < b, 0.0, np.where(a > b, 1.0, 0.5))
+            return np.where((a <= 1) | (b <= 1), border, inside)
+        total, passed = (h.values(True).astype(np.float64) for h in (self.total, self.passed))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(total != 0, passed / total, 0.0)
+
+    def _inner(self, cells: Array, flow: bool) -> Array:
+        return (cells if flow else cells[(slice(1, -1),) * cells.ndim]).copy()
+
+    def interval(self, flow: bool = False) -> tuple[Array, Array]:
+        """Give the lower and the upper end of the confidence interval of each bin.
+
+        Parameters
+        ----------
+        flow
+            With underflow and overflow.
+
+        Raises
+        ------
+        UnsupportedError
+            The interval is one of those that are not known here (Feldman-Cousins, shortest Bayesian).
+        """
+        level = self.confidence_level
+        if self._has(_BAYESIAN):
+            if self._has(_SHORTEST):
+                raise UnsupportedError(f"the shortest Bayesian interval of {self!r} is not computed here")
+            a, b = self._beta()
+            tail = (1 - level) / 2
+            low, high = _beta_quantile(tail, a, b), _beta_quantile(1 - tail, a, b)
+            return self._inner(low, flow), self._inner(high, flow)
+        total, passed = (h.values(True).astype(np.float64) for h in (self.total, self.passed))
+        empty = total == 0
+        total = np.where(empty, 1.0, total)
+        if self._has(_WEIGHTS):
+            # Only the normal approximation holds for weighted events.
+            value = self._values()
+            passed2, total2 = self.passed.variances(True), self.total.variances(True)
+            variance = (passed2 * (1 - 2 * value) + total2 * value**2) / total**2
+            delta = NormalDist().inv_cdf(1 - (1 - level) / 2) * np.sqrt(variance)
+            low, high = value - delta, value + delta
+        else:
+            found = _INTERVALS.get(self.statistic)
+            if found is None:
+                raise UnsupportedError(f"the interval of {self!r} ({self.statistic}) is not computed here")
+            low, high = found(total, passed, level)
+        low, high = np.where(empty, 0.0, np.maximum(low, 0.0)), np.where(empty, 1.0, np.minimum(high, 1.0))
+        return self._inner(low, flow), self._inner(high, flow)
+
+    def errors(self, which: str = "mean", flow: bool = False) -> Array:
+        """Give how far the interval reaches from the efficiency.
+
+        Parameters
+        ----------
+        which
+            ``"low"``, ``"high"``, or their ``"mean"``.
+        flow
+            With underflow and overflow.
+        """
+        if which not in ("low", "high", "mean"):
+            raise ArgumentError(f"which must be 'low', 'high' or 'mean', not {which!r}")
+        value = self.values(flow)
+        low, high = self.interval(flow)
+        return {"low": value - low, "high": high - value, "mean": (high - low) / 2}[which]
+
+    def to_numpy(self, flow: bool = False) -> tuple[Array, ...]:
+        """Give the efficiencies and the edges of the axes.
+
+        Parameters
+        ----------
+        flow
+            With underflow and overflow.
+        """
+        return self.values(flow), *(axis.edges(flow) for axis in self.axes)

@@ -1,0 +1,466 @@
+"""Functions: formulas with parameters, and splines. A formula is parsed and evaluated here, never run as code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from sapwood.errors import ArgumentError, UnsupportedError
+from sapwood.objects.model import Model, behavior
+
+Array = np.ndarray[Any, Any]
+# Gives the value of (part of) a formula for variables and parameters.
+Compiled = Callable[[dict[str, Any], Any], Any]
+
+_TOKEN = re.compile(
+    r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fFlL]?"
+    r"|(?P<name>[A-Za-z_]\w*(?:::\w+)*)|\[(?P<parameter>[^\]]+)\]"
+    r"|(?P<sign>\*\*|&&|\|\||[<>=!]=|[-+*/^%<>!?:(),\[\]]))"
+)
+
+
+def _gaus(x: Any, mean: Any = 0.0, sigma: Any = 1.0, norm: Any = False) -> Any:
+    value = np.exp(-0.5 * ((x - mean) / sigma) ** 2)
+    return value / (np.sqrt(2 * np.pi) * sigma) if norm else value
+
+
+def _breit_wigner(x: Any, mean: Any = 0.0, gamma: Any = 1.0) -> Any:
+    return gamma / ((x - mean) ** 2 + gamma**2 / 4) / (2 * np.pi)
+
+
+# Rational approximations of the Landau density (Kölbig and Schorr, CERNLIB G110): for arguments up to each limit, the
+# coefficients of numerator and denominator.
+_LANDAU = (
+    (-1.0, (0.4259894875, -0.1249762550, 0.03984243700, -0.006298287635, 0.001511162253),
+     (1.0, -0.3388260629, 0.09594393323, -0.01608042283, 0.003778942063)),
+    (1.0, (0.1788541609, 0.1173957403, 0.01488850518, -0.001394989411, 0.0001283617211),
+     (1.0, 0.7428795082, 0.3153932961, 0.06694219548, 0.008790609714)),
+    (5.0, (0.1788544503, 0.09359161662, 0.006325387654, 0.00006611667319, -0.000002031049101),
+     (1.0, 0.6097809921, 0.2560616665, 0.04746722384, 0.006957301675)),
+    (12.0, (0.9874054407, 118.6723273, 849.2794360, -743.7792444, 427.0262186),
+     (1.0, 106.8615961, 337.6496214, 2016.712389, 1597.063511)),
+    (50.0, (1.003675074, 167.5702434, 4789.711289, 21217.86767, -22324.94910),
+     (1.0, 156.9424537, 3745.310488, 9834.698876, 66924.28357)),
+    (300.0, (1.000827619, 664.9143136, 62972.92665, 475554.6998, -5743609.109),
+     (1.0, 651.4101098, 56974.73333, 165917.4725, -2815759.939)),
+)  # fmt: skip
+_LANDAU_LOW = (0.04166666667, -0.01996527778, 0.02709538966)
+_LANDAU_HIGH = (-1.845568670, -4.284640743)
+
+
+def _landau_density(v: Any) -> Any:
+    v = np.asarray(v, dtype=np.float64)
+    value = np.zeros(v.shape)
+    done = np.zeros(v.shape, dtype=bool)
+
+    def polynomial(coefficients: tuple[float, ...], x: Any) -> Any:
+        return np.polynomial.polynomial.polyval(x, coefficients)
+
+    with np.errstate(all="ignore"):
+        low = v < -5.5  # noqa: PLR2004
+        u = np.exp(v + 1.0)
+        shape = 0.3989422803 * np.exp(-1 / u) / np.sqrt(u) * (1 + polynomial(_LANDAU_LOW, u) * u)
+        value[low] = np.where(u < 1e-10, 0.0, shape)[low]  # noqa: PLR2004
+        done |= low
+        for i, (limit, above, below) in enumerate(_LANDAU):
+            here = ~done & (v < limit)
+            x = v if i < 3 else 1 / v  # noqa: PLR2004
+            ratio = polynomial(above, x) / polynomial(below, x)
+            front = np.exp(-np.exp(-v - 1)) * np.exp(-0.5 * (v + 1)) if i == 0 else 1.0 if i < 3 else x * x  # noqa: PLR2004
+            value[here] = (front * ratio)[here]
+            done |= here
+        u = 1 / (v - v * np.log(v) / (v + 1))
+        value[~done] = (u * u * (1 + polynomial(_LANDAU_HIGH, u) * u))[~done]
+    return value
+
+
+def _landau(x: Any, mean: Any = 0.0, sigma: Any = 1.0, norm: Any = False) -> Any:
+    if np.all(sigma <= 0):
+        return np.zeros(np.shape(x))
+    density = _landau_density((x - mean) / sigma)
+    return density / sigma if norm else density
+
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **{name: getattr(np, name) for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "log", "log10", "sqrt")},
+    **{name: getattr(np, name) for name in ("floor", "ceil", "exp2", "expm1", "log1p", "log2", "cbrt", "hypot")},
+    "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2, "asinh": np.arcsinh,
+    "acosh": np.arccosh, "atanh": np.arctanh, "abs": np.abs, "fabs": np.abs, "pow": np.power, "power": np.power,
+    "min": np.minimum, "max": np.maximum, "fmod": np.fmod, "int": np.trunc, "sq": np.square, "sign": np.sign,
+    "gaus": _gaus, "landau": _landau, "breitwigner": _breit_wigner, "pi": lambda: np.pi, "e": lambda: np.e,
+}  # fmt: skip
+_CONSTANTS = {"pi": np.pi, "true": 1.0, "false": 0.0, "infinity": np.inf}
+# Operators from the weakest to the strongest.
+_BINARY: list[dict[str, Callable[[Any, Any], Any]]] = [
+    {"||": lambda a, b: np.logical_or(a, b) * 1.0},
+    {"&&": lambda a, b: np.logical_and(a, b) * 1.0},
+    {"==": lambda a, b: np.equal(a, b) * 1.0, "!=": lambda a, b: np.not_equal(a, b) * 1.0},
+    {
+        "<": lambda a, b: np.less(a, b) * 1.0, "<=": lambda a, b: np.less_equal(a, b) * 1.0,
+        ">": lambda a, b: np.greater(a, b) * 1.0, ">=": lambda a, b: np.greater_equal(a, b) * 1.0,
+    },
+    {"+": np.add, "-": np.subtract},
+    {"*": np.multiply, "/": np.true_divide, "%": np.fmod},
+]  # fmt: skip
+_DEEPEST = 100
+
+
+def _shape(name: str, first: int) -> Compiled | None:
+    """Give one of the functions that a bare name stands for, with its parameters from `first` on."""
+    if name == "gaus":
+        return lambda v, p: p[first] * _gaus(v["x"], p[first + 1], p[first + 2])
+    if name == "gausn":
+        return lambda v, p: p[first] * _gaus(v["x"], p[first + 1], p[first + 2], True)
+    if name == "landau":
+        return lambda v, p: p[first] * _landau(v["x"], p[first + 1], p[first + 2])
+    if name == "expo":
+        return lambda v, p: np.exp(p[first] + p[first + 1] * v["x"])
+    degree = re.fullmatch(r"pol(\d{1,3})", name)
+    if degree:
+        count = int(degree[1]) + 1
+        return lambda v, p: sum(p[first + i] * v["x"] ** i for i in range(count))
+    return None
+
+
+class Formula:
+    """A formula in ROOT's notation, ready to be evaluated.
+
+    Parameters
+    ----------
+    text
+        Like ``"[0]*sin(x) + [amplitude]*exp(-x^2)"``.
+    parameters
+        The names of the parameters.
+
+    Raises
+    ------
+    UnsupportedError
+        It holds something that is not known here.
+    """
+
+    def __init__(self, text: str, parameters: list[str]) -> None:
+        self._text = text
+        self._parameters = {name: i for i, name in enumerate(parameters)}
+        self._tokens: list[tuple[str, str]] = []
+        place = 0
+        while text[place:].strip():
+            found = _TOKEN.match(text, place)
+            if found is None or found.lastgroup is None:
+                raise self._unknown(text[place:].strip()[:20])
+            self._tokens.append((found.lastgroup, found[found.lastgroup]))
+            place = found.end()
+        self._at = 0
+        self._depth = 0
+        self._run = self._ternary()
+        if self._at < len(self._tokens):
+            raise self._unknown(self._tokens[self._at][1])
+
+    def __call__(self, variables: dict[str, Any], parameters: Any) -> Any:
+        """Evaluate it for the variables x, y, z, t and the values of the parameters."""
+        return self._run(variables, parameters)
+
+    def _unknown(self, what: str) -> UnsupportedError:
+        return UnsupportedError(f"the formula {self._text!r} cannot be evaluated: {what!r} is not known here")
+
+    def _take(self, *signs: str) -> str | None:
+        if self._at < len(self._tokens):
+            kind, text = self._tokens[self._at]
+            if kind == "sign" and text in signs:
+                self._at += 1
+                return text
+        return None
+
+    def _expect(self, sign: str) -> None:
+        if not self._take(sign):
+            found = self._tokens[self._at][1] if self._at < len(self._tokens) else "the end"
+            raise UnsupportedError(f"the formula {self._text!r} has {found!r} where {sign!r} is expected")
+
+    def _ternary(self) -> Compiled:
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise UnsupportedError(f"the formula {self._text[:80]!r}... is nested deeper than {_DEEPEST}")
+        test = self._binary(0)
+        if self._take("?"):
+            yes = self._ternary()
+            self._expect(":")
+            no = self._ternary()
+            self._depth -= 1
+            return lambda v, p: np.where(test(v, p), yes(v, p), no(v, p))
+        self._depth -= 1
+        return test
+
+    def _binary(self, level: int) -> Compiled:
+        if level == len(_BINARY):
+            return self._unary()
+        left = self._binary(level + 1)
+        while sign := self._take(*_BINARY[level]):
+            left = _apply(_BINARY[level][sign], left, self._binary(level + 1))
+        return left
+
+    def _unary(self) -> Compiled:
+        sign = self._take("-", "+", "!")
+        if sign:
+            operand = self._unary()
+            if sign == "!":
+                return lambda v, p: np.logical_not(operand(v, p)) * 1.0
+            return (lambda v, p: -operand(v, p)) if sign == "-" else operand
+        base = self._atom()
+        if self._take("^", "**"):
+            return _apply(np.power, base, self._unary())
+        return base
+
+    def _atom(self) -> Compiled:
+        if self._at >= len(self._tokens):
+            raise UnsupportedError(f"the formula {self._text!r} ends too early")
+        kind, text = self._tokens[self._at]
+        self._at += 1
+        if kind == "number":
+            value = float(text)
+            return lambda v, p: value
+        if kind == "parameter":
+            return self._parameter(text)
+        if kind == "name":
+            return self._name(text)
+        if text == "(":
+            inner = self._ternary()
+            self._expect(")")
+            return inner
+        raise self._unknown(text)
+
+    def _parameter(self, name: str) -> Compiled:
+        number = self._parameters.get(name)
+        if number is None and name.lstrip("p").isdecimal():
+            number = int(name.lstrip("p"))
+        if number is None or number >= len(self._parameters):
+            raise self._unknown(f"[{name}]")
+        return lambda v, p: p[number]
+
+    def _name(self, name: str) -> Compiled:
+        if self._tokens[self._at : self._at + 1] == [("parameter", "0")] and name == "x":
+            self._at += 1
+        elif self._tokens[self._at : self._at + 1] == [("parameter", "1")] and name == "x":
+            self._at += 1
+            return lambda v, p: v["y"]
+        called = bool(self._take("("))
+        arguments: list[Compiled] = []
+        if called and not self._take(")"):
+            start = self._at
+            arguments.append(self._ternary())
+            while self._take(","):
+                arguments.append(self._ternary())
+            self._expect(")")
+            first = self._tokens[start]
+            shape = _shape(name, int(first[1])) if first[0] == "number" and first[1].isdecimal() else None
+            if shape is not None and len(arguments) == 1:
+                return shape
+        plain = name.rpartition("::")[2].lower()
+        if called and plain in _FUNCTIONS:
+            function = _FUNCTIONS[plain]
+            return lambda v, p: function(*(argument(v, p) for argument in arguments))
+        if not called and name in ("x", "y", "z", "t"):
+            return lambda v, p: v[name]
+        if not called and plain in _CONSTANTS:
+            value = _CONSTANTS[plain]
+            return lambda v, p: value
+        shape = None if called else _shape(name, 0)
+        if shape is None:
+            raise self._unknown(name)
+        return shape
+
+
+def _apply(function: Callable[[Any, Any], Any], left: Compiled, right: Compiled) -> Compiled:
+    return lambda v, p: function(left(v, p), right(v, p))
+
+
+@behavior("TFormula")
+class TFormula(Model):
+    """A formula with parameters."""
+
+    @property
+    def name(self) -> str:
+        """The name of the formula."""
+        return self.member("fName")
+
+    @property
+    def formula(self) -> str:
+        """The formula, in ROOT's notation."""
+        return self.member("fFormula", none_if_missing=True) or self.member("fTitle")
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """The values of the parameters, by name."""
+        values = self.member("fClingParameters", none_if_missing=True)
+        if values is not None:
+            names = {int(number): str(name) for name, number in self.member("fParams").items()}
+            return {names.get(i, f"p{i}"): float(value) for i, value in enumerate(values)}
+        # Before ROOT 6.04 names were optional.
+        values = self.member("fParams")
+        names = list(self.member("fNames", none_if_missing=True) or ())
+        return {
+            (str(names[i]) if i < len(names) else "") or f"p{i}": float(value) for i, value in enumerate(values)
+        }
+
+    @property
+    def ndim(self) -> int:
+        """The number of variables."""
+        return self.member("fNdim")
+
+    def __call__(self, *variables: Any) -> Any:
+        """Evaluate it for numbers or arrays.
+
+        Raises
+        ------
+        UnsupportedError
+            It holds something that cannot be evaluated here.
+        """
+        if not 0 < len(variables) <= len("xyzt"):
+            raise ArgumentError(f"a formula takes 1 to 4 variables, not {len(variables)}")
+        values = dict(zip("xyzt", (np.asarray(one, dtype=np.float64) for one in variables), strict=False))
+        parameters = self.parameters
+        try:
+            found = Formula(self.formula, list(parameters))(values, list(parameters.values()))
+        except KeyError as missing:
+            raise ArgumentError(f"the formula {self.formula!r} needs the variable {missing.args[0]}") from None
+        found = np.broadcast_to(found, np.broadcast_shapes(*(one.shape for one in values.values())))
+        return found.copy() if found.ndim else float(found)
+
+
+@behavior("TF1", "TF2", "TF3")
+class TF1(Model):
+    """A function over a range: a formula with parameters, or values that were saved of one that was code."""
+
+    @property
+    def name(self) -> str:
+        """The name of the function."""
+        return self.member("fName")
+
+    @property
+    def title(self) -> str:
+        """The title of the function."""
+        return self.member("fTitle")
+
+    @property
+    def _formula(self) -> Any:
+        """The formula: a member since ROOT 6.04, a base before; None where the function was code."""
+        inner = self.member("fFormula", none_if_missing=True)
+        if isinstance(inner, TFormula):
+            return inner
+        bases = [base for base in self.base(TFormula) if base.member("fOper", none_if_missing=True) is not None]
+        return bases[0] if bases and self.member("fType", none_if_missing=True) in (None, 0) else None
+
+    @property
+    def formula(self) -> str | None:
+        """The formula, in ROOT's notation; None where the function was code."""
+        found = self._formula
+        return None if found is None else found.formula
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """The values of the parameters, by name."""
+        found = self._formula or next(iter(self.base(TFormula)), None)
+        if found is not None:
+            return found.parameters
+        stored = self.member("fParams", none_if_missing=True)
+        if not isinstance(stored, Model):
+            return {}
+        values, names = stored.member("fParameters"), stored.member("fParNames")
+        return {str(names[i]) or f"p{i}": float(value) for i, value in enumerate(values)}
+
+    @property
+    def parameter_errors(self) -> dict[str, float]:
+        """The errors of the parameters after a fit, by name."""
+        return dict(zip(self.parameters, (float(error) for error in self.member("fParErrors")), strict=False))
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The range of x."""
+        return self.member("fXmin"), self.member("fXmax")
+
+    @property
+    def chi2(self) -> float:
+        """The chi-squared of the fit."""
+        return self.member("fChisquare")
+
+    @property
+    def ndf(self) -> int:
+        """The number of degrees of freedom of the fit."""
+        return self.member("fNDF")
+
+    def __call__(self, *variables: Any) -> Any:
+        """Evaluate it for numbers or arrays.
+
+        A function that was code is known by the values that ROOT saved: between them the result is interpolated,
+        outside their range it is zero.
+
+        Raises
+        ------
+        UnsupportedError
+            The formula holds something that cannot be evaluated here, and no values were saved.
+        """
+        found = self._formula
+        saved = self.member("fSave", none_if_missing=True)
+        saved = np.zeros(0) if saved is None else np.asarray(saved)
+        if found is not None:
+            try:
+                return found(*variables)
+            except UnsupportedError:
+                if not len(saved):
+                    raise
+        if len(saved) <= 3 or len(variables) != 1:  # noqa: PLR2004
+            raise UnsupportedError(f"{self!r} was code, and ROOT saved no values of it")
+        # The values at equal distances, then the range (TF1::Save).
+        low, high = saved[-2], saved[-1]
+        x = np.asarray(variables[0], dtype=np.float64)
+        result = np.interp(x, np.linspace(low, high, len(saved) - 2), saved[:-2], left=0.0, right=0.0)
+        return result if x.ndim else float(result)
+
+
+@behavior("TSpline")
+class TSpline(Model):
+    """A spline: polynomials between knots."""
+
+    _coefficients: tuple[str, ...] = ()
+    _beyond = 2  # which polynomial, from the end, goes on beyond the last knot
+
+    @property
+    def name(self) -> str:
+        """The name of the spline."""
+        return self.member("fName")
+
+    @property
+    def knots(self) -> tuple[Array, Array]:
+        """The x and y of the knots."""
+        pieces = self.member("fPoly")
+        return tuple(np.array([piece.member(name) for piece in pieces], dtype=np.float64) for name in ("fX", "fY"))  # pyright: ignore[reportReturnType]
+
+    def __call__(self, x: Any) -> Any:
+        """Evaluate it for a number or an array; beyond the knots the outermost polynomials go on."""
+        pieces = self.member("fPoly")
+        knots, _ = self.knots
+        table = np.array([[piece.member(name) for name in ("fY", *self._coefficients)] for piece in pieces])
+        points = np.asarray(x, dtype=np.float64)
+        last = max(len(knots) - self._beyond, 0)
+        place = np.clip(np.searchsorted(knots, points, side="right") - 1, 0, last)
+        step = points - knots[place]
+        result = np.zeros(points.shape)
+        for column in reversed(range(table.shape[1])):
+            result = result * step + table[place, column]
+        return result if points.ndim else float(result)
+
+
+@behavior("TSpline3")
+class TSpline3(TSpline):
+    """A spline of polynomials of third order."""
+
+    _coefficients = ("fB", "fC", "fD")
+
+
+@behavior("TSpline5")
+class TSpline5(TSpline):
+    """A spline of polynomials of fifth order."""
+
+    _coefficients = ("fB", "fC", "fD", "fE", "fF")
+    _beyond = 1

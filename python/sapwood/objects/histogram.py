@@ -1,0 +1,446 @@
+"""Histograms and profiles, as Python's histogram interface (UHI) and its tools expect them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sapwood.errors import ArgumentError, UnsupportedError
+from sapwood.objects.axis import TAxis
+from sapwood.objects.model import Model, Unreadable, behavior
+
+if TYPE_CHECKING:
+    import boost_histogram
+    import hist
+
+Array = np.ndarray[Any, Any]
+
+_METADATA = {"name": "fName", "label": "fTitle"}
+_LETTERS = "xyz"
+
+
+class Histogram(Model):
+    """What all histograms have. Axes are numbered from 0, or called ``"x"``, ``"y"``, ``"z"``."""
+
+    ndim: int = 1
+
+    @property
+    def name(self) -> str:
+        """The name of the histogram."""
+        return self.member("fName")
+
+    @property
+    def title(self) -> str:
+        """The title of the histogram."""
+        return self.member("fTitle")
+
+    @property
+    def kind(self) -> str:
+        """What the bins hold: ``"COUNT"`` (sums of weights) or, of profiles, ``"MEAN"``."""
+        return "COUNT"
+
+    @property
+    def axes(self) -> tuple[TAxis, ...]:
+        """The axes."""
+        return tuple(self.member(f"f{letter.upper()}axis") for letter in _LETTERS[: self.ndim])
+
+    def axis(self, axis: int | str = 0) -> TAxis:
+        """Give an axis by its number (negative ones from the end) or letter.
+
+        Raises
+        ------
+        ArgumentError
+            There is no such axis.
+        """
+        if axis in _LETTERS[: self.ndim] if isinstance(axis, str) else -self.ndim <= axis < self.ndim:
+            return self.axes[_LETTERS.index(axis) if isinstance(axis, str) else axis]
+        known = ", ".join(f"{i} ({i - self.ndim}, {letter!r})" for i, letter in enumerate(_LETTERS[: self.ndim]))
+        raise ArgumentError(f"axis must be {known} for a {self.classname}, not {axis!r}")
+
+    @property
+    def weighted(self) -> bool:
+        """Whether the sums of squared weights are there (`fSumw2`)."""
+        sums = self._per_cell("fSumw2")
+        return sums is not None and len(sums) > 0
+
+    def _shaped(self, cells: Array) -> Array:
+        """Give cells in ROOT's order (x runs fastest) the shape of the axes, flow bins included."""
+        shape = [len(axis) + 2 for axis in self.axes]
+        if cells.size != int(np.prod(shape)):
+            raise UnsupportedError(f"{self!r} has {cells.size} cells for axes of {shape} bins (with flow)")
+        return cells.reshape(shape[::-1]).T
+
+    def _inner(self, cells: Array, flow: bool) -> Array:
+        return (cells if flow else cells[(slice(1, -1),) * self.ndim]).copy()
+
+    def _stored(self) -> Array:
+        """Give the cells as they are stored, in ROOT's order."""
+        found = self.member("fArray", none_if_missing=True)
+        if found is None:
+            raise UnsupportedError(f"{self!r} has no cells of its own{f': {self.reason}' if self.reason else ''}")
+        if isinstance(found, Unreadable):
+            raise found.error()
+        return found
+
+    def _per_cell(self, member: str) -> Array | None:
+        """Give an array member if it has a value for each cell."""
+        found = self.member(member, none_if_missing=True)
+        if isinstance(found, Unreadable):
+            raise found.error()
+        if found is None or len(found) != self.member("fNcells"):
+            return None
+        return np.asarray(found)
+
+    def _values_variances(self, flow: bool) -> tuple[Array, Array]:
+        values = self._shaped(self._stored())
+        sums = self._per_cell("fSumw2")
+        variances = values.astype(np.float64) if sums is None else self._shaped(sums)
+        return self._inner(values, flow), self._inner(np.where(variances > 0, variances, 0.0), flow)
+
+    def values(self, flow: bool = False) -> Array:
+        """Give the contents of the bins, a dimension for each axis.
+
+        Parameters
+        ----------
+        flow
+            With underflow and overflow, which makes each dimension longer by two.
+
+        Returns
+        -------
+        numpy.ndarray
+            Of the type of the histogram (`TH1F`: float32, ...); of a profile, the means as float64.
+        """
+        return self._inner(self._shaped(self._stored()), flow)
+
+    def variances(self, flow: bool = False) -> Array:
+        """Give the variances of the contents: the sums of squared weights, or the contents where there are none.
+
+        Parameters
+        ----------
+        flow
+            With underflow and overflow.
+        """
+        return self._values_variances(flow)[1]
+
+    def errors(self, flow: bool = False) -> Array:
+        """Give the errors of the contents: the square roots of their variances.
+
+        Parameters
+        ----------
+        flow
+            With underflow and overflow.
+        """
+        return np.sqrt(self.variances(flow))
+
+    def counts(self, flow: bool = False) -> Array:
+        """Give the (weighted) numbers of entries in the bins; of profiles, the effective numbers.
+
+        Parameters
+        ----------
+        flow
+            With underflow and overflow.
+        """
+        return self.values(flow)
+
+    def to_numpy(self, flow: bool = False, dd: bool = False) -> tuple[Any, ...]:
+        """Give contents and edges as `numpy.histogram` (and ``histogram2d``, ``histogramdd``) do.
+
+        Parameters
+        ----------
+        flow
+            With underflow and overflow.
+        dd
+            Give the edges as one tuple, as ``histogramdd`` does.
+        """
+        edges = tuple(axis.edges(flow) for axis in self.axes)
+        return (self.values(flow), edges) if dd else (self.values(flow), *edges)
+
+    def to_boost(
+        self, metadata: dict[str, str] | None = None, axis_metadata: dict[str, str] | None = None
+    ) -> boost_histogram.Histogram:
+        """Give it as a histogram of `boost_histogram`, with flow bins, labels and sums of squared weights.
+
+        Parameters
+        ----------
+        metadata
+            Attributes to set, and the members that have their values (name and label if not given).
+        axis_metadata
+            The same for each axis.
+        """
+        import boost_histogram as bh
+
+        values, variances = self._values_variances(flow=True)
+        if self.weighted:
+            storage: Any = bh.storage.Weight()
+        elif np.issubdtype(values.dtype, np.integer):
+            storage = bh.storage.Int64()
+        else:
+            storage = bh.storage.Double()
+        made = self._boost(storage, metadata, axis_metadata)
+        view: Any = made.view(flow=True)
+        if self.weighted:
+            view.value, view.variance = self._for_boost(values, made), self._for_boost(variances, made)
+        else:
+            view[...] = self._for_boost(values, made)
+        return made
+
+    def _boost(self, storage: Any, metadata: dict[str, str] | None, axis_metadata: dict[str, str] | None) -> Any:
+        """Make an empty histogram with the axes of this one."""
+        import boost_histogram as bh
+
+        made: Any = bh.Histogram(*(_boost_axis(axis, axis_metadata) for axis in self.axes), storage=storage)
+        for attribute, member in (_METADATA if metadata is None else metadata).items():
+            setattr(made, attribute, self.member(member))
+        return made
+
+    def _for_boost(self, cells: Array, made: Any) -> Array:
+        """Leave out the underflow along labelled axes, which have none there."""
+        return cells[tuple(slice(0 if axis.traits.underflow else 1, None) for axis in made.axes)]
+
+    def to_hist(
+        self, metadata: dict[str, str] | None = None, axis_metadata: dict[str, str] | None = None
+    ) -> hist.Hist[Any]:
+        """Give it as a histogram of `hist`; parameters as in `to_boost`."""
+        import hist
+
+        return hist.Hist(self.to_boost(metadata, axis_metadata))
+
+    def _to_boost_histogram_(self) -> Any:
+        return self.to_boost()
+
+    def __eq__(self, other: object) -> bool:
+        """Whether class, axes, contents and variances are the same."""
+        if not isinstance(other, Histogram) or type(self) is not type(other) or self.axes != other.axes:
+            return False
+        ours, theirs = (h.values(True) for h in (self, other))
+        return np.array_equal(ours, theirs) and np.array_equal(self.variances(True), other.variances(True))
+
+    __hash__ = Model.__hash__
+
+
+def _boost_axis(axis: TAxis, metadata: dict[str, str] | None) -> Any:
+    import boost_histogram as bh
+
+    if axis.is_labelled:
+        labels = axis.labels() or []
+        if all(label.removeprefix("-").isdecimal() for label in labels):
+            made: Any = bh.axis.IntCategory([int(label) for label in labels])
+        else:
+            made = bh.axis.StrCategory(labels)
+    elif axis.is_regular:
+        made = bh.axis.Regular(len(axis), axis.low, axis.high)
+    else:
+        made = bh.axis.Variable(axis.edges())
+    for attribute, member in (_METADATA if metadata is None else metadata).items():
+        setattr(made, attribute, axis.member(member))
+    return made
+
+
+@behavior("TH1", "TH1C", "TH1S", "TH1I", "TH1L", "TH1F", "TH1D", "TH1K")
+class TH1(Histogram):
+    """A histogram of one dimension."""
+
+
+@behavior("TH2", "TH2C", "TH2S", "TH2I", "TH2L", "TH2F", "TH2D")
+class TH2(Histogram):
+    """A histogram of two dimensions."""
+
+    ndim = 2
+
+
+@behavior("TH3", "TH3C", "TH3S", "TH3I", "TH3L", "TH3F", "TH3D")
+class TH3(Histogram):
+    """A histogram of three dimensions."""
+
+    ndim = 3
+
+
+@behavior("TH2Poly")
+class TH2Poly(Histogram):
+    """A histogram whose bins are polygons, numbered from 1 in the file and from 0 here."""
+
+    ndim = 2
+
+    @property
+    def bins(self) -> list[Model]:
+        """The bins (`TH2PolyBin`), in the order of their numbers."""
+        return sorted(self.member("fBins"), key=lambda one: one.member("fNumber"))
+
+    def values(self, flow: bool = False) -> Array:
+        """Give the contents of the bins in one dimension.
+
+        Parameters
+        ----------
+        flow
+            Put the nine regions around the bins before them, row by row from the upper left.
+        """
+        inner = np.array([one.member("fContent") for one in self.bins], dtype=np.float64)
+        return np.concatenate((np.asarray(self.member("fOverflow")), inner)) if flow else inner
+
+    def _values_variances(self, flow: bool) -> tuple[Array, Array]:
+        values = self.values(flow)
+        sums = self.member("fSumw2", none_if_missing=True)
+        if sums is None or not len(sums):
+            return values, values.copy()
+        sums = np.asarray(sums)
+        inner = sums[9 : 9 + len(self.bins)] if len(sums) >= 9 + len(self.bins) else sums[: len(self.bins)]  # noqa: PLR2004
+        return values, np.concatenate((sums[:9], inner)) if flow else inner
+
+    def to_boost(self, metadata: dict[str, str] | None = None, axis_metadata: dict[str, str] | None = None) -> Any:
+        """Raise an error: no such histogram exists in `boost_histogram`."""
+        raise UnsupportedError(f"{self!r} has polygons as bins, which boost-histogram does not have")
+
+
+@behavior("TProfile")
+class Profile(Histogram):
+    """A profile: for each bin the mean of another quantity, and how far its values spread.
+
+    The mode of its errors says what they are: ``""`` the error of the mean, ``"s"`` the spread, ``"i"`` the error of
+    the mean for integers (1/sqrt(12 n) where there is no spread), ``"g"`` 1/sqrt(sum of weights).
+    """
+
+    _MODES = ("", "s", "i", "g")
+
+    @property
+    def kind(self) -> str:
+        """What the bins hold: means."""
+        return "MEAN"
+
+    @property
+    def error_mode(self) -> str:
+        """The mode of errors with which it was filled; errors are those of the mean unless this is asked for."""
+        mode = self.member("fErrorMode")
+        return self._MODES[mode] if 0 <= mode < len(self._MODES) else ""
+
+    @property
+    def weighted(self) -> bool:
+        """Whether the sums of squared weights are there (`fBinSumw2`)."""
+        return self._per_cell("fBinSumw2") is not None
+
+    def _sums(self) -> tuple[Array, Array, Array, Array]:
+        """Give for each cell the sum of weights, the effective number of entries, the mean and the mean square."""
+        weights = np.asarray(self.member("fBinEntries"), dtype=np.float64)
+        filled = weights != 0
+        mean, square = np.zeros(len(weights)), np.zeros(len(weights))
+        mean[filled] = np.asarray(self._stored(), dtype=np.float64)[filled] / weights[filled]
+        squares = self._per_cell("fSumw2")
+        if squares is not None:
+            square[filled] = squares[filled] / weights[filled]
+        effective, weights2 = weights.copy(), self._per_cell("fBinSumw2")
+        if weights2 is not None:
+            effective = np.zeros(len(weights))
+            positive = weights2 > 0
+            effective[positive] = weights[positive] ** 2 / weights2[positive]
+        return weights, effective, mean, square
+
+    def values(self, flow: bool = False) -> Array:
+        """Give the means of the bins.
+
+        Parameters
+        ----------
+        flow
+            With underflow and overflow.
+        """
+        return self._inner(self._shaped(self._sums()[2]), flow)
+
+    def counts(self, flow: bool = False) -> Array:
+        """Give the effective numbers of entries: (sum of weights)² / (sum of squared weights).
+
+        Parameters
+        ----------
+        flow
+            With underflow and overflow.
+        """
+        return self._inner(self._shaped(self._sums()[1]), flow)
+
+    def errors(self, flow: bool = False, error_mode: str | int | None = "") -> Array:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Give the errors of the means.
+
+        Parameters
+        ----------
+        flow
+            With underflow and overflow.
+        error_mode
+            What they are: ``""`` the error of the mean, ``"s"`` the spread, ``"i"`` for integers, ``"g"`` Gaussian;
+            `Profile.error_mode` is what ROOT would show.
+
+        Raises
+        ------
+        ArgumentError
+            There is no such mode.
+        """
+        return self._inner(self._shaped(self._errors(error_mode)), flow)
+
+    def _errors(self, error_mode: str | int | None) -> Array:
+        mode = "" if error_mode is None else error_mode
+        mode = self._MODES[mode] if isinstance(mode, int) and 0 <= mode < len(self._MODES) else mode
+        if mode not in self._MODES:
+            raise ArgumentError(
+                "error_mode must be None/0/'' for the error of the mean, 1/'s' for the spread, 2/'i' for integers or "
+                f"3/'g' for Gaussian, not {error_mode!r}"
+            )
+        weights, effective, mean, square = self._sums()
+        filled = weights != 0
+        found = np.zeros(len(weights))
+        if mode == "g":
+            found[filled] = 1.0 / np.sqrt(weights[filled])
+            return found
+        spread = np.zeros(len(weights))
+        spread[filled] = np.sqrt(np.abs(square[filled] - mean[filled] ** 2))
+        if mode == "s":
+            return spread
+        with np.errstate(divide="ignore", invalid="ignore"):
+            of_mean = spread / np.sqrt(effective)
+            if mode == "i":
+                of_mean = np.where(spread != 0, of_mean, 1.0 / np.sqrt(12 * effective))
+        found[filled] = of_mean[filled]
+        return found
+
+    def variances(self, flow: bool = False, error_mode: str | int | None = "") -> Array:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Give the squares of the errors; parameters as in `errors`."""
+        return np.square(self.errors(flow, error_mode))
+
+    def to_boost(self, metadata: dict[str, str] | None = None, axis_metadata: dict[str, str] | None = None) -> Any:
+        """Give it as a histogram of `boost_histogram` with a storage of means; parameters as in `Histogram.to_boost`.
+
+        Its variances are those of the values about their mean, whatever the mode of errors.
+        """
+        import boost_histogram as bh
+
+        weights, effective, mean, _ = self._sums()
+        squares = self._per_cell("fSumw2")
+        deviations = np.zeros(len(weights)) if squares is None else np.maximum(squares - weights * mean**2, 0.0)
+        weighted = self.weighted
+        made = self._boost(bh.storage.WeightedMean() if weighted else bh.storage.Mean(), metadata, axis_metadata)
+        made.metadata = {"fEntries": self.member("fEntries")}
+        view: Any = made.view(flow=True)
+
+        def cells(values: Array) -> Array:
+            return self._for_boost(self._shaped(values), made)
+
+        view["value"] = cells(mean)
+        if weighted:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                squares = np.where(effective != 0, weights**2 / effective, 0.0)
+            view["sum_of_weights"] = cells(weights)
+            view["sum_of_weights_squared"] = cells(squares)
+            view["_sum_of_weighted_deltas_squared"] = cells(deviations)
+        else:
+            view["count"] = cells(weights)
+            view["_sum_of_deltas_squared"] = cells(deviations)
+        return made
+
+
+@behavior("TProfile2D")
+class Profile2D(Profile):
+    """A profile over two axes."""
+
+    ndim = 2
+
+
+@behavior("TProfile3D")
+class Profile3D(Profile):
+    """A profile over three axes."""
+
+    ndim = 3

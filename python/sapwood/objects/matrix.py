@@ -1,0 +1,77 @@
+"""Matrices and vectors of linear algebra."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sapwood.objects.model import Model, behavior
+
+Array = np.ndarray[Any, Any]
+
+
+class _Dense(Model):
+    """What NumPy can take for an array."""
+
+    def to_numpy(self) -> Array:
+        """Give the elements as an array of one or two dimensions."""
+        raise NotImplementedError
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """Give the elements as a NumPy array."""
+        return np.asarray(self.to_numpy(), dtype=dtype)
+
+
+@behavior("TMatrixT<")
+class TMatrix(_Dense):
+    """A matrix, row by row."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The numbers of rows and columns."""
+        return self.member("fNrows"), self.member("fNcols")
+
+    def to_numpy(self) -> Array:
+        """Give the elements, of shape (rows, columns)."""
+        return np.array(self.member("fElements")).reshape(self.shape)
+
+
+@behavior("TMatrixTSym<")
+class TMatrixSym(TMatrix):
+    """A symmetric matrix, of which the upper right triangle is stored."""
+
+    def to_numpy(self) -> Array:
+        """Give the elements, of shape (rows, columns), both triangles."""
+        stored = np.asarray(self.member("fElements"))
+        full = np.zeros(self.shape, dtype=stored.dtype)
+        upper = np.triu_indices(self.shape[0])
+        full[upper] = stored
+        full.T[upper] = stored
+        return full
+
+
+@behavior("TMatrixTSparse<")
+class TMatrixSparse(TMatrix):
+    """A matrix of which the elements that are not zero are stored (compressed sparse rows)."""
+
+    def to_numpy(self) -> Array:
+        """Give all elements, of shape (rows, columns)."""
+        stored = np.asarray(self.member("fElements"))
+        full = np.zeros(self.shape, dtype=stored.dtype)
+        rows = np.repeat(np.arange(self.shape[0]), np.diff(np.asarray(self.member("fRowIndex"))))
+        full[rows, np.asarray(self.member("fColIndex"))] = stored
+        return full
+
+
+@behavior("TVectorT<")
+class TVector(_Dense):
+    """A vector."""
+
+    def to_numpy(self) -> Array:
+        """Give the elements."""
+        return np.array(self.member("fElements"))
+
+    def __len__(self) -> int:
+        """Count the elements."""
+        return self.member("fNrows")

@@ -1,0 +1,504 @@
+"""Any ROOT object as a Python object: its class, its bases, its members.
+
+An object is read whole, but turned into Python objects a level at a time, when its members are first asked for.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from sapwood.columns import Foreign
+from sapwood.errors import CorruptError, NotFoundError, SapwoodWarning, UnsupportedError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from sapwood import _native
+    from sapwood.reading.file import ReadOnlyFile, ReadOnlyKey
+
+_SPACES = re.compile(r"\s*(<|>|,|::)\s*")
+_ALIASES = {
+    "Bool_t": "bool", "Char_t": "char", "UChar_t": "unsigned char", "Short_t": "short", "UShort_t": "unsigned short",
+    "Int_t": "int", "UInt_t": "unsigned int", "Long_t": "long", "ULong_t": "unsigned long", "Long64_t": "long long",
+    "ULong64_t": "unsigned long long", "Float_t": "float", "Double_t": "double",
+}  # fmt: skip
+_ALIAS = re.compile(r"(?<=[<,])(" + "|".join(_ALIASES) + r")(?=[>,])")
+
+
+def regular_classname(name: str) -> str:
+    """Spell a C++ class name without spaces around brackets, commas and colons, and without ROOT's names of numbers."""
+    if "<" not in name and ":" not in name:
+        return name
+    return _ALIAS.sub(lambda found: _ALIASES[found[1]], _SPACES.sub(r"\1", name))
+
+
+class Unreadable:
+    """Stands where something could not be read. Whatever is done with it raises an error that says why.
+
+    Attributes
+    ----------
+    reason
+        What could not be read, where and why.
+    """
+
+    __slots__ = ("corrupt", "reason")
+
+    def __init__(self, reason: str, corrupt: bool = False) -> None:
+        self.reason: str
+        self.corrupt: bool
+        object.__setattr__(self, "reason", reason)
+        object.__setattr__(self, "corrupt", corrupt)
+
+    def error(self) -> CorruptError | UnsupportedError:
+        """Give the error that use of it raises."""
+        return (CorruptError if self.corrupt else UnsupportedError)(self.reason)
+
+    def __getattr__(self, name: str) -> Any:
+        """Raise the error, but for what Python itself looks for."""
+        if name.startswith("__") and name.endswith("__") and name != "__array__":
+            raise AttributeError(name)
+        raise self.error()
+
+    def _refuse(self, *_: object) -> Any:
+        raise self.error()
+
+    __len__ = __iter__ = __getitem__ = __bool__ = __float__ = __int__ = __index__ = __contains__ = __call__ = _refuse  # pyright: ignore[reportAssignmentType]
+
+    def __repr__(self) -> str:
+        """Say why."""
+        return f"<unreadable: {self.reason}>"
+
+    def __reduce__(self) -> tuple[type, tuple[str, bool]]:
+        """Pickle it."""
+        return Unreadable, (self.reason, self.corrupt)
+
+
+class STLVector(list[Any]):
+    """Elements of a C++ container or array that are no plain numbers (those are NumPy arrays)."""
+
+    def tolist(self) -> list[Any]:
+        """Give nested lists and dicts."""
+        return [_plain(item) for item in self]
+
+
+class STLMap(Mapping[Any, Any]):
+    """Keys and values of a C++ map, in its order. A multimap may have a key several times: see `items`."""
+
+    __slots__ = ("_index", "_pairs")
+
+    def __init__(self, pairs: Iterable[tuple[Any, Any]]) -> None:
+        self._pairs = list(pairs)
+        self._index: dict[Any, Any] | None = None
+
+    def __getitem__(self, key: object) -> Any:
+        """Give the (first) value of a key."""
+        if self._index is None:
+            try:
+                self._index = dict(reversed(self._pairs))
+            except TypeError:  # keys that have no hash
+                self._index = {}
+        if self._index:
+            return self._index[key]
+        for known, value in self._pairs:
+            if known == key:
+                return value
+        raise KeyError(key)
+
+    def __len__(self) -> int:
+        """Count the pairs."""
+        return len(self._pairs)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Iterate over the keys."""
+        return (key for key, _ in self._pairs)
+
+    def keys(self) -> list[Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """List the keys."""
+        return [key for key, _ in self._pairs]
+
+    def values(self) -> list[Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """List the values."""
+        return [value for _, value in self._pairs]
+
+    def items(self) -> list[tuple[Any, Any]]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """List the pairs, all of them."""
+        return list(self._pairs)
+
+    def tolist(self) -> dict[Any, Any]:
+        """Give a dict of plain values."""
+        return {_plain(key): _plain(value) for key, value in self._pairs}
+
+    def __repr__(self) -> str:
+        """Show the pairs."""
+        return f"{{{', '.join(f'{key!r}: {value!r}' for key, value in self._pairs)}}}"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (STLVector, STLMap, np.ndarray)):
+        return value.tolist()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    if isinstance(value, tuple):
+        return tuple(_plain(item) for item in value)  # pyright: ignore[reportUnknownVariableType]
+    return value
+
+
+class Document:
+    """What was read of one key: objects that several pointers lead to are one Python object."""
+
+    def __init__(self, key: ReadOnlyKey | None) -> None:
+        self.key = key
+        self._shared: dict[int, Model] = {}
+        self.makers = (self._model, STLVector, STLMap, Unreadable)
+
+    def _model(self, native: _native.Object) -> Model:
+        reference = native.reference
+        found = self._shared.get(reference) if reference else None
+        if found is None:
+            found = model_class(native)(native, self)
+            if reference:
+                self._shared[reference] = found
+        return found
+
+    def adopt(self, model: Model) -> None:
+        """Let pointers to the object of the key lead to its model (ROOT gives it the reference 1)."""
+        self._shared[1] = model
+
+
+class Model:
+    """An object of a ROOT class.
+
+    Classes that people use have methods of their own; all have the members that C++ gives them, by C++ name.
+    What could not be read is an `Unreadable` among the members.
+    """
+
+    is_counted: bool = True  # in references of ROOT's JSON form
+
+    def __init__(self, native: _native.Object, document: Document) -> None:
+        self._native: _native.Object | None = native
+        self._document = document
+        self._bases: list[Model]
+        self._members: dict[str, Any]
+
+    def _load(self) -> None:
+        native = self._native
+        if native is not None:
+            self._about = native.classname, native.version, native.reason, native.place
+            self._bases, self._members = native.load(self._document.makers)
+            self._native = None
+
+    @property
+    def classname(self) -> str:
+        """The C++ class."""
+        return regular_classname(self._native.classname if self._native is not None else self._about[0])
+
+    @property
+    def class_version(self) -> int:
+        """The version of the class with which the object was written."""
+        return self._native.version if self._native is not None else self._about[1]
+
+    @property
+    def instance_version(self) -> int:
+        """The version of the class with which the object was written."""
+        return self.class_version
+
+    @property
+    def reason(self) -> str | None:
+        """Why the object, or the rest of it, could not be read; None where it could."""
+        return self._native.reason if self._native is not None else self._about[2]
+
+    @property
+    def num_bytes(self) -> int:
+        """The size of the object, in bytes, as stored but uncompressed."""
+        return (self._native.place if self._native is not None else self._about[3])[1]
+
+    @property
+    def file(self) -> ReadOnlyFile | None:
+        """The file it was read from; None for one that was unpickled."""
+        return None if self._document.key is None else self._document.key.file
+
+    @property
+    def parent(self) -> ReadOnlyKey | None:
+        """The key it was read from, or was part of; None for one that was unpickled."""
+        return self._document.key
+
+    @property
+    def bases(self) -> list[Model]:
+        """The parts that the direct base classes contribute, in C++'s order."""
+        self._load()
+        return self._bases
+
+    @property
+    def members(self) -> dict[str, Any]:
+        """The members of this class alone, by name."""
+        self._load()
+        return self._members
+
+    @property
+    def all_members(self) -> dict[str, Any]:
+        """The members of this class and of all its bases, by name."""
+        found: dict[str, Any] = {}
+        for base in self.bases:
+            found |= base.all_members
+        return found | self._members
+
+    def has_member(self, name: str, all: bool = True) -> bool:  # noqa: A002
+        """Whether there is a member of that name, in this class or (with `all`) a base."""
+        if name in self.members:
+            return True
+        return all and any(base.has_member(name) for base in reversed(self._bases))
+
+    def member(self, name: str, all: bool = True, none_if_missing: bool = False) -> Any:  # noqa: A002
+        """Give the value of a member.
+
+        Parameters
+        ----------
+        name
+            Its name in C++.
+        all
+            Look in the bases, too.
+        none_if_missing
+            Give None where there is no such member.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such member.
+        """
+        if name in self.members:
+            return self._members[name]
+        if all:
+            for base in reversed(self._bases):
+                if base.has_member(name):
+                    return base.member(name)
+        if none_if_missing:
+            return None
+        why = f"; {self.reason}" if self.reason else ""
+        raise NotFoundError(
+            f"{self.classname} has no member {name!r}; it has {', '.join(self.all_members) or 'none'}{why}"
+        )
+
+    def base(self, *cls: type | str) -> list[Model]:
+        """List the parts of the object that are of certain base classes, given as Python classes or C++ names."""
+        names = {regular_classname(c) for c in cls if isinstance(c, str)}
+        types = tuple(c for c in cls if not isinstance(c, str))
+        found: list[Model] = []
+        for base in self.bases:
+            if isinstance(base, types) or base.classname in names:
+                found.append(base)
+            found += base.base(*cls)
+        return found
+
+    def is_instance(self, *cls: type | str) -> bool:
+        """Whether the object is of, or derives from, one of the classes, given as Python classes or C++ names."""
+        names = {regular_classname(c) for c in cls if isinstance(c, str)}
+        types = tuple(c for c in cls if not isinstance(c, str))
+        return isinstance(self, types) or self.classname in names or bool(self.base(*cls))
+
+    def unreadable(self) -> list[tuple[str, str]]:
+        """List what of the object could not be read: (the way there through its members, why)."""
+        return list(_unreadable(self, "", set()))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give all members as a dict; objects in it are dicts too, arrays stay NumPy arrays.
+
+        Raises
+        ------
+        UnsupportedError
+            The object leads to itself: such a dict would have no end.
+        """
+        return _as_dict(self, ())
+
+    def tojson(self) -> Any:
+        """Give lists and dicts for `json.dumps`, in the form that ROOT gives objects in JSON.
+
+        Of an object that occurs again, only its number is given, as ``{"$ref": number}``.
+        """
+        return _Json().value(self)
+
+    def _json(self, json: _Json) -> Any:
+        out: dict[str, Any] = {"_typename": self.classname}
+        json.members(self, out)
+        return out
+
+    def _json_into(self, json: _Json, out: dict[str, Any]) -> None:
+        json.members(self, out)
+
+    def close(self) -> None:
+        """Close the file it was read from."""
+        if self.file is not None:
+            self.file.close()
+
+    def __enter__(self) -> Self:
+        """Close the file at the end of a `with` block."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the file."""
+        self.close()
+
+    def __repr__(self) -> str:
+        """Show class and version."""
+        note = " not readable" if self.reason else ""
+        return f"<{self.classname} (version {self.class_version}){note} at 0x{id(self):012x}>"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle what was read, without the file."""
+        self._load()
+        kept = {name: value for name, value in self.__dict__.items() if name in ("_bases", "_members", "_about")}
+        return kept | {"_native": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Unpickle it."""
+        self.__dict__.update(state)
+        self._document = Document(None)
+
+    def __reduce__(self) -> Any:
+        """Pickle it."""
+        return _empty, (type(self),), self.__getstate__()
+
+
+def _empty(cls: type[Model]) -> Model:
+    return cls.__new__(cls)
+
+
+class _Json:
+    """Turns objects into ROOT's JSON form, remembering those it has seen."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[int, int] = {}
+        self._kept: list[Any] = []  # ids stay unique while their objects live
+
+    def value(self, value: Any) -> Any:
+        if isinstance(value, Model):
+            known = self._numbers.get(id(value))
+            if known is not None:
+                return {"$ref": known}
+            if value.is_counted:
+                self._numbers[id(value)] = len(self._numbers)
+                self._kept.append(value)
+            return value._json(self)  # pyright: ignore[reportPrivateUsage]
+        if isinstance(value, (np.ndarray, np.generic)):
+            return value.tolist()
+        if isinstance(value, list):
+            return [self.value(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
+        if isinstance(value, tuple):
+            first, second = value  # pyright: ignore[reportUnknownVariableType]
+            return {"_typename": "pair", "first": self.value(first), "second": self.value(second)}
+        if isinstance(value, STLMap):
+            return [{"$pair": "pair", "first": self.value(k), "second": self.value(v)} for k, v in value.items()]
+        if isinstance(value, Unreadable):
+            return {"_unreadable": value.reason}
+        return value
+
+    def members(self, model: Model, out: dict[str, Any]) -> None:
+        """Add the members of the bases, then its own."""
+        for base in model.bases:
+            base._json_into(self, out)  # pyright: ignore[reportPrivateUsage]
+        for name, value in model.members.items():
+            out[name] = self.value(value)
+        if model.reason:
+            out["_unreadable"] = model.reason
+
+
+def _unreadable(value: Any, path: str, seen: set[int]) -> Iterator[tuple[str, str]]:
+    if isinstance(value, Unreadable):
+        yield path, value.reason
+    elif isinstance(value, Model):
+        if id(value) in seen:
+            return
+        seen.add(id(value))
+        found = False
+        for base in value.bases:
+            for one in _unreadable(base, path, seen):
+                found = True
+                yield one
+        for name, member in value.members.items():
+            for one in _unreadable(member, f"{path}.{name}", seen):
+                found = True
+                yield one
+        if value.reason and not found:
+            yield path, value.reason
+    elif isinstance(value, (list, tuple)):
+        for i, item in enumerate(value):  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+            yield from _unreadable(item, f"{path}[{i}]", seen)
+    elif isinstance(value, STLMap):
+        for key, item in value.items():
+            yield from _unreadable(item, f"{path}[{key!r}]", seen)
+
+
+def _as_dict(value: Any, inside: tuple[int, ...]) -> Any:
+    if isinstance(value, Model):
+        if id(value) in inside:
+            raise UnsupportedError(f"{value!r} leads to itself: a dict of it would have no end")
+        inside = (*inside, id(value))
+        return {name: _as_dict(member, inside) for name, member in value.all_members.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_as_dict(item, inside) for item in value)  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, STLMap):
+        return STLMap((_as_dict(k, inside), _as_dict(v, inside)) for k, v in value.items())
+    return value
+
+
+_behaviors: dict[str, type[Model]] = {}
+_not_inherited: set[str] = set()
+_chosen: dict[str, type[Model]] = {}
+
+_M = TypeVar("_M", bound=type[Model])
+
+
+def behavior(*classnames: str, inherited: bool = True) -> Callable[[_M], _M]:
+    """Let a Python class stand for C++ classes, (``Name<``) for templates, and for the classes derived from them."""
+
+    def register(cls: _M) -> _M:
+        for name in classnames:
+            _behaviors[name] = cls
+            if not inherited:
+                _not_inherited.add(name)
+        _chosen.clear()
+        return cls
+
+    return register
+
+
+def model_class(native: _native.Object) -> type[Model]:
+    """Choose the Python class of an object: that of its C++ class, else of the first base that has one."""
+    chosen = _chosen.get(native.classname)
+    if chosen is None:
+        names = [regular_classname(name) for name in native.lineage()]
+        names = [name for i, name in enumerate(names) if i == 0 or name not in _not_inherited]
+        candidates = (_behaviors.get(name) or _behaviors.get(name.partition("<")[0] + "<") for name in names)
+        chosen = next((cls for cls in candidates if cls is not None), Model)
+        # Without its members there is nothing that the methods of a class could work on.
+        if native.reason is None:
+            _chosen[native.classname] = chosen
+    return chosen
+
+
+def read_model(key: ReadOnlyKey) -> Foreign:
+    """Read the object of a key. What of it cannot be read is told by a warning, and is `Unreadable`.
+
+    Raises
+    ------
+    UnsupportedError
+        Nothing of it can be read.
+    CorruptError
+        Its bytes contradict the format.
+    """
+    document = Document(key)
+    found, problems = key.parent.native.object(key.native, document.makers)
+    if isinstance(found, Model):
+        document.adopt(found)
+    if problems:
+        shown = "".join(f"\n    {path or 'the object'}: {why}" for path, why in problems[:10])
+        more = f"\n    and {len(problems) - 10} more" if len(problems) > 10 else ""  # noqa: PLR2004
+        count = f"{len(problems)} parts" if len(problems) > 1 else "a part"
+        warnings.warn(
+            f"{count} of {key.object_path!r} in {key.file.file_path} cannot be read:{shown}{more}",
+            SapwoodWarning,
+            stacklevel=4,
+        )
+    return found

@@ -1,0 +1,155 @@
+"""Histograms of any number of dimensions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sapwood.errors import ArgumentError, LimitError
+from sapwood.objects.axis import TAxis
+from sapwood.objects.histogram import Array, Histogram
+from sapwood.objects.model import behavior
+
+_MOST_CELLS = 1 << 27
+"""Cells of a histogram that is made dense: a gigabyte of float64."""
+
+
+class _ManyAxes(Histogram):
+    @property
+    def ndim(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The number of axes."""
+        return self.member("fNdimensions")
+
+    @property
+    def axes(self) -> tuple[TAxis, ...]:
+        """The axes."""
+        return tuple(self.member("fAxes"))
+
+    def axis(self, axis: int | str = 0) -> TAxis:
+        """Give an axis by its number (negative ones from the end) or name.
+
+        Raises
+        ------
+        ArgumentError
+            There is no such axis.
+        """
+        names = [one.name for one in self.axes]
+        if axis in names if isinstance(axis, str) else -self.ndim <= axis < self.ndim:
+            return self.axes[names.index(axis) if isinstance(axis, str) else axis]
+        raise ArgumentError(f"axis must be 0 to {self.ndim - 1} or one of {names} for a {self.classname}, not {axis!r}")
+
+    @property
+    def weighted(self) -> bool:
+        """Whether the sums of squared weights are there."""
+        return self.member("fTsumw2") >= 0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of bins along each axis, with underflow and overflow."""
+        return tuple(len(axis) + 2 for axis in self.axes)
+
+    def _must_fit(self) -> None:
+        cells = int(np.prod([float(size) for size in self.shape]))
+        if cells > _MOST_CELLS:
+            raise LimitError(f"{self!r} has {cells} cells: too many for an array of all; see `coordinates`")
+
+
+@behavior("THnSparse", "THnSparseT<")
+class THnSparse(_ManyAxes):
+    """A histogram of which only the filled bins are stored."""
+
+    def _chunks(self) -> list[Any]:
+        return list(self.member("fBinContent"))
+
+    def __len__(self) -> int:
+        """Count the filled bins."""
+        return self.member("fFilledBins")
+
+    def __bool__(self) -> bool:
+        """Be true: a histogram without entries is a histogram."""
+        return True
+
+    @property
+    def coordinates(self) -> Array:
+        """The bins that are filled, of shape (bins, axes): 0 is the underflow, 1 the first bin."""
+        # Coordinates are packed, little-endian: for each axis as many bits as its highest bin number needs.
+        widths = [size.bit_length() for size in self.shape]
+        found: list[Array] = []
+        for chunk in self._chunks():
+            size = chunk.member("fSingleCoordinateSize")
+            packed = np.asarray(chunk.member("fCoordinates")).view(np.uint8)
+            packed = packed[: len(packed) // size * size].reshape(-1, size)
+            bits = np.unpackbits(packed, axis=1, bitorder="little")
+            columns: list[Array] = []
+            start = 0
+            for width in widths:
+                weights = 1 << np.arange(width, dtype=np.int64)
+                columns.append(bits[:, start : start + width].astype(np.int64) @ weights)
+                start += width
+            found.append(np.stack(columns, axis=1))
+        every = np.concatenate(found) if found else np.zeros((0, self.ndim), dtype=np.int64)
+        return every[: len(self)]
+
+    @property
+    def contents(self) -> Array:
+        """The contents of the filled bins, in the order of `coordinates`."""
+        found = [np.asarray(chunk.member("fContent")) for chunk in self._chunks()]
+        return np.concatenate(found)[: len(self)] if found else np.zeros(0)
+
+    @property
+    def sums_of_squares(self) -> Array | None:
+        """The sums of squared weights of the filled bins, in the order of `coordinates`; None where there are none."""
+        found = [chunk.member("fSumw2") for chunk in self._chunks()]
+        if not found or any(one is None for one in found):
+            return None
+        return np.concatenate([np.asarray(one) for one in found])[: len(self)]
+
+    def _values_variances(self, flow: bool) -> tuple[Array, Array]:
+        self._must_fit()
+        contents, squares = self.contents, self.sums_of_squares
+        values = np.zeros(self.shape, dtype=contents.dtype)
+        values[tuple(self.coordinates.T)] = contents
+        variances = np.zeros(self.shape)
+        variances[tuple(self.coordinates.T)] = contents if squares is None else squares
+        return self._inner(values, flow), self._inner(np.where(variances > 0, variances, 0.0), flow)
+
+    def values(self, flow: bool = False) -> Array:
+        """Give the contents of all bins, a dimension for each axis.
+
+        Parameters
+        ----------
+        flow
+            With underflow and overflow.
+
+        Raises
+        ------
+        LimitError
+            An array of all bins would take over a gigabyte; see `coordinates` and `contents`.
+        """
+        return self._values_variances(flow)[0]
+
+
+@behavior("THn", "THnT<")
+class THn(_ManyAxes):
+    """A histogram of which all bins are stored."""
+
+    def _dense(self, array: Any) -> Array:
+        return np.asarray(array.member("fData")).reshape(self.shape)
+
+    def _values_variances(self, flow: bool) -> tuple[Array, Array]:
+        values = self._dense(self.member("fArray"))
+        squares = self.member("fSumw2")
+        stored = squares is not None and len(squares.member("fData")) == values.size
+        variances = self._dense(squares) if stored else values.astype(np.float64)
+        return self._inner(values, flow), self._inner(np.where(variances > 0, variances, 0.0), flow)
+
+    def values(self, flow: bool = False) -> Array:
+        """Give the contents of the bins, a dimension for each axis.
+
+        Parameters
+        ----------
+        flow
+            With underflow and overflow.
+        """
+        return self._values_variances(flow)[0]

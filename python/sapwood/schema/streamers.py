@@ -1,0 +1,335 @@
+"""Streamer info: which members a version of a class has, in the order in which they are stored."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TextIO
+
+from sapwood.errors import NotFoundError
+from sapwood.objects.model import Model, regular_classname
+
+if TYPE_CHECKING:
+    from sapwood.objects.model import STLMap
+    from sapwood.reading.file import ReadOnlyFile
+
+# What ROOT calls containers and strings of C++ in type names.
+CONTAINERS = frozenset(
+    "vector list deque map multimap set multiset bitset forward_list unordered_set unordered_multiset unordered_map "
+    "unordered_multimap array pair".split()
+)
+_NAME = re.compile(r"[A-Za-z_][\w:]*(?:<|\b)")
+
+
+class StreamerElement:
+    """A member or base of a class (`TStreamerElement`)."""
+
+    def __init__(self, members: dict[str, Any]) -> None:
+        self._members = members
+
+    @property
+    def classname(self) -> str:
+        """Which kind of element it is: ``"TStreamerBase"``, ``"TStreamerBasicType"``, ..."""
+        return self._members["class"]
+
+    @property
+    def name(self) -> str:
+        """The name of the member, or of the base class."""
+        return self._members["fName"]
+
+    @property
+    def title(self) -> str:
+        """The comment beside the member."""
+        return self._members["fTitle"]
+
+    @property
+    def typename(self) -> str:
+        """The C++ type of the member; ``"BASE"`` of a base."""
+        return self._members["fTypeName"]
+
+    @property
+    def array_length(self) -> int:
+        """The number of elements of an array of fixed size; 0 where it is none."""
+        return self._members["fArrayLength"]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The dimensions of an array of fixed size."""
+        return tuple(self._members["fMaxIndex"][: self._members["fArrayDim"]])
+
+    @property
+    def fType(self) -> int:  # noqa: N802
+        """How the member is stored (`TVirtualStreamerInfo::EReadWrite`)."""
+        return self._members["fType"]
+
+    @property
+    def is_base(self) -> bool:
+        """Whether it is a base class."""
+        return self.classname == "TStreamerBase"
+
+    @property
+    def base_version(self) -> int:
+        """The version of the base class."""
+        return self._members["fBaseVersion"]
+
+    @property
+    def count_name(self) -> str:
+        """The member that counts the elements of a variable array; empty where it is none."""
+        return self._members["fCountName"]
+
+    def member(self, name: str) -> Any:
+        """Give a member of the element by its name in ROOT."""
+        try:
+            return self._members[name]
+        except KeyError:
+            raise NotFoundError(f"{self!r} has no member {name!r}; it has {', '.join(self._members)}") from None
+
+    def class_names(self) -> Iterator[str]:
+        """Give the names of the classes that the type names, also inside of templates."""
+        if self.is_base:
+            yield self.name
+        else:
+            yield from class_names(self.typename)
+
+    def show(self, stream: TextIO = sys.stdout) -> None:
+        """Print name, type and kind."""
+        stream.write(f"    {self.name}: {self.typename} ({self.classname})\n")
+
+    def tojson(self) -> dict[str, Any]:
+        """Give what there is to know as a dict for `json.dumps`."""
+        found: dict[str, Any] = {"kind": self.classname.removeprefix("TStreamer"), "name": self.name}
+        found |= {"type": self.typename, "title": self.title, "code": self.fType}
+        if self.is_base:
+            found = {"kind": "Base", "name": self.name, "version": self.base_version}
+        if self.shape:
+            found["shape"] = list(self.shape)
+        if self.count_name:
+            found["counter"] = self.count_name
+        return found
+
+    def __repr__(self) -> str:
+        """Show kind, type and name."""
+        return f"<{self.classname} {self.typename} {self.name}>"
+
+
+class StreamerInfo:
+    """A version of a class (`TStreamerInfo`)."""
+
+    def __init__(self, name: str, version: int, checksum: int, elements: list[dict[str, Any]]) -> None:
+        self._typename = name
+        self._version = version
+        self._checksum = checksum
+        self._elements = [StreamerElement(one) for one in elements]
+
+    @property
+    def name(self) -> str:
+        """The name of the class, spelt regularly."""
+        return regular_classname(self._typename)
+
+    @property
+    def typename(self) -> str:
+        """The name of the class as the file spells it."""
+        return self._typename
+
+    @property
+    def class_version(self) -> int:
+        """The version of the class."""
+        return self._version
+
+    @property
+    def checksum(self) -> int:
+        """The checksum of the members, by which ROOT tells versions apart that have no number."""
+        return self._checksum
+
+    @property
+    def elements(self) -> list[StreamerElement]:
+        """The bases and members, in the order in which they are stored."""
+        return list(self._elements)
+
+    @property
+    def bases(self) -> list[StreamerElement]:
+        """The bases."""
+        return [element for element in self._elements if element.is_base]
+
+    @property
+    def members(self) -> list[StreamerElement]:
+        """The members."""
+        return [element for element in self._elements if not element.is_base]
+
+    def member(self, name: str) -> Any:
+        """Give a member of the streamer info by its name in ROOT."""
+        members = {
+            "fName": self._typename, "fClassVersion": self._version, "fCheckSum": self._checksum,
+            "fElements": self.elements,
+        }  # fmt: skip
+        try:
+            return members[name]
+        except KeyError:
+            raise NotFoundError(f"{self!r} has no member {name!r}; it has {', '.join(members)}") from None
+
+    def show(self, stream: TextIO = sys.stdout, checksum: bool = False) -> None:
+        """Print class, bases and members.
+
+        Parameters
+        ----------
+        stream
+            Where to.
+        checksum
+            With the checksum of the class.
+        """
+        bases = ", ".join(f"{base.name} (v{base.base_version})" for base in self.bases)
+        known = f", {self.checksum:#010x}" if checksum else ""
+        stream.write(f"{self.name} (v{self.class_version}{known}){f': {bases}' if bases else ''}\n")
+        for element in self.members:
+            element.show(stream)
+
+    def tojson(self) -> dict[str, Any]:
+        """Give what there is to know as a dict for `json.dumps`."""
+        elements = [element.tojson() for element in self._elements]
+        return {"name": self.name, "version": self.class_version, "checksum": self.checksum, "elements": elements}
+
+    def __repr__(self) -> str:
+        """Show class and version."""
+        return f"<TStreamerInfo for {self.name} version {self.class_version} at 0x{id(self):012x}>"
+
+
+class Streamers(Mapping[str, dict[int, StreamerInfo]]):
+    """The classes of a file: for each name its versions, for each version what it is."""
+
+    def __init__(self, infos: Iterable[StreamerInfo]) -> None:
+        self._classes: dict[str, dict[int, StreamerInfo]] = {}
+        for info in infos:
+            # Of versions with one number but other checksums the first stays.
+            self._classes.setdefault(info.name, {}).setdefault(info.class_version, info)
+
+    @classmethod
+    def of(cls, file: ReadOnlyFile) -> Streamers:
+        """Read those of a file."""
+        return cls(StreamerInfo(*one) for one in file.native.classes())
+
+    def __getitem__(self, name: str) -> dict[int, StreamerInfo]:
+        """Give the versions of a class."""
+        return self._classes[regular_classname(name)]
+
+    def __len__(self) -> int:
+        """Count the classes."""
+        return len(self._classes)
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names of the classes."""
+        return iter(self._classes)
+
+    def infos(self) -> list[StreamerInfo]:
+        """List every version of every class."""
+        return [info for versions in self._classes.values() for info in versions.values()]
+
+    def named(self, name: str, version: int | str = "max") -> StreamerInfo | None:
+        """Give a version of a class, or its ``"min"`` or ``"max"`` version; None where it is not described."""
+        versions = self._classes.get(regular_classname(name))
+        if not versions:
+            return None
+        if version in ("min", "max"):
+            return versions[min(versions) if version == "min" else max(versions)]
+        return versions.get(version)  # pyright: ignore[reportArgumentType]
+
+    def dependencies(self, name: str, version: int | str = "max") -> list[tuple[str, int]]:
+        """List what describes a class, the class itself last: (name, version) of all that its members lead to."""
+        wanted = self._classes.get(regular_classname(name), {})
+        if version != "all":
+            found = self.named(name, version)
+            wanted = {} if found is None else {found.class_version: found}
+        out: dict[tuple[str, int], None] = {}
+        for info in wanted.values():
+            self._add(info, out)
+        return list(reversed(out))
+
+    def _add(self, info: StreamerInfo, out: dict[tuple[str, int], None]) -> None:
+        stack = [info]
+        while stack:
+            info = stack.pop()
+            if (info.name, info.class_version) in out:
+                continue
+            out[info.name, info.class_version] = None
+            for element in reversed(info.elements):
+                for name in element.class_names():
+                    found = (element.is_base and self.named(name, element.base_version)) or self.named(name)
+                    if found is not None:
+                        stack.append(found)
+
+    def needed(self, names: Iterable[tuple[str, int]]) -> Streamers:
+        """Choose those that describe classes, given as (name, version), and all that their members lead to."""
+        out: dict[tuple[str, int], None] = {}
+        for name, version in names:
+            info = self.named(name, version) or self.named(name)
+            if info is not None:
+                self._add(info, out)
+        return Streamers(self._classes[name][version] for name, version in out)
+
+    def show(self, stream: TextIO = sys.stdout, checksum: bool = False) -> None:
+        """Print them all; parameters as in `StreamerInfo.show`."""
+        for i, info in enumerate(self.infos()):
+            stream.write("\n" if i else "")
+            info.show(stream, checksum)
+
+    def tojson(self) -> list[dict[str, Any]]:
+        """List them as dicts for `json.dumps`."""
+        return [info.tojson() for info in self.infos()]
+
+    def __repr__(self) -> str:
+        """Show how many there are."""
+        return f"<Streamers of {len(self)} classes at 0x{id(self):012x}>"
+
+
+def class_names(typename: str) -> Iterator[str]:
+    """Give every class that a C++ type names: itself, what it points to, and what its template arguments are."""
+    name = regular_classname(typename).replace("const ", "").rstrip("*& ")
+    outer, bracket, rest = name.partition("<")
+    if outer.removeprefix("std::") not in CONTAINERS:
+        yield name
+    if bracket:
+        for argument in template_arguments(rest.removesuffix(">")):
+            yield from class_names(argument)
+
+
+def template_arguments(inside: str) -> list[str]:
+    """Split what stands between the brackets of a template at its commas."""
+    found, depth, start = [], 0, 0
+    for i, letter in enumerate(inside + ","):
+        depth += (letter == "<") - (letter == ">")
+        if letter == "," and depth == 0:
+            found.append(inside[start:i].strip())
+            start = i + 1
+    return found
+
+
+def classes_of(model: Any) -> set[tuple[str, int]]:
+    """Collect the classes, with their versions, of an object that was read and of all it leads to."""
+    found: set[tuple[str, int]] = set()
+    seen: set[int] = set()
+    stack = [model]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, Model):
+            if id(value) in seen:
+                continue
+            seen.add(id(value))
+            found.add((value.classname, value.class_version))
+            stack += [*value.bases, *value.members.values()]
+        elif isinstance(value, (list, tuple)):
+            stack += value  # pyright: ignore[reportUnknownArgumentType]
+        elif type(value).__name__ == "STLMap":
+            pairs: STLMap = value
+            stack += [part for pair in pairs.items() for part in pair]
+    return found
+
+
+def needed_by(where: Any, streamers: Streamers) -> Streamers:
+    """Choose the classes that an object needs: a tree (by its branches), or one that `sapwood.objects` read."""
+    from sapwood.reading.tree import HasBranches
+
+    if isinstance(where, HasBranches):
+        names = {(branch.cpp_class, -1) for branch in where.itervalues(recursive=True)}
+        names |= {(name, -1) for branch in where.itervalues(recursive=True) for name in class_names(branch.typename)}
+        return streamers.needed([*sorted(names), *((name, -1) for name in (where.classname,))])
+    return streamers.needed(sorted(classes_of(where)))

@@ -1,0 +1,66 @@
+"""Run inside ROOT: build the library of this folder, write its files, and say what ROOT itself reads from them.
+
+make.py FOLDER writes FOLDER/*.root and FOLDER/expected.json: {file: {key: object in ROOT's JSON form, or null}}.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+warnings.simplefilter("ignore")
+import ROOT  # noqa: E402
+
+HERE = Path(__file__).resolve().parent
+
+
+def build(out: Path) -> Path:
+    """Compile the classes with their dictionary and the writer."""
+    root = Path(ROOT.__file__).parent
+    includes = ["-I.", f"-I{HERE}", f"-I{root}/include"]
+    dictionary = [f"{root}/bin/rootcling", "-f", "dict.cxx", "-rml", "libshapes.so", "-rmf", "libshapes.rootmap"]
+    subprocess.run([*dictionary, f"-I{HERE}", "shapes.h", f"{HERE}/linkdef.h"], cwd=out, check=True)
+    compile_ = ["g++", "-O1", "-std=c++20", "-w", "-fPIC", "-shared", *includes, "-o", "libshapes.so", "dict.cxx"]
+    libraries = [f"-L{root}/lib", f"-Wl,-rpath,{root}/lib", "-lCore", "-lRIO", "-lPhysics"]
+    subprocess.run([*compile_, f"{HERE}/write.cpp", *libraries], cwd=out, check=True)
+    return out / "libshapes.so"
+
+
+def load(library: Path) -> None:
+    """Load what `build` made."""
+    ROOT.gInterpreter.AddIncludePath(str(HERE))
+    if ROOT.gSystem.Load(str(library)) != 0:
+        raise RuntimeError(f"cannot load {library}")
+    ROOT.gInterpreter.Declare(f'#include "{HERE}/shapes.h"')
+    ROOT.gInterpreter.Declare("void write_shapes(const std::string &, bool);")
+    ROOT.gInterpreter.Declare(
+        '#include "TBufferJSON.h"\n#include "TKey.h"\n'
+        "std::string key_as_json(TKey *key) { TClass *c = TClass::GetClass(key->GetClassName());"
+        " void *object = c ? key->ReadObjectAny(c) : nullptr;"
+        ' if (!object) return "null"; return TBufferJSON::ConvertToJSON(object, c, 3).Data(); }'
+    )
+
+
+def as_json(path: Path) -> dict[str, Any]:
+    """Give every object of a file as ROOT's JSON."""
+    file = ROOT.TFile.Open(str(path))
+    return {str(key.GetName()): json.loads(str(ROOT.key_as_json(key))) for key in file.GetListOfKeys()}
+
+
+def main() -> None:
+    """Write the files and what ROOT reads from them."""
+    folder = Path(sys.argv[1]).resolve()
+    load(build(folder))
+    expected = {}
+    for name, member_wise in (("memberwise", True), ("objectwise", False)):
+        ROOT.write_shapes(str(folder / f"{name}.root"), member_wise)
+        expected[f"{name}.root"] = as_json(folder / f"{name}.root")
+    (folder / "expected.json").write_text(json.dumps(expected))
+
+
+if __name__ == "__main__":
+    main()
