@@ -42,7 +42,8 @@ def read(key: ReadOnlyKey) -> Foreign:
             return reader(key)
     if key.fClassName in _NTUPLES:
         raise UnsupportedError(
-            f"{key.fClassName} {key.object_path} cannot be read: its columns are in RNTuple's format\nin file {key.file_path}"
+            f"{key.fClassName} {key.object_path} cannot be read: its columns are in RNTuple's format\n"
+            f"in file {key.file_path}"
         )
     from sapwood.objects.standard import read_model
 
