@@ -1,15 +1,21 @@
-"""Run inside ROOT: give what branches hold, as ROOT's own JSON form. Arguments: REQUESTS.json ANSWERS [LIBRARY].
+"""Run inside ROOT: give what branches hold, as ROOT's own JSON form. Arguments: REQUESTS.json ANSWERS [FOLDER].
 
-Requests: [[file, tree, top-level branch], ...]; ANSWERS gets a line for each: {"entries": {entry: value}} with the
-objects (TBufferJSON) or the leaves' values of the first and the last entries, or {"error": why}. Each branch is read in
-a process of its own, because ROOT crashes on some. LIBRARY is loaded first.
+Requests: [[file, tree, top-level branch, sub-branch or null], ...], where a sub-branch is the list of names that leads
+to it: then it alone is read, into an object of the top-level branch. ANSWERS gets a line for each: {"entries": {entry:
+value}, "messages": what ROOT said} with the objects (TBufferJSON) or the leaves' values of the first and the last
+entries, or {"error": why}. Branches are read in processes of their own, because ROOT crashes on some.
+
+By default ROOT knows the classes by the file's streamer info alone. With FOLDER, ROOT first generates and compiles there
+the classes of the (one) file, and the dictionaries of the containers of standard types that its branches hold.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -19,7 +25,7 @@ warnings.simplefilter("ignore")
 import ROOT  # noqa: E402
 
 FIRST_ENTRIES = 12
-SECONDS = 30
+SECONDS = 60
 MOST_BYTES = 30_000_000
 UNKNOWN = '"?unknown?"'
 
@@ -35,6 +41,7 @@ ROOT.gInterpreter.Declare(r"""
 #include <TBranchObject.h>
 #include <TBufferJSON.h>
 #include <TError.h>
+#include <TVirtualCollectionProxy.h>
 #include <set>
 #include <string>
 // What ROOT says while it reads counts: it may leave members out with no more than a message.
@@ -43,11 +50,11 @@ void remember(int level, Bool_t, const char *place, const char *text)
 {
    if (level >= kWarning) said.insert(std::string(place) + ": " + text);
 }
-void begin_listening() { SetErrorHandler(remember); gErrorIgnoreLevel = kWarning; }
+void begin_listening() { said.clear(); SetErrorHandler(remember); gErrorIgnoreLevel = kWarning; }
 std::string heard() { std::string all; for (auto &m : said) all += m + "\n"; return all; }
-std::string object_text(TBranch *branch, Long64_t entry)
+std::string object_text(TBranch *branch, TBranch *part, Long64_t entry)
 {
-   if (branch->GetEntry(entry) < 0) return "error: GetEntry fails";
+   if (part->GetEntry(entry) < 0) return "error: GetEntry fails";
    TClass *type = nullptr;
    void *object = nullptr;
    if (auto *element = dynamic_cast<TBranchElement *>(branch)) {
@@ -59,6 +66,16 @@ std::string object_text(TBranch *branch, Long64_t entry)
    }
    if (!type) return "error: no class";
    if (!object) return "error: no object";
+   if (auto *proxy = type->GetCollectionProxy(); proxy && proxy->GetValueClass() && !proxy->HasPointers()) {
+      TVirtualCollectionProxy::TPushPop here(proxy, object);
+      std::string all = "[";
+      for (UInt_t i = 0; i < proxy->Size(); ++i) {
+         TBufferJSON item;
+         item.SetCompact(3);
+         all += (i ? "," : "") + std::string(item.StoreObject(proxy->At(i), proxy->GetValueClass()).Data());
+      }
+      return all + "]";
+   }
    // Not ConvertToJSON: that asks the object for its class, and objects of classes that are only described (by the
    // file's streamer info) have no virtual functions.
    TBufferJSON buffer;
@@ -89,17 +106,28 @@ def parsed(text: str) -> Any:
     return json.loads(text.replace("[]null", UNKNOWN).replace("{}null", UNKNOWN))
 
 
-def answer(tree: Any, name: str) -> dict[str, Any]:
+def below(holder: Any, name: str) -> Any:
+    """Give the branch of that name directly below a tree or branch."""
+    return next((b for b in holder.GetListOfBranches() if str(b.GetName()) == name), None)
+
+
+def answer(tree: Any, name: str, path: list[str] | None) -> dict[str, Any]:
     """Give the values of a branch in some entries."""
-    branch = next((b for b in tree.GetListOfBranches() if str(b.GetName()) == name), None)
-    if branch is None:
+    branch = below(tree, name)
+    part = branch
+    for step in path or []:
+        part = part and below(part, step)
+    if part is None:
         return {"error": "ROOT lists no such branch"}
+    composed = branch.InheritsFrom("TBranchElement") or branch.InheritsFrom("TBranchObject")
+    if composed and path:
+        branch.SetupAddresses()
     count = int(tree.GetEntries())
     entries: dict[int, Any] = {}
     size = 0
     for entry in sorted({*range(min(FIRST_ENTRIES, count)), count - 1} - {-1}):
-        if branch.InheritsFrom("TBranchElement") or branch.InheritsFrom("TBranchObject"):
-            text = str(ROOT.object_text(branch, entry))
+        if composed:
+            text = str(ROOT.object_text(branch, part, entry))
             if text.startswith("error: "):
                 return {"error": text[7:]}
             size += len(text)
@@ -112,47 +140,88 @@ def answer(tree: Any, name: str) -> dict[str, Any]:
     return {"entries": entries, "messages": str(ROOT.heard())}
 
 
-def apart(tree: Any, name: str) -> str:
-    """Give the answer of a process of its own."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+def read_until_crash(requests: list[Any], out: Any) -> None:
+    """Answer requests, a line each."""
+    opened: tuple[str, str] | None = None
+    tree: Any = None
+    file: Any = None
+    for path, place, name, part in requests:
         signal.alarm(SECONDS)
+        if opened != (path, place):
+            file = ROOT.TFile.Open(path)
+            tree = file.Get(place)
+            opened = (path, place)
         ROOT.begin_listening()
         try:
-            text = json.dumps(answer(tree, name))
+            text = json.dumps(answer(tree, name, part))
         except Exception as error:  # noqa: BLE001 - whatever it is, this branch has no answer
             text = json.dumps({"error": f"{type(error).__name__}: {error}"[:200]})
-        with os.fdopen(writing, "w") as out:
-            out.write(text)
-        os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading) as stream:
-        text = stream.read()
-    _, status = os.waitpid(child, 0)
-    if status or not text:
-        died = signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else f"status {status}"
-        return json.dumps({"error": f"ROOT ends with {died}"})
-    return text
+        out.write(text + "\n")
+        out.flush()
+
+
+def build(path: str, containers: list[str], folder: Path) -> None:
+    """Generate, compile and load the classes of a file and dictionaries of containers."""
+    root = Path(ROOT.__file__).parent
+    os.environ["PATH"] = f"{root}/bin:{os.environ['PATH']}"
+    if containers:
+        headers = ("array", "bitset", "deque", "list", "map", "set", "string", "vector", "TString.h")
+        (folder / "types.h").write_text("".join(f"#include <{header}>\n" for header in headers))
+        links = [f"#pragma link C++ class {name}+;\n" for name in containers]
+        (folder / "linkdef.h").write_text("".join(links))
+        dictionary = [f"{root}/bin/rootcling", "-f", "dict.cxx", "-rml", "libtypes.so", "-rmf", "libtypes.rootmap"]
+        subprocess.run([*dictionary, "types.h", "linkdef.h"], cwd=folder, check=True)
+        compile_ = ["g++", "-O0", "-std=c++20", "-w", "-fPIC", "-shared", "-I.", f"-I{root}/include", "dict.cxx"]
+        libraries = ["-o", "libtypes.so", f"-L{root}/lib", f"-Wl,-rpath,{root}/lib", "-lCore", "-lRIO"]
+        subprocess.run([*compile_, *libraries], cwd=folder, check=True)
+        ROOT.gSystem.Load(str(folder / "libtypes.so"))
+    ROOT.TFile.Open(path).MakeProject(str(folder / "project"), "*", "recreate++")
+
+
+def standard(name: str) -> bool:
+    """Whether a class is a container of numbers, strings and such containers."""
+    words = {"vector", "map", "set", "list", "deque", "multimap", "multiset", "pair", "bitset", "string", "TString"}
+    numbers = {"bool", "char", "short", "int", "long", "float", "double", "unsigned", "Long64_t", "ULong64_t"}
+    return "<" in name and set(re.findall(r"[A-Za-z_:]\w*", name)) <= words | numbers
 
 
 def main() -> None:
     """Answer every request."""
-    if len(sys.argv) > 3:
-        ROOT.gSystem.Load(sys.argv[3])
     requests = json.loads(Path(sys.argv[1]).read_text())
-    opened: tuple[str, str] | None = None
-    tree: Any = None
-    file: Any = None
+    if len(sys.argv) > 3:
+        path = requests[0][0]
+        file = ROOT.TFile.Open(path)
+        types = set()
+        for _, place, name, _ in requests:
+            branch = below(file.Get(place), name)
+            if branch and branch.InheritsFrom("TBranchElement"):
+                types.add(str(branch.GetClassName()))
+        infos = file.GetStreamerInfoList()
+        for info in infos:
+            # The list also holds rules.
+            for element in info.GetElements() if info.InheritsFrom("TVirtualStreamerInfo") else ():
+                types.add(str(element.GetTypeName()))
+        build(path, sorted(filter(standard, types)), Path(sys.argv[3]).resolve())
     with Path(sys.argv[2]).open("w") as answers:
-        for path, place, name in requests:
-            if opened != (path, place):
-                file = ROOT.TFile.Open(path)
-                tree = file.Get(place)
-                opened = (path, place)
-            answers.write(apart(tree, name) + "\n")
+        while requests:
             answers.flush()
+            before = answers.tell()
+            child = os.fork()
+            if child == 0:
+                signal.signal(signal.SIGALRM, signal.SIG_DFL)
+                read_until_crash(requests, answers)
+                os._exit(0)
+            _, status = os.waitpid(child, 0)
+            with Path(sys.argv[2]).open() as so_far:
+                so_far.seek(before)
+                done = so_far.read().count("\n")
+            answers.seek(0, os.SEEK_END)
+            requests = requests[done:]
+            if requests:
+                died = signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else f"status {status}"
+                answers.write(json.dumps({"error": f"ROOT ends with {died}"}) + "\n")
+                requests = requests[1:]
+    os._exit(0)  # the end of ROOT would touch what was only described
 
 
 if __name__ == "__main__":

@@ -70,6 +70,15 @@ impl PyObjectTree {
         for (name, value) in &self.object.members {
             members.set_item(PyString::intern(py, name), maker.value(value)?)?;
         }
+        if let (Some((name, Value::Unreadable(error))), Some(_)) =
+            (self.object.members.last(), &self.object.lost)
+        {
+            let why = format!("it follows member {name}, which cannot be read: {error}");
+            let value = maker.unreadable.call1((why, error.kind() == ErrorKind::Corrupt))?;
+            for name in self.object.lost() {
+                members.set_item(PyString::intern(py, name), &value)?;
+            }
+        }
         Ok((bases, members))
     }
     /// What could not be read: (the way there through members, why).

@@ -518,7 +518,14 @@ impl Context<'_> {
         let entries = found.entries as usize;
         let share = Share { programs: part.tree.programs(), layout, job, entries, counts };
         let result = match &found.place {
-            Place::Tree(values) => share.decode(&values.values(), out),
+            Place::Tree(values) => {
+                let values = values.values();
+                for c in [source.counters(), Counters::process()] {
+                    count(&c.baskets, 1);
+                    count(&c.bytes_decompressed, values.data.len() as u64);
+                }
+                share.decode(&values, out)
+            }
             Place::File(..) => share.stored(record, out, source.as_ref()),
         };
         result.within(|| {
