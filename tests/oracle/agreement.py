@@ -8,7 +8,7 @@ from typing import Any
 
 UNKNOWN = "?unknown?"
 # What is no member: names of classes, and the unique id and bits of a TObject, which change in memory.
-BOOK_KEEPING = {"_typename", "fUniqueID", "fBits", "opt", "$pair"}
+BOOK_KEEPING = {"_typename", "fUniqueID", "fBits", "fPID", "opt", "$pair"}
 
 
 class CannotJudgeError(Exception):
@@ -76,6 +76,12 @@ def of_records(ours: dict[str, Any], root: dict[str, Any], depth: int) -> str | 
     """Compare members by name."""
     if root.get("_typename") == "TRef":
         return difference(ours.get("ref"), root.get("fUniqueID"), depth + 1)
+    if root.get("_typename") == "TRefArray":
+        # ROOT gives the objects that it finds.
+        ids = [item and item["fUniqueID"] for item in root["arr"]]
+        if (ours["fName"] or "TRefArray") != root["name"] or ours["fSize"] != len(ids):
+            return f"{str(ours)[:80]}, ROOT has {len(ids)} references called {root['name']!r}"
+        return difference([i and ref for i, ref in zip(ids, ours["refs"], strict=True)], ids, depth + 1)
     missing = set(root) - BOOK_KEEPING - set(ours)
     if missing:
         return f"no member {sorted(missing)}, ROOT has {list(root)[:12]}"

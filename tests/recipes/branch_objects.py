@@ -1,12 +1,13 @@
 """Run inside ROOT: give what branches hold, as ROOT's own JSON form. Arguments: REQUESTS.json ANSWERS [FOLDER].
 
-Requests: [[file, tree, top-level branch, sub-branch or null], ...], where a sub-branch is the list of names that leads
-to it: then it alone is read, into an object of the top-level branch. ANSWERS gets a line for each: {"entries": {entry:
-value}, "messages": what ROOT said} with the objects (TBufferJSON) or the leaves' values of the first and the last
-entries, or {"error": why}. Branches are read in processes of their own, because ROOT crashes on some.
+Requests: [[file, tree, top-level branch, sub-branch or null], ...], with branches by their place among those beside
+them (names may occur twice) and a sub-branch as the list of places that leads to it: then it alone is read, into an
+object of the top-level branch. ANSWERS gets a line for each: {"entries": {entry: value}, "messages": what ROOT said}
+with the objects (TBufferJSON) or the leaves' values of the first and the last entries, or {"error": why}. Branches are
+read in processes of their own, because ROOT crashes on some.
 
-By default ROOT knows the classes by the file's streamer info alone. With FOLDER, ROOT first generates and compiles there
-the classes of the (one) file, and the dictionaries of the containers of standard types that its branches hold.
+By default ROOT knows the classes by the file's streamer info alone. With FOLDER, ROOT first generates and compiles
+there the classes of the (one) file, and the dictionaries of the containers of standard types that its branches hold.
 """
 
 from __future__ import annotations
@@ -40,10 +41,12 @@ ROOT.gInterpreter.Declare(r"""
 #include <TBranchElement.h>
 #include <TBranchObject.h>
 #include <TBufferJSON.h>
+#include <TClonesArray.h>
 #include <TError.h>
 #include <TVirtualCollectionProxy.h>
 #include <set>
 #include <string>
+#include <vector>
 // What ROOT says while it reads counts: it may leave members out with no more than a message.
 static std::set<std::string> said;
 void remember(int level, Bool_t, const char *place, const char *text)
@@ -52,6 +55,16 @@ void remember(int level, Bool_t, const char *place, const char *text)
 }
 void begin_listening() { said.clear(); SetErrorHandler(remember); gErrorIgnoreLevel = kWarning; }
 std::string heard() { std::string all; for (auto &m : said) all += m + "\n"; return all; }
+std::string list_text(const std::vector<void *> &items, TClass *type)
+{
+   std::string all = "[";
+   for (auto *item : items) {
+      TBufferJSON buffer;
+      buffer.SetCompact(3);
+      all += (all.size() > 1 ? "," : "") + std::string(item ? buffer.StoreObject(item, type).Data() : "null");
+   }
+   return all + "]";
+}
 std::string object_text(TBranch *branch, TBranch *part, Long64_t entry)
 {
    if (part->GetEntry(entry) < 0) return "error: GetEntry fails";
@@ -66,15 +79,21 @@ std::string object_text(TBranch *branch, TBranch *part, Long64_t entry)
    }
    if (!type) return "error: no class";
    if (!object) return "error: no object";
-   if (auto *proxy = type->GetCollectionProxy(); proxy && proxy->GetValueClass() && !proxy->HasPointers()) {
+   // Elements one by one, as objects of the class that the collection names.
+   if (auto *proxy = type->GetCollectionProxy(); proxy && proxy->GetValueClass()) {
       TVirtualCollectionProxy::TPushPop here(proxy, object);
-      std::string all = "[";
+      std::vector<void *> items;
       for (UInt_t i = 0; i < proxy->Size(); ++i) {
-         TBufferJSON item;
-         item.SetCompact(3);
-         all += (i ? "," : "") + std::string(item.StoreObject(proxy->At(i), proxy->GetValueClass()).Data());
+         void *item = proxy->At(i);
+         items.push_back(proxy->HasPointers() ? *reinterpret_cast<void **>(item) : item);
       }
-      return all + "]";
+      return list_text(items, proxy->GetValueClass());
+   }
+   if (type == TClonesArray::Class()) {
+      auto *clones = reinterpret_cast<TClonesArray *>(object);
+      std::vector<void *> items;
+      for (Int_t i = 0; i < clones->GetEntriesFast(); ++i) items.push_back(clones->UncheckedAt(i));
+      return list_text(items, clones->GetClass());
    }
    // Not ConvertToJSON: that asks the object for its class, and objects of classes that are only described (by the
    // file's streamer info) have no virtual functions.
@@ -106,26 +125,20 @@ def parsed(text: str) -> Any:
     return json.loads(text.replace("[]null", UNKNOWN).replace("{}null", UNKNOWN))
 
 
-def below(holder: Any, name: str) -> Any:
-    """Give the branch of that name directly below a tree or branch."""
-    return next((b for b in holder.GetListOfBranches() if str(b.GetName()) == name), None)
-
-
-def answer(tree: Any, name: str, path: list[str] | None) -> dict[str, Any]:
+def answer(tree: Any, top: int, path: list[int] | None) -> dict[str, Any]:
     """Give the values of a branch in some entries."""
-    branch = below(tree, name)
-    part = branch
-    for step in path or []:
-        part = part and below(part, step)
-    if part is None:
-        return {"error": "ROOT lists no such branch"}
+    part = branch = tree.GetListOfBranches()[top]
+    for place in path or []:
+        part = part.GetListOfBranches()[place]
     composed = branch.InheritsFrom("TBranchElement") or branch.InheritsFrom("TBranchObject")
     if composed and path:
         branch.SetupAddresses()
     count = int(tree.GetEntries())
     entries: dict[int, Any] = {}
     size = 0
-    for entry in sorted({*range(min(FIRST_ENTRIES, count)), count - 1} - {-1}):
+    wanted = {*range(min(FIRST_ENTRIES, count)), count - 1} - {-1}
+    # Without a table of entry offsets ROOT finds its place only when it comes from the entry before.
+    for entry in range(count) if not composed else sorted(wanted):
         if composed:
             text = str(ROOT.object_text(branch, part, entry))
             if text.startswith("error: "):
@@ -133,8 +146,9 @@ def answer(tree: Any, name: str, path: list[str] | None) -> dict[str, Any]:
             size += len(text)
             entries[entry] = parsed(text)
         else:
-            branch.GetEntry(entry)
-            entries[entry] = {"leaves": leaf_values(branch)}
+            tree.GetEntry(entry)
+            if entry in wanted:
+                entries[entry] = {"leaves": leaf_values(branch)}
         if size > MOST_BYTES:
             break
     return {"entries": entries, "messages": str(ROOT.heard())}
@@ -145,7 +159,7 @@ def read_until_crash(requests: list[Any], out: Any) -> None:
     opened: tuple[str, str] | None = None
     tree: Any = None
     file: Any = None
-    for path, place, name, part in requests:
+    for path, place, top, part in requests:
         signal.alarm(SECONDS)
         if opened != (path, place):
             file = ROOT.TFile.Open(path)
@@ -153,7 +167,7 @@ def read_until_crash(requests: list[Any], out: Any) -> None:
             opened = (path, place)
         ROOT.begin_listening()
         try:
-            text = json.dumps(answer(tree, name, part))
+            text = json.dumps(answer(tree, top, part))
         except Exception as error:  # noqa: BLE001 - whatever it is, this branch has no answer
             text = json.dumps({"error": f"{type(error).__name__}: {error}"[:200]})
         out.write(text + "\n")
@@ -192,9 +206,9 @@ def main() -> None:
         path = requests[0][0]
         file = ROOT.TFile.Open(path)
         types = set()
-        for _, place, name, _ in requests:
-            branch = below(file.Get(place), name)
-            if branch and branch.InheritsFrom("TBranchElement"):
+        for _, place, top, _ in requests:
+            branch = file.Get(place).GetListOfBranches()[top]
+            if branch.InheritsFrom("TBranchElement"):
                 types.add(str(branch.GetClassName()))
         infos = file.GetStreamerInfoList()
         for info in infos:
