@@ -16,7 +16,7 @@ def test_a_file_cut_off_says_so(tmp_path: Path) -> None:
     with sapwood.recreate(path) as file:
         file["t"] = {"x": [1, 2, 3]}
     whole = path.read_bytes()
-    path.write_bytes(whole[:300])
+    path.write_bytes(whole[: len(whole) // 2])
     with pytest.warns(sapwood.SapwoodWarning, match="keys of / was lost"):
         sapwood.open(path).close()
     listed = subprocess.run([sys.executable, "-m", "sapwood.cli", "ls", str(path)], capture_output=True, text=True)
