@@ -355,7 +355,7 @@ class Output:
         directory: int,
         name: str,
         title: str,
-        branches: Sequence[tuple[str, str, str, Sequence[int], int, int | None]],
+        branches: Sequence[tuple[str, str, tuple[Any, ...], Sequence[int], int, int, bool, int | None]],
         auto_flush: int,
         max_basket: int,
     ) -> int:
@@ -366,8 +366,9 @@ class Output:
         directory, name, title
             Where, and what it is called.
         branches
-            Of each its name, its kind ("numbers", "counted", "counter", "text"), element type, dimensions, the place of
-            its counter, and its compression setting.
+            Of each its name, its kind ("numbers", "counted", "counter", "text", "leaves", "object"), its shape (or that
+            of its elements) as `sapwood.writing.shapes` describes it, dimensions, the place of its counter, its split
+            level, whether lists of objects are laid out member by member, and its compression setting.
         auto_flush
             Size of a cluster: entries, or compressed bytes if negative.
         max_basket

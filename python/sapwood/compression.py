@@ -83,3 +83,18 @@ class ZSTD(Compression):
     """Zstandard."""
 
     algorithm = 5
+
+
+def code_of(compression: Compression | None) -> int:
+    """Give ROOT's number of a setting; None means no compression.
+
+    Raises
+    ------
+    TypeError
+        It is not a compression.
+    """
+    if compression is None:
+        return 0
+    if not isinstance(compression, Compression):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"compression is None or a codec with its level, like sapwood.ZSTD(5), not {compression!r}")
+    return compression.code

@@ -212,7 +212,6 @@ def test_types_in_all_spellings(path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "error", "message"),
     [
-        ({"x": [[[1]], []]}, UnsupportedError, "var \\* var \\* int64"),
         ({"x": ["a", None]}, UnsupportedError, "missing values"),
         ({"x": ak.Array([1, None])}, UnsupportedError, "missing values"),
         ({"x": pd.Series([1, None], dtype="Int64")}, UnsupportedError, "missing values"),
@@ -222,7 +221,6 @@ def test_types_in_all_spellings(path: Path) -> None:
         ({"x": np.array(["2020-01-01"], "M8[D]")}, UnsupportedError, "datetime"),
         ({"x": np.zeros(1, np.float16)}, UnsupportedError, "float16"),
         ({"x": np.zeros((1, 0))}, UnsupportedError, "arrays of length 0"),
-        ({"x": [["a"]]}, UnsupportedError, "list holds numbers"),
         ({"x": 1}, ArgumentError, "single value"),
         ({"x": [1, 2], "y": [1]}, ArgumentError, "branch y has 1 entries where another has 2"),
         ({}, ArgumentError, "at least one branch"),

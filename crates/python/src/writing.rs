@@ -10,6 +10,7 @@ use sapwood_io::sink::{FileSink, Sink};
 use sapwood_root::array::{Column, Number};
 use sapwood_root::compress::encode::Compression;
 use sapwood_root::file::writer::{FileWriter, Options};
+use sapwood_root::streamer::declare::{Class, Shape};
 use sapwood_root::streamer::{Object, Value};
 use sapwood_root::tree::writer::{BranchKind, BranchSpec, Output as Inner, TreeOptions};
 use sapwood_root::{Error, Result};
@@ -78,9 +79,9 @@ impl Output {
     }
 }
 
-/// A branch: name, kind (`"numbers"`, `"counted"`, `"counter"`, `"text"`), element type, dimensions, index of the
-/// counter, compression code.
-type Branch = (String, String, String, Vec<usize>, usize, Option<u32>);
+/// A branch: name, kind (`"numbers"`, `"counted"`, `"counter"`, `"text"`, `"leaves"`, `"object"`), shape, dimensions,
+/// index of the counter, split level, whether member-wise, compression code.
+type Branch<'py> = (String, String, Bound<'py, PyTuple>, Vec<usize>, usize, i32, bool, Option<u32>);
 
 #[pymethods]
 impl Output {
@@ -172,14 +173,13 @@ impl Output {
         directory: usize,
         name: &str,
         title: String,
-        branches: Vec<Branch>,
+        branches: Vec<Branch<'_>>,
         auto_flush: i64,
         max_basket: usize,
     ) -> PyResult<usize> {
-        let branches: Result<Vec<BranchSpec>> = branches.into_iter().map(to_spec).collect();
-        let branches = branches.map_err(raise)?;
+        let branches: Vec<BranchSpec> = branches.into_iter().map(to_spec).collect::<PyResult<_>>()?;
         let options = TreeOptions { title, auto_flush, max_basket };
-        self.with(py, |inner| inner.make_tree(directory, name, branches, options))
+        self.with(py, |inner| inner.make_tree(directory, name, &branches, options))
     }
     fn extend(&self, py: Python<'_>, tree: usize, columns: &Bound<'_, PyList>) -> PyResult<()> {
         let columns: Vec<Column> =
@@ -219,31 +219,64 @@ impl Output {
     }
 }
 
-fn to_spec((name, kind, element, dims, counter, compression): Branch) -> Result<BranchSpec> {
-    let number = || {
-        Ok(match element.as_str() {
-            "bool" => Number::Bool,
-            "int8" => Number::I8,
-            "uint8" => Number::U8,
-            "int16" => Number::I16,
-            "uint16" => Number::U16,
-            "int32" => Number::I32,
-            "uint32" => Number::U32,
-            "int64" => Number::I64,
-            "uint64" => Number::U64,
-            "float32" => Number::F32,
-            "float64" => Number::F64,
-            other => return Err(Error::argument(format!("branch {name}: no element type {other}"))),
-        })
+fn to_spec(branch: Branch<'_>) -> PyResult<BranchSpec> {
+    let (name, kind, shape, dims, counter, split_level, member_wise, compression) = branch;
+    let shape = to_shape(&shape)?;
+    let kind = match (kind.as_str(), shape) {
+        ("numbers", number) => BranchKind::Numbers { number, dims },
+        ("counted", number) => BranchKind::Counted { number, dims, counter },
+        ("counter", _) => BranchKind::Counter,
+        ("text", _) => BranchKind::Text,
+        ("leaves", Shape::Class(class)) => BranchKind::Leaves(class.members),
+        ("object", shape) => BranchKind::Object { shape, split_level, member_wise },
+        (other, _) => return Err(raise(Error::argument(format!("branch {name}: no kind {other}")))),
     };
-    let kind = match kind.as_str() {
-        "numbers" => BranchKind::Numbers { number: number()?, dims },
-        "counted" => BranchKind::Counted { number: number()?, dims, counter },
-        "counter" => BranchKind::Counter,
-        "text" => BranchKind::Text,
-        other => return Err(Error::argument(format!("branch {name}: no kind {other}"))),
+    let compression = compression.map(Compression::from_code).transpose().map_err(raise)?;
+    Ok(BranchSpec { name, kind, compression })
+}
+
+/// A type from nested tuples.
+fn to_shape(shape: &Bound<'_, PyTuple>) -> PyResult<Shape> {
+    let kind: String = shape.get_item(0)?.extract()?;
+    let inner = |index: usize| -> PyResult<Box<Shape>> {
+        Ok(Box::new(to_shape(shape.get_item(index)?.cast::<PyTuple>()?)?))
     };
-    Ok(BranchSpec { name, kind, compression: compression.map(Compression::from_code).transpose()? })
+    Ok(match kind.as_str() {
+        "number" => Shape::Number(to_number(&shape.get_item(1)?.extract::<String>()?)?),
+        "long" => Shape::Long(shape.get_item(1)?.extract()?),
+        "packed" => Shape::Packed(shape.get_item(1)?.extract()?, shape.get_item(2)?.extract()?),
+        "text" => Shape::Text,
+        "array" => Shape::Array(shape.get_item(1)?.extract()?, inner(2)?),
+        "vector" => Shape::Vector(inner(1)?),
+        "map" => Shape::Map(inner(1)?, inner(2)?),
+        "class" => {
+            let members: Vec<(String, Bound<'_, PyTuple>)> = shape.get_item(3)?.extract()?;
+            let members = members.into_iter().map(|(name, member)| Ok((name, to_shape(&member)?)));
+            Shape::Class(Class {
+                name: shape.get_item(1)?.extract()?,
+                version: shape.get_item(2)?.extract()?,
+                members: members.collect::<PyResult<_>>()?,
+            })
+        }
+        other => return Err(PyTypeError::new_err(format!("no shape of kind {other:?}"))),
+    })
+}
+
+fn to_number(name: &str) -> PyResult<Number> {
+    Ok(match name {
+        "bool" => Number::Bool,
+        "int8" => Number::I8,
+        "uint8" => Number::U8,
+        "int16" => Number::I16,
+        "uint16" => Number::U16,
+        "int32" => Number::I32,
+        "uint32" => Number::U32,
+        "int64" => Number::I64,
+        "uint64" => Number::U64,
+        "float32" => Number::F32,
+        "float64" => Number::F64,
+        other => return Err(PyTypeError::new_err(format!("no element type {other}"))),
+    })
 }
 
 /// A column from nested tuples; arrays are borrowed, not copied.

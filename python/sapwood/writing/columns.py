@@ -5,7 +5,7 @@ Numbers are not copied where they are contiguous and in native byte order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from typing import cast as cast_type
 
@@ -52,6 +52,11 @@ def is_table(data: object) -> bool:
     except TypeError:
         return False
     return True
+
+
+def chunks_of(data: Foreign) -> Iterator[Any] | None:
+    """Give the iterator of chunks that the data are, None if they are no iterator."""
+    return data if isinstance(data, Iterator) and not is_table(data) else None
 
 
 def _table(data: Foreign) -> Iterable[tuple[str, Any]]:
@@ -197,6 +202,9 @@ def _from_layout(layout: Foreign) -> Column:
 def to_type(spec: Foreign) -> Type:
     """Understand a type: a NumPy dtype or what `numpy.dtype` takes, an Awkward type or datashape, a mapping of names.
 
+    The name of a C++ type that NumPy does not know (``"vector<vector<float>>"``, ``"Float16_t[0, 10, 12]"``) is
+    ``("shape", shape)``.
+
     Raises
     ------
     TypeError
@@ -208,6 +216,12 @@ def to_type(spec: Foreign) -> Type:
         return ("record", "", [(str(name), to_type(inner)) for name, inner in spec.items()])
     if _module(spec) == "awkward":
         return _from_awkward_type(spec)
+    if isinstance(spec, tuple) and len(spec) == 2 and isinstance(spec[0], str) and "_t" in spec[0]:
+        # Of a C++ type: its name and its dimensions.
+        kind = to_type(spec[0])
+        for size in reversed(spec[1] if isinstance(spec[1], tuple) else (spec[1],)):
+            kind = ("fixed", int(size), kind)
+        return kind
     try:
         if isinstance(spec, str) and spec.strip() == "bytes":
             raise TypeError
@@ -215,6 +229,12 @@ def to_type(spec: Foreign) -> Type:
     except (TypeError, ValueError):
         if not isinstance(spec, str):
             raise TypeError(f"neither a NumPy dtype nor an Awkward type: {spec!r}") from None
+        # Here, since shapes are fitted with what this module has.
+        from sapwood.writing.shapes import named
+
+        kind = named(spec)
+        if kind is not None:
+            return kind
         import awkward as ak
 
         try:

@@ -8,18 +8,18 @@ import uuid
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
+from types import EllipsisType, TracebackType
 from typing import TYPE_CHECKING
 
 from sapwood import _native
 from sapwood.columns import Foreign, type_of
-from sapwood.compression import ZSTD, Compression
-from sapwood.errors import NotFoundError, UnsupportedError
+from sapwood.compression import ZSTD, Compression, code_of
+from sapwood.errors import ArgumentError, NotFoundError, UnsupportedError
 from sapwood.reading.filters import Filter, NameFilter, no_filter
-from sapwood.writing.columns import is_table, is_types, to_columns, to_type
+from sapwood.writing.columns import chunks_of, is_table, is_types, to_columns, to_type
 from sapwood.writing.objects import to_object
-from sapwood.writing.plan import Plan
-from sapwood.writing.tree import WritableTree, code_of
+from sapwood.writing.plan import Layout, Plan
+from sapwood.writing.tree import WritableTree
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -410,6 +410,13 @@ class WritableDirectory:
         field_name: Callable[[str, str], str] = _field_name,
         initial_basket_capacity: int | None = None,
         resize_factor: float | None = None,
+        branch_types: Mapping[str, object] | None = None,
+        lists: str | Mapping[str, str] = "counted",
+        records: str | Mapping[str, str] = "branches",
+        classes: Mapping[str, str | tuple[str, int]] | None = None,
+        split_level: int | Mapping[str, int] = 99,
+        member_wise: bool | Mapping[str, bool] = True,
+        compression: Compression | Mapping[str, Compression | None] | EllipsisType | None = ...,
         auto_flush: int = -30_000_000,
         basket_size: int = 1 << 20,
     ) -> WritableTree:
@@ -421,9 +428,11 @@ class WritableDirectory:
             Name, with slashes after directories.
         branch_types_or_data
             Types by name: NumPy dtypes (``"float32"``, ``("int16", (2, 3))``), Awkward types or datashapes
-            (``"var * float64"``, ``"string"``), or mappings of these for records. Or data by name, from which the types
-            are taken and which are the first entries; or a table: an Awkward array of records, a NumPy structured
-            array, a DataFrame of pandas or Polars, a PyArrow table.
+            (``"var * float64"``, ``"string"``), names of C++ types that NumPy does not know
+            (``"vector<vector<float>>"``, ``"map<string, int>"``, ``"Long_t"``, ``"Double32_t[0, 10, 16]"``), or
+            mappings of these for records. Or data by name, from which the types are taken and which are the first
+            entries; or a table: an Awkward array of records, a NumPy structured array, a DataFrame of pandas or
+            Polars, a PyArrow table. Or an iterator of such chunks; all of them are written.
         title
             Title of the tree.
         counter_name
@@ -433,6 +442,24 @@ class WritableDirectory:
             Names the branch of a field of records.
         initial_basket_capacity, resize_factor
             Taken and not used: the tree's own object is written when its size is known.
+        branch_types
+            Types, as above, for some of the data, instead of those that the data have.
+        lists
+            What lists of numbers become: ``"counted"``, an array and a branch that counts it, or ``"vector"``, a
+            `std::vector`. One choice, or choices by name. Lists of lists and of strings are vectors always.
+        records
+            What records become: ``"branches"``, one for each field; ``"leaves"``, one branch with a leaf for each field
+            (numbers and arrays alone); ``"class"``, objects. Lists of records: ``"branches"`` or ``"class"``, which is
+            a `std::vector` of objects.
+        classes
+            Names of the classes, or names and versions, by the names of branches and, behind dots, fields. Without one
+            a class has the name of the Awkward record, or of its branch with a capital letter, and version 1.
+        split_level
+            How deep the members of objects get branches of their own: 0 for none (ROOT's `fSplitLevel`).
+        member_wise
+            Whether vectors of objects that are not split are laid out member by member, or object by object.
+        compression
+            Codec and level: one for all branches, or some by the names of the data; otherwise that of the file.
         auto_flush
             Size of a cluster: entries if positive, compressed bytes if negative (ROOT's `fAutoFlush`). Bytes are
             measured on the first entries and turned into a number of entries. A cluster is gathered in memory, where
@@ -455,27 +482,47 @@ class WritableDirectory:
         """
         del initial_basket_capacity, resize_factor
         self._file.check_open("make a tree in")
+        chunks = chunks_of(branch_types_or_data)
+        first = branch_types_or_data if chunks is None else next(chunks, None)
+        if first is None:
+            raise ArgumentError("an iterator without chunks: a tree takes its branches from the first")
         columns = None
-        if is_types(branch_types_or_data):
-            types = dict(to_type(branch_types_or_data)[2])
+        if is_types(first):
+            types = dict(to_type(first)[2])
         else:
-            columns = to_columns(branch_types_or_data)
+            columns = to_columns(first)
             types = {name: type_of(column) for name, column in columns.items()}
-        plan = Plan(types, counter_name, field_name)
+        for given, kind in (branch_types or {}).items():
+            if given not in types:
+                raise ArgumentError(f"branch_types names {given!r}, of which there are no data: {list(types)}")
+            types[given] = to_type(kind)
+        layout = Layout(lists, records, classes or {}, split_level, member_wise)
+        plan = Plan(types, counter_name, field_name, layout)
         filled = None if columns is None else plan.columns(columns)
         directory, last = self._parent(name)
         native = self._file.native
-        code = native.compression
+        codes = plan.codes(compression, native.compression)
         branches = [
-            (branch.name, branch.kind, branch.dtype, list(branch.dims), branch.counter, code)
-            for branch in plan.branches
+            (
+                branch.name,
+                branch.kind,
+                branch.shape,
+                list(branch.dims),
+                branch.counter,
+                branch.split_level,
+                branch.member_wise,
+                code,
+            )
+            for branch, code in zip(plan.branches, codes, strict=True)
         ]
         number = native.make_tree(directory._number, last, title, branches, auto_flush, basket_size)
-        tree = WritableTree((*directory._path, last), self._file, number, plan)
+        tree = WritableTree((*directory._path, last), self._file, number, plan, codes)
         cycle = next(key[1] for key in native.list(directory._number) if key[0] == last)
         self._file.trees[(*directory._path, last), cycle] = tree
         if filled is not None:
             native.extend(number, filled)
+        for chunk in chunks or ():
+            tree.extend(chunk)
         return tree
 
     def __setitem__(self, where: str, what: object) -> None:
@@ -487,7 +534,7 @@ class WritableDirectory:
             Nothing in a ROOT file stands for it.
         """
         self._file.check_open("write to")
-        if is_table(what):
+        if is_table(what) or chunks_of(what) is not None:
             self.mktree(where, what)
             return
         title, written = to_object(what, where.strip("/").rpartition("/")[2])

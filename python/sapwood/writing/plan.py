@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from types import EllipsisType
 from typing import Any
 
 import numpy as np
 
 from sapwood.columns import Column, Type, describe
+from sapwood.compression import Compression, code_of
 from sapwood.errors import ArgumentError, UnsupportedError
 from sapwood.writing.columns import cast
+from sapwood.writing.shapes import Shape, dtype_of, fit, shape_of
+
+NO_SHAPE: Shape = ("number", "int32")
 
 
 @dataclass
@@ -19,12 +25,57 @@ class Branch:
 
     name: str
     kind: str
-    """``"numbers"``, ``"counted"``, ``"counter"`` or ``"text"``."""
-    dtype: str = ""
+    """``"numbers"``, ``"counted"``, ``"counter"``, ``"text"``, ``"leaves"`` or ``"object"``."""
+    shape: Shape = NO_SHAPE
+    """Of the elements, or of the whole."""
     dims: tuple[int, ...] = ()
     counter: int = 0
     """Index of the branch that counts this one, if its kind is ``"counted"``."""
+    split_level: int = 0
+    member_wise: bool = True
     of_record: bool = False
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How lists and records become branches. Choices hold for all, or are mappings of names."""
+
+    lists: str | Mapping[str, str] = "counted"
+    """``"counted"`` (an array and the branch that counts it) or ``"vector"`` (`std::vector`)."""
+    records: str | Mapping[str, str] = "branches"
+    """``"branches"`` (one for each field), ``"leaves"`` (a leaf list) or ``"class"``."""
+    classes: Mapping[str, str | tuple[str, int]] = dataclasses.field(default_factory=dict[str, "str | tuple[str, int]"])
+    """Names of classes, with versions if wanted, by the names of branches and fields joined by dots."""
+    split_level: int | Mapping[str, int] = 99
+    member_wise: bool | Mapping[str, bool] = True
+
+    def check(self, names: Mapping[str, Type]) -> None:
+        """Refuse choices that there are not.
+
+        Raises
+        ------
+        ArgumentError
+            There is no such choice, or no such name.
+        """
+        for what, choice, known in (
+            ("lists", self.lists, ("counted", "vector")),
+            ("records", self.records, ("branches", "leaves", "class")),
+            ("split_level", self.split_level, range(100)),
+            ("member_wise", self.member_wise, (False, True)),
+        ):
+            given = choice.items() if isinstance(choice, Mapping) else [(None, choice)]
+            for name, one in given:
+                if name is not None and name not in names:
+                    raise ArgumentError(f"{what} names {name!r}, of which there are no data: {list(names)}")
+                if one not in known:
+                    options = "0 to 99" if what == "split_level" else " or ".join(map(repr, known))
+                    raise ArgumentError(f"{what} is {options}, not {one!r}")
+
+    def of(self, name: str, choice: str) -> Any:
+        """Give a choice for a name."""
+        value = getattr(self, choice)
+        default = Layout.__dataclass_fields__[choice].default
+        return value.get(name, default) if isinstance(value, Mapping) else value
 
 
 @dataclass(frozen=True)
@@ -63,6 +114,8 @@ class Plan:
         Names the branch that counts the elements of lists of that name.
     field_name
         Names the branch of a field of records.
+    layout
+        How lists and records are laid out.
 
     Raises
     ------
@@ -77,14 +130,18 @@ class Plan:
         types: Mapping[str, Type],
         counter_name: Callable[[str], str],
         field_name: Callable[[str, str], str],
+        layout: Layout = Layout(),
     ) -> None:
         """Plan the branches."""
+        layout.check(types)
+        self._layout = layout
         self.branches: list[Branch] = []
         self._by_name: dict[str, int] = {}
         self._counter_name = counter_name
         self._field_name = field_name
         self._nodes: dict[str, _Leaf | _Fields] = {}
         for name, kind in types.items():
+            self._top = name
             node = self._node(name, kind, of_record=False)
             if node is not None:
                 self._nodes[name] = node
@@ -104,43 +161,72 @@ class Plan:
         return _Leaf(len(self.branches) - 1)
 
     def _node(self, name: str, kind: Type, *, of_record: bool) -> _Leaf | _Fields | None:
+        if kind[0] == "shape" and kind[1][0] not in ("number", "long", "packed", "array"):
+            return self._object(name, kind)
         dims, inner = _dimensions(name, kind)
-        if inner[0] == "number":
+        if inner[0] in ("number", "shape"):
             known = self._by_name.get(name)
             if known is not None and self.branches[known].kind == "counter" and _counts(kind) and not of_record:
                 return None  # the counter is made already; what is given for it is compared with it
-            return self._add(Branch(name, "numbers", inner[1], dims, of_record=of_record))
+            shape = inner if inner[0] == "number" else inner[1]
+            return self._add(Branch(name, "numbers", shape, dims, of_record=of_record))
         if kind[0] == "text":
             return self._add(Branch(name, "text"))
+        records = self._layout.of(self._top, "records")
         if kind[0] == "record":
-            return _Fields(False, tuple(self._fields(name, kind[2], None)))
+            if records == "leaves":
+                return self._add(Branch(name, "leaves", shape_of(kind, name, self._layout.classes)))
+            if records == "class":
+                return self._object(name, kind)
+            return _Fields(False, tuple(self._fields(name, kind[2], counted=False)))
         if kind[0] == "list":
-            counter = self._counter(name)
-            if kind[1][0] == "record":
-                return _Fields(True, tuple(self._fields(name, kind[1][2], counter)))
-            return self._counted(name, kind[1], counter)
+            of_records = kind[1][0] == "record"
+            if (of_records and records == "class") or self._layout.of(self._top, "lists") == "vector":
+                if of_records and records == "branches":
+                    return _Fields(True, tuple(self._fields(name, kind[1][2], counted=True)))
+                return self._object(name, kind)
+            if of_records:
+                if records == "leaves":
+                    raise UnsupportedError(
+                        f'branch {name!r}: leaf lists hold single records, not {describe(kind)}: use "branches" or '
+                        '"class"'
+                    )
+                return _Fields(True, tuple(self._fields(name, kind[1][2], counted=True)))
+            return self._counted(name, kind[1], name)
         raise UnsupportedError(f"branch {name!r}: data of type {describe(kind)} cannot be written")
 
     def _fields(
-        self, name: str, fields: list[tuple[str, Type]], counter: int | None
+        self, name: str, fields: list[tuple[str, Type]], *, counted: bool
     ) -> Iterator[tuple[str, _Leaf | _Fields]]:
-        for field, kind in fields:
-            full = self._field_name(name, field)
-            if counter is not None:
-                yield field, self._counted(full, kind, counter)
+        for inner, kind in fields:
+            full = self._field_name(name, inner)
+            if counted:
+                if self._layout.of(self._top, "lists") == "vector":
+                    yield inner, self._object(full, ("list", kind))
+                else:
+                    yield inner, self._counted(full, kind, name)
             else:
                 node = self._node(full, kind, of_record=True)
                 if node is not None:
-                    yield field, node
+                    yield inner, node
 
-    def _counted(self, name: str, kind: Type, counter: int) -> _Leaf:
+    def _object(self, name: str, kind: Type) -> _Leaf:
+        """Plan a container or an object."""
+        shape = shape_of(kind, name, self._layout.classes)
+        split, member_wise = self._layout.of(self._top, "split_level"), self._layout.of(self._top, "member_wise")
+        return self._add(Branch(name, "object", shape, split_level=split, member_wise=member_wise))
+
+    def _counted(self, name: str, kind: Type, listed: str) -> _Leaf:
+        """Plan lists: arrays that a branch counts, or vectors if the elements are no numbers."""
         dims, inner = _dimensions(name, kind)
-        if inner[0] != "number":
-            raise UnsupportedError(
-                f"branch {name!r}: data of type {describe(('list', kind))} cannot be written: a list holds numbers, "
-                "arrays of one shape, or records of these"
-            )
-        return self._add(Branch(name, "counted", inner[1], dims, counter))
+        if inner[0] == "number":
+            shape = inner
+        elif inner[0] == "shape" and inner[1][0] in ("number", "long", "packed"):
+            shape = inner[1]
+        else:
+            return self._object(name, ("list", kind))
+        counter = self._counter(listed)
+        return self._add(Branch(name, "counted", shape, dims, counter))
 
     def _counter(self, name: str) -> int:
         counter = self._counter_name(name)
@@ -149,7 +235,7 @@ class Plan:
             return self._add(Branch(counter, "counter")).index
         branch = self.branches[known]
         if branch.kind != "counter":
-            plain = branch.kind == "numbers" and not branch.dims and np.dtype(branch.dtype).kind in "iu"
+            plain = branch.kind == "numbers" and not branch.dims and np.dtype(dtype_of(branch.shape)).kind in "iu"
             if not plain or branch.of_record:
                 raise ArgumentError(
                     f"the counter {counter!r} of branch {name!r} has the name of a branch that is no single integer: "
@@ -159,6 +245,30 @@ class Plan:
             self.branches[known] = Branch(counter, "counter")
             self._nodes.pop(counter, None)
         return known
+
+    def codes(
+        self, compression: Compression | Mapping[str, Compression | None] | EllipsisType | None, default: int
+    ) -> list[int]:
+        """Give the compression setting of each branch, as ROOT's number.
+
+        Raises
+        ------
+        ArgumentError
+            A name is of no data and of no branch.
+        """
+        if compression is ... or not isinstance(compression, Mapping):
+            return [default if compression is ... else code_of(compression)] * len(self.branches)
+        codes = [default] * len(self.branches)
+        for name, one in compression.items():
+            places = self._by_name.get(name), self._nodes.get(name)
+            if places == (None, None):
+                raise ArgumentError(f"compression names {name!r}, which is no branch: {list(self._by_name)}")
+            found = set(() if places[1] is None else _places(places[1]))
+            found |= set() if places[0] is None else {places[0]}
+            found |= {self.branches[place].counter for place in found if self.branches[place].kind == "counted"}
+            for place in found:
+                codes[place] = code_of(one)
+        return codes
 
     def columns(self, data: Mapping[str, Column]) -> list[Column]:
         """Give the columns of all branches that are not counters, in the order of the branches.
@@ -216,6 +326,8 @@ class Plan:
 
     def _fit(self, branch: Branch, column: Column) -> Column:
         """Give a column the element type of its branch; refuse another shape."""
+        if branch.kind in ("object", "leaves"):
+            return fit(branch.shape, column, branch.name)
         if branch.kind == "text":
             if column[0] == "text":
                 return column
@@ -243,12 +355,20 @@ class Plan:
         empty = inner[0] == "number" and len(inner[1]) == 0
         if inner[0] != "number" or (tuple(dims) != branch.dims and not empty):
             raise ArgumentError(f"branch {branch.name!r} takes {_takes(branch)}, not {_words(column)}")
-        column = ("number", cast(inner[1], branch.dtype, branch.name))
+        column = ("number", cast(inner[1], dtype_of(branch.shape), branch.name))
         count = len(column[1])
         for size in reversed(branch.dims):
             count //= size
             column = ("fixed", count, size, column)
         return column
+
+
+def _places(node: _Leaf | _Fields) -> Iterator[int]:
+    if isinstance(node, _Leaf):
+        yield node.index
+    else:
+        for _, inner in node.fields:
+            yield from _places(inner)
 
 
 def _counts(kind: Type) -> bool:
@@ -265,7 +385,7 @@ def _empty_records(column: Column, node: _Fields) -> Column:
 def _takes(branch: Branch) -> str:
     if branch.kind == "text":
         return "strings"
-    inner = "".join(f"{size} * " for size in branch.dims) + branch.dtype
+    inner = "".join(f"{size} * " for size in branch.dims) + dtype_of(branch.shape)
     return f"var * {inner}" if branch.kind == "counted" else inner
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from sapwood.compression import Compression
+from sapwood.compression import Compression, code_of
 from sapwood.errors import NotFoundError
 from sapwood.writing.columns import to_columns
 
@@ -17,21 +17,6 @@ if TYPE_CHECKING:
     from sapwood.writing.plan import Plan
 
 
-def code_of(compression: Compression | None) -> int:
-    """Give ROOT's number of a setting; None means no compression.
-
-    Raises
-    ------
-    TypeError
-        It is not a compression.
-    """
-    if compression is None:
-        return 0
-    if not isinstance(compression, Compression):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TypeError(f"compression is None or a codec with its level, like sapwood.ZSTD(5), not {compression!r}")
-    return compression.code
-
-
 class WritableTree:
     """A tree being written, made by `WritableDirectory.mktree`.
 
@@ -39,14 +24,13 @@ class WritableTree:
     rest.
     """
 
-    def __init__(self, path: tuple[str, ...], file: WritableFile, number: int, plan: Plan) -> None:
+    def __init__(self, path: tuple[str, ...], file: WritableFile, number: int, plan: Plan, codes: list[int]) -> None:
         """Take a tree that the native core has made."""
         self._path = path
         self._file = file
         self._number = number
         self._plan = plan
-        code = file.native.compression
-        self._codes: dict[str, int] = {branch.name: code for branch in plan.branches}
+        self._codes: dict[str, int] = {branch.name: code for branch, code in zip(plan.branches, codes, strict=True)}
         self._places = {branch.name: place for place, branch in enumerate(plan.branches)}
 
     def __repr__(self) -> str:

@@ -6,12 +6,13 @@
 
 use crate::compress::encode::{Compression, compress};
 use crate::error::{Error, Result, Within};
-use crate::streamer::Object;
 use crate::streamer::encode::{classes_of, encode_infos, encode_object, with_dependencies};
+use crate::streamer::{Object, StreamerInfo};
 use crate::wire::writer::Writer;
 use sapwood_io::sink::Sink;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Where the first record lies (`fBEGIN`).
@@ -192,6 +193,8 @@ pub struct FileWriter {
     released: Vec<(u64, u64)>,
     directories: Vec<Directory>,
     classes: Vec<String>,
+    /// Classes that are not ROOT's own.
+    described: Vec<Arc<StreamerInfo>>,
     infos: (u64, usize),
     infos_changed: bool,
     segments: (u64, usize),
@@ -212,6 +215,7 @@ impl FileWriter {
             released: Vec::new(),
             directories: Vec::new(),
             classes: Vec::new(),
+            described: Vec::new(),
             infos: (0, 0),
             infos_changed: true,
             segments: (0, 0),
@@ -309,6 +313,31 @@ impl FileWriter {
             self.classes.push(class.to_owned());
             self.infos_changed = true;
         }
+    }
+
+    /// Has a class written with the file that is not one of ROOT's.
+    pub fn describe(&mut self, info: StreamerInfo) -> Result<()> {
+        self.check_infos(std::slice::from_ref(&info))?;
+        if !self.described.iter().any(|known| **known == info) {
+            self.described.push(Arc::new(info));
+            self.infos_changed = true;
+        }
+        Ok(())
+    }
+    /// Refuses a class that the file has in the same version with other members.
+    pub fn check_infos(&self, infos: &[StreamerInfo]) -> Result<()> {
+        let same = |a: &StreamerInfo, b: &StreamerInfo| (&a.name, a.version) == (&b.name, b.version);
+        for info in infos {
+            if let Some(known) = self.described.iter().find(|known| same(known, info))
+                && known.checksum != info.checksum
+            {
+                return Err(Error::argument(format!(
+                    "the file has a class {} of version {} with other members: give it another version",
+                    info.name, info.version
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// Makes a directory in a directory, or gives the one that is there.
@@ -598,7 +627,8 @@ impl FileWriter {
     fn write_infos(&mut self) -> Result<()> {
         let text = KeyText::new("TList", "StreamerInfo", "Doubly linked list");
         let big = self.big(1 << 30);
-        let infos = with_dependencies(self.classes.iter().map(String::as_str));
+        let mut infos = with_dependencies(self.classes.iter().map(String::as_str));
+        infos.extend(self.described.iter().cloned());
         let object = encode_infos(&infos, text.size(big))?;
         let numbers = KeyNumbers { cycle: 1, seek_parent: BEGIN, big, ..KeyNumbers::default() };
         let numbers = self.record(&text, &numbers, &object)?;

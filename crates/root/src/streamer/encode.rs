@@ -85,6 +85,9 @@ pub fn open_array(w: &mut Writer, length: usize) -> crate::wire::writer::Frame {
     frame
 }
 
+/// `TStreamerElement::kHasRange`
+const HAS_RANGE: u32 = 1 << 6;
+
 fn encode_element(w: &mut Writer, e: &Element) -> Result<()> {
     use ElementClass as C;
     let outer = w.open(match e.class {
@@ -94,7 +97,8 @@ fn encode_element(w: &mut Writer, e: &Element) -> Result<()> {
     });
     let middle = (e.class == C::StlString).then(|| w.open(3));
     let inner = w.open(4);
-    w.named(&e.name, &e.title, 0)?;
+    let ranged = matches!(e.kind % 20, 9 | 19) && super::packed::has_range(&e.title);
+    w.named(&e.name, &e.title, if ranged { HAS_RANGE } else { 0 })?;
     w.put_all([e.kind, e.size, e.array_length, e.array_dim]);
     w.put_all(e.max_index);
     w.string(&e.typename);

@@ -2,6 +2,7 @@
 
 pub mod builtin;
 mod containers;
+pub mod declare;
 pub mod decode;
 pub mod encode;
 pub mod info;

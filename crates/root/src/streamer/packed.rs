@@ -17,7 +17,7 @@ pub struct Packing {
 enum Form {
     Float,
     Truncated { bits: u32 },
-    Steps { low: f64, factor: f64 },
+    Steps { low: f64, factor: f64, most: u32 },
 }
 
 impl Packing {
@@ -31,8 +31,8 @@ impl Packing {
                 let bits = bits.unwrap_or(32);
                 let bits = if (2..=32).contains(&bits) { bits } else { 32 };
                 if low < high {
-                    let steps = if bits < 32 { f64::from(1u32 << bits) } else { f64::from(u32::MAX) };
-                    Form::Steps { low, factor: steps / (high - low) }
+                    let most = if bits < 32 { 1 << bits } else { u32::MAX };
+                    Form::Steps { low, factor: f64::from(most) / (high - low), most }
                 } else if bits < 15 {
                     Form::Truncated { bits }
                 } else if single {
@@ -43,6 +43,12 @@ impl Packing {
             }
         };
         Self { single, form }
+    }
+    /// The packing that the text inside the brackets asks for, if it is one.
+    pub fn ranged(single: bool, range: &str) -> Option<Self> {
+        let bracketed = format!("[{range}]");
+        bracket(&bracketed)?;
+        Some(Self::of(single, &bracketed))
     }
     /// Bytes on disk.
     pub const fn disk_bytes(self) -> usize {
@@ -66,7 +72,7 @@ impl Packing {
                 let (from, _) = from.as_chunks::<4>();
                 self.store(from.iter().map(|c| f64::from(f32::from_be_bytes(*c))), to);
             }
-            Form::Steps { low, factor } => {
+            Form::Steps { low, factor, .. } => {
                 let (from, _) = from.as_chunks::<4>();
                 self.store(from.iter().map(|c| f64::from(u32::from_be_bytes(*c)) / factor + low), to);
             }
@@ -86,6 +92,28 @@ impl Packing {
             }
         }
     }
+    /// Packs native numbers behind what is there; the inverse of [`Packing::decode`], as near as the form allows.
+    /// Numbers past the ends of a range become those ends.
+    pub fn encode(self, from: &[u8], to: &mut Vec<u8>) {
+        if self.single {
+            let (from, _) = from.as_chunks::<4>();
+            self.pack(from.iter().map(|c| f32::from_ne_bytes(*c).into()), to);
+        } else {
+            let (from, _) = from.as_chunks::<8>();
+            self.pack(from.iter().map(|c| f64::from_ne_bytes(*c)), to);
+        }
+    }
+    fn pack(self, values: impl Iterator<Item = f64>, to: &mut Vec<u8>) {
+        match self.form {
+            Form::Truncated { bits } => values.for_each(|x| to.extend(truncate(x as f32, bits))),
+            Form::Float => values.for_each(|x| to.extend((x as f32).to_be_bytes())),
+            Form::Steps { low, factor, most } => values.for_each(|x| {
+                // The cast saturates at 0.
+                let steps = (0.5 + factor * (x - low)) as u32;
+                to.extend(steps.min(most).to_be_bytes());
+            }),
+        }
+    }
     /// One decoded number as a double.
     pub fn value(self, decoded: [u8; 8]) -> f64 {
         if self.single {
@@ -97,12 +125,27 @@ impl Packing {
     }
 }
 
+/// The inverse of [`truncated`] (`TBufferFile::WriteWithNbits`): the mantissa is rounded, and not carried over.
+fn truncate(value: f32, bits: u32) -> [u8; 3] {
+    let word = value.to_bits();
+    let kept = ((1 << (bits + 1)) - 1) & (word >> (22 - bits));
+    let rounded = ((kept + 1) >> 1).min((1 << bits) - 1);
+    let sign = if value < 0.0 { 1 << (bits + 1) } else { 0 };
+    let [high, low] = ((rounded | sign) as u16).to_be_bytes();
+    [(word << 1 >> 24) as u8, high, low]
+}
+
 /// Exponent byte, then sign and the upper bits of the mantissa, rounded.
 fn truncated([exponent, high, low]: [u8; 3], bits: u32) -> f32 {
     let mantissa = u32::from(u16::from_be_bytes([high, low]));
     let word = u32::from(exponent) << 23 | (mantissa & ((1 << (bits + 1)) - 1)).wrapping_shl(23 - bits);
     let value = f32::from_bits(word);
     if mantissa & 1 << (bits + 1) == 0 { value } else { -value }
+}
+
+/// Whether a comment gives a range, or bits.
+pub fn has_range(title: &str) -> bool {
+    bracket(title).is_some()
 }
 
 /// The first `[low, high]` or `[low, high, bits]` of a comment that is one; array lengths are not.
@@ -152,6 +195,36 @@ mod tests {
             Some((-std::f64::consts::TAU, std::f64::consts::TAU, Some(8)))
         );
         assert_eq!(bracket("[n] nothing"), None);
+    }
+
+    #[test]
+    fn what_is_packed_comes_back() {
+        for (single, title, tolerance) in [
+            (true, "", 1.0 / 4096.0),
+            (true, "[0,0,8]", 1.0 / 256.0),
+            (true, "[-10,10,16]", 20.0 / 65536.0),
+            (false, "", 1e-6),
+            (false, "[0,0,14]", 1.0 / 8192.0),
+            (false, "[-10,10]", 20.0 / 4e9),
+            (false, "[-10,10,4]", 20.0 / 16.0),
+        ] {
+            let packing = Packing::of(single, title);
+            for value in [0.0_f64, 1.5, -1.5, 3.999_999, -9.99, 10.0, 1.0 / 3.0] {
+                let mut packed = Vec::new();
+                let native: Vec<u8> =
+                    if single { (value as f32).to_ne_bytes().into() } else { value.to_ne_bytes().into() };
+                packing.encode(&native, &mut packed);
+                assert_eq!(packed.len(), packing.disk_bytes());
+                let mut back = [0; 8];
+                packing.decode(&packed, &mut back);
+                let difference: f64 = packing.value(back) - value;
+                assert!(difference.abs() <= tolerance * value.abs().max(1.0), "{title} {value} {difference}");
+            }
+        }
+        let mut packed = Vec::new();
+        Packing::of(false, "[0,1,8]")
+            .encode(&[(-7.0_f64).to_ne_bytes(), 9.0_f64.to_ne_bytes()].concat(), &mut packed);
+        assert_eq!(packed, [0, 0, 0, 0, 0, 0, 1, 0]);
     }
 
     #[test]

@@ -48,11 +48,14 @@ const OWN: usize = 19;
 
 /// The key text of the baskets of a branch.
 pub fn key_text(branch: &Branch, tree: &str) -> KeyText {
-    KeyText { class: "TBasket".to_owned(), name: branch.spec.name.clone(), title: tree.to_owned() }
+    KeyText { class: "TBasket".to_owned(), name: branch.name.clone(), title: tree.to_owned() }
 }
 
 /// Splits what waits in a branch into baskets of at most `most` bytes, about equal; an entry is never split.
 pub fn split(index: usize, branch: &Branch, entries: usize, most: usize) -> Vec<Job> {
+    if branch.item.is_none() {
+        return Vec::new();
+    }
     let total = branch.data.len() + if branch.varies() { 4 * entries } else { 0 };
     let count = total.div_ceil(most.max(1)).clamp(1, entries.max(1));
     let entry_bytes = branch.entry_bytes();

@@ -1,7 +1,7 @@
 //! The tree's own object: `TTree` version 20 with its branches (`TBranch` version 13) and leaves.
 
 use super::TreeWriter;
-use super::branch::{Branch, BranchKind, leaf_of};
+use super::branch::{Branch, Leaf};
 use super::cluster::ranges;
 use crate::compress::encode::Compression;
 use crate::error::{Error, Result, Within};
@@ -12,6 +12,8 @@ use crate::wire::writer::Writer;
 const MUST_CLEANUP: u32 = 1 << 3;
 /// `TCollection::kIsOwner`.
 const IS_OWNER: u32 = 1 << 14;
+/// `TBranch::kBranchAny`: entries are objects of classes that need not be a `TObject`.
+const BRANCH_ANY: u32 = 1 << 17;
 /// `TBranch::kDoNotUseBufferMap`: entries hold no references between objects.
 const NO_BUFFER_MAP: u32 = 1 << 22;
 /// Checksum of `ROOT::TIOFeatures`, which has no version.
@@ -19,43 +21,18 @@ const IO_FEATURES: u32 = 0x1aa1_2f10;
 /// Baskets that a branch has room for at least.
 const MIN_BASKETS: usize = 10;
 
-/// Leaf class, letter and signedness of a branch.
-fn leaf(branch: &Branch) -> (&'static str, char, bool) {
-    match &branch.spec.kind {
-        BranchKind::Numbers { number, .. } | BranchKind::Counted { number, .. } => leaf_of(*number),
-        BranchKind::Counter => ("TLeafI", 'I', false),
-        BranchKind::Text => ("TLeafC", 'C', false),
-    }
-}
-
 /// Classes whose streamer info a tree of these branches needs.
 pub fn classes(branches: &[Branch]) -> Vec<&'static str> {
     let mut classes = vec!["TTree", "TBranch"];
     for branch in branches {
-        let (class, ..) = leaf(branch);
-        if !classes.contains(&class) {
-            classes.push(class);
+        let element = branch.element.as_ref().map(|_| "TBranchElement");
+        for class in branch.leaves.iter().map(|leaf| leaf.class).chain(element) {
+            if !classes.contains(&class) {
+                classes.push(class);
+            }
         }
     }
     classes
-}
-
-/// Name and dimensions as the leaf's title has them: `x[n][3]`.
-fn leaf_title(branch: &Branch, branches: &[Branch]) -> String {
-    let mut title = branch.spec.name.clone();
-    let dims = match &branch.spec.kind {
-        BranchKind::Numbers { dims, .. } => dims.as_slice(),
-        BranchKind::Counted { dims, counter, .. } => {
-            let counter = branches.get(*counter).map_or("", |b| b.spec.name.as_str());
-            title.extend(["[", counter, "]"]);
-            dims.as_slice()
-        }
-        _ => &[],
-    };
-    for dim in dims {
-        title.extend(["[", &dim.to_string(), "]"]);
-    }
-    title
 }
 
 fn empty_array(w: &mut Writer) -> Result<()> {
@@ -71,7 +48,11 @@ fn io_features(w: &mut Writer) -> Result<()> {
 
 /// Bytes that a tree takes at most, with some baskets more than now.
 pub fn bytes_needed(branches: &[Branch], more: usize) -> usize {
-    let of_branch = |b: &Branch| 400 + 8 * b.spec.name.len() + 20 * (b.baskets.len() + MIN_BASKETS);
+    let of_branch = |b: &Branch| {
+        let classes = b.element.as_ref().map_or(0, |e| e.class.len() + e.parent.len() + e.clones.len() + 100);
+        let leaves: usize = b.leaves.iter().map(|l| 100 + l.name.len() + l.title.len()).sum();
+        400 + 2 * b.name.len() + 2 * b.title.len() + classes + leaves + 20 * (b.baskets.len() + MIN_BASKETS)
+    };
     1000 + 20 * more + branches.iter().map(of_branch).sum::<usize>()
 }
 
@@ -108,7 +89,18 @@ pub fn encode(tree: &TreeWriter, compression: Compression, displacement: usize) 
         w.put_all(column);
     }
     io_features(&mut w)?;
-    let leaves = encode_branches(&mut w, tree, compression)?;
+    let mut children = vec![Vec::new(); tree.branches.len() + 1];
+    for (index, branch) in tree.branches.iter().enumerate() {
+        let parent = branch.parent.map_or(0, |parent| parent + 1);
+        if let Some(list) = children.get_mut(parent) {
+            list.push(index);
+        }
+    }
+    let places = vec![(None, Vec::new()); tree.branches.len()];
+    let mut out = Encoder { w, tree, compression, children, places };
+    out.branches(0, IS_OWNER)?;
+    let Encoder { mut w, places, .. } = out;
+    let leaves: Vec<u32> = places.into_iter().flat_map(|(_, leaves)| leaves).collect();
     let array = open_array(&mut w, leaves.len());
     w.put_all(leaves);
     w.close(array)?;
@@ -125,109 +117,156 @@ fn fill(w: &mut Writer) -> Result<()> {
     w.close(part)
 }
 
-/// The array of branches; gives references to the leaves.
-fn encode_branches(w: &mut Writer, tree: &TreeWriter, compression: Compression) -> Result<Vec<u32>> {
-    let array = w.open(3);
-    w.object(0, IS_OWNER);
-    w.string("");
-    w.put_all([tree.branches.len() as u32, 0]);
-    let mut leaves = Vec::with_capacity(tree.branches.len());
-    for branch in &tree.branches {
-        let (pointer, _) = w.open_pointer("TBranch");
-        let leaf = encode_branch(w, branch, tree, compression, &leaves)
-            .within(|| format!("branch {}", branch.spec.name))?;
-        leaves.push(leaf);
-        w.close(pointer)?;
-    }
-    w.close(array)?;
-    Ok(leaves)
-}
-
-fn encode_branch(
-    w: &mut Writer,
-    branch: &Branch,
-    tree: &TreeWriter,
+/// The branches, and where those were that are behind us, by which later ones refer to them.
+struct Encoder<'a> {
+    w: Writer,
+    tree: &'a TreeWriter,
     compression: Compression,
-    leaves: &[u32],
-) -> Result<u32> {
-    let frame = w.open(13);
-    let (_, letter, _) = leaf(branch);
-    let title = leaf_title(branch, &tree.branches);
-    w.named(&branch.spec.name, &format!("{title}/{letter}"), NO_BUFFER_MAP)?;
-    fill(w)?;
-    let room = (branch.baskets.len() + 1).max(MIN_BASKETS);
-    // Rounded up as ROOT does; 32000 is what it begins with.
-    let basket_size = if branch.largest == 0 { 32_000 } else { branch.largest.next_multiple_of(512) };
-    let offsets = match (branch.varies(), branch.most_entries) {
-        (false, _) => 0,
-        (true, 0) => 1000,
-        (true, most) => 4 * most,
-    };
-    // fCompress, fBasketSize, fEntryOffsetLen, fWriteBasket
-    w.put(branch.compression(compression).code());
-    for value in [basket_size, offsets, branch.baskets.len()] {
-        w.put(i32::try_from(value).unwrap_or(i32::MAX));
-    }
-    w.put(tree.entries_written);
-    io_features(w)?;
-    // fOffset, fMaxBaskets, fSplitLevel
-    w.put_all([0_i32, room as i32, 0]);
-    // fEntries, fFirstEntry, fTotBytes, fZipBytes
-    w.put_all([tree.entries_written, 0, branch.total_bytes, branch.zip_bytes]);
-    empty_array(w)?;
-    let array = open_array(w, 1);
-    let reference = encode_leaf(w, branch, &title, leaves)?;
-    w.close(array)?;
-    empty_array(w)?;
-    let missing = room - branch.baskets.len();
-    w.put(1_u8);
-    w.put_all(branch.baskets.iter().map(|b| b.bytes));
-    w.put_all(std::iter::repeat_n(0_u32, missing));
-    w.put(1_u8);
-    w.put_all(branch.baskets.iter().map(|b| b.entry));
-    w.put(tree.entries_written);
-    w.put_all(std::iter::repeat_n(0_u64, missing - 1));
-    w.put(1_u8);
-    w.put_all(branch.baskets.iter().map(|b| b.seek));
-    w.put_all(std::iter::repeat_n(0_u64, missing));
-    // fFileName
-    w.string("");
-    w.close(frame)?;
-    Ok(reference)
+    /// The branches in the tree (first), and those in each branch.
+    children: Vec<Vec<usize>>,
+    /// References to each branch and to its leaves.
+    places: Vec<(Option<u32>, Vec<u32>)>,
 }
 
-/// The leaf of a branch, with a reference to the leaf that counts it; gives its own reference.
-fn encode_leaf(w: &mut Writer, branch: &Branch, title: &str, leaves: &[u32]) -> Result<u32> {
-    let (class, _, unsigned) = leaf(branch);
-    let (pointer, reference) = w.open_pointer(class);
-    let outer = w.open(1);
-    let inner = w.open(2);
-    w.named(&branch.spec.name, title, 0)?;
-    let is_text = branch.spec.kind == BranchKind::Text;
-    let length = if is_text { branch.maximum.max(1) as usize } else { branch.items() };
-    let length = i32::try_from(length).map_err(|_| Error::limit(format!("an array of {length} elements")))?;
-    // fLen, fLenType, fOffset, fIsRange, fIsUnsigned
-    w.put_all([length, branch.width() as i32, 0]);
-    w.put(branch.spec.kind == BranchKind::Counter);
-    w.put(unsigned);
-    match &branch.spec.kind {
-        BranchKind::Counted { counter, .. } => {
-            w.put(
-                *leaves
-                    .get(*counter)
-                    .ok_or_else(|| Error::argument("a counter comes after what it counts"))?,
-            );
+impl Encoder<'_> {
+    /// The array of branches of the tree (0) or of a branch (its index and one).
+    fn branches(&mut self, of: usize, bits: u32) -> Result<()> {
+        let children = self.children.get_mut(of).map(std::mem::take).unwrap_or_default();
+        let array = self.w.open(3);
+        self.w.object(0, bits);
+        self.w.string("");
+        self.w.put_all([children.len() as u32, 0]);
+        for index in children {
+            let Some(branch) = self.tree.branches.get(index) else { continue };
+            let class = if branch.element.is_some() { "TBranchElement" } else { "TBranch" };
+            let (pointer, reference) = self.w.open_pointer(class);
+            if let Some(place) = self.places.get_mut(index) {
+                place.0 = Some(reference);
+            }
+            self.branch(index, branch).within(|| format!("branch {}", branch.name))?;
+            self.w.close(pointer)?;
         }
-        _ => w.null(),
+        self.w.close(array)
     }
-    w.close(inner)?;
-    // fMinimum and fMaximum; only counters and strings use the second.
-    let maximum = branch.maximum;
-    match class {
-        "TLeafC" | "TLeafI" => w.put_all([0, maximum]),
-        _ => w.raw(&vec![0; 2 * branch.width()]),
+
+    fn branch(&mut self, index: usize, branch: &Branch) -> Result<()> {
+        let Some(element) = &branch.element else {
+            return self.base(index, branch, NO_BUFFER_MAP);
+        };
+        let frame = self.w.open(10);
+        let whole = element.object && branch.item.is_some() && element.kind == 0;
+        let any = if element.object { BRANCH_ANY } else { 0 };
+        self.base(index, branch, any | if whole { 0 } else { NO_BUFFER_MAP })?;
+        for text in [&element.class, &element.parent, &element.clones] {
+            self.w.string(text);
+        }
+        self.w.put(element.checksum);
+        self.w.put(element.version as i16);
+        let maximum = if element.kind == 4 { branch.maximum as i32 } else { 0 };
+        self.w.put_all([element.id, element.kind, element.code, maximum]);
+        // fBranchCount, fBranchCount2
+        let counter = branch.counter.and_then(|counter| self.places.get(counter)?.0);
+        self.w.put_all([counter.unwrap_or(0), 0]);
+        self.w.close(frame)
     }
-    w.close(outer)?;
-    w.close(pointer)?;
-    Ok(reference)
+
+    /// The part that is a `TBranch`.
+    fn base(&mut self, index: usize, branch: &Branch, bits: u32) -> Result<()> {
+        let frame = self.w.open(13);
+        self.w.named(&branch.name, &branch.title, bits)?;
+        fill(&mut self.w)?;
+        let room = (branch.baskets.len() + 1).max(MIN_BASKETS);
+        // Rounded up as ROOT does; 32000 is what it begins with.
+        let basket_size = if branch.largest == 0 { 32_000 } else { branch.largest.next_multiple_of(512) };
+        let offsets = match (branch.varies(), branch.most_entries) {
+            (false, _) => 0,
+            (true, 0) => 1000,
+            (true, most) => 4 * most,
+        };
+        // fCompress, fBasketSize, fEntryOffsetLen, fWriteBasket
+        self.w.put(branch.compression(self.compression).code());
+        for value in [basket_size, offsets, branch.baskets.len()] {
+            self.w.put(i32::try_from(value).unwrap_or(i32::MAX));
+        }
+        let entries = self.tree.entries_written;
+        self.w.put(entries);
+        io_features(&mut self.w)?;
+        // fOffset, fMaxBaskets, fSplitLevel
+        self.w.put_all([0_i32, room as i32, branch.split_level]);
+        // fEntries, fFirstEntry, fTotBytes, fZipBytes
+        self.w.put_all([entries, 0, branch.total_bytes, branch.zip_bytes]);
+        self.branches(index + 1, 0)?;
+        let array = open_array(&mut self.w, branch.leaves.len());
+        self.leaves(index, branch)?;
+        self.w.close(array)?;
+        empty_array(&mut self.w)?;
+        let missing = room - branch.baskets.len();
+        let w = &mut self.w;
+        w.put(1_u8);
+        w.put_all(branch.baskets.iter().map(|b| b.bytes));
+        w.put_all(std::iter::repeat_n(0_u32, missing));
+        w.put(1_u8);
+        w.put_all(branch.baskets.iter().map(|b| b.entry));
+        w.put(if branch.item.is_some() { entries } else { 0 });
+        w.put_all(std::iter::repeat_n(0_u64, missing - 1));
+        w.put(1_u8);
+        w.put_all(branch.baskets.iter().map(|b| b.seek));
+        w.put_all(std::iter::repeat_n(0_u64, missing));
+        // fFileName
+        w.string("");
+        w.close(frame)
+    }
+
+    /// Pointers to the leaves of a branch: in full the first time, which may be where a leaf that they count is.
+    fn leaves(&mut self, index: usize, branch: &Branch) -> Result<()> {
+        let known = self.places.get(index).map(|place| place.1.clone()).unwrap_or_default();
+        if !known.is_empty() {
+            self.w.put_all(known);
+            return Ok(());
+        }
+        for leaf in &branch.leaves {
+            let reference = self.leaf(branch, leaf)?;
+            if let Some(place) = self.places.get_mut(index) {
+                place.1.push(reference);
+            }
+        }
+        Ok(())
+    }
+
+    fn leaf(&mut self, branch: &Branch, leaf: &Leaf) -> Result<u32> {
+        let (pointer, reference) = self.w.open_pointer(leaf.class);
+        let packed = matches!(leaf.class, "TLeafF16" | "TLeafD32");
+        let outer = self.w.open(if packed { 2 } else { 1 });
+        let inner = self.w.open(2);
+        self.w.named(&leaf.name, &leaf.title, 0)?;
+        let length = if leaf.class == "TLeafC" { branch.maximum.max(1) as usize } else { leaf.length };
+        // fLen, fLenType, fOffset, fIsRange, fIsUnsigned
+        for value in [length, leaf.width, leaf.offset] {
+            let value = i32::try_from(value);
+            self.w.put(value.map_err(|_| Error::limit(format!("an array of {length} elements")))?);
+        }
+        self.w.put(leaf.range);
+        self.w.put(leaf.unsigned);
+        match branch.counter.and_then(|i| Some((i, self.tree.branches.get(i)?))) {
+            Some((index, counter)) => self.leaves(index, counter)?,
+            None => self.w.null(),
+        }
+        self.w.close(inner)?;
+        // fMinimum and fMaximum; only counters and strings use the second.
+        let maximum = branch.maximum;
+        match leaf.class {
+            "TLeafElement" => {
+                let (id, code) = branch.element.as_ref().map_or((0, 0), |e| (e.id, e.code));
+                self.w.put_all([id, code]);
+            }
+            "TLeafC" => self.w.put_all([0, maximum]),
+            "TLeafI" if leaf.range => self.w.put_all([0, maximum]),
+            "TLeafF16" => self.w.raw(&[0; 6]),
+            "TLeafD32" => self.w.raw(&[0; 8]),
+            _ => self.w.raw(&vec![0; 2 * leaf.width]),
+        }
+        self.w.close(outer)?;
+        self.w.close(pointer)?;
+        Ok(reference)
+    }
 }

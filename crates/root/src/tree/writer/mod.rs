@@ -9,7 +9,9 @@
 mod basket;
 mod branch;
 mod cluster;
+mod item;
 mod metadata;
+mod plan;
 
 use crate::array::Column;
 use crate::compress::encode::Compression;
@@ -17,9 +19,12 @@ use crate::error::{Error, ErrorKind, Result, Within};
 use crate::file::writer::{DirectoryId, FileWriter, KeyId, KeyNumbers};
 use crate::wire::writer::Writer;
 use basket::{Basket, Job, Sizes, Slot};
-use branch::{Branch, Input};
+use branch::Branch;
+use item::{Item, View};
+use plan::Plan;
 use rayon::prelude::*;
-use std::collections::HashSet;
+use std::borrow::Cow;
+use std::sync::Arc;
 
 pub use branch::{BranchKind, BranchSpec};
 pub use cluster::ClusterRange;
@@ -62,6 +67,9 @@ pub struct TreeWriter {
     seek_directory: u64,
     options: TreeOptions,
     branches: Vec<Branch>,
+    /// Which branch became of each that was asked for, and how many of them take columns.
+    made: Vec<usize>,
+    columns: usize,
     /// Entries of a cluster, once known.
     cluster_entries: Option<usize>,
     /// Ends of the clusters in the file.
@@ -85,17 +93,21 @@ impl TreeWriter {
         file: &mut FileWriter,
         directory: DirectoryId,
         name: &str,
-        branches: Vec<BranchSpec>,
+        branches: &[BranchSpec],
         options: TreeOptions,
     ) -> Result<Self> {
-        check(&branches).within(|| format!("tree {name}"))?;
+        let columns = branches.iter().filter(|b| b.kind != BranchKind::Counter).count();
+        let Plan { branches, infos, made, .. } = Plan::new(branches).within(|| format!("tree {name}"))?;
         if options.auto_flush == 0 {
             return Err(Error::argument("auto_flush is a number of entries, or of bytes below zero, not 0"));
         }
-        let branches: Vec<Branch> = branches.into_iter().map(Branch::new).collect();
+        file.check_infos(&infos)?;
         let key = file.reserve(directory, "TTree", name, &options.title)?;
         for class in metadata::classes(&branches) {
             file.use_class(class);
+        }
+        for info in infos {
+            file.describe(info)?;
         }
         let cluster_entries = usize::try_from(options.auto_flush).ok();
         Ok(Self {
@@ -104,6 +116,8 @@ impl TreeWriter {
             seek_directory: file.seek_of(directory),
             options,
             branches,
+            made,
+            columns,
             cluster_entries,
             clusters: Vec::new(),
             entries_written: 0,
@@ -136,15 +150,15 @@ impl TreeWriter {
     pub fn clusters(&self) -> &[u64] {
         &self.clusters
     }
-    /// Names and kinds of the branches.
-    pub fn branches(&self) -> impl Iterator<Item = &BranchSpec> {
-        self.branches.iter().map(|b| &b.spec)
-    }
-    /// Changes codec and level of a branch for the baskets to come; without one those of the file.
+    /// Changes codec and level of a branch, and of those inside it, for the baskets to come; without one those of the
+    /// file.
     pub fn set_compression(&mut self, branch: usize, compression: Option<Compression>) -> Result<()> {
-        let branch =
-            self.branches.get_mut(branch).ok_or_else(|| Error::not_found(format!("no branch {branch}")))?;
-        branch.spec.compression = compression;
+        let missing = || Error::not_found(format!("no branch {branch}"));
+        let first = self.made.get(branch).copied().ok_or_else(missing)?;
+        let end = self.made.get(branch + 1).copied().unwrap_or(self.branches.len());
+        for branch in self.branches.get_mut(first..end).unwrap_or_default() {
+            branch.compression = compression;
+        }
         Ok(())
     }
     /// What `fAutoFlush` says: the entries of a cluster once one was full.
@@ -163,21 +177,27 @@ impl TreeWriter {
                 Error::new(ErrorKind::Io, format!("writing failed before: {reason}")).within(self.place())
             );
         }
-        let inputs = self.inputs(columns).within(|| self.place())?;
-        let sizes: Vec<usize> = self.branches.iter().map(Branch::entry_bytes).collect();
-        let lengths = inputs.iter().zip(&sizes).map(|(input, size)| input.len(*size));
-        let rows = lengths.clone().max().unwrap_or(0);
-        for (length, branch) in lengths.zip(&self.branches) {
+        let projected = self.project(columns).within(|| self.place())?;
+        let items: Vec<Option<Arc<Item>>> = self.branches.iter().map(|b| b.item.clone()).collect();
+        let views = self.views(&items, &projected).within(|| self.place())?;
+        let lengths = views.iter().zip(&self.branches);
+        let lengths = lengths.filter_map(|(view, branch)| view.as_ref().map(|v| (v.len(), branch)));
+        let rows = lengths.clone().map(|(length, _)| length).max().unwrap_or(0);
+        for (length, branch) in lengths {
             if length != rows {
                 return Err(Error::argument(format!(
                     "branch {} has {length} entries where another has {rows}",
-                    branch.spec.name
+                    branch.name
                 ))
                 .within(self.place()));
             }
         }
+        let varies: Vec<usize> = self.branches.iter().map(|b| if b.varies() { 4 } else { 0 }).collect();
         let bytes = |from: usize, to: usize| -> u64 {
-            inputs.iter().zip(&sizes).map(|(input, size)| input.bytes(*size, from, to) as u64).sum()
+            let each = views.iter().zip(&varies);
+            let sizes =
+                each.filter_map(|(v, more)| v.as_ref().map(|v| v.bytes(from, to) + more * (to - from)));
+            sizes.map(|size| size as u64).sum()
         };
         let mut from = 0;
         while from < rows {
@@ -193,8 +213,7 @@ impl TreeWriter {
                 }
                 to = above;
             }
-            let result =
-                self.take(&inputs, from, to, bytes(from, to)).and_then(|()| self.flush_if_full(file));
+            let result = self.take(&views, from, to, bytes(from, to)).and_then(|()| self.flush_if_full(file));
             if let Err(error) = result {
                 return Err(self.fail(&error));
             }
@@ -243,41 +262,54 @@ impl TreeWriter {
         )
     }
 
-    /// Checks columns against branches and gives counters their lengths.
-    fn inputs<'a>(&self, columns: &'a [Column]) -> Result<Vec<Input<'a>>> {
-        let takes = |b: &Branch| b.spec.kind != BranchKind::Counter;
-        let wanted = self.branches.iter().filter(|b| takes(b)).count();
-        if columns.len() != wanted {
-            return Err(Error::argument(format!("{} columns for {wanted} branches", columns.len())));
+    /// The column of each branch that has entries of its own.
+    fn project<'a>(&self, columns: &'a [Column]) -> Result<Vec<Option<Cow<'a, Column>>>> {
+        if columns.len() != self.columns {
+            return Err(Error::argument(format!("{} columns for {} branches", columns.len(), self.columns)));
         }
-        let mut given = columns.iter();
-        let mut inputs: Vec<Option<Input<'a>>> = Vec::with_capacity(self.branches.len());
-        for branch in &self.branches {
-            let column = if takes(branch) { given.next() } else { None };
-            let input = column.map(|c| Input::new(&branch.spec.kind, c));
-            inputs.push(input.transpose().within(|| format!("branch {}", branch.spec.name))?);
-        }
+        let project = |branch: &Branch| {
+            if branch.item.is_none() {
+                return Ok(None);
+            }
+            let missing = || Error::argument("a counter that counts no branch");
+            let column = columns.get(branch.column).ok_or_else(missing)?;
+            branch
+                .path
+                .iter()
+                .try_fold(Cow::Borrowed(column), |column, member| field(&column, *member))
+                .map(Some)
+        };
+        let each = self.branches.iter();
+        each.map(|branch| project(branch).within(|| format!("branch {}", branch.name))).collect()
+    }
+
+    /// Checks columns against branches.
+    fn views<'a>(
+        &self,
+        items: &'a [Option<Arc<Item>>],
+        columns: &'a [Option<Cow<'a, Column>>],
+    ) -> Result<Vec<Option<View<'a>>>> {
+        let each = self.branches.iter().zip(items.iter().zip(columns));
+        let views = each.map(|(branch, (item, column))| {
+            let pair = item.as_deref().zip(column.as_deref());
+            pair.map(|(item, column)| View::new(item, column))
+                .transpose()
+                .within(|| format!("branch {}", branch.name))
+        });
+        let views: Vec<Option<View<'a>>> = views.collect::<Result<_>>()?;
+        let find = |index: usize| views.get(index).and_then(Option::as_ref);
         for (index, branch) in self.branches.iter().enumerate() {
-            let BranchKind::Counted { counter, .. } = branch.spec.kind else { continue };
-            let Some(own) = inputs.get(index).copied().flatten() else { continue };
-            match inputs.get(counter).copied().flatten() {
-                None => {
-                    if let (Some(slot), Some(lengths)) = (inputs.get_mut(counter), own.lengths()) {
-                        *slot = Some(Input::Lengths(lengths));
-                    }
-                }
-                Some(Input::Lengths(lengths)) if own.same_lengths(lengths) => {}
-                Some(_) => {
-                    let counter = self.branches.get(counter).map_or("", |b| b.spec.name.as_str());
-                    return Err(Error::argument(format!(
-                        "lists of other lengths than those that share the counter {counter}"
-                    ))
-                    .within(format!("branch {}", branch.spec.name)));
-                }
+            let Some(counter) = branch.counter else { continue };
+            let same = find(counter).zip(find(index)).is_some_and(|(a, b)| a.same_lengths(b));
+            if !same {
+                let counter = self.branches.get(counter).map_or("", |b| b.name.as_str());
+                return Err(Error::argument(format!(
+                    "lists of other lengths than those that share the counter {counter}"
+                ))
+                .within(format!("branch {}", branch.name)));
             }
         }
-        let missing = || Error::argument("a counter that counts no branch");
-        inputs.into_iter().map(|input| input.ok_or_else(missing)).collect()
+        Ok(views)
     }
 
     /// Bytes that may still come before the cluster is full, or before it is time to measure.
@@ -291,11 +323,11 @@ impl TreeWriter {
         most.saturating_sub(self.waiting_bytes)
     }
 
-    fn take(&mut self, inputs: &[Input<'_>], from: usize, to: usize, bytes: u64) -> Result<()> {
-        self.branches
-            .par_iter_mut()
-            .zip(inputs)
-            .try_for_each(|(branch, input)| branch.append(*input, from, to))?;
+    fn take(&mut self, views: &[Option<View<'_>>], from: usize, to: usize, bytes: u64) -> Result<()> {
+        self.branches.par_iter_mut().zip(views).try_for_each(|(branch, view)| match view {
+            Some(view) => branch.append(view, from, to),
+            None => Ok(()),
+        })?;
         self.waiting += to - from;
         self.waiting_bytes += bytes;
         Ok(())
@@ -379,7 +411,7 @@ impl TreeWriter {
             group.par_iter().zip(slots.par_iter_mut()).with_max_len(1).try_for_each(|(job, slot)| {
                 let Some((branch, text)) = known(job) else { return Ok(()) };
                 slot.fill(job, branch, branch.compression(compression), basket::key_bytes(text))
-                    .within(|| format!("branch {}", branch.spec.name))
+                    .within(|| format!("branch {}", branch.name))
             })?;
             let mut keys = Writer::new(0);
             let mut cuts = vec![0];
@@ -412,49 +444,19 @@ impl TreeWriter {
     }
 }
 
-/// Checks that branches can be made: names differ, counters come first and count something.
-fn check(branches: &[BranchSpec]) -> Result<()> {
-    if branches.is_empty() {
-        return Err(Error::argument("a tree has at least one branch"));
-    }
-    let mut names = HashSet::new();
-    let mut counted = HashSet::new();
-    for (index, branch) in branches.iter().enumerate() {
-        if branch.name.is_empty() {
-            return Err(Error::argument("a branch without a name"));
-        }
-        if !names.insert(branch.name.as_str()) {
-            return Err(Error::argument(format!("two branches have the name {}", branch.name)));
-        }
-        if let BranchKind::Counted { counter, .. } = branch.kind {
-            let right =
-                counter < index && branches.get(counter).is_some_and(|c| c.kind == BranchKind::Counter);
-            if !right {
-                return Err(Error::argument(format!("branch {} has no counter before it", branch.name)));
-            }
-            counted.insert(counter);
-        }
-        let dims = match &branch.kind {
-            BranchKind::Numbers { dims, .. } | BranchKind::Counted { dims, .. } => dims.as_slice(),
-            _ => &[],
-        };
-        let size = dims.iter().try_fold(8_usize, |product, dim| product.checked_mul(*dim));
-        if size.is_none_or(|size| size > i32::MAX as usize) {
-            return Err(Error::limit(format!("branch {} has arrays of {dims:?} elements", branch.name)));
-        }
-        if dims.contains(&0) {
-            return Err(Error::unsupported(format!(
-                "branch {} has arrays of {dims:?} elements",
-                branch.name
-            )));
-        }
-    }
-    for (index, branch) in branches.iter().enumerate() {
-        if branch.kind == BranchKind::Counter && !counted.contains(&index) {
-            return Err(Error::argument(format!("branch {} counts no other branch", branch.name)));
-        }
-    }
-    Ok(())
+/// A field of records, or of lists of records.
+fn field<'a>(column: &Cow<'a, Column>, member: usize) -> Result<Cow<'a, Column>> {
+    let of = |column: &Column| match column {
+        Column::Record { fields, .. } => fields.get(member).map(|(_, field)| field.clone()),
+        Column::List { offsets, values } => match values.as_ref() {
+            Column::Record { fields, .. } => fields
+                .get(member)
+                .map(|(_, field)| Column::List { offsets: offsets.clone(), values: Box::new(field.clone()) }),
+            _ => None,
+        },
+        _ => None,
+    };
+    of(column).map(Cow::Owned).ok_or_else(|| Error::argument(format!("records have no member {member}")))
 }
 
 /// A file and the trees being written to it.
@@ -475,7 +477,7 @@ impl Output {
         &mut self,
         directory: DirectoryId,
         name: &str,
-        branches: Vec<BranchSpec>,
+        branches: &[BranchSpec],
         options: TreeOptions,
     ) -> Result<usize> {
         let tree = TreeWriter::new(&mut self.file, directory, name, branches, options)?;

@@ -1,0 +1,545 @@
+//! From what is to be written to branches: names, leaves, types, and the layout of entries.
+
+use super::branch::{Branch, BranchKind, BranchSpec, Element, Leaf};
+use super::item::Item;
+use crate::error::{Error, Result, Within};
+use crate::streamer::StreamerInfo;
+use crate::streamer::declare::{Class, Shape};
+use crate::streamer::packed::Packing;
+use std::collections::HashSet;
+
+/// Version that ROOT 6.40 gives to containers where they stand as members or branches.
+const CONTAINER: [u8; 2] = [0, 10];
+/// Set in that version where a list of objects is laid out member by member (`TBufferFile::kStreamedMemberWise`).
+const MEMBER_WISE: u8 = 0x40;
+/// `fClassVersion` of branches of containers and of `std::string`.
+const CONTAINER_CLASS: i32 = 6;
+const STRING_CLASS: i32 = 2;
+/// Type codes of members (`ROOT::kSTL`, `kAny`).
+const STL: i32 = 300;
+const ANY: i32 = 62;
+
+/// The part of ROOT's table of leaf types that concerns numbers: class, letter of the leaf list, unsigned.
+fn leaf_of(shape: &Shape) -> Result<(&'static str, char, bool)> {
+    use crate::array::Number as N;
+    Ok(match shape {
+        Shape::Number(N::Bool) => ("TLeafO", 'O', false),
+        Shape::Number(N::I8) => ("TLeafB", 'B', false),
+        Shape::Number(N::U8) => ("TLeafB", 'b', true),
+        Shape::Number(N::I16) => ("TLeafS", 'S', false),
+        Shape::Number(N::U16) => ("TLeafS", 's', true),
+        Shape::Number(N::I32) => ("TLeafI", 'I', false),
+        Shape::Number(N::U32) => ("TLeafI", 'i', true),
+        Shape::Number(N::I64) => ("TLeafL", 'L', false),
+        Shape::Number(N::U64) => ("TLeafL", 'l', true),
+        Shape::Number(N::F32) => ("TLeafF", 'F', false),
+        Shape::Number(N::F64) => ("TLeafD", 'D', false),
+        Shape::Long(signed) => ("TLeafG", if *signed { 'G' } else { 'g' }, !signed),
+        Shape::Packed(true, _) => ("TLeafF16", 'f', false),
+        Shape::Packed(false, _) => ("TLeafD32", 'd', false),
+        other => return Err(Error::argument(format!("a leaf holds numbers, not {}", other.cpp()))),
+    })
+}
+
+fn brackets(dims: &[usize]) -> String {
+    dims.iter().map(|dim| format!("[{dim}]")).collect()
+}
+
+/// A packed number's type and range as titles have them: `/f[0,10,12]`.
+fn suffix(shape: &Shape) -> String {
+    match shape {
+        Shape::Packed(single, range) if !range.is_empty() => {
+            format!("/{}[{range}]", if *single { 'f' } else { 'd' })
+        }
+        _ => String::new(),
+    }
+}
+
+/// The layout of a number, or of a value inside a container.
+fn value(shape: &Shape) -> Result<Item> {
+    Ok(match shape {
+        Shape::Number(number) => Item::Number(*number),
+        Shape::Long(signed) => {
+            Item::Number(if *signed { crate::array::Number::I64 } else { crate::array::Number::U64 })
+        }
+        Shape::Packed(single, range) => Item::Packed(packing(*single, range)?),
+        Shape::Text => Item::Text,
+        Shape::Array(size, item) => Item::Array(*size, Box::new(value(item)?)),
+        Shape::Vector(item) => Item::List(Box::new(value(item)?)),
+        Shape::Map(key, of) => Item::List(Box::new(Item::Record(vec![value(key)?, value(of)?]))),
+        Shape::Class(class) => object(class, false)?,
+    })
+}
+
+fn packing(single: bool, range: &str) -> Result<Packing> {
+    if range.is_empty() {
+        return Ok(Packing::of(single, ""));
+    }
+    Packing::ranged(single, range).ok_or_else(|| {
+        Error::argument(format!(
+            "[{range}] does not say how to pack a number: [low, high], [low, high, bits] or [0, 0, bits]"
+        ))
+    })
+}
+
+/// An object with its version.
+fn object(class: &Class, member_wise: bool) -> Result<Item> {
+    Ok(Item::Framed(class.version.to_be_bytes().to_vec(), Box::new(record(class, member_wise)?)))
+}
+
+/// The members of an object.
+fn record(class: &Class, member_wise: bool) -> Result<Item> {
+    let members = class.members.iter().map(|(name, shape)| {
+        member(shape, member_wise).within(|| format!("member {name} of {}", class.name))
+    });
+    Ok(Item::Record(members.collect::<Result<_>>()?))
+}
+
+/// A value as a member or branch of its own: containers and strings have a header.
+fn member(shape: &Shape, member_wise: bool) -> Result<Item> {
+    Ok(match shape {
+        Shape::Vector(item) => match item.as_ref() {
+            Shape::Class(class) if member_wise => {
+                let [_, low] = CONTAINER;
+                let mut header = vec![MEMBER_WISE, low];
+                header.extend(class.version.to_be_bytes());
+                let members = class.members.iter().map(|(_, shape)| grouped(shape));
+                Item::Framed(header, Box::new(Item::Columns(members.collect::<Result<_>>()?)))
+            }
+            _ => Item::Framed(CONTAINER.to_vec(), Box::new(value(shape)?)),
+        },
+        Shape::Map(..) | Shape::Text => Item::Framed(CONTAINER.to_vec(), Box::new(value(shape)?)),
+        Shape::Class(class) => object(class, member_wise)?,
+        _ => value(shape)?,
+    })
+}
+
+/// A member of the elements of a list that is laid out member by member: one header for all.
+fn grouped(shape: &Shape) -> Result<Item> {
+    Ok(match shape {
+        Shape::Vector(_) | Shape::Map(..) | Shape::Text => {
+            Item::Grouped(CONTAINER.to_vec(), Box::new(value(shape)?))
+        }
+        _ => value(shape)?,
+    })
+}
+
+/// Whether the elements of a list can have branches: their members are no objects, nor lists of objects.
+fn flat(class: &Class) -> bool {
+    let mut inner = Vec::new();
+    class.members.iter().for_each(|(_, member)| member.classes(&mut inner));
+    inner.is_empty()
+}
+
+/// Where a branch's data come from, and how it is split.
+#[derive(Clone)]
+struct Place {
+    column: usize,
+    path: Vec<usize>,
+    parent: Option<usize>,
+    split: i32,
+    member_wise: bool,
+}
+
+impl Place {
+    fn inside(&self, member: usize, parent: usize) -> Self {
+        let path = [self.path.as_slice(), &[member]].concat();
+        Self { path, parent: Some(parent), split: self.split - 1, ..self.clone() }
+    }
+}
+
+/// The branches of a tree, and the classes they bring along.
+#[derive(Default)]
+pub struct Plan {
+    pub branches: Vec<Branch>,
+    pub infos: Vec<StreamerInfo>,
+    /// Which branch became of each that was asked for.
+    pub made: Vec<usize>,
+    compression: Option<crate::compress::encode::Compression>,
+}
+
+impl Plan {
+    /// Plans the branches, checks that their names differ and that counters come first and count something.
+    pub fn new(specs: &[BranchSpec]) -> Result<Self> {
+        let mut plan = Self::default();
+        if specs.is_empty() {
+            return Err(Error::argument("a tree has at least one branch"));
+        }
+        let (mut names, mut column) = (HashSet::new(), 0);
+        for spec in specs {
+            if spec.name.is_empty() {
+                return Err(Error::argument("a branch without a name"));
+            }
+            if !names.insert(spec.name.as_str()) {
+                return Err(Error::argument(format!("two branches have the name {}", spec.name)));
+            }
+            plan.compression = spec.compression;
+            plan.made.push(plan.branches.len());
+            plan.branch(spec, column).within(|| format!("branch {}", spec.name))?;
+            column += usize::from(spec.kind != BranchKind::Counter);
+        }
+        for (spec, index) in specs.iter().zip(&plan.made) {
+            if spec.kind == BranchKind::Counter
+                && plan.branches.get(*index).is_some_and(|b| b.column == usize::MAX)
+            {
+                return Err(Error::argument(format!("branch {} counts no other branch", spec.name)));
+            }
+        }
+        let mut known: HashSet<&str> = HashSet::new();
+        for branch in &plan.branches {
+            if !known.insert(branch.name.as_str()) {
+                return Err(Error::argument(format!(
+                    "two branches have the name {}: a name that ends in a dot goes before the names of members",
+                    branch.name
+                )));
+            }
+        }
+        Ok(plan)
+    }
+
+    fn branch(&mut self, spec: &BranchSpec, column: usize) -> Result<()> {
+        let name = spec.name.clone();
+        match &spec.kind {
+            BranchKind::Numbers { number, dims } => {
+                let number = value(number).map(|item| (number, item))?;
+                let title = name.clone() + &brackets(dims);
+                self.leaf_branch(&name, title, number, dims, column)
+            }
+            BranchKind::Counted { number, dims, counter } => {
+                let index = self.made.get(*counter).copied();
+                let found = index
+                    .and_then(|i| self.branches.get_mut(i))
+                    .filter(|b| b.item.as_deref() == Some(&Item::Count));
+                let Some(found) = found else { return Err(Error::argument("no counter before it")) };
+                if found.column == usize::MAX {
+                    found.column = column;
+                }
+                let title = format!("{name}[{}]{}", found.name, brackets(dims));
+                let inner = value(number)?;
+                self.leaf_branch(&name, title, (number, inner), dims, column)?;
+                if let Some(branch) = self.branches.last_mut() {
+                    branch.count_by(index);
+                }
+                Ok(())
+            }
+            BranchKind::Counter => {
+                // The column follows with the first branch that it counts.
+                let branch = Branch::new(name.clone(), format!("{name}/I"), Some(Item::Count), usize::MAX);
+                let leaf = Leaf { range: true, ..leaf("TLeafI", &name, &name, 1, 4) };
+                self.push(Branch { leaves: vec![leaf], ..branch });
+                Ok(())
+            }
+            BranchKind::Text => {
+                let branch = Branch::new(name.clone(), format!("{name}/C"), Some(Item::Text), column);
+                self.push(Branch { leaves: vec![leaf("TLeafC", &name, &name, 1, 1)], ..branch });
+                Ok(())
+            }
+            BranchKind::Leaves(leaves) => self.leaf_list(name, leaves, column),
+            BranchKind::Object { shape, split_level, member_wise } => {
+                let place = Place {
+                    column,
+                    path: Vec::new(),
+                    parent: None,
+                    split: *split_level,
+                    member_wise: *member_wise,
+                };
+                let mut classes = Vec::new();
+                shape.classes(&mut classes);
+                for class in classes {
+                    self.declare(class)?;
+                }
+                self.object(name, shape, &place)
+            }
+        }
+    }
+
+    fn push(&mut self, branch: Branch) -> usize {
+        self.branches.push(Branch { compression: self.compression, ..branch });
+        self.branches.len() - 1
+    }
+
+    fn declare(&mut self, class: &Class) -> Result<()> {
+        let info = class.info()?;
+        match self.infos.iter().find(|known| known.name == info.name) {
+            None => self.infos.push(info),
+            Some(known) if *known == info => {}
+            Some(_) => return Err(Error::argument(format!("class {} has two sets of members", class.name))),
+        }
+        Ok(())
+    }
+
+    fn leaf_branch(
+        &mut self,
+        name: &str,
+        title: String,
+        (number, inner): (&Shape, Item),
+        dims: &[usize],
+        column: usize,
+    ) -> Result<()> {
+        let length = elements(dims)?;
+        let (class, letter, unsigned) = leaf_of(number)?;
+        let suffix = suffix(number);
+        let full = if suffix.is_empty() { format!("{title}/{letter}") } else { title.clone() + &suffix };
+        let branch = Branch::new(name.to_owned(), full, Some(Item::array(dims, inner)), column);
+        // The leaf's title keeps the range, by which readers unpack.
+        let title = title + &suffix;
+        let leaf = Leaf { unsigned, ..leaf(class, name, &title, length, number.memory()) };
+        self.push(Branch { leaves: vec![leaf], ..branch });
+        Ok(())
+    }
+
+    fn leaf_list(&mut self, name: String, leaves: &[(String, Shape)], column: usize) -> Result<()> {
+        if leaves.is_empty() {
+            return Err(Error::argument("a leaf list without leaves"));
+        }
+        let (mut titles, mut made, mut items, mut offset) = (Vec::new(), Vec::new(), Vec::new(), 0);
+        for (field, shape) in leaves {
+            let (dims, number) = shape.dims();
+            let (class, letter, unsigned) = leaf_of(number).within(|| format!("leaf {field}"))?;
+            let length = elements(&dims)?;
+            let suffix = suffix(number);
+            let title = field.clone() + &brackets(&dims);
+            titles.push(if suffix.is_empty() {
+                format!("{title}/{letter}")
+            } else {
+                title.clone() + &suffix
+            });
+            let leaf = leaf(class, field, &(title + &suffix), length, number.memory());
+            made.push(Leaf { offset, unsigned, ..leaf });
+            offset += length * number.memory();
+            items.push(value(shape)?);
+        }
+        let branch = Branch::new(name, titles.join(":"), Some(Item::Record(items)), column);
+        self.push(Branch { leaves: made, ..branch });
+        Ok(())
+    }
+
+    /// A container, string or object at the top of a tree.
+    fn object(&mut self, name: String, shape: &Shape, place: &Place) -> Result<()> {
+        let mut element = Element {
+            class: shape.cpp(),
+            parent: String::new(),
+            clones: String::new(),
+            checksum: 0,
+            version: CONTAINER_CLASS,
+            id: -1,
+            kind: 0,
+            code: -1,
+            object: false,
+        };
+        match shape {
+            Shape::Class(class) => {
+                element.object = true;
+                element.version = class.version.into();
+                element.checksum = class.info()?.checksum;
+                if place.split < 1 {
+                    let item = record(class, place.member_wise)?;
+                    self.element(name.clone(), name, Some(item), element, place);
+                    return Ok(());
+                }
+                element.id = -2;
+                let prefix = if name.ends_with('.') { name.clone() } else { String::new() };
+                let parent = self.element(name.clone(), name, None, element, place);
+                self.members(&prefix, class, place, parent)
+            }
+            Shape::Vector(item) => {
+                if let Shape::Class(class) = item.as_ref() {
+                    element.object = true;
+                    if place.split > 0 && flat(class) {
+                        return self.split_list(&name, class, element, place);
+                    }
+                }
+                let item = member(shape, place.member_wise)?;
+                self.element(name.clone(), name, Some(item), element, place);
+                Ok(())
+            }
+            Shape::Text => {
+                (element.version, element.kind) = (STRING_CLASS, -1);
+                self.element(name.clone(), name, Some(Item::Text), element, place);
+                Ok(())
+            }
+            Shape::Map(..) => {
+                element.object = true;
+                self.element(name.clone(), name, Some(member(shape, false)?), element, place);
+                Ok(())
+            }
+            other => Err(Error::argument(format!("{} is no object", other.cpp()))),
+        }
+    }
+
+    /// Adds a branch of a class or member, with a leaf that has no numbers.
+    fn element(
+        &mut self,
+        name: String,
+        title: String,
+        item: Option<Item>,
+        element: Element,
+        place: &Place,
+    ) -> usize {
+        let leaf = leaf("TLeafElement", &title, &title, 1, 0);
+        let branch = Branch::new(name, title, item, place.column);
+        self.push(Branch {
+            leaves: vec![leaf],
+            element: Some(element),
+            split_level: place.split.max(0),
+            parent: place.parent,
+            path: place.path.clone(),
+            ..branch
+        })
+    }
+
+    /// The branches of the members of an object.
+    fn members(&mut self, prefix: &str, class: &Class, place: &Place, parent: usize) -> Result<()> {
+        let checksum = class.info()?.checksum;
+        for (id, (name, shape)) in class.members.iter().enumerate() {
+            let place = place.inside(id, parent);
+            let full = format!("{prefix}{name}");
+            let element = Element {
+                class: class.name.clone(),
+                parent: class.name.clone(),
+                clones: String::new(),
+                checksum,
+                version: class.version.into(),
+                id: id as i32,
+                kind: 0,
+                code: STL,
+                object: false,
+            };
+            let split_list = match shape {
+                Shape::Vector(item) => match item.as_ref() {
+                    Shape::Class(inner) if place.split > 0 && flat(inner) => Some(inner),
+                    _ => None,
+                },
+                _ => None,
+            };
+            if let Some(inner) = split_list {
+                self.split_list(&full, inner, element, &place)?;
+                continue;
+            }
+            match shape {
+                Shape::Class(inner) if place.split > 0 => {
+                    let element = Element { kind: 2, code: ANY, ..element };
+                    let index = self.element(full.clone(), full.clone(), None, element, &place);
+                    if let Some(branch) = self.branches.get_mut(index) {
+                        branch.leaves.clear();
+                    }
+                    self.members(&format!("{full}."), inner, &place, index)?;
+                }
+                Shape::Class(_) => {
+                    let item = member(shape, place.member_wise)?;
+                    let element = Element { code: ANY, object: true, ..element };
+                    self.element(full.clone(), full, Some(item), element, &place);
+                }
+                Shape::Vector(_) | Shape::Map(..) | Shape::Text => {
+                    let mut classes = Vec::new();
+                    shape.classes(&mut classes);
+                    let item = member(shape, place.member_wise)?;
+                    let element = Element { object: !classes.is_empty(), ..element };
+                    self.element(full.clone(), full, Some(item), element, &place);
+                }
+                _ => {
+                    let (dims, number) = shape.dims();
+                    let title = full.clone() + &brackets(&dims);
+                    self.number_member(
+                        title.clone(),
+                        (full, title),
+                        shape,
+                        (&dims, number),
+                        element,
+                        &place,
+                    )?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A branch of a member that is a number or an array.
+    fn number_member(
+        &mut self,
+        name: String,
+        (leaf_name, title): (String, String),
+        shape: &Shape,
+        (dims, number): (&[usize], &Shape),
+        element: Element,
+        place: &Place,
+    ) -> Result<usize> {
+        let code = number.code().unwrap_or(0) + if dims.is_empty() { 0 } else { 20 };
+        let unsigned = leaf_of(number)?.2;
+        let element = Element { code, ..element };
+        let index = self.element(name, title, Some(value(shape)?), element, place);
+        if let Some(leaf) = self.branches.get_mut(index).and_then(|b| b.leaves.first_mut()) {
+            leaf.name = leaf_name;
+            leaf.length = elements(dims)?;
+            leaf.width = number.memory();
+            leaf.unsigned = unsigned;
+        }
+        Ok(index)
+    }
+
+    /// A list of objects whose members have branches: first one with the counts.
+    fn split_list(&mut self, name: &str, class: &Class, element: Element, place: &Place) -> Result<()> {
+        let counted = format!("{name}_");
+        let range = place.parent.is_some();
+        let element = Element { kind: 4, clones: class.name.clone(), ..element };
+        let master = self.element(name.to_owned(), counted.clone(), Some(Item::Count), element, place);
+        if let Some(leaf) = self.branches.get_mut(master).and_then(|b| b.leaves.first_mut()) {
+            leaf.range = range;
+        }
+        let checksum = class.info()?.checksum;
+        for (id, (member, shape)) in class.members.iter().enumerate() {
+            let place = Place { split: 0, ..place.inside(id, master) };
+            let full = format!("{name}.{member}");
+            let title = format!("{member}[{counted}]");
+            let element = Element {
+                class: class.name.clone(),
+                parent: class.name.clone(),
+                clones: String::new(),
+                checksum,
+                version: class.version.into(),
+                id: id as i32,
+                kind: 41,
+                code: STL,
+                object: false,
+            };
+            let (dims, number) = shape.dims();
+            let index = if number.code().is_some() {
+                let branch = full.clone() + &brackets(&dims);
+                self.number_member(branch, (full, title), shape, (&dims, number), element, &place)?
+            } else {
+                let index = self.element(full.clone(), title, Some(grouped(shape)?), element, &place);
+                if let Some(leaf) = self.branches.get_mut(index).and_then(|b| b.leaves.first_mut()) {
+                    leaf.name = full;
+                }
+                index
+            };
+            if let Some(branch) = self.branches.get_mut(index) {
+                branch.count_by(Some(master));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn leaf(class: &'static str, name: &str, title: &str, length: usize, width: usize) -> Leaf {
+    Leaf {
+        class,
+        name: name.to_owned(),
+        title: title.to_owned(),
+        length,
+        width,
+        offset: 0,
+        range: false,
+        unsigned: false,
+    }
+}
+
+/// Elements of an array, which are at least one and, as bytes, fit 32 bits.
+fn elements(dims: &[usize]) -> Result<usize> {
+    let size = dims.iter().try_fold(8_usize, |product, dim| product.checked_mul(*dim));
+    match size {
+        Some(0) => Err(Error::unsupported(format!("arrays of {dims:?} elements"))),
+        Some(size) if i32::try_from(size).is_ok() => Ok(size / 8),
+        _ => Err(Error::limit(format!("arrays of {dims:?} elements"))),
+    }
+}

@@ -1,0 +1,221 @@
+"""Types as C++ has them: what the members of classes and the elements of containers are.
+
+A shape is a nested tuple: ``("number", dtype)``, ``("long", signed)``, ``("packed", single, range)`` (`Float16_t`,
+`Double32_t`), ``("text",)``, ``("array", size, shape)``, ``("vector", shape)``, ``("map", key, value)``,
+``("class", name, version, [(member, shape)])``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from sapwood.columns import Column, Type, describe, type_of
+from sapwood.errors import ArgumentError, UnsupportedError
+from sapwood.writing.columns import cast
+
+Shape = tuple[Any, ...]
+
+_NUMBERS = {
+    "bool": "bool",
+    "Bool_t": "bool",
+    "char": "int8",
+    "Char_t": "int8",
+    "unsigned char": "uint8",
+    "UChar_t": "uint8",
+    "short": "int16",
+    "Short_t": "int16",
+    "unsigned short": "uint16",
+    "UShort_t": "uint16",
+    "int": "int32",
+    "Int_t": "int32",
+    "unsigned int": "uint32",
+    "unsigned": "uint32",
+    "UInt_t": "uint32",
+    "Long64_t": "int64",
+    "long long": "int64",
+    "ULong64_t": "uint64",
+    "unsigned long long": "uint64",
+    "float": "float32",
+    "Float_t": "float32",
+    "double": "float64",
+    "Double_t": "float64",
+}
+_LONGS = {"long": True, "Long_t": True, "unsigned long": False, "ULong_t": False}
+_FIXED_WIDTH = re.compile(r"(u?int(?:8|16|32|64))_t")
+_PACKED = re.compile(r"(Float16_t|Double32_t)(?:\[(.*)\])?")
+_TEMPLATE = re.compile(r"(vector|map)<(.*)>", re.DOTALL)
+
+
+def parse(name: str) -> Shape | None:
+    """Understand the name of a C++ type; None if it is none of those that can be written.
+
+    `Float16_t` and `Double32_t` may have a range: ``"Float16_t[0, 10, 12]"`` (lowest, highest, bits).
+    """
+    name = name.strip().replace("std::", "")
+    if name in _NUMBERS:
+        return ("number", _NUMBERS[name])
+    if name in _LONGS:
+        return ("long", _LONGS[name])
+    if name == "string":
+        return ("text",)
+    if found := _FIXED_WIDTH.fullmatch(name):
+        return ("number", found[1])
+    if found := _PACKED.fullmatch(name):
+        return ("packed", found[1] == "Float16_t", (found[2] or "").replace(" ", ""))
+    if found := _TEMPLATE.fullmatch(name):
+        inner = [parse(part) for part in _arguments(found[2])]
+        wanted = 1 if found[1] == "vector" else 2
+        if len(inner) != wanted or None in inner:
+            return None
+        return (found[1], *inner)
+    return None
+
+
+def named(text: str) -> Type | None:
+    """Give the type that the name of a C++ type stands for, with dimensions before it: ``"var * 2 * Float16_t"``."""
+    *dims, name = (part.strip() for part in text.split("*"))
+    if not all(dim == "var" or dim.isdecimal() for dim in dims):
+        return None
+    shape = parse(name)
+    if shape is None or name == "string":
+        return None
+    kind: Type = shape if shape[0] == "number" else ("shape", shape)
+    for dim in reversed(dims):
+        kind = ("list", kind) if dim == "var" else ("fixed", int(dim), kind)
+    return kind
+
+
+def _arguments(text: str) -> list[str]:
+    """Split the arguments of a template at its own level of brackets."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter in "<[") - (letter in ">]")
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts
+
+
+def dtype_of(shape: Shape) -> str:
+    """Give the NumPy type of numbers."""
+    if shape[0] == "number":
+        return shape[1]
+    if shape[0] == "long":
+        return "int64" if shape[1] else "uint64"
+    return "float32" if shape[1] else "float64"
+
+
+def shape_of(kind: Type, name: str, classes: Mapping[str, str | tuple[str, int]]) -> Shape:
+    """Give the shape of a type.
+
+    Parameters
+    ----------
+    kind
+        The type.
+    name
+        The branch, and behind dots the fields, that it belongs to; its class is called after it if nothing else says
+        how.
+    classes
+        Names, and versions if wanted, of the classes of records, by such names.
+
+    Raises
+    ------
+    UnsupportedError
+        Nothing in C++ stands for it.
+    """
+    if kind[0] == "shape":
+        return kind[1]
+    if kind[0] in ("number", "text"):
+        return kind
+    if kind[0] == "fixed":
+        return ("array", kind[1], shape_of(kind[2], name, classes))
+    if kind[0] == "list":
+        inner = kind[1]
+        if inner[0] == "fixed":
+            raise UnsupportedError(f"branch {name!r}: a vector cannot hold arrays ({describe(kind)})")
+        return ("vector", shape_of(inner, name, classes))
+    if kind[0] == "record":
+        given = classes.get(name, kind[1] or _class_name(name))
+        class_name, version = (given, 1) if isinstance(given, str) else given
+        fields = [(field, shape_of(inner, f"{name}.{field}", classes)) for field, inner in kind[2]]
+        return ("class", class_name, version, fields)
+    raise UnsupportedError(f"branch {name!r}: data of type {describe(kind)} cannot be written")
+
+
+def _class_name(name: str) -> str:
+    words = re.split(r"\W+", name)
+    return "".join(word[:1].upper() + word[1:] for word in words) or "Record"
+
+
+def fit(shape: Shape, column: Column, name: str) -> Column:
+    """Give a column the element types of a shape; refuse another.
+
+    Raises
+    ------
+    ArgumentError
+        The column is of another kind, or has numbers that do not fit.
+    """
+    empty = column[0] == "empty" or (column[0] == "number" and len(column[1]) == 0)
+    match shape:
+        case ("number" | "long" | "packed", *_) if column[0] == "number" or empty:
+            values = np.zeros(0) if column[0] == "empty" else column[1]
+            return ("number", cast(values, dtype_of(shape), name))
+        case ("text",) if column[0] == "text" or empty:
+            return ("text", np.zeros(1, np.int64), np.zeros(0, np.uint8)) if empty else column
+        case ("array", size, inner) if empty or (column[0] == "fixed" and column[2] == size):
+            return ("fixed", 0 if empty else column[1], size, fit(inner, column if empty else column[3], name))
+        case ("vector", inner) if column[0] in ("list", "fixed") or empty:
+            offsets, content = _lists(column, empty=empty)
+            return ("list", offsets, fit(inner, content, name))
+        case ("map", key, value) if column[0] in ("list", "fixed") or empty:
+            offsets, content = _lists(column, empty=empty)
+            if content[0] == "record" and len(content[3]) == 2:
+                pairs = [inner for _, inner in content[3]]
+            elif content[0] in ("number", "empty"):
+                pairs = [("empty",), ("empty",)]
+            else:
+                pairs = []
+            if pairs:
+                keys, values = fit(key, pairs[0], f"{name}, keys"), fit(value, pairs[1], f"{name}, values")
+                length = content[1] if content[0] == "record" else 0
+                return ("list", offsets, ("record", length, "", [("0", keys), ("1", values)]))
+        case ("class", _, _, members) if column[0] == "record" or empty:
+            given = dict.fromkeys((member for member, _ in members), ("empty",)) if empty else dict(column[3])
+            wanted = {member for member, _ in members}
+            if wanted != set(given):
+                raise ArgumentError(f"branch {name!r} takes records of {sorted(wanted)}, not of {sorted(given)}")
+            fields = [(member, fit(inner, given[member], f"{name}.{member}")) for member, inner in members]
+            return ("record", 0 if empty else column[1], "", fields)
+        case _:
+            pass
+    raise ArgumentError(f"branch {name!r} takes {words(shape)}, not {describe(type_of(column))}")
+
+
+def _lists(column: Column, *, empty: bool) -> tuple[Any, Column]:
+    if empty:
+        return np.zeros(1, np.int64), ("empty",)
+    if column[0] == "fixed":
+        return np.arange(column[1] + 1, dtype=np.int64) * column[2], column[3]
+    return column[1], column[2]
+
+
+def words(shape: Shape) -> str:
+    """Describe a shape as its data are described."""
+    match shape:
+        case ("text",):
+            return "string"
+        case ("array", size, inner):
+            return f"{size} * {words(inner)}"
+        case ("vector", inner):
+            return f"var * {words(inner)}"
+        case ("map", key, value):
+            return f"var * ({words(key)}, {words(value)})"
+        case ("class", _, _, members):
+            return "{" + ", ".join(f"{member}: {words(inner)}" for member, inner in members) + "}"
+        case _:
+            return dtype_of(shape)
