@@ -302,12 +302,14 @@ class Output:
     def __new__(
         cls,
         target: str | _Writable,
+        name: str,
         overwrite: bool,
         title: str,
         compression: int,
         uuid: bytes | None,
         utc_offset: int,
         datime: int | None,
+        commit_every: int | None,
     ) -> Output:
         """Make a file.
 
@@ -315,6 +317,8 @@ class Output:
         ----------
         target
             A local path, or an object.
+        name
+            What the file calls itself.
         overwrite
             Whether to take the place of a file that is there; else that is a FileExistsError.
         title
@@ -327,6 +331,9 @@ class Output:
             Seconds that local time is ahead of UTC.
         datime
             The date of all records as ROOT packs it, instead of the clock's.
+        commit_every
+            Commit after the first cluster that ends so many bytes behind the last commit (0: after each cluster), or
+            only when asked to (None).
         """
     @property
     def compression(self) -> int:
@@ -346,6 +353,8 @@ class Output:
         """Write an object: its class, and its members by ROOT's names."""
     def leave_gap(self, size: int) -> None:
         """Leave out so many bytes before the next record."""
+    def abandon(self) -> None:
+        """Let go of the file without writing what waits."""
     def commit(self) -> None:
         """Make all full clusters and all objects part of the file that readers see."""
     def close(self) -> None:

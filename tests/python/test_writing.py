@@ -7,6 +7,7 @@ import io
 import subprocess
 import sys
 import time
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -406,8 +407,8 @@ with sapwood.recreate({str(path)!r}, compression=None) as file:
         print(error)
 """
     done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
-    assert "25000 entries of tree t are safe" in done.stdout
-    assert sapwood.open(path)["t"].num_entries == 25_000
+    assert "35000 entries of tree t are safe" in done.stdout
+    assert sapwood.open(path)["t"].num_entries == 35_000
     assert path.stat().st_size <= limit
 
 
@@ -525,3 +526,79 @@ def test_many_branches_and_threads(path: Path) -> None:
     finally:
         sapwood.set_num_threads(before)
     assert abs(sizes[0] - sizes[1]) < 50, "only dates and identities differ"
+
+
+def test_an_atomic_file_is_there_when_it_is_whole(path: Path) -> None:
+    with sapwood.recreate(path) as file:
+        file["old"] = "text"
+    with sapwood.recreate(path, atomic=True) as file:
+        file["t"] = {"x": [1, 2]}
+        assert sapwood.open(path).keys() == ["old;1"]
+    assert sapwood.open(path).keys() == ["t;1"]
+    with pytest.raises(KeyError), sapwood.recreate(path, atomic=True) as file:
+        file["gone"] = "text"
+        raise KeyError
+    assert sapwood.open(path).keys() == ["t;1"]
+    with pytest.raises(FileExistsError):
+        sapwood.create(path, atomic=True)
+    with pytest.raises(ArgumentError, match="takes a path"):
+        sapwood.recreate(io.BytesIO(), atomic=True)
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_clusters_are_committed(path: Path) -> None:
+    def seen() -> int:
+        with sapwood.open(path) as file:
+            return file["t"].num_entries if "t" in file else 0
+
+    table = {"x": np.arange(100)}
+    for every, after in (("cluster", [100, 200, 300]), (None, [0, 0, 0]), (1500, [0, 200, 200])):
+        with sapwood.recreate(path, compression=None, commit_every=every) as file:
+            assert sapwood.open(path).keys() == []
+            tree = file.mktree("t", {"x": "int64"}, auto_flush=100)
+            for wanted in after:
+                tree.extend(table)
+                assert seen() == wanted
+        assert seen() == 300
+    with pytest.raises(ArgumentError, match="commit_every"):
+        sapwood.recreate(path, commit_every="never")
+
+
+def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
+    def write(path: Path, **more: Any) -> bytes:
+        with sapwood.recreate(path, reproducible=True, **more) as file:
+            file.mktree("d/t", {"x": np.arange(10_000), "j": ak.Array([[1, 2], []] * 5000)}, auto_flush=3000)
+            file["h"] = np.histogram(np.arange(10))
+        return path.read_bytes()
+
+    (tmp_path / "b").mkdir()
+    first = write(tmp_path / "a.root")
+    time.sleep(1.1)
+    before = sapwood.num_threads()
+    sapwood.set_num_threads(1)
+    try:
+        assert write(tmp_path / "b" / "a.root") == first
+    finally:
+        sapwood.set_num_threads(before)
+    assert write(tmp_path / "a.root", uuid_function=lambda: uuid.UUID(int=7)) != first
+
+
+def test_a_closed_pipe() -> None:
+    class Pipe(io.BytesIO):
+        room = 100_000
+
+        def write(self, data: Any) -> int:
+            if self.tell() + len(data) > self.room:
+                raise BrokenPipeError(32, "Broken pipe")
+            return super().write(data)
+
+    pipe = Pipe()
+    table = {"x": np.arange(1000)}
+    message = r"Broken pipe.*: \d+000 entries of tree t are safe"
+    with pytest.raises(StorageError, match=message), sapwood.recreate(pipe, compression=None) as file:
+        tree = file.mktree("t", {"x": "int64"}, auto_flush=1000)
+        for _ in range(100):
+            tree.extend(table)
+    entries = tree.num_entries_written
+    assert entries > 5000
+    assert sapwood.open(io.BytesIO(pipe.getvalue()))["t"].num_entries in (entries, entries - 1000)

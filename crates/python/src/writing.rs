@@ -9,7 +9,7 @@ use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyT
 use sapwood_io::sink::{FileSink, Sink};
 use sapwood_root::array::{Column, Number};
 use sapwood_root::compress::encode::Compression;
-use sapwood_root::file::writer::{FileWriter, Options};
+use sapwood_root::file::writer::{CommitEvery, FileWriter, Options};
 use sapwood_root::streamer::declare::{Class, Shape};
 use sapwood_root::streamer::{Object, Value};
 use sapwood_root::tree::writer::{BranchKind, BranchSpec, Output as Inner, TreeOptions};
@@ -86,32 +86,39 @@ type Branch<'py> = (String, String, Bound<'py, PyTuple>, Vec<usize>, usize, i32,
 #[pymethods]
 impl Output {
     #[new]
-    #[pyo3(signature = (target, overwrite, title, compression, uuid, utc_offset, datime))]
+    #[pyo3(signature = (target, name, overwrite, title, compression, uuid, utc_offset, datime, commit_every))]
     #[expect(clippy::too_many_arguments, reason = "called from one place, which names them")]
     fn new(
         py: Python<'_>,
         target: &Bound<'_, PyAny>,
+        name: &str,
         overwrite: bool,
         title: String,
         compression: u32,
         uuid: Option<[u8; 16]>,
         utc_offset: i64,
         datime: Option<u32>,
+        commit_every: Option<u64>,
     ) -> PyResult<Self> {
+        let commit_every = match commit_every {
+            None => CommitEvery::Never,
+            Some(0) => CommitEvery::Cluster,
+            Some(bytes) => CommitEvery::Bytes(bytes),
+        };
         let options = Options {
+            commit_every,
             compression: Compression::from_code(compression).map_err(raise)?,
             title,
             uuid,
             utc_offset,
             datime,
         };
-        let (sink, name): (Box<dyn Sink>, String) = if let Ok(path) = target.extract::<PathBuf>() {
-            let sink = if overwrite { FileSink::recreate(&path) } else { FileSink::create(&path) }?;
-            (Box::new(sink), path.display().to_string())
+        let sink: Box<dyn Sink> = if let Ok(path) = target.extract::<PathBuf>() {
+            Box::new(if overwrite { FileSink::recreate(&path) } else { FileSink::create(&path) }?)
         } else {
-            (Box::new(ObjectSink { object: target.clone().unbind() }), "stream.root".to_owned())
+            Box::new(ObjectSink { object: target.clone().unbind() })
         };
-        let file = py.detach(|| FileWriter::create(sink, &name, options)).map_err(raise)?;
+        let file = py.detach(|| FileWriter::create(sink, name, options)).map_err(raise)?;
         Ok(Self { inner: Mutex::new(Inner::new(file)) })
     }
 
@@ -156,6 +163,13 @@ impl Output {
     fn leave_gap(&self, py: Python<'_>, size: u64) -> PyResult<()> {
         self.with(py, |inner| {
             inner.file.leave_gap(size);
+            Ok(())
+        })
+    }
+    /// Lets go of the file without writing what waits.
+    fn abandon(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, |inner| {
+            inner.abandon();
             Ok(())
         })
     }

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 import uuid
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import EllipsisType, TracebackType
 from typing import TYPE_CHECKING
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING
 from sapwood import _native
 from sapwood.columns import Foreign, type_of
 from sapwood.compression import ZSTD, Compression, code_of
-from sapwood.errors import ArgumentError, NotFoundError, UnsupportedError
+from sapwood.errors import ArgumentError, NotFoundError, StorageError, UnsupportedError
 from sapwood.reading.filters import Filter, NameFilter, no_filter
 from sapwood.writing.columns import chunks_of, is_table, is_types, to_columns, to_type
 from sapwood.writing.objects import to_object
@@ -36,6 +38,9 @@ def create(
     compression: Compression | None = DEFAULT_COMPRESSION,
     title: str = "",
     uuid_function: Callable[[], uuid.UUID] = uuid.uuid1,
+    commit_every: str | int | None = "cluster",
+    atomic: bool = False,
+    reproducible: bool = False,
     initial_directory_bytes: int | None = None,
     initial_streamers_bytes: int | None = None,
 ) -> WritableDirectory:
@@ -44,7 +49,8 @@ def create(
     Parameters, result and errors are those of `recreate`; a file that is there is a `FileExistsError`.
     """
     del initial_directory_bytes, initial_streamers_bytes
-    return _make(file_path, compression, title, uuid_function, overwrite=False)
+    settings = Settings(compression, title, uuid_function, commit_every, atomic, reproducible)
+    return _make(file_path, settings, overwrite=False)
 
 
 def recreate(
@@ -53,6 +59,9 @@ def recreate(
     compression: Compression | None = DEFAULT_COMPRESSION,
     title: str = "",
     uuid_function: Callable[[], uuid.UUID] = uuid.uuid1,
+    commit_every: str | int | None = "cluster",
+    atomic: bool = False,
+    reproducible: bool = False,
     initial_directory_bytes: int | None = None,
     initial_streamers_bytes: int | None = None,
 ) -> WritableDirectory:
@@ -69,6 +78,16 @@ def recreate(
         Title of the file.
     uuid_function
         Makes the identity of the file.
+    commit_every
+        When what was written becomes part of the file that readers see, even if this process is killed: ``"cluster"``,
+        after each cluster; a number, after the first cluster that ends so many bytes behind the last commit; None, when
+        `commit` is called and at the end.
+    atomic
+        Write to a file beside the path, and put it in its place when it is closed. If the `with` block ends by an
+        exception, nothing changes at the path.
+    reproducible
+        Write the same bytes for the same input: the identity is always the same (unless `uuid_function` is given), and
+        all dates are 1995-01-01, the first that ROOT knows.
     initial_directory_bytes, initial_streamers_bytes
         Taken and not used: nothing is written before its size is known.
 
@@ -84,39 +103,99 @@ def recreate(
         The storage took no more.
     """
     del initial_directory_bytes, initial_streamers_bytes
-    return _make(file_path, compression, title, uuid_function, overwrite=True)
+    settings = Settings(compression, title, uuid_function, commit_every, atomic, reproducible)
+    return _make(file_path, settings, overwrite=True)
 
 
-def _make(
-    target: Foreign,
-    compression: Compression | None,
-    title: str,
-    uuid_function: Callable[[], uuid.UUID],
-    *,
-    overwrite: bool,
-) -> WritableDirectory:
-    code = code_of(compression)
+@dataclass(frozen=True)
+class Settings:
+    """How a file is made."""
+
+    compression: Compression | None
+    title: str
+    uuid_function: Callable[[], uuid.UUID]
+    commit_every: str | int | None
+    atomic: bool
+    reproducible: bool
+
+    def commit_bytes(self) -> int | None:
+        """Give `commit_every` as the native core takes it.
+
+        Raises
+        ------
+        ArgumentError
+            It is none of those that there are.
+        """
+        every = self.commit_every
+        if every == "cluster":
+            return 0
+        if every is None or (isinstance(every, int) and every > 0):
+            return every
+        raise ArgumentError(f"commit_every is 'cluster', a number of bytes above zero or None, not {every!r}")
+
+    def identity(self) -> bytes:
+        """Give the file's UUID."""
+        if self.reproducible and self.uuid_function is uuid.uuid1:
+            return uuid.UUID(int=0).bytes
+        return self.uuid_function().bytes
+
+
+def _make(target: Foreign, settings: Settings, *, overwrite: bool) -> WritableDirectory:
+    code, commit_bytes = code_of(settings.compression), settings.commit_bytes()
     path = None
     if isinstance(target, (str, os.PathLike)):
         path = target = str(Path(target).expanduser())
     elif not (hasattr(target, "seek") and hasattr(target, "write") and hasattr(target, "truncate")):
         raise TypeError(f"a file is written to a path or to an object that can seek, not to {target!r}")
-    offset = time.localtime().tm_gmtoff
-    native = _native.Output(target, overwrite, title, code, uuid_function().bytes, offset, None)
-    return WritableFile(native, path).root_directory
+    elif settings.atomic:
+        raise ArgumentError("atomic takes a path, since an object cannot be put in the place of another")
+    beside = None
+    if settings.atomic and path is not None:
+        if not overwrite and Path(path).exists():
+            raise FileExistsError(f"{path} is there already")
+        target = beside = f"{path}.{os.getpid()}.partial"
+    name = Path(path or "stream.root")
+    native = _native.Output(
+        target,
+        # Not where it lies: the same bytes come out wherever they are written.
+        name.name if settings.reproducible else str(name),
+        overwrite or beside is not None,
+        settings.title,
+        code,
+        settings.identity(),
+        0 if settings.reproducible else time.localtime().tm_gmtoff,
+        (1 << 22) | (1 << 17) if settings.reproducible else None,
+        commit_bytes,
+    )
+    return WritableFile(native, path, beside).root_directory
+
+
+def _finish(native: _native.Output, path: str | None, beside: str | None) -> None:
+    """Close a file, and put it in its place if it was written beside it."""
+    try:
+        native.close()
+    except BaseException:
+        if beside is not None:
+            Path(beside).unlink(missing_ok=True)
+        raise
+    if beside is not None and path is not None:
+        with Path(beside).open("rb") as file:
+            os.fsync(file.fileno())
+        Path(beside).replace(path)
 
 
 class WritableFile:
     """A file being written: what holds for all of it. Its objects are reached by `root_directory`."""
 
-    def __init__(self, native: _native.Output, file_path: str | None) -> None:
-        """Take a file that the native core has made."""
+    def __init__(self, native: _native.Output, file_path: str | None, beside: str | None = None) -> None:
+        """Take a file that the native core has made; `beside` is where it is written if not at its path."""
         self.native = native
         self._file_path = file_path
+        self._beside = beside
         self.trees: dict[tuple[tuple[str, ...], int], WritableTree] = {}
         """Trees by path and cycle."""
         # What was gathered is written even if nobody closes the file.
-        self._finalizer = weakref.finalize(self, native.close)
+        self._finalizer = weakref.finalize(self, _finish, native, file_path, beside)
 
     def __repr__(self) -> str:
         """Show what it is."""
@@ -160,7 +239,23 @@ class WritableFile:
             The storage took no more; the message says how many entries are safe.
         """
         if self._finalizer.detach() is not None:
-            self.native.close()
+            _finish(self.native, self._file_path, self._beside)
+
+    def leave(self, error: BaseException | None) -> None:
+        """Close the file at the end of a `with` block.
+
+        After an exception a file that was written beside its path is given up; any other keeps what it was given. What
+        closing then has to complain of hides no exception of the block.
+        """
+        if error is None:
+            self.close()
+        elif self._beside is not None:
+            if self._finalizer.detach() is not None:
+                self.native.abandon()
+                Path(self._beside).unlink(missing_ok=True)
+        else:
+            with contextlib.suppress(StorageError):
+                self.close()
 
     @property
     def closed(self) -> bool:
@@ -186,7 +281,7 @@ class WritableFile:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Close the file, also after an exception."""
-        self.close()
+        self.leave(error)
 
 
 def _counter_name(counted: str) -> str:
@@ -260,7 +355,7 @@ class WritableDirectory:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Close the file, also after an exception."""
-        self._file.close()
+        self._file.leave(error)
 
     # What is there
 

@@ -165,7 +165,7 @@ class WritableTree:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Close the file, also after an exception."""
-        self._file.close()
+        self._file.leave(error)
 
 
 class WritableBranch:

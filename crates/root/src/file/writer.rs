@@ -41,12 +41,32 @@ pub struct Options {
     pub utc_offset: i64,
     /// Date of all records, as ROOT packs it (`TDatime`), instead of the clock's.
     pub datime: Option<u32>,
+    /// When clusters become part of the readable file.
+    pub commit_every: CommitEvery,
+}
+
+/// When the clusters that were written become part of the file that readers see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CommitEvery {
+    /// After each.
+    Cluster,
+    /// After the first that ends so many bytes behind the last commit.
+    Bytes(u64),
+    /// When asked for, and at the end.
+    Never,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let compression = Compression::Level(crate::compress::encode::Algorithm::Zstd, 5);
-        Self { compression, title: String::new(), uuid: None, utc_offset: 0, datime: None }
+        Self {
+            compression,
+            title: String::new(),
+            uuid: None,
+            utc_offset: 0,
+            datime: None,
+            commit_every: CommitEvery::Cluster,
+        }
     }
 }
 
@@ -198,6 +218,8 @@ pub struct FileWriter {
     infos: (u64, usize),
     infos_changed: bool,
     segments: (u64, usize),
+    /// How many segments the record has, and where the file ended at the last commit.
+    committed: (usize, u64),
     next_id: u64,
     /// Bytes that records will take when they are written at last.
     needs: HashMap<KeyId, usize>,
@@ -219,6 +241,7 @@ impl FileWriter {
             infos: (0, 0),
             infos_changed: true,
             segments: (0, 0),
+            committed: (0, BEGIN),
             next_id: 0,
             needs: HashMap::new(),
             scratch: Vec::new(),
@@ -229,24 +252,9 @@ impl FileWriter {
         let created = file.datime();
         let key_bytes = text.size(false);
         let object_bytes = names + DIRECTORY_BYTES;
-        let numbers = KeyNumbers {
-            total_bytes: key_bytes + object_bytes,
-            object_bytes,
-            datime: created,
-            key_bytes,
-            cycle: 1,
-            seek: BEGIN,
-            ..KeyNumbers::default()
-        };
-        let mut w = Writer::new(0);
-        encode_key(&mut w, &text, &numbers)?;
-        w.string(&text.name);
-        w.string(&text.title);
-        let nbytes_name = w.len();
-        w.raw(&[0; DIRECTORY_BYTES]);
+        let nbytes_name = key_bytes + names;
         let uuid = file.options.uuid.unwrap_or_else(random_uuid);
-        file.end += w.len() as u64;
-        file.put(BEGIN, &[w.bytes()])?;
+        file.end += (key_bytes + object_bytes) as u64;
         file.directories.push(Directory {
             seek: BEGIN,
             parent: 0,
@@ -260,8 +268,8 @@ impl FileWriter {
             keys: (0, 0),
             changed: true,
         });
-        file.write_directory(0)?;
-        file.write_header(0)?;
+        // From here on there is a file that can be read, whatever happens.
+        file.commit()?;
         Ok(file)
     }
 
@@ -418,8 +426,10 @@ impl FileWriter {
         let entry = self.entry(key)?;
         let (text, old) = (entry.text.clone(), entry.numbers);
         let object = encode(text.size(big)).within(|| format!("{} {}", text.class, text.name))?;
-        let numbers = self.record(&text, &KeyNumbers { big, ..old }, &object)?;
-        if old.seek != 0 {
+        // A record that is written again and again grows: it gets room for that, to find it free the time after next.
+        let growing = old.seek != 0;
+        let numbers = self.record(&text, &KeyNumbers { big, ..old }, &object, growing)?;
+        if growing {
             self.released.push((old.seek, old.seek + old.total_bytes as u64));
         }
         if let Some(directory) = self.directories.get_mut(key.0) {
@@ -467,39 +477,73 @@ impl FileWriter {
     }
     /// Takes everything appended up to `end` into the file, if there is room behind it to make the file whole: `need`
     /// bytes for the record `key`, and what other records have asked for in the same way. So a full disk never costs
-    /// more than what does not fit.
-    pub fn accept(&mut self, end: u64, key: KeyId, need: usize) -> Result<()> {
+    /// more than what does not fit. Gives whether it is time to commit; then the room was not looked for, as the
+    /// commit itself finds out.
+    pub fn accept(&mut self, end: u64, key: KeyId, need: usize) -> Result<bool> {
         const ZEROS: &[u8] = &[0; 1 << 16];
         self.needs.insert(key, need);
-        let keys = self.directories.iter().flat_map(|d| d.entries.iter().map(|e| &e.text).chain([&d.text]));
-        let keys: usize = keys.map(|text| text.size(true)).sum();
-        let room = CLOSING + keys + self.needs.values().sum::<usize>();
-        let mut parts = vec![ZEROS; room / ZEROS.len()];
-        parts.extend(ZEROS.get(..room % ZEROS.len()));
-        self.put(end, &parts)?;
+        let due = match self.options.commit_every {
+            CommitEvery::Cluster => true,
+            CommitEvery::Bytes(bytes) => end.saturating_sub(self.committed.1) >= bytes,
+            CommitEvery::Never => false,
+        };
+        if !due {
+            let keys =
+                self.directories.iter().flat_map(|d| d.entries.iter().map(|e| &e.text).chain([&d.text]));
+            let keys: usize = keys.map(|text| text.size(true)).sum();
+            let room = CLOSING + keys + self.needs.values().sum::<usize>();
+            let mut parts = vec![ZEROS; room / ZEROS.len()];
+            parts.extend(ZEROS.get(..room % ZEROS.len()));
+            self.put(end, &parts)?;
+        }
         self.end = self.end.max(end);
-        Ok(())
+        Ok(due)
+    }
+    /// Commits come only when asked for from here on.
+    pub fn stop_committing(&mut self) {
+        self.options.commit_every = CommitEvery::Never;
     }
 
     /// Makes all records written so far part of the readable file.
     pub fn commit(&mut self) -> Result<()> {
+        if !self.infos_changed && !self.directories.iter().any(|d| d.changed) {
+            return Ok(());
+        }
         for id in 0..self.directories.len() {
             self.write_keys(id)?;
         }
-        if self.infos_changed {
+        let old = (self.segments, self.committed.0);
+        let new_infos = self.infos_changed;
+        if new_infos {
             self.write_infos()?;
         }
         let count = self.write_segments()?;
-        // Everything new is in place: now the records that lead to it, the outermost last.
-        for id in (0..self.directories.len()).rev() {
+        // Everything new is in place: now the records that lead to it, the outermost last. Classes come before what
+        // is of them.
+        let inner = |file: &Self| file.directories.iter().skip(1).any(|d| d.changed);
+        if new_infos && old.0.0 != 0 && inner(self) {
+            let header = self.header(old.0, old.1)?;
+            self.put(0, &[&header])?;
+        }
+        for id in (1..self.directories.len()).rev() {
             if self.directories.get(id).is_some_and(|d| d.changed) {
-                self.write_directory(id)?;
-            }
-            if let Some(directory) = self.directories.get_mut(id) {
-                directory.changed = false;
+                let (place, record) = self.directory_record(id)?;
+                self.put(place, &[&record])?;
             }
         }
-        self.write_header(count)?;
+        // The root directory and the header lead to everything: they change in one write, within one page.
+        let header = self.header(self.segments, count)?;
+        let root = self.directory(0)?.text.clone();
+        let mut between = Writer::new(0);
+        encode_key(&mut between, &root, &self.root_key()?)?;
+        between.string(&root.name);
+        between.string(&root.title);
+        let (_, record) = self.directory_record(0)?;
+        self.put(0, &[&[header.as_slice(), between.bytes(), &record].concat()])?;
+        for directory in &mut self.directories {
+            directory.changed = false;
+        }
+        self.committed = (count, self.end);
         self.sink.finish(self.end).within(|| self.sink.name().to_owned())?;
         self.free_released()
     }
@@ -511,6 +555,23 @@ impl FileWriter {
 
     fn directory(&self, id: DirectoryId) -> Result<&Directory> {
         self.directories.get(id).ok_or_else(|| Error::not_found(format!("no directory {id}")))
+    }
+    /// The numbers of the file's first key, that of its root directory.
+    fn root_key(&self) -> Result<KeyNumbers> {
+        let root = self.directory(0)?;
+        let key_bytes = root.text.size(false);
+        let object_bytes = root.nbytes_name - key_bytes + DIRECTORY_BYTES;
+        let total_bytes = key_bytes + object_bytes;
+        let datime = root.created;
+        Ok(KeyNumbers {
+            total_bytes,
+            object_bytes,
+            datime,
+            key_bytes,
+            cycle: 1,
+            seek: BEGIN,
+            ..KeyNumbers::default()
+        })
     }
     fn entry(&self, key: KeyId) -> Result<&Entry> {
         let entries = &self.directory(key.0)?.entries;
@@ -568,7 +629,13 @@ impl FileWriter {
     }
 
     /// Compresses an object and writes it with its key to a new place.
-    fn record(&mut self, text: &KeyText, numbers: &KeyNumbers, object: &[u8]) -> Result<KeyNumbers> {
+    fn record(
+        &mut self,
+        text: &KeyText,
+        numbers: &KeyNumbers,
+        object: &[u8],
+        growing: bool,
+    ) -> Result<KeyNumbers> {
         let mut scratch = std::mem::take(&mut self.scratch);
         let packed = if object.len() > SMALL {
             compress(self.options.compression, object, &mut scratch)?
@@ -580,6 +647,12 @@ impl FileWriter {
         let total_bytes = key_bytes + body.len();
         let datime = self.datime();
         let seek = self.allocate(total_bytes);
+        if growing && self.end == seek + total_bytes as u64 {
+            let more = (total_bytes / 2).max(8) as u64;
+            self.free.insert(self.end, self.end + more);
+            self.put(self.end, &[&(-(more as i32)).to_be_bytes()])?;
+            self.end += more;
+        }
         let numbers =
             KeyNumbers { total_bytes, object_bytes: object.len(), datime, key_bytes, seek, ..*numbers };
         let mut w = Writer::new(0);
@@ -631,7 +704,7 @@ impl FileWriter {
         infos.extend(self.described.iter().cloned());
         let object = encode_infos(&infos, text.size(big))?;
         let numbers = KeyNumbers { cycle: 1, seek_parent: BEGIN, big, ..KeyNumbers::default() };
-        let numbers = self.record(&text, &numbers, &object)?;
+        let numbers = self.record(&text, &numbers, &object, false)?;
         if self.infos.0 != 0 {
             self.released.push((self.infos.0, self.infos.0 + self.infos.1 as u64));
         }
@@ -642,6 +715,14 @@ impl FileWriter {
 
     /// Writes the free segments (`TFree`) at the end of the file; gives their number.
     fn write_segments(&mut self) -> Result<usize> {
+        // What is free at the end of the file is no part of it.
+        while let Some((first, end)) = self.free.last_key_value().map(|(a, b)| (*a, *b)) {
+            if end != self.end {
+                break;
+            }
+            self.free.remove(&first);
+            self.end = first;
+        }
         if self.segments.0 != 0 {
             self.released.push((self.segments.0, self.segments.0 + self.segments.1 as u64));
         }
@@ -692,8 +773,8 @@ impl FileWriter {
         Ok(count)
     }
 
-    /// Writes a directory's own record (`TDirectoryFile`).
-    fn write_directory(&mut self, id: DirectoryId) -> Result<()> {
+    /// A directory's own record (`TDirectoryFile`), and where it belongs.
+    fn directory_record(&self, id: DirectoryId) -> Result<(u64, Vec<u8>)> {
         let modified = self.datime();
         let directory = self.directory(id)?;
         let (seek_keys, nbytes_keys) = directory.keys;
@@ -712,11 +793,10 @@ impl FileWriter {
         if !big {
             w.raw(&[0; 12]);
         }
-        let place = directory.seek + directory.nbytes_name as u64;
-        self.put(place, &[w.bytes()])
+        Ok((directory.seek + directory.nbytes_name as u64, w.into_bytes()))
     }
 
-    fn write_header(&mut self, segments: usize) -> Result<()> {
+    fn header(&self, segments: (u64, usize), count: usize) -> Result<Vec<u8>> {
         let root = self.directory(0)?;
         let big = self.end > START_BIG;
         let mut w = Writer::new(0);
@@ -725,8 +805,8 @@ impl FileWriter {
         w.put(BEGIN as u32);
         let position = |w: &mut Writer, value: u64| if big { w.put(value) } else { w.put(value as u32) };
         position(&mut w, self.end);
-        position(&mut w, self.segments.0);
-        w.put_all([self.segments.1 as u32, segments as u32, root.nbytes_name as u32]);
+        position(&mut w, segments.0);
+        w.put_all([segments.1 as u32, count as u32, root.nbytes_name as u32]);
         w.put(if big { 8_u8 } else { 4 });
         w.put(self.options.compression.code());
         position(&mut w, self.infos.0);
@@ -735,7 +815,7 @@ impl FileWriter {
         w.raw(&root.uuid);
         let rest = (BEGIN as usize).saturating_sub(w.len());
         w.raw(&vec![0; rest]);
-        self.put(0, &[w.bytes()])
+        Ok(w.into_bytes())
     }
 
     /// Takes released segments into the free ones, joins neighbours and marks each with its negative length, by

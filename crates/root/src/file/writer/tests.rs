@@ -167,7 +167,7 @@ fn past_two_gigabytes_positions_have_64_bits() {
 
 #[test]
 fn a_full_disk_is_an_error_that_names_the_place() {
-    let sink = Shared { room: 300, ..Shared::new() };
+    let sink = Shared { room: 500, ..Shared::new() };
     let mut file = FileWriter::create(Box::new(sink), "x.root", Options::default()).unwrap();
     let error = file.write_object(0, "s", "", &text_object(&"z".repeat(200))).unwrap_err();
     assert_eq!(error.kind(), crate::ErrorKind::Io);

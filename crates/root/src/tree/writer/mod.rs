@@ -30,7 +30,7 @@ pub use branch::{BranchKind, BranchSpec};
 pub use cluster::ClusterRange;
 
 /// Uncompressed bytes of the baskets that are compressed together and then written.
-pub const GROUP: usize = 8 << 20;
+pub const GROUP: usize = 2 << 20;
 /// ROOT's setting for the size of clusters: this many compressed bytes (`fAutoFlush`).
 pub const AUTO_FLUSH: i64 = -30_000_000;
 /// A cluster measured in bytes takes at most so many times its compressed size before compression.
@@ -76,6 +76,8 @@ pub struct TreeWriter {
     clusters: Vec<u64>,
     /// Entries in the file.
     entries_written: u64,
+    /// Entries that nothing can take any more.
+    safe: u64,
     /// Entries that wait.
     waiting: usize,
     waiting_bytes: u64,
@@ -121,6 +123,7 @@ impl TreeWriter {
             cluster_entries,
             clusters: Vec::new(),
             entries_written: 0,
+            safe: 0,
             waiting: 0,
             waiting_bytes: 0,
             flushed_bytes: 0,
@@ -248,7 +251,7 @@ impl TreeWriter {
 
     /// Gives up waiting entries after an error that cannot be undone, and says what is safe.
     fn fail(&mut self, error: &Error) -> Error {
-        let (written, lost) = (self.entries_written, self.waiting);
+        let (written, lost) = (self.safe, self.entries() - self.safe);
         self.failed = Some(error.message().to_owned());
         self.waiting = 0;
         self.waiting_bytes = 0;
@@ -355,7 +358,7 @@ impl TreeWriter {
         let (end, baskets) = written?;
         let start = file.end();
         let need = metadata::bytes_needed(&self.branches, baskets.len());
-        file.accept(end, self.key, need)?;
+        let due = file.accept(end, self.key, need)?;
         for (job, basket, sizes) in baskets {
             if let Some(branch) = self.branches.get_mut(job.branch) {
                 branch.baskets.push(basket);
@@ -374,6 +377,11 @@ impl TreeWriter {
         self.waiting_bytes = 0;
         self.changed = true;
         self.clear();
+        if due {
+            self.save(file)?;
+            file.commit()?;
+        }
+        self.safe = self.entries_written;
         Ok(())
     }
 
@@ -393,6 +401,8 @@ impl TreeWriter {
                 basket::split(index, branch, self.waiting, self.options.max_basket)
             });
         let mut jobs = jobs.peekable();
+        // Two baskets of the usual size for each two threads, so that none waits long for another.
+        let most = GROUP.max(rayon::current_num_threads() * self.options.max_basket.min(1 << 20));
         let numbers =
             KeyNumbers { datime: file.datime(), seek_parent: self.seek_directory, ..KeyNumbers::default() };
         let mut end = file.end();
@@ -400,7 +410,7 @@ impl TreeWriter {
         while jobs.peek().is_some() {
             let mut group = Vec::new();
             let mut bytes = 0;
-            while let Some(job) = jobs.next_if(|_| bytes < GROUP) {
+            while let Some(job) = jobs.next_if(|_| bytes < most) {
                 bytes += job.data.len();
                 group.push(job);
             }
@@ -500,6 +510,11 @@ impl Output {
         }
         self.file.commit()
     }
+    /// Lets go of the storage as it is; what waits is lost.
+    pub fn abandon(&mut self) {
+        self.closed = true;
+        self.file.release();
+    }
     /// Writes all that waits and makes it part of the readable file. An error comes after everything that could be
     /// saved is.
     pub fn close(&mut self) -> Result<()> {
@@ -507,6 +522,8 @@ impl Output {
             return Ok(());
         }
         self.closed = true;
+        // One commit at the end is enough.
+        self.file.stop_committing();
         let mut first = Ok(());
         for tree in &mut self.trees {
             let flushed = tree.flush(&mut self.file);

@@ -4,7 +4,7 @@ use super::*;
 use crate::array::Number;
 use crate::compress::encode::Algorithm;
 use crate::file::RootFile;
-use crate::file::writer::Options;
+use crate::file::writer::{CommitEvery, Options};
 use crate::streamer::declare::Shape;
 use crate::tree::Tree;
 use crate::tree::read::{Part, read};
@@ -45,8 +45,12 @@ impl Sink for Shared {
 }
 
 fn output(room: usize, compression: Compression) -> (Shared, Output) {
+    output_that_commits(CommitEvery::Never, room, compression)
+}
+
+fn output_that_commits(commit_every: CommitEvery, room: usize, compression: Compression) -> (Shared, Output) {
     let sink = Shared(Arc::default(), room);
-    let options = Options { compression, ..Options::default() };
+    let options = Options { compression, commit_every, ..Options::default() };
     let file = FileWriter::create(Box::new(sink.clone()), "x.root", options).unwrap();
     (sink, Output::new(file))
 }
@@ -241,7 +245,8 @@ fn a_cluster_is_one_stretch_of_the_file_in_the_order_of_branches() {
     let mut by_place = baskets.clone();
     by_place.sort_unstable_by_key(|b| b.2);
     assert_eq!(baskets, by_place);
-    assert!(baskets.windows(2).all(|w| w[0].2 + w[0].3 == w[1].2), "gaps between baskets");
+    let next_to = |w: &[(u64, usize, u64, u64)]| w[0].0 != w[1].0 || w[0].2 + w[0].3 == w[1].2;
+    assert!(baskets.windows(2).all(next_to), "gaps between baskets");
     assert!(written.len() > 15);
 }
 
@@ -367,6 +372,102 @@ fn a_full_disk_leaves_the_clusters_before_it() {
     let tree = open(&sink);
     assert_eq!(tree.entries, 5000);
     assert_same(&values(&tree), &[float_column((0..5000).map(|i| i as f32))]);
+}
+
+#[test]
+fn a_full_disk_leaves_the_clusters_that_were_committed() {
+    for room in (10_000..60_000).step_by(1777) {
+        for commit_every in [CommitEvery::Cluster, CommitEvery::Bytes(8000)] {
+            let (sink, mut out) = output_that_commits(commit_every, room, Compression::None);
+            let options = TreeOptions { auto_flush: 500, ..TreeOptions::default() };
+            let id = out.make_tree(0, "t", &[spec("x", floats(&[]))], options).unwrap();
+            let (tree, file) = out.tree_mut(id).unwrap();
+            let Err(error) = tree.extend(file, &[float_column((0..20_000).map(|i| i as f32))]) else {
+                panic!("80,000 bytes in {room}")
+            };
+            let text = error.to_string();
+            let (said, _) = text.split_once(" entries of tree t are safe").unwrap();
+            let safe: u64 = said.rsplit_once(' ').unwrap().1.parse().unwrap();
+            // Whether or not the end finds room.
+            let _ = out.close();
+            let bytes = sink.0.lock().unwrap().clone();
+            let file = RootFile::open(Arc::new(Memory::new("shared", bytes))).unwrap();
+            if safe == 0 && file.directory().unwrap().keys.is_empty() {
+                continue;
+            }
+            let tree = open(&sink);
+            assert!(tree.entries >= safe, "{text}");
+            let wanted = (0..tree.entries).map(|i| i as f32);
+            assert_same(&values(&tree), &[float_column(wanted)]);
+        }
+    }
+}
+
+#[test]
+fn every_write_leaves_a_whole_file_with_all_commits() {
+    /// Remembers every state of the storage.
+    struct Recorder(Shared, Arc<Mutex<Vec<Vec<u8>>>>);
+    impl Sink for Recorder {
+        fn write_at(&mut self, offset: u64, parts: &[&[u8]]) -> io::Result<()> {
+            self.0.write_at(offset, parts)?;
+            self.1.lock().unwrap().push(self.0.0.lock().unwrap().clone());
+            Ok(())
+        }
+        fn finish(&mut self, length: u64) -> io::Result<()> {
+            self.0.finish(length)?;
+            self.1.lock().unwrap().push(self.0.0.lock().unwrap().clone());
+            Ok(())
+        }
+        fn name(&self) -> &'static str {
+            "recorder"
+        }
+    }
+    let states: Arc<Mutex<Vec<Vec<u8>>>> = Arc::default();
+    let shared = Shared(Arc::default(), usize::MAX);
+    let file = FileWriter::create(
+        Box::new(Recorder(shared.clone(), states.clone())),
+        "x.root",
+        Options { compression: Compression::None, ..Options::default() },
+    );
+    let mut out = Output::new(file.unwrap());
+    // Before that there is no file yet.
+    let first = states.lock().unwrap().len() - 1;
+    let directory = out.file.mkdir(0, "d", "").unwrap();
+    let options = TreeOptions { auto_flush: 100, ..TreeOptions::default() };
+    let id = out.make_tree(directory, "t", &mixed(), options).unwrap();
+    let mut marks = vec![(0, 0)];
+    for round in 1..=8_u64 {
+        let (tree, file) = out.tree_mut(id).unwrap();
+        tree.extend(file, &mixed_columns(100)).unwrap();
+        marks.push((states.lock().unwrap().len(), round * 100));
+    }
+    out.close().unwrap();
+    let states = states.lock().unwrap();
+    assert!(states.len() > 40);
+    for (i, state) in states.iter().enumerate().skip(first) {
+        let least = marks.iter().rfind(|(states, _)| *states <= i + 1).unwrap().1;
+        let file = Arc::new(RootFile::open(Arc::new(Memory::new("state", state.clone()))).unwrap());
+        let root = file.directory().unwrap();
+        assert!(!root.recovered);
+        let Some(key) = root.keys.first() else {
+            assert_eq!(least, 0);
+            continue;
+        };
+        let inner = file.subdirectory(key).unwrap();
+        let Some(key) = inner.keys.first() else {
+            assert_eq!(least, 0);
+            continue;
+        };
+        let tree = Tree::read(&file, key).unwrap();
+        assert!(tree.entries >= least, "state {i} has {} entries of {least}", tree.entries);
+        let rows = tree.entries as usize;
+        let wanted: Vec<Column> = mixed_columns(100);
+        assert_eq!(values(&tree)[0].len(), rows);
+        assert_same(
+            &[slice(&values(&tree)[..1], 0, 100.min(rows)).remove(0)],
+            &slice(&wanted[..1], 0, 100.min(rows)),
+        );
+    }
 }
 
 #[test]
