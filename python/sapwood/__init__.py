@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from sapwood.reading.filters import no_filter
     from sapwood.reading.steps import Report
     from sapwood.reading.tree import TBranch, TTree
-    from sapwood.writing.file import WritableDirectory, WritableFile, create, recreate
+    from sapwood.writing.file import WritableDirectory, WritableFile, create, recreate, update
     from sapwood.writing.tree import WritableBranch, WritableTree
 
 # Where each public name lives. A module is imported when its name is first used: `import sapwood` itself is cheap.
@@ -59,7 +59,7 @@ _HOMES = {
     "sapwood.reading.steps": ("Report",),
     "sapwood.reading.branches": ("HasBranches",),
     "sapwood.reading.tree": ("TBranch", "TTree"),
-    "sapwood.writing.file": ("WritableDirectory", "WritableFile", "create", "recreate"),
+    "sapwood.writing.file": ("WritableDirectory", "WritableFile", "create", "recreate", "update"),
     "sapwood.writing.tree": ("WritableBranch", "WritableTree"),
 }
 _HOME_OF = {name: (module, name) for module, names in _HOMES.items() for name in names}
@@ -102,6 +102,7 @@ __all__ = [
     "open",
     "recreate",
     "set_num_threads",
+    "update",
 ]  # fmt: skip
 
 

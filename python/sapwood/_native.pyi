@@ -335,6 +335,15 @@ class Output:
             Commit after the first cluster that ends so many bytes behind the last commit (0: after each cluster), or
             only when asked to (None).
         """
+    @staticmethod
+    def update(
+        path: str, compression: int | None, utc_offset: int, datime: int | None, commit_every: int | None
+    ) -> Output:
+        """Go on with a file that is there; compression is that of the file if None, the rest as for a new one."""
+    def delete(self, directory: int, name: str, cycle: int | None) -> None:
+        """Delete one cycle of a name, or all; a directory with all that it holds."""
+    def copy_key(self, directory: int, name: str, file: File, key: Key) -> None:
+        """Copy the object of a key of another file as it is, with the streamer info of its classes."""
     @property
     def compression(self) -> int:
         """The compression setting of what is written from now on; can be set."""

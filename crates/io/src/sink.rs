@@ -31,6 +31,10 @@ impl FileSink {
     pub fn recreate(path: &Path) -> io::Result<Self> {
         Self::open(path, OpenOptions::new().write(true).create(true).truncate(true))
     }
+    /// Opens a file that is there, to change it.
+    pub fn update(path: &Path) -> io::Result<Self> {
+        Self::open(path, OpenOptions::new().write(true))
+    }
     #[expect(clippy::disallowed_methods, reason = "the one place that opens files to write")]
     fn open(path: &Path, options: &OpenOptions) -> io::Result<Self> {
         let name = path.display().to_string();

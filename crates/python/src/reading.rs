@@ -59,6 +59,13 @@ pub struct PyFile {
     file: Arc<RootFile>,
 }
 
+impl PyFile {
+    /// The file itself.
+    pub fn file(&self) -> Arc<RootFile> {
+        self.file.clone()
+    }
+}
+
 #[pymethods]
 impl PyFile {
     #[new]
@@ -134,6 +141,13 @@ impl PyFile {
 #[derive(Clone)]
 pub struct PyKey {
     key: Key,
+}
+
+impl PyKey {
+    /// The key itself.
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
 }
 
 #[pymethods]

@@ -2,14 +2,15 @@
 
 use crate::borrow;
 use crate::errors::raise;
-use crate::reading::on_pool;
+use crate::reading::{PyFile, PyKey, on_pool};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 use sapwood_io::sink::{FileSink, Sink};
 use sapwood_root::array::{Column, Number};
 use sapwood_root::compress::encode::Compression;
-use sapwood_root::file::writer::{CommitEvery, FileWriter, Options};
+use sapwood_root::file::RootFile;
+use sapwood_root::file::writer::{CommitEvery, FileWriter, Options, Record};
 use sapwood_root::streamer::declare::{Class, Shape};
 use sapwood_root::streamer::{Object, Value};
 use sapwood_root::tree::writer::{BranchKind, BranchSpec, Output as Inner, TreeOptions};
@@ -100,11 +101,7 @@ impl Output {
         datime: Option<u32>,
         commit_every: Option<u64>,
     ) -> PyResult<Self> {
-        let commit_every = match commit_every {
-            None => CommitEvery::Never,
-            Some(0) => CommitEvery::Cluster,
-            Some(bytes) => CommitEvery::Bytes(bytes),
-        };
+        let commit_every = commit_when(commit_every);
         let options = Options {
             commit_every,
             compression: Compression::from_code(compression).map_err(raise)?,
@@ -120,6 +117,46 @@ impl Output {
         };
         let file = py.detach(|| FileWriter::create(sink, name, options)).map_err(raise)?;
         Ok(Self { inner: Mutex::new(Inner::new(file)) })
+    }
+
+    /// Goes on with a file that is there.
+    #[staticmethod]
+    #[pyo3(signature = (path, compression, utc_offset, datime, commit_every))]
+    fn update(
+        py: Python<'_>,
+        path: PathBuf,
+        compression: Option<u32>,
+        utc_offset: i64,
+        datime: Option<u32>,
+        commit_every: Option<u64>,
+    ) -> PyResult<Self> {
+        let compression = compression.map(Compression::from_code).transpose().map_err(raise)?;
+        let commit_every = commit_when(commit_every);
+        let options = Options { utc_offset, datime, commit_every, ..Options::default() };
+        let file = py
+            .detach(|| {
+                let file = RootFile::open(sapwood_io::open(&path)?)?;
+                FileWriter::update(&file, Box::new(FileSink::update(&path)?), compression, options)
+            })
+            .map_err(raise)?;
+        Ok(Self { inner: Mutex::new(Inner::new(file)) })
+    }
+
+    /// Deletes one cycle of a name, or all.
+    fn delete(&self, py: Python<'_>, directory: usize, name: &str, cycle: Option<u16>) -> PyResult<()> {
+        self.with(py, |inner| inner.file.delete(directory, name, cycle))
+    }
+    /// Copies the object of a key of another file.
+    fn copy_key(
+        &self,
+        py: Python<'_>,
+        directory: usize,
+        name: &str,
+        file: &PyFile,
+        key: &PyKey,
+    ) -> PyResult<()> {
+        let (file, key) = (file.file(), key.key());
+        self.with(py, |inner| inner.file.copy(directory, name, &Record::read(&file, key)?))
     }
 
     #[getter]
@@ -230,6 +267,14 @@ impl Output {
             let compression = code.map(Compression::from_code).transpose()?;
             inner.tree_mut(tree)?.0.set_compression(branch, compression)
         })
+    }
+}
+
+fn commit_when(commit_every: Option<u64>) -> CommitEvery {
+    match commit_every {
+        None => CommitEvery::Never,
+        Some(0) => CommitEvery::Cluster,
+        Some(bytes) => CommitEvery::Bytes(bytes),
     }
 }
 

@@ -163,6 +163,10 @@ class Document:
                 self._shared[reference] = found
         return found
 
+    def shared(self, reference: int) -> Model | None:
+        """Give the object that pointers of this value lead to, if it was read."""
+        return self._shared.get(reference)
+
     def adopt(self, model: Model) -> None:
         """Let pointers to the object of the key lead to its model (ROOT gives it the reference 1)."""
         self._shared[1] = model
@@ -189,6 +193,11 @@ class Model:
             self._about = native.classname, native.version, native.reason, native.place
             self._bases, self._members = native.load(self._document.makers)
             self._native = None
+
+    @property
+    def key(self) -> ReadOnlyKey | None:
+        """The key whose object this is; None for an object inside another, and for one that was not read."""
+        return self._document.key if self._document.shared(1) is self else None
 
     @property
     def classname(self) -> str:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from sapwood import _native
 from sapwood.columns import Foreign, type_of
 from sapwood.compression import ZSTD, Compression, code_of
-from sapwood.errors import ArgumentError, NotFoundError, StorageError, UnsupportedError
+from sapwood.errors import ArgumentError, MissingFileError, NotFoundError, StorageError, UnsupportedError
+from sapwood.objects.model import Model
 from sapwood.reading.filters import Filter, NameFilter, no_filter
 from sapwood.writing.columns import chunks_of, is_table, is_types, to_columns, to_type
 from sapwood.writing.objects import to_object
@@ -25,6 +26,8 @@ from sapwood.writing.tree import WritableTree
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from sapwood.reading.file import ReadOnlyDirectory, ReadOnlyKey
 
 _DIRECTORIES = ("TDirectory", "TDirectoryFile")
 
@@ -105,6 +108,45 @@ def recreate(
     del initial_directory_bytes, initial_streamers_bytes
     settings = Settings(compression, title, uuid_function, commit_every, atomic, reproducible)
     return _make(file_path, settings, overwrite=True)
+
+
+def update(
+    file_path: str | os.PathLike[str],
+    *,
+    compression: Compression | EllipsisType | None = ...,
+    commit_every: str | int | None = "cluster",
+) -> WritableDirectory:
+    """Go on with a file that ROOT, uproot or sapwood wrote.
+
+    What is in it stays where it is. New records go behind it or into free segments; new cycles go before older ones.
+
+    Parameters
+    ----------
+    file_path
+        A local path.
+    compression
+        Codec and level for what is written; that of the file if it is not given.
+    commit_every
+        As for `recreate`.
+
+    Raises
+    ------
+    MissingFileError
+        There is no such file.
+    UnsupportedError
+        The file was not closed, or is of ROOT before 4.
+    CorruptError
+        It is no ROOT file, or a damaged one.
+    """
+    if not isinstance(file_path, (str, os.PathLike)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"a file is updated at its path, not as {file_path!r}")
+    code = None if isinstance(compression, EllipsisType) else code_of(compression)
+    path = str(Path(file_path).expanduser())
+    if not Path(path).exists():
+        raise MissingFileError(f"{path} is not there")
+    bytes_between = Settings(None, "", uuid.uuid1, commit_every, False, False).commit_bytes()
+    native = _native.Output.update(path, code, time.localtime().tm_gmtoff, None, bytes_between)
+    return WritableFile(native, path).root_directory
 
 
 @dataclass(frozen=True)
@@ -286,6 +328,10 @@ class WritableFile:
 
 def _counter_name(counted: str) -> str:
     return "n" + counted
+
+
+def _same(name: str) -> str:
+    return name
 
 
 def _field_name(outer: str, inner: str) -> str:
@@ -632,9 +678,88 @@ class WritableDirectory:
         if is_table(what) or chunks_of(what) is not None:
             self.mktree(where, what)
             return
+        if isinstance(what, Model) and what.key is not None:
+            self._copy(where, what.key)
+            return
         title, written = to_object(what, where.strip("/").rpartition("/")[2])
         directory, name = self._parent(where)
         self._file.native.write_object(directory._number, name, title, written)
+
+    def __delitem__(self, where: str) -> None:
+        """Delete what has that name: one cycle (``"name;2"``), or all; a directory with all that it holds.
+
+        Its bytes are free for what is written after the next commit. Of a tree those are the bytes of its description.
+
+        Raises
+        ------
+        NotFoundError
+            Nothing has that name.
+        ArgumentError
+            It is a tree that is being written.
+        """
+        self._file.check_open("delete from")
+        *outer, name = where.strip("/").split("/")
+        directory = self
+        for part in outer:
+            directory = directory._directory(part)
+        name, _, cycle = name.partition(";")
+        number = None if cycle in ("", "*") else int(cycle)
+        path = (*directory._path, name)
+        for tree, its_cycle in self._file.trees:
+            if tree[: len(path)] == path and (number in (None, its_cycle) or len(tree) > len(path)):
+                raise ArgumentError(f"the tree {'/'.join(tree)!r} is being written: it cannot be deleted")
+        self._file.native.delete(directory._number, name, number)
+
+    def copy_from(
+        self,
+        source: ReadOnlyDirectory,
+        *,
+        filter_name: NameFilter = no_filter,
+        filter_classname: NameFilter = no_filter,
+        rename: Callable[[str], str] = _same,
+        require_matches: bool = True,
+    ) -> None:
+        """Copy objects of a file as they are, with the streamer info of their classes.
+
+        Parameters
+        ----------
+        source
+            Directory of an open file; directories in it are copied too.
+        filter_name, filter_classname
+            As for `keys`.
+        rename
+            Gives the new name (with the path) of each.
+        require_matches
+            Whether it is an error if nothing passes the filters.
+
+        Raises
+        ------
+        NotFoundError
+            Nothing passes the filters.
+        UnsupportedError
+            One of the objects is a tree: its data go into a new one, as
+            ``file["name"] = source["name"].iterate(library="ak")``.
+        """
+        self._file.check_open("write to")
+        passed = Filter(filter_name), Filter(filter_classname)
+        found = [
+            (name, source.key(name))
+            for name in source.keys(recursive=True, cycle=True)
+            if passed[0](name.rpartition(";")[0]) and passed[1](source.key(name).fClassName)
+        ]
+        if not found and require_matches:
+            raise NotFoundError(f"nothing in {source.object_path!r} passes the filters")
+        newest = dict.fromkeys(name.rpartition(";")[0] for name, _ in found)
+        for name in newest:
+            key = next(key for full, key in found if full.rpartition(";")[0] == name)
+            if key.fClassName in _DIRECTORIES:
+                self.mkdir(rename(name))
+            else:
+                self._copy(rename(name), key)
+
+    def _copy(self, where: str, key: ReadOnlyKey) -> None:
+        directory, name = self._parent(where)
+        self._file.native.copy_key(directory._number, name, key.file.native, key.native)
 
     def update(self, pairs: Mapping[str, object] | Iterable[tuple[str, object]] = (), **more_pairs: object) -> None:
         """Write several objects, each as by assignment."""

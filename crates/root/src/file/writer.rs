@@ -6,8 +6,8 @@
 
 use crate::compress::encode::{Compression, compress};
 use crate::error::{Error, Result, Within};
-use crate::streamer::encode::{classes_of, encode_infos, encode_object, with_dependencies};
-use crate::streamer::{Object, StreamerInfo};
+use crate::streamer::encode::{append_infos, classes_of, encode_infos, encode_object, with_dependencies};
+use crate::streamer::{Classes, Object, StreamerInfo};
 use crate::wire::writer::Writer;
 use sapwood_io::sink::Sink;
 use std::collections::{BTreeMap, HashMap};
@@ -151,6 +151,8 @@ struct Entry {
     id: u64,
     text: KeyText,
     numbers: KeyNumbers,
+    /// The key as another writer left it, and as it stays.
+    raw: Option<Vec<u8>>,
 }
 
 #[derive(Debug)]
@@ -169,7 +171,11 @@ struct Directory {
     children: HashMap<String, DirectoryId>,
     /// Where the key list lies and how long it is.
     keys: (u64, usize),
+    /// Bytes that its record has room for.
+    room: usize,
     changed: bool,
+    /// It was deleted with all that it held.
+    gone: bool,
 }
 
 /// What a directory holds, for listings.
@@ -216,7 +222,13 @@ pub struct FileWriter {
     /// Classes that are not ROOT's own.
     described: Vec<Arc<StreamerInfo>>,
     infos: (u64, usize),
+    /// The streamer info that the file had.
+    old_infos: Option<Record>,
     infos_changed: bool,
+    /// What the file says of the ROOT that wrote it (`fVersion`).
+    version: u32,
+    /// Key, name and title before the root directory's record.
+    lead: Vec<u8>,
     segments: (u64, usize),
     /// How many segments the record has, and where the file ended at the last commit.
     committed: (usize, u64),
@@ -239,6 +251,9 @@ impl FileWriter {
             classes: Vec::new(),
             described: Vec::new(),
             infos: (0, 0),
+            old_infos: None,
+            version: VERSION,
+            lead: Vec::new(),
             infos_changed: true,
             segments: (0, 0),
             committed: (0, BEGIN),
@@ -253,6 +268,20 @@ impl FileWriter {
         let key_bytes = text.size(false);
         let object_bytes = names + DIRECTORY_BYTES;
         let nbytes_name = key_bytes + names;
+        let numbers = KeyNumbers {
+            total_bytes: key_bytes + object_bytes,
+            object_bytes,
+            datime: created,
+            key_bytes,
+            cycle: 1,
+            seek: BEGIN,
+            ..KeyNumbers::default()
+        };
+        let mut lead = Writer::new(0);
+        encode_key(&mut lead, &text, &numbers)?;
+        lead.string(&text.name);
+        lead.string(&text.title);
+        file.lead = lead.into_bytes();
         let uuid = file.options.uuid.unwrap_or_else(random_uuid);
         file.end += (key_bytes + object_bytes) as u64;
         file.directories.push(Directory {
@@ -266,7 +295,9 @@ impl FileWriter {
             cycles: HashMap::new(),
             children: HashMap::new(),
             keys: (0, 0),
+            room: DIRECTORY_BYTES,
             changed: true,
+            gone: false,
         });
         // From here on there is a file that can be read, whatever happens.
         file.commit()?;
@@ -392,7 +423,9 @@ impl FileWriter {
             cycles: HashMap::new(),
             children: HashMap::new(),
             keys: (0, 0),
+            room: DIRECTORY_BYTES,
             changed: true,
+            gone: false,
         });
         self.enter(parent, text, numbers)?;
         if let Some(holder) = self.directories.get_mut(parent) {
@@ -436,6 +469,7 @@ impl FileWriter {
             directory.changed = true;
             if let Some(entry) = directory.entries.iter_mut().find(|e| e.id == key.1) {
                 entry.numbers = numbers;
+                entry.raw = None;
             }
         }
         Ok(())
@@ -458,6 +492,47 @@ impl FileWriter {
             self.use_class(class);
         }
         self.write(key, |displacement| encode_object(object, displacement))
+    }
+
+    /// Deletes the records of a name: one cycle of it, or all. A directory goes with all that it holds. Their bytes are
+    /// free after the next commit; of a tree these are those of its description, not of its baskets.
+    pub fn delete(&mut self, directory: DirectoryId, name: &str, cycle: Option<u16>) -> Result<()> {
+        let child = self.find(directory, name);
+        let holder =
+            self.directories.get_mut(directory).ok_or_else(|| Error::not_found("no such directory"))?;
+        let wanted = |e: &Entry| e.text.name == name && cycle.is_none_or(|c| c == e.numbers.cycle);
+        if !holder.entries.iter().any(wanted) {
+            let cycle = cycle.map_or(String::new(), |c| format!(";{c}"));
+            return Err(Error::not_found(format!("nothing is named {name}{cycle}")));
+        }
+        let gone: Vec<KeyNumbers> = holder.entries.iter().filter(|e| wanted(e)).map(|e| e.numbers).collect();
+        holder.entries.retain(|e| !wanted(e));
+        holder.changed = true;
+        match holder.entries.iter().filter(|e| e.text.name == name).map(|e| e.numbers.cycle).max() {
+            Some(last) => holder.cycles.insert(name.to_owned(), last),
+            None => holder.cycles.remove(name),
+        };
+        if let Some(child) = child {
+            holder.children.remove(name);
+            let names: Vec<String> = self.list(child).into_iter().map(|listed| listed.name).collect();
+            for inner in names {
+                // Cycles of one name went with the first of them.
+                if self.list(child).iter().any(|listed| listed.name == inner) {
+                    self.delete(child, &inner, None)?;
+                }
+            }
+            if let Some(child) = self.directories.get_mut(child) {
+                child.gone = true;
+                child.changed = false;
+                let (seek, bytes) = std::mem::take(&mut child.keys);
+                if seek != 0 {
+                    self.released.push((seek, seek + bytes as u64));
+                }
+            }
+        }
+        let places = gone.into_iter().filter(|n| n.seek != 0);
+        self.released.extend(places.map(|n| (n.seek, n.seek + n.total_bytes as u64)));
+        Ok(())
     }
 
     /// Leaves out bytes before the next record; readers take them for a free segment. For alignment, and for tests
@@ -510,7 +585,9 @@ impl FileWriter {
             return Ok(());
         }
         for id in 0..self.directories.len() {
-            self.write_keys(id)?;
+            if self.directories.get(id).is_some_and(|d| !d.gone) {
+                self.write_keys(id)?;
+            }
         }
         let old = (self.segments, self.committed.0);
         let new_infos = self.infos_changed;
@@ -533,13 +610,9 @@ impl FileWriter {
         }
         // The root directory and the header lead to everything: they change in one write, within one page.
         let header = self.header(self.segments, count)?;
-        let root = self.directory(0)?.text.clone();
-        let mut between = Writer::new(0);
-        encode_key(&mut between, &root, &self.root_key()?)?;
-        between.string(&root.name);
-        between.string(&root.title);
         let (_, record) = self.directory_record(0)?;
-        self.put(0, &[&[header.as_slice(), between.bytes(), &record].concat()])?;
+        let first = [header.as_slice(), &self.lead, &record].concat();
+        self.put(0, &[&first])?;
         for directory in &mut self.directories {
             directory.changed = false;
         }
@@ -555,23 +628,6 @@ impl FileWriter {
 
     fn directory(&self, id: DirectoryId) -> Result<&Directory> {
         self.directories.get(id).ok_or_else(|| Error::not_found(format!("no directory {id}")))
-    }
-    /// The numbers of the file's first key, that of its root directory.
-    fn root_key(&self) -> Result<KeyNumbers> {
-        let root = self.directory(0)?;
-        let key_bytes = root.text.size(false);
-        let object_bytes = root.nbytes_name - key_bytes + DIRECTORY_BYTES;
-        let total_bytes = key_bytes + object_bytes;
-        let datime = root.created;
-        Ok(KeyNumbers {
-            total_bytes,
-            object_bytes,
-            datime,
-            key_bytes,
-            cycle: 1,
-            seek: BEGIN,
-            ..KeyNumbers::default()
-        })
     }
     fn entry(&self, key: KeyId) -> Result<&Entry> {
         let entries = &self.directory(key.0)?.entries;
@@ -590,7 +646,7 @@ impl FileWriter {
             None => None,
         };
         let place = place.unwrap_or(holder.entries.len());
-        holder.entries.insert(place, Entry { id, text, numbers });
+        holder.entries.insert(place, Entry { id, text, numbers, raw: None });
         holder.changed = true;
         Ok(KeyId(directory, id))
     }
@@ -676,7 +732,10 @@ impl FileWriter {
         let written: Vec<&Entry> = directory.entries.iter().filter(|e| e.numbers.seek != 0).collect();
         w.put(written.len() as u32);
         for entry in written {
-            encode_key(&mut w, &entry.text, &entry.numbers)?;
+            match &entry.raw {
+                Some(raw) => w.raw(raw),
+                None => encode_key(&mut w, &entry.text, &entry.numbers)?,
+            }
         }
         let key_bytes = text.size(big);
         let total_bytes = key_bytes + w.len();
@@ -701,8 +760,26 @@ impl FileWriter {
         let text = KeyText::new("TList", "StreamerInfo", "Doubly linked list");
         let big = self.big(1 << 30);
         let mut infos = with_dependencies(self.classes.iter().map(String::as_str));
+        let same = |a: &StreamerInfo, b: &StreamerInfo| (&a.name, a.version) == (&b.name, b.version);
+        infos.retain(|info| !self.described.iter().any(|known| same(known, info)));
         infos.extend(self.described.iter().cloned());
-        let object = encode_infos(&infos, text.size(big))?;
+        let object = match &self.old_infos {
+            // What was there stays byte for byte, schema evolution rules among it.
+            Some(old) => {
+                let key_bytes = text.size(big);
+                match old.moved(key_bytes) {
+                    Ok(old) => {
+                        let known = Classes::parse(&old, key_bytes as u64)?;
+                        infos.retain(|info| known.find(&info.name, info.version).is_none());
+                        append_infos(&old, &infos, key_bytes)?
+                    }
+                    // Behind a key of another length all is written anew, unless there is more than classes.
+                    Err(error) if old.holds(b"listOfRules") => return Err(error),
+                    Err(_) => encode_infos(&infos, key_bytes)?,
+                }
+            }
+            None => encode_infos(&infos, text.size(big))?,
+        };
         let numbers = KeyNumbers { cycle: 1, seek_parent: BEGIN, big, ..KeyNumbers::default() };
         let numbers = self.record(&text, &numbers, &object, false)?;
         if self.infos.0 != 0 {
@@ -726,8 +803,11 @@ impl FileWriter {
         if self.segments.0 != 0 {
             self.released.push((self.segments.0, self.segments.0 + self.segments.1 as u64));
         }
-        let mut segments = self.free.clone();
-        segments.extend(self.released.iter().chain(&self.gaps).copied());
+        // Neighbours are one, as their mark will be.
+        let mut all = self.free.clone();
+        all.extend(self.released.iter().copied());
+        let mut segments: BTreeMap<u64, u64> = joined(&all).into_iter().collect();
+        segments.extend(self.gaps.iter().copied());
         let root = self.directory(0)?.text.clone();
         let big = self.big(1 << 30);
         let key_bytes = root.size(big);
@@ -790,8 +870,14 @@ impl FileWriter {
         }
         w.put(1_i16);
         w.raw(&directory.uuid);
-        if !big {
+        if !big && w.len() + 12 <= directory.room {
             w.raw(&[0; 12]);
+        }
+        if w.len() > directory.room {
+            return Err(Error::unsupported(format!(
+                "directory {} of a file that has outgrown 2 GB: its record has no room for 64-bit positions",
+                directory.text.name
+            )));
         }
         Ok((directory.seek + directory.nbytes_name as u64, w.into_bytes()))
     }
@@ -801,7 +887,7 @@ impl FileWriter {
         let big = self.end > START_BIG;
         let mut w = Writer::new(0);
         w.raw(b"root");
-        w.put(VERSION + if big { 1_000_000 } else { 0 });
+        w.put(self.version + if big { 1_000_000 } else { 0 });
         w.put(BEGIN as u32);
         let position = |w: &mut Writer, value: u64| if big { w.put(value) } else { w.put(value as u32) };
         position(&mut w, self.end);
@@ -825,13 +911,7 @@ impl FileWriter {
             return Ok(());
         }
         self.free.extend(self.released.drain(..));
-        let mut joined: Vec<(u64, u64)> = Vec::new();
-        for (first, end) in &self.free {
-            match joined.last_mut() {
-                Some((_, last)) if last == first => *last = *end,
-                _ => joined.push((*first, *end)),
-            }
-        }
+        let joined = joined(&self.free);
         self.free = joined.iter().copied().collect();
         for (first, end) in joined {
             let length = i32::try_from(end - first).unwrap_or(i32::MAX);
@@ -839,6 +919,18 @@ impl FileWriter {
         }
         Ok(())
     }
+}
+
+/// Segments with those that touch each other as one.
+fn joined(segments: &BTreeMap<u64, u64>) -> Vec<(u64, u64)> {
+    let mut joined: Vec<(u64, u64)> = Vec::new();
+    for (first, end) in segments {
+        match joined.last_mut() {
+            Some((_, last)) if last == first => *last = *end,
+            _ => joined.push((*first, *end)),
+        }
+    }
+    joined
 }
 
 fn check_name(name: &str) -> Result<()> {
@@ -883,6 +975,11 @@ fn random_uuid() -> [u8; 16] {
     let (version, variant) = (0xf_u128 << 76, 0x3_u128 << 62);
     ((random & !version & !variant) | 0x4 << 76 | 0x2 << 62).to_be_bytes()
 }
+
+mod copy;
+mod update;
+
+pub use copy::Record;
 
 #[cfg(test)]
 mod tests;

@@ -56,6 +56,33 @@ pub fn encode_infos(infos: &[Arc<StreamerInfo>], displacement: usize) -> Result<
     Ok(w.into_bytes())
 }
 
+/// The same with more infos behind those of an object that is there, which stays as it is.
+pub fn append_infos(old: &[u8], infos: &[Arc<StreamerInfo>], displacement: usize) -> Result<Vec<u8>> {
+    let corrupt = || Error::corrupt("the streamer info is no list");
+    let mut cursor = crate::wire::Cursor::new(old, displacement as u64);
+    let frame = cursor.frame()?;
+    cursor.object_bits()?;
+    cursor.string()?;
+    let place = cursor.pos();
+    let count = cursor.u32()? as usize + infos.len();
+    let end = frame.end.ok_or_else(corrupt)?;
+    let mut w = Writer::new(displacement + end);
+    for info in infos {
+        let (pointer, _) = w.open_pointer("TStreamerInfo");
+        encode_info(&mut w, info).within(|| format!("class {}", info.name))?;
+        w.close(pointer)?;
+        w.put(0_u8);
+    }
+    let mut object = old.get(..end).ok_or_else(corrupt)?.to_vec();
+    object.extend_from_slice(w.bytes());
+    let bytes = (object.len() - 4) as u32 | 0x4000_0000;
+    for (at, value) in [(0, bytes), (place, count as u32)] {
+        let word = object.get_mut(at..at + 4).ok_or_else(corrupt)?;
+        word.copy_from_slice(&value.to_be_bytes());
+    }
+    Ok(object)
+}
+
 fn encode_info(w: &mut Writer, info: &StreamerInfo) -> Result<()> {
     /// `TVirtualStreamerInfo::kCanDelete`'s place in `fBits` as ROOT leaves it in files.
     const BITS: u32 = 0x0001_0000;

@@ -236,6 +236,8 @@ pub struct ObjectReader<'a> {
     pub cursor: Cursor<'a>,
     /// Parts that could not be read and were passed over.
     pub problems: usize,
+    /// Where words stand that refer to other places, as references count them.
+    pub references: Vec<u64>,
     /// Which members of a class's objects are kept; all, where it gives nothing. What is let go is still read.
     pub wanted: fn(&str) -> Option<&'static [&'static str]>,
     pub(super) classes: &'a Classes,
@@ -253,6 +255,7 @@ impl<'a> ObjectReader<'a> {
         Self {
             cursor,
             problems: 0,
+            references: Vec::new(),
             wanted: |_| None,
             classes,
             named: HashMap::new(),
@@ -700,9 +703,13 @@ impl<'a> ObjectReader<'a> {
     /// What follows a pointer tag.
     pub fn pointer(&mut self) -> Result<Value> {
         let start = self.cursor.place();
+        // The tag stands behind a byte count, if there is one.
+        let counted = |first: u32| first & 0x4000_0000 != 0 && first != u32::MAX;
+        let tag = start + if self.cursor.clone().u32().is_ok_and(counted) { 4 } else { 0 };
         let (class, reference, end) = match self.cursor.pointer()? {
             Pointer::Null => return Ok(Value::Null),
             Pointer::Seen(reference) => {
+                self.references.push(tag);
                 return Ok(self
                     .seen
                     .get(&reference)
@@ -718,9 +725,12 @@ impl<'a> ObjectReader<'a> {
                     reader.named.insert(reference, name.clone());
                     name
                 }
-                ClassTag::Seen(reference) => reader.named.get(&reference).cloned().ok_or_else(|| {
-                    reader.cursor.corrupt(format!("no class was named at byte {reference}"))
-                })?,
+                ClassTag::Seen(reference) => {
+                    reader.references.push(tag);
+                    reader.named.get(&reference).cloned().ok_or_else(|| {
+                        reader.cursor.corrupt(format!("no class was named at byte {reference}"))
+                    })?
+                }
             };
             let mut object = reader.pointee(&name)?;
             let left = end.map_or(0, |end| end.saturating_sub(reader.cursor.pos()));

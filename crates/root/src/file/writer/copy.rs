@@ -1,0 +1,134 @@
+//! Objects copied as they are, from one file to another.
+
+use super::{DirectoryId, FileWriter, KeyText};
+use crate::error::{Error, Result, Within};
+use crate::file::{Key, RootFile};
+use crate::streamer::{Object, ObjectReader, StreamerInfo, Value};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// An object as its file has it, with what another file needs to hold it.
+#[derive(Debug)]
+pub struct Record {
+    class: String,
+    name: String,
+    title: String,
+    /// The object, decompressed.
+    payload: Vec<u8>,
+    /// Bytes of its key, from whose start references count.
+    key_bytes: u64,
+    /// Where in the payload words refer to other places in it; none if that is not known.
+    references: Option<Vec<u64>>,
+    infos: Vec<Arc<StreamerInfo>>,
+}
+
+impl Record {
+    /// Reads the object of a key.
+    pub fn read(file: &RootFile, key: &Key) -> Result<Self> {
+        let payload = file.object(key)?;
+        let classes = file.classes()?;
+        let mut reader = ObjectReader::new(&classes, &payload, key.key_bytes.into());
+        let value = reader.payload(&key.classname);
+        let readable = value.is_ok() && reader.problems == 0;
+        let references = readable.then(|| std::mem::take(&mut reader.references));
+        let mut names = HashSet::from([key.classname.clone()]);
+        match (&value, &references) {
+            (Ok(value), Some(_)) => collect(value, &mut names),
+            // What is in it is not known: any class of the file may be.
+            _ => names.extend(classes.iter().map(|info| info.name.to_string())),
+        }
+        let infos = classes.iter().filter(|info| names.contains(&*info.name)).cloned().collect();
+        Ok(Self {
+            class: key.classname.clone(),
+            name: key.name.clone(),
+            title: key.title.clone(),
+            payload,
+            key_bytes: key.key_bytes.into(),
+            references,
+            infos,
+        })
+    }
+
+    /// Name of its key.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether a text stands in the object.
+    pub(super) fn holds(&self, text: &[u8]) -> bool {
+        self.payload.windows(text.len()).any(|window| window == text)
+    }
+
+    /// The object behind a key of another length: references move with it.
+    pub(super) fn moved(&self, key_bytes: usize) -> Result<Vec<u8>> {
+        let mut payload = self.payload.clone();
+        let difference = key_bytes as i64 - self.key_bytes as i64;
+        if difference == 0 {
+            return Ok(payload);
+        }
+        let references = self.references.as_ref().ok_or_else(|| {
+            Error::unsupported(format!(
+                "the {} {} cannot be read in full, so it is copied under its own name alone",
+                self.class, self.name
+            ))
+        })?;
+        for place in references {
+            let at = place.checked_sub(self.key_bytes).and_then(|at| usize::try_from(at).ok());
+            let word = at.and_then(|at| payload.get_mut(at..at + 4)?.first_chunk_mut::<4>());
+            let word = word.ok_or_else(|| Error::corrupt("a reference past the end of its object"))?;
+            let value = u32::from_be_bytes(*word);
+            // 1 is the object of the key itself, wherever it lies.
+            if value & 0x7fff_ffff > 1 {
+                *word =
+                    (i64::from(value) + difference).to_be_bytes().last_chunk().copied().unwrap_or_default();
+            }
+        }
+        Ok(payload)
+    }
+}
+
+/// The classes of a value and of all that it holds.
+fn collect(value: &Value, names: &mut HashSet<String>) {
+    fn object(of: &Object, names: &mut HashSet<String>) {
+        names.insert(of.class.to_string());
+        of.bases.iter().for_each(|base| object(base, names));
+        of.members.iter().for_each(|(_, value)| collect(value, names));
+    }
+    match value {
+        Value::Object(of) => object(of, names),
+        Value::List(items) => items.iter().for_each(|item| collect(item, names)),
+        Value::Map(pairs) => pairs.iter().for_each(|(key, value)| {
+            collect(key, names);
+            collect(value, names);
+        }),
+        Value::Pair(pair) => {
+            collect(&pair.0, names);
+            collect(&pair.1, names);
+        }
+        _ => {}
+    }
+}
+
+impl FileWriter {
+    /// Writes a copy of an object under a name, with the streamer info of its classes.
+    pub fn copy(&mut self, directory: DirectoryId, name: &str, record: &Record) -> Result<()> {
+        if matches!(record.class.as_str(), "TTree" | "TNtuple" | "TNtupleD" | "TDirectory" | "TDirectoryFile")
+            || record.class.starts_with("ROOT::RNTuple")
+        {
+            return Err(Error::unsupported(format!(
+                "{} is a {}, which is more than its record: write its data to a new one",
+                record.name, record.class
+            )));
+        }
+        let infos: Vec<StreamerInfo> = record.infos.iter().map(|info| StreamerInfo::clone(info)).collect();
+        self.check_infos(&infos)?;
+        let text = KeyText::new(&record.class, name, &record.title);
+        // Found out before the name is taken.
+        record.moved(text.size(self.big(1 << 30))).within(|| record.name.clone())?;
+        let key = self.reserve(directory, &record.class, name, &record.title)?;
+        for info in infos {
+            self.describe(info)?;
+        }
+        self.write(key, |key_bytes| record.moved(key_bytes))
+    }
+}

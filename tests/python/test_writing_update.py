@@ -1,0 +1,108 @@
+"""Files that are there are gone on with: names, cycles, deletions, refusals."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+import uproot
+
+import sapwood
+from sapwood.errors import ArgumentError, CorruptError, NotFoundError, UnsupportedError
+
+
+@pytest.fixture(params=["sapwood", "uproot"])
+def path(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    path = tmp_path / "file.root"
+    module = sapwood if request.param == "sapwood" else uproot
+    with module.recreate(path) as file:
+        file.mktree("t", {"x": "int64"}).extend({"x": np.arange(100)})
+        file["d/e/h"] = np.histogram([1, 2, 3])
+        file["s"] = "one"
+        file["s"] = "two"
+    return path
+
+
+def test_nothing_changes_if_nothing_is_written(path: Path) -> None:
+    before = path.read_bytes()
+    with sapwood.update(path) as file:
+        assert set(file.keys(cycle=False)) == {"t", "d", "d/e", "d/e/h", "s"}
+        assert file.compression is None or file.compression.level > 0
+    assert path.read_bytes() == before
+
+
+def test_names_go_on_counting(path: Path) -> None:
+    with sapwood.update(path) as file:
+        file["s"] = "three"
+        file["d/e/more"] = {"x": [1.5]}
+        file["d2/s"] = "new"
+    with sapwood.open(path) as file, uproot.open(path) as other:
+        assert [str(file[f"s;{i}"]) for i in (1, 2, 3)] == ["one", "two", "three"]
+        assert file["d/e/more/x"].array().tolist() == other["d/e/more/x"].array().tolist() == [1.5]
+        assert file["t/x"].array().tolist() == list(range(100))
+        assert file["d/e/h"].values().sum() == other["d/e/h"].values().sum() == 3
+        assert set(file.keys()) == set(other.keys())
+
+
+def test_deleting(path: Path) -> None:
+    with sapwood.update(path) as file:
+        del file["s;1"]
+        with pytest.raises(NotFoundError):
+            del file["s;1"]
+        with pytest.raises(NotFoundError):
+            del file["d/none"]
+        del file["d"]
+        tree = file.mktree("own", {"x": "int8"})
+        with pytest.raises(ArgumentError, match="being written"):
+            del file["own"]
+        tree.extend({"x": [1]})
+    assert set(sapwood.open(path).keys()) == set(uproot.open(path).keys()) == {"t;1", "s;2", "own;1"}
+    with sapwood.update(path) as file:
+        file["d/e/h"] = np.histogram([1])
+        file["s"] = "after"
+    assert set(sapwood.open(path).keys()) == {"t;1", "s;2", "s;3", "own;1", "d;1", "d/e;1", "d/e/h;1"}
+
+
+def test_room_of_the_deleted_is_used(path: Path) -> None:
+    sizes = []
+    for _ in range(6):
+        with sapwood.update(path, compression=None) as file:
+            file["big"] = "x" * 100_000
+        with sapwood.update(path) as file:
+            del file["big"]
+        sizes.append(path.stat().st_size)
+    assert max(sizes) < sizes[0] + 50_000
+
+
+def test_what_cannot_be_updated(path: Path, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        sapwood.update(tmp_path / "none.root")
+    with pytest.raises(TypeError, match="at its path"):
+        sapwood.update(io.BytesIO())  # pyright: ignore[reportArgumentType]
+    (tmp_path / "text.root").write_text("no ROOT file, as it happens" * 10)
+    with pytest.raises(CorruptError, match="not a ROOT file"):
+        sapwood.update(tmp_path / "text.root")
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) - 100])
+    with pytest.raises((UnsupportedError, CorruptError)):
+        sapwood.update(path)
+    assert path.read_bytes() == whole[: len(whole) - 100]
+
+
+def test_damaged_files_are_refused_or_updated_but_nothing_else(path: Path) -> None:
+    whole = path.read_bytes()
+    rng = np.random.default_rng(1)
+    for _ in range(300):
+        damaged = bytearray(whole)
+        for place in rng.integers(0, len(whole), 3):
+            damaged[place] = rng.integers(0, 256)
+        path.write_bytes(bytes(damaged))
+        try:
+            with sapwood.update(path) as file:
+                file["new"] = "text"
+        except sapwood.SapwoodError:
+            continue
+        with sapwood.open(path) as file:
+            assert "new" in file
