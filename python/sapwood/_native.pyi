@@ -360,6 +360,8 @@ class Output:
         """Make a directory, or find it."""
     def write_object(self, directory: int, name: str, title: str, written: tuple[str, dict[str, Any]]) -> None:
         """Write an object: its class, and its members by ROOT's names."""
+    def write_value(self, directory: int, name: str, title: str, shape: tuple[Any, ...], column: Column) -> None:
+        """Write an object of a class of its own, which a column of one record holds."""
     def leave_gap(self, size: int) -> None:
         """Leave out so many bytes before the next record."""
     def abandon(self) -> None:

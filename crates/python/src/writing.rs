@@ -13,7 +13,7 @@ use sapwood_root::file::RootFile;
 use sapwood_root::file::writer::{CommitEvery, FileWriter, Options, Record};
 use sapwood_root::streamer::declare::{Class, Shape};
 use sapwood_root::streamer::{Object, Value};
-use sapwood_root::tree::writer::{BranchKind, BranchSpec, Output as Inner, TreeOptions};
+use sapwood_root::tree::writer::{BranchKind, BranchSpec, Output as Inner, TreeOptions, encode_value};
 use sapwood_root::{Error, Result};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -196,6 +196,26 @@ impl Output {
     ) -> PyResult<()> {
         let object = to_object(written)?;
         self.with(py, |inner| inner.file.write_object(directory, name, title, &object))
+    }
+    fn write_value(
+        &self,
+        py: Python<'_>,
+        directory: usize,
+        name: &str,
+        title: &str,
+        shape: &Bound<'_, PyTuple>,
+        column: &Bound<'_, PyTuple>,
+    ) -> PyResult<()> {
+        let (shape, column) = (to_shape(shape)?, to_column(column)?);
+        let result = self.with(py, |inner| {
+            let Shape::Class(class) = &shape else {
+                return Err(Error::argument("an object of its own is of a class"));
+            };
+            let (bytes, infos) = encode_value(class, &column)?;
+            inner.file.write_value(directory, name, title, &class.name, &bytes, infos)
+        });
+        drop(column);
+        result
     }
     fn leave_gap(&self, py: Python<'_>, size: u64) -> PyResult<()> {
         self.with(py, |inner| {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import time
 import uuid
@@ -17,11 +18,13 @@ from sapwood import _native
 from sapwood.columns import Foreign, type_of
 from sapwood.compression import ZSTD, Compression, code_of
 from sapwood.errors import ArgumentError, MissingFileError, NotFoundError, StorageError, UnsupportedError
+from sapwood.new import NewObject
 from sapwood.objects.model import Model
 from sapwood.reading.filters import Filter, NameFilter, no_filter
 from sapwood.writing.columns import chunks_of, is_table, is_types, to_columns, to_type
 from sapwood.writing.objects import to_object
 from sapwood.writing.plan import Layout, Plan
+from sapwood.writing.shapes import value_of
 from sapwood.writing.tree import WritableTree
 
 if TYPE_CHECKING:
@@ -667,7 +670,10 @@ class WritableDirectory:
         return tree
 
     def __setitem__(self, where: str, what: object) -> None:
-        """Write a table as a tree, or another object: a string, a histogram.
+        """Write a table or an iterator of them as a tree, or another object.
+
+        Objects are strings, histograms, what `sapwood.new` makes, what was read from another file, and instances of
+        Python dataclasses, whose class goes into the file.
 
         Raises
         ------
@@ -680,6 +686,15 @@ class WritableDirectory:
             return
         if isinstance(what, Model) and what.key is not None:
             self._copy(where, what.key)
+            return
+        if dataclasses.is_dataclass(what) and not isinstance(what, (type, NewObject)):
+            shape, column = value_of(what)
+            directory, name = self._parent(where)
+            self._file.native.write_value(directory._number, name, "", shape, column)
+            return
+        if isinstance(what, NewObject):
+            directory, name = self._parent(where)
+            self._file.native.write_object(directory._number, name, what.title, what.named(name))
             return
         title, written = to_object(what, where.strip("/").rpartition("/")[2])
         directory, name = self._parent(where)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from sapwood.columns import Foreign
 from sapwood.errors import ArgumentError, UnsupportedError
+from sapwood.writing.columns import cast
 
 Object = tuple[str, dict[str, Any]]
 Floats = NDArray[np.float64]
@@ -61,6 +62,24 @@ def to_object(data: Foreign, name: str) -> tuple[str, Object]:
         if found is not None:
             return found
     raise TypeError(f"nothing in a ROOT file stands for a {type(data).__name__}")
+
+
+def histogram_of(data: Foreign, name: str, kind: str) -> tuple[str, Object]:
+    """Give the title and the ROOT object of a histogram, with contents of a chosen kind.
+
+    Raises
+    ------
+    ArgumentError
+        There is no such kind, contents do not fit it, or the data are no histogram.
+    """
+    if kind not in _ARRAYS:
+        raise ArgumentError(f"contents of a histogram are of kind {', '.join(_ARRAYS)}, not {kind!r}")
+    title, (classname, members) = to_object(data, name)
+    if not classname.startswith("TH"):
+        raise ArgumentError(f"a {classname} has no contents of a chosen kind")
+    cells = members.pop(f"TArray{classname[-1]}")
+    members[f"TArray{kind}"] = cast(cells, np.dtype(_ARRAYS[kind]).name, name)
+    return title, (f"{classname[:-1]}{kind}", members)
 
 
 class _Axis:
@@ -224,8 +243,8 @@ def _from_histogram(data: Foreign, name: str) -> tuple[str, Object]:
 def _from_profile(
     data: Foreign, name: str, title: str, axes: Sequence[Foreign], ours: Sequence[_Axis]
 ) -> tuple[str, Object]:
-    if len(axes) != 1 or not hasattr(data, "view"):
-        raise UnsupportedError("of histograms of means, only those of boost-histogram with one axis can be written")
+    if not hasattr(data, "view"):
+        raise UnsupportedError("of histograms of means, only those of boost-histogram can be written")
     view = data.view(flow=True)
     fields = view.dtype.names
     weighted = "sum_of_weights" in fields
@@ -236,13 +255,15 @@ def _from_profile(
     entries, entries2, mean, deltas = (_with_flow(part, axes) for part in sums)
     members = _common(name, title, ours, entries, entries2)
     total, total2 = entries * mean, deltas + entries * mean**2
+    inner = (slice(1, -1),) * len(axes)
+    letter = "yzt"[len(axes) - 1]
     members |= {
-        "TArrayD": total,
-        "fSumw2": total2,
-        "fBinEntries": entries,
-        "fTsumwy": float(total[1:-1].sum()),
-        "fTsumwy2": float(total2[1:-1].sum()),
+        "TArrayD": _cells(total),
+        "fSumw2": _cells(total2),
+        "fBinEntries": _cells(entries),
+        f"fTsumw{letter}": float(total[inner].sum()),
+        f"fTsumw{letter}2": float(total2[inner].sum()),
     }
     if weighted:
-        members["fBinSumw2"] = entries2
-    return title, ("TProfile", members)
+        members["fBinSumw2"] = _cells(entries2)
+    return title, (("TProfile", "TProfile2D", "TProfile3D")[len(axes) - 1], members)

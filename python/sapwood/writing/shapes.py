@@ -7,15 +7,16 @@ A shape is a nested tuple: ``("number", dtype)``, ``("long", signed)``, ``("pack
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from sapwood.columns import Column, Type, describe, type_of
+from sapwood.columns import Column, Foreign, Type, describe, type_of
 from sapwood.errors import ArgumentError, UnsupportedError
-from sapwood.writing.columns import cast
+from sapwood.writing.columns import NUMBERS, cast
 
 Shape = tuple[Any, ...]
 
@@ -219,3 +220,84 @@ def words(shape: Shape) -> str:
             return "{" + ", ".join(f"{member}: {words(inner)}" for member, inner in members) + "}"
         case _:
             return dtype_of(shape)
+
+
+def value_of(value: Foreign) -> tuple[Shape, Column]:
+    """Give the shape of a dataclass, and one instance as a column.
+
+    The class has the name of the dataclass, or its `class_name`, and version 1, or its `class_version` (both class
+    variables).
+    Fields are of bool, int (64 bits), float, str, NumPy number types, lists and dicts of these, NumPy arrays of one
+    dimension, other dataclasses, or `Annotated` with the name of a NumPy or C++ type.
+
+    Raises
+    ------
+    UnsupportedError
+        A field is of another type.
+    """
+    shape = _shape_of_class(type(value), value)
+    return shape, _column(shape, [value], type(value).__name__)
+
+
+def _shape_of_class(kind: type, value: Foreign) -> Shape:
+    hints = get_type_hints(kind, include_extras=True)
+    members: list[tuple[str, Shape]] = []
+    for member in dataclasses.fields(kind):
+        place = f"{kind.__name__}.{member.name}"
+        members.append((member.name, _shape_of_hint(hints[member.name], getattr(value, member.name, None), place)))
+    return ("class", getattr(kind, "class_name", kind.__name__), getattr(kind, "class_version", 1), members)
+
+
+def _shape_of_hint(hint: Foreign, value: Foreign, place: str) -> Shape:
+    plain = {bool: "bool", int: "int64", float: "float64"}
+    if hint in plain:
+        return ("number", plain[hint])
+    if hint is str:
+        return ("text",)
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        for note in arguments[1:]:
+            found = parse(note) if isinstance(note, str) else None
+            if isinstance(note, str) and found is None:
+                found = ("number", np.dtype(note).name)
+            if found is not None:
+                return found
+        return _shape_of_hint(arguments[0], value, place)
+    if hint is np.ndarray or origin is np.ndarray:
+        array = np.asarray(value)
+        if array.ndim != 1 or array.dtype.name not in NUMBERS:
+            raise UnsupportedError(f"{place}: arrays of {array.ndim} dimensions of {array.dtype} cannot be written")
+        return ("vector", ("number", array.dtype.name))
+    if origin is list:
+        return ("vector", _shape_of_hint(arguments[0], next(iter(value or ()), None), place))
+    if origin is dict:
+        return ("map", *(_shape_of_hint(argument, None, place) for argument in arguments))
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        return _shape_of_class(hint, value)
+    if isinstance(hint, type) and issubclass(hint, np.generic) and np.dtype(hint).name in NUMBERS:
+        return ("number", np.dtype(hint).name)
+    raise UnsupportedError(f"{place}: fields of type {hint} cannot be written")
+
+
+def _column(shape: Shape, values: list[Any], place: str) -> Column:
+    match shape:
+        case ("text",):
+            texts = [value.encode() for value in values]
+            offsets = np.cumsum([0, *map(len, texts)], dtype=np.int64)
+            return ("text", offsets, np.frombuffer(b"".join(texts), np.uint8))
+        case ("vector", inner):
+            offsets = np.cumsum([0, *map(len, values)], dtype=np.int64)
+            return ("list", offsets, _column(inner, [item for value in values for item in value], place))
+        case ("map", key, item):
+            offsets = np.cumsum([0, *map(len, values)], dtype=np.int64)
+            keys = _column(key, [one for value in values for one in value], place)
+            items = _column(item, [one for value in values for one in value.values()], place)
+            return ("list", offsets, ("record", int(offsets[-1]), "", [("0", keys), ("1", items)]))
+        case ("class", _, _, members):
+            fields = [
+                (name, _column(inner, [getattr(value, name) for value in values], f"{place}.{name}"))
+                for name, inner in members
+            ]
+            return ("record", len(values), "", fields)
+        case _:
+            return ("number", cast(np.asarray(values or np.zeros(0, dtype_of(shape))), dtype_of(shape), place))

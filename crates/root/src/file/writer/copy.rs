@@ -110,6 +110,24 @@ fn collect(value: &Value, names: &mut HashSet<String>) {
 }
 
 impl FileWriter {
+    /// Writes an object of a class that is not ROOT's own, whose bytes hold no references, and describes its classes.
+    pub fn write_value(
+        &mut self,
+        directory: DirectoryId,
+        name: &str,
+        title: &str,
+        class: &str,
+        bytes: &[u8],
+        infos: Vec<StreamerInfo>,
+    ) -> Result<()> {
+        self.check_infos(&infos)?;
+        let key = self.reserve(directory, class, name, title)?;
+        for info in infos {
+            self.describe(info)?;
+        }
+        self.write(key, |_| Ok(bytes.to_vec()))
+    }
+
     /// Writes a copy of an object under a name, with the streamer info of its classes.
     pub fn copy(&mut self, directory: DirectoryId, name: &str, record: &Record) -> Result<()> {
         if matches!(record.class.as_str(), "TTree" | "TNtuple" | "TNtupleD" | "TDirectory" | "TDirectoryFile")

@@ -28,6 +28,7 @@ use std::sync::Arc;
 
 pub use branch::{BranchKind, BranchSpec};
 pub use cluster::ClusterRange;
+pub use plan::encode_value;
 
 /// Uncompressed bytes of the baskets that are compressed together and then written.
 pub const GROUP: usize = 2 << 20;

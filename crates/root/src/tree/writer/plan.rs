@@ -1,7 +1,8 @@
 //! From what is to be written to branches: names, leaves, types, and the layout of entries.
 
 use super::branch::{Branch, BranchKind, BranchSpec, Element, Leaf};
-use super::item::Item;
+use super::item::{Item, View};
+use crate::array::Column;
 use crate::error::{Error, Result, Within};
 use crate::streamer::StreamerInfo;
 use crate::streamer::declare::{Class, Shape};
@@ -122,6 +123,23 @@ fn grouped(shape: &Shape) -> Result<Item> {
         }
         _ => value(shape)?,
     })
+}
+
+/// The bytes of an object that one record of a column holds, and the classes it brings along.
+pub fn encode_value(class: &Class, column: &Column) -> Result<(Vec<u8>, Vec<StreamerInfo>)> {
+    let shape = Shape::Class(class.clone());
+    let mut classes = Vec::new();
+    shape.classes(&mut classes);
+    let mut plan = Plan::default();
+    classes.into_iter().try_for_each(|class| plan.declare(class))?;
+    let item = object(class, false)?;
+    let view = View::new(&item, column)?;
+    if view.len() != 1 {
+        return Err(Error::argument(format!("{} records where one object belongs", view.len())));
+    }
+    let mut bytes = Vec::new();
+    view.encode(0, 1, &mut bytes)?;
+    Ok((bytes, plan.infos))
 }
 
 /// Whether the elements of a list can have branches: their members are no objects, nor lists of objects.
