@@ -32,15 +32,40 @@ pub fn with_capacity(bytes: usize) -> Vec<u8> {
     buffer
 }
 
-/// A buffer of `bytes` bytes whose content is meant to be overwritten.
-pub fn filled(bytes: usize) -> Result<Vec<u8>> {
-    let mut buffer = take(bytes);
-    buffer.truncate(bytes);
-    if buffer.capacity() == 0 {
-        return zeroed(bytes);
+/// Bytes that are meant to be overwritten.
+pub struct Filled {
+    /// May be longer: zeroing the end of a kept buffer again would cost for nothing.
+    buffer: Vec<u8>,
+    bytes: usize,
+}
+
+impl Filled {
+    /// So many bytes.
+    pub fn new(bytes: usize) -> Result<Self> {
+        let mut buffer = take(bytes);
+        if buffer.capacity() == 0 {
+            buffer = zeroed(bytes)?;
+        } else if buffer.len() < bytes {
+            buffer.resize(bytes, 0);
+        }
+        Ok(Self { buffer, bytes })
     }
-    buffer.resize(bytes, 0);
-    Ok(buffer)
+    /// Number of bytes.
+    pub fn size(&self) -> usize {
+        self.bytes
+    }
+    /// The bytes.
+    pub fn bytes(&mut self) -> &mut [u8] {
+        self.buffer.get_mut(..self.bytes).unwrap_or_default()
+    }
+    /// The buffer, with at least so many bytes.
+    pub fn into_inner(self) -> Vec<u8> {
+        self.buffer
+    }
+    /// As [`share`].
+    pub fn share(self) -> Buffer {
+        share(self.buffer).slice_with_length(0, self.bytes)
+    }
 }
 
 /// The smallest kept buffer with that much room that would not waste most of it, or none.
@@ -103,6 +128,36 @@ pub fn share(buffer: Vec<u8>) -> Buffer {
     Buffer::from(Bytes::from_owner(Pooled(buffer)))
 }
 
+/// Has the system provide the pages of `values` in one go.
+///
+/// Pages that come one by one, each by an interrupt at its first touch, cost more than decoding what is put there.
+pub fn provide<T>(values: &mut [T]) {
+    #[cfg(target_os = "linux")]
+    if size_of_val(values) >= SMALLEST_PROVIDED {
+        provide_pages(values);
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = values;
+}
+
+/// Less than this is left to come page by page.
+#[cfg(target_os = "linux")]
+const SMALLEST_PROVIDED: usize = 16 << 10;
+
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "advice to the system about memory that is ours")]
+fn provide_pages<T>(values: &mut [T]) {
+    const PAGE: usize = 4096;
+    let start = values.as_mut_ptr();
+    let before = start.addr() % PAGE;
+    // SAFETY: the pages hold values of ours, so they are mapped and writable; populating them changes no content.
+    // A system that does not know the advice refuses it, and the pages come at their first touch.
+    unsafe {
+        let page = start.wrapping_byte_sub(before).cast();
+        libc::madvise(page, before + size_of_val(values), libc::MADV_POPULATE_WRITE);
+    }
+}
+
 #[allow(
     unsafe_code,
     clippy::same_length_and_capacity,
@@ -134,11 +189,12 @@ mod tests {
     fn a_dropped_buffer_is_found_again_and_what_is_too_large_is_refused() {
         // A size that no other test uses.
         let size = (1 << 20) + 12_345;
-        let first = filled(size).unwrap();
-        let place = first.as_ptr();
-        drop(share(first));
-        let again = filled(size).unwrap();
-        assert_eq!((again.len(), again.as_ptr()), (size, place));
-        assert!(filled(usize::MAX / 2).is_err());
+        let mut first = Filled::new(size).unwrap();
+        let place = first.bytes().as_ptr();
+        drop(first.share());
+        let mut again = Filled::new(size - 8).unwrap();
+        assert_eq!((again.bytes().len(), again.bytes().as_ptr()), (size - 8, place));
+        assert_eq!(again.share().len(), size - 8);
+        assert!(Filled::new(usize::MAX / 2).is_err());
     }
 }
