@@ -385,7 +385,7 @@ class Output:
 class Carry:
     """Decompressed ends of baskets that reach into the next step of an iteration, up to a number of bytes."""
 
-    def __new__(cls, room: int) -> Carry: ...
+    def __new__(cls, room: int) -> Carry: ...  # noqa: PYI034
 
 def read(parts: Sequence[tuple[Tree, Sequence[int], int, int]], carry: Carry | None = None) -> list[Column]:
     """Read branches.

@@ -539,7 +539,8 @@ class HasBranches:
         """Read several branches in steps.
 
         While one step is worked on, the next is read in the background; never more than these two are in memory, and
-        the ends of baskets that reach into the next step, up to the size of a step or 64 MB.
+        the ends of baskets that reach into the next step: up to 32 MiB, or with steps much smaller than the tree's
+        clusters up to a cluster or 256 MiB.
 
         Parameters
         ----------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
 from sapwood.errors import ArgumentError
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_CARRIED = 64 << 20
-"""Bytes of baskets that reach into the next step which are kept for it, however small the steps are."""
+_CARRIED = 32 << 20
+_CARRIED_AT_MOST = 256 << 20
+"""Bytes of baskets that reach into the next step which are kept for it."""
 
 _SIZE = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([kmgtpezy]?)(i?)b\s*", re.IGNORECASE)
 
@@ -104,11 +106,16 @@ def plan_steps(selection: Selection, step_size: int | str, start: int, stop: int
 
 
 def carry_for(selection: Selection, steps: Sequence[tuple[int, int]]) -> _native.Carry:
-    """Make what keeps the ends of baskets from one step for the next: as much as the largest step, or a bit."""
+    """Make what keeps the ends of baskets from one step for the next.
+
+    Few steps to a cluster: a bit, since a basket decompressed twice costs less than the memory. Many: all of a cluster,
+    or each step would decompress it again.
+    """
     from sapwood import _native
 
-    largest = max((selection.bytes_between(*step) for step in steps), default=0)
-    return _native.Carry(max(int(largest), _CARRIED))
+    step = max((selection.bytes_between(*step) for step in steps), default=0)
+    cluster = max((selection.bytes_between(*pair) for pair in pairwise(selection.source.tree.clusters)), default=0)
+    return _native.Carry(_CARRIED if cluster <= 4 * step else min(int(cluster), _CARRIED_AT_MOST))
 
 
 def one_ahead(jobs: Iterator[Callable[[], T]]) -> Generator[T, None, None]:

@@ -1,7 +1,8 @@
 //! Large buffers, used again.
 //!
 //! Memory that the system hands out is zeroed page by page when it is first touched, which costs as much as decoding.
-//! Buffers of columns that are no longer wanted (a step of an iteration) are kept for the next ones, up to 64 MB.
+//! Buffers of columns that are no longer wanted (a step of an iteration) are kept for the next ones, up to 64 MB, and
+//! never so many that together with those in use they are more than have been in use at once.
 
 use crate::error::{Error, Result};
 use arrow_buffer::Buffer;
@@ -16,10 +17,25 @@ const SMALLEST: usize = 128 << 10;
 #[derive(Default)]
 struct Pool {
     buffers: Vec<Vec<u8>>,
-    bytes: usize,
+    /// Bytes of these.
+    kept: usize,
+    /// Bytes in use, as far as is known: buffers grow, and may be dropped elsewhere.
+    lent: usize,
+    /// The most there have been in use.
+    most: usize,
 }
 
-static POOL: Mutex<Pool> = Mutex::new(Pool { buffers: Vec::new(), bytes: 0 });
+static POOL: Mutex<Pool> = Mutex::new(Pool { buffers: Vec::new(), kept: 0, lent: 0, most: 0 });
+
+impl Pool {
+    /// Drops the oldest until `more` bytes can be kept too: sizes change slowly from step to step.
+    fn make_room(&mut self, more: usize) {
+        let limit = KEEP.min(self.most.saturating_sub(self.lent));
+        while self.kept + more > limit && !self.buffers.is_empty() {
+            self.kept -= self.buffers.remove(0).capacity();
+        }
+    }
+}
 
 /// A buffer with room for `bytes`, empty; with less room when there is no memory for that many.
 pub fn with_capacity(bytes: usize) -> Vec<u8> {
@@ -80,30 +96,27 @@ fn take(bytes: usize) -> Vec<u8> {
         .enumerate()
         .filter(|(_, b)| (bytes..=bytes.saturating_mul(2)).contains(&b.capacity()));
     let best = fits.min_by_key(|(_, b)| b.capacity()).map(|(place, _)| place);
-    match best {
-        Some(place) => {
-            let buffer = pool.buffers.swap_remove(place);
-            pool.bytes -= buffer.capacity();
-            buffer
-        }
-        None => Vec::new(),
-    }
+    let buffer = best.map_or_else(Vec::new, |place| pool.buffers.swap_remove(place));
+    pool.kept -= buffer.capacity();
+    pool.lent += buffer.capacity().max(bytes);
+    pool.most = pool.most.max(pool.lent);
+    pool.make_room(0);
+    buffer
 }
 
 /// Gives a buffer back.
 pub fn give_back(buffer: Vec<u8>) {
     let size = buffer.capacity();
-    if !(SMALLEST..=KEEP).contains(&size) {
+    if size < SMALLEST {
         return;
     }
     let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
-    // The oldest go first: sizes change slowly from step to step.
-    while pool.bytes + size > KEEP && !pool.buffers.is_empty() {
-        let oldest = pool.buffers.remove(0);
-        pool.bytes -= oldest.capacity();
+    pool.lent = pool.lent.saturating_sub(size);
+    pool.make_room(size);
+    if pool.kept + size <= KEEP {
+        pool.kept += size;
+        pool.buffers.push(buffer);
     }
-    pool.bytes += size;
-    pool.buffers.push(buffer);
 }
 
 struct Pooled(Vec<u8>);
