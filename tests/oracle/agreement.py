@@ -10,6 +10,9 @@ UNKNOWN = "?unknown?"
 # What is no member: names of classes, and the unique id and bits of a TObject, which change in memory.
 BOOK_KEEPING = {"_typename", "fUniqueID", "fBits", "fPID", "opt", "$pair"}
 
+# The bits of a TObject that are its own: those of the class, and kIsReferenced; others say where it lies in memory.
+OWN_BITS = 0xFFC010
+
 
 class CannotJudgeError(Exception):
     """ROOT gives no value to compare with."""
@@ -114,3 +117,44 @@ def same(ours: Any, root: Any) -> bool:
 def single(value: float) -> bool:
     """Whether a double has the value of a float."""
     return struct.unpack("f", struct.pack("f", value))[0] == value
+
+
+def part_difference(names: list[str], unordered: bool, ours: Any, root: Any) -> str | None:
+    """Compare an entry of a branch (by its names from the top) with its place in the object of the top-level branch."""
+    before, base = names[0].rstrip(".") + ".", False
+    for name in (full.split("[")[0].rstrip(".") for full in names[1:]):
+        root, base = step(root, name.removeprefix(before))
+        before = name + "."
+    if isinstance(ours, int) and isinstance(root, list):
+        root = len(root)  # the branch of a split collection counts its elements
+    if names[-1].endswith("fBits"):
+        ours, root = [[item & OWN_BITS for item in value] for value in (ours, root)]
+    if unordered:
+        ours, root = sorted(ours, key=str), sorted(root, key=str)
+    return difference(ours, of_base(ours, root) if base else root)
+
+
+def of_base(ours: Any, root: Any) -> Any:
+    """Leave out what is not of the base: ROOT's form has the members of bases among the object's own."""
+    if isinstance(ours, list) and isinstance(root, list) and len(ours) == len(root):
+        return [of_base(a, b) for a, b in zip(ours, root, strict=True)]
+    if isinstance(ours, dict) and isinstance(root, dict):
+        return {name: value for name, value in root.items() if name in ours}
+    return root
+
+
+def step(root: Any, name: str) -> tuple[Any, bool]:
+    """Give a member, or that of all elements of a collection, and whether it is a base: the object itself."""
+    if isinstance(root, dict):
+        root = unwrapped(root)
+    if isinstance(root, list):
+        steps = [step(item, name) for item in root]
+        return [item for item, _ in steps], any(base for _, base in steps)
+    if not isinstance(root, dict):
+        raise CannotJudgeError(f"no object for {name}")
+    if name in root:
+        return root[name], False
+    head, _, rest = name.partition(".")
+    if rest:
+        return step(root.get(head, root), rest)
+    return root, True
