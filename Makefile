@@ -19,12 +19,11 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # maturin, the tests and clippy. Debug assertions and overflow checks are on in the fuzz replay.
 
 # What `make check` runs, in this order; .ci/run adds the tests that need ROOT.
-STAGES := test lint damage fuzz corpus wheel readme
+STAGES := test demo lint damage fuzz corpus wheel readme
 
 ##@ Use
 
 demo: build ## make collisions with Pythia 8, write them as ROOT files, run a train, name the report page
-	@$(PIP) --group demo
 	@examples/demo.sh
 
 setup: build ## create .venv with sapwood (release build) and everything the targets here need
@@ -46,6 +45,7 @@ lint: build ## formatting, clippy, ruff, pyright, stubs against the built module
 	$(BIN)/pyright
 	$(BIN)/python -m mypy.stubtest sapwood._native
 	$(BIN)/python docs/generate.py --check
+	$(BIN)/python benches/report.py --check
 
 damage: build ## damaged files, 5,000 mutations with a fixed seed: an error or a result, nothing else
 	SAPWOOD_MUTATIONS=5000 $(BIN)/python -m pytest tests/damage
@@ -84,6 +84,7 @@ peers: oracle-venv ## generate the reference files and build the rivals (from ..
 
 docs: build ## regenerate docs/reference and the other generated pages
 	$(BIN)/python docs/generate.py
+	$(BIN)/python benches/report.py
 
 format: $(VENV)/.ready ## format all sources
 	cargo fmt --all

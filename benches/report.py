@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
+TOP = Path(__file__).resolve().parent.parent
 LABELS = {
     "root": "ROOT",
     "root-imt": "ROOT, implicit threads",
@@ -23,9 +24,10 @@ COLOURS = {"root": "#b0413e", "uproot": "#d9a441", "limit": "#9aa0a6", "sapwood"
 RATIOS = ("root / sapwood", "uproot / sapwood", "sapwood / limit", "sapwood / sapwood-2")
 
 
-def medians(workload: dict[str, Any]) -> dict[str, float]:
-    """Give the median wall time of each rival, in seconds."""
-    return {rival: statistics.median(run["wall"] for run in runs) for rival, runs in workload["runs"].items()}
+def medians(workload: dict[str, Any], what: str = "wall") -> dict[str, float]:
+    """Give the median wall or processor time of each rival that states it, in seconds."""
+    stated = {rival: [run[what] for run in runs if what in run] for rival, runs in workload["runs"].items()}
+    return {rival: statistics.median(times) for rival, times in stated.items() if times}
 
 
 def ratio(times: dict[str, float], name: str) -> float | None:
@@ -52,10 +54,13 @@ def tables(result: dict[str, Any]) -> str:
         times = medians(workload)
         lines.append(_row([workload["name"], *(f"{times[r]:.3f}" if r in times else "" for r in rivals)]))
     names = ["ROOT ÷ ours", "uproot ÷ ours", "ours ÷ limit", "1 ÷ 2 threads"]
-    lines += ["", _row(["ratio", *names, "held to"]), _row(["---", *["---:"] * len(names), "---"])]
+    heads = ["ratio", *names, "ROOT ÷ ours in processor time", "held to"]
+    lines += ["", _row(heads), _row(["---", *["---:"] * (len(heads) - 2), "---"])]
     for workload in result["workloads"]:
         times = medians(workload)
         cells = [f"{value:.2f}" if (value := ratio(times, name)) else "" for name in RATIOS]
+        spent = ratio(medians(workload, "cpu"), RATIOS[0])
+        cells.append(f"{spent:.2f}" if spent else "")
         held = []
         for name, wanted, found in verdicts(workload):
             word = "no figure" if found is None else "met" if found >= wanted else "**missed**"
@@ -96,10 +101,9 @@ def picture(result: dict[str, Any]) -> str:
     )
 
 
-def page(result: dict[str, Any], source: str) -> str:
+def page(result: dict[str, Any], file: str) -> str:
     """Give docs/performance/reading.md."""
     host, software, settings = result["host"], result["software"], result["settings"]
-    file = Path(source).name
     warnings = "\n".join(f"- {text}" for text in result["warnings"]) or "- none"
     return f"""# Reading whole files
 
@@ -129,12 +133,47 @@ Warnings:
 """
 
 
-def write(result: dict[str, Any], source: str, folder: Path) -> None:
-    """Write the page and its picture."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "reading.md").write_text(page(result, source))
-    (folder / "reading.svg").write_text(picture(result))
+def summary(result: dict[str, Any]) -> str:
+    """Give the README's table: the ratios alone."""
+    lines = ["| | ROOT ÷ ours | uproot ÷ ours | ours ÷ limit | 1 ÷ 2 threads |", "| --- | ---: | ---: | ---: | ---: |"]
+    for workload in result["workloads"]:
+        times = medians(workload)
+        cells = [f"{value:.1f}" if (value := ratio(times, name)) else "" for name in RATIOS]
+        lines.append(_row([workload["name"], *cells]))
+    return "\n".join(lines)
+
+
+def pages(result: dict[str, Any], source: Path) -> dict[Path, str]:
+    """Give what the documents say of a result: two pages, and the README with its table exchanged."""
+    readme = TOP / "README.md"
+    before, _, rest = readme.read_text().partition("<!-- bench -->\n")
+    _, _, after = rest.partition("<!-- /bench -->")
+    folder = TOP / "docs" / "performance"
+    return {
+        folder / "reading.md": page(result, source.name),
+        folder / "reading.svg": picture(result),
+        readme: f"{before}<!-- bench -->\n{summary(result)}\n<!-- /bench -->{after}",
+    }
+
+
+def main() -> int:
+    """Write the documents from a result (the newest kept one unless it is named); --check only compares."""
+    names = [name for name in sys.argv[1:] if name != "--check"]
+    kept = [Path(name) for name in names] or sorted((TOP / "benches" / "results").glob("reading-*.json"))
+    if not kept:
+        return 0
+    old = []
+    for path, text in pages(json.loads(kept[-1].read_text()), kept[-1]).items():
+        if not path.exists() or path.read_text() != text:
+            old.append(str(path.relative_to(TOP)))
+            if "--check" not in sys.argv:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+    if "--check" in sys.argv and old:
+        print(f"not as {kept[-1].name} has it: {', '.join(old)}; run benches/report.py", file=sys.stderr)
+        return 1
+    return 0
 
 
 if __name__ == "__main__":
-    write(json.loads(Path(sys.argv[1]).read_text()), sys.argv[1], Path(__file__).parent.parent / "docs" / "performance")
+    sys.exit(main())

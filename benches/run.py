@@ -148,13 +148,12 @@ def find_warnings(result: dict[str, Any]) -> list[str]:
     if result["software"]["changed_files"] != "0":
         found.append("changed: the checkout has uncommitted changes; commit before a result is kept")
     for workload in result["workloads"]:
-        for rival, runs in workload["runs"].items():
-            if spread(runs) > 0.15:
-                found.append(
-                    f"noisy: {workload['name']} with {rival} varied by {spread(runs):.0%}; more rounds would help"
-                )
-            if statistics.median(run["wall"] for run in runs) < 0.03:
-                found.append(f"short: {workload['name']} with {rival} took under 30 ms; use larger files")
+        noisy = [f"{rival} {spread(runs):.0%}" for rival, runs in workload["runs"].items() if spread(runs) > 0.15]
+        short = [rival for rival, seconds in report.medians(workload).items() if seconds < 0.03]
+        if noisy:
+            found.append(f"noisy: on {workload['name']} these varied: {', '.join(noisy)}; more rounds would help")
+        if short:
+            found.append(f"short: on {workload['name']} under 30 ms: {', '.join(short)}; use larger files")
     return found
 
 
@@ -237,14 +236,15 @@ def main() -> int:
     print("\n" + report.tables(result) + "\n")
     for warning in result["warnings"]:
         print(f"warning: {warning}")
-    name = f"reading-{result['date'][:10]}-{result['software']['commit'][:8]}.json"
+    name = f"reading-{result['date'][:16].replace(':', '')}-{result['software']['commit'][:8]}.json"
     kept = not (args.quick or args.only or args.skip)
     out = args.out or (HERE / "results" / name if kept else HERE.parent / "build" / "bench" / name)
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(result, indent=1) + "\n")
     print(f"result: {out}")
     if kept:
-        report.write(result, str(out), HERE.parent / "docs" / "performance")
+        for path, text in report.pages(result, out).items():
+            path.write_text(text)
     missed = [v for w in result["workloads"] for v in report.verdicts(w) if v[2] is None or v[2] < v[1]]
     print(f"targets: {len(missed)} missed")
     return 1 if missed and args.strict else 0

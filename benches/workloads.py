@@ -37,10 +37,10 @@ WORKLOADS = (
     Workload("flat-zstd", "flat-zstd.root", "flat", targets={ROOT: 3.0, SCALING: 1.7}, quick=True),
     Workload("flat-lzma", "flat-lzma.root", "flat", targets={SCALING: 1.7}),
     Workload("esd-zlib", "esd-zlib.root", "esdTree", targets={ROOT: 1.8, SCALING: 1.7}, quick=True),
-    Workload("esd-small", "esd-small/*.root", "esdTree", targets={ROOT: 2.5, SCALING: 1.7}, quick=True),
+    Workload("esd-small", "esd-small/*.root", "esdTree", targets={ROOT: 2.5, SCALING: 1.7}),
     Workload("pythia-none", "pythia-none.root", "pythia", targets={SCALING: 1.7}),
     Workload("pythia-zlib", "pythia-zlib.root", "pythia", targets={ROOT: 1.8, SCALING: 1.7}),
-    Workload("pythia-small", "pythia-small/*.root", "pythia", targets={SCALING: 1.7}),
+    Workload("pythia-small", "pythia-small/*.root", "pythia", targets={SCALING: 1.7}, quick=True),
     Workload("stl-zstd", "stl-zstd.root", "stl", root_sums=False, targets={SCALING: 1.7}),
     Workload("tracks-zstd", "event-split99-zstd.root", "T", branches=("event.fTracks.f*",), targets={SCALING: 1.7}),
 )

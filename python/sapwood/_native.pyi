@@ -5,8 +5,8 @@ read-only. Errors are those of `sapwood.errors`. Whatever reads or computes lets
 """
 
 import builtins
-from collections.abc import Sequence
-from typing import Any, Protocol, final
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeAlias, final
 
 from sapwood.columns import Column, Foreign, Type
 
@@ -79,6 +79,8 @@ class File:
         """Read the directory at the top."""
     def streamers(self) -> list[tuple[str, int, int]]:
         """List the classes that the file describes: name, version and checksum of each."""
+    def classes(self) -> list[tuple[str, int, int, list[dict[str, Any]]]]:
+        """List the same with their members: name, version, checksum, and of each member what `TStreamerElement` has."""
     def counters(self) -> dict[str, int]:
         """Count what was read from this file so far; the names are those of `counters`."""
 
@@ -143,6 +145,53 @@ class Directory:
         """Read the directory of a key."""
     def tree(self, key: Key) -> Tree:
         """Read the tree of a key: what it says of its branches and baskets, none of their data."""
+    def object(self, key: Key, makers: _Makers) -> tuple[Any, list[tuple[str, str]]]:
+        """Read the object of a key, of any class.
+
+        Gives what the makers made of it, and what of it could not be read: (the way there through members, why).
+
+        Raises
+        ------
+        UnsupportedError
+            Nothing of it can be read.
+        CorruptError
+            Its bytes contradict the format.
+        """
+
+# How Python objects are made: a model of an Object, a list of values, a mapping of (key, value) pairs, and what stands
+# for a value that could not be read, of the reason and whether the bytes are at fault.
+_Makers: TypeAlias = tuple[
+    Callable[[Object], Any],
+    Callable[[builtins.list[Any]], Any],
+    Callable[[builtins.list[tuple[Any, Any]]], Any],
+    Callable[[str, bool], Any],
+]
+
+@final
+class Object:
+    """An object as it was read: its class, bases and members, which become Python objects when they are asked for."""
+
+    @property
+    def classname(self) -> str:
+        """The C++ class."""
+    @property
+    def version(self) -> int:
+        """The version of the class with which it was written."""
+    @property
+    def reference(self) -> int:
+        """By what pointers of the same key mean it; 0 for one that is part of another."""
+    @property
+    def place(self) -> tuple[int, int]:
+        """Where its bytes begin in the uncompressed key, and how many they are."""
+    @property
+    def reason(self) -> str | None:
+        """Why it, or the rest of it, could not be read."""
+    def lineage(self) -> list[str]:
+        """List its class and all its bases, each before its own bases."""
+    def load(self, makers: _Makers) -> tuple[list[Any], dict[str, Any]]:
+        """Make Python objects of its bases and of its own members; numbers in arrays become NumPy arrays."""
+    def problems(self) -> list[tuple[str, str]]:
+        """List what of it could not be read: (the way there through members, why)."""
 
 @final
 class Tree:

@@ -7,7 +7,6 @@ A line is a class whose header has its name (``TH1F``: ``TH1F.h``), or a class, 
 
 from __future__ import annotations
 
-import os
 import sys
 import warnings
 from pathlib import Path
@@ -42,7 +41,7 @@ def main() -> None:
             continue
         described = ROOT.TClass.GetClass(name, True, True)
         header = str(described.GetDeclFileName() or "") if described else ""
-        if not header or os.path.isabs(header) or not header.endswith((".h", ".hxx")) or header.startswith("TMVA"):
+        if not header or header.startswith(("/", "TMVA")) or not header.endswith((".h", ".hxx")):
             continue
         short = name.split("<")[0] + "<" if "<" in name else name
         if ROOT.TClassEdit.IsSTLCont(name) == 0:

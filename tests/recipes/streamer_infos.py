@@ -51,7 +51,8 @@ TMatrixTBase<float> TMatrixT<float> TMatrixTSym<float> TVectorT<double> TVectorT
 TCut TMacro TFolder TTimeStamp TDirectory TDirectoryFile TKey TFile TStopwatch TLine TBox TPave TPaveText TText TLatex
 TPaveStats TPaveLabel TLegend TLegendEntry TCanvas TPad TArrow TEllipse TMarker TPolyLine TPolyMarker
 TPolyLine3D TPolyMarker3D TPoint TGeometry
-TParticle TParticlePDG TDatabasePDG TTime TSpline5 TSplinePoly5 TGraph2DAsymmErrors TMatrixTSparse<double> TMatrixTSparse<float>
+TParticle TParticlePDG TDatabasePDG
+TTime TSpline5 TSplinePoly5 TGraph2DAsymmErrors TMatrixTSparse<double> TMatrixTSparse<float>
 ROOT::RNTuple
 """
 

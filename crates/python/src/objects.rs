@@ -70,6 +70,15 @@ impl PyObjectTree {
         for (name, value) in &self.object.members {
             members.set_item(PyString::intern(py, name), maker.value(value)?)?;
         }
+        if let (Some((name, Value::Unreadable(error))), Some(_)) =
+            (self.object.members.last(), &self.object.lost)
+        {
+            let why = format!("it follows member {name}, which cannot be read: {error}");
+            let value = maker.unreadable.call1((why, error.kind() == ErrorKind::Corrupt))?;
+            for name in self.object.lost() {
+                members.set_item(PyString::intern(py, name), &value)?;
+            }
+        }
         Ok((bases, members))
     }
     /// What could not be read: (the way there through members, why).
@@ -137,13 +146,14 @@ impl<'a, 'py> Maker<'a, 'py> {
             }
             Value::Pair(pair) => self.pair(&pair.0, &pair.1)?.into_any(),
             Value::Object(object) => self.object(object)?,
-            Value::Seen(reference) => match self.graph.seen.get(reference) {
-                Some(object) => self.object(object)?,
-                None => {
+            Value::Seen(reference) => {
+                if let Some(object) = self.graph.seen.get(reference) {
+                    self.object(object)?
+                } else {
                     let why = format!("a pointer to the object at byte {reference}, where none was read");
                     self.unreadable.call1((why, true))?
                 }
-            },
+            }
             Value::Unreadable(error) => self.error(error)?,
         })
     }
@@ -192,13 +202,16 @@ fn numbers<'py>(
     })
 }
 
+/// What could not be read: where, and why.
+type Problems = Vec<(String, String)>;
+
 /// The object of a key, made with the callables that [`PyObjectTree::load`] takes; and what could not be read.
 pub fn read<'py>(
     py: Python<'py>,
     file: &RootFile,
     key: &Key,
     makers: Makers<'py>,
-) -> PyResult<(Bound<'py, PyAny>, Vec<(String, String)>)> {
+) -> PyResult<(Bound<'py, PyAny>, Problems)> {
     let (value, seen, problems) = py.detach(|| read_value(file, key)).map_err(raise)?;
     let graph = Arc::new(Graph { seen });
     let value = Maker::new(py, &graph, makers).value(&value)?;

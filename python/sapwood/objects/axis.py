@@ -95,7 +95,7 @@ class TAxis(Model):
         bins = [label.member("@fUniqueID", none_if_missing=True) or 0 for label in stored]
         if len(set(bins)) != len(bins) or not all(0 < number <= len(self) for number in bins):
             bins = list(range(1, len(stored) + 1))
-        for number, label in zip(bins, stored):
+        for number, label in zip(bins, stored, strict=True):
             if number <= len(self):
                 found[number - 1] = str(label)
         return ["underflow", *found, "overflow"] if flow else found

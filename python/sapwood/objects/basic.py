@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sapwood.objects.model import Document, Model, behavior, regular_classname
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from sapwood import _native
 
 # Bits of a TObject that say how it lies in memory (kIsOnHeap, kNotDeleted), not what it is.
 _MEMORY_BITS = 0x03000000
@@ -174,7 +179,7 @@ class TMap(Collection, Mapping[Any, Any]):
         """Give the value of a key: the key itself, or its name."""
         for key, value in self.items():
             named = isinstance(key, Model) and key.member("fName", none_if_missing=True) == wanted
-            if key is wanted or named or (not isinstance(key, Model) or isinstance(key, str)) and key == wanted:
+            if key is wanted or named or ((not isinstance(key, Model) or isinstance(key, str)) and key == wanted):
                 return value
         raise KeyError(wanted)
 
@@ -198,10 +203,8 @@ class TObjString(str, Model):
 
     __slots__ = ()
 
-    def __new__(cls, native: Any = None, document: Document | None = None) -> TObjString:
+    def __new__(cls, native: _native.Object, document: Document) -> Self:
         """Take the text of the object."""
-        if native is None or document is None:
-            return super().__new__(cls)
         _, members = native.load(document.makers)
         text = members.get("fString", "")
         return super().__new__(cls, text if isinstance(text, str) else repr(text))

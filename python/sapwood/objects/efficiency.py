@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import lgamma
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
 
@@ -46,7 +45,7 @@ def _beta_cdf(x: Array, a: Array, b: Array) -> Array:
             c = np.where(np.abs(c) < tiny, tiny, c)
             factor = c * d
             value *= factor
-        if np.all(np.abs(factor - 1) < 1e-15):  # noqa: PLR2004
+        if np.all(np.abs(factor - 1) < 1e-15):
             break
     found = np.where(x <= 0, 0.0, front * value)
     return np.where(swap, 1 - found, found)

@@ -60,16 +60,16 @@ def _landau_density(v: Any) -> Any:
         return np.polynomial.polynomial.polyval(x, coefficients)
 
     with np.errstate(all="ignore"):
-        low = v < -5.5  # noqa: PLR2004
+        low = v < -5.5
         u = np.exp(v + 1.0)
         shape = 0.3989422803 * np.exp(-1 / u) / np.sqrt(u) * (1 + polynomial(_LANDAU_LOW, u) * u)
-        value[low] = np.where(u < 1e-10, 0.0, shape)[low]  # noqa: PLR2004
+        value[low] = np.where(u < 1e-10, 0.0, shape)[low]
         done |= low
         for i, (limit, above, below) in enumerate(_LANDAU):
             here = ~done & (v < limit)
-            x = v if i < 3 else 1 / v  # noqa: PLR2004
+            x = v if i < 3 else 1 / v
             ratio = polynomial(above, x) / polynomial(below, x)
-            front = np.exp(-np.exp(-v - 1)) * np.exp(-0.5 * (v + 1)) if i == 0 else 1.0 if i < 3 else x * x  # noqa: PLR2004
+            front = np.exp(-np.exp(-v - 1)) * np.exp(-0.5 * (v + 1)) if i == 0 else 1.0 if i < 3 else x * x
             value[here] = (front * ratio)[here]
             done |= here
         u = 1 / (v - v * np.log(v) / (v + 1))
@@ -85,8 +85,9 @@ def _landau(x: Any, mean: Any = 0.0, sigma: Any = 1.0, norm: Any = False) -> Any
 
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
-    **{name: getattr(np, name) for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "log", "log10", "sqrt")},
-    **{name: getattr(np, name) for name in ("floor", "ceil", "exp2", "expm1", "log1p", "log2", "cbrt", "hypot")},
+    **{name: getattr(np, name) for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "log", "log10")},
+    **{name: getattr(np, name) for name in ("sqrt", "floor", "ceil", "exp2", "expm1", "log1p", "log2", "cbrt")},
+    "hypot": np.hypot,
     "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2, "asinh": np.arcsinh,
     "acosh": np.arccosh, "atanh": np.arctanh, "abs": np.abs, "fabs": np.abs, "pow": np.power, "power": np.power,
     "min": np.minimum, "max": np.maximum, "fmod": np.fmod, "int": np.trunc, "sq": np.square, "sign": np.sign,
@@ -299,9 +300,7 @@ class TFormula(Model):
         # Before ROOT 6.04 names were optional.
         values = self.member("fParams")
         names = list(self.member("fNames", none_if_missing=True) or ())
-        return {
-            (str(names[i]) if i < len(names) else "") or f"p{i}": float(value) for i, value in enumerate(values)
-        }
+        return {(str(names[i]) if i < len(names) else "") or f"p{i}": float(value) for i, value in enumerate(values)}
 
     @property
     def ndim(self) -> int:
@@ -361,7 +360,7 @@ class TF1(Model):
     def parameters(self) -> dict[str, float]:
         """The values of the parameters, by name."""
         found = self._formula or next(iter(self.base(TFormula)), None)
-        if found is not None:
+        if isinstance(found, TFormula):
             return found.parameters
         stored = self.member("fParams", none_if_missing=True)
         if not isinstance(stored, Model):
@@ -409,7 +408,7 @@ class TF1(Model):
             except UnsupportedError:
                 if not len(saved):
                     raise
-        if len(saved) <= 3 or len(variables) != 1:  # noqa: PLR2004
+        if len(saved) <= 3 or len(variables) != 1:
             raise UnsupportedError(f"{self!r} was code, and ROOT saved no values of it")
         # The values at equal distances, then the range (TF1::Save).
         low, high = saved[-2], saved[-1]

@@ -154,7 +154,7 @@ class TGraph2D(TGraph):
 class TGraph2DErrors(TGraph2D):
     """Points in space with errors that are the same on both sides."""
 
-    _errors = {letter: (f"fE{letter.upper()}",) * 2 for letter in "xyz"}  # noqa: RUF012
+    _errors = {letter: (f"fE{letter.upper()}", f"fE{letter.upper()}") for letter in "xyz"}  # noqa: RUF012
 
 
 @behavior("TGraph2DAsymmErrors")
@@ -220,7 +220,7 @@ class THStack(_Group):
         """The histograms, the lowest first."""
         return list(self)
 
-    def to_hist(self) -> hist.Stack:
+    def to_hist(self) -> hist.Stack[Any]:
         """Give it as a stack of `hist`."""
         import hist
 
@@ -263,7 +263,7 @@ class RooCurve(TGraph):
         up, down = self.interpolate_asymm_errors(xvalues)
         return np.abs((up - down) / 2)
 
-    def to_boost(self, bin_edges: Any, error_curve: RooCurve | None = None) -> boost_histogram.Histogram:
+    def to_boost(self, bin_edges: Any, error_curve: RooCurve | None = None) -> boost_histogram.Histogram[Any]:
         """Give the values at the centers of bins as a histogram of `boost_histogram`.
 
         Parameters
@@ -301,7 +301,7 @@ class RooHist(TGraphAsymmErrors):
         """Give contents and edges as `numpy.histogram` does, or (with `dd`) as ``histogramdd``."""
         return (self.values("y"), (self._edges(),)) if dd else (self.values("y"), self._edges())
 
-    def to_boost(self) -> boost_histogram.Histogram:
+    def to_boost(self) -> boost_histogram.Histogram[Any]:
         """Give it as a histogram of `boost_histogram`; the errors are the means of those below and above."""
         return _as_boost(self, self._edges(), self.values("y"), self.errors("mean", "y"))
 

@@ -158,7 +158,7 @@ class Histogram(Model):
 
     def to_boost(
         self, metadata: dict[str, str] | None = None, axis_metadata: dict[str, str] | None = None
-    ) -> boost_histogram.Histogram:
+    ) -> boost_histogram.Histogram[Any]:
         """Give it as a histogram of `boost_histogram`, with flow bins, labels and sums of squared weights.
 
         Parameters
@@ -284,7 +284,7 @@ class TH2Poly(Histogram):
         if sums is None or not len(sums):
             return values, values.copy()
         sums = np.asarray(sums)
-        inner = sums[9 : 9 + len(self.bins)] if len(sums) >= 9 + len(self.bins) else sums[: len(self.bins)]  # noqa: PLR2004
+        inner = sums[9 : 9 + len(self.bins)] if len(sums) >= 9 + len(self.bins) else sums[: len(self.bins)]
         return values, np.concatenate((sums[:9], inner)) if flow else inner
 
     def to_boost(self, metadata: dict[str, str] | None = None, axis_metadata: dict[str, str] | None = None) -> Any:

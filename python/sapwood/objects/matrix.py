@@ -59,7 +59,7 @@ class TMatrixSparse(TMatrix):
         """Give all elements, of shape (rows, columns)."""
         stored = np.asarray(self.member("fElements"))
         full = np.zeros(self.shape, dtype=stored.dtype)
-        rows = np.repeat(np.arange(self.shape[0]), np.diff(np.asarray(self.member("fRowIndex"))))
+        rows = np.repeat(np.arange(self.shape[0]), np.diff(np.asarray(self.member("fRowIndex"), dtype=np.int64)))
         full[rows, np.asarray(self.member("fColIndex"))] = stored
         return full
 

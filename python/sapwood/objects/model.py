@@ -494,7 +494,7 @@ def read_model(key: ReadOnlyKey) -> Foreign:
         document.adopt(found)
     if problems:
         shown = "".join(f"\n    {path or 'the object'}: {why}" for path, why in problems[:10])
-        more = f"\n    and {len(problems) - 10} more" if len(problems) > 10 else ""  # noqa: PLR2004
+        more = f"\n    and {len(problems) - 10} more" if len(problems) > 10 else ""
         count = f"{len(problems)} parts" if len(problems) > 1 else "a part"
         warnings.warn(
             f"{count} of {key.object_path!r} in {key.file.file_path} cannot be read:{shown}{more}",

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import calendar
 import datetime
+import sys
 import threading
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from sapwood import objects
 from sapwood.columns import Foreign
 from sapwood.compression import Compression
-from sapwood.errors import ArgumentError, CorruptError, MissingFileError, NotFoundError, StorageError
+from sapwood.errors import (
+    ArgumentError,
+    CorruptError,
+    MissingFileError,
+    NotFoundError,
+    StorageError,
+    warn_of_lost_keys,
+)
 from sapwood.reading.filters import Filter, NameFilter, no_filter
 from sapwood.reading.locate import source_of, split_path
 
@@ -21,6 +29,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from sapwood import _native
+    from sapwood.schema import StreamerInfo, Streamers
 
 DIRECTORY_CLASSES = frozenset({"TDirectory", "TDirectoryFile"})
 TREE_CLASSES = frozenset({"TTree", "TNtuple", "TNtupleD"})
@@ -111,6 +120,7 @@ class ReadOnlyFile:
         self._address = str(Path(source).absolute()) if isinstance(source, str) else path
         self._closed = False
         self._objects = _Recent(object_cache or 0)
+        self._streamers: Streamers | None = None
 
     @property
     def file_path(self) -> str:
@@ -196,12 +206,48 @@ class ReadOnlyFile:
         return uuid.UUID(self._native.uuid)
 
     @property
-    def streamers(self) -> dict[str, dict[int, int]]:
-        """The classes that the file describes: for each its versions, and for each version its checksum."""
-        found: dict[str, dict[int, int]] = {}
-        for name, version, checksum in self.native.streamers():
-            found.setdefault(name, {})[version] = checksum
-        return found
+    def streamers(self) -> Streamers:
+        """The classes that the file describes: for each its versions, and for each version its members."""
+        from sapwood.schema import Streamers
+
+        if self._streamers is None:
+            self._streamers = Streamers.of(self)
+        return self._streamers
+
+    def streamers_named(self, classname: str) -> list[StreamerInfo]:
+        """List the versions of a class that the file describes."""
+        return list(self.streamers.get(classname, {}).values())
+
+    def streamer_named(self, classname: str, version: int | str = "max") -> StreamerInfo | None:
+        """Give a version of a class, or its ``"min"`` or ``"max"`` version; None where it is not described."""
+        return self.streamers.named(classname, version)
+
+    def streamer_dependencies(self, classname: str, version: int | str = "max") -> list[tuple[str, int]]:
+        """List (class, version) of all that a class needs, itself last; version ``"all"`` takes all of it."""
+        return self.streamers.dependencies(classname, version)
+
+    def show_streamers(
+        self, classname: str | None = None, version: int | str = "max", stream: TextIO | None = None
+    ) -> None:
+        """Print the classes that the file describes, or one and all that it needs.
+
+        Parameters
+        ----------
+        classname
+            The class; all where it is None.
+        version
+            Its version, ``"min"``, ``"max"`` or ``"all"``.
+        stream
+            Where to; standard output where it is None.
+        """
+        out = stream or sys.stdout
+        streamers = self.streamers
+        if classname is None:
+            streamers.show(out)
+            return
+        for i, (name, number) in enumerate(streamers.dependencies(classname, version)):
+            out.write("\n" if i else "")
+            streamers[name][number].show(out)
 
     def counters(self) -> dict[str, int]:
         """Count what was read from this file so far: calls, bytes, and times in nanoseconds summed over threads."""
@@ -406,6 +452,8 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         self._file = file
         self._key = key
         self._keys = [ReadOnlyKey(k, self) for k in native.keys]
+        if native.recovered:
+            warn_of_lost_keys(len(self._keys), self.object_path, file.file_path)
         self._by_name: dict[str, list[ReadOnlyKey]] = {}
         for k in self._keys:
             self._by_name.setdefault(k.fName, []).append(k)

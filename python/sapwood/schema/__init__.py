@@ -2,4 +2,15 @@
 
 from sapwood.schema.cpp import headers as headers
 from sapwood.schema.dataclasses import dataclasses as dataclasses
-from sapwood.schema.streamers import StreamerElement as StreamerElement, StreamerInfo as StreamerInfo, Streamers as Streamers
+from sapwood.schema.streamers import (
+    StreamerElement as StreamerElement,
+)
+from sapwood.schema.streamers import (
+    StreamerInfo as StreamerInfo,
+)
+from sapwood.schema.streamers import (
+    Streamers as Streamers,
+)
+from sapwood.schema.streamers import (
+    open_streamers as open_streamers,
+)

@@ -7,11 +7,14 @@ file describes, so that ROOT reads the file into them. An enumeration is known b
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
 
 from sapwood.objects.model import regular_classname
 from sapwood.schema.streamers import (
+    ALIASES,
+    BASIC_TYPES,
     CONTAINERS,
     StreamerElement,
     StreamerInfo,
@@ -20,16 +23,13 @@ from sapwood.schema.streamers import (
     template_arguments,
 )
 
-_KEYWORDS = frozenset("const class struct unsigned signed char short int long float double bool void size_t".split())
-_NUMBERS = frozenset(
-    "bool char short int long float double void size_t Bool_t Char_t UChar_t Short_t UShort_t Int_t UInt_t Long_t ULong_t "
-    "Long64_t ULong64_t Float_t Double_t Double32_t Float16_t Size_t Seek_t Version_t Byte_t Option_t Text_t Ssiz_t "
-    "Real_t Axis_t Stat_t Font_t Style_t Marker_t Width_t Color_t SCoord_t Coord_t Angle_t int8_t uint8_t int16_t "
-    "uint16_t int32_t uint32_t int64_t uint64_t".split()
-)
+_NUMBER_WORDS = frozenset({"const", "signed", "unsigned", *BASIC_TYPES})
 _STD = CONTAINERS | {"string", "allocator", "less", "equal_to", "hash", "complex", "unique_ptr", "shared_ptr", "atomic"}
-# Kinds of elements (TVirtualStreamerInfo::EReadWrite): an int, alone or as an array; a pointer that is never null.
-_INT_KINDS = frozenset({3, 23})
+_STANDARD_HEADERS = (
+    "array", "bitset", "complex", "cstdint", "deque", "forward_list", "list", "map", "memory", "set", "string",
+    "unordered_map", "unordered_set", "utility", "vector",
+)  # fmt: skip
+# Kinds of elements (TVirtualStreamerInfo::EReadWrite) that are pointers which are never null.
 _ALWAYS = frozenset({63, 68, 83, 88})
 
 
@@ -50,7 +50,7 @@ def root_header(name: str) -> str | None:
 
 
 def _is_number(name: str) -> bool:
-    return name in _NUMBERS or all(word in _KEYWORDS for word in name.split())
+    return name in ALIASES or all(word in _NUMBER_WORDS for word in name.split())
 
 
 def _spelt(typename: str) -> str:
@@ -59,6 +59,24 @@ def _spelt(typename: str) -> str:
     text = re.sub(pattern, r"std::\1", regular_classname(typename))
     # A comma without a space is C++ too, but not how anybody writes it.
     return text.replace(",", ", ")
+
+
+# C++ types of basic kinds (TVirtualStreamerInfo::EReadWrite), for names that only their own headers know.
+_BASIC = {
+    1: "char", 2: "short", 3: "int", 4: "long", 5: "float", 6: "int", 8: "double", 9: "Double32_t", 10: "char",
+    11: "unsigned char", 12: "unsigned short", 13: "unsigned int", 14: "unsigned long", 15: "unsigned int",
+    16: "Long64_t", 17: "ULong64_t", 18: "bool", 19: "Float16_t",
+}  # fmt: skip
+
+
+def _split(name: str) -> tuple[str, str]:
+    """Split a name at its last ``::`` that is not inside of brackets."""
+    depth = 0
+    for i in range(len(name) - 1, 0, -1):
+        depth += (name[i] == ">") - (name[i] == "<")
+        if depth == 0 and name[i - 1 : i + 1] == "::":
+            return name[: i - 1], name[i + 1 :]
+    return "", name
 
 
 class _Unit:
@@ -70,11 +88,22 @@ class _Unit:
         self.infos = {info.name: info for info in wanted}
         self.includes: set[str] = set()
         self.enums: dict[str, None] = {}
+        self.aliases: dict[str, str] = {}
         self.missing: dict[str, None] = {}
         self.containers: dict[str, None] = {}
         for info in wanted:
             for element in info.elements:
                 self._look_at(element)
+        # Names may stand in the brackets of templates alone.
+        for name in [*self.infos, *self.missing]:
+            for argument in class_names(name):
+                self._declare(argument, self.missing)
+        # What is declared inside of each class: other classes, enumerations and what is not described.
+        self.inside: dict[str, list[str]] = {}
+        for name in [*self.infos, *self.enums, *self.missing]:
+            outer = _split(name)[0]
+            if outer in self.infos:
+                self.inside.setdefault(outer, []).append(name)
 
     @staticmethod
     def _is_own(info: StreamerInfo) -> bool:
@@ -85,16 +114,20 @@ class _Unit:
         return not any(element.name == "This" for element in info.elements)
 
     def _look_at(self, element: StreamerElement) -> None:
-        is_enum = element.fType in _INT_KINDS and not _is_number(element.typename)
-        if is_enum:
-            self._declare(element.typename, self.enums)
+        name = regular_classname(element.stored_type).rstrip("* ")
+        if element.fType < 60 and element.fType % 20 in _BASIC:
+            # What is no name of a number is an enumeration, or an alias.
+            if not _is_number(name):
+                self._declare(name, self.enums)
+                if name in self.enums and element.fType % 20 != 3:
+                    self.aliases[name] = _BASIC[element.fType % 20]
             return
         if element.classname in ("TStreamerSTL", "TStreamerSTLstring"):
-            outer = regular_classname(element.typename).rstrip("*")
+            outer = regular_classname(element.stored_type).rstrip("*")
             if "<" in outer:
                 self.containers[outer] = None
         for name in element.class_names():
-            held_enum = element.classname == "TStreamerSTL" and element.member("fCtype") == 3  # noqa: PLR2004
+            held_enum = element.classname == "TStreamerSTL" and element.member("fCtype") == 3
             self._declare(name, self.enums if held_enum else self.missing)
 
     def _declare(self, name: str, among: dict[str, None]) -> None:
@@ -102,32 +135,60 @@ class _Unit:
         if name in self.infos or name in ("string", "") or _is_number(name) or name.isdecimal():
             return
         header = "ROOT/RVec.hxx" if name.startswith("ROOT::VecOps::RVec<") else root_header(name)
+        outer = name
+        while header is None and outer:
+            outer = _split(outer)[0]
+            header = root_header(outer) if outer else None
         if header:
             self.includes.add(header)
-        elif name.rpartition("::")[0] not in self.infos and not root_header(name.rpartition("::")[0]):
+        else:
             among[name] = None
 
-    def ordered(self) -> list[StreamerInfo]:
-        """Put each class behind those that it holds or derives from."""
-        done: dict[str, StreamerInfo] = {}
-        inside: set[str] = set()
+    def outermost(self, name: str) -> str:
+        """Give the class in which a class is declared, or itself."""
+        outer = _split(name)[0]
+        while outer:
+            if outer in self.infos:
+                name = outer
+            outer = _split(outer)[0]
+        return name
 
-        def add(info: StreamerInfo) -> None:
-            if info.name in done or info.name in inside:
+    def _parts(self, name: str) -> Iterator[StreamerInfo]:
+        """Give a class and those declared inside of it."""
+        if name in self.infos:
+            yield self.infos[name]
+        for inner in self.inside.get(name, ()):
+            yield from self._parts(inner)
+
+    def ordered(self, names: list[str]) -> list[str]:
+        """Put each class behind those that it, or a class inside of it, holds or derives from."""
+        done: dict[str, None] = {}
+        busy: set[str] = set()
+        among = set(names)
+
+        def owner(name: str) -> str | None:
+            while name and name not in among:
+                name = _split(name)[0]
+            return name or None
+
+        def add(name: str) -> None:
+            if name in done or name in busy:
                 return
-            inside.add(info.name)
-            for element in info.elements:
-                pointer = element.typename.endswith("*") and not element.is_base
-                for name in element.class_names():
-                    for needed in (name, name.rpartition("::")[0]):
-                        if needed in self.infos and not pointer:
-                            add(self.infos[needed])
-            inside.discard(info.name)
-            done[info.name] = info
+            busy.add(name)
+            for info in self._parts(name):
+                for element in info.elements:
+                    pointer = element.stored_type.endswith("*") and not element.is_base
+                    for needed in element.class_names():
+                        found = owner(needed)
+                        # A pointer needs no more than a declaration, which only a class inside of another cannot have.
+                        if found and found != name and not (pointer and found == needed):
+                            add(found)
+            busy.discard(name)
+            done[name] = None
 
-        for info in self.infos.values():
-            add(info)
-        return list(done.values())
+        for name in names:
+            add(name)
+        return list(done)
 
     def derives(self, info: StreamerInfo, ancestor: str) -> bool:
         """Whether a class has a certain base, directly or not, as far as that is known."""
@@ -142,61 +203,65 @@ class _Unit:
         """Whether the class says its version, or is known by its checksum."""
         return info.class_version > 1 or self.derives(info, "TObject")
 
+    def declaration(self, name: str) -> str:
+        """Write what a name stands for, without the scope it is in."""
+        short = _split(name)[1]
+        if name in self.aliases:
+            return f"typedef {self.aliases[name]} {short};\n"
+        if name in self.enums:
+            return f"enum {short} : int {{}};\n"
+        head = f"class {_spelt(short)}"
+        if "<" in short:
+            arguments = template_arguments(short.partition("<")[2].removesuffix(">"))
+            parameters = ", ".join("auto" if argument[:1].isdecimal() else "typename" for argument in arguments)
+            head = f"template <{parameters}>\nclass {short.partition('<')[0]};\ntemplate <>\n{head}"
+        if name not in self.infos:
+            return f"// Not described in the file.\n{head} {{}};\n"
+        info = self.infos[name]
+        # A base that is a container is described among the members, without a name of its own.
+        stl_bases = [e for e in info.members if e.classname == "TStreamerSTL" and e.name == e.stored_type]
+        bases = [f"public {_spelt(base.name)}" for base in info.bases]
+        bases += [f"public {_spelt(base.stored_type)}" for base in stl_bases]
+        lines = []
+        inner = self.inside.get(name, [])
+        for one in [*(o for o in inner if o not in self.infos), *self.ordered([o for o in inner if o in self.infos])]:
+            lines += self.declaration(one).splitlines()
+        lines += [_member(element) for element in info.members if element not in stl_bases]
+        if self.has_version(info):
+            inherits = any(base.name in self.infos and self.has_version(self.infos[base.name]) for base in info.bases)
+            override = "Override" if inherits or self.derives(info, "TObject") else ""
+            lines.append(f"virtual ~{short.partition('<')[0]}() {{}}")
+            lines.append(f"ClassDef{override}({_spelt(short)}, {info.class_version})")
+        body = "".join(f"   {line}\n" for line in lines)
+        return f"{head}{' : ' + ', '.join(bases) if bases else ''} {{\npublic:\n{body}}};\n"
 
-def _namespace(name: str, text: str) -> str:
-    """Put a declaration, of the last part of a name, into the namespaces that the name has before."""
-    plain = name.partition("<")[0]
-    spaces = plain.split("::")[:-1]
-    if not spaces:
-        return text
-    return f"namespace {'::'.join(spaces)} {{\n{text}}}\n"
 
-
-def _short(name: str) -> str:
-    outer, bracket, rest = name.partition("<")
-    return outer.rpartition("::")[2] + bracket + rest
-
-
-def _class(info: StreamerInfo, unit: _Unit) -> str:
-    """Write a class."""
-    short = _short(info.name)
-    bases = [f"public {_spelt(base.name)}" for base in info.bases]
-    # A base that is a container is a member without a name of its own.
-    stl_bases = [e for e in info.members if e.classname == "TStreamerSTL" and e.name == e.typename]
-    bases += [f"public {_spelt(base.typename)}" for base in stl_bases]
-    head = f"class {_spelt(short)}{' : ' + ', '.join(bases) if bases else ''} {{\npublic:\n"
-    if "<" in short:
-        arguments = template_arguments(short.partition("<")[2].removesuffix(">"))
-        parameters = ", ".join("auto" if argument[:1].isdecimal() else "typename" for argument in arguments)
-        head = f"template <{parameters}>\nclass {short.partition('<')[0]};\ntemplate <>\n{head}"
-    lines = [f"   {_member(element)}" for element in info.members if element not in stl_bases]
-    plain = short.partition("<")[0]
-    if unit.has_version(info):
-        inherits = any(base.name in unit.infos and unit.has_version(unit.infos[base.name]) for base in info.bases)
-        override = "Override" if inherits or unit.derives(info, "TObject") else ""
-        lines.append(f"   virtual ~{plain}() {{}}")
-        lines.append(f"   ClassDef{override}({_spelt(short)}, {info.class_version})")
-    return _namespace(info.name, head + "".join(f"{line}\n" for line in lines) + "};\n")
+def _in_namespace(name: str, text: str) -> str:
+    """Put a declaration into the namespaces that its name has."""
+    scope = _split(name)[0]
+    return f"namespace {scope} {{\n{text}}}\n" if scope else text
 
 
 def _member(element: StreamerElement) -> str:
     """Write a member with the comment that says how it is stored."""
-    typename = _spelt(element.typename)
+    typename, kind = element.stored_type, element.fType
+    typename = _spelt(typename)
     dims = "".join(f"[{size}]" for size in element.shape)
     comment = " ".join(element.title.split())
-    if element.fType == 7:  # noqa: PLR2004
+    if kind == 7:
         return f"char *{element.name} = nullptr; //{comment}"
-    if typename.endswith("*"):
-        pointer = typename.rstrip("* ")
-        stars = "*" * (len(typename) - len(typename.rstrip("*")))
-        default = "{}" if dims else " = nullptr"
+    pointee = typename.rstrip("* ")
+    stars = "*" * typename[len(pointee) :].count("*")
+    if pointee == element.name:
+        pointee = f"::{pointee}"  # the type, not the member of that name
+    if stars:
         if element.count_name and not comment.startswith("["):
             comment = f"[{element.count_name}] {comment}"
-        if element.fType in _ALWAYS and not comment.startswith("->"):
+        if kind in _ALWAYS and not comment.startswith("->"):
             comment = f"-> {comment}"
-        return f"{pointer} {stars}{element.name}{dims}{default}; //{comment}"
-    default = "{}" if dims or _is_number(element.typename) or element.fType in _INT_KINDS else ""
-    return f"{typename} {element.name}{dims}{default}; //{comment}"
+        return f"{pointee} {stars}{element.name}{dims}{'{}' if dims else ' = nullptr'}; //{comment}"
+    default = "{}" if dims or (kind % 20 in _BASIC and kind < 60) else ""
+    return f"{pointee} {element.name}{dims}{default}; //{comment}"
 
 
 def headers(streamers: Streamers, name: str = "classes.h") -> tuple[str, str]:
@@ -218,32 +283,21 @@ def headers(streamers: Streamers, name: str = "classes.h") -> tuple[str, str]:
     guard = re.sub(r"\W", "_", name).upper()
     out = [f"// Classes as a ROOT file describes them.\n#ifndef {guard}\n#define {guard}\n#include <Rtypes.h>\n"]
     out += [f"#include <{header}>\n" for header in sorted(unit.includes)]
-    standard = {"array", "bitset", "deque", "forward_list", "list", "map", "set", "string", "vector", "utility"}
-    standard |= {"unordered_map", "unordered_set", "memory", "complex", "cstdint"}
-    out += [f"#include <{header}>\n" for header in sorted(standard)]
+    out += [f"#include <{header}>\n" for header in _STANDARD_HEADERS]
     out.append("\n")
-    for enum in unit.enums:
-        out.append(_namespace(enum, f"enum {_short(enum)} : int {{}};\n"))
-    for missing in unit.missing:
-        note = f"// Not described in the file.\nclass {_short(missing)} {{}};\n"
-        if "<" in missing:
-            continue
-        out.append(_namespace(missing, note))
-    ordered = unit.ordered()
-    out += [
-        _namespace(info.name, f"class {_short(info.name)};\n")
-        for info in ordered
-        if "<" not in info.name and info.name.rpartition("::")[0] not in unit.infos
-    ]
-    out += [f"\n{_class(info, unit)}" for info in ordered]
+    ordered = unit.ordered([one for one in unit.infos if unit.outermost(one) == one])
+    out += [_in_namespace(one, f"class {_split(one)[1]};\n") for one in ordered if "<" not in one]
+    free = [one for one in [*unit.enums, *unit.missing] if unit.outermost(one) == one]
+    out += [_in_namespace(one, unit.declaration(one)) for one in sorted(free, key=lambda one: one.count("<"))]
+    out += [f"\n{_in_namespace(one, unit.declaration(one))}" for one in ordered]
     out.append("#endif\n")
-    links = [f"#pragma link C++ class {_spelt(info.name)}+;\n" for info in ordered]
+    links = [f"#pragma link C++ class {_spelt(one)}+;\n" for one in unit.infos]
     links += [
         f"#pragma link C++ class {_spelt(one)}+;\n"
         for one in unit.containers
         if not one.startswith(("bitset<", "array<"))
         and any(inner in unit.infos or inner in unit.enums for inner in class_names(one))
     ]
-    links += [f"#pragma link C++ enum {_spelt(enum)};\n" for enum in unit.enums]
+    links += [f"#pragma link C++ enum {_spelt(enum)};\n" for enum in unit.enums if enum not in unit.aliases]
     off = "".join(f"#pragma link off all {what};\n" for what in ("globals", "classes", "functions"))
     return "".join(out), f"#ifdef __CLING__\n{off}{''.join(links)}#endif\n"

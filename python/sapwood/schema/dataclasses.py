@@ -6,16 +6,20 @@ import keyword
 import re
 
 from sapwood.objects.model import regular_classname
-from sapwood.schema.streamers import CONTAINERS, StreamerElement, StreamerInfo, Streamers, template_arguments
-
-_FLOATS = frozenset("float double Float_t Double_t Double32_t Float16_t Size_t Real_t Axis_t Stat_t".split())
-_INTS = frozenset(
-    "char short int long unsigned size_t Char_t UChar_t Short_t UShort_t Int_t UInt_t Long_t ULong_t Long64_t ULong64_t "
-    "Byte_t Seek_t Version_t Ssiz_t Font_t Style_t Marker_t Width_t Color_t int8_t uint8_t int16_t uint16_t int32_t "
-    "uint32_t int64_t uint64_t".split()
+from sapwood.schema.streamers import (
+    ALIASES,
+    BASIC_TYPES,
+    CONTAINERS,
+    MAPS,
+    StreamerElement,
+    StreamerInfo,
+    Streamers,
+    template_arguments,
 )
-_TEXTS = frozenset("string std::string TString char*".split())
-_MAPS = frozenset("map multimap unordered_map unordered_multimap".split())
+
+_FLOATS = frozenset({"float", "double", "long double", "Double32_t", "Float16_t"})
+_INTS = BASIC_TYPES - _FLOATS - {"bool", "void"} | {"signed", "unsigned"}
+_TEXTS = frozenset({"string", "std::string", "TString", "char*"})
 
 
 def python_name(name: str) -> str:
@@ -26,8 +30,9 @@ def python_name(name: str) -> str:
 
 
 def _number(name: str) -> str | None:
+    name = ALIASES.get(name, name)
     words = name.split()
-    if name in ("bool", "Bool_t"):
+    if name == "bool":
         return "bool"
     if name in _FLOATS:
         return "float"
@@ -49,20 +54,20 @@ def _type(name: str, known: frozenset[str]) -> str:
     if bracket and outer in CONTAINERS:
         arguments = template_arguments(rest.removesuffix(">"))
         inner = [_type(argument, known) for argument in arguments]
-        if outer == "bitset" or (outer != "pair" and outer not in _MAPS and inner[0] in ("int", "float", "bool")):
+        if outer == "bitset" or (outer != "pair" and outer not in MAPS and inner[0] in ("int", "float", "bool")):
             return "np.ndarray"
-        if outer in _MAPS:
+        if outer in MAPS:
             return f"Mapping[{inner[0]}, {inner[1]}]"
         return f"tuple[{inner[0]}, {inner[1]}]" if outer == "pair" else f"list[{inner[0]}]"
     return python_name(name) if name in known else "Any"
 
 
 def _field(element: StreamerElement, known: frozenset[str]) -> str:
-    typename = regular_classname(element.typename)
-    if element.fType in (3, 23) and _number(typename) is None:  # noqa: PLR2004  # an enumeration
+    typename = regular_classname(element.stored_type)
+    if element.fType in (3, 23) and _number(typename) is None:  # an enumeration
         typename = "int"
     scalar = _type(typename.rstrip("*") if element.count_name else typename, known)
-    if element.fType == 7:  # noqa: PLR2004
+    if element.fType == 7:
         scalar = "str"
     if (element.array_length or element.count_name) and scalar in ("int", "float", "bool"):
         scalar = "np.ndarray"
@@ -73,6 +78,11 @@ def _field(element: StreamerElement, known: frozenset[str]) -> str:
         optional = scalar if scalar == "Any" or scalar.endswith("None") else f"{scalar} | None"
         return f"{python_name(element.name)}: {optional} = None"
     return f"{python_name(element.name)}: {scalar} = {default}"
+
+
+def _comment(element: StreamerElement) -> str:
+    text = " ".join(element.title.split())
+    return f"  # {text}" if text else ""
 
 
 def dataclasses(streamers: Streamers) -> str:
@@ -101,7 +111,7 @@ def dataclasses(streamers: Streamers) -> str:
             if base.name in infos:
                 add(infos[base.name], (*inside, info.name))
         bases = ", ".join(python_name(base.name) for base in info.bases if base.name in infos)
-        lines = [f"    {_field(element, known)}" for element in info.members]
+        lines = [f"    {_field(element, known)}{_comment(element)}" for element in info.members]
         about = f"{info.name}, version {info.class_version}, checksum {info.checksum:#010x}"
         body = "\n".join(lines)
         written[info.name] = (

@@ -13,13 +13,27 @@ from sapwood.objects.model import Model, regular_classname
 if TYPE_CHECKING:
     from sapwood.objects.model import STLMap
     from sapwood.reading.file import ReadOnlyFile
+    from sapwood.reading.tree import TTree
 
 # What ROOT calls containers and strings of C++ in type names.
-CONTAINERS = frozenset(
-    "vector list deque map multimap set multiset bitset forward_list unordered_set unordered_multiset unordered_map "
-    "unordered_multimap array pair".split()
+_SEQUENCES = {"vector", "list", "deque", "forward_list", "set", "multiset", "unordered_set", "unordered_multiset"}
+MAPS = frozenset({"map", "multimap", "unordered_map", "unordered_multimap"})
+CONTAINERS = frozenset({*_SEQUENCES, *MAPS, "bitset", "array", "pair"})
+# ROOT's names of C++ types.
+ALIASES = {
+    "Char_t": "char", "UChar_t": "unsigned char", "Short_t": "short", "UShort_t": "unsigned short", "Int_t": "int",
+    "UInt_t": "unsigned int", "Seek_t": "int", "Long_t": "long", "ULong_t": "unsigned long", "Float_t": "float",
+    "Double_t": "double", "LongDouble_t": "long double", "Text_t": "char", "Bool_t": "bool", "Byte_t": "unsigned char",
+    "Version_t": "short", "Option_t": "const char", "Ssiz_t": "int", "Real_t": "float", "Long64_t": "long long",
+    "ULong64_t": "unsigned long long", "Axis_t": "double", "Stat_t": "double", "Font_t": "short", "Style_t": "short",
+    "Marker_t": "short", "Width_t": "short", "Color_t": "short", "SCoord_t": "short", "Coord_t": "double",
+    "Angle_t": "float", "Size_t": "float",
+}  # fmt: skip
+BASIC_TYPES = frozenset(
+    {"bool", "char", "short", "int", "long", "float", "double", "void", "size_t", "Double32_t", "Float16_t"}
+    | {f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 )
-_NAME = re.compile(r"[A-Za-z_][\w:]*(?:<|\b)")
+_ALIAS = re.compile(r"\b(" + "|".join(ALIASES) + r")\b")
 
 
 class StreamerElement:
@@ -45,7 +59,12 @@ class StreamerElement:
 
     @property
     def typename(self) -> str:
-        """The C++ type of the member; ``"BASE"`` of a base."""
+        """The type of the member, in C++'s own names; ``"BASE"`` of a base."""
+        return _ALIAS.sub(lambda found: ALIASES[found[1]], self._members["fTypeName"])
+
+    @property
+    def stored_type(self) -> str:
+        """The type of the member as the file spells it."""
         return self._members["fTypeName"]
 
     @property
@@ -69,9 +88,10 @@ class StreamerElement:
         return self.classname == "TStreamerBase"
 
     @property
-    def base_version(self) -> int:
-        """The version of the base class."""
-        return self._members["fBaseVersion"]
+    def base_version(self) -> int | str:
+        """The version of the base class; ``"max"`` where it has none of its own."""
+        version: int = self._members["fBaseVersion"]
+        return "max" if version == -1 else version
 
     @property
     def count_name(self) -> str:
@@ -90,18 +110,18 @@ class StreamerElement:
         if self.is_base:
             yield self.name
         else:
-            yield from class_names(self.typename)
+            yield from class_names(self.stored_type)
 
-    def show(self, stream: TextIO = sys.stdout) -> None:
+    def show(self, stream: TextIO | None = None) -> None:
         """Print name, type and kind."""
-        stream.write(f"    {self.name}: {self.typename} ({self.classname})\n")
+        (stream or sys.stdout).write(f"    {self.name}: {self.typename} ({self.classname})\n")
 
     def tojson(self) -> dict[str, Any]:
         """Give what there is to know as a dict for `json.dumps`."""
         found: dict[str, Any] = {"kind": self.classname.removeprefix("TStreamer"), "name": self.name}
         found |= {"type": self.typename, "title": self.title, "code": self.fType}
         if self.is_base:
-            found = {"kind": "Base", "name": self.name, "version": self.base_version}
+            found = {"kind": "Base", "name": self.name, "version": self._members["fBaseVersion"]}
         if self.shape:
             found["shape"] = list(self.shape)
         if self.count_name:
@@ -168,21 +188,22 @@ class StreamerInfo:
         except KeyError:
             raise NotFoundError(f"{self!r} has no member {name!r}; it has {', '.join(members)}") from None
 
-    def show(self, stream: TextIO = sys.stdout, checksum: bool = False) -> None:
+    def show(self, stream: TextIO | None = None, checksum: bool = False) -> None:
         """Print class, bases and members.
 
         Parameters
         ----------
         stream
-            Where to.
+            Where to; standard output where it is None.
         checksum
             With the checksum of the class.
         """
+        out = stream or sys.stdout
         bases = ", ".join(f"{base.name} (v{base.base_version})" for base in self.bases)
         known = f", {self.checksum:#010x}" if checksum else ""
-        stream.write(f"{self.name} (v{self.class_version}{known}){f': {bases}' if bases else ''}\n")
+        out.write(f"{self.name} (v{self.class_version}{known}){f': {bases}' if bases else ''}\n")
         for element in self.members:
-            element.show(stream)
+            element.show(out)
 
     def tojson(self) -> dict[str, Any]:
         """Give what there is to know as a dict for `json.dumps`."""
@@ -266,11 +287,12 @@ class Streamers(Mapping[str, dict[int, StreamerInfo]]):
                 self._add(info, out)
         return Streamers(self._classes[name][version] for name, version in out)
 
-    def show(self, stream: TextIO = sys.stdout, checksum: bool = False) -> None:
+    def show(self, stream: TextIO | None = None, checksum: bool = False) -> None:
         """Print them all; parameters as in `StreamerInfo.show`."""
+        out = stream or sys.stdout
         for i, info in enumerate(self.infos()):
-            stream.write("\n" if i else "")
-            info.show(stream, checksum)
+            out.write("\n" if i else "")
+            info.show(out, checksum)
 
     def tojson(self) -> list[dict[str, Any]]:
         """List them as dicts for `json.dumps`."""
@@ -324,12 +346,40 @@ def classes_of(model: Any) -> set[tuple[str, int]]:
     return found
 
 
-def needed_by(where: Any, streamers: Streamers) -> Streamers:
-    """Choose the classes that an object needs: a tree (by its branches), or one that `sapwood.objects` read."""
-    from sapwood.reading.tree import HasBranches
+def _of_tree(tree: TTree) -> set[str]:
+    """Name the classes that the branches of a tree hold."""
+    found: set[str] = {tree.classname}
+    for branch in tree.itervalues(recursive=True):
+        found |= {branch.classname, *class_names(branch.cpp_class), *class_names(branch.typename)}
+    return found
 
-    if isinstance(where, HasBranches):
-        names = {(branch.cpp_class, -1) for branch in where.itervalues(recursive=True)}
-        names |= {(name, -1) for branch in where.itervalues(recursive=True) for name in class_names(branch.typename)}
-        return streamers.needed([*sorted(names), *((name, -1) for name in (where.classname,))])
-    return streamers.needed(sorted(classes_of(where)))
+
+def open_streamers(path: str) -> Streamers:
+    """Read the classes that a file describes; with the path of an object behind a colon, those that it needs.
+
+    Parameters
+    ----------
+    path
+        The file, as `sapwood.open` takes it.
+
+    Raises
+    ------
+    SapwoodError
+        The file, or the object in it, cannot be read.
+    """
+    from sapwood.reading.file import ReadOnlyDirectory, ReadOnlyFile
+    from sapwood.reading.locate import split_path
+    from sapwood.reading.tree import TTree
+
+    place, inside = split_path(path)
+    with ReadOnlyFile(place) as file:
+        if inside is None:
+            return file.streamers
+        directory = file.root_directory
+        found = directory[inside]
+        if isinstance(found, ReadOnlyDirectory):
+            return file.streamers
+        if isinstance(found, TTree):
+            return file.streamers.needed((name, -1) for name in sorted(_of_tree(found)))
+        named = {(name, -1) for name in class_names(directory.classname_of(inside))}
+        return file.streamers.needed(sorted(named | classes_of(found)))

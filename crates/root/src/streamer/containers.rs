@@ -103,9 +103,7 @@ impl ObjectReader<'_> {
             },
             (_, Layout::Columns(info, even_empty)) => {
                 let count = self.cursor.count(1)?;
-                let fresh =
-                    || Object { class: info.name.clone(), version: info.version, ..Object::default() };
-                let mut objects: Vec<Object> = std::iter::repeat_with(fresh).take(count).collect();
+                let mut objects = self.in_columns(info, count)?;
                 if count > 0 || *even_empty {
                     self.columns(info, &mut objects)?;
                 }
@@ -303,8 +301,7 @@ impl ObjectReader<'_> {
         };
         let base = base.or_else(|| self.any_info(&e.name));
         let base = base.ok_or_else(|| unknown_class(&e.name).at(self.cursor.place()))?;
-        let fresh = |_: &Object| Object { class: e.name.clone(), version: base.version, ..Object::default() };
-        let mut bases: Vec<Object> = objects.iter().map(fresh).collect();
+        let mut bases = self.in_columns(&base, objects.len())?;
         self.columns(&base, &mut bases)?;
         for (object, base) in objects.iter_mut().zip(bases) {
             object.bases.push(Arc::new(base));

@@ -171,7 +171,7 @@ impl<'a> Decoder<'a> {
                 }
                 *length += n;
             }
-            (Kind::Top(_), _) if n == 0 => {}
+            (Kind::Top(_) | Kind::Opaque(_), _) if n == 0 => {}
             (Kind::Top(class), _) if n > 1 => {
                 let message = format!("{n} objects of class {} without their borders", class.name);
                 return Err(Error::unsupported(message).at(c.place()));
@@ -222,7 +222,6 @@ impl<'a> Decoder<'a> {
                 }
                 *length += n;
             }
-            (Kind::Opaque(_), _) if n == 0 => {}
             (Kind::Opaque(name), _) => return Err(super::info::unknown_class(name).at(c.place())),
             (Kind::Pointer, Builder::Dynamic(out)) => {
                 for _ in 0..n {

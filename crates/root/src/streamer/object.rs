@@ -67,6 +67,8 @@ pub struct Object {
     pub place: (u64, u64),
     /// Why the object (or the rest of it) could not be read; its bytes were passed over.
     pub unreadable: Option<Error>,
+    /// Members that were lost because they follow one that could not be read: all of the class from that number on.
+    pub lost: Option<(Arc<StreamerInfo>, usize)>,
 }
 
 impl Object {
@@ -81,6 +83,7 @@ impl Object {
             let mut base = Arc::unwrap_or_clone(base);
             base.keep(names);
             self.members.append(&mut base.members);
+            self.unreadable = self.unreadable.take().or(base.unreadable);
         }
         self.members.retain(|(name, _)| names.contains(&&**name));
         self.members.shrink_to_fit();
@@ -122,6 +125,11 @@ impl Object {
             Some(Value::Numbers(number, bytes)) => integers(*number, bytes),
             _ => Vec::new(),
         }
+    }
+    /// Names of the members and bases that follow the one that could not be read.
+    pub fn lost(&self) -> impl Iterator<Item = &Name> {
+        let lost = self.lost.iter().flat_map(|(info, from)| info.elements.iter().skip(*from));
+        lost.map(|element| &element.name)
     }
     /// Whether it is of a class, or derives from it.
     pub fn is(&self, class: &str) -> bool {
@@ -219,6 +227,8 @@ pub const TOP: u64 = 1;
 
 /// How deep objects may nest before a file is called damaged.
 const DEEPEST: usize = 200;
+/// How many parts may be unreadable before the whole is: each costs more memory than it has bytes.
+const MOST_PROBLEMS: usize = 10_000;
 
 /// Reads objects from one buffer, remembering classes and objects that later pointers refer to.
 pub struct ObjectReader<'a> {
@@ -232,6 +242,8 @@ pub struct ObjectReader<'a> {
     named: HashMap<u64, Name>,
     seen: HashMap<u64, Arc<Object>>,
     depth: usize,
+    /// How many objects and bases may still be made that need not have bytes of their own.
+    free: usize,
 }
 
 impl<'a> ObjectReader<'a> {
@@ -246,6 +258,7 @@ impl<'a> ObjectReader<'a> {
             named: HashMap::new(),
             seen: HashMap::new(),
             depth: 0,
+            free: payload.len().saturating_mul(2),
         }
     }
 
@@ -326,13 +339,11 @@ impl<'a> ObjectReader<'a> {
         if let Some(info) = self.classes.spelt_otherwise(class, checksum) {
             return Ok(info.clone());
         }
-        Err(match self.classes.contains(class) {
-            true => Error::unsupported(format!(
-                "no version of {class} in the file has the checksum {checksum:#x}"
-            ))
-            .at(place),
-            false => unknown(place),
-        })
+        if !self.classes.contains(class) {
+            return Err(unknown(place));
+        }
+        let message = format!("no version of {class} in the file has the checksum {checksum:#x}");
+        Err(Error::unsupported(message).at(place))
     }
 
     pub(super) fn leftover(&self, bytes: usize, what: &str) -> Error {
@@ -368,12 +379,22 @@ impl<'a> ObjectReader<'a> {
         read: impl FnOnce(&mut Self) -> Result<T>,
     ) -> Result<Result<T>> {
         let Some(end) = end else { return read(self).map(Ok) };
+        if end < self.cursor.pos() {
+            let end = end as u64 + self.cursor.origin();
+            return Err(self
+                .cursor
+                .corrupt(format!("an object was to end at byte {end}, within its header")));
+        }
         let outer = self.cursor.narrow(end);
         let result = read(self);
         self.cursor.widen(outer);
         if result.is_err() {
             self.problems += 1;
             self.cursor.seek(end)?;
+            if self.problems > MOST_PROBLEMS {
+                let message = format!("more than {MOST_PROBLEMS} parts cannot be read");
+                return result.map(Ok).map_err(|e| Error::limit(format!("{message}: {e}")));
+            }
         }
         Ok(result)
     }
@@ -387,6 +408,22 @@ impl<'a> ObjectReader<'a> {
         let result = read(self);
         self.depth -= 1;
         result
+    }
+
+    /// Counts objects that need not have bytes of their own.
+    pub(super) fn spend(&mut self, count: usize, class: &str) -> Result<()> {
+        self.free = self.free.checked_sub(count).ok_or_else(|| {
+            let message = format!("more objects than there are bytes, {count} of them {class}");
+            Error::limit(message).at(self.cursor.place())
+        })?;
+        Ok(())
+    }
+
+    /// Objects whose members lie in columns, which a class without members has none of.
+    pub(super) fn in_columns(&mut self, info: &StreamerInfo, count: usize) -> Result<Vec<Object>> {
+        self.spend(count.max(1), &info.name)?;
+        let fresh = || Object { class: info.name.clone(), version: info.version, ..Object::default() };
+        Ok(std::iter::repeat_with(fresh).take(count).collect())
     }
 
     /// An object of a known class: version header, bases, members.
@@ -468,7 +505,7 @@ impl<'a> ObjectReader<'a> {
             && word(start + 2) != 1
     }
 
-    pub(super) fn members(&mut self, info: &StreamerInfo, object: &mut Object) -> Result<()> {
+    pub(super) fn members(&mut self, info: &Arc<StreamerInfo>, object: &mut Object) -> Result<()> {
         object.members.reserve_exact(info.elements.len());
         for (i, element) in info.elements.iter().enumerate() {
             let read = match element.class {
@@ -485,17 +522,9 @@ impl<'a> ObjectReader<'a> {
             };
             if let Err(error) = read {
                 let error = error.within(format!("member {}", element.name));
+                object.members.push((element.name.clone(), Value::Unreadable(error.clone())));
                 // What follows has no known place any more.
-                for lost in info.elements.iter().skip(i) {
-                    let value = Value::Unreadable(if lost.name == element.name {
-                        error.clone()
-                    } else {
-                        let why =
-                            format!("it follows member {}, which cannot be read: {error}", element.name);
-                        Error::new(error.kind(), why)
-                    });
-                    object.members.push((lost.name.clone(), value));
-                }
+                object.lost = Some((info.clone(), i + 1));
                 return Err(error);
             }
         }
@@ -731,14 +760,11 @@ impl<'a> ObjectReader<'a> {
 
     /// What a pointer leads to, which may be a container: then the object has it as its only member.
     fn pointee(&mut self, class: &str) -> Result<Object> {
-        match typename::parse(class)? {
-            Cpp::Class(_) => self.object(class),
-            _ => {
-                let value = self.embedded(class)?;
-                let members = vec![(ITEMS.into(), value)];
-                Ok(Object { class: class.to_owned().into(), members, ..Object::default() })
-            }
+        if let Cpp::Class(_) = typename::parse(class)? {
+            return self.object(class);
         }
+        let members = vec![(ITEMS.into(), self.embedded(class)?)];
+        Ok(Object { class: class.to_owned().into(), members, ..Object::default() })
     }
 }
 
@@ -764,7 +790,8 @@ fn dimensions(e: &Element) -> Vec<usize> {
     let n = e.array_length.max(0) as usize;
     let dims = e.max_index.iter().take(e.array_dim.clamp(0, 5) as usize);
     let dims: Vec<usize> = dims.map(|&d| d.max(0) as usize).collect();
-    if dims.iter().product::<usize>() == n && !dims.is_empty() { dims } else { vec![n] }
+    let product = dims.iter().try_fold(1_usize, |n, &d| n.checked_mul(d));
+    if product == Some(n) && !dims.is_empty() { dims } else { vec![n] }
 }
 
 fn shaped(values: Value, dims: &[usize]) -> Value {
@@ -788,3 +815,6 @@ fn nested(items: Vec<Value>, dims: &[usize]) -> Value {
     }
     Value::List(items)
 }
+
+#[cfg(test)]
+mod tests;

@@ -76,7 +76,7 @@ impl ObjectReader<'_> {
                 Ok(())
             },
             // Its streamer writes nothing.
-            "TQObject" => |_: &mut Self, _: &mut Object| Ok(()),
+            "TQObject" => |r: &mut Self, _: &mut Object| r.spend(1, "TQObject"),
             // Streams its base alone.
             "TVirtualPerfStats" => |r: &mut Self, o: &mut Object| r.base(o, "TObject"),
             "TDatime" => |r: &mut Self, o: &mut Object| {
@@ -339,8 +339,7 @@ impl ObjectReader<'_> {
         if bypass {
             let info = self.info(class, version);
             let info = info.ok_or_else(|| unknown_class(class).at(self.cursor.place()))?;
-            let fresh = || Object { class: class.to_owned().into(), version, ..Object::default() };
-            let mut objects: Vec<Object> = std::iter::repeat_with(fresh).take(count).collect();
+            let mut objects = self.in_columns(&info, count)?;
             self.columns(&info, &mut objects)?;
             items.extend(objects.into_iter().map(|o| Value::Object(Arc::new(o))));
         } else {

@@ -1,0 +1,59 @@
+"""`sapwood schema`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+HELP = "Show the classes that a file describes, or write them as C++ headers, Python dataclasses or JSON."
+EPILOG = (
+    "With --cpp and -o DIR, classes.h and LinkDef.h are written there. For a library with which ROOT reads the file: "
+    "rootcling -f dict.cxx classes.h LinkDef.h && "
+    "g++ -shared -fPIC $(root-config --cflags) -o libclasses.so dict.cxx $(root-config --libs)"
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "file", metavar="FILE[:KEY]", help="the file; with a key, only the classes that its object needs"
+    )
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--cpp", action="store_true", help="as C++ headers that ROOT compiles")
+    form.add_argument("--python", action="store_true", help="as a Python module of dataclasses")
+    form.add_argument("--json", action="store_true", help="as JSON: a list with an object for every version of a class")
+    parser.add_argument("-o", "--output", metavar="PATH", help="write there: a folder for --cpp, else a file")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Show or write the classes."""
+    import io
+    import json
+    from pathlib import Path
+
+    from sapwood.schema import dataclasses, headers, open_streamers
+
+    streamers = open_streamers(arguments.file)
+    if arguments.cpp:
+        header, links = headers(streamers)
+        if arguments.output is None:
+            sys.stdout.write(header)
+            return 0
+        folder = Path(arguments.output)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "classes.h").write_text(header)
+        (folder / "LinkDef.h").write_text(links)
+        return 0
+    if arguments.python:
+        text = dataclasses(streamers)
+    elif arguments.json:
+        text = json.dumps(streamers.tojson(), indent=1) + "\n"
+    else:
+        shown = io.StringIO()
+        streamers.show(shown, checksum=True)
+        text = shown.getvalue()
+    if arguments.output is None:
+        sys.stdout.write(text)
+    else:
+        Path(arguments.output).write_text(text)
+    return 0
