@@ -90,8 +90,7 @@ void write_trees(const std::string &path, bool member_wise)
       tree<Pointers>("pointers", split, [](int) { return new Pointers(1); }, 5);
       tree<Containers>("containers", split, in_turn<Containers>, 7);
       tree<Collections>("collections", split, [split](int i) { return new Collections(split || i % 2); }, 7);
-      tree<Holder>("holder", split, in_turn<Holder>, 4);
-      tree<Diamond>("diamond", split, [](int i) { auto d = new Diamond; d->fTop = i; return d; }, 5);
+      if (split != 1) tree<Diamond>("diamond", split, [](int i) { auto d = new Diamond; d->fTop = i; return d; }, 5);
       tree<Mixed>("mixed", split, [](int i) { return new Mixed(i); }, 7);
       tree<Node>("cycle", split, [](int i) {
          auto a = new Node("a", i), b = new Node("b", i + 1);

@@ -240,6 +240,20 @@ impl<'a> Decoder<'a> {
                     offsets.push(values.len() as i64);
                 }
             }
+            (Kind::Loop { item, .. }, Builder::List { offsets, values }) => {
+                for _ in 0..n {
+                    let frame = c.frame()?;
+                    while frame.end.is_some_and(|end| c.pos() < end) {
+                        let before = c.pos();
+                        self.decode(item, c, values, 1)?;
+                        if c.pos() == before {
+                            return Err(c.corrupt("an object of no bytes"));
+                        }
+                    }
+                    end_at(c, frame, "a row of objects")?;
+                    offsets.push(values.len() as i64);
+                }
+            }
             (Kind::References, Builder::Record { length, fields, .. }) => {
                 for _ in 0..n {
                     references(c, fields)?;
@@ -306,6 +320,11 @@ impl<'a> Decoder<'a> {
         c: &mut Cursor<'_>,
         out: &mut Builder,
     ) -> Result<()> {
+        if let (Kind::Fixed { size, item }, Builder::FixedList { length, values, .. }) = (kind, &mut *out) {
+            (0..*size).try_for_each(|_| self.member_wise_one(item, header, c, values))?;
+            *length += 1;
+            return Ok(());
+        }
         let Builder::List { offsets, values } = out else { return Err(misfit(kind, c)) };
         let count = c.count(0)?;
         match kind {
@@ -387,7 +406,7 @@ impl<'a> Decoder<'a> {
                     let inner = fields.get_mut(step.field..).unwrap_or_default();
                     self.columns_into(&class.first()?.record, c, inner, n).within(place)?;
                 }
-                Kind::Counted { counter, .. } | Kind::Loop { counter, .. } => {
+                Kind::Counted { counter, .. } | Kind::Loop { counter: Some(counter), .. } => {
                     let counts = last_counts(fields, *counter, n, c)?;
                     for count in counts {
                         self.counted(step, c, fields, count).within(place)?;
@@ -416,7 +435,7 @@ impl<'a> Decoder<'a> {
                     let inner = fields.get_mut(step.field..).unwrap_or_default();
                     self.object(class, c, inner).within(|| format!("base {}", step.name))?;
                 }
-                Kind::Counted { counter, .. } | Kind::Loop { counter, .. } => {
+                Kind::Counted { counter, .. } | Kind::Loop { counter: Some(counter), .. } => {
                     let count = last_counts(fields, *counter, 1, c)?.first().copied().unwrap_or(0);
                     self.counted(step, c, fields, count).within(|| format!("member {}", step.name))?;
                 }
@@ -429,23 +448,33 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// A variable array or loop of `count` values, as one list.
+    /// A variable array or loop of `count` values, as one list; an array of pointers gives so many lists.
     fn counted(&mut self, step: &Step, c: &mut Cursor<'_>, fields: &mut Fields, count: usize) -> Result<()> {
-        let Builder::List { offsets, values } = field(fields, step, c)? else {
-            return Err(misfit(&step.kind, c));
+        let out = field(fields, step, c)?;
+        let (rows, out) = match (&step.kind, out) {
+            (Kind::Counted { rows: Some(rows), .. }, Builder::FixedList { length, values, .. }) => {
+                *length += 1;
+                (*rows, values.as_mut())
+            }
+            (_, out) => (1, out),
         };
+        let Builder::List { offsets, values } = out else { return Err(misfit(&step.kind, c)) };
         match &step.kind {
-            Kind::Counted { item, flagged, .. } if (!*flagged || c.u8()? != 0) => {
-                self.decode(item, c, values, count)?;
+            Kind::Counted { item, flagged, .. } => {
+                let present = !*flagged || c.u8()? != 0;
+                for _ in 0..rows {
+                    self.decode(item, c, values, if present { count } else { 0 })?;
+                    offsets.push(values.len() as i64);
+                }
             }
             Kind::Loop { item, .. } => {
                 let frame = c.frame()?;
                 self.decode(item, c, values, count)?;
                 end_at(c, frame, "a row of objects")?;
+                offsets.push(values.len() as i64);
             }
-            _ => {}
+            other => return Err(misfit(other, c)),
         }
-        offsets.push(values.len() as i64);
         Ok(())
     }
 
@@ -596,6 +625,9 @@ impl<'a> Decoder<'a> {
                     self.dynamic(class, c, out, 1)?;
                 }
             }
+        } else if let (0, Some(end)) = (count, frame.end) {
+            // The headers of containers stand there for no objects too.
+            c.seek(end)?;
         } else if count > 0 {
             let kind = self.programs.object(class);
             let of = kind.type_of()?;

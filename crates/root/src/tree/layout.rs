@@ -230,7 +230,7 @@ fn leaf_list(leaves: &[Leaf]) -> Layout {
                     "unknown",
                 );
             };
-            kind = Kind::Counted { counter, flagged: false, item: Box::new(kind) };
+            kind = Kind::Counted { counter, rows: None, flagged: false, item: Box::new(kind) };
         }
         let variable = if leaf.counted { "[]" } else { "" };
         names.push(format!("{} {}{variable}{};", number_name(&item), leaf.name, brackets(&dims)));
@@ -265,8 +265,10 @@ fn by_class(tree: &Tree, branch: &Branch, leaf: Option<&Leaf>) -> Layout {
         // The branch of a split collection holds the number of its elements, whether parts follow or not.
         return finish(Framing::Fixed(4), Kind::Number(Number::I32), "int32_t".to_owned());
     }
+    let collected = matches!(element.kind, 31 | 41);
     if element.streamer_type == 65 {
-        return finish(Framing::Whole, Kind::TString, "TString".to_owned());
+        let (framing, brackets) = if collected { (Framing::Column, "[]") } else { (Framing::Whole, "") };
+        return finish(framing, Kind::TString, format!("TString{brackets}"));
     }
     if branch.parent.is_none() && element.id < 0 {
         let name = element.class_name.clone();
@@ -288,8 +290,13 @@ fn by_class(tree: &Tree, branch: &Branch, leaf: Option<&Leaf>) -> Layout {
         );
     };
     let name = typename::parse(&member.typename).map_or(member.typename.clone(), |c| cpp_name(&c));
-    let collected = matches!(element.kind, 31 | 41);
-    if (41..60).contains(&member.kind) && !collected {
+    if (41..60).contains(&member.kind) && (collected || member.array_length > 0) {
+        return failed(
+            format!("{} is a variable array in a split collection, or an array of them", member.name),
+            &name,
+        );
+    }
+    if (41..60).contains(&member.kind) {
         // A member `x[n]` of a split class: the byte that says whether it is there, then the values.
         let kind = compiler.basic(member.kind - 40, &member.title);
         return match kind.fixed_bytes() {
@@ -302,6 +309,9 @@ fn by_class(tree: &Tree, branch: &Branch, leaf: Option<&Leaf>) -> Layout {
     } else {
         compiler.member(&member, None)
     };
+    if collected && matches!(kind, Kind::Loop { .. }) {
+        return failed(format!("{} is counted by {}, another branch", member.name, member.count_name), &name);
+    }
     if collected { finish(Framing::Column, kind, format!("{name}[]")) } else { whole(kind, name) }
 }
 
