@@ -49,7 +49,7 @@ def difference(ours: Any, root: Any, above: tuple[Any, ...] = ()) -> str | None:
         return None  # a pointer back to an object that it is part of
     if isinstance(root, dict):
         above = (*above, root)
-        if root.get("_typename") == "TObjArray" and isinstance(ours, list):
+        if root.get("_typename") in ("TObjArray", "TClonesArray") and isinstance(ours, list):
             ours = [item for item in ours if item is not None]  # ROOT's form leaves out its gaps
         root = unwrapped(root)
     if isinstance(ours, dict) and isinstance(root, dict):
@@ -60,6 +60,8 @@ def difference(ours: Any, root: Any, above: tuple[Any, ...] = ()) -> str | None:
         text = bytes(item & 255 for item in ours).split(b"\0")[0].decode("latin-1")
         return None if text == root else f"{text[:60]!r}, ROOT has {root[:60]!r}"
     if isinstance(ours, (list, tuple)) and isinstance(root, list):
+        if ours and isinstance(ours[0], tuple) and len(root) == 2 * len(ours):
+            ours = [item for pair in ours for item in pair]  # a map in a map, as ROOT's form has it
         if len(ours) != len(root):
             return f"{len(ours)} elements, ROOT has {len(root)}"
         for place, (a, b) in enumerate(zip(ours, root, strict=True)):
@@ -128,11 +130,12 @@ def single(value: float) -> bool:
 
 def part_difference(names: list[str], unordered: bool, ours: Any, root: Any) -> str | None:
     """Compare an entry of a branch (by its names from the top) with its place in the object of the top-level branch."""
+    whole = root
     before, base = names[0].rstrip(".") + ".", False
     for name in (full.split("[")[0].rstrip(".") for full in names[1:]):
         root, base = step(root, name.removeprefix(before))
         before = name + "."
-    if isinstance(root, dict):
+    if isinstance(ours, int) and isinstance(root, dict):
         root = unwrapped(root)
     if isinstance(ours, int) and isinstance(root, list):
         root = len(root)  # the branch of a split collection counts its elements
@@ -140,7 +143,7 @@ def part_difference(names: list[str], unordered: bool, ours: Any, root: Any) -> 
         ours, root = (own_bits(value) for value in (ours, root))
     if unordered:
         ours, root = sorted(ours, key=str), sorted(root, key=str)
-    return difference(ours, of_base(ours, root) if base else root)
+    return difference(ours, of_base(ours, root) if base else root, (whole,))
 
 
 def own_bits(value: Any) -> Any:
@@ -152,9 +155,11 @@ def of_base(ours: Any, root: Any) -> Any:
     """Leave out what is not of the base: ROOT's form has the members of bases among the object's own."""
     if isinstance(ours, list) and isinstance(root, list) and len(ours) == len(root):
         return [of_base(a, b) for a, b in zip(ours, root, strict=True)]
-    if isinstance(ours, dict) and isinstance(root, dict):
+    if not isinstance(root, dict):
+        return root
+    if isinstance(ours, dict):
         return {name: value for name, value in root.items() if name in ours}
-    return root
+    raise CannotJudgeError("ROOT's class has no such member")
 
 
 def step(root: Any, name: str) -> tuple[Any, bool]:

@@ -17,9 +17,11 @@ from sapwood.errors import SapwoodError
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(600)]
 
 RECIPE = Path(__file__).parent.parent / "recipes" / "objects_in_trees" / "make.py"
-FILES = [
-    f"{name}{kind}.root" for kind in ("memberwise", "objectwise") for name in ("", "versions-", "merged-")
-]
+FILES = [f"{name}{kind}.root" for kind in ("memberwise", "objectwise") for name in ("", "versions-", "merged-")]
+# What cannot be read, and says so.
+REFUSED = "is a variable array in a split collection, or an array of them"
+# What ROOT's own form has not, or what ROOT loses: arrays of variable arrays, hash tables, split std::array; by tree.
+NO_JUDGE = {"numbers": ("fPairs", "fPairs[2]"), "collections": ("fNumbers",), "containers": ("fArrays._M_elems[2]",)}
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +49,8 @@ def names(branch: Any) -> list[str]:
 def wrong_in(tree: Any, objects: list[Any]) -> list[str]:
     """Give what differs in the parts of the first branch, and what cannot be read."""
     wrong = []
-    roots = [numbered(value) for value in objects]
+    left_out = NO_JUDGE.get(tree.name.split("_")[0], ())
+    roots = [numbered({n: m for n, m in v.items() if n not in left_out} if left_out else v) for v in objects]
     for index in range(len(tree.native.branches)):
         branch = tree.branch_at(index)
         path = names(branch)
@@ -55,9 +58,14 @@ def wrong_in(tree: Any, objects: list[Any]) -> list[str]:
             continue
         try:
             entries = ak.to_list(branch.array())
-        except (SapwoodError, TypeError) as error:
-            wrong.append(f"{tree.name} {'/'.join(path)}: {type(error).__name__}: {error}".splitlines()[0])
+        except SapwoodError as error:
+            if REFUSED not in str(error):
+                wrong.append(f"{tree.name} {'/'.join(path)}: {type(error).__name__}: {error}".splitlines()[0])
             continue
+        if path[-1] in left_out:
+            continue
+        if left_out and len(path) == 1:
+            entries = [{n: m for n, m in entry.items() if n not in left_out} for entry in entries]
         if len(entries) != len(roots):
             wrong.append(f"{tree.name} {'/'.join(path)}: {len(entries)} entries, ROOT has {len(roots)}")
         for number, (entry, root) in enumerate(zip(entries, roots, strict=False)):
@@ -69,6 +77,17 @@ def wrong_in(tree: Any, objects: list[Any]) -> list[str]:
                 wrong.append(f"{tree.name} {'/'.join(path)} ({branch.typename}): entry {number}: {found}")
                 break
     return wrong
+
+
+def test_arrays_of_variable_arrays(written: Path) -> None:
+    with sapwood.open(written / "memberwise.root") as file:
+        assert file["numbers_0/object"].array()["fPairs"].to_list()[:2] == [[[1, 2, 3], [4, 5, 6]], [[], []]]
+
+
+def test_hash_tables(written: Path) -> None:
+    with sapwood.open(written / "memberwise.root") as file:
+        table = file["collections_99/fNumbers"].array()[0]["fTable"]
+        assert table[["hash", "key", "value"]].to_list() == [{"hash": 1, "key": 2, "value": 3}]
 
 
 @pytest.mark.parametrize("name", FILES)

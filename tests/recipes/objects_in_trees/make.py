@@ -66,6 +66,12 @@ def load(library: Path, version: int) -> Any:
     return ROOT
 
 
+def count(root: Any, path: Path, name: str) -> int:
+    """Give the number of entries of a tree."""
+    file = root.TFile.Open(str(path))
+    return int(file.Get(name).GetEntries())
+
+
 def as_json(root: Any, path: Path) -> dict[str, list[Any]]:
     """Give every entry of every tree as ROOT's JSON, null for a tree on which ROOT crashes."""
     file = root.TFile.Open(str(path))
@@ -77,10 +83,12 @@ def as_json(root: Any, path: Path) -> dict[str, list[Any]]:
         child = os.fork()
         if child == 0:
             root.gSystem.ResetSignals()
-            file = root.TFile.Open(str(path))
-            tree = file.Get(name)
-            branch = next(iter(tree.GetListOfBranches()))
-            entries = [json.loads(str(root.entry_as_json(branch, e))) for e in range(tree.GetEntries())]
+            entries = []
+            for entry in range(count(root, path, name)):
+                # Into new objects: ROOT adds to collections that are there from the entry before.
+                file = root.TFile.Open(str(path))
+                branch = next(iter(file.Get(name).GetListOfBranches()))
+                entries.append(json.loads(str(root.entry_as_json(branch, entry))))
             out.write_text(json.dumps(entries))
             os._exit(0)
         _, status = os.waitpid(child, 0)
@@ -113,7 +121,8 @@ def main() -> None:
             # Both versions in one file, and each in a file of its own.
             path = folder / f"versions-{kind}.root"
             root.write_versions(str(path), step, member_wise)
-            found[path.name] = {k: v for k, v in as_json(root, path).items() if k.startswith(step)}
+            # Both are compared with the newer one in memory.
+            found[path.name] = as_json(root, path) if step == "new" else {}
             root.write_versions(str(folder / f"{step}-{kind}.root"), "tree", member_wise)
         else:
             path = folder / f"merged-{kind}.root"

@@ -87,7 +87,6 @@ public:
    TClonesArray fVertices = TClonesArray("Vertex", 2);
    std::multiset<Double32_t> fDouble32s;
    std::vector<std::vector<bool>> fFlags;
-   std::vector<Diamond> fDiamonds;
    std::vector<TObject *> fObjects;
    std::map<int, std::vector<Both>> fByNumber;
    TH1F *fHistogram = nullptr;
@@ -120,23 +119,23 @@ struct Plain {
 #else
 class Added {
 public:
-   Int_t fAdded = 9;
+   Int_t fAdded = 0;
    virtual ~Added() {}
    ClassDef(Added, 1)
 };
 class Grown : public Added {
 public:
    Int_t fLater = 40;
-   std::string fNew = "new";
+   std::string fNew;
    Int_t fStays = 10;
    Double_t fWidens = 20.5;
-   std::vector<int> fMore = {1, 2};
+   std::vector<int> fMore;
    ClassDefOverride(Grown, 2)
 };
 struct Plain {
    Double_t b = 20;
    Long64_t a = 10;
-   Int_t c = 30;
+   Int_t c = 0;
 };
 #endif
 class Grower : public TObject {

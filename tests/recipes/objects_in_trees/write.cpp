@@ -42,7 +42,6 @@ Mixed::Mixed(int entry) : fPlane("plane", "a plane", 2, 0, 1, 3, 0, 1), fGraph(e
    }
    fDouble32s = {0.5, double(entry)};
    fFlags = {{true, false}, {}, {entry % 2 == 0}};
-   fDiamonds.resize(entry);
    fObjects = {new TNamed("a", "named"), nullptr, new Right};
    fByNumber[entry] = {Both(), Both()};
    fHistogram = new TH1F("h", "a histogram", 4, 0, 1);
@@ -86,11 +85,13 @@ void write_trees(const std::string &path, bool member_wise)
    TFile file(path.c_str(), "RECREATE", "", 101);
    for (int split : {0, 1, 99}) {
       tree<Numbers>("numbers", split, in_turn<Numbers>, 7);
-      tree<Both>("both", split, [](int i) { auto b = new Both; b->fBoth = i; return b; }, 7);
+      // ROOT cannot read it whole: TObject is not its first base.
+      if (split > 1) tree<Both>("both", split, [](int i) { auto b = new Both; b->fBoth = i; return b; }, 7);
       tree<Pointers>("pointers", split, [](int) { return new Pointers(1); }, 5);
       tree<Containers>("containers", split, in_turn<Containers>, 7);
       tree<Collections>("collections", split, [split](int i) { return new Collections(split || i % 2); }, 7);
-      if (split != 1) tree<Diamond>("diamond", split, [](int i) { auto d = new Diamond; d->fTop = i; return d; }, 5);
+      // ROOT misplaces the members of virtual bases when it splits.
+      if (!split) tree<Diamond>("diamond", split, [](int i) { auto d = new Diamond; d->fTop = i; return d; }, 5);
       tree<Mixed>("mixed", split, [](int i) { return new Mixed(i); }, 7);
       tree<Node>("cycle", split, [](int i) {
          auto a = new Node("a", i), b = new Node("b", i + 1);
@@ -132,6 +133,12 @@ void write_versions(const std::string &path, const std::string &name, bool membe
          g->fPointer = new Grown;
          g->fPlain.a = i;
          g->fPlains.resize(i);
+#if VERSION == 2
+         g->fOne.fAdded = 9;
+         g->fOne.fNew = "new";
+         g->fOne.fMore = {1, 2};
+         g->fPlain.c = 30;
+#endif
          return g; }, 5);
    }
    file.Close();

@@ -424,6 +424,7 @@ impl<'a> Compiler<'a> {
                 let step = ("fDatime".to_owned(), false, Kind::Number(Number::U32));
                 return Kind::Record(Arc::new(Record::new(name, [step])));
             }
+            "TExMap" => return exmap(),
             // Its streamer writes nothing.
             "TQObject" => return Kind::Record(Arc::new(Record::new(name, []))),
             "TArrayC" => return list(Number::I8),
@@ -489,7 +490,9 @@ impl<'a> Compiler<'a> {
         if self.members > MOST_MEMBERS {
             return Err(Error::limit(format!("classes of more than {MOST_MEMBERS} members in all")));
         }
+        // Of one version, as classes without a number have it, the later in the file's list comes first.
         let mut infos: Vec<&Arc<StreamerInfo>> = self.classes.versions(name).collect();
+        infos.reverse();
         if infos.is_empty() {
             infos = super::builtin::classes().versions(name).collect();
         }
@@ -615,6 +618,19 @@ impl<'a> Compiler<'a> {
 /// An array of fixed dimensions.
 pub fn fixed(dims: &[usize], item: Kind) -> Kind {
     dims.iter().rev().fold(item, |item, &size| Kind::Fixed { size, item: Box::new(item) })
+}
+
+/// A `TExMap`: the size of its table and each entry with its place in it (`TExMap::Streamer`, version 3).
+fn exmap() -> Kind {
+    let step = |name: &str, number| (name.to_owned(), false, Kind::Number(number));
+    let entry = [("slot", Number::I32), ("hash", Number::U64), ("key", Number::I64), ("value", Number::I64)];
+    let entry = Kind::Record(Arc::new(Record::new("", entry.map(|(name, number)| step(name, number)))));
+    let steps = [
+        ("TObject".to_owned(), true, Kind::ObjectBits),
+        step("fSize", Number::I32),
+        ("fTable".to_owned(), false, Kind::List(Box::new(entry))),
+    ];
+    Kind::Framed(Box::new(Kind::Record(Arc::new(Record::new("TExMap", steps)))))
 }
 
 /// A kind that says why it cannot be decoded.
