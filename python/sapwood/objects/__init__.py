@@ -43,7 +43,7 @@ def read(key: ReadOnlyKey) -> Foreign:
     if key.fClassName in _NTUPLES:
         raise UnsupportedError(
             f"{key.fClassName} {key.object_path} cannot be read: its columns are in RNTuple's format\n"
-            f"in file {key.file_path}"
+            f"in file {key.file.file_path}"
         )
     from sapwood.objects.standard import read_model
 
