@@ -184,9 +184,7 @@ class Layouts:
                 parts = [self.layout(content) for content in contents]
                 if options:
                     parts = [p if p.is_option else c.UnmaskedArray(p) for p in parts]
-                return c.UnionArray(
-                    self._index.Index8(tags), self._index.Index64(index), parts, parameters=parameters
-                )
+                return c.UnionArray(self._index.Index8(tags), self._index.Index64(index), parts, parameters=parameters)
             case ("empty",):
                 return c.EmptyArray()
             case _:

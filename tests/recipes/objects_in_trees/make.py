@@ -33,8 +33,8 @@ def build(out: Path, version: int) -> Path:
     subprocess.run([*dictionary, *includes, *headers], cwd=out, check=True)
     compile_ = ["g++", "-O0", "-std=c++20", "-w", "-fPIC", "-shared", *includes, "-I.", f"-I{root}/include"]
     sources = ["dict.cxx", f"{SHAPES}/write.cpp", f"{HERE}/write.cpp", "-o", f"{name}.so"]
-    libraries = [f"-L{root}/lib", f"-Wl,-rpath,{root}/lib", *"-lCore -lRIO -lTree -lHist -lPhysics -lROOTVecOps".split()]
-    subprocess.run([*compile_, *sources, *libraries], cwd=out, check=True)
+    libraries = [f"-l{library}" for library in ("Core", "RIO", "Tree", "Hist", "Physics", "ROOTVecOps")]
+    subprocess.run([*compile_, *sources, f"-L{root}/lib", f"-Wl,-rpath,{root}/lib", *libraries], cwd=out, check=True)
     return out / f"{name}.so"
 
 
@@ -98,7 +98,7 @@ def as_json(root: Any, path: Path) -> dict[str, list[Any]]:
 
 
 def main() -> None:
-    """Write the files and what ROOT reads from them. (A step runs in a process of its own: FOLDER STEP LIBRARY.)"""
+    """Write the files and what ROOT reads from them. A step runs in a process of its own: FOLDER STEP LIBRARY."""
     folder = Path(sys.argv[1]).resolve()
     if len(sys.argv) == 2:
         libraries = {version: build(folder, version) for version in (1, 2)}

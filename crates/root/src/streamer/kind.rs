@@ -581,8 +581,7 @@ impl<'a> Compiler<'a> {
                 Kind::Framed(Box::new(inner))
             }
             64 | 69 if n == 0 => Kind::Pointer,
-            64 | 69 => fixed(&dims, Kind::Pointer),
-            84 | 89 => fixed(&dims, Kind::Pointer),
+            64 | 69 | 84 | 89 => fixed(&dims, Kind::Pointer),
             501 => {
                 // A pointer to pointers holds each object behind a pointer.
                 let item = if e.typename.ends_with("**") { Kind::Pointer } else { self.embedded(class) };
