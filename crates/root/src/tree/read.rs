@@ -317,17 +317,31 @@ impl<'a> Reader<'a> {
             let Some(after) = windows.peek() else { return self.decode_window(window, &now) };
             if threads == 1 {
                 self.decode_window(window, &now)?;
+                self.foresee(window);
                 now.fetch(parts, after)?;
             } else {
                 // The next records come in while these are decoded.
                 let (fetched, decoded) =
                     rayon::join(|| next.fetch(parts, after), || self.decode_window(window, &now));
                 decoded?;
+                self.foresee(window);
                 fetched?;
                 std::mem::swap(&mut now, &mut next);
             }
         }
         Ok(())
+    }
+
+    /// Makes room in columns that grow, by what the first baskets have become.
+    fn foresee(&mut self, window: &[Job]) {
+        for ((column, target), stored) in self.targets.iter_mut().enumerate().zip(&mut self.stored) {
+            let Target::Built(builder) = target else { continue };
+            let done: u64 = window.iter().filter(|j| j.column == column).map(|j| j.range.length).sum();
+            if done > 0 && *stored > 0 {
+                builder.foresee(*stored as f64 / done as f64 * 1.02);
+                *stored = 0; // Once is enough.
+            }
+        }
     }
 
     fn decode_window(&mut self, window: &[Job], records: &Records) -> Result<()> {
