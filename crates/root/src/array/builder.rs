@@ -233,36 +233,42 @@ impl Builder {
     /// Makes room for `times` as much as there is, so that columns whose size only the values tell are not moved
     /// again and again while they grow.
     pub fn foresee(&mut self, times: f64) {
-        fn room<T: Copy>(values: &mut Vec<T>, times: f64) {
-            let wanted = (values.len() as f64 * times) as usize;
-            // Refusal is no error yet: the estimate may be too large, and growing fails by itself.
-            let _ = values.try_reserve_exact(wanted.saturating_sub(values.len()));
-        }
+        self.each_buffer(&mut Foresee(times));
+    }
+
+    /// Has the memory ready that the next values will take: they are `bytes` on disk, and `share` of what there is
+    /// already took as many for each byte.
+    pub fn expect(&mut self, bytes: usize, share: f64) {
         match self {
-            Self::Number { values, .. } => {
-                let wanted = (values.len() as f64 * times) as usize;
-                if wanted > values.capacity() {
-                    let mut larger = pool::with_capacity(wanted);
-                    larger.extend_from_slice(values);
-                    pool::give_back(std::mem::replace(values, larger));
-                }
+            Self::Number { values, .. } => provide(values, bytes),
+            Self::List { offsets, values } => {
+                provide(offsets, (offsets.len() as f64 * share) as usize);
+                values.expect(bytes, share);
             }
+            Self::FixedList { values, .. } => values.expect(bytes, share),
+            other => other.each_buffer(&mut Expect(share)),
+        }
+    }
+
+    fn each_buffer(&mut self, visit: &mut impl Visit) {
+        match self {
+            Self::Number { values, .. } => visit.bytes(values),
             Self::Text { offsets, bytes } => {
-                room(offsets, times);
-                room(bytes, times);
+                visit.words(offsets);
+                visit.bytes(bytes);
             }
             Self::List { offsets, values } => {
-                room(offsets, times);
-                values.foresee(times);
+                visit.words(offsets);
+                values.each_buffer(visit);
             }
-            Self::FixedList { values, .. } => values.foresee(times),
-            Self::Record { fields, .. } => fields.iter_mut().for_each(|(_, field)| field.foresee(times)),
+            Self::FixedList { values, .. } => values.each_buffer(visit),
+            Self::Record { fields, .. } => fields.iter_mut().for_each(|(_, field)| field.each_buffer(visit)),
             Self::Dynamic(d) => {
                 if let Some(places) = &mut d.places {
-                    room(&mut places.tags, times);
-                    room(&mut places.index, times);
+                    visit.words(&mut places.tags);
+                    visit.words(&mut places.index);
                 }
-                d.variants.iter_mut().for_each(|(_, values)| values.foresee(times));
+                d.variants.iter_mut().for_each(|(_, values)| values.each_buffer(visit));
             }
         }
     }
@@ -420,6 +426,56 @@ impl Builder {
             Self::Dynamic(d) => d.finish(),
         }
     }
+}
+
+/// What is done to each buffer of a column.
+trait Visit {
+    fn bytes(&mut self, values: &mut Vec<u8>);
+    fn words<T>(&mut self, values: &mut Vec<T>);
+}
+
+/// Makes room for so many times as much.
+struct Foresee(f64);
+
+impl Foresee {
+    fn wanted<T>(&self, values: &[T]) -> usize {
+        (values.len() as f64 * self.0) as usize
+    }
+}
+
+impl Visit for Foresee {
+    fn bytes(&mut self, values: &mut Vec<u8>) {
+        let wanted = self.wanted(values);
+        if wanted > values.capacity() {
+            let mut larger = pool::with_capacity(wanted);
+            larger.extend_from_slice(values);
+            pool::give_back(std::mem::replace(values, larger));
+        }
+    }
+    fn words<T>(&mut self, values: &mut Vec<T>) {
+        // Refusal is no error yet: the estimate may be too large, and growing fails by itself.
+        let _ = values.try_reserve_exact(self.wanted(values).saturating_sub(values.len()));
+    }
+}
+
+/// Has memory ready for that share of what there is.
+struct Expect(f64);
+
+impl Visit for Expect {
+    fn bytes(&mut self, values: &mut Vec<u8>) {
+        self.words(values);
+    }
+    fn words<T>(&mut self, values: &mut Vec<T>) {
+        let more = (values.len() as f64 * self.0) as usize;
+        provide(values, more);
+    }
+}
+
+/// Has memory ready for `more` values, as far as there is room for them.
+fn provide<T>(values: &mut Vec<T>, more: usize) {
+    let spare = values.spare_capacity_mut();
+    let more = more.min(spare.len());
+    pool::provide(spare.split_at_mut(more).0);
 }
 
 fn extend_offsets(offsets: &mut Vec<i64>, more: &[i64]) {
