@@ -9,7 +9,7 @@ use crate::error::{Result, Within};
 use crate::wire::Cursor;
 use rayon::prelude::*;
 use sapwood_io::counters::{Counters, clock, count};
-use sapwood_io::{Range, Request, Source, coalesce};
+use sapwood_io::{Range, Request, coalesce};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -167,35 +167,23 @@ impl<'a> Run<'a> {
             entries: found.entries as usize - dropped,
             counts: counts.and_then(|c| c.sums.get((found.first - c.first) as usize + dropped..)),
         };
-        let source = part.tree.file.source().as_ref();
-        let decode = |values: &Values<'_>| {
-            let start = Instant::now();
-            match goal {
-                Goal::Place(to) => share.decode(values, Output::Place(to)),
-                Goal::Turn(number) => {
-                    let bytes = values.data.len();
-                    self.append(job, number, bytes, |to| share.decode(values, Output::Append(to)))
-                }
-            }?;
-            if let Some(carry) = self.carry.filter(|_| share.to < share.entries) {
-                carry.keep((index, job.basket), values, layout.framing, job.to, dropped)?;
-            }
-            for c in [source.counters(), Counters::process()] {
-                clock(&c.time_decoding_ns, start);
-            }
-            Ok(())
+        let source = part.tree.file.source();
+        let one = One {
+            run: self,
+            job,
+            branch: index,
+            dropped,
+            share,
+            counters: [source.counters(), Counters::process()],
         };
         let result = match (tail, &found.place) {
-            (Some(tail), _) => decode(&tail.values()),
+            (Some(tail), _) => one.put(&tail.values(), goal),
             (None, Place::Tree(values)) => {
                 let values = values.values();
-                for c in [source.counters(), Counters::process()] {
-                    count(&c.baskets, 1);
-                    count(&c.bytes_decompressed, values.data.len() as u64);
-                }
-                decode(&values)
+                one.unpacked(0, values.data.len());
+                one.put(&values, goal)
             }
-            (None, Place::File(..)) => stored(job, record, source, decode),
+            (None, Place::File(..)) => one.stored(record, goal),
         };
         result.within(|| {
             format!(
@@ -248,6 +236,68 @@ impl<'a> Run<'a> {
             pass_on(turn, number, to);
         }
         Ok(())
+    }
+}
+
+/// A basket on its way to its column.
+struct One<'r, 'a> {
+    run: &'r Run<'a>,
+    job: &'r Job,
+    /// Index in the tree.
+    branch: usize,
+    /// Entries at the start of the basket that are not there any more.
+    dropped: usize,
+    share: Share<'r>,
+    counters: [&'r Counters; 2],
+}
+
+impl One<'_, '_> {
+    /// Decompresses and decodes what is stored.
+    fn stored(&self, record: &[u8], goal: Goal<'_>) -> Result<()> {
+        let header = BasketHeader::parse(&mut Cursor::new(record, self.job.range.offset))?;
+        let packed = header.total_bytes - header.key_bytes;
+        let start = Instant::now();
+        let mut scratch = SCRATCH.take();
+        let result = basket::object(&header, record, &mut scratch).and_then(|object| {
+            self.count(|c| clock(&c.time_decompression_ns, start));
+            self.unpacked(packed, header.object_bytes);
+            self.put(&Values::split(&header, object)?, goal)
+        });
+        if scratch.len() <= KEEP {
+            SCRATCH.set(scratch);
+        }
+        result
+    }
+
+    /// Decodes.
+    fn put(&self, values: &Values<'_>, goal: Goal<'_>) -> Result<()> {
+        let start = Instant::now();
+        let Self { share, job, .. } = self;
+        match goal {
+            Goal::Place(to) => share.decode(values, Output::Place(to))?,
+            Goal::Turn(number) => {
+                let decode = |to: &mut Builder| share.decode(values, Output::Append(to));
+                self.run.append(job, number, values.data.len(), decode)?;
+            }
+        }
+        if let Some(carry) = self.run.carry.filter(|_| share.to < share.entries) {
+            carry.keep((self.branch, job.basket), values, share.layout.framing, job.to, self.dropped);
+        }
+        self.count(|c| clock(&c.time_decoding_ns, start));
+        Ok(())
+    }
+
+    fn count(&self, what: impl Fn(&Counters)) {
+        self.counters.into_iter().for_each(what);
+    }
+
+    /// Counts a basket.
+    fn unpacked(&self, from: usize, to: usize) {
+        self.count(|c| {
+            count(&c.baskets, 1);
+            count(&c.bytes_compressed, from as u64);
+            count(&c.bytes_decompressed, to as u64);
+        });
     }
 }
 
@@ -311,31 +361,6 @@ thread_local! {
 
 /// A thread keeps its decompression buffer up to this size.
 const KEEP: usize = 32 << 20;
-
-/// Decompresses the basket of a record for `decode`.
-fn stored(
-    job: &Job,
-    record: &[u8],
-    source: &dyn Source,
-    decode: impl FnOnce(&Values<'_>) -> Result<()>,
-) -> Result<()> {
-    let header = BasketHeader::parse(&mut Cursor::new(record, job.range.offset))?;
-    let mut scratch = SCRATCH.take();
-    let start = Instant::now();
-    let result = basket::object(&header, record, &mut scratch).and_then(|object| {
-        for c in [source.counters(), Counters::process()] {
-            clock(&c.time_decompression_ns, start);
-            count(&c.baskets, 1);
-            count(&c.bytes_compressed, (header.total_bytes - header.key_bytes) as u64);
-            count(&c.bytes_decompressed, header.object_bytes as u64);
-        }
-        decode(&Values::split(&header, object)?)
-    });
-    if scratch.len() <= KEEP {
-        SCRATCH.set(scratch);
-    }
-    result
-}
 
 /// Records of a chunk, in a buffer that the next chunk uses again.
 #[derive(Default)]

@@ -52,7 +52,6 @@ impl Share<'_> {
         let to = match out {
             Output::Append(to) => to,
             Output::Place(to) => {
-                pool::provide(to);
                 return match self.layout.framing {
                     Framing::Fixed(bytes) => place(kind, entry_bytes(values, job, bytes)?, to),
                     framing => Err(Error::unsupported(format!("{framing:?} values at fixed places"))),
@@ -99,14 +98,26 @@ fn entry_bytes<'a>(values: &Values<'a>, job: &Share<'_>, bytes: usize) -> Result
     })
 }
 
+/// Bytes decoded at once: few enough that they stay in the cache from when the system clears their pages.
+const PIECE: usize = 256 << 10;
+
 /// Numbers of fixed dimensions, straight to their place.
 fn place(kind: &Kind, from: &[u8], to: &mut [u8]) -> Result<()> {
     match kind {
-        Kind::Number(Number::Bool) => {
-            to.iter_mut().zip(from).for_each(|(to, from)| *to = u8::from(*from != 0));
+        Kind::Number(number) => {
+            for (to, from) in to.chunks_mut(PIECE).zip(from.chunks(PIECE)) {
+                pool::provide(to);
+                if *number == Number::Bool {
+                    to.iter_mut().zip(from).for_each(|(to, from)| *to = u8::from(*from != 0));
+                } else {
+                    swap::copy(number.size(), from, to);
+                }
+            }
         }
-        Kind::Number(number) => swap::copy(number.size(), from, to),
-        Kind::Packed(packing) => packing.decode(from, to),
+        Kind::Packed(packing) => {
+            pool::provide(to);
+            packing.decode(from, to);
+        }
         Kind::Fixed { item, .. } => return place(item, from, to),
         other => return Err(Error::unsupported(format!("{other:?} at fixed places"))),
     }
@@ -201,7 +212,8 @@ fn whole(
         decoder.decode(kind, &mut c, &mut to.like(), job.from)?;
         return decoder.decode(kind, &mut c, to, job.to - job.from);
     };
-    let bounds = bounds.get(job.from..=job.to).unwrap_or_default();
+    let bounds =
+        bounds.get(job.from..=job.to).ok_or_else(|| Error::corrupt("a table of entry offsets too short"))?;
     // Most kinds know where they end; the others must not see what follows.
     let narrow = !matches!(kind, Kind::Text | Kind::TString | Kind::Framed(_));
     let mut c = Cursor::new(values.data, origin);
