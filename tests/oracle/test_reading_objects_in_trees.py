@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.oracle, pytest.mark.timeout(600)]
 RECIPE = Path(__file__).parent.parent / "recipes" / "objects_in_trees" / "make.py"
 FILES = [f"{name}{kind}.root" for kind in ("memberwise", "objectwise") for name in ("", "versions-", "merged-")]
 # What cannot be read, and says so.
-REFUSED = "is a variable array in a split collection, or an array of them"
+REFUSED = "is an array of variable arrays in a split object"
 # What ROOT's own form has not, or what ROOT loses: arrays of variable arrays, hash tables, split std::array; by tree.
 NO_JUDGE = {"numbers": ("fPairs", "fPairs[2]"), "collections": ("fNumbers",), "containers": ("fArrays._M_elems[2]",)}
 

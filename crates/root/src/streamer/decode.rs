@@ -223,6 +223,11 @@ impl<'a> Decoder<'a> {
                 *length += n;
             }
             (Kind::StatusBits, Builder::Number { values, .. }) => {
+                let bytes = c.rest().get(..n.saturating_mul(4)).filter(|bytes| unreferenced(bytes));
+                if let Some(bytes) = bytes {
+                    numbers(Number::U32, bytes, values);
+                    return c.skip(bytes.len());
+                }
                 for _ in 0..n {
                     let bits = c.u32()?;
                     c.skip(if bits & IS_REFERENCED == 0 { 0 } else { 2 })?;
@@ -317,6 +322,15 @@ impl<'a> Decoder<'a> {
             }
             other => (other, None),
         };
+        let bytes = match kind {
+            Kind::StatusBits => Some(4).filter(|_| unreferenced(c.rest())),
+            other => other.fixed_bytes(),
+        };
+        if let (None, Some(bytes @ 1..)) = (header, bytes)
+            && c.remaining().is_multiple_of(bytes)
+        {
+            return self.decode(kind, c, out, c.remaining() / bytes);
+        }
         while c.remaining() > 0 {
             let before = c.pos();
             match header {
@@ -698,6 +712,12 @@ impl<'a> Decoder<'a> {
 }
 
 type Fields = [(String, Builder)];
+
+/// Whether no status bits of several say that a process number follows.
+fn unreferenced(bits: &[u8]) -> bool {
+    let all = bits.as_chunks().0.iter().fold(0, |all, word| all | u32::from_be_bytes(*word));
+    all & IS_REFERENCED == 0
+}
 
 fn misfit(kind: &Kind, c: &Cursor<'_>) -> Error {
     Error::unsupported(format!("{kind:?} does not fit its column")).at(c.place())

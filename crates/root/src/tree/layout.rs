@@ -25,6 +25,8 @@ pub enum Framing {
     Whole,
     /// Each entry is the same member of any number of objects.
     Column,
+    /// The same, the member being a variable array: the numbers of that branch count the values of each object.
+    CountedColumn(usize),
 }
 
 /// A branch's program.
@@ -92,6 +94,7 @@ fn failed(why: impl Into<Arc<str>>, typename: &str) -> Layout {
 fn finish(framing: Framing, kind: Kind, typename: String) -> Layout {
     let of = kind.type_of().map(|of| match framing {
         Framing::Counted { .. } | Framing::Column => Type::List(Box::new(of)),
+        Framing::CountedColumn(_) => Type::List(Box::new(Type::List(Box::new(of)))),
         _ => of,
     });
     Layout { framing, kind, of, typename, group: false }
@@ -290,11 +293,25 @@ fn by_class(tree: &Tree, branch: &Branch, leaf: Option<&Leaf>) -> Layout {
         );
     };
     let name = typename::parse(&member.typename).map_or(member.typename.clone(), |c| cpp_name(&c));
-    if (41..60).contains(&member.kind) && (collected || member.array_length > 0) {
-        return failed(
-            format!("{} is a variable array in a split collection, or an array of them", member.name),
-            &name,
-        );
+    if (41..60).contains(&member.kind) && member.array_length > 0 {
+        return failed(format!("{} is an array of variable arrays in a split object", member.name), &name);
+    }
+    if (41..60).contains(&member.kind) && collected {
+        let kind = compiler.basic(member.kind - 40, &member.title);
+        let brothers =
+            branch.parent.and_then(|parent| tree.branches.get(parent)).map(|b| b.children.as_slice());
+        let mut brothers = brothers.unwrap_or_default().iter().copied();
+        let counts = |&i: &usize| {
+            tree.branches
+                .get(i)
+                .is_some_and(|b| b.name.rsplit('.').next() == Some(member.count_name.as_str()))
+        };
+        return match brothers.find(counts) {
+            Some(counter) => finish(Framing::CountedColumn(counter), kind, format!("{name}[][]")),
+            None => {
+                failed(format!("no branch holds {}, which counts {}", member.count_name, member.name), &name)
+            }
+        };
     }
     if (41..60).contains(&member.kind) {
         // A member `x[n]` of a split class: the byte that says whether it is there, then the values.

@@ -166,6 +166,7 @@ impl<'a> Run<'a> {
             to: job.to - dropped,
             entries: found.entries as usize - dropped,
             counts: counts.and_then(|c| c.sums.get((found.first - c.first) as usize + dropped..)),
+            each: counts.map_or(&[], |c| c.each.as_slice()),
         };
         let source = part.tree.file.source();
         let one = One {

@@ -27,6 +27,8 @@ pub struct Share<'a> {
     pub entries: usize,
     /// Elements before each entry, as the counter branch gives them.
     pub counts: Option<&'a [u64]>,
+    /// Values of each element, from the first that is counted on, where these are variable arrays.
+    pub each: &'a [u64],
 }
 
 impl Share<'_> {
@@ -74,6 +76,7 @@ impl Share<'_> {
             }
             Framing::Whole => whole(&mut decoder, values, job, kind, to),
             Framing::Column => column(&mut decoder, values, job, kind, to),
+            Framing::CountedColumn(_) => counted_column(&mut decoder, values, job, kind, to),
         }
     }
 }
@@ -260,6 +263,48 @@ fn column(
         decoder.next_entry();
         decoder.column_to_end(kind, &mut c, items).within(|| format!("entry {entry} of the basket"))?;
         offsets.push(items.len() as i64);
+    }
+    Ok(())
+}
+
+/// Entries that are a variable array of each of any number of objects: a byte that says whether it is there, and its
+/// values, as many as the counter says (`TStreamerInfo::kOffsetP`).
+fn counted_column(
+    decoder: &mut Decoder<'_>,
+    values: &Values<'_>,
+    job: &Share<'_>,
+    kind: &Kind,
+    to: &mut Builder,
+) -> Result<()> {
+    let Builder::List { offsets, values: arrays } = to else {
+        return Err(Error::unsupported("a list in a column of no lists"));
+    };
+    let Builder::List { offsets: ends, values: items } = arrays.as_mut() else {
+        return Err(Error::unsupported("a variable array in a column of no lists"));
+    };
+    let bounds = match values.bounds()? {
+        Some(bounds) => bounds,
+        None => one_entry(values)?,
+    };
+    let counts = job.counts.unwrap_or_default();
+    for entry in job.from..job.to {
+        let bounds = bounds.get(entry).zip(bounds.get(entry + 1));
+        let objects = counts.get(entry).zip(counts.get(entry + 1));
+        let objects = objects.and_then(|(&a, &b)| job.each.get(a as usize..b as usize));
+        let (Some((&start, &end)), Some(objects)) = (bounds, objects) else {
+            return Err(Error::corrupt("its counter has fewer entries"));
+        };
+        let mut c = Cursor::new(values.data.get(..end as usize).unwrap_or_default(), values.key_bytes as u64);
+        c.seek(start as usize)?;
+        for &count in objects {
+            let count = if c.u8()? == 0 { 0 } else { count as usize };
+            decoder.decode(kind, &mut c, items, count).within(|| format!("entry {entry} of the basket"))?;
+            ends.push(items.len() as i64);
+        }
+        if c.remaining() > 0 {
+            return Err(c.corrupt(format!("{} bytes of entry {entry} are left over", c.remaining())));
+        }
+        offsets.push(ends.len() as i64 - 1);
     }
     Ok(())
 }
