@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.oracle, pytest.mark.peers, pytest.mark.timeout(900)]
 
 EVENTS, CHUNK = 300, 100
 STL_ENTRIES = 1500
-# Kind, entries, split level, compression (algorithm · 100 + level); ROOT writes collections of the plain ones member-wise.
+# Kind, entries, split level, compression (algorithm · 100 + level); ROOT writes the plain ones member-wise.
 MADE = [
     ("event", EVENTS, 0, 0),
     ("event", EVENTS, 0, 101),

@@ -184,3 +184,11 @@ def test_values_are_those_of_root(judged: list[Branch], capsys: pytest.CaptureFi
     assert not differ, f"{len(differ)} differ\n" + "\n".join(f"{b}: {b.verdict[:300]}" for b in differ)
     assert len(read) >= READ * len(judged), f"{len(read)} of {len(judged)} read"
     assert len(equal) >= JUDGED * len(read), f"ROOT agrees with {len(equal)} of {len(read)}"
+
+
+def test_what_is_refused_is_explained(judged: list[Branch]) -> None:
+    page = (RECIPE.parent.parent.parent / "docs" / "correctness.md").read_text()
+    refused = [b for b in judged if b.values is None]
+    assert all(b.error.startswith(("UnsupportedError: ", "CorruptError: ")) for b in refused)
+    silent = [str(b) for b in refused if b.file not in page or b.names[-1].split(".")[-1].split("::")[-1] not in page]
+    assert not silent, "\n".join(silent)

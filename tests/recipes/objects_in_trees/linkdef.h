@@ -19,6 +19,25 @@
 #pragma link C++ class std::vector<Diamond>+;
 #pragma link C++ class std::vector<TObject *>+;
 #pragma link C++ class std::map<int, std::vector<Both>>+;
+#pragma link C++ class std::forward_list<int>+;
+#pragma link C++ class std::unordered_multiset<int>+;
+#pragma link C++ class std::unordered_multimap<int, float>+;
+#pragma link C++ class std::list<std::string>+;
+#pragma link C++ class std::deque<Spot>+;
+#pragma link C++ class std::set<std::pair<int, int>>+;
+#pragma link C++ class std::vector<std::set<int>>+;
+#pragma link C++ class std::vector<std::map<std::string, int>>+;
+#pragma link C++ class std::map<std::string, std::vector<std::string>>+;
+#pragma link C++ class std::map<int, std::map<int, std::vector<Spot>>>+;
+#pragma link C++ class std::vector<std::vector<EColour>>+;
+#pragma link C++ class std::vector<std::vector<TString>>+;
+#pragma link C++ class std::pair<int, Spot>+;
+#pragma link C++ class std::vector<std::pair<int, Spot>>+;
+#pragma link C++ class std::vector<ROOT::RVec<float>>+;
+#pragma link C++ class std::vector<TVector3>+;
+#pragma link C++ class std::vector<TLorentzVector>+;
+#pragma link C++ class std::vector<std::bitset<4>>+;
+#pragma link C++ class Deep+;
 #if VERSION == 2
 #pragma link C++ class Added+;
 #endif

@@ -5,6 +5,7 @@
 #include <TGraph.h>
 #include <TH1F.h>
 #include <TH2D.h>
+#include <TVector3.h>
 
 class Top {
 public:
@@ -99,6 +100,36 @@ public:
    Mixed(const Mixed &) = delete;
    Mixed &operator=(const Mixed &) = delete;
    ClassDefOverride(Mixed, 1)
+};
+
+/// Containers in containers, and what physicists put in them.
+class Deep {
+public:
+   std::forward_list<int> fForward;
+   std::unordered_multiset<int> fMultiset;
+   std::unordered_multimap<int, float> fMultimap;
+   std::list<std::string> fWords;
+   std::deque<Spot> fDeque;
+   std::set<std::pair<int, int>> fPairSet;
+   std::vector<std::set<int>> fSets;
+   std::vector<std::map<std::string, int>> fMaps;
+   std::map<std::string, std::vector<std::string>> fWordLists;
+   std::map<int, std::map<int, std::vector<Spot>>> fMapMaps;
+   std::vector<std::vector<TString>> fTStrings;
+   std::vector<std::pair<int, Spot>> fSpotPairs;
+   std::vector<ROOT::RVec<float>> fRVecs;
+   ROOT::RVec<double> fRVec;
+   TVector3 fVector;
+   TLorentzVector fLorentz;
+   std::vector<TVector3> fVectors;
+   std::vector<TLorentzVector> fLorentzes;
+   std::array<double, 2> fArray = {{0, 0}};
+   std::array<std::array<int, 2>, 2> fGrid = {{{{0, 0}}, {{0, 0}}}};
+   std::vector<std::bitset<4>> fBits;
+   std::vector<Named> fNames;
+   Deep(int n = 0);
+   virtual ~Deep() {}
+   ClassDef(Deep, 1)
 };
 
 /// Changes from version to version.

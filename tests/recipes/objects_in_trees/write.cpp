@@ -54,6 +54,33 @@ Mixed::Mixed(int entry) : fPlane("plane", "a plane", 2, 0, 1, 3, 0, 1), fGraph(e
    fAny = entry % 2 ? static_cast<TObject *>(fHistogram) : new TObjString("any");
 }
 
+Deep::Deep(int n) : fVector(n, 1, 2), fLorentz(1, 2, 3, n), fArray{{0.5 * n, 1}}, fGrid{{{{n, 1}}, {{2, -n}}}}
+{
+   Spot spot;
+   spot.x = n;
+   for (int i = 0; i < n; ++i) {
+      fForward.push_front(i);
+      fMultiset.insert(7);
+      fMultimap.emplace(3, 0.5f * n);
+      fWords.push_back(std::string(i, 'w'));
+      fDeque.push_back(spot);
+      fPairSet.emplace(n, i);
+      fSets.push_back({i, n, -1});
+      fMaps.push_back({{"a", i}, {std::string(i, 'b'), n}});
+      fWordLists[std::string(i, 'k')] = {"one", std::string(n, 'x')};
+      fMapMaps[i][n] = {spot, Spot()};
+      fMapMaps[i][-n];
+      fTStrings.push_back({"t", TString('s', i)});
+      fSpotPairs.emplace_back(i, spot);
+      fRVecs.push_back({0.5f * i, 1});
+      fRVec.push_back(i);
+      fVectors.emplace_back(i, n, 3);
+      fLorentzes.emplace_back(i, n, 3, 4);
+      fBits.push_back(std::bitset<4>(n));
+      fNames.push_back({std::string(n, 'n'), {i, n}});
+   }
+}
+
 template <typename T, typename Make>
 static void tree(const std::string &name, Int_t split, Make make, int entries)
 {
@@ -93,6 +120,7 @@ void write_trees(const std::string &path, bool member_wise)
       // ROOT misplaces the members of virtual bases when it splits.
       if (!split) tree<Diamond>("diamond", split, [](int i) { auto d = new Diamond; d->fTop = i; return d; }, 5);
       tree<Mixed>("mixed", split, [](int i) { return new Mixed(i); }, 7);
+      tree<Deep>("deep", split, [](int i) { return new Deep(i); }, 6);
       tree<Node>("cycle", split, [](int i) {
          auto a = new Node("a", i), b = new Node("b", i + 1);
          a->fNext = b, b->fFirst = a, b->fAny = b;
@@ -102,10 +130,14 @@ void write_trees(const std::string &path, bool member_wise)
          return new std::vector<Left *>{new Left, new Both, i % 2 ? nullptr : new Left}; }, 5);
       tree<std::vector<std::vector<Spot>>>("nested", split, [](int i) {
          return new std::vector<std::vector<Spot>>(i, std::vector<Spot>(2)); }, 5);
+      tree<std::vector<std::vector<EColour>>>("colours", split, [](int i) {
+         return new std::vector<std::vector<EColour>>(i, {kLeaf, kSky}); }, 3);
       tree<std::map<std::string, Spot>>("map", split, [](int i) {
          return new std::map<std::string, Spot>{{"a", Spot()}, {std::string(i, 'b'), Spot()}}; }, 5);
       tree<TClonesArray>("clones", split, [](int i) {
-         auto array = new TClonesArray("Track");
+         // A split one stays where it is.
+         static auto array = new TClonesArray("Track");
+         array->Clear("C");
          for (int k = 0; k < i; ++k) static_cast<Track *>(array->ConstructedAt(k))->Set((i + k) % 3, 5 * i + k);
          return array; }, 6);
       tree<TObjArray>("array", split, [](int i) {
