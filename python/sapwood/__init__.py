@@ -36,11 +36,13 @@ from sapwood.reading.steps import Report
 from sapwood.reading.tree import TBranch, TTree
 
 if TYPE_CHECKING:
+    from sapwood.vectors import as_vectors
     from sapwood.writing.file import WritableDirectory, WritableFile, create, recreate
     from sapwood.writing.tree import WritableBranch, WritableTree
 
 # What only some need is imported when its name is first used.
 _HOMES = {
+    "sapwood.vectors": ("as_vectors",),
     "sapwood.writing.file": ("WritableDirectory", "WritableFile", "create", "recreate"),
     "sapwood.writing.tree": ("WritableBranch", "WritableTree"),
 }
@@ -73,6 +75,7 @@ __all__ = [
     "WritableFile",
     "WritableTree",
     "__version__",
+    "as_vectors",
     "concatenate",
     "counters",
     "create",
