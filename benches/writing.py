@@ -1,10 +1,10 @@
 """Writing trees from memory: sapwood against ROOT, uproot and the compressor alone, in one run.
 
-Data are made with a fixed seed: `flat` (50 columns of floats), `esd` (30 jagged columns with one counter), `event` (600 objects of 14
-members an entry, split and not), `wide` (2,000 columns, against uproot). Each rival writes the same values with the same codec and level;
-what both wrote is read back and compared before any time is printed. ROOT's time is that of its loop of Fill to Close without
-the time of the same loop without Fill. Every writing is a process of its own; rounds take turns, the fastest counts, all
-are kept in the result.
+Data are made with a fixed seed: `flat` (50 columns of floats), `esd` (30 jagged columns with one counter), `event` (600
+objects of 14 members an entry, split and not), `wide` (2,000 columns, against uproot). Each rival writes the same
+values with the same codec and level; what both wrote is read back and compared before any time is printed. ROOT's time
+is that from its first Fill to Close, without the time of the same loop without Fill. Every writing is a process of its
+own; rounds take turns, the fastest counts, all are kept in the result.
 
 Usage: writing.py --root PYTHON-WITH-ROOT [--out RESULT.json] [--rounds N] [--quick]
 """
@@ -128,7 +128,7 @@ def same(kind: str, ours: Path, theirs: Path) -> bool:
     def read(path: Path) -> list[Any]:
         tree = sapwood.open(path)["t"]
         if kind != "event":
-            names = [name for name in tree.keys() if name != "nj"]
+            names = [name for name in tree if name != "nj"]
             return [ak.to_packed(tree[name].array()) for name in names]
         if len(tree.keys()) > 1:
             return [tree[f"tracks/tracks.{name}"].array() for name in MEMBERS]
@@ -218,13 +218,16 @@ def main() -> None:
                     entry = {"label": label, "best": best, "raw": raw, "limit": limit, "sizes": sizes}
                     results.append(entry)
                     memory = max(one["memory"] for one in raw["sapwood"]) / 1e6
-                    print(
-                        f"{label:22} sapwood {best['sapwood']:.3f} s  {rival} / sapwood {best[rival] / best['sapwood']:.2f}"
-                        f"  one / two threads {best['sapwood'] / best['sapwood-2']:.2f}"
-                        f"  compressor alone {limit['seconds']:.3f} s  ({best['sapwood'] / max(limit['seconds'], 1e-9):.2f})"
-                        f"  size / {rival} {sizes['sapwood'] / sizes[rival]:.3f}  memory {memory:.0f} MB",
-                        flush=True,
-                    )
+                    ours = best["sapwood"]
+                    parts = [
+                        f"{label:22} sapwood {ours:.3f} s",
+                        f"{rival} / sapwood {best[rival] / ours:.2f}",
+                        f"one / two threads {ours / best['sapwood-2']:.2f}",
+                        f"compressor alone {limit['seconds']:.3f} s",
+                        f"size / {rival} {sizes['sapwood'] / sizes[rival]:.3f}",
+                        f"memory {memory:.0f} MB",
+                    ]
+                    print("  ".join(parts), flush=True)
     if options.out:
         record = {"host": host.host(), "software": host.software(), "rounds": options.rounds, "results": results}
         options.out.write_text(json.dumps(record, indent=1) + "\n")

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from sapwood.reading.filters import no_filter
     from sapwood.reading.steps import Report
     from sapwood.reading.tree import TBranch, TTree
+    from sapwood.vectors import as_vectors
     from sapwood.writing.file import WritableDirectory, WritableFile, create, recreate, update
     from sapwood.writing.tree import WritableBranch, WritableTree
 
@@ -59,6 +60,7 @@ _HOMES = {
     "sapwood.reading.steps": ("Report",),
     "sapwood.reading.branches": ("HasBranches",),
     "sapwood.reading.tree": ("TBranch", "TTree"),
+    "sapwood.vectors": ("as_vectors",),
     "sapwood.writing.file": ("WritableDirectory", "WritableFile", "create", "recreate", "update"),
     "sapwood.writing.tree": ("WritableBranch", "WritableTree"),
 }
@@ -92,6 +94,7 @@ __all__ = [
     "WritableFile",
     "WritableTree",
     "__version__",
+    "as_vectors",
     "concatenate",
     "counters",
     "create",

@@ -456,7 +456,6 @@ def test_histograms_come_back_with_uproot(path: Path) -> None:
         ((np.array([1, 2]), np.array([0.0, 1.0])), "has one more"),
         ((np.array([1]), np.array([1.0, 0.0])), "each larger than the one before"),
         (hist.Hist.new.Reg(2, 0, 1).Reg(2, 0, 1).Reg(2, 0, 1).Reg(2, 0, 1).Double(), "1, 2 or 3"),
-        (hist.Hist.new.Reg(2, 0, 1).Reg(2, 0, 1).Mean(), "one axis"),
     ],
 )
 def test_histograms_that_cannot_be_written(path: Path, data: Any, message: str) -> None:

@@ -49,6 +49,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         best = best.min(start.elapsed().as_secs_f64());
     }
-    println!("{{\"seconds\": {best}, \"before\": {before}, \"after\": {after}, \"baskets\": {}}}", baskets.len());
+    println!(
+        "{{\"seconds\": {best}, \"before\": {before}, \"after\": {after}, \"baskets\": {}}}",
+        baskets.len()
+    );
     Ok(())
 }

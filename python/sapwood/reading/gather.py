@@ -14,20 +14,24 @@ from sapwood.reading.selection import Group, Leaf, Selection, documentation
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sapwood import _native
     from sapwood.reading.tree import TBranch
 
 Part = tuple[Selection, Sequence[int], int, int]
 """A selection, the native branch indexes to read for it, and a range of entries."""
 
 
-def read(parts: Sequence[Part]) -> list[Column]:
-    """Read the branches of all parts, joined in order: one native call, in which other Python threads run."""
+def read(parts: Sequence[Part], carry: _native.Carry | None = None) -> list[Column]:
+    """Read the branches of all parts, joined in order: one native call, in which other Python threads run.
+
+    A single part that follows another may use what that has left in `carry`.
+    """
     from sapwood import _native
 
     if not parts or not parts[0][1]:
         return []
     return _native.read(
-        [(selection.source.tree.native, indexes, start, stop) for selection, indexes, start, stop in parts]
+        [(selection.source.tree.native, indexes, start, stop) for selection, indexes, start, stop in parts], carry
     )
 
 

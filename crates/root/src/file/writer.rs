@@ -703,7 +703,7 @@ impl FileWriter {
         let total_bytes = key_bytes + body.len();
         let datime = self.datime();
         let seek = self.allocate(total_bytes);
-        if growing && self.end == seek + total_bytes as u64 {
+        if growing && total_bytes > 1024 && self.end == seek + total_bytes as u64 {
             let more = (total_bytes / 2).max(8) as u64;
             self.free.insert(self.end, self.end + more);
             self.put(self.end, &[&(-(more as i32)).to_be_bytes()])?;
