@@ -293,6 +293,17 @@ def test_past_two_gigabytes(folder: Path, root_python: Path) -> None:
     path.unlink()
 
 
+def test_root_reads_as_rarely_as_its_own_files(folder: Path, root_python: Path) -> None:
+    rng = np.random.default_rng(8)
+    table = {f"x{i}": np.round(rng.gamma(2, 10, 400_000), 2).astype(np.float32) for i in range(40)}
+    path = folder / "calls.root"
+    with sapwood.recreate(path, compression=sapwood.ZLIB(1)) as file:
+        file["t"] = table
+        assert file["t"].num_baskets > 1
+    ours, theirs = json.loads(run(root_python, "update.py", "reads", path, "t", folder / "copy.root"))
+    assert ours <= theirs
+
+
 def histograms() -> dict[str, Any]:
     rng = np.random.default_rng(4)
     x, y, z = rng.normal(0.5, 0.4, (3, 1000))

@@ -601,3 +601,17 @@ def test_a_closed_pipe() -> None:
     entries = tree.num_entries_written
     assert entries > 5000
     assert sapwood.open(io.BytesIO(pipe.getvalue()))["t"].num_entries in (entries, entries - 1000)
+
+
+def test_twenty_thousand_branches_take_four_times_as_much_as_five_thousand(path: Path) -> None:
+    sizes: list[int] = []
+    for number in (5000, 20_000):
+        table = {f"branch_{i}": np.arange(20, dtype=np.float32) for i in range(number)}
+        with sapwood.recreate(path) as file:
+            file.mktree("t", table, auto_flush=10)
+        sizes.append(path.stat().st_size)
+    assert sizes[1] < 4.1 * sizes[0]
+    with sapwood.open(path) as file:
+        tree = file["t"]
+        assert len(tree.keys()) == 20_000
+        assert tree["branch_19999"].array().tolist() == list(range(20))

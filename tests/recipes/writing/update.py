@@ -1,6 +1,7 @@
 """Has ROOT go on with a file: merge files, add to one, compute.
 
-Usage: update.py merge OUT IN... | add FILE | sums FILE TREE BRANCH.... What ROOT has to say goes to standard error.
+Usage: update.py merge OUT IN... | add FILE | sums FILE TREE BRANCH... | reads FILE TREE COPY.
+What ROOT has to say goes to standard error.
 """
 
 from __future__ import annotations
@@ -53,4 +54,22 @@ def sums(path: str, tree: str, *branches: str) -> None:
     print(json.dumps([result.GetValue() for result in results]))
 
 
-{"merge": merge, "add": add, "sums": sums}[sys.argv[1]](*sys.argv[2:])
+def reads(path: str, tree: str, copy: str) -> None:
+    """Print the read calls for all of a tree, with ROOT's tree cache, and those for ROOT's own copy of it."""
+    file = ROOT.TFile(path)
+    written = ROOT.TFile(copy, "RECREATE", "", file.GetCompressionSettings())
+    file.Get(tree).CloneTree(-1, "").Write()
+    written.Close()
+    file.Close()
+    calls: list[int] = []
+    for name in (path, copy):
+        file = ROOT.TFile(name)
+        found = file.Get(tree)
+        for i in range(0, found.GetEntries(), 100):
+            found.GetEntry(i)
+        calls.append(file.GetReadCalls())
+        file.Close()
+    print(json.dumps(calls))
+
+
+{"merge": merge, "add": add, "sums": sums, "reads": reads}[sys.argv[1]](*sys.argv[2:])

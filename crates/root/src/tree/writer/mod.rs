@@ -401,7 +401,10 @@ impl TreeWriter {
             self.branches.iter().enumerate().flat_map(|(index, branch)| {
                 basket::split(index, branch, self.waiting, self.options.max_basket)
             });
-        let mut jobs = jobs.peekable();
+        // Where a branch has several baskets, first the first of each: ROOT's cache asks for them in this order.
+        let mut jobs: Vec<Job> = jobs.collect();
+        jobs.sort_by_key(|job| job.number - self.branches.get(job.branch).map_or(0, |b| b.baskets.len()));
+        let mut jobs = jobs.into_iter().peekable();
         // Two baskets of the usual size for each two threads, so that none waits long for another.
         let most = GROUP.max(rayon::current_num_threads() * self.options.max_basket.min(1 << 20));
         let numbers =

@@ -242,18 +242,22 @@ fn a_cluster_is_one_stretch_of_the_file_in_the_order_of_branches() {
     assert_eq!(tree.cluster_borders(), [0, 400, 800, 1000]);
     let mut baskets = Vec::new();
     for (index, branch) in tree.branches.iter().enumerate() {
+        let mut ordinal = 0;
+        let mut last = 0;
         for basket in &branch.baskets {
             let cluster = basket.first / 400;
-            baskets.push((cluster, index, basket.seek(), basket.bytes()));
+            ordinal = if cluster == last { ordinal + 1 } else { 1 };
+            last = cluster;
+            baskets.push((cluster, ordinal, index, basket.seek(), basket.bytes()));
         }
     }
-    let written: Vec<_> = baskets.iter().map(|b| b.2).collect();
+    let written: Vec<_> = baskets.iter().map(|b| b.3).collect();
     baskets.sort_unstable();
     let mut by_place = baskets.clone();
-    by_place.sort_unstable_by_key(|b| b.2);
+    by_place.sort_unstable_by_key(|b| b.3);
     assert_eq!(baskets, by_place);
-    let next_to = |w: &[(u64, usize, u64, u64)]| w[0].0 != w[1].0 || w[0].2 + w[0].3 == w[1].2;
-    assert!(baskets.windows(2).all(next_to), "gaps between baskets");
+    let mut pairs = baskets.windows(2);
+    assert!(pairs.all(|w| w[0].0 != w[1].0 || w[0].3 + w[0].4 == w[1].3), "gaps between baskets");
     assert!(written.len() > 15);
 }
 
