@@ -128,7 +128,7 @@ def same(kind: str, ours: Path, theirs: Path) -> bool:
     def read(path: Path) -> list[Any]:
         tree = sapwood.open(path)["t"]
         if kind != "event":
-            names = [name for name in tree if name != "nj"]
+            names = [name for name in tree.keys() if name != "nj"]  # noqa: SIM118 - a tree iterates over branches
             return [ak.to_packed(tree[name].array()) for name in names]
         if len(tree.keys()) > 1:
             return [tree[f"tracks/tracks.{name}"].array() for name in MEMBERS]
