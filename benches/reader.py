@@ -85,6 +85,8 @@ def main() -> None:
     places = [f"{file}:{args.tree}" for file in args.files]
 
     _ = (library.open, library.iterate, library.concatenate)  # imported lazily
+    if args.library == "pd":
+        importlib.import_module("pandas")
     how = {"filter_name": args.branches, "library": args.library}
     ranges = [tuple(map(int, pair.split(":"))) for pair in args.ranges.split(",") if pair]
     begin, cpu = time.perf_counter(), time.process_time()
