@@ -171,7 +171,7 @@ class TAxis(Model):
         if self.is_labelled:
             yield from self.labels() or []
         else:
-            yield from self.intervals()
+            yield from ((float(low), float(high)) for low, high in self.intervals())
 
     def __contains__(self, item: object) -> bool:
         """Whether a label or interval is one of this axis."""

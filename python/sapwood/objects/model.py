@@ -365,6 +365,11 @@ def _empty(cls: type[Model]) -> Model:
     return cls.__new__(cls)
 
 
+def to_json(value: Any) -> Any:
+    """Give what a key holds, be it a model or a container, as `Model.tojson` does."""
+    return _Json().value(value)
+
+
 class _Json:
     """Turns objects into ROOT's JSON form, remembering those it has seen."""
 
@@ -417,7 +422,7 @@ def _unreadable(value: Any, path: str, seen: set[int]) -> Iterator[tuple[str, st
                 found = True
                 yield one
         for name, member in value.members.items():
-            for one in _unreadable(member, f"{path}.{name}", seen):
+            for one in _unreadable(member, path if name == "@items" else f"{path}.{name}", seen):
                 found = True
                 yield one
         if value.reason and not found:

@@ -1,6 +1,6 @@
 """Run inside ROOT: build the library of this folder, write its files, and say what ROOT itself reads from them.
 
-make.py FOLDER writes FOLDER/*.root and FOLDER/expected.json: {file: {key: object in ROOT's JSON form, or null}}.
+make.py FOLDER writes FOLDER/*.root and FOLDER/shapes.json: {file: {key: object in ROOT's JSON form, or null}}.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def main() -> None:
     for name, member_wise in (("memberwise", True), ("objectwise", False)):
         ROOT.write_shapes(str(folder / f"{name}.root"), member_wise)
         expected[f"{name}.root"] = as_json(folder / f"{name}.root")
-    (folder / "expected.json").write_text(json.dumps(expected))
+    (folder / "shapes.json").write_text(json.dumps(expected))
 
 
 if __name__ == "__main__":

@@ -159,7 +159,7 @@ impl Problems {
             self.object(base);
         }
         for (name, value) in &object.members {
-            self.path.push(format!(".{name}"));
+            self.path.push(if name == ITEMS { String::new() } else { format!(".{name}") });
             self.value(value);
             self.path.pop();
         }
