@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import uproot
 from numpy.testing import assert_allclose, assert_array_equal
 
 from sapwood.errors import UnsupportedError
-from sapwood.objects.model import to_json
+from sapwood.objects.model import Model, to_json
 
 Expected = dict[str, Any]
 
@@ -248,3 +249,32 @@ def check_shape(thing: Any, name: str, want: Any) -> None:
         _, got = found.pop(where)
         assert filled(got) if callable(filled) else got == filled, where
     assert found == {}
+
+
+def compare_members(mine: Any, found: Any, seen: set[int] | None = None) -> int:
+    """Compare the plain members of a model, and of all it leads to, with uproot's; give how many there were."""
+    seen = set() if seen is None else seen
+    if id(found) in seen or isinstance(found, uproot.model.UnknownClass):
+        return 0
+    seen.add(id(found))
+    assert mine.classname == uproot.model.classname_regularize(found.classname).replace("std::", "")
+    assert found.class_version in (mine.class_version, None)
+    compared = 0
+    pairs = [(name, mine.member(name), theirs) for name, theirs in found.all_members.items() if name != "fClass"]
+    if found.classname in ("TList", "TObjArray", "THashList"):
+        assert len(mine) == len(found)
+        pairs += [("", ours, theirs) for ours, theirs in zip(mine, found, strict=True)]
+    for member, ours, theirs in pairs:
+        if isinstance(theirs, np.ndarray) and theirs.dtype != object:
+            assert_array_equal(np.ravel(ours), np.ravel(theirs.astype(theirs.dtype.newbyteorder("="))))
+        elif member == "@fBits":  # uproot adds the bit of an object that was allocated (kIsOnHeap)
+            assert ours | 1 << 24 == theirs
+        elif isinstance(theirs, (int, float, str)):
+            assert ours == theirs or (ours != ours and theirs != theirs), member
+        elif isinstance(theirs, uproot.Model) and isinstance(ours, Model):
+            compared += compare_members(ours, theirs, seen)
+            continue
+        else:  # containers of other shape, and None for what uproot cannot follow
+            continue
+        compared += 1
+    return compared

@@ -112,6 +112,7 @@ class ReadOnlyFile:
         # Another process may stand in another directory.
         self._address = str(Path(source).absolute()) if isinstance(source, str) else path
         self._closed = False
+        self._hex_uuid = str(uuid.UUID(self._native.uuid))
         self._objects = _Recent(object_cache or 0)
         self._streamers: Streamers | None = None
 
@@ -191,7 +192,7 @@ class ReadOnlyFile:
     @property
     def hex_uuid(self) -> str:
         """The identifier of the file, in the usual form of a UUID."""
-        return str(self.uuid)
+        return self._hex_uuid
 
     @property
     def uuid(self) -> uuid.UUID:
@@ -407,8 +408,8 @@ class ReadOnlyKey:
         UnsupportedError
             No object of this class can be read.
         """
-        file = self.file
-        known = file.object_cache.get(self.cache_key)
+        file, cache_key = self.file, self.cache_key
+        known = file.object_cache.get(cache_key)
         if known is not None:
             return known
         if self.fClassName in DIRECTORY_CLASSES:
@@ -420,7 +421,7 @@ class ReadOnlyKey:
             found = TTree(self._parent.native.tree(self.native), self)
         else:
             found = objects.read(self)
-        file.object_cache[self.cache_key] = found
+        file.object_cache[cache_key] = found
         return found
 
     def __repr__(self) -> str:

@@ -37,6 +37,11 @@ def load(library: Path) -> None:
         raise RuntimeError(f"cannot load {library}")
     ROOT.gInterpreter.Declare(f'#include "{HERE}/shapes.h"')
     ROOT.gInterpreter.Declare("void write_shapes(const std::string &, bool);")
+    declare_json()
+
+
+def declare_json() -> None:
+    """Tell ROOT how to give an object as JSON."""
     ROOT.gInterpreter.Declare(
         '#include "TBufferJSON.h"\n#include "TKey.h"\n'
         "std::string key_as_json(TKey *key) { TClass *c = TClass::GetClass(key->GetClassName());"

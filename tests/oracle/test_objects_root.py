@@ -1,0 +1,141 @@
+"""ROOT writes objects of every kind, and sapwood reads what ROOT itself reads; ROOT compiles what `schema` writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uproot
+from objects_expected import check_shape, check_standard
+
+import sapwood
+from sapwood.errors import SapwoodWarning, UnsupportedError
+from sapwood.schema import Streamers, headers
+
+pytestmark = [pytest.mark.oracle, pytest.mark.timeout(900)]
+
+# Of those that `root-config --libs` names.
+LIBRARIES = [f"-l{name}" for name in ("Core", "RIO", "Hist", "Matrix", "Physics", "MathCore", "ROOTVecOps")]
+RECIPES = Path(__file__).parent.parent / "recipes" / "objects"
+
+
+@pytest.fixture(scope="module")
+def root_folder(root_python: Path) -> Path:
+    """Give the folder of ROOT's installation."""
+    code = "import ROOT, pathlib; print(pathlib.Path(ROOT.__file__).parent)"
+    done = subprocess.run([root_python, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
+    return Path(done.stdout.split()[-1])
+
+
+@pytest.fixture(scope="module")
+def shapes(root_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give a folder with files of own classes, and what ROOT reads of them."""
+    folder = tmp_path_factory.mktemp("shapes")
+    subprocess.run([root_python, RECIPES / "make.py", folder], check=True, timeout=500)
+    return folder
+
+
+def test_own_classes(shapes: Path) -> None:
+    expected: dict[str, dict[str, Any]] = json.loads((shapes / "shapes.json").read_text())
+    assert sorted(expected) == ["memberwise.root", "objectwise.root"]
+    for name, keys in expected.items():
+        with sapwood.open(shapes / name) as file, warnings.catch_warnings():
+            warnings.simplefilter("ignore", SapwoodWarning)
+            for key, want in keys.items():
+                if key == "secret":
+                    with pytest.raises(UnsupportedError, match="class Secret is not described"):
+                        file[key]
+                else:
+                    check_shape(file[key], key, want)
+
+
+def test_standard_classes(root_python: Path, tmp_path: Path) -> None:
+    subprocess.run([root_python, "-W", "ignore", RECIPES / "standard.py", tmp_path], check=True, timeout=500)
+    expected = json.loads((tmp_path / "standard.json").read_text())
+    with sapwood.open(tmp_path / "standard.root") as file:
+        for name, want in expected.items():
+            check_standard(file[name], name, want)
+
+
+def compiled(folder: Path, root: Path) -> None:
+    """Compile classes.h and LinkDef.h as a user would."""
+    libraries = [f"-L{root}/lib", f"-Wl,-rpath,{root}/lib", *LIBRARIES]
+    commands: list[list[Any]] = [
+        [root / "bin" / "rootcling", "-f", "dict.cxx", "-rml", "libclasses.so", "-rmf", "libclasses.rootmap", "classes.h",
+         "LinkDef.h"],
+        ["g++", "-O0", "-std=c++20", "-w", "-fPIC", "-shared", "-I.", f"-I{root}/include", "-o", "libclasses.so",
+         "dict.cxx", *libraries],
+    ]  # fmt: skip
+    for command in commands:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr + done.stdout
+
+
+def write_headers(path: Path, folder: Path) -> None:
+    with sapwood.open(path) as file:
+        header, links = headers(Streamers.of(file.file))
+    folder.mkdir(exist_ok=True)
+    (folder / "classes.h").write_text(header)
+    (folder / "LinkDef.h").write_text(links)
+
+
+def test_root_reads_with_the_classes_of_the_schema(
+    shapes: Path, root_python: Path, root_folder: Path, tmp_path: Path
+) -> None:
+    """Without the classes that wrote the file: what ROOT reads is what it reads with them."""
+    write_headers(shapes / "memberwise.root", tmp_path)
+    compiled(tmp_path, root_folder)
+    command = [root_python, RECIPES / "reread.py", tmp_path, shapes / "memberwise.root", tmp_path / "read.json"]
+    environment = {**os.environ, "PYTHONPATH": str(RECIPES)}
+    subprocess.run(command, check=True, timeout=300, env=environment)
+    read = json.loads((tmp_path / "read.json").read_text())
+    expected = json.loads((shapes / "shapes.json").read_text())["memberwise.root"]
+    for name, want in expected.items():
+        if name not in ("secret", "holder"):  # ROOT does not know the streamer of Secret either
+            assert read[name] == want, name
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize("name", ["uproot-issue-123b.root", "uproot-issue475.root", "uproot-mc10events.root"])
+def test_schemas_of_real_files_compile(corpus: Path, root_folder: Path, tmp_path: Path, name: str) -> None:
+    path = corpus / "files" / name
+    if not path.is_file():
+        pytest.fail(f"the corpus has no {name}")
+    write_headers(path, tmp_path)
+    compiled(tmp_path, root_folder)
+
+
+def seconds(library: Any, path: Path, some: int | None = None) -> tuple[float, float]:
+    """Give how long it takes to open a file and list its keys, and to read (some of) the histograms, for each."""
+    start = time.perf_counter()
+    with library.open(path) as file:
+        keys = file.keys(cycle=False)
+        listed = time.perf_counter()
+        keys = keys[:: max(1, len(keys) // some)] if some else keys
+        total = sum(float(file[key].values(flow=True).sum()) for key in keys)
+        done = time.perf_counter()
+    assert total == 20 * len(keys)
+    return listed - start, (done - listed) / len(keys)
+
+
+def test_many_histograms(root_python: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """61,944 histograms in one file: time linear in their number, and a tenth of uproot's or less."""
+    few, many = 61_944 // 8, 61_944
+    for count in (few, many):
+        command = [root_python, "-W", "ignore", RECIPES / "many.py", str(count), tmp_path / f"{count}.root"]
+        subprocess.run(command, check=True, timeout=300)
+    ours = {count: min(seconds(sapwood, tmp_path / f"{count}.root") for _ in range(2)) for count in (few, many)}
+    theirs = seconds(uproot, tmp_path / f"{many}.root", some=1000)
+    with capsys.disabled():
+        print(f"\n{many} histograms: open and list {ours[many][0]:.2f} s, uproot {theirs[0]:.2f} s; "
+              f"read one {ours[many][1] * 1e6:.0f} us ({ours[few][1] * 1e6:.0f} us of {few}), uproot {theirs[1] * 1e6:.0f} us")
+    assert ours[many][0] < 8 * ours[few][0] * 2.5
+    assert ours[many][1] < 2 * ours[few][1]
+    assert theirs[1] > 10 * ours[many][1]
+    assert theirs[0] + many * theirs[1] > 10 * (ours[many][0] + many * ours[many][1])
