@@ -19,12 +19,11 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # maturin, the tests and clippy. Debug assertions and overflow checks are on in the fuzz replay.
 
 # What `make check` runs, in this order; .ci/run adds the tests that need ROOT.
-STAGES := test lint damage fuzz corpus wheel readme
+STAGES := test demo lint damage fuzz corpus wheel readme
 
 ##@ Use
 
 demo: build ## make collisions with Pythia 8, write them as ROOT files, run a train, name the report page
-	@$(PIP) --group demo
 	@examples/demo.sh
 
 setup: build ## create .venv with sapwood (release build) and everything the targets here need

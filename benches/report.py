@@ -24,9 +24,10 @@ COLOURS = {"root": "#b0413e", "uproot": "#d9a441", "limit": "#9aa0a6", "sapwood"
 RATIOS = ("root / sapwood", "uproot / sapwood", "sapwood / limit", "sapwood / sapwood-2")
 
 
-def medians(workload: dict[str, Any]) -> dict[str, float]:
-    """Give the median wall time of each rival, in seconds."""
-    return {rival: statistics.median(run["wall"] for run in runs) for rival, runs in workload["runs"].items()}
+def medians(workload: dict[str, Any], what: str = "wall") -> dict[str, float]:
+    """Give the median wall or processor time of each rival that states it, in seconds."""
+    stated = {rival: [run[what] for run in runs if what in run] for rival, runs in workload["runs"].items()}
+    return {rival: statistics.median(times) for rival, times in stated.items() if times}
 
 
 def ratio(times: dict[str, float], name: str) -> float | None:
@@ -53,10 +54,13 @@ def tables(result: dict[str, Any]) -> str:
         times = medians(workload)
         lines.append(_row([workload["name"], *(f"{times[r]:.3f}" if r in times else "" for r in rivals)]))
     names = ["ROOT ÷ ours", "uproot ÷ ours", "ours ÷ limit", "1 ÷ 2 threads"]
-    lines += ["", _row(["ratio", *names, "held to"]), _row(["---", *["---:"] * len(names), "---"])]
+    heads = ["ratio", *names, "ROOT ÷ ours in processor time", "held to"]
+    lines += ["", _row(heads), _row(["---", *["---:"] * (len(heads) - 2), "---"])]
     for workload in result["workloads"]:
         times = medians(workload)
         cells = [f"{value:.2f}" if (value := ratio(times, name)) else "" for name in RATIOS]
+        spent = ratio(medians(workload, "cpu"), RATIOS[0])
+        cells.append(f"{spent:.2f}" if spent else "")
         held = []
         for name, wanted, found in verdicts(workload):
             word = "no figure" if found is None else "met" if found >= wanted else "**missed**"

@@ -41,3 +41,25 @@ class MissingFileError(StorageError, FileNotFoundError):
 
 class SapwoodWarning(UserWarning):
     """Something was left out or done in another way than asked; the message says what and how many."""
+
+
+def warn_of_lost_keys(found: int, directory: str, file: str) -> None:
+    """Warn that the list of keys of a directory was lost, and how many were found by going through the records."""
+    import warnings
+
+    warnings.warn(
+        f"the list of keys of {directory} was lost (the file was not closed, or cut off): "
+        f"{found} keys were found by going through its records\nin file {file}",
+        SapwoodWarning,
+        stacklevel=stacklevel(),
+    )
+
+
+def stacklevel() -> int:
+    """Find how far up the stack the caller of sapwood is, so that a warning points at his line."""
+    import sys
+
+    depth, frame = 0, sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "sapwood":
+        depth, frame = depth + 1, frame.f_back
+    return depth + 1

@@ -71,6 +71,7 @@ def difference(got: list[Any], want: list[Any]) -> str | None:
 
 
 @pytest.mark.parametrize("name", FILES)
+@pytest.mark.filterwarnings("ignore:the list of keys of / was lost")
 def test_values(written: Path, expected: dict[str, Any], name: str) -> None:
     wrong = []
     with sapwood.open(written / name) as file:

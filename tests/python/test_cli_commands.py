@@ -100,6 +100,7 @@ def test_start_is_quick(folder: Path) -> None:
     file = folder / "nano_1.root"
     assert min(_seconds("--help") for _ in range(5)) < 0.3
     assert min(_seconds("ls", str(file)) for _ in range(5)) < 0.3
+    assert min(_seconds("show", str(file)) for _ in range(5)) < 0.3
 
 
 def _seconds(*arguments: str) -> float:

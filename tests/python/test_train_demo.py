@@ -12,7 +12,7 @@ import pytest
 
 import sapwood
 
-pytest.importorskip("pythia8mc", reason="needs pythia8mc (pip install --group demo)")
+pytest.importorskip("pythia8mc", reason="needs pythia8mc (pip install --group test)")
 
 GENERATE = Path(__file__).resolve().parent.parent.parent / "examples" / "generate.py"
 

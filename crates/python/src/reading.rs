@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use sapwood_io::counters::Counters;
 use sapwood_io::{Memory, Source};
+use sapwood_root::Error;
 use sapwood_root::file::{Directory, Key, RootFile};
 use sapwood_root::tree::read::{Part, read as read_parts};
 use sapwood_root::tree::{Branch, Tree};
@@ -466,20 +467,20 @@ fn set_pool(threads: usize) -> PyResult<Arc<rayon::ThreadPool>> {
 
 fn default_threads() -> PyResult<usize> {
     match std::env::var("SAPWOOD_NUM_THREADS") {
-        Ok(text) => match text.trim().parse() {
+        Ok(text) if !text.trim().is_empty() => match text.trim().parse() {
             Ok(n) if (1..=4096).contains(&n) => Ok(n),
-            _ => Err(PyValueError::new_err(format!(
+            _ => Err(raise(Error::argument(format!(
                 "SAPWOOD_NUM_THREADS is {text:?}, not a number from 1 to 4096"
-            ))),
+            )))),
         },
-        Err(_) => Ok(std::thread::available_parallelism().map_or(1, usize::from)),
+        _ => Ok(std::thread::available_parallelism().map_or(1, usize::from)),
     }
 }
 
 #[pyfunction]
 fn set_num_threads(n: usize) -> PyResult<()> {
     if !(1..=4096).contains(&n) {
-        return Err(PyValueError::new_err(format!("{n} threads: a number from 1 to 4096 is wanted")));
+        return Err(raise(Error::argument(format!("{n} threads: a number from 1 to 4096 is wanted"))));
     }
     set_pool(n).map(|_| ())
 }

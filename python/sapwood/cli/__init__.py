@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 
 from sapwood.cli import ls, run, schema, show
@@ -57,6 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             chosen.tasks += more  # task files after the options, which argparse does not put with those before
     except SystemExit as leaving:  # argparse has said why
         return leaving.code if isinstance(leaving.code, int) else USAGE
+    warnings.showwarning = _show_warning
     try:
         code = _dispatch(top, chosen)
         sys.stdout.flush()  # a closed pipe shows here, not when the interpreter ends
@@ -72,6 +74,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         print(f"sapwood: {error_text(error)}", file=sys.stderr)
         return USAGE if isinstance(error, ArgumentError) else FAILED
+
+
+def _show_warning(message: Warning | str, *_: object) -> None:
+    print(f"sapwood: warning: {'; '.join(line.strip() for line in str(message).splitlines())}", file=sys.stderr)
 
 
 def error_text(error: Exception) -> str:

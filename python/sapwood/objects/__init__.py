@@ -10,11 +10,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sapwood.columns import Foreign
+from sapwood.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from sapwood.reading.file import ReadOnlyKey
 
 Reader = Callable[["ReadOnlyKey"], Foreign]
+
+_NTUPLES = ("ROOT::RNTuple", "ROOT::Experimental::RNTuple")
 
 _readers: list[tuple[Callable[[str], bool], Reader]] = []
 
@@ -37,6 +40,11 @@ def read(key: ReadOnlyKey) -> Foreign:
     for accepts, reader in _readers:
         if accepts(key.fClassName):
             return reader(key)
+    if key.fClassName in _NTUPLES:
+        raise UnsupportedError(
+            f"{key.fClassName} {key.object_path} cannot be read: its columns are in RNTuple's format\n"
+            f"in file {key.file.file_path}"
+        )
     from sapwood.objects.standard import read_model
 
     return read_model(key)

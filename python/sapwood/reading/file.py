@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any, TextIO
 from sapwood import objects
 from sapwood.columns import Foreign
 from sapwood.compression import Compression
-from sapwood.errors import ArgumentError, CorruptError, MissingFileError, NotFoundError, StorageError
+from sapwood.errors import (
+    ArgumentError,
+    CorruptError,
+    MissingFileError,
+    NotFoundError,
+    StorageError,
+    warn_of_lost_keys,
+)
 from sapwood.reading.filters import Filter, NameFilter, no_filter
 from sapwood.reading.locate import source_of, split_path
 
@@ -446,6 +453,8 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         self._file = file
         self._key = key
         self._keys = [ReadOnlyKey(k, self) for k in native.keys]
+        if native.recovered:
+            warn_of_lost_keys(len(self._keys), self.object_path, file.file_path)
         self._by_name: dict[str, list[ReadOnlyKey]] = {}
         for k in self._keys:
             self._by_name.setdefault(k.fName, []).append(k)

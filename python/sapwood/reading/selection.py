@@ -10,7 +10,7 @@ import numpy as np
 
 from sapwood import columns
 from sapwood.columns import Column, Foreign
-from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning, UnsupportedError
+from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning, UnsupportedError, stacklevel
 from sapwood.reading.expressions import Expression, Language
 from sapwood.reading.filters import Filter, NameFilter, no_filter
 from sapwood.reading.libraries import Entries, Library, Result
@@ -96,7 +96,7 @@ class Selection:
                 warnings.warn(
                     f"{name!r} is both an alias and a branch; the branch is taken\nin {source.object_path}",
                     SapwoodWarning,
-                    stacklevel=_stacklevel(),
+                    stacklevel=stacklevel(),
                 )
 
         self.outputs: list[tuple[str, Node]] = []
@@ -195,7 +195,7 @@ class Selection:
                 f"{len(lost)} branches have the same path as another one, which was read instead: {_listed(lost)}\n"
                 f"in {self.source.object_path}",
                 SapwoodWarning,
-                stacklevel=_stacklevel(),
+                stacklevel=stacklevel(),
             )
 
     def _node(self, branch: TBranch) -> Leaf | Group:
@@ -402,20 +402,10 @@ def _warn(source: HasBranches, branches: Iterable[TBranch]) -> None:
         f"{len(found)} branches cannot be read and are left out: {_listed(found)}\n"
         f"(branch.reason says why)\nin {source.object_path}",
         SapwoodWarning,
-        stacklevel=_stacklevel(),
+        stacklevel=stacklevel(),
     )
 
 
 def _listed(names: list[str]) -> str:
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more
-
-
-def _stacklevel() -> int:
-    """Find how far up the stack the caller of sapwood is, so that a warning points at his line."""
-    import sys
-
-    depth, frame = 0, sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "sapwood":
-        depth, frame = depth + 1, frame.f_back
-    return depth + 1

@@ -11,8 +11,7 @@ import sapwood
 from sapwood.errors import ArgumentError, NotFoundError
 from sapwood.report.listing import layout, split
 from sapwood.report.units import count_text
-from sapwood.train.dataset import Source
-from sapwood.train.step import find_tree
+from sapwood.train.dataset import Source, find_tree
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sapwood import _native
-from sapwood.errors import NotFoundError, SapwoodError
+from sapwood.errors import NotFoundError, SapwoodError, warn_of_lost_keys
 from sapwood.report.units import bytes_text, count_text
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def list_file(where: str, *, recursive: bool = False, branches: bool = False) ->
     """
     path, inside = split(where)
     file = _native.File(path)
-    found = list(_keys(file.directory(), "", inside.split("/") if inside else [], recursive=recursive))
+    found = list(_keys(path, file.directory(), "", inside.split("/") if inside else [], recursive=recursive))
     if inside and not found:
         raise NotFoundError(f"{path} has no {inside}")
     return {
@@ -79,21 +79,26 @@ def compression_text(setting: int) -> str:
     return f"{_ALGORITHMS.get(algorithm or 1, f'algorithm {algorithm}')} {level}"
 
 
-def _keys(directory: Foreign, prefix: str, inside: Sequence[str], *, recursive: bool) -> Iterator[tuple[Any, Any, str]]:
+def _keys(
+    file: str, directory: Foreign, prefix: str, inside: Sequence[str], *, recursive: bool
+) -> Iterator[tuple[Any, Any, str]]:
     """Walk through a directory, or down a path inside it."""
+    if directory.recovered:
+        warn_of_lost_keys(len(directory.keys), f"/{prefix}", file)
     for key in directory.keys:
         is_directory = key.classname in _DIRECTORIES
         if inside:
             if inside[0] not in (key.name, f"{key.name};{key.cycle}"):
                 continue
             if is_directory:
-                yield from _keys(directory.subdirectory(key), f"{prefix}{key.name}/", inside[1:], recursive=recursive)
+                below = directory.subdirectory(key)
+                yield from _keys(file, below, f"{prefix}{key.name}/", inside[1:], recursive=recursive)
                 continue
             if len(inside) > 1:
                 continue
         yield directory, key, f"{prefix}{key.name}"
         if recursive and is_directory:
-            yield from _keys(directory.subdirectory(key), f"{prefix}{key.name}/", (), recursive=True)
+            yield from _keys(file, directory.subdirectory(key), f"{prefix}{key.name}/", (), recursive=True)
 
 
 def _described(directory: Foreign, key: Foreign, name: str, *, branches: bool) -> dict[str, Any]:

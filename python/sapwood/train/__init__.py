@@ -11,13 +11,31 @@ account of what they cost::
     outcome.rate  # entries per second
 """
 
-from sapwood.train.columns import Columns
-from sapwood.train.dataset import Dataset, Source, parse_step_size
-from sapwood.train.executors import Executor, Threads
-from sapwood.train.job import Progress, run
-from sapwood.train.merge import merge
-from sapwood.train.record import FileRecord, Run, Skipped, TaskRecord
-from sapwood.train.task import Plot, Task, TaskError, load_tasks, set_options
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sapwood.train.columns import Columns
+    from sapwood.train.dataset import Dataset, Source, parse_step_size
+    from sapwood.train.executors import Executor, Threads
+    from sapwood.train.job import Progress, run
+    from sapwood.train.merge import merge
+    from sapwood.train.record import FileRecord, Run, Skipped, TaskRecord
+    from sapwood.train.task import Plot, Task, TaskError, load_tasks, set_options
+
+# Where each name lives. A module is imported when its name is first used: looking at a tree needs no Awkward.
+_HOMES = {
+    "sapwood.train.columns": ("Columns",),
+    "sapwood.train.dataset": ("Dataset", "Source", "parse_step_size"),
+    "sapwood.train.executors": ("Executor", "Threads"),
+    "sapwood.train.job": ("Progress", "run"),
+    "sapwood.train.merge": ("merge",),
+    "sapwood.train.record": ("FileRecord", "Run", "Skipped", "TaskRecord"),
+    "sapwood.train.task": ("Plot", "Task", "TaskError", "load_tasks", "set_options"),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Columns",
@@ -39,3 +57,16 @@ __all__ = [
     "run",
     "set_options",
 ]
+
+
+def __getattr__(name: str) -> object:
+    try:
+        module = _HOME_OF[name]
+    except KeyError:
+        raise AttributeError(f"module 'sapwood.train' has no attribute {name!r}") from None
+    value = globals()[name] = getattr(import_module(module), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from sapwood.errors import ArgumentError, MissingFileError
+from sapwood.errors import ArgumentError, MissingFileError, NotFoundError
 from sapwood.reading.locate import split_path
 from sapwood.reading.steps import memory_size
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from sapwood.columns import Foreign
 
 StepSize = int | str
+
+_TREES = {"TTree", "TNtuple", "TNtupleD", "TChain"}
 
 
 def parse_size(text: str) -> int:
@@ -200,3 +202,26 @@ def step_bounds(offsets: Iterable[int], entries_per_step: int, entry_stop: int) 
     if start < entry_stop:
         steps.append((start, entry_stop))
     return steps
+
+
+def find_tree(file: Foreign, source: Source) -> tuple[Any, str]:
+    """Give the tree of a file and its path inside it.
+
+    Raises
+    ------
+    NotFoundError
+        If the file has no such tree, or no tree.
+    ArgumentError
+        If it has several and none was asked for, or what was asked for is not a tree.
+    """
+    if source.tree is not None:
+        found = file[source.tree]
+        if not hasattr(found, "num_entries"):
+            raise ArgumentError(f"{source} is not a tree")
+        return found, source.tree
+    names = sorted({key.rpartition(";")[0] for key, kind in file.classnames().items() if kind in _TREES})
+    if not names:
+        raise NotFoundError(f"{source.path} has no tree")
+    if len(names) > 1:
+        raise ArgumentError(f"{source.path} has several trees; name one with --tree: {', '.join(names)}")
+    return file[names[0]], names[0]

@@ -8,16 +8,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import sapwood
-from sapwood.errors import ArgumentError, CorruptError, LimitError, NotFoundError, StorageError
+from sapwood.errors import CorruptError, LimitError, NotFoundError, StorageError
 from sapwood.train.columns import Block, Columns, Resolved
-from sapwood.train.dataset import Dataset, Source, StepSize, parse_size, step_bounds
+from sapwood.train.dataset import Dataset, Source, StepSize, find_tree, parse_size, step_bounds
 from sapwood.train.record import FileRecord, Skipped
 from sapwood.train.task import TaskError, described
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
 
-_TREES = {"TTree", "TNtuple", "TNtupleD", "TChain"}
 _BAD = (CorruptError, LimitError, StorageError, OSError, NotFoundError)
 
 
@@ -73,29 +72,6 @@ def _resolve(task: str, wanted: Columns, tree: Foreign, place: str) -> Resolved:
         return wanted.resolve(tree)
     except NotFoundError as error:
         raise TaskError(f"task {task} cannot read {place}: {error}") from error
-
-
-def find_tree(file: Foreign, source: Source) -> tuple[Any, str]:
-    """Give the tree of a file and its path inside it.
-
-    Raises
-    ------
-    NotFoundError
-        If the file has no such tree, or no tree.
-    ArgumentError
-        If it has several and none was asked for, or what was asked for is not a tree.
-    """
-    if source.tree is not None:
-        found = file[source.tree]
-        if not hasattr(found, "num_entries"):
-            raise ArgumentError(f"{source} is not a tree")
-        return found, source.tree
-    names = sorted({key.rpartition(";")[0] for key, kind in file.classnames().items() if kind in _TREES})
-    if not names:
-        raise NotFoundError(f"{source.path} has no tree")
-    if len(names) > 1:
-        raise ArgumentError(f"{source.path} has several trees; name one with --tree: {', '.join(names)}")
-    return file[names[0]], names[0]
 
 
 @dataclass(frozen=True)

@@ -593,3 +593,44 @@ pub fn fixed(dims: &[usize], item: Kind) -> Kind {
 pub fn unreadable(why: impl Into<Arc<str>>) -> Kind {
     Kind::Unreadable(why.into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Classes `C0` to the last, each with two members of the next one.
+    fn doubling(last: usize) -> Classes {
+        let template = super::super::builtin::classes();
+        let element = |name: &str, class: String| {
+            let any = template.iter().flat_map(|i| &i.elements).next().cloned().unwrap();
+            Element {
+                class: ElementClass::ObjectAny,
+                name: name.to_owned().into(),
+                kind: 62,
+                array_length: 0,
+                typename: class,
+                ..any
+            }
+        };
+        Classes::new((0..last).map(|i| StreamerInfo {
+            name: format!("C{i}").into(),
+            title: String::new(),
+            version: 1,
+            checksum: 1,
+            elements: vec![element("a", format!("C{}", i + 1)), element("b", format!("C{}", i + 1))],
+        }))
+    }
+
+    #[test]
+    fn classes_that_double_at_every_level_are_refused() {
+        let few = doubling(5);
+        let kind = Compiler::new(&few).object("C0");
+        assert!(kind.type_of().unwrap_err().to_string().contains("class C5 is not described"));
+        // Without the limit this would be a program of four million members.
+        let many = doubling(22);
+        let mut compiler = Compiler::new(&many);
+        let kind = compiler.object("C0");
+        assert!(kind.type_of().is_err());
+        assert!(compiler.members < 2 * MOST_MEMBERS, "{} members", compiler.members);
+    }
+}

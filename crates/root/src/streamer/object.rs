@@ -83,6 +83,7 @@ impl Object {
             let mut base = Arc::unwrap_or_clone(base);
             base.keep(names);
             self.members.append(&mut base.members);
+            self.unreadable = self.unreadable.take().or(base.unreadable);
         }
         self.members.retain(|(name, _)| names.contains(&&**name));
         self.members.shrink_to_fit();

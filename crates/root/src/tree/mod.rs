@@ -10,7 +10,7 @@ pub mod writer;
 
 pub use layout::{Framing, Layout};
 
-use crate::error::{Error, Result, Within};
+use crate::error::{Error, ErrorKind, Result, Within};
 use crate::file::{Key, RootFile};
 use crate::streamer::kind::Programs;
 use crate::streamer::{Classes, Object, ObjectReader, Value};
@@ -173,10 +173,10 @@ impl Tree {
     /// Finds branches and baskets in a tree read as an object.
     pub fn parse(file: Arc<RootFile>, classes: Arc<Classes>, object: &Object) -> Result<Self> {
         let mut branches = Vec::new();
-        for value in object.list("fBranches") {
-            if let Value::Object(branch) = value {
-                add_branch(&mut branches, branch, None)?;
-            }
+        let members = ["fEntries", "fAutoFlush", "fClusterRangeEnd", "fClusterSize", "fAliases"];
+        complete(object, &members)?;
+        for branch in parts(object, "fBranches")? {
+            add_branch(&mut branches, branch, None)?;
         }
         link_counters(&mut branches);
         let aliases = object.list("fAliases").iter().filter_map(|v| match v {
@@ -307,6 +307,38 @@ fn wanted(class: &str) -> Option<&'static [&'static str]> {
     leaf.then_some(&["fName", "fTitle", "fLen", "fLenType", "fIsUnsigned", "fLeafCount", "fType", "fVirtual"])
 }
 
+/// Fails when a member could not be read: a tree that lost some of its description would look like a smaller one.
+fn complete(object: &Object, members: &[&str]) -> Result<()> {
+    if let Some(why) = &object.unreadable {
+        return Err(why.clone());
+    }
+    for base in &object.bases {
+        complete(base, members)?;
+    }
+    for (name, value) in object.members.iter().filter(|(name, _)| members.contains(&&**name)) {
+        let why = match value {
+            Value::Unreadable(why) => Some(why),
+            Value::Object(object) => object.unreadable.as_ref(),
+            _ => None,
+        };
+        if let Some(why) = why {
+            return Err(why.clone().within(format!("member {name}")));
+        }
+    }
+    Ok(())
+}
+
+/// The branches or leaves that a member lists.
+fn parts<'a>(object: &'a Object, member: &str) -> Result<Vec<&'a Arc<Object>>> {
+    complete(object, &[member])?;
+    let part = |(i, value): (usize, &'a Value)| match value {
+        Value::Object(part) => Ok(part),
+        Value::Unreadable(why) => Err(why.clone().within(format!("element {i} of {member}"))),
+        _ => Err(Error::corrupt(format!("element {i} of {member} is no object"))),
+    };
+    object.list(member).iter().enumerate().map(part).collect()
+}
+
 fn tree_entries(object: &Object) -> Result<u64> {
     let entries = match object.get("fEntries") {
         // Old versions counted in doubles.
@@ -319,10 +351,11 @@ fn tree_entries(object: &Object) -> Result<u64> {
 fn add_branch(branches: &mut Vec<Branch>, object: &Arc<Object>, parent: Option<usize>) -> Result<usize> {
     let index = branches.len();
     let name = object.text("fName").unwrap_or_default().to_owned();
-    if let Some(why) = &object.unreadable {
-        return Err(why.clone().within(format!("branch {name}")));
-    }
-    let leaves: Vec<Leaf> = object.list("fLeaves").iter().filter_map(leaf).collect();
+    let place = || format!("branch {name}");
+    let members = ["fEntries", "fBaskets", "fBasketEntry", "fBasketBytes", "fBasketSeek", "fWriteBasket"];
+    complete(object, &members).within(place)?;
+    let leaves = parts(object, "fLeaves").and_then(|found| found.into_iter().map(leaf).collect());
+    let leaves: Vec<Leaf> = leaves.within(place)?;
     let is_element = object.get("fClassName").is_some();
     let element = is_element.then(|| BranchElement {
         class_name: object.text("fClassName").unwrap_or_default().to_owned(),
@@ -338,7 +371,9 @@ fn add_branch(branches: &mut Vec<Branch>, object: &Arc<Object>, parent: Option<u
         _ => object.int(name).unwrap_or(0),
     };
     let count = |name: &str| u64::try_from(int(name)).unwrap_or(0);
-    let entries = count("fEntries");
+    let entries = int("fEntries");
+    let entries = u64::try_from(entries)
+        .map_err(|_| Error::corrupt(format!("a branch with {entries} entries")).within(place()))?;
     let branch = Branch {
         title: object.text("fTitle").unwrap_or_default().to_owned(),
         class: object.class.to_string(),
@@ -358,27 +393,31 @@ fn add_branch(branches: &mut Vec<Branch>, object: &Arc<Object>, parent: Option<u
         name,
     };
     branches.push(branch);
-    for value in object.list("fBranches") {
-        if let Value::Object(child) = value {
-            let child = add_branch(branches, child, Some(index))?;
-            if let Some(branch) = branches.get_mut(index) {
-                branch.children.push(child);
-            }
+    for child in parts(object, "fBranches")
+        .within(|| format!("branch {}", object.text("fName").unwrap_or_default()))?
+    {
+        let child = add_branch(branches, child, Some(index))?;
+        if let Some(branch) = branches.get_mut(index) {
+            branch.children.push(child);
         }
     }
     Ok(index)
 }
 
-fn leaf(value: &Value) -> Option<Leaf> {
-    let Value::Object(o) = value else { return None };
+fn leaf(o: &Arc<Object>) -> Result<Leaf> {
+    match complete(o, &["fLeafCount"]) {
+        // A class of leaves that is not known spoils its own branch alone.
+        Err(why) if why.kind() != ErrorKind::Unsupported => return Err(why),
+        _ => {}
+    }
     let counter = match o.get("fLeafCount") {
         Some(Value::Object(counter)) => counter.reference,
         Some(Value::Seen(reference)) => *reference,
         _ => 0,
     };
-    Some(Leaf {
+    Ok(Leaf {
         class: o.class.to_string(),
-        name: o.text("fName")?.to_owned(),
+        name: o.text("fName").unwrap_or_default().to_owned(),
         title: o.text("fTitle").unwrap_or_default().to_owned(),
         length: o.int("fLen").unwrap_or(1),
         width: o.int("fLenType").unwrap_or(0),

@@ -515,9 +515,17 @@ impl Context<'_> {
         let counts = self.counts.get(job.part).and_then(|c| c.get(job.column)).and_then(Option::as_ref);
         let source = part.tree.file.source();
         let counts = counts.and_then(|c| c.sums.get((found.first - c.first) as usize..));
-        let share = Share { programs: part.tree.programs(), layout, job, counts };
+        let entries = found.entries as usize;
+        let share = Share { programs: part.tree.programs(), layout, job, entries, counts };
         let result = match &found.place {
-            Place::Tree(values) => share.decode(&values.values(), out),
+            Place::Tree(values) => {
+                let values = values.values();
+                for c in [source.counters(), Counters::process()] {
+                    count(&c.baskets, 1);
+                    count(&c.bytes_decompressed, values.data.len() as u64);
+                }
+                share.decode(&values, out)
+            }
             Place::File(..) => share.stored(record, out, source.as_ref()),
         };
         result.within(|| {
@@ -538,6 +546,8 @@ struct Share<'a> {
     programs: &'a Programs,
     layout: &'a Layout,
     job: &'a Job,
+    /// Entries of the basket, as the branch has them.
+    entries: usize,
     counts: Option<&'a [u64]>,
 }
 
@@ -570,8 +580,20 @@ impl Share<'_> {
     fn decode(&self, values: &Values<'_>, out: Output<'_>) -> Result<()> {
         let job = self.job;
         let kind = &self.layout.kind;
-        if values.entries < job.to {
-            return Err(Error::corrupt(format!("{} entries where {} are wanted", values.entries, job.to)));
+        if values.entries != self.entries {
+            return Err(Error::corrupt(format!(
+                "a basket of {} entries where the branch has {}",
+                values.entries, self.entries
+            )));
+        }
+        if let Framing::Fixed(bytes) = self.layout.framing
+            && values.entries.checked_mul(bytes) != Some(values.data.len())
+        {
+            return Err(Error::corrupt(format!(
+                "{} bytes of values for {} entries of {bytes} bytes",
+                values.data.len(),
+                values.entries
+            )));
         }
         let to = match out {
             Output::Append(to) => to,

@@ -104,10 +104,10 @@ impl<'a> Cursor<'a> {
     pub fn buffer(&self) -> &'a [u8] {
         self.bytes
     }
-    /// Forgets the bytes from position `end` on, and gives what [`Cursor::widen`] takes to have them again.
+    /// Forgets the bytes from position `end` on, though none that were passed, and gives what [`Cursor::widen`] takes to have them again.
     pub fn narrow(&mut self, end: usize) -> &'a [u8] {
         let whole = self.bytes;
-        self.bytes = whole.get(..end).unwrap_or(whole);
+        self.bytes = whole.get(..end.max(self.pos)).unwrap_or(whole);
         whole
     }
     /// Undoes [`Cursor::narrow`].
@@ -208,6 +208,11 @@ impl<'a> Cursor<'a> {
                 .at(start as u64 + self.origin));
             }
             let version = self.u16()?;
+            if end < self.pos {
+                return Err(
+                    Error::corrupt("an object shorter than its version").at(start as u64 + self.origin)
+                );
+            }
             Ok(Frame {
                 version: version & !MEMBER_WISE,
                 member_wise: version & MEMBER_WISE != 0,
@@ -321,6 +326,19 @@ mod tests {
         assert_eq!(c.frame().unwrap(), Frame { version: 5, member_wise: false, end: None });
         let mut c = Cursor::new(&[0x40, 0, 0, 60, 0, 3], 0);
         assert!(c.frame().is_err());
+        let mut c = Cursor::new(&[0x40, 0, 0, 1, 0, 3], 0);
+        assert!(c.frame().is_err());
+    }
+
+    #[test]
+    fn narrowing_keeps_what_was_passed() {
+        let mut c = Cursor::new(&[1, 2, 3, 4], 0);
+        c.skip(3).unwrap();
+        let whole = c.narrow(1);
+        assert_eq!(c.remaining(), 0);
+        assert!(c.u8().is_err());
+        c.widen(whole);
+        assert_eq!(c.u8().unwrap(), 4);
     }
 
     #[test]

@@ -383,3 +383,35 @@ fn every_commit_shows_the_full_clusters() {
     assert_eq!(tree.entries, 750);
     assert_eq!(values(&tree)[0].len(), 750);
 }
+
+#[test]
+fn a_counter_that_counts_itself_is_refused() {
+    let (sink, mut out) = output(usize::MAX, Compression::None);
+    let id = out.make_tree(0, "t", mixed(), TreeOptions::default()).unwrap();
+    let (tree, file) = out.tree_mut(id).unwrap();
+    tree.extend(file, &mixed_columns(10)).unwrap();
+    out.close().unwrap();
+    let mut tree = open(&sink);
+    let counted = tree.branches.iter().position(|b| b.counter.is_some()).unwrap();
+    tree.branches[counted].counter = Some(counted);
+    tree.branches[counted].offsets_from_counter = true;
+    let part = Part { tree: &tree, branches: &[counted], start: 0, stop: 10 };
+    let error = read(&[part]).unwrap_err();
+    assert!(error.to_string().contains("its counter is no number"), "{error}");
+}
+
+#[test]
+fn clusters_are_no_more_than_baskets() {
+    let (sink, mut out) = output(usize::MAX, Compression::None);
+    let options = TreeOptions { auto_flush: 5, ..TreeOptions::default() };
+    let id = out.make_tree(0, "t", mixed(), options).unwrap();
+    let (tree, file) = out.tree_mut(id).unwrap();
+    tree.extend(file, &mixed_columns(20)).unwrap();
+    out.close().unwrap();
+    let mut tree = open(&sink);
+    assert_eq!(tree.cluster_borders(), [0, 5, 10, 15, 20]);
+    // Claims that would take 400 GB of borders.
+    tree.entries = 1 << 60;
+    tree.clusters = (1..=1000).map(|i| (i << 50, 1 << 25)).collect();
+    assert_eq!(tree.cluster_borders(), [0, 5, 10, 15, 1 << 60]);
+}

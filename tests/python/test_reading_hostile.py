@@ -1,0 +1,114 @@
+"""Places and processes that are not as they should be: pipes, odd names, forks, files without a list of keys."""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sapwood
+
+
+@pytest.fixture
+def sample(tmp_path: Path) -> Path:
+    """Write a small file, not compressed."""
+    path = tmp_path / "sample.root"
+    with sapwood.recreate(path, compression=None) as file:
+        file["t"] = {"x": np.arange(50, dtype=np.float32), "y": np.arange(100).reshape(50, 2)}
+    return path
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.root"
+    os.mkfifo(pipe)
+    code = f"import sapwood; sapwood.open({str(pipe)!r})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert "StorageError" in done.stderr
+    assert "not a regular file" in done.stderr
+
+
+def test_a_name_that_is_not_utf8(sample: Path) -> None:
+    odd = os.fsencode(sample.parent) + b"/caf\xe9.root"
+    Path(os.fsdecode(odd)).write_bytes(sample.read_bytes())
+    assert sapwood.open(Path(os.fsdecode(odd)))["t"].num_entries == 50
+    done = subprocess.run([sys.executable, "-m", "sapwood.cli", "ls", odd], capture_output=True, check=False)
+    assert (done.returncode, done.stdout.split()[0]) == (0, b"t;1")
+
+
+def test_a_file_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"missing/x\.root"):
+        sapwood.recreate(tmp_path / "missing" / "x.root")
+    with pytest.raises(IsADirectoryError, match=tmp_path.name):
+        sapwood.recreate(tmp_path)
+
+
+def test_a_fork_reads_with_threads_of_its_own(sample: Path) -> None:
+    code = (
+        "import multiprocessing, sapwood\n"
+        f"def count(_): return len(sapwood.open({str(sample)!r})['t'].arrays(library='np')['x'])\n"
+        "print(count(0))\n"
+        "with multiprocessing.get_context('fork').Pool(2) as pool:\n"
+        "    print(pool.map_async(count, range(4)).get(30))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=90, check=False)
+    assert done.stdout.split("\n")[:2] == ["50", "[50, 50, 50, 50]"], done.stderr
+
+
+def test_a_wrong_number_of_threads_is_named(sample: Path) -> None:
+    command = [sys.executable, "-m", "sapwood.cli", "show", f"{sample}:t", "-n", "1"]
+    environment = {**os.environ, "SAPWOOD_NUM_THREADS": "many"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith('sapwood: SAPWOOD_NUM_THREADS is "many"')
+
+
+def test_a_damaged_description_of_a_tree_loses_no_branch(sample: Path) -> None:
+    good = sample.read_bytes()
+    key = sapwood.open(sample).key("t")
+    refused = 0
+    for place in range(key.fSeekKey + key.fKeylen, key.fSeekKey + key.fNbytes, 3):
+        bad = bytearray(good)
+        bad[place] ^= 0xFF
+        try:
+            tree = sapwood.open(bytes(bad))["t"]
+        except sapwood.SapwoodError:
+            refused += 1
+            continue
+        assert len(tree) == 2, f"byte {place - key.fSeekKey}"
+        for branch in tree:
+            try:
+                assert len(branch.array()) == 50 or tree.num_entries != 50, f"byte {place - key.fSeekKey}"
+            except sapwood.SapwoodError:
+                refused += 1
+    assert refused > 50
+
+
+def test_many_records_without_a_list_of_keys(tmp_path: Path) -> None:
+    def text(value: bytes) -> bytes:
+        return bytes([len(value)]) + value
+
+    path = tmp_path / "unclosed.root"
+    with sapwood.recreate(path) as file:
+        file["a"] = "text"
+    data = bytearray(path.read_bytes())
+    # `fSeekKeys` of the root directory, behind its own key, name and title and seven other numbers.
+    (name_bytes,) = struct.unpack_from(">I", data, 28)
+    struct.pack_into(">I", data, 100 + name_bytes + 26, 0)
+    (end,) = struct.unpack_from(">I", data, 12)
+    del data[end:]
+    records = 30_000
+    for i in range(records):
+        strings = text(b"TObjString") + text(b"k%d" % i) + text(b"")
+        size = 26 + len(strings)
+        data += struct.pack(">IHIIHHII", size, 4, 0, 0, size, 1, len(data), 100) + strings
+    before = time.process_time()
+    with pytest.warns(sapwood.SapwoodWarning, match="30001 keys were found"):
+        found = sapwood.open(bytes(data)).keys(recursive=False)
+    assert len(found) == records + 1
+    assert time.process_time() - before < 2
