@@ -14,7 +14,7 @@ import uproot
 from objects_expected import compare_members
 
 import sapwood
-from sapwood.errors import SapwoodError, SapwoodWarning
+from sapwood.errors import SapwoodError
 from sapwood.objects.histogram import Histogram, Profile
 from sapwood.objects.model import Model
 

@@ -67,8 +67,8 @@ def compiled(folder: Path, root: Path) -> None:
     """Compile classes.h and LinkDef.h as a user would."""
     libraries = [f"-L{root}/lib", f"-Wl,-rpath,{root}/lib", *LIBRARIES]
     commands: list[list[Any]] = [
-        [root / "bin" / "rootcling", "-f", "dict.cxx", "-rml", "libclasses.so", "-rmf", "libclasses.rootmap", "classes.h",
-         "LinkDef.h"],
+        [root / "bin" / "rootcling", "-f", "dict.cxx", "-rml", "libclasses.so", "-rmf", "libclasses.rootmap",
+         "classes.h", "LinkDef.h"],
         ["g++", "-O0", "-std=c++20", "-w", "-fPIC", "-shared", "-I.", f"-I{root}/include", "-o", "libclasses.so",
          "dict.cxx", *libraries],
     ]  # fmt: skip
@@ -133,8 +133,10 @@ def test_many_histograms(root_python: Path, tmp_path: Path, capsys: pytest.Captu
     ours = {count: min(seconds(sapwood, tmp_path / f"{count}.root") for _ in range(2)) for count in (few, many)}
     theirs = seconds(uproot, tmp_path / f"{many}.root", some=1000)
     with capsys.disabled():
-        print(f"\n{many} histograms: open and list {ours[many][0]:.2f} s, uproot {theirs[0]:.2f} s; "
-              f"read one {ours[many][1] * 1e6:.0f} us ({ours[few][1] * 1e6:.0f} us of {few}), uproot {theirs[1] * 1e6:.0f} us")
+        print(
+            f"\n{many} histograms: open and list {ours[many][0]:.2f} s, uproot {theirs[0]:.2f} s; "
+            f"read one {ours[many][1] * 1e6:.0f} us ({ours[few][1] * 1e6:.0f} us of {few}), uproot {theirs[1] * 1e6:.0f} us"
+        )
     assert ours[many][0] < 8 * ours[few][0] * 2.5
     assert ours[many][1] < 2 * ours[few][1]
     assert theirs[1] > 10 * ours[many][1]

@@ -77,7 +77,9 @@ def test_as_in_uproot(mine: Any, theirs: Any, name: str, flow: bool) -> None:
             assert ours.labels(flow) == axis.labels(flow)
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if not n.startswith(("profile2", "profile3")) and n != "labels_partly"])
+@pytest.mark.parametrize(
+    "name", [n for n in NAMES if not n.startswith(("profile2", "profile3")) and n != "labels_partly"]
+)
 def test_to_boost_as_in_uproot(mine: Any, theirs: Any, name: str) -> None:
     ours, other = mine[name].to_boost(), theirs[name].to_boost()
     assert ours.storage_type is other.storage_type

@@ -60,7 +60,11 @@ def test_elements_say_what_they_are() -> None:
         info = file.file.streamer_named("Numbers")
         assert isinstance(info, StreamerInfo)
         elements = {element.name: element for element in info.members}
-        assert (elements["fGrid"].shape, elements["fGrid"].typename, elements["fGrid"].array_length) == ((2, 3), "short", 6)
+        assert (elements["fGrid"].shape, elements["fGrid"].typename, elements["fGrid"].array_length) == (
+            (2, 3),
+            "short",
+            6,
+        )
         assert (elements["fSome"].count_name, elements["fSome"].typename) == ("fCount", "float*")
         assert elements["fBool"].member("fType") == elements["fBool"].fType == 18
         assert [base.base_version for base in file.file.streamer_named("Both").bases] == [2, 4]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -182,7 +182,7 @@ class Formula:
             raise UnsupportedError(f"the formula {self._text!r} has {found!r} where {sign!r} is expected")
 
     @contextmanager
-    def _deeper(self) -> Iterator[None]:
+    def _deeper(self) -> Generator[None]:
         self._depth += 1
         if self._depth > _DEEPEST:
             raise UnsupportedError(f"the formula {self._text[:80]!r}... is nested deeper than {_DEEPEST}")

@@ -1,6 +1,6 @@
 """Run inside ROOT: read a file with the classes of a library, and say what ROOT reads.
 
-reread.py FOLDER FILE RESULT: FOLDER holds classes.h and libclasses.so; RESULT becomes {key: object in ROOT's JSON form}.
+reread.py FOLDER FILE RESULT: FOLDER holds classes.h and libclasses.so; RESULT becomes {key: object as ROOT's JSON}.
 """
 
 from __future__ import annotations

@@ -215,7 +215,7 @@ def sparse() -> None:
 
 
 def graphs() -> None:
-    """The family of graphs."""
+    """Write the family of graphs."""
     x, y, z = (doubles(*(RANDOM.Uniform(-5, 5) for _ in range(6))) for _ in "xyz")
     low, high, up, down = (doubles(*(RANDOM.Uniform(0, 1) for _ in range(6))) for _ in range(4))
 
@@ -361,7 +361,7 @@ def small_things() -> None:
 
 
 def roofit() -> None:
-    """A fit, its result, and the curves and points of its plot."""
+    """Write a fit, its result, and the curves and points of its plot."""
     ROOT.RooMsgService.instance().setGlobalKillBelow(ROOT.RooFit.WARNING)
     ROOT.RooRandom.randomGenerator().SetSeed(7)
     x = ROOT.RooRealVar("x", "x", -5, 5, "GeV")
@@ -402,9 +402,7 @@ def main() -> None:
     ROOT.gROOT.SetBatch(True)
     folder = Path(sys.argv[1])
     file = ROOT.TFile(str(folder / "standard.root"), "RECREATE")
-    for part in (
-        histograms, profiles, efficiencies, sparse, graphs, functions, matrices, small_things, roofit
-    ):
+    for part in (histograms, profiles, efficiencies, sparse, graphs, functions, matrices, small_things, roofit):
         file.cd()
         part()
     file.Close()
