@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import warnings
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -151,21 +152,28 @@ class Document:
 
     def __init__(self, key: ReadOnlyKey | None) -> None:
         self.key = key
-        self._shared: dict[int, Model] = {}
-        self.makers = (self._model, STLVector, STLMap, Unreadable)
+        # Models hold the document; if it held them too, only Python's search for cycles would free them.
+        self._shared: dict[int, weakref.ref[Model]] = {}
+
+    @property
+    def makers(self) -> tuple[Any, Any, Any, Any]:
+        """What the native reader makes Python objects with: models, sequences, mappings, what cannot be read."""
+        return self._model, STLVector, STLMap, Unreadable
 
     def _model(self, native: _native.Object) -> Model:
         reference = native.reference
-        found = self._shared.get(reference) if reference else None
+        if not reference:
+            return model_class(native)(native, self)
+        known = self._shared.get(reference)
+        found = None if known is None else known()
         if found is None:
             found = model_class(native)(native, self)
-            if reference:
-                self._shared[reference] = found
+            self._shared[reference] = weakref.ref(found)
         return found
 
     def adopt(self, model: Model) -> None:
         """Let pointers to the object of the key lead to its model (ROOT gives it the reference 1)."""
-        self._shared[1] = model
+        self._shared[1] = weakref.ref(model)
 
 
 class Model:
@@ -178,16 +186,19 @@ class Model:
     is_counted: bool = True  # in references of ROOT's JSON form
 
     def __init__(self, native: _native.Object, document: Document) -> None:
+        # What of it is a Python object by now: None once that is all.
         self._native: _native.Object | None = native
         self._document = document
-        self._bases: list[Model]
-        self._members: dict[str, Any]
+        self._bases: list[Model] | None = None
+        self._members: dict[str, Any] = {}
 
     def _load(self) -> None:
         native = self._native
         if native is not None:
             self._about = native.classname, native.version, native.reason, native.place
-            self._bases, self._members = native.load(self._document.makers)
+            if self._bases is None:
+                self._bases = native.bases(self._document.makers)
+            self._members = native.members(self._members, self._document.makers)
             self._native = None
 
     @property
@@ -228,8 +239,10 @@ class Model:
     @property
     def bases(self) -> list[Model]:
         """The parts that the direct base classes contribute, in C++'s order."""
-        self._load()
-        return self._bases
+        native = self._native
+        if self._bases is None and native is not None:
+            self._bases = native.bases(self._document.makers)
+        return [] if self._bases is None else self._bases
 
     @property
     def members(self) -> dict[str, Any]:
@@ -243,13 +256,17 @@ class Model:
         found: dict[str, Any] = {}
         for base in self.bases:
             found |= base.all_members
-        return found | self._members
+        return found | self.members
 
     def has_member(self, name: str, all: bool = True) -> bool:  # noqa: A002
         """Whether there is a member of that name, in this class or (with `all`) a base."""
-        if name in self.members:
+        if name in self._members:
             return True
-        return all and any(base.has_member(name) for base in reversed(self._bases))
+        native = self._native
+        if native is not None:
+            owner = native.owner(name)
+            return owner == -1 or (all and owner is not None)
+        return all and any(base.has_member(name) for base in reversed(self.bases))
 
     def member(self, name: str, all: bool = True, none_if_missing: bool = False) -> Any:  # noqa: A002
         """Give the value of a member.
@@ -268,10 +285,19 @@ class Model:
         NotFoundError
             There is no such member.
         """
-        if name in self.members:
-            return self._members[name]
-        if all:
-            for base in reversed(self._bases):
+        found = self._members.get(name, self)
+        if found is not self:
+            return found
+        native = self._native
+        if native is not None:
+            owner = native.owner(name)
+            if owner == -1:
+                found = self._members[name] = native.member(name, self._document.makers)
+                return found
+            if owner is not None and all:
+                return self.bases[owner].member(name)
+        elif all:
+            for base in reversed(self.bases):
                 if base.has_member(name):
                     return base.member(name)
         if none_if_missing:

@@ -8,6 +8,7 @@ import sys
 import threading
 import uuid
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
     from sapwood import _native
     from sapwood.schema import StreamerInfo, Streamers
+
+_MOST_LIKENED = 5000
+"""With how many names one that is missing is compared, to say what is like it."""
 
 DIRECTORY_CLASSES = frozenset({"TDirectory", "TDirectoryFile"})
 TREE_CLASSES = frozenset({"TTree", "TNtuple", "TNtupleD"})
@@ -306,6 +310,9 @@ class _Recent(dict[str, Any]):
 class ReadOnlyKey:
     """One entry of a directory: what the object is called, what it is, where it lies."""
 
+    # A directory may have very many.
+    __slots__ = ("__weakref__", "_parent", "native")
+
     def __init__(self, native: _native.Key, parent: ReadOnlyDirectory) -> None:
         self.native: _native.Key = native
         self._parent = parent
@@ -452,12 +459,15 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         self._path = path
         self._file = file
         self._key = key
-        self._keys = [ReadOnlyKey(k, self) for k in native.keys]
+        # A directory may have very many keys: each becomes an object when it is asked for.
+        self._names: list[str]
+        self._classnames: list[str]
+        self._cycles: list[int]
+        self._names, self._classnames, self._cycles = native.listing()
+        self._keys: dict[int, ReadOnlyKey] = {}
+        self._by_name: dict[str, list[int]] | None = None
         if native.recovered:
-            warn_of_lost_keys(len(self._keys), self.object_path, file.file_path)
-        self._by_name: dict[str, list[ReadOnlyKey]] = {}
-        for k in self._keys:
-            self._by_name.setdefault(k.fName, []).append(k)
+            warn_of_lost_keys(len(self._names), self.object_path, file.file_path)
 
     @property
     def native(self) -> _native.Directory:
@@ -546,7 +556,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         filter_classname: NameFilter = no_filter,
     ) -> Iterator[str]:
         """Give the names of the objects one by one; arguments as in `keys`."""
-        for name, _ in self._walk(recursive, cycle, filter_name, filter_classname):
+        for name, _, _ in self._walk(recursive, cycle, filter_name, filter_classname):
             yield name
 
     def keys(  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -583,8 +593,8 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         filter_classname: NameFilter = no_filter,
     ) -> Iterator[tuple[str, Any]]:
         """Give names and objects one by one, reading each; arguments as in `keys`."""
-        for name, key in self._walk(recursive, cycle, filter_name, filter_classname):
-            yield name, key.get()
+        for name, directory, place in self._walk(recursive, cycle, filter_name, filter_classname):
+            yield name, directory._key_at(place).get()
 
     def items(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
@@ -607,8 +617,8 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         filter_classname: NameFilter = no_filter,
     ) -> Iterator[Any]:
         """Give the objects one by one, of one name the newest; arguments as in `keys`."""
-        for _, key in self._walk(recursive, False, filter_name, filter_classname):
-            yield key.get()
+        for _, directory, place in self._walk(recursive, False, filter_name, filter_classname):
+            yield directory._key_at(place).get()
 
     def values(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
@@ -629,8 +639,8 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         filter_classname: NameFilter = no_filter,
     ) -> Iterator[tuple[str, str]]:
         """Give names and C++ classes one by one; arguments as in `keys`."""
-        for name, key in self._walk(recursive, cycle, filter_name, filter_classname):
-            yield name, key.fClassName
+        for name, directory, place in self._walk(recursive, cycle, filter_name, filter_classname):
+            yield name, directory._classnames[place]
 
     def classnames(
         self,
@@ -649,19 +659,24 @@ class ReadOnlyDirectory(Mapping[str, Any]):
 
     def _walk(
         self, recursive: bool, cycle: bool, filter_name: NameFilter, filter_classname: NameFilter
-    ) -> Iterator[tuple[str, ReadOnlyKey]]:
+    ) -> Iterator[tuple[str, ReadOnlyDirectory, int]]:
         wanted_name, wanted_class = Filter(filter_name), Filter(filter_classname)
+        everything = wanted_name.everything and wanted_class.everything
         seen: set[str] = set()
-        for plain, key in self._all(recursive, "", set()):
-            name = f"{plain};{key.fCycle}" if cycle else plain
-            if name not in seen and wanted_name(plain) and wanted_class(key.fClassName):
+        for plain, directory, place in self._all(recursive, "", set()):
+            name = f"{plain};{directory._cycles[place]}" if cycle else plain
+            if name in seen:
+                continue
+            if everything or (wanted_name(plain) and wanted_class(directory._classnames[place])):
                 seen.add(name)
-                yield name, key
+                yield name, directory, place
 
-    def _all(self, recursive: bool, prefix: str, seen: set[int]) -> Iterator[tuple[str, ReadOnlyKey]]:
-        for key in self._keys:
-            yield prefix + key.fName, key
-            if recursive and key.fClassName in DIRECTORY_CLASSES:
+    def _all(self, recursive: bool, prefix: str, seen: set[int]) -> Iterator[tuple[str, ReadOnlyDirectory, int]]:
+        """Give all keys: the path of each, the directory it is in, and its place there."""
+        for place, name in enumerate(self._names):
+            yield prefix + name, self, place
+            if recursive and self._classnames[place] in DIRECTORY_CLASSES:
+                key = self._key_at(place)
                 if key.fSeekKey in seen:
                     # A damaged file may hold a directory that holds itself, or many keys for one directory.
                     raise CorruptError(
@@ -669,6 +684,12 @@ class ReadOnlyDirectory(Mapping[str, Any]):
                     )
                 seen.add(key.fSeekKey)
                 yield from key.get()._all(recursive, f"{prefix}{key.fName}/", seen)
+
+    def _key_at(self, place: int) -> ReadOnlyKey:
+        key = self._keys.get(place)
+        if key is None:
+            key = self._keys.setdefault(place, ReadOnlyKey(self._native.key(place), self))
+        return key
 
     def __iter__(self) -> Iterator[str]:
         """Give the names that `keys` lists."""
@@ -681,7 +702,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
     def __contains__(self, where: object) -> bool:
         """Tell whether there is something at a path."""
         try:
-            self._find(str(where))
+            self._find(str(where), hint=False)
         except NotFoundError:
             return False
         return True
@@ -726,8 +747,11 @@ class ReadOnlyDirectory(Mapping[str, Any]):
             return found.title
         return found.get()[rest].title if rest else found.fTitle
 
-    def _find(self, where: str) -> tuple[ReadOnlyKey | ReadOnlyDirectory, str]:
-        """Find the key at a path; the second is what is left of the path inside the tree that was found."""
+    def _find(self, where: str, hint: bool = True) -> tuple[ReadOnlyKey | ReadOnlyDirectory, str]:
+        """Find the key at a path; the second is what is left of the path inside the tree that was found.
+
+        An error names what is like the path, if a hint is wanted.
+        """
         if not isinstance(where, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"a path in a directory is a string, not {where!r}")
         here: ReadOnlyDirectory = self
@@ -740,7 +764,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
                 head, _, tail = piece.partition(":")
                 key, inside = here._lookup(head), [tail]
             if key is None:
-                raise here._missing(where, f"{piece!r} is not in {here.object_path!r}")
+                raise here._missing(where, f"{piece!r} is not in {here.object_path!r}", hint)
             found, rest = key, "/".join([*inside, *pieces[i + 1 :]])
             if not rest:
                 break
@@ -748,7 +772,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
                 _ = key.get()[rest]
                 return key, rest
             if key.fClassName not in DIRECTORY_CLASSES or inside:
-                raise here._missing(where, f"{key.name()!r} is a {key.fClassName}: nothing lies in it")
+                raise here._missing(where, f"{key.name()!r} is a {key.fClassName}: nothing lies in it", hint)
             here = key.get()
         return found, ""
 
@@ -756,17 +780,28 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         """Find a key of this directory by its name, with or without a cycle."""
         plain, semicolon, number = name.rpartition(";")
         if semicolon and number.lstrip("-").isdigit():
-            for key in self._by_name.get(plain, ()):
-                if key.fCycle == int(number):
-                    return key
-            return None
-        newest = self._by_name.get(plain if semicolon and number == "*" else name, ())
-        return max(newest, key=lambda key: abs(key.fCycle), default=None)
+            found = next((place for place in self._places(plain) if self._cycles[place] == int(number)), None)
+        else:
+            newest = self._places(plain if semicolon and number == "*" else name)
+            found = max(newest, key=lambda place: abs(self._cycles[place]), default=None)
+        return None if found is None else self._key_at(found)
 
-    def _missing(self, where: str, why: str) -> NotFoundError:
+    def _places(self, name: str) -> list[int]:
+        """List the places of the keys of one name."""
+        by_name = self._by_name
+        if by_name is None:
+            by_name = {}
+            for place, one in enumerate(self._names):
+                by_name.setdefault(one, []).append(place)
+            self._by_name = by_name
+        return by_name.get(name, [])
+
+    def _missing(self, where: str, why: str, hint: bool = True) -> NotFoundError:
+        if not hint:
+            return NotFoundError(f"not found: {where!r} ({why})")
         from difflib import get_close_matches
 
-        names = [name for name, _ in self._all(True, "", set())]
+        names = [name for name, _, _ in islice(self._all(True, "", set()), _MOST_LIKENED)]
         near = get_close_matches(where, names, 5, 0.4) or names[:10]
         return NotFoundError(
             f"not found: {where!r} ({why})\n"

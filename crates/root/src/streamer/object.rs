@@ -72,10 +72,17 @@ pub struct Object {
 }
 
 impl Object {
+    /// A member of the object itself.
+    pub fn own(&self, name: &str) -> Option<&Value> {
+        self.members.iter().find(|(n, _)| n == name).map(|(_, v)| v)
+    }
+    /// Whether the object itself has a member, be it one that was lost.
+    pub fn has(&self, name: &str) -> bool {
+        self.own(name).is_some() || self.lost().any(|lost| lost == name)
+    }
     /// A member of the object or of its bases.
     pub fn get(&self, name: &str) -> Option<&Value> {
-        let own = self.members.iter().find(|(n, _)| n == name).map(|(_, v)| v);
-        own.or_else(|| self.bases.iter().find_map(|b| b.get(name)))
+        self.own(name).or_else(|| self.bases.iter().find_map(|b| b.get(name)))
     }
     /// Keeps these members alone, of the object and of its bases.
     fn keep(&mut self, names: &[&str]) {
