@@ -18,9 +18,11 @@ from sapwood.compression import Compression
 from sapwood.errors import (
     ArgumentError,
     CorruptError,
+    LimitError,
     MissingFileError,
     NotFoundError,
     StorageError,
+    UnsupportedError,
     warn_of_lost_keys,
 )
 from sapwood.reading.filters import Filter, NameFilter, no_filter
@@ -253,6 +255,10 @@ class ReadOnlyFile:
         for i, (name, number) in enumerate(streamers.dependencies(classname, version)):
             out.write("\n" if i else "")
             streamers[name][number].show(out)
+
+    def unreadable(self, entries: int | None = 1) -> dict[str, str]:
+        """Give what cannot be read: see `ReadOnlyDirectory.unreadable`."""
+        return self.root_directory.unreadable(entries)
 
     def counters(self) -> dict[str, int]:
         """Count what was read from this file so far: calls, bytes, and times in nanoseconds summed over threads."""
@@ -684,6 +690,36 @@ class ReadOnlyDirectory(Mapping[str, Any]):
                     )
                 seen.add(key.fSeekKey)
                 yield from key.get()._all(recursive, f"{prefix}{key.fName}/", seen)
+
+    def unreadable(self, entries: int | None = 1) -> dict[str, str]:
+        """Give what cannot be read, by its path: branches of trees, and objects, of which each is read to find out.
+
+        Parameters
+        ----------
+        entries
+            How many entries of each branch are decoded to find out: see `HasBranches.unreadable`.
+
+        Returns
+        -------
+        dict of str to str
+            For each branch (``"folder/tree;1/branch"``), and each key of an object that cannot be read wholly
+            (``"folder/canvas;1"``), the class, the member, the byte and why.
+        """
+        found: dict[str, str] = {}
+        for name, directory, place in self._walk(True, True, no_filter, no_filter):
+            key = directory._key_at(place)
+            if key.fClassName in TREE_CLASSES:
+                try:
+                    tree = key.get()
+                except (UnsupportedError, CorruptError, LimitError) as error:
+                    found[name] = str(error)
+                else:
+                    found.update((f"{name}/{path}", why) for path, why in tree.unreadable(entries).items())
+            elif key.fClassName not in DIRECTORY_CLASSES:
+                reason = objects.unreadable(key)
+                if reason is not None:
+                    found[name] = reason
+        return found
 
     def _key_at(self, place: int) -> ReadOnlyKey:
         key = self._keys.get(place)

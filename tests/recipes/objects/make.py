@@ -1,6 +1,7 @@
 """Run inside ROOT: build the library of this folder, write its files, and say what ROOT itself reads from them.
 
-make.py FOLDER writes FOLDER/*.root and FOLDER/shapes.json: {file: {key: object in ROOT's JSON form, or null}}.
+make.py FOLDER writes FOLDER/*.root and FOLDER/shapes.json: {file: {key: object in ROOT's JSON form, or null}}; the
+tree in hidden.root is not part of that.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def build(out: Path) -> Path:
     dictionary = [f"{root}/bin/rootcling", "-f", "dict.cxx", "-rml", "libshapes.so", "-rmf", "libshapes.rootmap"]
     subprocess.run([*dictionary, f"-I{HERE}", "shapes.h", f"{HERE}/linkdef.h"], cwd=out, check=True)
     compile_ = ["g++", "-O1", "-std=c++20", "-w", "-fPIC", "-shared", *includes, "-o", "libshapes.so", "dict.cxx"]
-    libraries = [f"-L{root}/lib", f"-Wl,-rpath,{root}/lib", "-lCore", "-lRIO", "-lPhysics"]
+    libraries = [f"-L{root}/lib", f"-Wl,-rpath,{root}/lib", "-lCore", "-lRIO", "-lPhysics", "-lTree"]
     subprocess.run([*compile_, f"{HERE}/write.cpp", *libraries], cwd=out, check=True)
     return out / "libshapes.so"
 
@@ -36,7 +37,7 @@ def load(library: Path) -> None:
     if ROOT.gSystem.Load(str(library)) != 0:
         raise RuntimeError(f"cannot load {library}")
     ROOT.gInterpreter.Declare(f'#include "{HERE}/shapes.h"')
-    ROOT.gInterpreter.Declare("void write_shapes(const std::string &, bool);")
+    ROOT.gInterpreter.Declare("void write_shapes(const std::string &, bool); void write_hidden(const std::string &);")
     declare_json()
 
 
@@ -64,6 +65,7 @@ def main() -> None:
     for name, member_wise in (("memberwise", True), ("objectwise", False)):
         ROOT.write_shapes(str(folder / f"{name}.root"), member_wise)
         expected[f"{name}.root"] = as_json(folder / f"{name}.root")
+    ROOT.write_hidden(str(folder / "hidden.root"))
     (folder / "shapes.json").write_text(json.dumps(expected))
 
 

@@ -1,9 +1,10 @@
-// Writes shapes.root (containers member by member where ROOT does so) and plain.root (object by object).
+// Writes files of objects (containers member by member where ROOT does so, or object by object), and a tree.
 #include "shapes.h"
 #include <TBuffer.h>
 #include <TBufferFile.h>
 #include <TFile.h>
 #include <TParameter.h>
+#include <TTree.h>
 #include <TVirtualStreamerInfo.h>
 
 ClassImp(Numbers) ClassImp(Left) ClassImp(Right) ClassImp(Both) ClassImp(Row) ClassImp(Node) ClassImp(Pointers)
@@ -213,5 +214,32 @@ void write_shapes(const std::string &path, bool member_wise)
    Spot one = spot(9);
    file.WriteObject(&one, "spot");
    file.Write();
+   file.Close();
+}
+
+void write_hidden(const std::string &path)
+{
+   TFile file(path.c_str(), "RECREATE", "", 101);
+   TTree tree("tree", "some of its branches cannot be read");
+   Int_t number = 0;
+   Double_t last = 0;
+   auto secret = new Secret;
+   auto items = new TObjArray;
+   auto holder = new Holder(1);
+   tree.Branch("number", &number);
+   tree.Branch("secret", "Secret", &secret, 32000, 0);
+   tree.Branch("items", "TObjArray", &items, 32000, 0);
+   tree.Branch("holder", "Holder", &holder, 32000, 0);
+   tree.Branch("last", &last);
+   for (; number < 6; ++number) {
+      last = number / 2.;
+      items->Clear();
+      if (number > 0)
+         items->Add(new TNamed("kept", "readable"));
+      if (number == 4)
+         items->Add(new Secret(7));
+      tree.Fill();
+   }
+   tree.Write();
    file.Close();
 }
