@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from sapwood import _native
     from sapwood.reading.file import ReadOnlyFile, ReadOnlyKey
+    from sapwood.schema import StreamerInfo
 
 _SPACES = re.compile(r"\s*(<|>|,|::)\s*")
 _ALIASES = {
@@ -251,6 +252,29 @@ class Model:
         return self._members
 
     @property
+    def member_names(self) -> list[str]:
+        """The names of the members of this class alone."""
+        return list(self.members)
+
+    @property
+    def base_names_versions(self) -> list[tuple[str, int]]:
+        """The direct base classes and their versions; -1 for one that has none of its own."""
+        known = self.class_streamer
+        if known is None:
+            return [(base.classname, base.class_version) for base in self.bases]
+        return [(base.name, base.member("fBaseVersion")) for base in known.bases]
+
+    @property
+    def class_streamer(self) -> StreamerInfo | None:
+        """What the file says of the class in this version; None where it says nothing, or there is no file."""
+        return None if self.file is None else self.file.streamer_named(self.classname, self.class_version)
+
+    @property
+    def behaviors(self) -> tuple[type[Model], ...]:
+        """The Python classes that its methods come from, besides those of all models."""
+        return tuple(cls for cls in type(self).__mro__ if issubclass(cls, Model) and cls is not Model)
+
+    @property
     def all_members(self) -> dict[str, Any]:
         """The members of this class and of all its bases, by name."""
         found: dict[str, Any] = {}
@@ -352,6 +376,11 @@ class Model:
 
     def _json_into(self, json: _Json, out: dict[str, Any]) -> None:
         json.members(self, out)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the file it was read from was closed."""
+        return self.file is None or self.file.closed
 
     def close(self) -> None:
         """Close the file it was read from."""

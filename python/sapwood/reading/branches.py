@@ -12,6 +12,7 @@ from sapwood.reading.filters import Filter, NameFilter, no_filter
 from sapwood.reading.gather import read, together, undecodable
 from sapwood.reading.gather import virtual as virtual_arrays
 from sapwood.reading.libraries import How, Library, library_of
+from sapwood.reading.members import HasMembers
 from sapwood.reading.selection import BranchFilter, Expressions, Selection
 from sapwood.reading.steps import Report, entries_for, entry_range, one_ahead, plan_steps
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from sapwood.reading.tree import TBranch, TTree
 
 
-class HasBranches:
+class HasBranches(HasMembers):
     """What a tree and a branch have in common: (sub-)branches by name, that can be read together.
 
     ``tree["muon/pt"]`` follows a path, ``tree["pt"]`` finds a branch at any depth (the nearest to the top),

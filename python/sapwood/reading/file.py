@@ -776,6 +776,18 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         found, rest = self._find(where)
         return found.get()[rest].classname if isinstance(found, ReadOnlyKey) and rest else _classname(found)
 
+    def streamer_of(self, where: str, version: int | str = "max") -> StreamerInfo | None:
+        """Give what the file says of the class of the object at a path; None where it says nothing.
+
+        Parameters
+        ----------
+        where
+            The path.
+        version
+            Which version of the class; ``"min"`` or ``"max"`` of those that are described.
+        """
+        return self._file.streamer_named(self.classname_of(where), version)
+
     def title_of(self, where: str) -> str:
         """Give the title of the object at a path, reading no more than the tree it lies in."""
         found, rest = self._find(where)

@@ -14,6 +14,7 @@ from sapwood.errors import ArgumentError
 from sapwood.reading.branches import HasBranches
 from sapwood.reading.gather import single
 from sapwood.reading.libraries import Library, library_of
+from sapwood.reading.members import described_by
 from sapwood.reading.selection import Selection, unreadable_error
 from sapwood.reading.steps import entry_range, plan_steps
 
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
     from sapwood import _native
+    from sapwood.objects.model import Model
     from sapwood.reading.file import ReadOnlyFile, ReadOnlyKey
+    from sapwood.schema import StreamerElement, StreamerInfo
 
 _STREAM_STEP = "64 MB"
 """How much of a tree one Arrow record batch holds, uncompressed."""
@@ -47,12 +50,23 @@ class TTree(HasBranches):
             above._children.append(node)
         self._nodes = nodes
         self._clusters: list[int] | None = None
+        self._model: Model | None = None
 
     @property
     def native(self) -> _native.Tree:
         """The native tree; raises `StorageError` once the file is closed."""
         _ = self.file.native
         return self._native
+
+    @property
+    def model(self) -> Model:
+        """The tree with all members that it has in C++ (`Model`); its record is read once more for it."""
+        model = self._model
+        if model is None:
+            from sapwood.objects.standard import read_model
+
+            model = self._model = read_model(self._key)
+        return model
 
     @property
     def tree(self) -> TTree:
@@ -171,6 +185,16 @@ class TBranch(HasBranches):
     @property
     def _itself(self) -> Sequence[TBranch]:
         return (self,)
+
+    @property
+    def model(self) -> Model:
+        """The branch with all members that it has in C++ (`Model`); the record of the tree is read once more for it."""
+        return self._parent.model.member("fBranches")[self.index]
+
+    @property
+    def streamer(self) -> StreamerInfo | StreamerElement | None:
+        """What the file says of the class, or the member of a class, that the branch holds; None for plain leaves."""
+        return described_by(self.model)
 
     @property
     def tree(self) -> TTree:

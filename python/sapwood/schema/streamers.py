@@ -101,12 +101,18 @@ class StreamerElement:
         """The member that counts the elements of a variable array; empty where it is none."""
         return self._members["fCountName"]
 
+    @property
+    def all_members(self) -> dict[str, Any]:
+        """The members of the element, by their names in ROOT."""
+        return {name: value for name, value in self._members.items() if name != "class"}
+
+    def has_member(self, name: str) -> bool:
+        """Whether the element has a member of that name in ROOT."""
+        return name in self.all_members
+
     def member(self, name: str) -> Any:
         """Give a member of the element by its name in ROOT."""
-        try:
-            return self._members[name]
-        except KeyError:
-            raise NotFoundError(f"{self!r} has no member {name!r}; it has {', '.join(self._members)}") from None
+        return _member_of(self, name)
 
     def class_names(self) -> Iterator[str]:
         """Give the names of the classes that the type names, also inside of templates."""
@@ -134,6 +140,14 @@ class StreamerElement:
     def __repr__(self) -> str:
         """Show kind, type and name."""
         return f"<{self.classname} {self.typename} {self.name}>"
+
+
+def _member_of(one: StreamerElement | StreamerInfo, name: str) -> Any:
+    members = one.all_members
+    try:
+        return members[name]
+    except KeyError:
+        raise NotFoundError(f"{one!r} has no member {name!r}; it has {', '.join(members)}") from None
 
 
 class StreamerInfo:
@@ -194,16 +208,21 @@ class StreamerInfo:
             if not _TYPE.fullmatch(name):
                 raise UnsupportedError(f"{name!r} in the description of {self.name!r} is no name of C++")
 
-    def member(self, name: str) -> Any:
-        """Give a member of the streamer info by its name in ROOT."""
-        members = {
+    @property
+    def all_members(self) -> dict[str, Any]:
+        """The members of the streamer info itself, by their names in ROOT."""
+        return {
             "fName": self._typename, "fClassVersion": self._version, "fCheckSum": self._checksum,
             "fElements": self.elements,
         }  # fmt: skip
-        try:
-            return members[name]
-        except KeyError:
-            raise NotFoundError(f"{self!r} has no member {name!r}; it has {', '.join(members)}") from None
+
+    def has_member(self, name: str) -> bool:
+        """Whether the streamer info itself has a member of that name in ROOT."""
+        return name in self.all_members
+
+    def member(self, name: str) -> Any:
+        """Give a member of the streamer info itself by its name in ROOT."""
+        return _member_of(self, name)
 
     def show(self, stream: TextIO | None = None, checksum: bool = False) -> None:
         """Print class, bases and members.
