@@ -125,3 +125,17 @@ def test_schemas_are_as_in_uproot(corpus: Path) -> None:
                 for info in ours.infos():
                     info.check_names()
     assert compared > 3000
+
+
+def test_branches_have_the_members_of_their_objects(corpus: Path) -> None:
+    compared = described = 0
+    for path in sorted((corpus / "files").glob("*.root")):
+        with sapwood.open(path) as file:
+            for key in file.keys(filter_classname=["TTree", "TNtuple*"]):
+                tree = file[key]
+                assert int(tree.member("fEntries")) == tree.num_entries
+                for name, branch in list(tree.items(recursive=True))[:200]:
+                    assert branch.member("fName") == branch.name and branch.is_instance("TBranch"), (path.name, name)
+                    described += branch.streamer is not None
+                    compared += 1
+    assert compared > 7000 and described > 3000

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import pickle
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -185,3 +187,49 @@ def test_reading_says_where_a_file_is_damaged(tmp_path: Path) -> None:
     damaged.write_bytes(data)
     with sapwood.open(damaged) as file, pytest.raises(CorruptError, match=r"Both.*both;1.*at byte"):
         file["both"]
+
+
+def test_members_are_made_once_whatever_the_order(shapes: sapwood.ReadOnlyDirectory) -> None:
+    file = shapes.file
+    for first in ("member", "members", "bases", "pickle", "has_member", "all_members"):
+        file.object_cache.clear()
+        model = shapes["both"]
+        if first == "member":
+            found = model.member("fRight")
+        elif first == "pickle":
+            model = pickle.loads(pickle.dumps(model))
+            found = model.member("fRight")
+        else:
+            _ = model.has_member("fRight") if first == "has_member" else getattr(model, first)
+            found = model.member("fRight")
+        base = model.base("Right")[0]
+        assert found == base.members["fRight"] == model.all_members["fRight"]
+        assert model.bases is model.bases and model.members is model.members and base in model.bases
+        assert list(model.members) == model.member_names and next(iter(base.members)) == "fRight"
+
+
+def test_threads_see_the_same_objects(standard: sapwood.ReadOnlyDirectory) -> None:
+    for name in ("h3D", "graph_2d", "canvas"):
+        standard.file.object_cache.clear()
+        model = standard[name]
+        members = list(model.all_members)
+        for _ in range(20):
+            standard.file.object_cache.clear()
+            model = standard[name]
+            with ThreadPoolExecutor(8) as pool:
+                found = list(pool.map(model.member, members * 3))
+                found += pool.map(lambda one: one.bases, [model] * 8)
+            assert {id(one) for one in found if isinstance(one, (Model, list, np.ndarray))} == {
+                id(one)
+                for one in (*map(model.member, members), model.bases)
+                if isinstance(one, (Model, list, np.ndarray))
+            }
+
+
+def test_objects_that_belong_to_others_outlive_them(shapes: sapwood.ReadOnlyDirectory) -> None:
+    shapes.file.object_cache.clear()
+    second = shapes["cycle"].member("fNext")
+    gc.collect()
+    first = second.member("fFirst")
+    assert first.member("fName") == "first" and first.member("fNext").member("fName") == "second"
+    assert second.member("fNext").member("fFirst") is first

@@ -6,6 +6,7 @@ An object is read whole, but turned into Python objects a level at a time, when 
 from __future__ import annotations
 
 import re
+import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -177,6 +178,10 @@ class Document:
         self._shared[1] = weakref.ref(model)
 
 
+# Threads that ask one object for a member get one Python object of it.
+_making = threading.RLock()
+
+
 class Model:
     """An object of a ROOT class.
 
@@ -194,13 +199,13 @@ class Model:
         self._members: dict[str, Any] = {}
 
     def _load(self) -> None:
-        native = self._native
-        if native is not None:
-            self._about = native.classname, native.version, native.reason, native.place
-            if self._bases is None:
-                self._bases = native.bases(self._document.makers)
-            self._members = native.members(self._members, self._document.makers)
-            self._native = None
+        with _making:
+            native = self._native
+            if native is not None:
+                self._about = native.classname, native.version, native.reason, native.place
+                _ = self.bases
+                self._members = native.members(self._members, self._document.makers)
+                self._native = None
 
     @property
     def classname(self) -> str:
@@ -240,15 +245,17 @@ class Model:
     @property
     def bases(self) -> list[Model]:
         """The parts that the direct base classes contribute, in C++'s order."""
-        native = self._native
-        if self._bases is None and native is not None:
-            self._bases = native.bases(self._document.makers)
-        return [] if self._bases is None else self._bases
+        if self._bases is None:
+            with _making:
+                if self._bases is None:
+                    self._bases = [] if self._native is None else self._native.bases(self._document.makers)
+        return self._bases
 
     @property
     def members(self) -> dict[str, Any]:
         """The members of this class alone, by name."""
-        self._load()
+        if self._native is not None:
+            self._load()
         return self._members
 
     @property
@@ -316,8 +323,10 @@ class Model:
         if native is not None:
             owner = native.owner(name)
             if owner == -1:
-                found = self._members[name] = native.member(name, self._document.makers)
-                return found
+                with _making:
+                    if name not in self._members:
+                        self._members[name] = native.member(name, self._document.makers)
+                    return self._members[name]
             if owner is not None and all:
                 return self.bases[owner].member(name)
         elif all:

@@ -71,10 +71,12 @@ def described_by(branch: Model) -> StreamerInfo | StreamerElement | None:
         return None
     streamers = branch.file.streamers
     versions = streamers.get(classname, {})
-    checksum, version = branch.member("fCheckSum", none_if_missing=True), branch.member("fClassVersion")
+    # A `TBranchObject` has none of these.
+    checksum, version, number = (
+        branch.member(name, none_if_missing=True) for name in ("fCheckSum", "fClassVersion", "fID")
+    )
     info = next((one for one in versions.values() if one.checksum == checksum), versions.get(version))
     info = info or streamers.named(classname)
-    number: int = branch.member("fID", none_if_missing=True) if branch.has_member("fID") else -1
-    if info is None or number < 0:
+    if info is None or number is None or number < 0:
         return info
     return info.elements[number] if number < len(info.elements) else None
