@@ -86,20 +86,43 @@ def write_headers(path: Path, folder: Path) -> None:
     (folder / "LinkDef.h").write_text(links)
 
 
+def reread(path: Path, folder: Path, root_python: Path, root_folder: Path) -> dict[str, Any]:
+    """Give what ROOT reads of a file with the classes that the file describes, compiled."""
+    write_headers(path, folder)
+    compiled(folder, root_folder)
+    command = [root_python, RECIPES / "reread.py", folder, path, folder / "read.json"]
+    subprocess.run(command, check=True, timeout=300, env={**os.environ, "PYTHONPATH": str(RECIPES)})
+    return json.loads((folder / "read.json").read_text())
+
+
 def test_root_reads_with_the_classes_of_the_schema(
     shapes: Path, root_python: Path, root_folder: Path, tmp_path: Path
 ) -> None:
     """Without the classes that wrote the file: what ROOT reads is what it reads with them."""
-    write_headers(shapes / "memberwise.root", tmp_path)
-    compiled(tmp_path, root_folder)
-    command = [root_python, RECIPES / "reread.py", tmp_path, shapes / "memberwise.root", tmp_path / "read.json"]
-    environment = {**os.environ, "PYTHONPATH": str(RECIPES)}
-    subprocess.run(command, check=True, timeout=300, env=environment)
-    read = json.loads((tmp_path / "read.json").read_text())
+    read = reread(shapes / "memberwise.root", tmp_path, root_python, root_folder)
     expected = json.loads((shapes / "shapes.json").read_text())["memberwise.root"]
     for name, want in expected.items():
         if name not in ("secret", "holder"):  # ROOT does not know the streamer of Secret either
             assert read[name] == want, name
+
+
+def test_root_reads_trees_with_the_classes_of_the_schema(
+    shapes: Path, root_python: Path, root_folder: Path, tmp_path: Path
+) -> None:
+    """Events of many parts, from trees of every split level."""
+    read = reread(shapes / "events.root", tmp_path, root_python, root_folder)
+    expected = json.loads((shapes / "events.json").read_text())
+    assert sorted(expected) == ["split0", "split1", "split99"]
+    for name, events in expected.items():
+        assert len(events) == 5
+        for i, want in enumerate(events):
+            assert read[name][i] == want, (name, i)
+    # What sapwood reads without any class is the same.
+    with sapwood.open(shapes / "events.root") as file:
+        for name, events in expected.items():
+            arrays = file[name].arrays(filter_name=["fTracks", "fTracks.fMass", "fWeight", "fKind"])
+            tracks = arrays["fTracks.fMass"] if "fTracks.fMass" in arrays.fields else arrays["fTracks"]["fMass"]
+            assert tracks.tolist() == [[track["fMass"] for track in event["fTracks"]["arr"]] for event in events]
 
 
 @pytest.mark.corpus

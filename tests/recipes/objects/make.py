@@ -1,7 +1,7 @@
 """Run inside ROOT: build the library of this folder, write its files, and say what ROOT itself reads from them.
 
-make.py FOLDER writes FOLDER/*.root and FOLDER/shapes.json: {file: {key: object in ROOT's JSON form, or null}}; the
-tree in hidden.root is not part of that.
+make.py FOLDER writes FOLDER/*.root, FOLDER/shapes.json: {file: {key: object in ROOT's JSON form, or null}}, and
+FOLDER/events.json: {tree: [object of its first branch]} of events.root. The tree in hidden.root is not part of that.
 """
 
 from __future__ import annotations
@@ -37,24 +37,40 @@ def load(library: Path) -> None:
     if ROOT.gSystem.Load(str(library)) != 0:
         raise RuntimeError(f"cannot load {library}")
     ROOT.gInterpreter.Declare(f'#include "{HERE}/shapes.h"')
-    ROOT.gInterpreter.Declare("void write_shapes(const std::string &, bool); void write_hidden(const std::string &);")
+    ROOT.gInterpreter.Declare("void write_shapes(const std::string &, bool); void write_hidden(const std::string &);"
+        "void write_events(const std::string &);")
     declare_json()
 
 
 def declare_json() -> None:
     """Tell ROOT how to give an object as JSON."""
     ROOT.gInterpreter.Declare(
-        '#include "TBufferJSON.h"\n#include "TKey.h"\n'
+        '#include "TBranchElement.h"\n#include "TBufferJSON.h"\n#include "TKey.h"\n#include "TTree.h"\n'
         "std::string key_as_json(TKey *key) { TClass *c = TClass::GetClass(key->GetClassName());"
         " void *object = c ? key->ReadObjectAny(c) : nullptr;"
         ' if (!object) return "null"; return TBufferJSON::ConvertToJSON(object, c, 3).Data(); }'
+        "std::string entry_as_json(TTree *tree, Long64_t entry) {"
+        " auto branch = (TBranchElement *)tree->GetListOfBranches()->At(0); tree->GetEntry(entry);"
+        " return TBufferJSON::ConvertToJSON(branch->GetObject(), TClass::GetClass(branch->GetClassName()), 3).Data(); }"
     )
 
 
 def as_json(path: Path) -> dict[str, Any]:
     """Give every object of a file as ROOT's JSON."""
     file = ROOT.TFile.Open(str(path))
-    return {str(key.GetName()): json.loads(str(ROOT.key_as_json(key))) for key in file.GetListOfKeys()}
+    keys = [key for key in file.GetListOfKeys() if str(key.GetClassName()) != "TTree"]
+    return {str(key.GetName()): json.loads(str(ROOT.key_as_json(key))) for key in keys}
+
+
+def trees_as_json(path: Path) -> dict[str, list[Any]]:
+    """Give what the first branch of every tree holds as ROOT's JSON."""
+    file = ROOT.TFile.Open(str(path))
+    names = [str(key.GetName()) for key in file.GetListOfKeys() if str(key.GetClassName()) == "TTree"]
+    trees = {name: file.Get(name) for name in names}
+    return {
+        name: [json.loads(str(ROOT.entry_as_json(tree, i))) for i in range(tree.GetEntries())]
+        for name, tree in trees.items()
+    }
 
 
 def main() -> None:
@@ -66,6 +82,8 @@ def main() -> None:
         ROOT.write_shapes(str(folder / f"{name}.root"), member_wise)
         expected[f"{name}.root"] = as_json(folder / f"{name}.root")
     ROOT.write_hidden(str(folder / "hidden.root"))
+    ROOT.write_events(str(folder / "events.root"))
+    (folder / "events.json").write_text(json.dumps(trees_as_json(folder / "events.root")))
     (folder / "shapes.json").write_text(json.dumps(expected))
 
 

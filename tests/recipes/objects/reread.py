@@ -12,7 +12,7 @@ from pathlib import Path
 
 warnings.simplefilter("ignore")
 import ROOT  # noqa: E402
-from make import as_json, declare_json  # noqa: E402
+from make import as_json, declare_json, trees_as_json  # noqa: E402
 
 
 def main() -> None:
@@ -23,7 +23,7 @@ def main() -> None:
     if ROOT.gSystem.Load(str(folder / "libclasses.so")) != 0:
         raise RuntimeError(f"cannot load the library of {folder}")
     declare_json()
-    result.write_text(json.dumps(as_json(path)))
+    result.write_text(json.dumps({**as_json(path), **trees_as_json(path)}))
 
 
 if __name__ == "__main__":
