@@ -117,12 +117,6 @@ def test_root_reads_trees_with_the_classes_of_the_schema(
         assert len(events) == 5
         for i, want in enumerate(events):
             assert read[name][i] == want, (name, i)
-    # What sapwood reads without any class is the same.
-    with sapwood.open(shapes / "events.root") as file:
-        for name, events in expected.items():
-            arrays = file[name].arrays(filter_name=["fTracks", "fTracks.fMass", "fWeight", "fKind"])
-            tracks = arrays["fTracks.fMass"] if "fTracks.fMass" in arrays.fields else arrays["fTracks"]["fMass"]
-            assert tracks.tolist() == [[track["fMass"] for track in event["fTracks"]["arr"]] for event in events]
 
 
 @pytest.mark.corpus

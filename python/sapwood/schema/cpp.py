@@ -99,6 +99,8 @@ class _Unit:
         for name in [*self.infos, *self.missing]:
             for argument in class_names(name):
                 self._declare(argument, self.missing)
+        # One member says of a name that it is a number, another one nothing.
+        self.missing = {name: None for name in self.missing if name not in self.enums}
         # What is declared inside of each class: other classes, enumerations and what is not described.
         self.inside: dict[str, list[str]] = {}
         for name in [*self.infos, *self.enums, *self.missing]:

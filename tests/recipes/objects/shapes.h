@@ -265,7 +265,7 @@ public:
 };
 
 namespace detector {
-enum class ELayer : short { kInner = 1, kOuter = 2 };
+enum class ELayer : int { kInner = 1, kOuter = 2 };
 struct Cell {
    ELayer fLayer = ELayer::kInner;
    Float_t fEnergy[2] = {0, 0};
