@@ -1,7 +1,7 @@
 """Run inside ROOT: build the library of this folder, write its files, and say what ROOT itself reads from them.
 
 make.py FOLDER writes FOLDER/*.root, FOLDER/shapes.json: {file: {key: object in ROOT's JSON form, or null}}, and
-FOLDER/events.json: {tree: [object of its first branch]} of events.root. The tree in hidden.root is not part of that.
+FOLDER/events.json: {tree/branch: [object of each entry]} of events.root. The tree in hidden.root is not part of that.
 """
 
 from __future__ import annotations
@@ -37,21 +37,27 @@ def load(library: Path) -> None:
     if ROOT.gSystem.Load(str(library)) != 0:
         raise RuntimeError(f"cannot load {library}")
     ROOT.gInterpreter.Declare(f'#include "{HERE}/shapes.h"')
-    ROOT.gInterpreter.Declare("void write_shapes(const std::string &, bool); void write_hidden(const std::string &);"
-        "void write_events(const std::string &);")
+    ROOT.gInterpreter.Declare(
+        "void write_shapes(const std::string &, bool); void write_hidden(const std::string &);"
+        "void write_events(const std::string &);"
+    )
     declare_json()
 
 
 def declare_json() -> None:
     """Tell ROOT how to give an object as JSON."""
+    ROOT.TBufferJSON.SetFloatFormat("%.9g")
+    ROOT.TBufferJSON.SetDoubleFormat("%.17g")
     ROOT.gInterpreter.Declare(
         '#include "TBranchElement.h"\n#include "TBufferJSON.h"\n#include "TKey.h"\n#include "TTree.h"\n'
         "std::string key_as_json(TKey *key) { TClass *c = TClass::GetClass(key->GetClassName());"
         " void *object = c ? key->ReadObjectAny(c) : nullptr;"
         ' if (!object) return "null"; return TBufferJSON::ConvertToJSON(object, c, 3).Data(); }'
-        "std::string entry_as_json(TTree *tree, Long64_t entry) {"
-        " auto branch = (TBranchElement *)tree->GetListOfBranches()->At(0); tree->GetEntry(entry);"
-        " return TBufferJSON::ConvertToJSON(branch->GetObject(), TClass::GetClass(branch->GetClassName()), 3).Data(); }"
+        "std::string entry_as_json(TTree *tree, int at, Long64_t entry) {"
+        " auto branch = dynamic_cast<TBranchElement *>(tree->GetListOfBranches()->At(at));"
+        ' TClass *c = branch ? TClass::GetClass(branch->GetClassName()) : nullptr; if (!c) return "null";'
+        ' branch->GetEntry(entry); if (!branch->GetObject()) return "null";'
+        " return TBufferJSON::ConvertToJSON(branch->GetObject(), c, 3).Data(); }"
     )
 
 
@@ -62,15 +68,16 @@ def as_json(path: Path) -> dict[str, Any]:
     return {str(key.GetName()): json.loads(str(ROOT.key_as_json(key))) for key in keys}
 
 
-def trees_as_json(path: Path) -> dict[str, list[Any]]:
-    """Give what the first branch of every tree holds as ROOT's JSON."""
+def trees_as_json(path: Path, entries: int = 10) -> dict[str, list[Any]]:
+    """Give what the topmost branches of all trees hold in the first entries as ROOT's JSON: {tree/branch: [...]}."""
     file = ROOT.TFile.Open(str(path))
-    names = [str(key.GetName()) for key in file.GetListOfKeys() if str(key.GetClassName()) == "TTree"]
-    trees = {name: file.Get(name) for name in names}
-    return {
-        name: [json.loads(str(ROOT.entry_as_json(tree, i))) for i in range(tree.GetEntries())]
-        for name, tree in trees.items()
-    }
+    found = {}
+    for name in [str(key.GetName()) for key in file.GetListOfKeys() if str(key.GetClassName()) == "TTree"]:
+        tree = file.Get(name)
+        for at, branch in enumerate(tree.GetListOfBranches()):
+            texts = [str(ROOT.entry_as_json(tree, at, i)) for i in range(min(entries, tree.GetEntries()))]
+            found[f"{name}/{branch.GetName()}"] = [json.loads(text) for text in texts]
+    return found
 
 
 def main() -> None:
