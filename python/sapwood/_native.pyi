@@ -392,7 +392,12 @@ class Output:
     def set_branch_compression(self, tree: int, branch: int, code: int | None) -> None:
         """Set the compression setting of the baskets to come, None for the file's."""
 
-def read(parts: Sequence[tuple[Tree, Sequence[int], int, int]]) -> list[Column]:
+class Carry:
+    """Decompressed ends of baskets that reach into the next step of an iteration, up to a number of bytes."""
+
+    def __new__(cls, room: int) -> Carry: ...  # noqa: PYI034
+
+def read(parts: Sequence[tuple[Tree, Sequence[int], int, int]], carry: Carry | None = None) -> list[Column]:
     """Read branches.
 
     Parameters
@@ -400,6 +405,8 @@ def read(parts: Sequence[tuple[Tree, Sequence[int], int, int]]) -> list[Column]:
     parts
         Trees, the places of the branches wanted, and a range of entries. All parts name branches of the same types in
         the same order.
+    carry
+        What steps of the same iteration leave for each other; only with a single part.
 
     Returns
     -------

@@ -7,7 +7,7 @@ import io
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -86,7 +86,7 @@ def test_concatenate_in_other_shapes(folder: Path, library: str, cut: str | None
 def test_parts_of_one_shape_are_one_native_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
     read = _native.read
-    monkeypatch.setattr(_native, "read", lambda parts: calls.append(len(parts)) or read(parts))
+    monkeypatch.setattr(_native, "read", lambda parts, carry=None: calls.append(len(parts)) or read(parts, carry))
     sapwood.concatenate(f"{folder}/part*.root:events", "jet_pt", library="np")
     assert calls == [4]
     calls.clear()
@@ -112,7 +112,7 @@ def test_same_branches_in_another_order_are_one_read(tmp_path: Path, monkeypatch
             file.mktree("t", dict.fromkeys(order, "float64")).extend({"x": np.arange(3.0), "y": -np.arange(3.0)})
     calls: list[int] = []
     read = _native.read
-    monkeypatch.setattr(_native, "read", lambda parts: calls.append(len(parts)) or read(parts))
+    monkeypatch.setattr(_native, "read", lambda parts, carry=None: calls.append(len(parts)) or read(parts, carry))
     found = sapwood.concatenate(f"{tmp_path}/*.root")
     assert (calls, found.x.tolist(), found.y.tolist()) == ([2], [0, 1, 2, 0, 1, 2], [0, -1, -2, 0, -1, -2])
 
@@ -256,12 +256,16 @@ def selection(**more: Any) -> Selection:
     ("borders", "size", "expected"),
     [
         ([0, 30, 60, 100], 25, [(0, 25), (25, 50), (50, 75), (75, 100)]),
-        ([0, 30, 60, 100], "250 B", [(0, 15), (15, 30), (30, 45), (45, 60), (60, 80), (80, 100)]),
+        (
+            [0, 30, 60, 100],
+            "250 B",
+            [*((i, i + 15) for i in range(0, 60, 15)), *((i, i + 10) for i in range(60, 100, 10))],
+        ),
         ([0, 30, 60, 100], "300 B", [(0, 30), (30, 60), (60, 80), (80, 100)]),
         ([0, 30, 60, 100], "650 B", [(0, 60), (60, 100)]),
         ([0, 30, 60, 100], "1 kB", [(0, 100)]),
         ([0, 30, 60, 100], "1 GB", [(0, 100)]),
-        ([0, 100], "100 B", [(i, i + 10) for i in range(0, 100, 10)]),
+        ([0, 100], "100 B", [(i, i + 5) for i in range(0, 100, 5)]),
         ([*range(0, 101, 1)], "105 B", [(i, i + 10) for i in range(0, 100, 10)]),
         ([0, 50, 100], "1 B", [(i, i + 1) for i in range(100)]),
     ],
@@ -284,6 +288,25 @@ def test_steps_cover_every_entry_once(borders: list[int], size: Any, start: int,
     assert not steps or steps[-1][1] == stop
     most = size if isinstance(size, int) else max(1, round(int(size[:-2]) / 10))
     assert all(b - a <= most for a, b in steps)
+
+
+@pytest.mark.parametrize("size", [7, 50, "5 kB"])
+def test_no_basket_is_decompressed_for_two_steps(folder: Path, size: Any) -> None:
+    def cost(read: Callable[[Any], object]) -> tuple[int, int]:
+        before = sapwood.counters()
+        with sapwood.open(f"{folder}/part3.root:events") as tree:
+            read(tree)
+        after = sapwood.counters()
+        return after["bytes_decompressed"] - before["bytes_decompressed"], after["baskets"] - before["baskets"]
+
+    steps: list[int] = []
+    whole = cost(lambda tree: tree.arrays(entry_start=10, entry_stop=430))
+    assert (
+        cost(lambda tree: steps.extend(len(a) for a in tree.iterate(step_size=size, entry_start=10, entry_stop=430)))
+        == whole
+    )
+    assert len(steps) > 5
+    assert sum(steps) == 420
 
 
 @pytest.mark.parametrize("size", [0, -5, "x", 1.5, None])

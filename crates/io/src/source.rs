@@ -22,6 +22,10 @@ pub trait Source: Send + Sync {
     fn gap(&self) -> u64 {
         16 << 10
     }
+    /// The least and the most bytes that make a good request.
+    fn request(&self) -> (u64, u64) {
+        (128 << 10, 1 << 20)
+    }
     /// Counters of this source.
     fn counters(&self) -> &Counters;
 

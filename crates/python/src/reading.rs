@@ -10,7 +10,7 @@ use sapwood_io::counters::Counters;
 use sapwood_io::{Memory, Source};
 use sapwood_root::Error;
 use sapwood_root::file::{Directory, Key, RootFile};
-use sapwood_root::tree::read::{Part, read as read_parts};
+use sapwood_root::tree::read::{Carry, Part, read as read_parts, read_on};
 use sapwood_root::tree::{Branch, Tree};
 use std::path::PathBuf;
 use std::sync::{Arc, RwLock};
@@ -48,6 +48,10 @@ impl Source for Reader {
             out.copy_from_slice(bytes);
             Ok(())
         })
+    }
+    /// A call of Python may stand for a request to a server.
+    fn request(&self) -> (u64, u64) {
+        (8 << 20, 8 << 20)
     }
     fn counters(&self) -> &Counters {
         &self.counters
@@ -503,22 +507,41 @@ fn num_threads() -> PyResult<usize> {
     on_pool(rayon::current_num_threads)
 }
 
+#[pyclass(frozen, name = "Carry", module = "sapwood._native")]
+pub struct PyCarry {
+    carry: Carry,
+}
+
+#[pymethods]
+impl PyCarry {
+    #[new]
+    fn new(room: usize) -> Self {
+        Self { carry: Carry::new(room) }
+    }
+}
+
 #[pyfunction]
+#[pyo3(signature = (parts, carry = None))]
 fn read<'py>(
     py: Python<'py>,
     parts: Vec<(PyRef<'py, PyTree>, Vec<usize>, u64, u64)>,
+    carry: Option<Py<PyCarry>>,
 ) -> PyResult<Bound<'py, PyList>> {
     let parts: Vec<(Arc<Tree>, Vec<usize>, u64, u64)> = parts
         .into_iter()
         .map(|(tree, branches, start, stop)| (tree.tree.clone(), branches, start, stop))
         .collect();
+    let carry = carry.as_ref().map(Py::get);
     let columns = py.detach(|| {
         on_pool(|| {
             let parts: Vec<Part<'_>> = parts
                 .iter()
                 .map(|(tree, branches, start, stop)| Part { tree, branches, start: *start, stop: *stop })
                 .collect();
-            read_parts(&parts)
+            match (parts.as_slice(), &carry) {
+                ([part], Some(carry)) => read_on(part, &carry.carry),
+                _ => read_parts(&parts),
+            }
         })
     })?;
     let list = PyList::empty(py);
@@ -534,6 +557,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyDirectory>()?;
     module.add_class::<PyTree>()?;
     module.add_class::<PyBranch>()?;
+    module.add_class::<PyCarry>()?;
     module.add_function(wrap_pyfunction!(counters, module)?)?;
     module.add_function(wrap_pyfunction!(set_num_threads, module)?)?;
     module.add_function(wrap_pyfunction!(num_threads, module)?)?;

@@ -14,7 +14,7 @@ from sapwood.reading.gather import virtual as virtual_arrays
 from sapwood.reading.libraries import How, Library, library_of
 from sapwood.reading.members import HasMembers
 from sapwood.reading.selection import BranchFilter, Expressions, Selection
-from sapwood.reading.steps import Report, entries_for, entry_range, one_ahead, plan_steps
+from sapwood.reading.steps import Report, carry_for, entries_for, entry_range, one_ahead, plan_steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -558,7 +558,9 @@ class HasBranches(HasMembers):
     ) -> Iterator[Foreign]:
         """Read several branches in steps.
 
-        While one step is worked on, the next is read in the background; never more than these two are in memory.
+        While one step is worked on, the next is read in the background; never more than these two are in memory, and
+        the ends of baskets that reach into the next step: up to 32 MiB, or with steps much smaller than the tree's
+        clusters up to a cluster or 256 MiB.
 
         Parameters
         ----------
@@ -600,8 +602,9 @@ class HasBranches(HasMembers):
         report: bool,
     ) -> Iterator[Foreign]:
         def job(start: int, stop: int) -> Callable[[], tuple[list[Column], int, int]]:
-            return lambda: (read([(selection, selection.indexes, start, stop)]), start, stop)
+            return lambda: (read([(selection, selection.indexes, start, stop)], carry), start, stop)
 
+        carry = carry_for(selection, steps)
         for data, start, stop in one_ahead(job(start, stop) for start, stop in steps):
             box = [together(selection, data, start, stop, library, how, add_doc)]
             del data

@@ -16,7 +16,7 @@ from sapwood.reading.gather import Part, read, together
 from sapwood.reading.libraries import How, Library, library_of
 from sapwood.reading.locate import Files, Located, expand
 from sapwood.reading.selection import BranchFilter, Expressions, Selection
-from sapwood.reading.steps import Report, entry_range, one_ahead, plan_steps
+from sapwood.reading.steps import Report, carry_for, entry_range, one_ahead, plan_steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -184,8 +184,12 @@ def _iterate(
                 trees.skip(tree.file.file_path, error)
                 trees.done_with(opened.pop())
                 continue
-            for start, stop in plan_steps(selection, step_size, 0, entries) if selection.branches else ():
-                yield lambda s=selection, a=start, b=stop, o=offset: (s, read([(s, s.indexes, a, b)]), a, b, o)
+            steps = list(plan_steps(selection, step_size, 0, entries)) if selection.branches else []
+            carry = carry_for(selection, steps)
+            for start, stop in steps:
+                yield lambda s=selection, a=start, b=stop, o=offset, c=carry: (
+                    (s, read([(s, s.indexes, a, b)], c), a, b, o)
+                )
             offset += entries
 
     try:

@@ -15,6 +15,7 @@ from sapwood.reading.selection import Group, Leaf, Selection, documentation
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sapwood import _native
     from sapwood.reading.tree import TBranch
 
 _AT_ONCE = 100_000
@@ -24,15 +25,18 @@ Part = tuple[Selection, Sequence[int], int, int]
 """A selection, the native branch indexes to read for it, and a range of entries."""
 
 
-def read(parts: Sequence[Part]) -> list[Column]:
-    """Read the branches of all parts, joined in order: one native call, in which other Python threads run."""
+def read(parts: Sequence[Part], carry: _native.Carry | None = None) -> list[Column]:
+    """Read the branches of all parts, joined in order: one native call, in which other Python threads run.
+
+    A single part that follows another may use what that has left in `carry`.
+    """
     from sapwood import _native
 
     if not parts or not parts[0][1]:
         return []
     wanted = [(selection.source.tree.native, indexes, start, stop) for selection, indexes, start, stop in parts]
     try:
-        return _native.read(wanted)
+        return _native.read(wanted, carry)
     except (UnsupportedError, CorruptError) as error:
         if len(parts[0][1]) == 1:
             raise

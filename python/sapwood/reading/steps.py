@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
 from sapwood.errors import ArgumentError
 
 if TYPE_CHECKING:
+    from sapwood import _native
     from sapwood.reading.file import ReadOnlyFile
     from sapwood.reading.selection import Selection
     from sapwood.reading.tree import HasBranches, TTree
 
 T = TypeVar("T")
+
+_CARRIED = 32 << 20
+_CARRIED_AT_MOST = 256 << 20
+"""Bytes of baskets that reach into the next step which are kept for it."""
 
 _SIZE = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([kmgtpezy]?)(i?)b\s*", re.IGNORECASE)
 
@@ -62,7 +68,8 @@ def plan_steps(selection: Selection, step_size: int | str, start: int, stop: int
         What is read.
     step_size
         A number of entries: each step has exactly so many (the last one what is left). A memory size: steps of whole
-        clusters as far as they fit; a cluster that alone is larger is cut into even parts.
+        clusters as far as they fit; a cluster that alone is larger is cut into even parts, so small that two of them
+        and what is carried over of the cluster's baskets are at most two steps, or else of half a step.
     start, stop
         The range.
 
@@ -86,12 +93,29 @@ def plan_steps(selection: Selection, step_size: int | str, start: int, stop: int
         next_end = bisect_right(ends, start)
         last_that_fits = bisect_right(ends, start + most) - 1
         if last_that_fits >= next_end:
-            end = ends[last_that_fits]
+            end, parts = ends[last_that_fits], 1
         else:
-            parts = -(-(ends[next_end] - start) // most)
-            end = start + -(-(ends[next_end] - start) // parts)
-        yield start, end
+            end = ends[next_end]
+            parts, finest = -(-(end - start) // most), -(-2 * (end - start) // most)
+            while parts < finest and (end - start) * (parts + 1) > 2 * most * parts:
+                parts += 1
+        step = -(-(end - start) // parts)
+        for begin in range(start, end, step):
+            yield begin, min(begin + step, end)
         start = end
+
+
+def carry_for(selection: Selection, steps: Sequence[tuple[int, int]]) -> _native.Carry:
+    """Make what keeps the ends of baskets from one step for the next.
+
+    Few steps to a cluster: a bit, since a basket decompressed twice costs less than the memory. Many: all of a cluster,
+    or each step would decompress it again.
+    """
+    from sapwood import _native
+
+    step = max((selection.bytes_between(*step) for step in steps), default=0)
+    cluster = max((selection.bytes_between(*pair) for pair in pairwise(selection.source.tree.clusters)), default=0)
+    return _native.Carry(_CARRIED if cluster <= 4 * step else min(int(cluster), _CARRIED_AT_MOST))
 
 
 def one_ahead(jobs: Iterator[Callable[[], T]]) -> Generator[T, None, None]:

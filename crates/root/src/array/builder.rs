@@ -175,6 +175,19 @@ impl Builder {
         }
     }
 
+    /// Has the memory ready that the next values will take, which are `bytes` on disk.
+    pub fn expect(&mut self, bytes: usize) {
+        match self {
+            Self::Number { values, .. } => {
+                let spare = values.spare_capacity_mut();
+                let n = bytes.min(spare.len());
+                pool::provide(spare.split_at_mut(n).0);
+            }
+            Self::List { values, .. } | Self::FixedList { values, .. } => values.expect(bytes),
+            _ => {}
+        }
+    }
+
     /// An empty builder of the same type.
     #[must_use]
     pub fn like(&self) -> Self {

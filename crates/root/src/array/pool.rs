@@ -1,7 +1,8 @@
 //! Large buffers, used again.
 //!
 //! Memory that the system hands out is zeroed page by page when it is first touched, which costs as much as decoding.
-//! Buffers of columns that are no longer wanted (a step of an iteration) are kept for the next ones, up to 64 MB.
+//! Buffers of columns that are no longer wanted (a step of an iteration) are kept for the next ones, up to 64 MB, and
+//! never so many that together with those in use they are more than have been in use at once.
 
 use crate::error::{Error, Result};
 use arrow_buffer::Buffer;
@@ -16,10 +17,25 @@ const SMALLEST: usize = 128 << 10;
 #[derive(Default)]
 struct Pool {
     buffers: Vec<Vec<u8>>,
-    bytes: usize,
+    /// Bytes of these.
+    kept: usize,
+    /// Bytes in use, as far as is known: buffers grow, and may be dropped elsewhere.
+    lent: usize,
+    /// The most there have been in use.
+    most: usize,
 }
 
-static POOL: Mutex<Pool> = Mutex::new(Pool { buffers: Vec::new(), bytes: 0 });
+static POOL: Mutex<Pool> = Mutex::new(Pool { buffers: Vec::new(), kept: 0, lent: 0, most: 0 });
+
+impl Pool {
+    /// Drops the oldest until `more` bytes can be kept too: sizes change slowly from step to step.
+    fn make_room(&mut self, more: usize) {
+        let limit = KEEP.min(self.most.saturating_sub(self.lent));
+        while self.kept + more > limit && !self.buffers.is_empty() {
+            self.kept -= self.buffers.remove(0).capacity();
+        }
+    }
+}
 
 /// A buffer with room for `bytes`, empty; with less room when there is no memory for that many.
 pub fn with_capacity(bytes: usize) -> Vec<u8> {
@@ -32,15 +48,40 @@ pub fn with_capacity(bytes: usize) -> Vec<u8> {
     buffer
 }
 
-/// A buffer of `bytes` bytes whose content is meant to be overwritten.
-pub fn filled(bytes: usize) -> Result<Vec<u8>> {
-    let mut buffer = take(bytes);
-    buffer.truncate(bytes);
-    if buffer.capacity() == 0 {
-        return zeroed(bytes);
+/// Bytes that are meant to be overwritten.
+pub struct Filled {
+    /// May be longer: zeroing the end of a kept buffer again would cost for nothing.
+    buffer: Vec<u8>,
+    bytes: usize,
+}
+
+impl Filled {
+    /// So many bytes.
+    pub fn new(bytes: usize) -> Result<Self> {
+        let mut buffer = take(bytes);
+        if buffer.capacity() == 0 {
+            buffer = zeroed(bytes)?;
+        } else if buffer.len() < bytes {
+            buffer.resize(bytes, 0);
+        }
+        Ok(Self { buffer, bytes })
     }
-    buffer.resize(bytes, 0);
-    Ok(buffer)
+    /// Number of bytes.
+    pub fn size(&self) -> usize {
+        self.bytes
+    }
+    /// The bytes.
+    pub fn bytes(&mut self) -> &mut [u8] {
+        self.buffer.get_mut(..self.bytes).unwrap_or_default()
+    }
+    /// The buffer, with at least so many bytes.
+    pub fn into_inner(self) -> Vec<u8> {
+        self.buffer
+    }
+    /// As [`share`].
+    pub fn share(self) -> Buffer {
+        share(self.buffer).slice_with_length(0, self.bytes)
+    }
 }
 
 /// The smallest kept buffer with that much room that would not waste most of it, or none.
@@ -55,30 +96,27 @@ fn take(bytes: usize) -> Vec<u8> {
         .enumerate()
         .filter(|(_, b)| (bytes..=bytes.saturating_mul(2)).contains(&b.capacity()));
     let best = fits.min_by_key(|(_, b)| b.capacity()).map(|(place, _)| place);
-    match best {
-        Some(place) => {
-            let buffer = pool.buffers.swap_remove(place);
-            pool.bytes -= buffer.capacity();
-            buffer
-        }
-        None => Vec::new(),
-    }
+    let buffer = best.map_or_else(Vec::new, |place| pool.buffers.swap_remove(place));
+    pool.kept -= buffer.capacity();
+    pool.lent += buffer.capacity().max(bytes);
+    pool.most = pool.most.max(pool.lent);
+    pool.make_room(0);
+    buffer
 }
 
 /// Gives a buffer back.
 pub fn give_back(buffer: Vec<u8>) {
     let size = buffer.capacity();
-    if !(SMALLEST..=KEEP).contains(&size) {
+    if size < SMALLEST {
         return;
     }
     let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
-    // The oldest go first: sizes change slowly from step to step.
-    while pool.bytes + size > KEEP && !pool.buffers.is_empty() {
-        let oldest = pool.buffers.remove(0);
-        pool.bytes -= oldest.capacity();
+    pool.lent = pool.lent.saturating_sub(size);
+    pool.make_room(size);
+    if pool.kept + size <= KEEP {
+        pool.kept += size;
+        pool.buffers.push(buffer);
     }
-    pool.bytes += size;
-    pool.buffers.push(buffer);
 }
 
 struct Pooled(Vec<u8>);
@@ -101,6 +139,36 @@ pub fn share(buffer: Vec<u8>) -> Buffer {
         return Buffer::from_vec(buffer);
     }
     Buffer::from(Bytes::from_owner(Pooled(buffer)))
+}
+
+/// Has the system provide the pages of `values` in one go.
+///
+/// Pages that come one by one, each by an interrupt at its first touch, cost more than decoding what is put there.
+pub fn provide<T>(values: &mut [T]) {
+    #[cfg(target_os = "linux")]
+    if size_of_val(values) >= SMALLEST_PROVIDED {
+        provide_pages(values);
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = values;
+}
+
+/// Less than this is left to come page by page.
+#[cfg(target_os = "linux")]
+const SMALLEST_PROVIDED: usize = 16 << 10;
+
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "advice to the system about memory that is ours")]
+fn provide_pages<T>(values: &mut [T]) {
+    const PAGE: usize = 4096;
+    let start = values.as_mut_ptr();
+    let before = start.addr() % PAGE;
+    // SAFETY: the pages hold values of ours, so they are mapped and writable; populating them changes no content.
+    // A system that does not know the advice refuses it, and the pages come at their first touch.
+    unsafe {
+        let page = start.wrapping_byte_sub(before).cast();
+        libc::madvise(page, before + size_of_val(values), libc::MADV_POPULATE_WRITE);
+    }
 }
 
 #[allow(
@@ -134,11 +202,12 @@ mod tests {
     fn a_dropped_buffer_is_found_again_and_what_is_too_large_is_refused() {
         // A size that no other test uses.
         let size = (1 << 20) + 12_345;
-        let first = filled(size).unwrap();
-        let place = first.as_ptr();
-        drop(share(first));
-        let again = filled(size).unwrap();
-        assert_eq!((again.len(), again.as_ptr()), (size, place));
-        assert!(filled(usize::MAX / 2).is_err());
+        let mut first = Filled::new(size).unwrap();
+        let place = first.bytes().as_ptr();
+        drop(first.share());
+        let mut again = Filled::new(size - 8).unwrap();
+        assert_eq!((again.bytes().len(), again.bytes().as_ptr()), (size - 8, place));
+        assert_eq!(again.share().len(), size - 8);
+        assert!(Filled::new(usize::MAX / 2).is_err());
     }
 }

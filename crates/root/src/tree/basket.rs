@@ -101,6 +101,12 @@ impl<'a> Values<'a> {
         Ok(Self { data, offsets, key_bytes: header.key_bytes, entries: header.entries })
     }
 
+    /// Where an entry starts, if there is a table.
+    pub fn start(&self, entry: usize) -> Option<usize> {
+        let word = self.offsets?.as_chunks::<4>().0.get(entry)?;
+        Some(u32::from_be_bytes(*word).wrapping_sub(self.key_bytes as u32) as usize)
+    }
+
     /// Start of each entry and end of the last, checked to rise and stay within the values.
     pub fn bounds(&self) -> Result<Option<Vec<u32>>> {
         let Some(table) = self.offsets else { return Ok(None) };

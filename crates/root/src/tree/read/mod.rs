@@ -1,0 +1,312 @@
+//! Reading: plan, few large requests, decompression and decoding in parallel.
+//!
+//! Baskets are taken in file order, in chunks that fit a thread's share of the caches. A thread takes a chunk, fetches
+//! its records by coalesced requests, then decompresses and decodes them one after another. Values of fixed size go
+//! straight to their final place, others are appended in the order of entries.
+
+mod carry;
+mod run;
+mod values;
+
+pub use carry::Carry;
+
+use super::{Framing, Layout, Place, Tree};
+use crate::array::{Builder, Column, Number, Type, pool};
+use crate::error::{Error, Result, Within};
+use arrow_buffer::Buffer;
+use sapwood_io::Range;
+use std::sync::Arc;
+
+/// Entries `start` to `stop` of some branches of a tree.
+pub struct Part<'a> {
+    /// The tree.
+    pub tree: &'a Tree,
+    /// Branches, one for each column.
+    pub branches: &'a [usize],
+    /// First entry.
+    pub start: u64,
+    /// One past the last entry.
+    pub stop: u64,
+}
+
+/// Reads the same columns from each part and joins them in order.
+///
+/// Uses the current rayon pool. The memory beside the result is for each thread one chunk of records and one
+/// decompressed basket, and what other threads have decoded of a column before it was their turn.
+pub fn read(parts: &[Part<'_>]) -> Result<Vec<Column>> {
+    Reader::plan(parts)?.read(None)
+}
+
+/// As [`read`], for a part that follows another: what is left of a basket that reaches beyond the part's end goes to
+/// `carry`, and what the part before has left there is used.
+pub fn read_on(part: &Part<'_>, carry: &Carry) -> Result<Vec<Column>> {
+    Reader::plan(std::slice::from_ref(part))?.read(Some(carry))
+}
+
+/// No codec makes a byte into more: an RLE block of zstd, the densest, holds 128 KiB in four bytes.
+const EXPANSION: u64 = 1 << 15;
+
+/// One basket's share of a column.
+struct Job {
+    part: usize,
+    column: usize,
+    basket: usize,
+    /// Entries of the basket that are wanted.
+    from: usize,
+    to: usize,
+    range: Range,
+}
+
+struct Reader<'a> {
+    parts: &'a [Part<'a>],
+    layouts: Vec<Vec<Arc<Layout>>>,
+    counts: Vec<Vec<Option<Counts>>>,
+    jobs: Vec<Job>,
+    /// Bytes that the baskets of each column take in the files.
+    stored: Vec<u64>,
+    targets: Vec<Target>,
+}
+
+/// Elements of each entry as a counter branch gives them, summed up.
+struct Counts {
+    first: u64,
+    sums: Vec<u64>,
+}
+
+/// Where a column's values go.
+enum Target {
+    /// Numbers at places known beforehand.
+    Direct { of: Type, number: Number, each: usize, values: pool::Filled },
+    /// Appended in order.
+    Built(Builder),
+}
+
+impl Target {
+    fn new(layout: &Layout, of: &Type, entries: u64, stored: u64) -> Result<Self> {
+        if let (Framing::Fixed(_), Some((number, each))) = (layout.framing, flat(of)) {
+            let bytes =
+                usize::try_from(entries).ok().and_then(|n| n.checked_mul(each.checked_mul(number.size())?));
+            let possible = bytes.filter(|&n| n as u64 <= stored.saturating_mul(EXPANSION));
+            let bytes = possible.ok_or_else(|| {
+                Error::corrupt(format!(
+                    "{entries} entries of {each} numbers cannot be in baskets of {stored} bytes"
+                ))
+            })?;
+            return Ok(Self::Direct { of: of.clone(), number, each, values: pool::Filled::new(bytes)? });
+        }
+        Ok(Self::Built(Builder::new(of)))
+    }
+    fn finish(self) -> Result<Column> {
+        match self {
+            Self::Built(builder) => Ok(builder.finish()),
+            Self::Direct { of, number, each, values, .. } => {
+                let entries = values.size() / (number.size() * each).max(1);
+                nest(&of, entries, number, values.share())
+            }
+        }
+    }
+}
+
+/// The number and how many of it, for a type that is numbers of fixed dimensions.
+fn flat(of: &Type) -> Option<(Number, usize)> {
+    match of {
+        Type::Number(number) => Some((*number, 1)),
+        Type::FixedList { size, item } => flat(item).map(|(number, n)| (number, n * size)),
+        _ => None,
+    }
+}
+
+fn nest(of: &Type, length: usize, number: Number, values: Buffer) -> Result<Column> {
+    match of {
+        Type::FixedList { size, item } => {
+            let inner = nest(item, length.saturating_mul(*size), number, values)?;
+            Ok(Column::FixedList { length, size: *size, values: Box::new(inner) })
+        }
+        _ => Ok(Column::Number { number, values }),
+    }
+}
+
+impl<'a> Reader<'a> {
+    fn plan(parts: &'a [Part<'a>]) -> Result<Self> {
+        let mut reader = Self {
+            parts,
+            layouts: Vec::new(),
+            counts: Vec::new(),
+            jobs: Vec::new(),
+            stored: Vec::new(),
+            targets: Vec::new(),
+        };
+        let mut types: Vec<Type> = Vec::new();
+        reader.stored.resize(parts.first().map_or(0, |part| part.branches.len()), 0);
+        for (p, part) in parts.iter().enumerate() {
+            if part.start > part.stop || part.stop > part.tree.entries {
+                return Err(Error::argument(format!(
+                    "entries {} to {} of a tree that has {}",
+                    part.start, part.stop, part.tree.entries
+                )));
+            }
+            let mut layouts = Vec::new();
+            let mut counts = Vec::new();
+            for (column, &branch) in part.branches.iter().enumerate() {
+                let place = || {
+                    format!(
+                        "branch {} of tree {} in {}",
+                        part.tree.path(branch),
+                        part.tree.name,
+                        part.tree.file.name()
+                    )
+                };
+                let layout = part.tree.layout(branch)?;
+                let of = layout.of.clone().within(place)?;
+                match types.get(column) {
+                    None if p == 0 => types.push(of),
+                    Some(first) if *first == of => {}
+                    _ => {
+                        return Err(Error::argument("its type or place differs from that in the first file")
+                            .within(place()));
+                    }
+                }
+                let start = reader.jobs.len();
+                let bytes = reader.add_jobs(p, column, branch).within(place)?;
+                reader
+                    .stored
+                    .iter_mut()
+                    .skip(column)
+                    .take(1)
+                    .for_each(|sum| *sum = sum.saturating_add(bytes));
+                counts.push(reader.counts_for(part, branch, start).within(place)?);
+                layouts.push(layout);
+            }
+            if layouts.len() != types.len() {
+                return Err(Error::argument("the parts have different numbers of branches"));
+            }
+            reader.layouts.push(layouts);
+            reader.counts.push(counts);
+        }
+        let entries = parts.iter().try_fold(0u64, |sum, part| sum.checked_add(part.stop - part.start));
+        let entries = entries.ok_or_else(|| Error::limit("more entries than a number can hold"))?;
+        if let Some(first) = reader.layouts.first() {
+            for ((layout, of), &stored) in first.iter().zip(&types).zip(&reader.stored) {
+                reader.targets.push(Target::new(layout, of, entries, stored)?);
+            }
+        }
+        reader.reserve();
+        reader.sort();
+        Ok(reader)
+    }
+
+    /// Makes room in the columns that grow, by the size of their baskets.
+    fn reserve(&mut self) {
+        for ((column, target), stored) in self.targets.iter_mut().enumerate().zip(&self.stored) {
+            let Target::Built(builder) = target else { continue };
+            let share = |part: &Part<'_>| {
+                let branch = part.tree.branches.get(*part.branches.get(column)?)?;
+                let entries = u128::from(branch.entries.max(1));
+                Some((u128::from(branch.total_bytes) * u128::from(part.stop - part.start) / entries) as usize)
+            };
+            // A file may claim any size: no room is made for more than its baskets are likely to hold.
+            let likely = usize::try_from(stored.saturating_mul(8).saturating_add(1 << 16)).unwrap_or(0);
+            builder.reserve(self.parts.iter().filter_map(share).fold(0, usize::saturating_add).min(likely));
+        }
+    }
+
+    /// Adds the baskets that hold the wanted entries; gives the bytes they take in the file.
+    fn add_jobs(&mut self, p: usize, column: usize, branch: usize) -> Result<u64> {
+        let Some(part) = self.parts.get(p) else { return Ok(0) };
+        let Some(found) = part.tree.branches.get(branch) else { return Ok(0) };
+        let mut stored = 0u64;
+        let size = part.tree.file.source().size();
+        let mut covered = part.start;
+        let first = found.baskets.partition_point(|b| b.first + b.entries <= part.start);
+        for (basket, b) in found.baskets.iter().enumerate().skip(first) {
+            if b.first >= part.stop || covered >= part.stop {
+                break;
+            }
+            if b.first > covered {
+                break;
+            }
+            let from = (covered - b.first) as usize;
+            let to = (part.stop.min(b.first + b.entries) - b.first) as usize;
+            let (range, bytes) = match &b.place {
+                Place::File(offset, length) => (Range { offset: *offset, length: *length }, *length),
+                Place::Tree(values) => (Range { offset: 0, length: 0 }, values.values().data.len() as u64),
+            };
+            stored = stored.saturating_add(bytes);
+            if range.end() > size {
+                return Err(Error::corrupt(format!(
+                    "basket {basket} lies at bytes {} to {} of a file of {size}",
+                    range.offset,
+                    range.end()
+                )));
+            }
+            covered = b.first + to as u64;
+            self.jobs.push(Job { part: p, column, basket, from, to, range });
+        }
+        if covered < part.stop {
+            return Err(Error::corrupt(format!(
+                "entries {covered} to {} are in no basket (the branch has {} entries)",
+                part.stop, found.entries
+            )));
+        }
+        Ok(stored)
+    }
+
+    /// Reads the counter of a branch whose baskets have no table of offsets.
+    fn counts_for(&self, part: &Part<'_>, branch: usize, start: usize) -> Result<Option<Counts>> {
+        let Some(found) = part.tree.branches.get(branch) else { return Ok(None) };
+        let Some(counter) = found.counter.filter(|_| found.offsets_from_counter) else { return Ok(None) };
+        let jobs = self.jobs.get(start..).unwrap_or_default();
+        let basket = |job: Option<&Job>| job.and_then(|j| found.baskets.get(j.basket));
+        let (Some(first), Some(last)) = (basket(jobs.first()), basket(jobs.last())) else { return Ok(None) };
+        let (start, stop) = (first.first, (last.first + last.entries).min(part.tree.entries));
+        // A counter that is counted itself could lead in a circle.
+        if !matches!(part.tree.layout(counter)?.framing, Framing::Fixed(_)) {
+            return Err(Error::corrupt("its counter is no number"));
+        }
+        let columns = read(&[Part { tree: part.tree, branches: &[counter], start, stop }])?;
+        let Some(Column::Number { number, values }) = columns.first() else {
+            return Err(Error::corrupt("its counter is no number"));
+        };
+        let mut sums = vec![0u64];
+        let mut sum = 0u64;
+        for chunk in values.chunks_exact(number.size()) {
+            let mut word = [0u8; 8];
+            word.iter_mut().zip(chunk).for_each(|(w, c)| *w = *c);
+            sum = sum.saturating_add(u64::from_le_bytes(word));
+            sums.push(sum);
+        }
+        Ok(Some(Counts { first: start, sums }))
+    }
+
+    /// File order, unless a branch's baskets are not in the order of their entries there.
+    fn sort(&mut self) {
+        let in_order = |jobs: &[Job]| {
+            let mut last: Vec<Option<(usize, u64)>> = vec![None; self.targets.len()];
+            jobs.iter().all(|job| {
+                let Some(slot) = last.get_mut(job.column) else { return true };
+                let now = (job.part, job.basket as u64);
+                let fine = slot.is_none_or(|before| before < now);
+                *slot = Some(now);
+                fine
+            })
+        };
+        let mut jobs = std::mem::take(&mut self.jobs);
+        jobs.sort_by_key(|j| (j.part, j.range.offset, j.column));
+        if !in_order(&jobs) {
+            jobs.sort_by_key(|j| {
+                let branch =
+                    self.parts.get(j.part).and_then(|p| p.tree.branches.get(*p.branches.get(j.column)?));
+                let first = branch.and_then(|b| b.baskets.get(j.basket)).map_or(0, |b| b.first);
+                (j.part, first, j.range.offset, j.column)
+            });
+        }
+        self.jobs = jobs;
+    }
+
+    fn read(mut self, carry: Option<&Carry>) -> Result<Vec<Column>> {
+        let jobs = std::mem::take(&mut self.jobs);
+        let mut targets = std::mem::take(&mut self.targets);
+        run::Run::new(self.parts, &self.layouts, &self.counts, carry, &jobs, &mut targets).all()?;
+        targets.into_iter().map(Target::finish).collect()
+    }
+}

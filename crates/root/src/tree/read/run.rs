@@ -1,0 +1,386 @@
+//! Threads that fetch, decompress and decode what a plan wants.
+
+use super::super::basket::{self, BasketHeader, Values};
+use super::carry::Tail;
+use super::values::{Output, Share};
+use super::{Carry, Counts, Job, Layout, Part, Place, Target};
+use crate::array::{Builder, pool};
+use crate::error::{Result, Within};
+use crate::wire::Cursor;
+use rayon::prelude::*;
+use sapwood_io::counters::{Counters, clock, count};
+use sapwood_io::{Range, Request, Source, coalesce};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// The reading of a plan.
+pub struct Run<'a> {
+    parts: &'a [Part<'a>],
+    layouts: &'a [Vec<Arc<Layout>>],
+    counts: &'a [Vec<Option<Counts>>],
+    carry: Option<&'a Carry>,
+    chunks: Mutex<Chunks<'a>>,
+    turns: Vec<Option<Mutex<Turn<'a>>>>,
+    failed: AtomicBool,
+}
+
+/// What is still to be read.
+struct Chunks<'a> {
+    jobs: &'a [Job],
+    most: u64,
+    lanes: Vec<Lane<'a>>,
+}
+
+/// What is still to be filled of a column.
+enum Lane<'a> {
+    /// The places of its values, and bytes of an entry.
+    Places(&'a mut [u8], usize),
+    /// How many baskets have been handed out.
+    Turns(usize),
+}
+
+/// Where a basket goes.
+enum Goal<'a> {
+    Place(&'a mut [u8]),
+    Turn(usize),
+}
+
+/// A column that baskets are appended to in their order, whichever thread decodes them.
+struct Turn<'a> {
+    /// The basket that is next.
+    next: usize,
+    /// The column, unless a thread appends to it now.
+    to: Option<&'a mut Builder>,
+    /// An empty one.
+    like: Builder,
+    /// Baskets decoded before it was their turn.
+    early: BTreeMap<usize, Builder>,
+}
+
+impl<'a> Run<'a> {
+    pub fn new(
+        parts: &'a [Part<'a>],
+        layouts: &'a [Vec<Arc<Layout>>],
+        counts: &'a [Vec<Option<Counts>>],
+        carry: Option<&'a Carry>,
+        jobs: &'a [Job],
+        targets: &'a mut [Target],
+    ) -> Self {
+        let mut lanes = Vec::new();
+        let mut turns = Vec::new();
+        for target in targets {
+            match target {
+                Target::Direct { number, each, values, .. } => {
+                    lanes.push(Lane::Places(values.bytes(), number.size() * *each));
+                    turns.push(None);
+                }
+                Target::Built(builder) => {
+                    lanes.push(Lane::Turns(0));
+                    let like = builder.like();
+                    turns.push(Some(Mutex::new(Turn {
+                        next: 0,
+                        to: Some(builder),
+                        like,
+                        early: BTreeMap::new(),
+                    })));
+                }
+            }
+        }
+        // Enough chunks for all threads, but none that is not worth a request.
+        let bytes: u64 = jobs.iter().map(|job| job.range.length).fold(0, u64::saturating_add);
+        let (least, most) = parts.first().map_or((1, 1), |part| part.tree.file.source().request());
+        let most = (bytes / (4 * rayon::current_num_threads() as u64)).clamp(least, most);
+        let chunks = Mutex::new(Chunks { jobs, most, lanes });
+        Self { parts, layouts, counts, carry, chunks, turns, failed: AtomicBool::new(false) }
+    }
+
+    /// Reads everything.
+    pub fn all(&self) -> Result<()> {
+        match rayon::current_num_threads() {
+            1 => self.work(),
+            threads => (0..threads).into_par_iter().with_max_len(1).try_for_each(|_| self.work()),
+        }
+    }
+
+    /// What each thread does.
+    fn work(&self) -> Result<()> {
+        let mut records = Records::default();
+        while !self.failed.load(Ordering::Relaxed) {
+            let Some(chunk) = lock(&self.chunks).next() else { break };
+            let result = self.chunk(chunk, &mut records);
+            if result.is_err() {
+                self.failed.store(true, Ordering::Relaxed);
+                return result;
+            }
+        }
+        Ok(())
+    }
+
+    fn chunk(&self, chunk: Vec<(&Job, Goal<'a>)>, records: &mut Records) -> Result<()> {
+        let mut tails = Vec::new();
+        let mut ranges = Vec::new();
+        for (job, _) in &chunk {
+            let branch = self.parts.get(job.part).and_then(|part| part.branches.get(job.column));
+            let kept = self.carry.zip(branch).filter(|_| job.from > 0);
+            let tail = kept.and_then(|(carry, &branch)| carry.take(branch, job.basket, job.from));
+            let needed = if tail.is_none() { job.range.length } else { 0 };
+            ranges.push((job.part, Range { offset: job.range.offset, length: needed }));
+            tails.push(tail);
+        }
+        records.fetch(self.parts, &ranges)?;
+        for (i, ((job, goal), tail)) in chunk.into_iter().zip(tails).enumerate() {
+            self.basket(job, records.record(i), tail.as_ref(), goal)?;
+        }
+        Ok(())
+    }
+
+    fn basket(&self, job: &Job, record: &[u8], tail: Option<&Tail>, goal: Goal<'_>) -> Result<()> {
+        let Some(part) = self.parts.get(job.part) else { return Ok(()) };
+        let Some(&index) = part.branches.get(job.column) else { return Ok(()) };
+        let Some(branch) = part.tree.branches.get(index) else { return Ok(()) };
+        let Some(layout) = self.layouts.get(job.part).and_then(|l| l.get(job.column)) else { return Ok(()) };
+        let Some(found) = branch.baskets.get(job.basket) else { return Ok(()) };
+        let counts = self.counts.get(job.part).and_then(|c| c.get(job.column)).and_then(Option::as_ref);
+        let dropped = tail.map_or(0, |tail| tail.dropped);
+        let share = Share {
+            programs: part.tree.programs(),
+            layout,
+            from: job.from - dropped,
+            to: job.to - dropped,
+            entries: found.entries as usize - dropped,
+            counts: counts.and_then(|c| c.sums.get((found.first - c.first) as usize + dropped..)),
+        };
+        let source = part.tree.file.source().as_ref();
+        let decode = |values: &Values<'_>| {
+            let start = Instant::now();
+            match goal {
+                Goal::Place(to) => share.decode(values, Output::Place(to)),
+                Goal::Turn(number) => {
+                    let bytes = values.data.len();
+                    self.append(job.column, number, bytes, |to| share.decode(values, Output::Append(to)))
+                }
+            }?;
+            if let Some(carry) = self.carry.filter(|_| share.to < share.entries) {
+                carry.keep((index, job.basket), values, layout.framing, job.to, dropped)?;
+            }
+            for c in [source.counters(), Counters::process()] {
+                clock(&c.time_decoding_ns, start);
+            }
+            Ok(())
+        };
+        let result = match (tail, &found.place) {
+            (Some(tail), _) => decode(&tail.values()),
+            (None, Place::Tree(values)) => {
+                let values = values.values();
+                for c in [source.counters(), Counters::process()] {
+                    count(&c.baskets, 1);
+                    count(&c.bytes_decompressed, values.data.len() as u64);
+                }
+                decode(&values)
+            }
+            (None, Place::File(..)) => stored(job, record, source, decode),
+        };
+        result.within(|| {
+            format!(
+                "basket {} (byte {}) of branch {} of tree {} in {}",
+                job.basket,
+                found.seek(),
+                part.tree.path(index),
+                part.tree.name,
+                part.tree.file.name()
+            )
+        })
+    }
+
+    /// Decodes a basket to the end of a column if it is the next one, else aside for when its turn comes.
+    fn append(
+        &self,
+        column: usize,
+        number: usize,
+        bytes: usize,
+        decode: impl FnOnce(&mut Builder) -> Result<()>,
+    ) -> Result<()> {
+        let Some(Some(turn)) = self.turns.get(column) else { return Ok(()) };
+        let (to, mut aside) = {
+            let mut turn = lock(turn);
+            let next = turn.next == number;
+            let to = if next { turn.to.take() } else { None };
+            (to, turn.like.like())
+        };
+        if let Some(to) = to {
+            decode(to)?;
+            pass_on(turn, number + 1, to);
+            return Ok(());
+        }
+        aside.reserve(bytes);
+        decode(&mut aside)?;
+        let to = {
+            let mut turn = lock(turn);
+            turn.early.insert(number, aside);
+            if turn.next == number { turn.to.take() } else { None }
+        };
+        if let Some(to) = to {
+            pass_on(turn, number, to);
+        }
+        Ok(())
+    }
+}
+
+/// Appends what is there of the baskets from `next` on, and leaves the column to whoever has the one behind them.
+fn pass_on<'a>(turn: &Mutex<Turn<'a>>, mut next: usize, to: &'a mut Builder) {
+    loop {
+        let aside = {
+            let mut turn = lock(turn);
+            let Some(aside) = turn.early.remove(&next) else {
+                turn.next = next;
+                turn.to = Some(to);
+                return;
+            };
+            aside
+        };
+        to.append(&aside);
+        // Its memory is used again.
+        drop(aside.finish());
+        next += 1;
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<'a> Chunks<'a> {
+    /// The next jobs, of `most` bytes together or one that is larger, each with the place of its values.
+    fn next(&mut self) -> Option<Vec<(&'a Job, Goal<'a>)>> {
+        let mut bytes = 0u64;
+        let fits = |job: &&Job| {
+            bytes = bytes.saturating_add(job.range.length);
+            bytes <= self.most
+        };
+        let n = self.jobs.iter().take_while(fits).count().max(1);
+        let (chunk, rest) = self.jobs.split_at_checked(n)?;
+        self.jobs = rest;
+        let mut goals = Vec::with_capacity(n);
+        for job in chunk {
+            let goal = match self.lanes.get_mut(job.column)? {
+                Lane::Places(places, each) => {
+                    let bytes = ((job.to - job.from) * *each).min(places.len());
+                    let (place, behind) = std::mem::take(places).split_at_mut(bytes);
+                    *places = behind;
+                    Goal::Place(place)
+                }
+                Lane::Turns(number) => {
+                    *number += 1;
+                    Goal::Turn(*number - 1)
+                }
+            };
+            goals.push((job, goal));
+        }
+        Some(goals)
+    }
+}
+
+thread_local! {
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A thread keeps its decompression buffer up to this size.
+const KEEP: usize = 32 << 20;
+
+/// Decompresses the basket of a record for `decode`.
+fn stored(
+    job: &Job,
+    record: &[u8],
+    source: &dyn Source,
+    decode: impl FnOnce(&Values<'_>) -> Result<()>,
+) -> Result<()> {
+    let header = BasketHeader::parse(&mut Cursor::new(record, job.range.offset))?;
+    let mut scratch = SCRATCH.take();
+    let start = Instant::now();
+    let result = basket::object(&header, record, &mut scratch).and_then(|object| {
+        for c in [source.counters(), Counters::process()] {
+            clock(&c.time_decompression_ns, start);
+            count(&c.baskets, 1);
+            count(&c.bytes_compressed, (header.total_bytes - header.key_bytes) as u64);
+            count(&c.bytes_decompressed, header.object_bytes as u64);
+        }
+        decode(&Values::split(&header, object)?)
+    });
+    if scratch.len() <= KEEP {
+        SCRATCH.set(scratch);
+    }
+    result
+}
+
+/// Records of a chunk, in a buffer that the next chunk uses again.
+#[derive(Default)]
+struct Records {
+    buffer: Vec<u8>,
+    /// Start and length of each job's record in the buffer.
+    places: Vec<(usize, usize)>,
+}
+
+impl Records {
+    /// Fetches byte ranges, each of the file of a part; those of no bytes need none.
+    fn fetch(&mut self, parts: &[Part<'_>], wanted: &[(usize, Range)]) -> Result<()> {
+        self.places.clear();
+        self.places.resize(wanted.len(), (0, 0));
+        let mut requests: Vec<(usize, Request)> = Vec::new();
+        let mut start = 0;
+        for of_part in wanted.chunk_by(|a, b| a.0 == b.0) {
+            let Some(part) = of_part.first().and_then(|&(part, _)| parts.get(part)) else { continue };
+            let source = part.tree.file.source();
+            let needed: Vec<usize> =
+                (0..of_part.len()).filter(|&i| of_part.get(i).is_some_and(|w| w.1.length > 0)).collect();
+            let ranges: Vec<Range> = needed.iter().filter_map(|&i| of_part.get(i).map(|w| w.1)).collect();
+            let bytes = ranges.iter().map(|r| r.length).sum();
+            for c in [source.counters(), Counters::process()] {
+                count(&c.bytes_requested, bytes);
+            }
+            for mut request in coalesce(&ranges, source.gap(), source.request().1) {
+                for i in &mut request.wanted {
+                    *i = start + needed.get(*i).copied().unwrap_or_default();
+                }
+                requests.push((of_part.first().map_or(0, |w| w.0), request));
+            }
+            start += of_part.len();
+        }
+        let total = requests.iter().map(|(_, request)| request.range.length as usize).sum();
+        if self.buffer.len() < total {
+            pool::give_back(std::mem::take(&mut self.buffer));
+            self.buffer = pool::Filled::new(total)?.into_inner();
+        }
+        let mut rest = self.buffer.as_mut_slice();
+        let mut filled = 0;
+        for (part, request) in &requests {
+            for &i in &request.wanted {
+                if let (Some(place), Some((_, range))) = (self.places.get_mut(i), wanted.get(i)) {
+                    let start = filled + (range.offset - request.range.offset) as usize;
+                    *place = (start, range.length as usize);
+                }
+            }
+            let length = request.range.length as usize;
+            let (to, behind) = rest.split_at_mut_checked(length).unwrap_or_default();
+            if let Some(part) = parts.get(*part) {
+                part.tree.file.source().fetch(request.range.offset, to)?;
+            }
+            rest = behind;
+            filled += length;
+        }
+        Ok(())
+    }
+
+    fn record(&self, job: usize) -> &[u8] {
+        let Some(&(start, length)) = self.places.get(job) else { return &[] };
+        self.buffer.get(start..start + length).unwrap_or_default()
+    }
+}
+
+impl Drop for Records {
+    fn drop(&mut self) {
+        pool::give_back(std::mem::take(&mut self.buffer));
+    }
+}

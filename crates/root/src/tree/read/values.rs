@@ -1,0 +1,244 @@
+//! The values of a basket, into a column.
+
+use super::super::basket::Values;
+use super::super::{Framing, Layout};
+use crate::array::{Builder, Number, pool};
+use crate::error::{Error, Result, Within};
+use crate::streamer::decode::Decoder;
+use crate::streamer::kind::{Kind, Programs};
+use crate::wire::{Cursor, swap};
+
+/// Where a basket's values go.
+pub enum Output<'a> {
+    /// To a place known beforehand.
+    Place(&'a mut [u8]),
+    /// Behind the values before.
+    Append(&'a mut Builder),
+}
+
+/// What decoding a basket needs to know.
+pub struct Share<'a> {
+    pub programs: &'a Programs,
+    pub layout: &'a Layout,
+    /// The entries wanted, counted in the basket.
+    pub from: usize,
+    pub to: usize,
+    /// Entries of the basket, as the branch has them.
+    pub entries: usize,
+    /// Elements before each entry, as the counter branch gives them.
+    pub counts: Option<&'a [u64]>,
+}
+
+impl Share<'_> {
+    /// Decodes the wanted entries.
+    pub fn decode(&self, values: &Values<'_>, out: Output<'_>) -> Result<()> {
+        let job = self;
+        let kind = &self.layout.kind;
+        if values.entries != self.entries {
+            return Err(Error::corrupt(format!(
+                "a basket of {} entries where the branch has {}",
+                values.entries, self.entries
+            )));
+        }
+        if let Framing::Fixed(bytes) = self.layout.framing
+            && values.entries.checked_mul(bytes) != Some(values.data.len())
+        {
+            return Err(Error::corrupt(format!(
+                "{} bytes of values for {} entries of {bytes} bytes",
+                values.data.len(),
+                values.entries
+            )));
+        }
+        let to = match out {
+            Output::Append(to) => {
+                to.expect(values.data.len());
+                to
+            }
+            Output::Place(to) => {
+                pool::provide(to);
+                return match self.layout.framing {
+                    Framing::Fixed(bytes) => place(kind, entry_bytes(values, job, bytes)?, to),
+                    framing => Err(Error::unsupported(format!("{framing:?} values at fixed places"))),
+                };
+            }
+        };
+        let mut decoder = Decoder::new(self.programs);
+        match self.layout.framing {
+            Framing::Fixed(bytes) => {
+                let mut c = Cursor::new(entry_bytes(values, job, bytes)?, (job.from * bytes) as u64);
+                decoder.decode(kind, &mut c, to, job.to - job.from)
+            }
+            Framing::Counted { skip, bytes } => {
+                let bounds = match (values.bounds()?, self.counts) {
+                    (Some(bounds), _) => bounds,
+                    (None, Some(counts)) => from_counts(values, counts, bytes)?,
+                    (None, None) => one_entry(values)?,
+                };
+                counted(&mut decoder, values.data, &bounds, job, kind, skip, bytes, to)
+            }
+            Framing::Whole => whole(&mut decoder, values, job, kind, to),
+            Framing::Column => column(&mut decoder, values, job, kind, to),
+        }
+    }
+}
+
+/// The borders of the only entry of a basket without a table of them.
+fn one_entry(values: &Values<'_>) -> Result<Vec<u32>> {
+    match values.entries {
+        1 => Ok(vec![0, values.data.len() as u32]),
+        n => Err(Error::corrupt(format!("a basket of {n} entries without a table of their offsets"))),
+    }
+}
+
+fn entry_bytes<'a>(values: &Values<'a>, job: &Share<'_>, bytes: usize) -> Result<&'a [u8]> {
+    let found =
+        job.from.checked_mul(bytes).zip(job.to.checked_mul(bytes)).and_then(|(a, b)| values.data.get(a..b));
+    found.ok_or_else(|| {
+        Error::corrupt(format!(
+            "{} bytes of values, where {} entries of {bytes} are wanted",
+            values.data.len(),
+            job.to
+        ))
+    })
+}
+
+/// Numbers of fixed dimensions, straight to their place.
+fn place(kind: &Kind, from: &[u8], to: &mut [u8]) -> Result<()> {
+    match kind {
+        Kind::Number(Number::Bool) => {
+            to.iter_mut().zip(from).for_each(|(to, from)| *to = u8::from(*from != 0));
+        }
+        Kind::Number(number) => swap::copy(number.size(), from, to),
+        Kind::Packed(packing) => packing.decode(from, to),
+        Kind::Fixed { item, .. } => return place(item, from, to),
+        other => return Err(Error::unsupported(format!("{other:?} at fixed places"))),
+    }
+    Ok(())
+}
+
+fn from_counts(values: &Values<'_>, counts: &[u64], bytes: usize) -> Result<Vec<u32>> {
+    let first = counts.first().copied().unwrap_or_default();
+    let mut bounds = Vec::with_capacity(values.entries + 1);
+    for i in 0..=values.entries {
+        let sum = counts.get(i).ok_or_else(|| Error::corrupt("its counter has fewer entries"))?;
+        let bound = (sum - first).saturating_mul(bytes as u64);
+        if bound > values.data.len() as u64 {
+            return Err(Error::corrupt(format!("its counter gives {bound} bytes of {}", values.data.len())));
+        }
+        bounds.push(bound as u32);
+    }
+    Ok(bounds)
+}
+
+/// Lists whose lengths follow from where entries start.
+#[allow(clippy::too_many_arguments, reason = "one caller, and a struct would only name them again")]
+fn counted(
+    decoder: &mut Decoder<'_>,
+    data: &[u8],
+    bounds: &[u32],
+    job: &Share<'_>,
+    kind: &Kind,
+    skip: usize,
+    bytes: usize,
+    to: &mut Builder,
+) -> Result<()> {
+    let wrong = || Error::corrupt(format!("an entry is no multiple of {bytes} bytes and a header of {skip}"));
+    let Builder::List { offsets, values } = to else {
+        return Err(Error::unsupported("a list in a column of no lists"));
+    };
+    let bounds =
+        bounds.get(job.from..=job.to).ok_or_else(|| Error::corrupt("a table of entry offsets too short"))?;
+    let (Some(&first), Some(&last)) = (bounds.first(), bounds.last()) else { return Ok(()) };
+    offsets.reserve(bounds.len());
+    let mut end = offsets.last().copied().unwrap_or_default();
+    let mut uneven = false;
+    for pair in bounds.windows(2) {
+        if let [a, b] = pair {
+            // Bounds rise; an entry shorter than its header shows as uneven.
+            let length = (*b - *a) as usize;
+            uneven |= length < skip || !(length.wrapping_sub(skip)).is_multiple_of(bytes);
+            end += (length.saturating_sub(skip) / bytes) as i64;
+            offsets.push(end);
+        }
+    }
+    if uneven {
+        return Err(wrong());
+    }
+    let slice = |a: u32, b: u32| data.get(a as usize..b as usize).ok_or_else(wrong);
+    if skip == 0 {
+        let from = slice(first, last)?;
+        return decoder.decode(kind, &mut Cursor::new(from, u64::from(first)), values, from.len() / bytes);
+    }
+    for pair in bounds.windows(2) {
+        if let [a, b] = pair {
+            let entry = slice(*a, *b)?;
+            let (header, from) = entry.split_at_checked(skip).ok_or_else(wrong)?;
+            let n = from.len() / bytes;
+            if skip == 10 && header.get(6..) != Some((n as u32).to_be_bytes().as_slice()) {
+                return Err(Error::corrupt(format!(
+                    "a container of {n} elements by its length, another number by its header"
+                ))
+                .at(u64::from(*a)));
+            }
+            decoder.decode(kind, &mut Cursor::new(from, u64::from(*a)), values, n)?;
+        }
+    }
+    Ok(())
+}
+
+/// Entries that are one value each, of any length.
+fn whole(
+    decoder: &mut Decoder<'_>,
+    values: &Values<'_>,
+    job: &Share<'_>,
+    kind: &Kind,
+    to: &mut Builder,
+) -> Result<()> {
+    // References inside an entry count from the start of the record.
+    let origin = values.key_bytes as u64;
+    let Some(bounds) = values.bounds()? else {
+        let mut c = Cursor::new(values.data, origin);
+        decoder.decode(kind, &mut c, &mut to.like(), job.from)?;
+        return decoder.decode(kind, &mut c, to, job.to - job.from);
+    };
+    for entry in job.from..job.to {
+        let (Some(&start), Some(&end)) = (bounds.get(entry), bounds.get(entry + 1)) else { break };
+        let place = || format!("entry {entry} of the basket");
+        let mut c = Cursor::new(values.data.get(..end as usize).unwrap_or_default(), origin);
+        c.seek(start as usize)?;
+        decoder.next_entry();
+        decoder.decode(kind, &mut c, to, 1).within(place)?;
+        if c.remaining() != 0 {
+            return Err(c
+                .corrupt(format!("{} bytes of the entry are left over", c.remaining()))
+                .within(place()));
+        }
+    }
+    Ok(())
+}
+
+/// Entries that are the same member of any number of objects: until the entry's bytes are used up.
+fn column(
+    decoder: &mut Decoder<'_>,
+    values: &Values<'_>,
+    job: &Share<'_>,
+    kind: &Kind,
+    to: &mut Builder,
+) -> Result<()> {
+    let Builder::List { offsets, values: items } = to else {
+        return Err(Error::unsupported("a list in a column of no lists"));
+    };
+    let bounds = match values.bounds()? {
+        Some(bounds) => bounds,
+        None => one_entry(values)?,
+    };
+    for entry in job.from..job.to {
+        let (Some(&start), Some(&end)) = (bounds.get(entry), bounds.get(entry + 1)) else { break };
+        let mut c = Cursor::new(values.data.get(..end as usize).unwrap_or_default(), values.key_bytes as u64);
+        c.seek(start as usize)?;
+        decoder.next_entry();
+        decoder.column_to_end(kind, &mut c, items).within(|| format!("entry {entry} of the basket"))?;
+        offsets.push(items.len() as i64);
+    }
+    Ok(())
+}
