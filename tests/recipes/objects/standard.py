@@ -397,8 +397,29 @@ def roofit() -> None:
     put(curve, "curve", xs=xs, ys=[curve.interpolate(one) for one in xs])
 
 
+# One object of each kind, for damaging the file: uncompressed, so that every byte of it means something.
+PLAIN = (
+    "h1F", "h2D", "labels", "profile_s", "efficiency_wilson", "dense_weighted", "graph_asymmetric", "graph_multi_sum",
+    "multigraph", "stack", "formula4", "spline3", "matrixD", "symmetricF", "matrix_sparse", "vectorD", "string",
+    "parameterD", "list", "map", "date", "curve", "points",
+)  # fmt: skip
+
+
+def copied(folder: Path) -> None:
+    """Copy some objects into a file without compression."""
+    source = ROOT.TFile.Open(str(folder / "standard.root"))
+    plain = ROOT.TFile(str(folder / "plain.root"), "RECREATE", "", 0)
+    for name in PLAIN:
+        found = source.Get(name)
+        if isinstance(found, (ROOT.TList, ROOT.TMap)):
+            found.Write(name, ROOT.TObject.kSingleKey)
+        else:
+            plain.WriteObject(found, name)
+    plain.Close()
+
+
 def main() -> None:
-    """Write the file and what ROOT's methods give."""
+    """Write the files and what ROOT's methods give."""
     ROOT.gROOT.SetBatch(True)
     folder = Path(sys.argv[1])
     file = ROOT.TFile(str(folder / "standard.root"), "RECREATE")
@@ -407,6 +428,7 @@ def main() -> None:
         part()
     file.Close()
     (folder / "standard.json").write_text(json.dumps(WRITTEN))
+    copied(folder)
 
 
 if __name__ == "__main__":
