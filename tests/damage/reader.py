@@ -1,8 +1,8 @@
 """The guarded process: reads whatever file it is told to, and says what came of it.
 
 Takes one path a line on standard input and answers with one line of JSON: {"trees": {key: {"entries": n, "branches":
-{name: digest}}}, "objects": {key: digest}} with null for each thing that was refused with an error of sapwood's, or {"escaped": ...} for any
-other exception. Its address space may grow by the bytes given on the command line and no more.
+{name: digest}}}, "objects": {key: digest}} with null for each thing that was refused with an error of sapwood's, or
+{"escaped": ...} for any other exception. Its address space may grow by the bytes given on the command line and no more.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ def run(guards: list[Guard], cases: list[Case], check: Check = escaped) -> None:
 
 
 def smallest(samples: dict[str, Path]) -> Iterator[tuple[str, int]]:
-    """Give the samples of which every byte is tried, or every so many: trees uncompressed and compressed, and objects."""
+    """Give the samples of which every byte is tried, or every so many: trees, uncompressed and not, and objects."""
     for name, stride in {"plain": 1, "zstd": 1, "objects": 8}.items():
         if name in samples:
             yield name, stride * STRIDE
