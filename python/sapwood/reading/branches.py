@@ -403,7 +403,10 @@ class HasBranches(HasMembers):
         for path, branch in [*((branch.name, branch) for branch in self._itself), *self.walk(True)]:
             if branch.is_group:
                 continue
-            reason = branch.reason or undecodable(branch, entries)
+            if branch.reason is not None:
+                found[path] = f"{branch.reason} (in class {branch.cpp_class})"
+                continue
+            reason = undecodable(branch, entries)
             if reason is not None:
                 found[path] = reason
         return found
