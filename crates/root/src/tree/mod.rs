@@ -6,6 +6,7 @@
 pub mod basket;
 pub mod layout;
 pub mod read;
+mod shape;
 pub mod writer;
 
 pub use layout::{Framing, Layout};
@@ -81,7 +82,7 @@ pub struct Branch {
 }
 
 /// What a `TBranchElement` adds to a branch.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct BranchElement {
     /// Class whose member (or that as a whole) the branch holds (`fClassName`).
     pub class_name: String,

@@ -3,7 +3,6 @@
 use super::super::Framing;
 use super::super::basket::Values;
 use crate::array::pool;
-use crate::error::Result;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -52,7 +51,7 @@ impl Carry {
         framing: Framing,
         from: usize,
         dropped: usize,
-    ) -> Result<()> {
+    ) {
         let (start, skipped) = match framing {
             Framing::Fixed(bytes) => ((from - dropped) * bytes, from - dropped),
             _ => match values.start(from - dropped) {
@@ -67,7 +66,7 @@ impl Carry {
         {
             let mut kept = self.kept();
             if kept.room < bytes {
-                return Ok(());
+                return;
             }
             kept.room -= bytes;
         }
@@ -84,7 +83,6 @@ impl Carry {
             offsets: offsets.map(copy),
         };
         self.kept().tails.insert((branch, basket), tail);
-        Ok(())
     }
 }
 

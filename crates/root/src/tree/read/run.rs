@@ -3,24 +3,22 @@
 use super::super::basket::{self, BasketHeader, Values};
 use super::carry::Tail;
 use super::values::{Output, Share};
-use super::{Carry, Counts, Job, Layout, Part, Place, Target};
+use super::{Carry, Job, Part, Place, Reader, Target};
 use crate::array::{Builder, pool};
 use crate::error::{Result, Within};
 use crate::wire::Cursor;
 use rayon::prelude::*;
 use sapwood_io::counters::{Counters, clock, count};
-use sapwood_io::{Range, Request, Source, coalesce};
+use sapwood_io::{Range, Request, coalesce};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// The reading of a plan.
 pub struct Run<'a> {
-    parts: &'a [Part<'a>],
-    layouts: &'a [Vec<Arc<Layout>>],
-    counts: &'a [Vec<Option<Counts>>],
+    plan: &'a Reader<'a>,
     carry: Option<&'a Carry>,
     chunks: Mutex<Chunks<'a>>,
     turns: Vec<Option<Mutex<Turn<'a>>>>,
@@ -62,9 +60,7 @@ struct Turn<'a> {
 
 impl<'a> Run<'a> {
     pub fn new(
-        parts: &'a [Part<'a>],
-        layouts: &'a [Vec<Arc<Layout>>],
-        counts: &'a [Vec<Option<Counts>>],
+        plan: &'a Reader<'a>,
         carry: Option<&'a Carry>,
         jobs: &'a [Job],
         targets: &'a mut [Target],
@@ -91,10 +87,10 @@ impl<'a> Run<'a> {
         }
         // Enough chunks for all threads, but none that is not worth a request.
         let bytes: u64 = jobs.iter().map(|job| job.range.length).fold(0, u64::saturating_add);
-        let (least, most) = parts.first().map_or((1, 1), |part| part.tree.file.source().request());
+        let (least, most) = plan.parts.first().map_or((1, 1), |part| part.tree.file.source().request());
         let most = (bytes / (4 * rayon::current_num_threads() as u64)).clamp(least, most);
         let chunks = Mutex::new(Chunks { jobs, most, lanes });
-        Self { parts, layouts, counts, carry, chunks, turns, failed: AtomicBool::new(false) }
+        Self { plan, carry, chunks, turns, failed: AtomicBool::new(false) }
     }
 
     /// Reads everything.
@@ -123,14 +119,14 @@ impl<'a> Run<'a> {
         let mut tails = Vec::new();
         let mut ranges = Vec::new();
         for (job, _) in &chunk {
-            let branch = self.parts.get(job.part).and_then(|part| part.branches.get(job.column));
+            let branch = self.plan.parts.get(job.part).and_then(|part| part.branches.get(job.column));
             let kept = self.carry.zip(branch).filter(|_| job.from > 0);
             let tail = kept.and_then(|(carry, &branch)| carry.take(branch, job.basket, job.from));
             let needed = if tail.is_none() { job.range.length } else { 0 };
             ranges.push((job.part, Range { offset: job.range.offset, length: needed }));
             tails.push(tail);
         }
-        records.fetch(self.parts, &ranges)?;
+        records.fetch(self.plan.parts, &ranges)?;
         for (i, ((job, goal), tail)) in chunk.into_iter().zip(tails).enumerate() {
             self.basket(job, records.record(i), tail.as_ref(), goal)?;
         }
@@ -138,50 +134,41 @@ impl<'a> Run<'a> {
     }
 
     fn basket(&self, job: &Job, record: &[u8], tail: Option<&Tail>, goal: Goal<'_>) -> Result<()> {
-        let Some(part) = self.parts.get(job.part) else { return Ok(()) };
+        let Some(part) = self.plan.parts.get(job.part) else { return Ok(()) };
         let Some(&index) = part.branches.get(job.column) else { return Ok(()) };
         let Some(branch) = part.tree.branches.get(index) else { return Ok(()) };
-        let Some(layout) = self.layouts.get(job.part).and_then(|l| l.get(job.column)) else { return Ok(()) };
+        let Some(layout) = self.plan.layouts.get(job.part).and_then(|l| l.get(job.column)) else {
+            return Ok(());
+        };
+        let Some(&programs) = self.plan.programs.get(job.part) else { return Ok(()) };
         let Some(found) = branch.baskets.get(job.basket) else { return Ok(()) };
-        let counts = self.counts.get(job.part).and_then(|c| c.get(job.column)).and_then(Option::as_ref);
+        let counts = self.plan.counts.get(job.part).and_then(|c| c.get(job.column)).and_then(Option::as_ref);
         let dropped = tail.map_or(0, |tail| tail.dropped);
         let share = Share {
-            programs: part.tree.programs(),
+            programs,
             layout,
             from: job.from - dropped,
             to: job.to - dropped,
             entries: found.entries as usize - dropped,
             counts: counts.and_then(|c| c.sums.get((found.first - c.first) as usize + dropped..)),
         };
-        let source = part.tree.file.source().as_ref();
-        let decode = |values: &Values<'_>| {
-            let start = Instant::now();
-            match goal {
-                Goal::Place(to) => share.decode(values, Output::Place(to)),
-                Goal::Turn(number) => {
-                    let bytes = values.data.len();
-                    self.append(job.column, number, bytes, |to| share.decode(values, Output::Append(to)))
-                }
-            }?;
-            if let Some(carry) = self.carry.filter(|_| share.to < share.entries) {
-                carry.keep((index, job.basket), values, layout.framing, job.to, dropped)?;
-            }
-            for c in [source.counters(), Counters::process()] {
-                clock(&c.time_decoding_ns, start);
-            }
-            Ok(())
+        let source = part.tree.file.source();
+        let one = One {
+            run: self,
+            job,
+            branch: index,
+            dropped,
+            share,
+            counters: [source.counters(), Counters::process()],
         };
         let result = match (tail, &found.place) {
-            (Some(tail), _) => decode(&tail.values()),
+            (Some(tail), _) => one.put(&tail.values(), goal),
             (None, Place::Tree(values)) => {
                 let values = values.values();
-                for c in [source.counters(), Counters::process()] {
-                    count(&c.baskets, 1);
-                    count(&c.bytes_decompressed, values.data.len() as u64);
-                }
-                decode(&values)
+                one.unpacked(0, values.data.len());
+                one.put(&values, goal)
             }
-            (None, Place::File(..)) => stored(job, record, source, decode),
+            (None, Place::File(..)) => one.stored(record, goal),
         };
         result.within(|| {
             format!(
@@ -226,6 +213,68 @@ impl<'a> Run<'a> {
             pass_on(turn, number, to);
         }
         Ok(())
+    }
+}
+
+/// A basket on its way to its column.
+struct One<'r, 'a> {
+    run: &'r Run<'a>,
+    job: &'r Job,
+    /// Index in the tree.
+    branch: usize,
+    /// Entries at the start of the basket that are not there any more.
+    dropped: usize,
+    share: Share<'r>,
+    counters: [&'r Counters; 2],
+}
+
+impl One<'_, '_> {
+    /// Decompresses and decodes what is stored.
+    fn stored(&self, record: &[u8], goal: Goal<'_>) -> Result<()> {
+        let header = BasketHeader::parse(&mut Cursor::new(record, self.job.range.offset))?;
+        let packed = header.total_bytes - header.key_bytes;
+        let start = Instant::now();
+        let mut scratch = SCRATCH.take();
+        let result = basket::object(&header, record, &mut scratch).and_then(|object| {
+            self.count(|c| clock(&c.time_decompression_ns, start));
+            self.unpacked(packed, header.object_bytes);
+            self.put(&Values::split(&header, object)?, goal)
+        });
+        if scratch.len() <= KEEP {
+            SCRATCH.set(scratch);
+        }
+        result
+    }
+
+    /// Decodes.
+    fn put(&self, values: &Values<'_>, goal: Goal<'_>) -> Result<()> {
+        let start = Instant::now();
+        let Self { share, job, .. } = self;
+        match goal {
+            Goal::Place(to) => share.decode(values, Output::Place(to))?,
+            Goal::Turn(number) => {
+                let decode = |to: &mut Builder| share.decode(values, Output::Append(to));
+                self.run.append(job.column, number, values.data.len(), decode)?;
+            }
+        }
+        if let Some(carry) = self.run.carry.filter(|_| share.to < share.entries) {
+            carry.keep((self.branch, job.basket), values, share.layout.framing, job.to, self.dropped);
+        }
+        self.count(|c| clock(&c.time_decoding_ns, start));
+        Ok(())
+    }
+
+    fn count(&self, what: impl Fn(&Counters)) {
+        self.counters.into_iter().for_each(what);
+    }
+
+    /// Counts a basket.
+    fn unpacked(&self, from: usize, to: usize) {
+        self.count(|c| {
+            count(&c.baskets, 1);
+            count(&c.bytes_compressed, from as u64);
+            count(&c.bytes_decompressed, to as u64);
+        });
     }
 }
 
@@ -289,31 +338,6 @@ thread_local! {
 
 /// A thread keeps its decompression buffer up to this size.
 const KEEP: usize = 32 << 20;
-
-/// Decompresses the basket of a record for `decode`.
-fn stored(
-    job: &Job,
-    record: &[u8],
-    source: &dyn Source,
-    decode: impl FnOnce(&Values<'_>) -> Result<()>,
-) -> Result<()> {
-    let header = BasketHeader::parse(&mut Cursor::new(record, job.range.offset))?;
-    let mut scratch = SCRATCH.take();
-    let start = Instant::now();
-    let result = basket::object(&header, record, &mut scratch).and_then(|object| {
-        for c in [source.counters(), Counters::process()] {
-            clock(&c.time_decompression_ns, start);
-            count(&c.baskets, 1);
-            count(&c.bytes_compressed, (header.total_bytes - header.key_bytes) as u64);
-            count(&c.bytes_decompressed, header.object_bytes as u64);
-        }
-        decode(&Values::split(&header, object)?)
-    });
-    if scratch.len() <= KEEP {
-        SCRATCH.set(scratch);
-    }
-    result
-}
 
 /// Records of a chunk, in a buffer that the next chunk uses again.
 #[derive(Default)]

@@ -55,7 +55,6 @@ impl Share<'_> {
                 to
             }
             Output::Place(to) => {
-                pool::provide(to);
                 return match self.layout.framing {
                     Framing::Fixed(bytes) => place(kind, entry_bytes(values, job, bytes)?, to),
                     framing => Err(Error::unsupported(format!("{framing:?} values at fixed places"))),
@@ -102,14 +101,26 @@ fn entry_bytes<'a>(values: &Values<'a>, job: &Share<'_>, bytes: usize) -> Result
     })
 }
 
+/// Bytes decoded at once: few enough that they stay in the cache from when the system clears their pages.
+const PIECE: usize = 256 << 10;
+
 /// Numbers of fixed dimensions, straight to their place.
 fn place(kind: &Kind, from: &[u8], to: &mut [u8]) -> Result<()> {
     match kind {
-        Kind::Number(Number::Bool) => {
-            to.iter_mut().zip(from).for_each(|(to, from)| *to = u8::from(*from != 0));
+        Kind::Number(number) => {
+            for (to, from) in to.chunks_mut(PIECE).zip(from.chunks(PIECE)) {
+                pool::provide(to);
+                if *number == Number::Bool {
+                    to.iter_mut().zip(from).for_each(|(to, from)| *to = u8::from(*from != 0));
+                } else {
+                    swap::copy(number.size(), from, to);
+                }
+            }
         }
-        Kind::Number(number) => swap::copy(number.size(), from, to),
-        Kind::Packed(packing) => packing.decode(from, to),
+        Kind::Packed(packing) => {
+            pool::provide(to);
+            packing.decode(from, to);
+        }
         Kind::Fixed { item, .. } => return place(item, from, to),
         other => return Err(Error::unsupported(format!("{other:?} at fixed places"))),
     }
