@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ import uproot
 from numpy.testing import assert_array_equal
 
 import sapwood
-from sapwood.errors import ArgumentError, LimitError, UnsupportedError
+from sapwood.errors import ArgumentError, CorruptError, LimitError, UnsupportedError
 from sapwood.objects.histogram import Histogram, Profile
 
 STANDARD = Path(__file__).parent.parent / "golden" / "objects" / "standard.root"
@@ -223,3 +224,24 @@ def test_written_histograms_come_back(tmp_path: Path) -> None:
         assert_array_equal(h.to_hist().axes[0].edges, made.axes[0].edges)
         assert_array_equal(h.axis("y").edges(), [0, 1, 5])
         assert file["counts"].values().sum() == 100
+
+
+@pytest.mark.parametrize(("stored", "error"), [(0x7FFFFFFF, LimitError), (-5, CorruptError), (70, UnsupportedError)])
+def test_axes_that_cannot_be(stored: int, error: type[Exception]) -> None:
+    """Where the number of bins is damaged, neither memory nor patience is lost."""
+    path = Path(__file__).parent.parent / "golden" / "objects" / "plain.root"
+    data = bytearray(path.read_bytes())
+    with sapwood.open(path) as file:
+        key = file.key("h1F")
+        bins = len(file["h1F"].axis())
+    record = slice(key.fSeekKey, key.fSeekKey + key.fNbytes)
+    # The number of bins and the low edge, -1, stand one behind the other.
+    pattern = struct.pack(">id", bins, -1.0)
+    assert data[record].count(pattern) == 1
+    at = record.start + data[record].index(pattern)
+    data[at : at + 4] = struct.pack(">i", stored)
+    with sapwood.open(bytes(data)) as file:
+        with pytest.raises(error):
+            file["h1F"].to_numpy()
+        with pytest.raises(error):
+            file["h1F"].values()
