@@ -29,10 +29,18 @@ def oracle_python() -> Path | None:
     return python if found.returncode == 0 else None
 
 
+@cache
+def peers_folder() -> Path | None:
+    """Give the folder with the sources of the reference files' generator, or None."""
+    folder = Path(os.environ.get("SAPWOOD_PEERS_SOURCE") or ROOT_DIR.parent / "shared" / "peers")
+    return folder.resolve() if (folder / "build.sh").is_file() else None
+
+
 # Marker: (where it is, how to get it).
 NEEDS = {
     "corpus": (corpus_folder, "the corpus of real files: set SAPWOOD_CORPUS, or put it at ../shared/corpus"),
     "oracle": (oracle_python, "a Python with ROOT: make oracle, or set SAPWOOD_ORACLE_PYTHON"),
+    "peers": (peers_folder, "the reference files' generator: set SAPWOOD_PEERS_SOURCE, or put it at ../shared/peers"),
 }
 _absent: dict[str, int] = {}
 _left_out: dict[str, int] = {}
@@ -60,7 +68,8 @@ def pytest_deselected(items: list[pytest.Item]) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say loudly what was not tested."""
     for name, count in _left_out.items():
-        terminalreporter.write_line(f"left out here: {count} tests marked {name!r} (make {name})")
+        target = "oracle" if name == "peers" else name
+        terminalreporter.write_line(f"left out here: {count} tests marked {name!r} (make {target})")
     for name, count in _absent.items():
         if count:
             line = f"NOT RUN: {count} tests marked {name!r} need {NEEDS[name][1]}"
@@ -79,6 +88,14 @@ def corpus() -> Path:
 def corpus_if_present() -> Path | None:
     """Give the corpus folder, for tests that take its files as further samples."""
     return corpus_folder()
+
+
+@pytest.fixture(scope="session")
+def peers_source() -> Path:
+    """Give the folder with the generator's sources (for tests marked `peers`)."""
+    folder = peers_folder()
+    assert folder is not None
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -179,12 +179,12 @@ class Layouts:
             case ("option", index, content):
                 return c.IndexedOptionArray(self._index.Index64(index), self.layout(content), parameters=parameters)
             case ("union", tags, index, contents):
-                return c.UnionArray(
-                    self._index.Index8(tags),
-                    self._index.Index64(index),
-                    [self.layout(content) for content in contents],
-                    parameters=parameters,
-                )
+                # Awkward wants all of them to be options, or none.
+                options = any(content[0] == "option" for content in contents)
+                parts = [self.layout(content) for content in contents]
+                if options:
+                    parts = [p if p.is_option else c.UnmaskedArray(p) for p in parts]
+                return c.UnionArray(self._index.Index8(tags), self._index.Index64(index), parts, parameters=parameters)
             case ("empty",):
                 return c.EmptyArray()
             case _:
@@ -218,6 +218,8 @@ def form_of(kind: Type, key: str, parameters: dict[str, Any] | None = None) -> F
             return f.IndexedOptionForm("i64", form_of(content, key + ".0"), parameters=parameters, form_key=key)
         case ("union", contents):
             inner = [form_of(content, f"{key}.{i}") for i, content in enumerate(contents)]
+            if any(content[0] == "option" for content in contents):
+                inner = [form if form.is_option else f.UnmaskedForm(form, form_key=key) for form in inner]
             return f.UnionForm("i8", "i64", inner, parameters=parameters, form_key=key)
         case ("empty",):
             return f.EmptyForm(form_key=key)

@@ -37,3 +37,9 @@ def test_root_reads_what_sapwood_reads(root_python: Path, corpus: Path, tmp_path
         if not np.array_equal(ours, theirs, equal_nan=True):
             wrong.append(f"{entry['file']} {formula}: {ours[:5]} of {ours.size}, ROOT {root[:5]} of {len(root)}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_each_is_explained() -> None:
+    listed = json.loads((TESTS / "corpus" / "exceptions.json").read_text())
+    page = (TESTS.parent / "docs" / "correctness.md").read_text()
+    assert {e["file"] for e in listed if f"`{e['file']}`" not in page} == set()

@@ -11,7 +11,7 @@ from typing import Any
 
 import awkward as ak
 import pytest
-from agreement import CannotJudgeError, difference, numbered, unwrapped
+from agreement import CannotJudgeError, difference, numbered, part_difference
 
 import sapwood
 from sapwood.errors import SapwoodError
@@ -25,9 +25,6 @@ COMPILED = ("std-bitset.root", "std-containers-split00.root", "std-map-split0.ro
 # Shares of the branches that hold data: read, and of these, judged by ROOT. They only ever go up.
 READ = 0.99
 JUDGED = 0.985
-# The bits of a TObject that are its own: those of the class, and kIsReferenced; others say where it lies in memory.
-OWN_BITS = 0xFFC010
-
 Top = tuple[str, str, int]
 
 
@@ -141,7 +138,7 @@ def verdict(branch: Branch, answer: dict[str, Any]) -> str:
             if set(root) == {"leaves"} if isinstance(root, dict) else False:
                 found = flat_difference(branch.values[int(entry)], root["leaves"])
             else:
-                found = entry_difference(branch, branch.values[int(entry)], numbered(root))
+                found = part_difference(branch.names, branch.unordered, branch.values[int(entry)], numbered(root))
         except CannotJudgeError as error:
             return f"{error}; {answer['messages']}".strip("; \n").replace("\n", "; ")
         if found:
@@ -170,47 +167,6 @@ def flat_difference(ours: Any, leaves: list[list[float]]) -> str | None:
     return difference(flat, [item for leaf in leaves for item in leaf])
 
 
-def entry_difference(branch: Branch, ours: Any, root: Any) -> str | None:
-    """Compare one entry with what ROOT has at its place in the object of the top-level branch."""
-    before, base = branch.names[0].rstrip(".") + ".", False
-    for name in (full.split("[")[0].rstrip(".") for full in branch.names[1:]):
-        root, base = step(root, name.removeprefix(before))
-        before = name + "."
-    if isinstance(ours, int) and isinstance(root, list):
-        root = len(root)  # the branch of a split collection counts its elements
-    if branch.names[-1].endswith("fBits"):
-        ours, root = [[item & OWN_BITS for item in value] for value in (ours, root)]
-    if branch.unordered:
-        ours, root = sorted(ours, key=str), sorted(root, key=str)
-    return difference(ours, of_base(ours, root) if base else root)
-
-
-def of_base(ours: Any, root: Any) -> Any:
-    """Leave out what is not of the base: ROOT's form has the members of bases among the object's own."""
-    if isinstance(ours, list) and isinstance(root, list) and len(ours) == len(root):
-        return [of_base(a, b) for a, b in zip(ours, root, strict=True)]
-    if isinstance(ours, dict) and isinstance(root, dict):
-        return {name: value for name, value in root.items() if name in ours}
-    return root
-
-
-def step(root: Any, name: str) -> tuple[Any, bool]:
-    """Give a member, or that of all elements of a collection, and whether it is a base: the object itself."""
-    if isinstance(root, dict):
-        root = unwrapped(root)
-    if isinstance(root, list):
-        steps = [step(item, name) for item in root]
-        return [item for item, _ in steps], any(base for _, base in steps)
-    if not isinstance(root, dict):
-        raise CannotJudgeError(f"no object for {name}")
-    if name in root:
-        return root[name], False
-    head, _, rest = name.partition(".")
-    if rest:
-        return step(root.get(head, root), rest)
-    return root, True
-
-
 def test_values_are_those_of_root(judged: list[Branch], capsys: pytest.CaptureFixture[str]) -> None:
     read = [b for b in judged if b.values is not None]
     equal = [b for b in read if b.verdict == "equal"]
@@ -228,3 +184,11 @@ def test_values_are_those_of_root(judged: list[Branch], capsys: pytest.CaptureFi
     assert not differ, f"{len(differ)} differ\n" + "\n".join(f"{b}: {b.verdict[:300]}" for b in differ)
     assert len(read) >= READ * len(judged), f"{len(read)} of {len(judged)} read"
     assert len(equal) >= JUDGED * len(read), f"ROOT agrees with {len(equal)} of {len(read)}"
+
+
+def test_what_is_refused_is_explained(judged: list[Branch]) -> None:
+    page = (RECIPE.parent.parent.parent / "docs" / "correctness.md").read_text()
+    refused = [b for b in judged if b.values is None]
+    assert all(b.error.startswith(("UnsupportedError: ", "CorruptError: ")) for b in refused)
+    silent = [str(b) for b in refused if b.file not in page or b.names[-1].split(".")[-1].split("::")[-1] not in page]
+    assert not silent, "\n".join(silent)

@@ -53,40 +53,88 @@ pub enum Builder {
 /// Values of the classes that occur, or none.
 #[derive(Debug, Default)]
 pub struct Dynamic {
+    /// Which value is where; nothing as long as all are values of the first variant, in order.
+    places: Option<Places>,
+    variants: Vec<(String, Builder)>,
+}
+
+/// Where values are.
+#[derive(Debug, Default)]
+struct Places {
     /// For each value the number of its variant, or -1 for none.
     tags: Vec<i32>,
     /// For each value its place in the variant.
     index: Vec<i64>,
-    variants: Vec<(String, Builder)>,
+}
+
+impl Places {
+    fn push(&mut self, tag: i32, index: i64) {
+        self.tags.push(tag);
+        self.index.push(index);
+    }
 }
 
 impl Dynamic {
+    fn len(&self) -> usize {
+        match &self.places {
+            Some(places) => places.tags.len(),
+            None => self.variants.first().map_or(0, |(_, values)| values.len()),
+        }
+    }
+    fn places(&mut self) -> &mut Places {
+        let n = self.len();
+        self.places.get_or_insert_with(|| Places { tags: vec![0; n], index: (0..n as i64).collect() })
+    }
+    fn find(&self, class: &str) -> usize {
+        self.variants.iter().position(|(name, _)| name == class).unwrap_or(self.variants.len())
+    }
     /// Appends nothing.
     pub fn push_none(&mut self) {
-        self.tags.push(-1);
-        self.index.push(0);
+        self.places().push(-1, 0);
     }
     /// The column for values of a class, made at its first occurrence; the caller appends `n` values to it.
-    /// Nothing when there are too many classes.
-    pub fn variant(&mut self, class: &str, n: usize, make: impl FnOnce() -> Builder) -> Option<&mut Builder> {
-        let number = self.variants.iter().position(|(name, _)| name == class).unwrap_or(self.variants.len());
+    ///
+    /// # Errors
+    /// When there are too many classes, or no column can be made.
+    pub fn variant(
+        &mut self,
+        class: &str,
+        n: usize,
+        make: impl FnOnce() -> Result<Builder>,
+    ) -> Result<&mut Builder> {
+        let too_many = || Error::limit(format!("more than {MOST_VARIANTS} classes in one column"));
+        let number = self.find(class);
         if number == self.variants.len() {
             if number == MOST_VARIANTS {
-                return None;
+                return Err(too_many());
             }
-            self.variants.push((class.to_owned(), make()));
+            let made = make()?;
+            if number > 0 {
+                self.places();
+            }
+            self.variants.push((class.to_owned(), made));
         }
-        let start = self.variants.get(number).map_or(0, |(_, b)| b.len()) as i64;
-        self.tags.resize(self.tags.len() + n, number as i32);
-        self.index.extend(start..start + n as i64);
-        self.variants.get_mut(number).map(|(_, builder)| builder)
+        let (_, values) = self.variants.get_mut(number).ok_or_else(too_many)?;
+        if let Some(places) = &mut self.places {
+            let start = values.len() as i64;
+            places.tags.resize(places.tags.len() + n, number as i32);
+            places.index.extend(start..start + n as i64);
+        }
+        Ok(values)
     }
     fn append(&mut self, other: &Dynamic) {
+        let alike = match (self.variants.as_slice(), other.variants.as_slice()) {
+            ([], [_]) => true,
+            ([(mine, _)], [(class, _)]) => mine == class,
+            _ => false,
+        };
+        if !(alike && self.places.is_none() && other.places.is_none()) {
+            self.places();
+        }
         let mut numbers = Vec::new();
         let mut starts = Vec::new();
         for (class, builder) in &other.variants {
-            let found =
-                self.variants.iter().position(|(name, _)| name == class).unwrap_or(self.variants.len());
+            let found = self.find(class);
             if found == self.variants.len() {
                 self.variants.push((class.clone(), builder.like()));
             }
@@ -96,18 +144,26 @@ impl Dynamic {
             }
             numbers.push(found as i32);
         }
-        for (&tag, &index) in other.tags.iter().zip(&other.index) {
+        let Some(places) = &mut self.places else { return };
+        let mut push = |tag: i32, index: i64| {
             let at = usize::try_from(tag).ok();
-            self.tags.push(at.and_then(|t| numbers.get(t)).copied().unwrap_or(-1));
-            self.index.push(at.and_then(|t| starts.get(t)).map_or(0, |start| start + index));
+            let number = at.and_then(|t| numbers.get(t)).copied().unwrap_or(-1);
+            places.push(number, at.and_then(|t| starts.get(t)).map_or(0, |start| start + index));
+        };
+        match &other.places {
+            Some(more) => more.tags.iter().zip(&more.index).for_each(|(&tag, &index)| push(tag, index)),
+            None => (0..other.len() as i64).for_each(|index| push(0, index)),
         }
     }
     fn finish(mut self) -> Column {
-        let some = self.tags.iter().any(|&t| t < 0);
+        let Some(Places { tags, mut index }) = self.places.take() else {
+            return self.variants.pop().map_or(Column::Empty, |(_, values)| values.finish());
+        };
+        let some = tags.iter().any(|&t| t < 0);
         match self.variants.len() {
-            0 if self.tags.is_empty() => Column::Empty,
+            0 if tags.is_empty() => Column::Empty,
             0 => Column::Option {
-                index: Buffer::from_vec(vec![-1i64; self.tags.len()]),
+                index: Buffer::from_vec(vec![-1i64; tags.len()]),
                 values: Box::new(Column::Empty),
             },
             1 => {
@@ -116,36 +172,35 @@ impl Dynamic {
                     // Values were appended in order, so the index counts up.
                     return values;
                 }
-                let index: Vec<i64> =
-                    self.tags.iter().zip(&self.index).map(|(&t, &i)| if t < 0 { -1 } else { i }).collect();
+                tags.iter().zip(&mut index).filter(|(t, _)| **t < 0).for_each(|(_, i)| *i = -1);
                 Column::Option { index: Buffer::from_vec(index), values: Box::new(values) }
             }
             _ => {
                 let mut variants: Vec<Column> = self.variants.into_iter().map(|(_, b)| b.finish()).collect();
-                let mut tags: Vec<i8> = self.tags.iter().map(|&t| t.clamp(0, 127) as i8).collect();
+                let mut small: Vec<i8> = tags.iter().map(|&t| t.clamp(0, 127) as i8).collect();
                 if some {
                     // None is a value of the first variant, made optional.
                     let first = variants.swap_remove(0);
                     let n = first.len() as i64;
-                    let index = Buffer::from_vec((0..n).chain([-1]).collect::<Vec<i64>>());
-                    variants.push(Column::Option { index, values: Box::new(first) });
+                    let optional = Buffer::from_vec((0..n).chain([-1]).collect::<Vec<i64>>());
+                    variants.push(Column::Option { index: optional, values: Box::new(first) });
                     let last = variants.len() - 1;
                     variants.swap(0, last);
-                    for ((tag, index), &old) in tags.iter_mut().zip(&mut self.index).zip(&self.tags) {
+                    for ((tag, index), &old) in small.iter_mut().zip(&mut index).zip(&tags) {
                         if old < 0 {
                             *tag = 0;
                             *index = n;
                         }
                     }
                 }
-                Column::Union { tags: Buffer::from_vec(tags), index: Buffer::from_vec(self.index), variants }
+                Column::Union { tags: Buffer::from_vec(small), index: Buffer::from_vec(index), variants }
             }
         }
     }
 }
 
 /// Classes that one column can tell apart.
-pub const MOST_VARIANTS: usize = 127;
+const MOST_VARIANTS: usize = 127;
 
 impl Builder {
     /// An empty column of a type.
@@ -175,16 +230,46 @@ impl Builder {
         }
     }
 
-    /// Has the memory ready that the next values will take, which are `bytes` on disk.
-    pub fn expect(&mut self, bytes: usize) {
+    /// Makes room for `times` as much as there is, so that columns whose size only the values tell are not moved
+    /// again and again while they grow.
+    pub fn foresee(&mut self, times: f64) {
+        self.each_buffer(&mut Foresee(times));
+    }
+
+    /// Has the memory ready that the next values will take: they are `bytes` on disk, and `share` of what there is
+    /// already took as many for each byte.
+    pub fn expect(&mut self, bytes: usize, share: f64) {
         match self {
-            Self::Number { values, .. } => {
-                let spare = values.spare_capacity_mut();
-                let n = bytes.min(spare.len());
-                pool::provide(spare.split_at_mut(n).0);
+            Self::Number { values, .. } => provide(values, bytes),
+            Self::List { offsets, values } => {
+                provide(offsets, (offsets.len() as f64 * share) as usize);
+                values.expect(bytes, share);
             }
-            Self::List { values, .. } | Self::FixedList { values, .. } => values.expect(bytes),
-            _ => {}
+            Self::FixedList { values, .. } => values.expect(bytes, share),
+            other => other.each_buffer(&mut Expect(share)),
+        }
+    }
+
+    fn each_buffer(&mut self, visit: &mut impl Visit) {
+        match self {
+            Self::Number { values, .. } => visit.bytes(values),
+            Self::Text { offsets, bytes } => {
+                visit.words(offsets);
+                visit.bytes(bytes);
+            }
+            Self::List { offsets, values } => {
+                visit.words(offsets);
+                values.each_buffer(visit);
+            }
+            Self::FixedList { values, .. } => values.each_buffer(visit),
+            Self::Record { fields, .. } => fields.iter_mut().for_each(|(_, field)| field.each_buffer(visit)),
+            Self::Dynamic(d) => {
+                if let Some(places) = &mut d.places {
+                    visit.words(&mut places.tags);
+                    visit.words(&mut places.index);
+                }
+                d.variants.iter_mut().for_each(|(_, values)| values.each_buffer(visit));
+            }
         }
     }
 
@@ -213,7 +298,7 @@ impl Builder {
             Self::Number { number, values } => values.len() / number.size(),
             Self::Text { offsets, .. } | Self::List { offsets, .. } => offsets.len() - 1,
             Self::FixedList { length, .. } | Self::Record { length, .. } => *length,
-            Self::Dynamic(d) => d.tags.len(),
+            Self::Dynamic(d) => d.len(),
         }
     }
 
@@ -341,6 +426,56 @@ impl Builder {
             Self::Dynamic(d) => d.finish(),
         }
     }
+}
+
+/// What is done to each buffer of a column.
+trait Visit {
+    fn bytes(&mut self, values: &mut Vec<u8>);
+    fn words<T>(&mut self, values: &mut Vec<T>);
+}
+
+/// Makes room for so many times as much.
+struct Foresee(f64);
+
+impl Foresee {
+    fn wanted<T>(&self, values: &[T]) -> usize {
+        (values.len() as f64 * self.0) as usize
+    }
+}
+
+impl Visit for Foresee {
+    fn bytes(&mut self, values: &mut Vec<u8>) {
+        let wanted = self.wanted(values);
+        if wanted > values.capacity() {
+            let mut larger = pool::with_capacity(wanted);
+            larger.extend_from_slice(values);
+            pool::give_back(std::mem::replace(values, larger));
+        }
+    }
+    fn words<T>(&mut self, values: &mut Vec<T>) {
+        // Refusal is no error yet: the estimate may be too large, and growing fails by itself.
+        let _ = values.try_reserve_exact(self.wanted(values).saturating_sub(values.len()));
+    }
+}
+
+/// Has memory ready for that share of what there is.
+struct Expect(f64);
+
+impl Visit for Expect {
+    fn bytes(&mut self, values: &mut Vec<u8>) {
+        self.words(values);
+    }
+    fn words<T>(&mut self, values: &mut Vec<T>) {
+        let more = (values.len() as f64 * self.0) as usize;
+        provide(values, more);
+    }
+}
+
+/// Has memory ready for `more` values, as far as there is room for them.
+fn provide<T>(values: &mut Vec<T>, more: usize) {
+    let spare = values.spare_capacity_mut();
+    let more = more.min(spare.len());
+    pool::provide(spare.split_at_mut(more).0);
 }
 
 fn extend_offsets(offsets: &mut Vec<i64>, more: &[i64]) {

@@ -3,7 +3,7 @@
 mod builder;
 pub mod pool;
 
-pub use builder::{Builder, Dynamic, MOST_VARIANTS};
+pub use builder::{Builder, Dynamic};
 
 use arrow_buffer::Buffer;
 

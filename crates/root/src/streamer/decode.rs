@@ -1,7 +1,8 @@
 //! Running programs: values in a buffer become columns.
 
 use super::kind::{Class, Collection, Kind, Programs, Record, Step, Version};
-use crate::array::{Builder, Dynamic, MOST_VARIANTS, Number};
+use super::values::{number_lists, numbers, strided, texts};
+use crate::array::{Builder, Dynamic, Number};
 use crate::error::{Error, Result, Within};
 use crate::wire::cursor::{BYTE_COUNT_MASK, ClassTag, Frame, IS_REFERENCED, Pointer};
 use crate::wire::{Cursor, swap};
@@ -11,6 +12,8 @@ use std::sync::Arc;
 /// Runs programs over the entries of a basket, remembering the classes and objects that pointers refer to.
 pub struct Decoder<'a> {
     programs: &'a Programs,
+    /// Those that this basket needed so far.
+    used: HashMap<String, Kind>,
     named: HashMap<u64, Arc<str>>,
     seen: HashMap<u64, Seen>,
     depth: usize,
@@ -44,6 +47,7 @@ impl<'a> Decoder<'a> {
     pub fn new(programs: &'a Programs) -> Self {
         Self {
             programs,
+            used: HashMap::new(),
             named: HashMap::new(),
             seen: HashMap::new(),
             depth: 0,
@@ -70,17 +74,58 @@ impl<'a> Decoder<'a> {
     /// # Errors
     /// When the bytes end early or contradict the kind; the builder then holds an unknown part of the values and
     /// must not be used.
-    #[expect(clippy::too_many_lines, reason = "one arm for each kind")]
     pub fn decode(&mut self, kind: &Kind, c: &mut Cursor<'_>, out: &mut Builder, n: usize) -> Result<()> {
+        // What occurs most often and is small, so that nothing is prepared for the rest.
         match (kind, out) {
             (Kind::Number(number), Builder::Number { values, .. }) => {
-                let bytes = c.take(sized(c, n, number.size())?)?;
-                match number {
-                    // Any byte but 0 is true; NumPy and Arrow know 0 and 1 alone.
-                    Number::Bool => values.extend(bytes.iter().map(|&b| u8::from(b != 0))),
-                    _ => swap::extend(number.size(), bytes, values),
-                }
+                numbers(*number, c.take(sized(c, n, number.size())?)?, values);
+                Ok(())
             }
+            (Kind::Framed(inner), out) => self.framed(inner, c, out, n),
+            (Kind::List(item), Builder::List { offsets, values }) => self.lists(item, c, offsets, values, n),
+            (Kind::Text | Kind::TString, Builder::Text { offsets, bytes }) => texts(c, offsets, bytes, n),
+            (kind, out) => self.decode_other(kind, c, out, n),
+        }
+    }
+
+    fn framed(&mut self, inner: &Kind, c: &mut Cursor<'_>, out: &mut Builder, n: usize) -> Result<()> {
+        for _ in 0..n {
+            let frame = c.frame()?;
+            if frame.member_wise {
+                self.member_wise(inner, c, out, 1)?;
+            } else {
+                self.decode(inner, c, out, 1)?;
+            }
+            end_at(c, frame, "a container")?;
+        }
+        Ok(())
+    }
+
+    fn lists(
+        &mut self,
+        item: &Kind,
+        c: &mut Cursor<'_>,
+        offsets: &mut Vec<i64>,
+        values: &mut Builder,
+        n: usize,
+    ) -> Result<()> {
+        if let (Kind::Number(number), Builder::Number { values, .. }) = (item, &mut *values) {
+            return number_lists(*number, c, offsets, values, n);
+        }
+        let least = item.least_bytes();
+        let mut end = offsets.last().copied().unwrap_or_default();
+        for _ in 0..n {
+            let count = c.count(least)?;
+            self.decode(item, c, values, count)?;
+            end += count as i64;
+            offsets.push(end);
+        }
+        Ok(())
+    }
+
+    #[expect(clippy::too_many_lines, reason = "one arm for each kind")]
+    fn decode_other(&mut self, kind: &Kind, c: &mut Cursor<'_>, out: &mut Builder, n: usize) -> Result<()> {
+        match (kind, out) {
             (Kind::Packed(packing), Builder::Number { number, values }) => {
                 let bytes = c.take(sized(c, n, packing.disk_bytes())?)?;
                 let start = values.len();
@@ -90,12 +135,6 @@ impl<'a> Decoder<'a> {
             (Kind::Fixed { size, item }, Builder::FixedList { length, values, .. }) => {
                 self.decode(item, c, values, sized(c, n, *size)?)?;
                 *length += n;
-            }
-            (Kind::Text | Kind::TString, Builder::Text { offsets, bytes }) => {
-                for _ in 0..n {
-                    bytes.extend_from_slice(c.string_bytes()?);
-                    offsets.push(bytes.len() as i64);
-                }
             }
             (Kind::LeafText, Builder::Text { offsets, bytes }) => {
                 for _ in 0..n {
@@ -111,18 +150,8 @@ impl<'a> Decoder<'a> {
                 }
             }
             (Kind::Bits, Builder::List { offsets, values }) => {
-                for _ in 0..n {
-                    let count = c.count(1)?;
-                    self.decode(&Kind::Number(Number::Bool), c, values, count)?;
-                    offsets.push(values.len() as i64);
-                }
-            }
-            (Kind::List(item), Builder::List { offsets, values }) => {
-                let least = item.least_bytes();
-                for _ in 0..n {
-                    let count = c.count(least)?;
-                    self.decode(item, c, values, count)?;
-                    offsets.push(values.len() as i64);
+                if let Builder::Number { values, .. } = values.as_mut() {
+                    number_lists(Number::Bool, c, offsets, values, n)?;
                 }
             }
             (Kind::Map(key, value), Builder::List { offsets, values }) => {
@@ -135,17 +164,6 @@ impl<'a> Decoder<'a> {
                         self.decode(value, c, items, 1)?;
                     }
                     offsets.push(values.len() as i64);
-                }
-            }
-            (Kind::Framed(inner), out) => {
-                for _ in 0..n {
-                    let frame = c.frame()?;
-                    if frame.member_wise {
-                        self.member_wise(inner, c, out, 1)?;
-                    } else {
-                        self.decode(inner, c, out, 1)?;
-                    }
-                    end_at(c, frame, "a container")?;
                 }
             }
             (Kind::Record(record), Builder::Record { length, fields, .. }) => {
@@ -205,6 +223,11 @@ impl<'a> Decoder<'a> {
                 *length += n;
             }
             (Kind::StatusBits, Builder::Number { values, .. }) => {
+                let bytes = c.rest().get(..n.saturating_mul(4)).filter(|bytes| unreferenced(bytes));
+                if let Some(bytes) = bytes {
+                    numbers(Number::U32, bytes, values);
+                    return c.skip(bytes.len());
+                }
                 for _ in 0..n {
                     let bits = c.u32()?;
                     c.skip(if bits & IS_REFERENCED == 0 { 0 } else { 2 })?;
@@ -237,6 +260,20 @@ impl<'a> Decoder<'a> {
             (Kind::Collection(collection), Builder::List { offsets, values }) => {
                 for _ in 0..n {
                     self.collection(*collection, c, values)?;
+                    offsets.push(values.len() as i64);
+                }
+            }
+            (Kind::Loop { item, .. }, Builder::List { offsets, values }) => {
+                for _ in 0..n {
+                    let frame = c.frame()?;
+                    while frame.end.is_some_and(|end| c.pos() < end) {
+                        let before = c.pos();
+                        self.decode(item, c, values, 1)?;
+                        if c.pos() == before {
+                            return Err(c.corrupt("an object of no bytes"));
+                        }
+                    }
+                    end_at(c, frame, "a row of objects")?;
                     offsets.push(values.len() as i64);
                 }
             }
@@ -285,6 +322,15 @@ impl<'a> Decoder<'a> {
             }
             other => (other, None),
         };
+        let bytes = match kind {
+            Kind::StatusBits => Some(4).filter(|_| unreferenced(c.rest())),
+            other => other.fixed_bytes(),
+        };
+        if let (None, Some(bytes @ 1..)) = (header, bytes)
+            && c.remaining().is_multiple_of(bytes)
+        {
+            return self.decode(kind, c, out, c.remaining() / bytes);
+        }
         while c.remaining() > 0 {
             let before = c.pos();
             match header {
@@ -306,6 +352,11 @@ impl<'a> Decoder<'a> {
         c: &mut Cursor<'_>,
         out: &mut Builder,
     ) -> Result<()> {
+        if let (Kind::Fixed { size, item }, Builder::FixedList { length, values, .. }) = (kind, &mut *out) {
+            (0..*size).try_for_each(|_| self.member_wise_one(item, header, c, values))?;
+            *length += 1;
+            return Ok(());
+        }
         let Builder::List { offsets, values } = out else { return Err(misfit(kind, c)) };
         let count = c.count(0)?;
         match kind {
@@ -377,17 +428,13 @@ impl<'a> Decoder<'a> {
         for step in &record.steps {
             let place = || format!("member {}", step.name);
             match &step.kind {
-                Kind::ObjectBits if step.base => {
-                    for _ in 0..n {
-                        c.object_bits()?;
-                    }
-                }
+                Kind::ObjectBits if step.base => c.skip_object_bits(n)?,
                 Kind::Opaque(_) if step.base => {}
                 Kind::Object(class) if step.base => {
                     let inner = fields.get_mut(step.field..).unwrap_or_default();
                     self.columns_into(&class.first()?.record, c, inner, n).within(place)?;
                 }
-                Kind::Counted { counter, .. } | Kind::Loop { counter, .. } => {
+                Kind::Counted { counter, .. } | Kind::Loop { counter: Some(counter), .. } => {
                     let counts = last_counts(fields, *counter, n, c)?;
                     for count in counts {
                         self.counted(step, c, fields, count).within(place)?;
@@ -406,9 +453,7 @@ impl<'a> Decoder<'a> {
     fn record(&mut self, record: &Record, c: &mut Cursor<'_>, fields: &mut Fields) -> Result<()> {
         for step in &record.steps {
             match &step.kind {
-                Kind::ObjectBits if step.base => {
-                    c.object_bits()?;
-                }
+                Kind::ObjectBits if step.base => c.skip_object_bits(1)?,
                 Kind::Opaque(name) if step.base => {
                     return Err(super::info::unknown_class(name).at(c.place()).within("a base"));
                 }
@@ -416,7 +461,7 @@ impl<'a> Decoder<'a> {
                     let inner = fields.get_mut(step.field..).unwrap_or_default();
                     self.object(class, c, inner).within(|| format!("base {}", step.name))?;
                 }
-                Kind::Counted { counter, .. } | Kind::Loop { counter, .. } => {
+                Kind::Counted { counter, .. } | Kind::Loop { counter: Some(counter), .. } => {
                     let count = last_counts(fields, *counter, 1, c)?.first().copied().unwrap_or(0);
                     self.counted(step, c, fields, count).within(|| format!("member {}", step.name))?;
                 }
@@ -429,23 +474,33 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// A variable array or loop of `count` values, as one list.
+    /// A variable array or loop of `count` values, as one list; an array of pointers gives so many lists.
     fn counted(&mut self, step: &Step, c: &mut Cursor<'_>, fields: &mut Fields, count: usize) -> Result<()> {
-        let Builder::List { offsets, values } = field(fields, step, c)? else {
-            return Err(misfit(&step.kind, c));
+        let out = field(fields, step, c)?;
+        let (rows, out) = match (&step.kind, out) {
+            (Kind::Counted { rows: Some(rows), .. }, Builder::FixedList { length, values, .. }) => {
+                *length += 1;
+                (*rows, values.as_mut())
+            }
+            (_, out) => (1, out),
         };
+        let Builder::List { offsets, values } = out else { return Err(misfit(&step.kind, c)) };
         match &step.kind {
-            Kind::Counted { item, flagged, .. } if (!*flagged || c.u8()? != 0) => {
-                self.decode(item, c, values, count)?;
+            Kind::Counted { item, flagged, .. } => {
+                let present = !*flagged || c.u8()? != 0;
+                for _ in 0..rows {
+                    self.decode(item, c, values, if present { count } else { 0 })?;
+                    offsets.push(values.len() as i64);
+                }
             }
             Kind::Loop { item, .. } => {
                 let frame = c.frame()?;
                 self.decode(item, c, values, count)?;
                 end_at(c, frame, "a row of objects")?;
+                offsets.push(values.len() as i64);
             }
-            _ => {}
+            other => return Err(misfit(other, c)),
         }
-        offsets.push(values.len() as i64);
         Ok(())
     }
 
@@ -565,12 +620,18 @@ impl<'a> Decoder<'a> {
 
     /// `n` objects of a class that the data name.
     fn dynamic(&mut self, class: &str, c: &mut Cursor<'_>, out: &mut Dynamic, n: usize) -> Result<()> {
-        let kind = self.programs.object(class);
-        let of = kind.type_of()?;
-        let into = out.variant(class, n, || Builder::new(&of));
-        let into =
-            into.ok_or_else(|| Error::limit(format!("more than {MOST_VARIANTS} classes in one column")))?;
+        let kind = self.program(class);
+        let into = out.variant(class, n, || Ok(Builder::new(&kind.type_of()?)))?;
         self.decode(&kind, c, into, n)
+    }
+
+    fn program(&mut self, class: &str) -> Kind {
+        if let Some(kind) = self.used.get(class) {
+            return kind.clone();
+        }
+        let kind = self.programs.object(class);
+        self.used.insert(class.to_owned(), kind.clone());
+        kind
     }
 
     fn clones(&mut self, c: &mut Cursor<'_>, out: &mut Builder) -> Result<()> {
@@ -596,12 +657,12 @@ impl<'a> Decoder<'a> {
                     self.dynamic(class, c, out, 1)?;
                 }
             }
+        } else if let (0, Some(end)) = (count, frame.end) {
+            // The headers of containers stand there for no objects too.
+            c.seek(end)?;
         } else if count > 0 {
-            let kind = self.programs.object(class);
-            let of = kind.type_of()?;
-            let into = out.variant(class, count, || Builder::new(&of));
-            let into =
-                into.ok_or_else(|| Error::limit(format!("more than {MOST_VARIANTS} classes in one column")))?;
+            let kind = self.program(class);
+            let into = out.variant(class, count, || Ok(Builder::new(&kind.type_of()?)))?;
             match &kind {
                 Kind::Object(known) => {
                     let chosen = by_header(known, Header { version, checksum: None }, c)?;
@@ -651,6 +712,12 @@ impl<'a> Decoder<'a> {
 }
 
 type Fields = [(String, Builder)];
+
+/// Whether no status bits of several say that a process number follows.
+fn unreferenced(bits: &[u8]) -> bool {
+    let all = bits.as_chunks().0.iter().fold(0, |all, word| all | u32::from_be_bytes(*word));
+    all & IS_REFERENCED == 0
+}
 
 fn misfit(kind: &Kind, c: &Cursor<'_>) -> Error {
     Error::unsupported(format!("{kind:?} does not fit its column")).at(c.place())
@@ -795,64 +862,6 @@ fn by_header<'a>(class: &'a Class, header: Header, c: &Cursor<'_>) -> Result<&'a
             format!("class {name} was written with version {version}, which the file does not describe");
         Error::unsupported(message).at(c.place())
     })
-}
-
-/// Records of fixed length: each field is gathered from all of them.
-fn strided(record: &Record, bytes: &[u8], stride: usize, fields: &mut Fields, n: usize) {
-    let mut offset = 0;
-    for step in &record.steps {
-        if let Some((_, field)) = fields.get_mut(step.field) {
-            gather(&step.kind, bytes, offset, stride, field, n);
-        }
-        offset += step.kind.fixed_bytes().unwrap_or(0);
-    }
-}
-
-fn gather(kind: &Kind, bytes: &[u8], offset: usize, stride: usize, out: &mut Builder, n: usize) {
-    match (kind, out) {
-        (Kind::Record(record), Builder::Record { length, fields, .. }) => {
-            let mut inner = offset;
-            for step in &record.steps {
-                if let Some((_, field)) = fields.get_mut(step.field) {
-                    gather(&step.kind, bytes, inner, stride, field, n);
-                }
-                inner += step.kind.fixed_bytes().unwrap_or(0);
-            }
-            *length += n;
-        }
-        (kind, out) => {
-            let width = kind.fixed_bytes().unwrap_or(0);
-            let mut column = Vec::with_capacity(n * width);
-            for row in bytes.chunks_exact(stride.max(1)) {
-                column.extend_from_slice(row.get(offset..offset + width).unwrap_or_default());
-            }
-            append_fixed(kind, &column, out, n);
-        }
-    }
-}
-
-/// Numbers of fixed dimensions, or records of these, end to end.
-fn append_fixed(kind: &Kind, bytes: &[u8], out: &mut Builder, n: usize) {
-    match (kind, out) {
-        (Kind::Fixed { size, item }, Builder::FixedList { length, values, .. }) => {
-            append_fixed(item, bytes, values, n * size);
-            *length += n;
-        }
-        (Kind::Record(record), Builder::Record { length, fields, .. }) => {
-            strided(record, bytes, kind.fixed_bytes().unwrap_or(0), fields, n);
-            *length += n;
-        }
-        (Kind::Number(Number::Bool), Builder::Number { values, .. }) => {
-            values.extend(bytes.iter().map(|&b| u8::from(b != 0)));
-        }
-        (Kind::Number(number), Builder::Number { values, .. }) => swap::extend(number.size(), bytes, values),
-        (Kind::Packed(packing), Builder::Number { number, values }) => {
-            let start = values.len();
-            values.resize(start + n * number.size(), 0);
-            packing.decode(bytes, values.get_mut(start..).unwrap_or_default());
-        }
-        _ => {}
-    }
 }
 
 /// A `TRefArray`: name, size and the unique ids it refers to.

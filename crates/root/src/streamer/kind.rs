@@ -30,6 +30,8 @@ pub enum Kind {
     Counted {
         /// Field that counts.
         counter: usize,
+        /// So many such lists, for an array of pointers.
+        rows: Option<usize>,
         /// A byte precedes, 0 when no values follow (a member that is a pointer).
         flagged: bool,
         /// Values for each count.
@@ -37,8 +39,8 @@ pub enum Kind {
     },
     /// Version header, then as many objects as an earlier field of the record says (`TStreamerLoop`).
     Loop {
-        /// Field that counts.
-        counter: usize,
+        /// Field that counts; without one, objects follow until the header's end.
+        counter: Option<usize>,
         /// The objects.
         item: Box<Kind>,
     },
@@ -93,6 +95,8 @@ pub enum Collection {
     Array,
     /// `TList`, `THashList`: an option string follows each object.
     List,
+    /// `TOrdCollection`: the objects alone (`TCollection::Streamer`).
+    Sequence,
     /// `TMap`: two pointers each.
     Map,
 }
@@ -205,6 +209,9 @@ impl Kind {
             Self::Number(number) => Type::Number(*number),
             Self::Packed(packing) => Type::Number(packing.number()),
             Self::Fixed { size, item } => Type::FixedList { size: *size, item: Box::new(item.type_of()?) },
+            Self::Counted { rows: Some(size), item, .. } => {
+                Type::FixedList { size: *size, item: Box::new(Type::List(Box::new(item.type_of()?))) }
+            }
             Self::Counted { item, .. } | Self::Loop { item, .. } | Self::List(item) => {
                 Type::List(Box::new(item.type_of()?))
             }
@@ -224,12 +231,10 @@ impl Kind {
             ),
             Self::Opaque(name) => record(name, &[]),
             Self::Pointer => Type::Dynamic,
-            Self::Clones | Self::Collection(Collection::Array | Collection::List) => {
-                Type::List(Box::new(Type::Dynamic))
-            }
             Self::Collection(Collection::Map) => {
                 Type::List(Box::new(record("", &[("0", Type::Dynamic), ("1", Type::Dynamic)])))
             }
+            Self::Clones | Self::Collection(_) => Type::List(Box::new(Type::Dynamic)),
             Self::References => record(
                 "TRefArray",
                 &[
@@ -370,6 +375,10 @@ impl<'a> Compiler<'a> {
             Cpp::Bits(_) => Kind::Bits,
             Cpp::List(item) => Kind::List(Box::new(self.element(item))),
             Cpp::Map(key, value) => Kind::Map(Box::new(self.element(key)), Box::new(self.element(value))),
+            Cpp::Pair(..) if self.pair_class(cpp).is_some() => {
+                let name = self.pair_class(cpp).unwrap_or_default();
+                self.object(&name)
+            }
             Cpp::Pair(a, b) => {
                 let steps = [("first", a), ("second", b)];
                 let steps = steps.map(|(name, cpp)| (name.to_owned(), false, self.value(cpp)));
@@ -378,6 +387,12 @@ impl<'a> Compiler<'a> {
             Cpp::Pointer(_) => Kind::Pointer,
             Cpp::Class(name) => self.object(name),
         }
+    }
+
+    /// The name under which the file describes a pair: then it is streamed as an object, with a header.
+    fn pair_class(&self, pair: &Cpp) -> Option<String> {
+        let mut pairs = self.classes.iter().map(|info| &info.name).filter(|name| name.starts_with("pair<"));
+        pairs.find(|name| typename::parse(name).is_ok_and(|found| found == *pair)).map(ToString::to_string)
     }
 
     /// An element of a container. A class that is not described is no hindrance as long as containers are empty.
@@ -409,6 +424,7 @@ impl<'a> Compiler<'a> {
                 let step = ("fDatime".to_owned(), false, Kind::Number(Number::U32));
                 return Kind::Record(Arc::new(Record::new(name, [step])));
             }
+            "TExMap" => return exmap(),
             // Its streamer writes nothing.
             "TQObject" => return Kind::Record(Arc::new(Record::new(name, []))),
             "TArrayC" => return list(Number::I8),
@@ -421,6 +437,7 @@ impl<'a> Compiler<'a> {
             "TObjArray" => return Kind::Collection(Collection::Array),
             "TList" | "THashList" => return Kind::Collection(Collection::List),
             "TMap" => return Kind::Collection(Collection::Map),
+            "TOrdCollection" => return Kind::Collection(Collection::Sequence),
             "TRefArray" => return Kind::References,
             _ => {}
         }
@@ -473,7 +490,9 @@ impl<'a> Compiler<'a> {
         if self.members > MOST_MEMBERS {
             return Err(Error::limit(format!("classes of more than {MOST_MEMBERS} members in all")));
         }
+        // Of one version, as classes without a number have it, the later in the file's list comes first.
         let mut infos: Vec<&Arc<StreamerInfo>> = self.classes.versions(name).collect();
+        infos.reverse();
         if infos.is_empty() {
             infos = super::builtin::classes().versions(name).collect();
         }
@@ -535,34 +554,45 @@ impl<'a> Compiler<'a> {
             21..=39 => fixed(&dims, self.basic(e.kind - 20, &e.title)),
             41..=59 => {
                 let item = self.basic(e.kind - 40, &e.title);
-                let item = if n > 0 { fixed(&dims, item) } else { item };
                 counted(counter, &|counter| Kind::Counted {
                     counter,
+                    rows: Some(n).filter(|&n| n > 0),
                     flagged: true,
                     item: Box::new(item.clone()),
                 })
             }
             65 => Kind::TString,
-            85 => fixed(&dims, Kind::TString),
-            61..=63 | 66..=68 => self.embedded(class),
-            81..=83 | 86..=88 => fixed(&dims, self.embedded(class)),
+            // These arrays have a version header of their own (`TStreamerInfo::WriteBufferAux`).
+            85 => Kind::Framed(Box::new(fixed(&dims, Kind::TString))),
+            86 | 87 => Kind::Framed(Box::new(fixed(&dims, self.embedded(class)))),
+            61..=63 | 66..=68 if n == 0 => self.embedded(class),
+            61..=63 | 66..=68 | 81..=83 | 88 => fixed(&dims, self.embedded(class)),
             300 | 365 | 500 | 320 | 71 if matches!(e.class, ElementClass::Stl | ElementClass::StlString) => {
-                let inner = match typename::parse(&e.typename) {
+                // A pointer to a container is streamed as the container.
+                let inner = match typename::parse(class) {
+                    // The element of an enumeration has no description; its numbers have a code.
+                    Ok(Cpp::List(item)) if self.is_enumeration(&item, e.ctype) => {
+                        Kind::List(Box::new(self.basic(e.ctype, "")))
+                    }
                     Ok(cpp) => self.value(&cpp),
                     Err(error) => unreadable(error.to_string()),
                 };
                 let inner = if n > 0 { fixed(&dims, inner) } else { inner };
                 Kind::Framed(Box::new(inner))
             }
-            64 | 69 => Kind::Pointer,
-            84 | 89 => fixed(&dims, Kind::Pointer),
+            64 | 69 if n == 0 => Kind::Pointer,
+            64 | 69 | 84 | 89 => fixed(&dims, Kind::Pointer),
             501 => {
                 // A pointer to pointers holds each object behind a pointer.
                 let item = if e.typename.ends_with("**") { Kind::Pointer } else { self.embedded(class) };
-                counted(counter, &|counter| Kind::Loop { counter, item: Box::new(item.clone()) })
+                Kind::Loop { counter, item: Box::new(item) }
             }
             kind => unreadable(format!("{} is streamed by code of its class {class} (kind {kind})", e.name)),
         }
+    }
+
+    fn is_enumeration(&self, item: &Cpp, code: i32) -> bool {
+        matches!(item, Cpp::Class(name) if !self.classes.contains(name)) && basic_number(code).is_some()
     }
 
     fn embedded(&mut self, class: &str) -> Kind {
@@ -587,6 +617,19 @@ impl<'a> Compiler<'a> {
 /// An array of fixed dimensions.
 pub fn fixed(dims: &[usize], item: Kind) -> Kind {
     dims.iter().rev().fold(item, |item, &size| Kind::Fixed { size, item: Box::new(item) })
+}
+
+/// A `TExMap`: the size of its table and each entry with its place in it (`TExMap::Streamer`, version 3).
+fn exmap() -> Kind {
+    let step = |name: &str, number| (name.to_owned(), false, Kind::Number(number));
+    let entry = [("slot", Number::I32), ("hash", Number::U64), ("key", Number::I64), ("value", Number::I64)];
+    let entry = Kind::Record(Arc::new(Record::new("", entry.map(|(name, number)| step(name, number)))));
+    let steps = [
+        ("TObject".to_owned(), true, Kind::ObjectBits),
+        step("fSize", Number::I32),
+        ("fTable".to_owned(), false, Kind::List(Box::new(entry))),
+    ];
+    Kind::Framed(Box::new(Kind::Record(Arc::new(Record::new("TExMap", steps)))))
 }
 
 /// A kind that says why it cannot be decoded.

@@ -11,6 +11,7 @@ pub mod object;
 pub mod packed;
 mod special;
 pub mod typename;
+mod values;
 
 pub use info::{Classes, Element, ElementClass, StreamerInfo};
 pub use object::{Object, ObjectReader, Value};

@@ -60,6 +60,13 @@ fn parse_at(name: &str, depth: usize) -> Result<Cpp> {
         _ => {}
     }
     let Some((template, rest)) = name.split_once('<') else { return Ok(Cpp::Class(name.to_owned())) };
+    // A class inside a template is no container.
+    if let Some((_, member)) = rest.rsplit_once('>')
+        && member.starts_with("::")
+        && rest.matches('<').count() + 1 == rest.matches('>').count()
+    {
+        return Ok(Cpp::Class(name.to_owned()));
+    }
     let Some(inside) = rest.strip_suffix('>') else {
         return Err(Error::corrupt(format!("type name {name:?} has unbalanced brackets")));
     };
@@ -188,6 +195,7 @@ mod tests {
             ("const char*", Cpp::Text),
             ("TObject*", Cpp::Pointer(Box::new(Cpp::Class("TObject".into())))),
             ("bitset<8ul>", Cpp::Bits(8)),
+            ("Box<vector<int>>::Inside", Cpp::Class("Box<vector<int>>::Inside".into())),
             (
                 "map<int,pair<short,A<B,C>>>",
                 Cpp::Map(

@@ -25,6 +25,8 @@ pub enum Framing {
     Whole,
     /// Each entry is the same member of any number of objects.
     Column,
+    /// The same, the member being a variable array: the numbers of that branch count the values of each object.
+    CountedColumn(usize),
 }
 
 /// A branch's program.
@@ -92,6 +94,7 @@ fn failed(why: impl Into<Arc<str>>, typename: &str) -> Layout {
 fn finish(framing: Framing, kind: Kind, typename: String) -> Layout {
     let of = kind.type_of().map(|of| match framing {
         Framing::Counted { .. } | Framing::Column => Type::List(Box::new(of)),
+        Framing::CountedColumn(_) => Type::List(Box::new(Type::List(Box::new(of)))),
         _ => of,
     });
     Layout { framing, kind, of, typename, group: false }
@@ -230,7 +233,7 @@ fn leaf_list(leaves: &[Leaf]) -> Layout {
                     "unknown",
                 );
             };
-            kind = Kind::Counted { counter, flagged: false, item: Box::new(kind) };
+            kind = Kind::Counted { counter, rows: None, flagged: false, item: Box::new(kind) };
         }
         let variable = if leaf.counted { "[]" } else { "" };
         names.push(format!("{} {}{variable}{};", number_name(&item), leaf.name, brackets(&dims)));
@@ -265,8 +268,10 @@ fn by_class(tree: &Tree, branch: &Branch, leaf: Option<&Leaf>) -> Layout {
         // The branch of a split collection holds the number of its elements, whether parts follow or not.
         return finish(Framing::Fixed(4), Kind::Number(Number::I32), "int32_t".to_owned());
     }
+    let collected = matches!(element.kind, 31 | 41);
     if element.streamer_type == 65 {
-        return finish(Framing::Whole, Kind::TString, "TString".to_owned());
+        let (framing, brackets) = if collected { (Framing::Column, "[]") } else { (Framing::Whole, "") };
+        return finish(framing, Kind::TString, format!("TString{brackets}"));
     }
     if branch.parent.is_none() && element.id < 0 {
         let name = element.class_name.clone();
@@ -288,8 +293,27 @@ fn by_class(tree: &Tree, branch: &Branch, leaf: Option<&Leaf>) -> Layout {
         );
     };
     let name = typename::parse(&member.typename).map_or(member.typename.clone(), |c| cpp_name(&c));
-    let collected = matches!(element.kind, 31 | 41);
-    if (41..60).contains(&member.kind) && !collected {
+    if (41..60).contains(&member.kind) && member.array_length > 0 {
+        return failed(format!("{} is an array of variable arrays in a split object", member.name), &name);
+    }
+    if (41..60).contains(&member.kind) && collected {
+        let kind = compiler.basic(member.kind - 40, &member.title);
+        let brothers =
+            branch.parent.and_then(|parent| tree.branches.get(parent)).map(|b| b.children.as_slice());
+        let mut brothers = brothers.unwrap_or_default().iter().copied();
+        let counts = |&i: &usize| {
+            tree.branches
+                .get(i)
+                .is_some_and(|b| b.name.rsplit('.').next() == Some(member.count_name.as_str()))
+        };
+        return match brothers.find(counts) {
+            Some(counter) => finish(Framing::CountedColumn(counter), kind, format!("{name}[][]")),
+            None => {
+                failed(format!("no branch holds {}, which counts {}", member.count_name, member.name), &name)
+            }
+        };
+    }
+    if (41..60).contains(&member.kind) {
         // A member `x[n]` of a split class: the byte that says whether it is there, then the values.
         let kind = compiler.basic(member.kind - 40, &member.title);
         return match kind.fixed_bytes() {
@@ -302,6 +326,9 @@ fn by_class(tree: &Tree, branch: &Branch, leaf: Option<&Leaf>) -> Layout {
     } else {
         compiler.member(&member, None)
     };
+    if collected && matches!(kind, Kind::Loop { .. }) {
+        return failed(format!("{} is counted by {}, another branch", member.name, member.count_name), &name);
+    }
     if collected { finish(Framing::Column, kind, format!("{name}[]")) } else { whole(kind, name) }
 }
 

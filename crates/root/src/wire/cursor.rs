@@ -139,6 +139,17 @@ impl<'a> Cursor<'a> {
             None => Err(self.short(n)),
         }
     }
+    /// The next `n` bytes and all behind them.
+    #[inline]
+    pub fn take_of_rest(&mut self, n: usize) -> Result<&'a [u8]> {
+        match self.bytes.get(self.pos..) {
+            Some(rest) if rest.len() >= n => {
+                self.pos += n;
+                Ok(rest)
+            }
+            _ => Err(self.short(n)),
+        }
+    }
     #[cold]
     fn short(&self, n: usize) -> Error {
         self.corrupt(format!("{n} bytes wanted, {} left", self.remaining()))
@@ -172,10 +183,7 @@ impl<'a> Cursor<'a> {
     /// The bytes of a string as `TString` writes it: a length byte, or 255 and a 32-bit length.
     #[inline]
     pub fn string_bytes(&mut self) -> Result<&'a [u8]> {
-        let n = match self.u8()? {
-            255 => self.u32()? as usize,
-            n => usize::from(n),
-        };
+        let n = self.string_length()?;
         self.take(n)
     }
     /// A string as `TString` writes it; bytes that are not UTF-8 are read as Latin-1.
@@ -193,7 +201,16 @@ impl<'a> Cursor<'a> {
             None => Err(self.corrupt("a string without its final zero byte")),
         }
     }
+    /// Length of a string as `TString` writes it.
+    #[inline]
+    pub fn string_length(&mut self) -> Result<usize> {
+        Ok(match self.u8()? {
+            255 => self.u32()? as usize,
+            n => usize::from(n),
+        })
+    }
     /// A version header (`TBufferFile::ReadVersion`): byte count if there is one, and version.
+    #[inline]
     pub fn frame(&mut self) -> Result<Frame> {
         let start = self.pos;
         let first = self.u32()?;
@@ -278,6 +295,23 @@ impl<'a> Cursor<'a> {
             self.finish(frame)?;
         }
         Ok(bits)
+    }
+    /// Passes over `n` times the words of a `TObject`.
+    pub fn skip_object_bits(&mut self, n: usize) -> Result<()> {
+        for _ in 0..n {
+            match self.rest() {
+                // No byte count before them and no process number after them.
+                [version, _, _, _, _, _, _, _, _, bits, ..]
+                    if version & 0x40 == 0 && u32::from(*bits) & IS_REFERENCED == 0 =>
+                {
+                    self.pos += 10;
+                }
+                _ => {
+                    self.object_bits()?;
+                }
+            }
+        }
+        Ok(())
     }
     /// Name and title of a `TNamed`.
     pub fn named(&mut self) -> Result<(String, String)> {

@@ -26,6 +26,7 @@ pub fn copy(width: usize, from: &[u8], to: &mut [u8]) {
 }
 
 /// Appends `from` to `to`, reversing each group of `width` bytes; bytes left over are dropped.
+#[inline]
 pub fn extend(width: usize, from: &[u8], to: &mut Vec<u8>) {
     match width {
         2 => extend_reversed::<2>(from, to),
@@ -35,6 +36,61 @@ pub fn extend(width: usize, from: &[u8], to: &mut Vec<u8>) {
     }
 }
 
+/// As [`extend`] with the first `length` bytes of `from`. Where `from` goes on behind them, whole blocks are converted,
+/// so that short lists of different lengths take the same way.
+///
+/// # Panics
+/// Never; of a `from` that is shorter than `length` all is appended.
+#[inline]
+pub fn extend_front(width: usize, from: &[u8], length: usize, to: &mut Vec<u8>) {
+    match width {
+        2 => extend_blocks::<2>(from, length, to),
+        4 => extend_blocks::<4>(from, length, to),
+        8 => extend_blocks::<8>(from, length, to),
+        _ => extend_blocks::<1>(from, length, to),
+    }
+}
+
+/// Bytes converted at once.
+const BLOCK: usize = 32;
+
+#[inline]
+fn extend_blocks<const N: usize>(from: &[u8], length: usize, to: &mut Vec<u8>) {
+    let blocks = length.div_ceil(BLOCK);
+    let (sources, _) = from.as_chunks::<BLOCK>();
+    let Some(sources) = sources.get(..blocks).filter(|_| blocks <= 8) else {
+        return extend(N, from.get(..length).unwrap_or(from), to);
+    };
+    to.reserve(blocks * BLOCK);
+    let (targets, _) = to.spare_capacity_mut().as_chunks_mut::<BLOCK>();
+    for (target, source) in targets.iter_mut().zip(sources) {
+        fill::<N>(source, target.as_chunks_mut::<N>().0);
+    }
+    // SAFETY: so many blocks were reserved and are in `sources`, so the loop has written at least `length` bytes,
+    // provided that a block is a number of groups: N is 1, 2, 4 or 8.
+    unsafe { to.set_len(to.len() + length / N * N) };
+}
+
+/// Appends the first `width` bytes of each row, reversed; rows too short give zeros.
+pub fn extend_each<'a>(width: usize, rows: impl Iterator<Item = &'a [u8]>, to: &mut Vec<u8>) {
+    match width {
+        2 => extend_firsts::<2>(rows, to),
+        4 => extend_firsts::<4>(rows, to),
+        8 => extend_firsts::<8>(rows, to),
+        _ => extend_firsts::<1>(rows, to),
+    }
+}
+
+fn extend_firsts<'a, const N: usize>(rows: impl Iterator<Item = &'a [u8]>, to: &mut Vec<u8>) {
+    to.reserve(rows.size_hint().0.saturating_mul(N));
+    for row in rows {
+        let mut bytes = row.first_chunk().copied().unwrap_or([0; N]);
+        bytes.reverse();
+        to.extend_from_slice(&bytes);
+    }
+}
+
+#[inline]
 fn extend_reversed<const N: usize>(from: &[u8], to: &mut Vec<u8>) {
     let length = from.len() / N * N;
     to.reserve(length);
@@ -112,6 +168,16 @@ mod tests {
                 let mut appended = vec![9];
                 extend(width, &from, &mut appended);
                 assert_eq!(appended.split_first(), Some((&9, &want[..])), "width {width}, {count} numbers");
+                for behind in [0usize, 1, 40] {
+                    let longer = [from.as_slice(), &vec![7; behind]].concat();
+                    let mut appended = vec![9];
+                    extend_front(width, &longer, from.len(), &mut appended);
+                    assert_eq!(appended.split_first(), Some((&9, &want[..])), "{behind} bytes behind");
+                }
+                let rows: Vec<Vec<u8>> = from.chunks(width).map(|row| [row, &[1]].concat()).collect();
+                let mut appended = vec![9];
+                extend_each(width, rows.iter().map(Vec::as_slice), &mut appended);
+                assert_eq!(appended.split_first(), Some((&9, &want[..])), "rows of {width} bytes and one");
             }
         }
     }

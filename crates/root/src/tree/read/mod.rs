@@ -74,6 +74,8 @@ struct Reader<'a> {
 struct Counts {
     first: u64,
     sums: Vec<u64>,
+    /// Values of each element, where they are counted too.
+    each: Vec<u64>,
 }
 
 /// Where a column's values go.
@@ -108,6 +110,15 @@ impl Target {
             }
         }
     }
+}
+
+/// Unsigned numbers of some size.
+fn words(values: &Buffer, size: usize) -> impl Iterator<Item = u64> {
+    values.chunks_exact(size).map(|chunk| {
+        let mut word = [0u8; 8];
+        word.iter_mut().zip(chunk).for_each(|(w, c)| *w = *c);
+        u64::from_le_bytes(word)
+    })
 }
 
 /// The number and how many of it, for a type that is numbers of fixed dimensions.
@@ -258,31 +269,43 @@ impl<'a> Reader<'a> {
         Ok(stored)
     }
 
-    /// Reads the counter of a branch whose baskets have no table of offsets.
+    /// Reads the counter of a branch whose baskets have no table of offsets, or whose elements are variable arrays.
     fn counts_for(&self, part: &Part<'_>, branch: usize, start: usize) -> Result<Option<Counts>> {
         let Some(found) = part.tree.branches.get(branch) else { return Ok(None) };
-        let Some(counter) = found.counter.filter(|_| found.offsets_from_counter) else { return Ok(None) };
+        let (counter, of_each) = match (part.tree.layout(branch)?.framing, found.counter) {
+            (Framing::CountedColumn(counter), _) => (counter, true),
+            (_, Some(counter)) if found.offsets_from_counter => (counter, false),
+            _ => return Ok(None),
+        };
         let jobs = self.jobs.get(start..).unwrap_or_default();
         let basket = |job: Option<&Job>| job.and_then(|j| found.baskets.get(j.basket));
         let (Some(first), Some(last)) = (basket(jobs.first()), basket(jobs.last())) else { return Ok(None) };
         let (start, stop) = (first.first, (last.first + last.entries).min(part.tree.entries));
+        let wrong = || Error::corrupt("its counter is no number");
         // A counter that is counted itself could lead in a circle.
-        if !matches!(part.tree.layout(counter)?.framing, Framing::Fixed(_)) {
-            return Err(Error::corrupt("its counter is no number"));
+        match part.tree.layout(counter)?.framing {
+            Framing::Fixed(_) => {}
+            Framing::Counted { skip: 0, .. } if of_each => {}
+            _ => return Err(wrong()),
         }
         let columns = read(&[Part { tree: part.tree, branches: &[counter], start, stop }])?;
-        let Some(Column::Number { number, values }) = columns.first() else {
-            return Err(Error::corrupt("its counter is no number"));
-        };
-        let mut sums = vec![0u64];
-        let mut sum = 0u64;
-        for chunk in values.chunks_exact(number.size()) {
-            let mut word = [0u8; 8];
-            word.iter_mut().zip(chunk).for_each(|(w, c)| *w = *c);
-            sum = sum.saturating_add(u64::from_le_bytes(word));
-            sums.push(sum);
+        let mut counts = Counts { first: start, sums: vec![0], each: Vec::new() };
+        match columns.first() {
+            Some(Column::Number { number, values }) if !of_each => {
+                let mut sum = 0u64;
+                counts.sums.extend(words(values, number.size()).map(|n| {
+                    sum = sum.saturating_add(n);
+                    sum
+                }));
+            }
+            Some(Column::List { offsets, values }) if of_each => {
+                let Column::Number { number, values } = values.as_ref() else { return Err(wrong()) };
+                counts.sums = words(offsets, 8).collect();
+                counts.each = words(values, number.size()).collect();
+            }
+            _ => return Err(wrong()),
         }
-        Ok(Some(Counts { first: start, sums }))
+        Ok(Some(counts))
     }
 
     /// File order, unless a branch's baskets are not in the order of their entries there.

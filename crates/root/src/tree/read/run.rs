@@ -56,6 +56,10 @@ struct Turn<'a> {
     like: Builder,
     /// Baskets decoded before it was their turn.
     early: BTreeMap<usize, Builder>,
+    /// Bytes in the files, of all its baskets.
+    stored: u64,
+    /// Bytes of values in the baskets that it holds.
+    done: usize,
 }
 
 impl<'a> Run<'a> {
@@ -67,7 +71,15 @@ impl<'a> Run<'a> {
     ) -> Self {
         let mut lanes = Vec::new();
         let mut turns = Vec::new();
-        for target in targets {
+        let mut stored = vec![0u64; targets.len()];
+        for job in jobs {
+            stored
+                .iter_mut()
+                .skip(job.column)
+                .take(1)
+                .for_each(|sum| *sum = sum.saturating_add(job.range.length));
+        }
+        for (target, stored) in targets.iter_mut().zip(stored) {
             match target {
                 Target::Direct { number, each, values, .. } => {
                     lanes.push(Lane::Places(values.bytes(), number.size() * *each));
@@ -81,6 +93,8 @@ impl<'a> Run<'a> {
                         to: Some(builder),
                         like,
                         early: BTreeMap::new(),
+                        stored,
+                        done: 0,
                     })));
                 }
             }
@@ -151,6 +165,7 @@ impl<'a> Run<'a> {
             to: job.to - dropped,
             entries: found.entries as usize - dropped,
             counts: counts.and_then(|c| c.sums.get((found.first - c.first) as usize + dropped..)),
+            each: counts.map_or(&[], |c| c.each.as_slice()),
         };
         let source = part.tree.file.source();
         let one = One {
@@ -185,24 +200,32 @@ impl<'a> Run<'a> {
     /// Decodes a basket to the end of a column if it is the next one, else aside for when its turn comes.
     fn append(
         &self,
-        column: usize,
+        job: &Job,
         number: usize,
         bytes: usize,
         decode: impl FnOnce(&mut Builder) -> Result<()>,
     ) -> Result<()> {
-        let Some(Some(turn)) = self.turns.get(column) else { return Ok(()) };
-        let (to, mut aside) = {
+        let Some(Some(turn)) = self.turns.get(job.column) else { return Ok(()) };
+        let (to, mut aside, stored, done) = {
             let mut turn = lock(turn);
             let next = turn.next == number;
             let to = if next { turn.to.take() } else { None };
-            (to, turn.like.like())
+            let done = turn.done;
+            turn.done += bytes;
+            (to, turn.like.like(), turn.stored, done)
         };
         if let Some(to) = to {
+            to.expect(bytes, if done > 0 { bytes as f64 / done as f64 } else { 0.0 });
             decode(to)?;
+            if number == 0 && job.range.length > 0 {
+                // The others will be like the first, or a little larger.
+                to.foresee(1.02 * stored as f64 / job.range.length as f64);
+            }
             pass_on(turn, number + 1, to);
             return Ok(());
         }
         aside.reserve(bytes);
+        aside.expect(bytes, 0.0);
         decode(&mut aside)?;
         let to = {
             let mut turn = lock(turn);
@@ -254,7 +277,7 @@ impl One<'_, '_> {
             Goal::Place(to) => share.decode(values, Output::Place(to))?,
             Goal::Turn(number) => {
                 let decode = |to: &mut Builder| share.decode(values, Output::Append(to));
-                self.run.append(job.column, number, values.data.len(), decode)?;
+                self.run.append(job, number, values.data.len(), decode)?;
             }
         }
         if let Some(carry) = self.run.carry.filter(|_| share.to < share.entries) {

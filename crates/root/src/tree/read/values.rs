@@ -27,6 +27,8 @@ pub struct Share<'a> {
     pub entries: usize,
     /// Elements before each entry, as the counter branch gives them.
     pub counts: Option<&'a [u64]>,
+    /// Values of each element, from the first that is counted on, where these are variable arrays.
+    pub each: &'a [u64],
 }
 
 impl Share<'_> {
@@ -50,10 +52,7 @@ impl Share<'_> {
             )));
         }
         let to = match out {
-            Output::Append(to) => {
-                to.expect(values.data.len());
-                to
-            }
+            Output::Append(to) => to,
             Output::Place(to) => {
                 return match self.layout.framing {
                     Framing::Fixed(bytes) => place(kind, entry_bytes(values, job, bytes)?, to),
@@ -77,6 +76,7 @@ impl Share<'_> {
             }
             Framing::Whole => whole(&mut decoder, values, job, kind, to),
             Framing::Column => column(&mut decoder, values, job, kind, to),
+            Framing::CountedColumn(_) => counted_column(&mut decoder, values, job, kind, to),
         }
     }
 }
@@ -163,12 +163,15 @@ fn counted(
     offsets.reserve(bounds.len());
     let mut end = offsets.last().copied().unwrap_or_default();
     let mut uneven = false;
+    // Divided as small numbers, which is quicker.
+    let (header, each) = (skip as u32, bytes as u32);
     for pair in bounds.windows(2) {
         if let [a, b] = pair {
             // Bounds rise; an entry shorter than its header shows as uneven.
-            let length = (*b - *a) as usize;
-            uneven |= length < skip || !(length.wrapping_sub(skip)).is_multiple_of(bytes);
-            end += (length.saturating_sub(skip) / bytes) as i64;
+            let length = b - a;
+            let n = length.saturating_sub(header) / each;
+            uneven |= length != n * each + header;
+            end += i64::from(n);
             offsets.push(end);
         }
     }
@@ -185,7 +188,7 @@ fn counted(
             let entry = slice(*a, *b)?;
             let (header, from) = entry.split_at_checked(skip).ok_or_else(wrong)?;
             let n = from.len() / bytes;
-            if skip == 10 && header.get(6..) != Some((n as u32).to_be_bytes().as_slice()) {
+            if skip == 10 && header.last_chunk() != Some(&(n as u32).to_be_bytes()) {
                 return Err(Error::corrupt(format!(
                     "a container of {n} elements by its length, another number by its header"
                 ))
@@ -212,20 +215,30 @@ fn whole(
         decoder.decode(kind, &mut c, &mut to.like(), job.from)?;
         return decoder.decode(kind, &mut c, to, job.to - job.from);
     };
-    for entry in job.from..job.to {
-        let (Some(&start), Some(&end)) = (bounds.get(entry), bounds.get(entry + 1)) else { break };
-        let place = || format!("entry {entry} of the basket");
-        let mut c = Cursor::new(values.data.get(..end as usize).unwrap_or_default(), origin);
-        c.seek(start as usize)?;
-        decoder.next_entry();
-        decoder.decode(kind, &mut c, to, 1).within(place)?;
-        if c.remaining() != 0 {
-            return Err(c
-                .corrupt(format!("{} bytes of the entry are left over", c.remaining()))
-                .within(place()));
+    let bounds =
+        bounds.get(job.from..=job.to).ok_or_else(|| Error::corrupt("a table of entry offsets too short"))?;
+    // Most kinds know where they end; the others must not see what follows.
+    let narrow = !matches!(kind, Kind::Text | Kind::TString | Kind::Framed(_));
+    let mut c = Cursor::new(values.data, origin);
+    let mut entry = job.from;
+    let mut decode_all = || {
+        for pair in bounds.windows(2) {
+            let [start, end] = pair else { break };
+            if narrow {
+                c = Cursor::new(values.data.get(..*end as usize).unwrap_or_default(), origin);
+            }
+            c.seek(*start as usize)?;
+            decoder.next_entry();
+            decoder.decode(kind, &mut c, to, 1)?;
+            let left = i64::from(*end) - c.pos() as i64;
+            if left != 0 {
+                return Err(c.corrupt(format!("{left} bytes of the entry are left over")));
+            }
+            entry += 1;
         }
-    }
-    Ok(())
+        Ok(())
+    };
+    decode_all().within(|| format!("entry {entry} of the basket"))
 }
 
 /// Entries that are the same member of any number of objects: until the entry's bytes are used up.
@@ -250,6 +263,48 @@ fn column(
         decoder.next_entry();
         decoder.column_to_end(kind, &mut c, items).within(|| format!("entry {entry} of the basket"))?;
         offsets.push(items.len() as i64);
+    }
+    Ok(())
+}
+
+/// Entries that are a variable array of each of any number of objects: a byte that says whether it is there, and its
+/// values, as many as the counter says (`TStreamerInfo::kOffsetP`).
+fn counted_column(
+    decoder: &mut Decoder<'_>,
+    values: &Values<'_>,
+    job: &Share<'_>,
+    kind: &Kind,
+    to: &mut Builder,
+) -> Result<()> {
+    let Builder::List { offsets, values: arrays } = to else {
+        return Err(Error::unsupported("a list in a column of no lists"));
+    };
+    let Builder::List { offsets: ends, values: items } = arrays.as_mut() else {
+        return Err(Error::unsupported("a variable array in a column of no lists"));
+    };
+    let bounds = match values.bounds()? {
+        Some(bounds) => bounds,
+        None => one_entry(values)?,
+    };
+    let counts = job.counts.unwrap_or_default();
+    for entry in job.from..job.to {
+        let bounds = bounds.get(entry).zip(bounds.get(entry + 1));
+        let objects = counts.get(entry).zip(counts.get(entry + 1));
+        let objects = objects.and_then(|(&a, &b)| job.each.get(a as usize..b as usize));
+        let (Some((&start, &end)), Some(objects)) = (bounds, objects) else {
+            return Err(Error::corrupt("its counter has fewer entries"));
+        };
+        let mut c = Cursor::new(values.data.get(..end as usize).unwrap_or_default(), values.key_bytes as u64);
+        c.seek(start as usize)?;
+        for &count in objects {
+            let count = if c.u8()? == 0 { 0 } else { count as usize };
+            decoder.decode(kind, &mut c, items, count).within(|| format!("entry {entry} of the basket"))?;
+            ends.push(items.len() as i64);
+        }
+        if c.remaining() > 0 {
+            return Err(c.corrupt(format!("{} bytes of entry {entry} are left over", c.remaining())));
+        }
+        offsets.push(ends.len() as i64 - 1);
     }
     Ok(())
 }

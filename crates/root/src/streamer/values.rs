@@ -1,0 +1,109 @@
+//! Values without classes: numbers, strings, lists and records of numbers, many at a time.
+
+use super::kind::{Kind, Record};
+use crate::array::{Builder, Number};
+use crate::error::Result;
+use crate::wire::{Cursor, swap};
+
+/// Numbers end to end.
+#[inline]
+pub fn numbers(number: Number, bytes: &[u8], values: &mut Vec<u8>) {
+    match number {
+        // Any byte but 0 is true; NumPy and Arrow know 0 and 1 alone.
+        Number::Bool => values.extend(bytes.iter().map(|&b| u8::from(b != 0))),
+        _ => swap::extend(number.size(), bytes, values),
+    }
+}
+
+/// `n` lists of numbers, each after its length.
+pub fn number_lists(
+    number: Number,
+    c: &mut Cursor<'_>,
+    offsets: &mut Vec<i64>,
+    values: &mut Vec<u8>,
+    n: usize,
+) -> Result<()> {
+    let size = number.size();
+    let mut end = offsets.last().copied().unwrap_or_default();
+    for _ in 0..n {
+        let count = c.count(size)?;
+        let bytes = count * size;
+        let from = c.take_of_rest(bytes)?;
+        match number {
+            Number::Bool => numbers(number, from.get(..bytes).unwrap_or_default(), values),
+            _ => swap::extend_front(size, from, bytes, values),
+        }
+        end += count as i64;
+        offsets.push(end);
+    }
+    Ok(())
+}
+
+/// `n` strings, each after its length.
+pub fn texts(c: &mut Cursor<'_>, offsets: &mut Vec<i64>, bytes: &mut Vec<u8>, n: usize) -> Result<()> {
+    for _ in 0..n {
+        let length = c.string_length()?;
+        swap::extend_front(1, c.take_of_rest(length)?, length, bytes);
+        offsets.push(bytes.len() as i64);
+    }
+    Ok(())
+}
+
+/// Records of fixed length: each field is gathered from all of them.
+pub fn strided(record: &Record, bytes: &[u8], stride: usize, fields: &mut [(String, Builder)], n: usize) {
+    let mut offset = 0;
+    for step in &record.steps {
+        if let Some((_, field)) = fields.get_mut(step.field) {
+            gather(&step.kind, bytes, offset, stride, field, n);
+        }
+        offset += step.kind.fixed_bytes().unwrap_or(0);
+    }
+}
+
+fn gather(kind: &Kind, bytes: &[u8], offset: usize, stride: usize, out: &mut Builder, n: usize) {
+    match (kind, out) {
+        (Kind::Record(record), Builder::Record { length, fields, .. }) => {
+            let mut inner = offset;
+            for step in &record.steps {
+                if let Some((_, field)) = fields.get_mut(step.field) {
+                    gather(&step.kind, bytes, inner, stride, field, n);
+                }
+                inner += step.kind.fixed_bytes().unwrap_or(0);
+            }
+            *length += n;
+        }
+        (Kind::Number(number), Builder::Number { values, .. }) if *number != Number::Bool => {
+            let rows = bytes.chunks_exact(stride.max(1)).map(|row| row.get(offset..).unwrap_or_default());
+            swap::extend_each(number.size(), rows, values);
+        }
+        (kind, out) => {
+            let width = kind.fixed_bytes().unwrap_or(0);
+            let mut column = Vec::with_capacity(n * width);
+            for row in bytes.chunks_exact(stride.max(1)) {
+                column.extend_from_slice(row.get(offset..offset + width).unwrap_or_default());
+            }
+            append_fixed(kind, &column, out, n);
+        }
+    }
+}
+
+/// Numbers of fixed dimensions, or records of these, end to end.
+fn append_fixed(kind: &Kind, bytes: &[u8], out: &mut Builder, n: usize) {
+    match (kind, out) {
+        (Kind::Fixed { size, item }, Builder::FixedList { length, values, .. }) => {
+            append_fixed(item, bytes, values, n * size);
+            *length += n;
+        }
+        (Kind::Record(record), Builder::Record { length, fields, .. }) => {
+            strided(record, bytes, kind.fixed_bytes().unwrap_or(0), fields, n);
+            *length += n;
+        }
+        (Kind::Number(number), Builder::Number { values, .. }) => numbers(*number, bytes, values),
+        (Kind::Packed(packing), Builder::Number { number, values }) => {
+            let start = values.len();
+            values.resize(start + n * number.size(), 0);
+            packing.decode(bytes, values.get_mut(start..).unwrap_or_default());
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,71 @@
+"""Vectors of ROOT as records that the `vector` package gives arithmetic and coordinates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import awkward as ak
+
+# Class, or coordinates of a class of ROOT::Math: the record's name, and each field with where it is.
+_CLASSES = {
+    "TVector2": ("Vector2D", {"x": "fX", "y": "fY"}),
+    "TVector3": ("Vector3D", {"x": "fX", "y": "fY", "z": "fZ"}),
+    "TLorentzVector": ("Momentum4D", {"px": "fP.fX", "py": "fP.fY", "pz": "fP.fZ", "E": "fE"}),
+}
+_COORDINATES = {
+    "Cartesian2D": ("Vector2D", {"x": "fX", "y": "fY"}),
+    "Polar2D": ("Vector2D", {"rho": "fR", "phi": "fPhi"}),
+    "Cartesian3D": ("Vector3D", {"x": "fX", "y": "fY", "z": "fZ"}),
+    "Cylindrical3D": ("Vector3D", {"rho": "fRho", "phi": "fPhi", "z": "fZ"}),
+    "CylindricalEta3D": ("Vector3D", {"rho": "fRho", "phi": "fPhi", "eta": "fEta"}),
+    "PxPyPzE4D": ("Momentum4D", {"px": "fX", "py": "fY", "pz": "fZ", "E": "fT"}),
+    "PxPyPzM4D": ("Momentum4D", {"px": "fX", "py": "fY", "pz": "fZ", "M": "fM"}),
+    "PtEtaPhiE4D": ("Momentum4D", {"pt": "fPt", "phi": "fPhi", "eta": "fEta", "E": "fE"}),
+    "PtEtaPhiM4D": ("Momentum4D", {"pt": "fPt", "phi": "fPhi", "eta": "fEta", "M": "fM"}),
+}
+
+
+def as_vectors(array: ak.Array) -> ak.Array:
+    """Give an array with its ROOT vectors as records of the `vector` package, wherever they stand.
+
+    `TVector2`, `TVector3` and `TLorentzVector`, and the vectors of `ROOT::Math` in Cartesian, cylindrical and
+    pt-eta-phi coordinates, become `Vector2D`, `Vector3D` or `Momentum4D` with the same numbers (momenta and energies
+    in the file's own units). Everything else stays as it is, and no number is copied.
+
+    Raises ImportError without the `vector` package.
+    """
+    import awkward as ak
+    import vector
+
+    vector.register_awkward()
+
+    def replace(layout: Any, **_: object) -> Any:
+        if not layout.is_record:
+            return None
+        name, places = _meaning(layout)
+        if not places:
+            return None
+        contents = [_at(layout, place) for place in places.values()]
+        return ak.contents.RecordArray(contents, list(places), length=layout.length, parameters={"__record__": name})
+
+    found: Any = ak.transform(replace, array)
+    return found
+
+
+def _meaning(layout: Any) -> tuple[str, dict[str, str]]:
+    """Give the record's name and where its fields are, or nothing."""
+    classname = layout.parameter("__record__") or ""
+    name, places = _CLASSES.get(classname, ("", {}))
+    if classname.startswith("ROOT::Math::") and layout.fields == ["fCoordinates"]:
+        inner = layout.content("fCoordinates").parameter("__record__") or ""
+        coordinates = inner.removeprefix("ROOT::Math::").split("<")[0]
+        name, inside = _COORDINATES.get(coordinates, ("", {}))
+        places = {field: f"fCoordinates.{place}" for field, place in inside.items()}
+    return name, places
+
+
+def _at(layout: Any, place: str) -> Any:
+    for part in place.split("."):
+        layout = layout.content(part)
+    return layout

@@ -1,0 +1,52 @@
+#ifdef __CLING__
+#pragma link C++ class Top+;
+#pragma link C++ class LeftOfTop+;
+#pragma link C++ class RightOfTop+;
+#pragma link C++ class Diamond+;
+#pragma link C++ enum Small;
+#pragma link C++ enum Wide;
+#pragma link C++ struct Box<double>::Inside+;
+#pragma link C++ struct Box<int>::Inside+;
+#pragma link C++ class std::vector<Box<double>::Inside>+;
+#pragma link C++ class std::vector<Box<int>::Inside>+;
+#pragma link C++ class Box<double>+;
+#pragma link C++ class Box<int>+;
+#pragma link C++ class Track+;
+#pragma link C++ class Vertex+;
+#pragma link C++ class Mixed+;
+#pragma link C++ class std::vector<std::vector<bool>>+;
+#pragma link C++ class std::vector<std::vector<Both>>+;
+#pragma link C++ class std::vector<Diamond>+;
+#pragma link C++ class std::vector<TObject *>+;
+#pragma link C++ class std::map<int, std::vector<Both>>+;
+#pragma link C++ class std::forward_list<int>+;
+#pragma link C++ class std::unordered_multiset<int>+;
+#pragma link C++ class std::unordered_multimap<int, float>+;
+#pragma link C++ class std::list<std::string>+;
+#pragma link C++ class std::deque<Spot>+;
+#pragma link C++ class std::set<std::pair<int, int>>+;
+#pragma link C++ class std::vector<std::set<int>>+;
+#pragma link C++ class std::vector<std::map<std::string, int>>+;
+#pragma link C++ class std::map<std::string, std::vector<std::string>>+;
+#pragma link C++ class std::map<int, std::map<int, std::vector<Spot>>>+;
+#pragma link C++ class std::vector<std::vector<EColour>>+;
+#pragma link C++ class std::vector<std::vector<TString>>+;
+#pragma link C++ class std::pair<int, Spot>+;
+#pragma link C++ class std::vector<std::pair<int, Spot>>+;
+#pragma link C++ class std::vector<ROOT::RVec<float>>+;
+#pragma link C++ class std::vector<TVector3>+;
+#pragma link C++ class std::vector<TLorentzVector>+;
+#pragma link C++ class std::vector<std::bitset<4>>+;
+#pragma link C++ class Deep+;
+#if VERSION == 2
+#pragma link C++ class Added+;
+#endif
+#pragma link C++ class Grown+;
+#pragma link C++ struct Plain+;
+#pragma link C++ class std::vector<Grown>+;
+#pragma link C++ class std::vector<Plain>+;
+#pragma link C++ class std::map<int, Grown>+;
+#pragma link C++ class Grower+;
+#pragma link C++ function write_trees;
+#pragma link C++ function write_versions;
+#endif

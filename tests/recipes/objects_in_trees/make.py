@@ -1,0 +1,141 @@
+"""Run inside ROOT: build the libraries of this folder, write its files, and say what ROOT itself reads from them.
+
+make.py FOLDER writes FOLDER/*.root and FOLDER/expected.json: {file: {tree: [object in ROOT's JSON form] or null}}. The
+trees of one file may hold two versions of a class; the file of both was merged from them without unpacking.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+SHAPES = HERE.parent / "objects"
+
+
+def build(out: Path, version: int) -> Path:
+    """Compile the classes with their dictionary and the writers."""
+    import ROOT
+
+    root = Path(ROOT.__file__).parent
+    name = f"libmore{version}"
+    out = out / name
+    out.mkdir()
+    includes = [f"-DVERSION={version}", f"-I{HERE}", f"-I{SHAPES}"]
+    dictionary = [f"{root}/bin/rootcling", "-f", "dict.cxx", "-rml", f"{name}.so", "-rmf", f"{name}.rootmap"]
+    headers = ["shapes.h", "more.h", f"{out}/linkdef.h"]
+    (out / "linkdef.h").write_text((SHAPES / "linkdef.h").read_text() + (HERE / "linkdef.h").read_text())
+    subprocess.run([*dictionary, *includes, *headers], cwd=out, check=True)
+    compile_ = ["g++", "-O0", "-std=c++20", "-w", "-fPIC", "-shared", *includes, "-I.", f"-I{root}/include"]
+    sources = ["dict.cxx", f"{SHAPES}/write.cpp", f"{HERE}/write.cpp", "-o", f"{name}.so"]
+    libraries = [f"-l{library}" for library in ("Core", "RIO", "Tree", "Hist", "Physics", "ROOTVecOps")]
+    subprocess.run([*compile_, *sources, f"-L{root}/lib", f"-Wl,-rpath,{root}/lib", *libraries], cwd=out, check=True)
+    return out / f"{name}.so"
+
+
+def load(library: Path, version: int) -> Any:
+    """Load what `build` made."""
+    warnings.simplefilter("ignore")
+    import ROOT
+
+    ROOT.gROOT.SetBatch(True)
+    for folder in (HERE, SHAPES):
+        ROOT.gInterpreter.AddIncludePath(str(folder))
+    if ROOT.gSystem.Load(str(library)) != 0:
+        raise RuntimeError(f"cannot load {library}")
+    ROOT.TBufferJSON.SetFloatFormat("%.9g")
+    ROOT.TBufferJSON.SetDoubleFormat("%.17g")
+    ROOT.gInterpreter.Declare(
+        f'#define VERSION {version}\n#include "{HERE}/more.h"\n'
+        "#include <TBranchElement.h>\n#include <TBranchObject.h>\n#include <TBufferJSON.h>\n"
+        "void write_trees(const std::string &, bool);"
+        "void write_versions(const std::string &, const std::string &, bool);"
+        "std::string entry_as_json(TBranch *branch, Long64_t entry) {"
+        " auto *element = dynamic_cast<TBranchElement *>(branch); void *object = nullptr;"
+        " if (!element) branch->SetAddress(&object);"
+        " branch->GetTree()->GetEntry(entry);"
+        " if (element) object = element->GetObject();"
+        " TClass *type = TClass::GetClass(branch->GetClassName());"
+        ' if (!object || !type) return "null"; return TBufferJSON::ConvertToJSON(object, type, 3).Data(); }'
+    )
+    return ROOT
+
+
+def count(root: Any, path: Path, name: str) -> int:
+    """Give the number of entries of a tree."""
+    file = root.TFile.Open(str(path))
+    return int(file.Get(name).GetEntries())
+
+
+def as_json(root: Any, path: Path) -> dict[str, list[Any]]:
+    """Give every entry of every tree as ROOT's JSON, null for a tree on which ROOT crashes."""
+    file = root.TFile.Open(str(path))
+    names = [str(key.GetName()) for key in file.GetListOfKeys() if str(key.GetClassName()) == "TTree"]
+    file.Close()
+    found = {}
+    for name in names:
+        out = path.with_suffix(".entries")
+        child = os.fork()
+        if child == 0:
+            root.gSystem.ResetSignals()
+            entries = []
+            for entry in range(count(root, path, name)):
+                # Into new objects: ROOT adds to collections that are there from the entry before.
+                file = root.TFile.Open(str(path))
+                branch = next(iter(file.Get(name).GetListOfBranches()))
+                entries.append(json.loads(str(root.entry_as_json(branch, entry))))
+            out.write_text(json.dumps(entries))
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        found[name] = json.loads(out.read_text()) if status == 0 else None
+        out.unlink(missing_ok=True)
+    return found
+
+
+def main() -> None:
+    """Write the files and what ROOT reads from them. A step runs in a process of its own: FOLDER STEP LIBRARY."""
+    folder = Path(sys.argv[1]).resolve()
+    if len(sys.argv) == 2:
+        libraries = {version: build(folder, version) for version in (1, 2)}
+        expected: dict[str, Any] = {}
+        for step, version in (("trees", 1), ("old", 1), ("new", 2), ("merged", 2)):
+            subprocess.run([sys.executable, __file__, folder, step, libraries[version]], check=True)
+            for name, trees in json.loads((folder / f"{step}.json").read_text()).items():
+                expected.setdefault(name, {}).update(trees)
+        (folder / "expected.json").write_text(json.dumps(expected))
+        return
+    step, library = sys.argv[2], Path(sys.argv[3])
+    root = load(library, 1 if "libmore1" in library.name else 2)
+    found = {}
+    for kind, member_wise in (("memberwise", True), ("objectwise", False)):
+        if step == "trees":
+            path = folder / f"{kind}.root"
+            root.write_trees(str(path), member_wise)
+            found[path.name] = as_json(root, path)
+        elif step in ("old", "new"):
+            # Both versions in one file, and each in a file of its own.
+            path = folder / f"versions-{kind}.root"
+            root.write_versions(str(path), step, member_wise)
+            # Both are compared with the newer one in memory.
+            found[path.name] = as_json(root, path) if step == "new" else {}
+            root.write_versions(str(folder / f"{step}-{kind}.root"), "tree", member_wise)
+        else:
+            path = folder / f"merged-{kind}.root"
+            merger = root.TFileMerger(False)
+            merger.OutputFile(str(path), "RECREATE")
+            for part in ("new", "old"):
+                merger.AddFile(str(folder / f"{part}-{kind}.root"))
+            merger.Merge()
+            found[path.name] = as_json(root, path)
+            for part in ("new", "old"):
+                (folder / f"{part}-{kind}.root").unlink()
+    (folder / f"{step}.json").write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

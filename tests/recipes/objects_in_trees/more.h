@@ -1,0 +1,184 @@
+// More classes, for trees: inheritance, templates, enums, objects in objects; version 1 or 2 of those that change.
+#ifndef SAPWOOD_MORE_H
+#define SAPWOOD_MORE_H
+#include "shapes.h"
+#include <TGraph.h>
+#include <TH1F.h>
+#include <TH2D.h>
+#include <TVector3.h>
+
+class Top {
+public:
+   Int_t fTop = 1;
+   virtual ~Top() {}
+   ClassDef(Top, 1)
+};
+class LeftOfTop : public virtual Top {
+public:
+   Int_t fLeftOfTop = 2;
+   ClassDefOverride(LeftOfTop, 1)
+};
+class RightOfTop : public virtual Top {
+public:
+   Float_t fRightOfTop = 3;
+   ClassDefOverride(RightOfTop, 1)
+};
+class Diamond : public LeftOfTop, public RightOfTop {
+public:
+   Double_t fDiamond = 4;
+   ClassDefOverride(Diamond, 1)
+};
+
+enum class Small : unsigned char { kNo = 0, kYes = 200 };
+enum class Wide : int { kLow = -2000000000, kHigh = 2000000000 };
+
+template <typename T>
+class Box {
+public:
+   struct Inside {
+      T value = T();
+      Short_t weight = 0;
+   };
+   Inside fInside;
+   std::vector<Inside> fMany;
+   virtual ~Box() {}
+   ClassDef(Box, 1)
+};
+
+class Track : public TObject {
+public:
+   Int_t fN = 0;
+   Float_t *fValues = nullptr; //[fN]
+   Double32_t *fPacked = nullptr; //[fN][0,10,12]
+   std::vector<short> fHits;
+   std::vector<Spot> fSpots;
+   TString fName;
+   Spot fSpot;
+   Spot fPair[2];
+   TRef fRef;
+   Double32_t fEnergy = 0; //[0,100,14]
+   Track() {}
+   ~Track() override { Clear(); }
+   void Clear(Option_t * = "") override
+   {
+      delete[] fValues;
+      delete[] fPacked;
+      fValues = nullptr, fPacked = nullptr, fN = 0;
+   }
+   void Set(int n, int seed);
+   ClassDefOverride(Track, 2)
+};
+
+class Vertex : public TObject {
+public:
+   Int_t fId = 0;
+   TClonesArray fTracks = TClonesArray("Right", 2);
+   std::vector<std::vector<Both>> fDeep;
+   ClassDefOverride(Vertex, 1)
+};
+
+class Mixed : public TObject {
+public:
+   Small fSmall = Small::kYes;
+   Wide fWide = Wide::kLow;
+   Diamond fDiamond;
+   Box<double> fBox;
+   Box<int> fInts;
+   TClonesArray *fTracks = new TClonesArray("Track", 4);
+   TClonesArray fVertices = TClonesArray("Vertex", 2);
+   std::multiset<Double32_t> fDouble32s;
+   std::vector<std::vector<bool>> fFlags;
+   std::vector<TObject *> fObjects;
+   std::map<int, std::vector<Both>> fByNumber;
+   TH1F *fHistogram = nullptr;
+   TH2D fPlane;
+   TGraph fGraph;
+   Mixed *fSelf = nullptr;
+   TObject *fAny = nullptr;
+   Mixed() {}
+   Mixed(int entry);
+   Mixed(const Mixed &) = delete;
+   Mixed &operator=(const Mixed &) = delete;
+   ClassDefOverride(Mixed, 1)
+};
+
+/// Containers in containers, and what physicists put in them.
+class Deep {
+public:
+   std::forward_list<int> fForward;
+   std::unordered_multiset<int> fMultiset;
+   std::unordered_multimap<int, float> fMultimap;
+   std::list<std::string> fWords;
+   std::deque<Spot> fDeque;
+   std::set<std::pair<int, int>> fPairSet;
+   std::vector<std::set<int>> fSets;
+   std::vector<std::map<std::string, int>> fMaps;
+   std::map<std::string, std::vector<std::string>> fWordLists;
+   std::map<int, std::map<int, std::vector<Spot>>> fMapMaps;
+   std::vector<std::vector<TString>> fTStrings;
+   std::vector<std::pair<int, Spot>> fSpotPairs;
+   std::vector<ROOT::RVec<float>> fRVecs;
+   ROOT::RVec<double> fRVec;
+   TVector3 fVector;
+   TLorentzVector fLorentz;
+   std::vector<TVector3> fVectors;
+   std::vector<TLorentzVector> fLorentzes;
+   std::array<double, 2> fArray = {{0, 0}};
+   std::array<std::array<int, 2>, 2> fGrid = {{{{0, 0}}, {{0, 0}}}};
+   std::vector<std::bitset<4>> fBits;
+   std::vector<Named> fNames;
+   Deep(int n = 0);
+   virtual ~Deep() {}
+   ClassDef(Deep, 1)
+};
+
+/// Changes from version to version.
+#if VERSION == 1
+class Grown {
+public:
+   Int_t fStays = 1;
+   Float_t fWidens = 2.5;
+   Short_t fGoes = 3;
+   Int_t fLater = 4;
+   virtual ~Grown() {}
+   ClassDef(Grown, 1)
+};
+struct Plain {
+   Int_t a = 1;
+   Float_t b = 2;
+};
+#else
+class Added {
+public:
+   Int_t fAdded = 0;
+   virtual ~Added() {}
+   ClassDef(Added, 1)
+};
+class Grown : public Added {
+public:
+   Int_t fLater = 40;
+   std::string fNew;
+   Int_t fStays = 10;
+   Double_t fWidens = 20.5;
+   std::vector<int> fMore;
+   ClassDefOverride(Grown, 2)
+};
+struct Plain {
+   Double_t b = 20;
+   Long64_t a = 10;
+   Int_t c = 0;
+};
+#endif
+class Grower : public TObject {
+public:
+   Grown fOne;
+   std::vector<Grown> fSeveral;
+   std::map<int, Grown> fByNumber;
+   Grown *fPointer = nullptr;
+   TObject *fNone = nullptr;
+   Plain fPlain;
+   std::vector<Plain> fPlains;
+   Plain fRow[2];
+   ClassDefOverride(Grower, 1)
+};
+#endif
