@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import pickle
+import struct
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -233,3 +234,16 @@ def test_objects_that_belong_to_others_outlive_them(shapes: sapwood.ReadOnlyDire
     first = second.member("fFirst")
     assert first.member("fName") == "first" and first.member("fNext").member("fName") == "second"
     assert second.member("fNext").member("fFirst") is first
+
+
+def test_empty_arrays_are_not_many(tmp_path: Path) -> None:
+    """A member that is said to be millions of variable arrays would take memory for each, though all are empty."""
+    data = bytearray((GOLDEN / "plain.root").read_bytes())
+    # The element of TH1::fBuffer: its length stands behind type and size, and is zero.
+    at = data.index(b"\x07fBuffer") + len(b"\x07fBuffer")
+    at += 1 + data[at]
+    kind, size, length = struct.unpack(">iii", data[at : at + 12])
+    assert (kind, size, length) == (48, 8, 0)
+    data[at + 8 : at + 12] = struct.pack(">i", 0x00FF0000)
+    with sapwood.open(bytes(data)) as file, pytest.warns(SapwoodWarning, match="fBuffer is said to be 16711680"):
+        assert file["h1F"].unreadable()

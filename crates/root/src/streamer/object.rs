@@ -234,6 +234,8 @@ pub const TOP: u64 = 1;
 
 /// How deep objects may nest before a file is called damaged.
 const DEEPEST: usize = 200;
+/// How many variable arrays a member may be: where all are empty, they have no bytes that would bound their number.
+const MOST_ROWS: usize = 10_000;
 /// How many parts may be unreadable before the whole is: each costs more memory than it has bytes.
 const MOST_PROBLEMS: usize = 10_000;
 
@@ -635,6 +637,10 @@ impl<'a> ObjectReader<'a> {
 
     /// A variable array: one byte that says whether it is there, then as many numbers as a member before says.
     fn counted(&mut self, e: &Element, owner: &Object, n: usize) -> Result<Value> {
+        if n > MOST_ROWS {
+            let message = format!("member {} is said to be {n} variable arrays", e.name);
+            return Err(self.cursor.corrupt(message));
+        }
         let flag = self.cursor.u8()?;
         let count = if flag == 0 { 0 } else { self.counter(e, owner)? };
         // Branches of files near 2 GB were written with 64-bit basket positions under a 32-bit type.
