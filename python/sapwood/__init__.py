@@ -12,41 +12,60 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from sapwood._native import __version__, counters, num_threads, set_num_threads
-from sapwood.compression import LZ4, LZMA, ZLIB, ZSTD
-from sapwood.errors import (
-    ArgumentError,
-    CorruptError,
-    LimitError,
-    MissingFileError,
-    NotFoundError,
-    SapwoodError,
-    SapwoodWarning,
-    StorageError,
-    UnsupportedError,
-)
-from sapwood.errors import (
-    NotFoundError as KeyInFileError,
-)
-from sapwood.reading.branches import HasBranches
-from sapwood.reading.dataset import concatenate, iterate, num_entries
-from sapwood.reading.file import ReadOnlyDirectory, ReadOnlyFile, ReadOnlyKey, open  # noqa: A004
-from sapwood.reading.filters import no_filter
-from sapwood.reading.steps import Report
-from sapwood.reading.tree import TBranch, TTree
-
 if TYPE_CHECKING:
+    from sapwood._native import __version__, counters, num_threads, set_num_threads
+    from sapwood.compression import LZ4, LZMA, ZLIB, ZSTD
+    from sapwood.errors import (
+        ArgumentError,
+        CorruptError,
+        LimitError,
+        MissingFileError,
+        NotFoundError,
+        SapwoodError,
+        SapwoodWarning,
+        StorageError,
+        UnsupportedError,
+    )
+    from sapwood.errors import (
+        NotFoundError as KeyInFileError,
+    )
+    from sapwood.reading.branches import HasBranches
+    from sapwood.reading.dataset import concatenate, iterate, num_entries
+    from sapwood.reading.file import ReadOnlyDirectory, ReadOnlyFile, ReadOnlyKey, open  # noqa: A004
+    from sapwood.reading.filters import no_filter
+    from sapwood.reading.steps import Report
+    from sapwood.reading.tree import TBranch, TTree
     from sapwood.vectors import as_vectors
     from sapwood.writing.file import WritableDirectory, WritableFile, create, recreate
     from sapwood.writing.tree import WritableBranch, WritableTree
 
-# What only some need is imported when its name is first used.
+# Where each public name lives. A module is imported when its name is first used: `import sapwood` itself is cheap.
 _HOMES = {
     "sapwood.vectors": ("as_vectors",),
+    "sapwood._native": ("__version__", "counters", "num_threads", "set_num_threads"),
+    "sapwood.compression": ("LZ4", "LZMA", "ZLIB", "ZSTD"),
+    "sapwood.errors": (
+        "ArgumentError",
+        "CorruptError",
+        "LimitError",
+        "MissingFileError",
+        "NotFoundError",
+        "SapwoodError",
+        "SapwoodWarning",
+        "StorageError",
+        "UnsupportedError",
+    ),
+    "sapwood.reading.dataset": ("concatenate", "iterate", "num_entries"),
+    "sapwood.reading.file": ("ReadOnlyDirectory", "ReadOnlyFile", "ReadOnlyKey", "open"),
+    "sapwood.reading.filters": ("no_filter",),
+    "sapwood.reading.steps": ("Report",),
+    "sapwood.reading.branches": ("HasBranches",),
+    "sapwood.reading.tree": ("TBranch", "TTree"),
     "sapwood.writing.file": ("WritableDirectory", "WritableFile", "create", "recreate"),
     "sapwood.writing.tree": ("WritableBranch", "WritableTree"),
 }
 _HOME_OF = {name: (module, name) for module, names in _HOMES.items() for name in names}
+_HOME_OF["KeyInFileError"] = ("sapwood.errors", "NotFoundError")
 
 __all__ = [
     "LZ4",

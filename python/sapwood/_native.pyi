@@ -227,6 +227,12 @@ class Tree:
     def clusters(self) -> list[int]:
         """List the entries at which clusters begin, and the end: 0, ..., `num_entries`."""
 
+    def same_shape(self, other: Tree, /) -> bool:
+        """Tell whether the other tree has the same branches, aliases and classes."""
+
+    def bytes_between(self, branches: Sequence[int], start: int, stop: int) -> float:
+        """Estimate the uncompressed bytes of some branches (by their places), between two entries."""
+
 @final
 class Branch:
     """A branch (`TBranch` and its kinds)."""

@@ -147,6 +147,11 @@ class FakeTree:
         """Give the borders, of one cluster unless others were given."""
         return self.borders or [0, self.num_entries]
 
+    def bytes_between(self, indexes: list[int], start: int, stop: int) -> float:
+        """Give the share of the entries in the bytes."""
+        share = (stop - start) / self.num_entries if self.num_entries else 0
+        return share * sum(self.branches[index].total_bytes for index in indexes)
+
 
 class _FakeFile:
     file_path = "fake.root"

@@ -301,6 +301,12 @@ impl PyTree {
     fn clusters(&self) -> Vec<u64> {
         self.tree.cluster_borders()
     }
+    fn same_shape(&self, other: PyRef<'_, Self>) -> bool {
+        self.tree.same_shape(&other.tree)
+    }
+    fn bytes_between(&self, branches: Vec<usize>, start: u64, stop: u64) -> f64 {
+        self.tree.bytes_between(&branches, start, stop)
+    }
     fn __repr__(&self) -> String {
         format!("<Tree {:?} of {} entries>", self.tree.name, self.tree.entries)
     }

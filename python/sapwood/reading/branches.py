@@ -36,10 +36,15 @@ class HasBranches:
     """
 
     def __init__(self) -> None:
-        self._children: list[TBranch] = []
+        self._direct: list[TBranch] = []
         self._here: dict[str, TBranch] | None = None
         self._below: dict[str, TBranch] | None = None
         self._paths: dict[str, TBranch] | None = None
+
+    @property
+    def _children(self) -> list[TBranch]:
+        """The branches directly here."""
+        return self._direct
 
     @property
     def _itself(self) -> Sequence[TBranch]:

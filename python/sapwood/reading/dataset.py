@@ -175,11 +175,12 @@ def _iterate(
 
     def jobs() -> Iterator[Callable[[], Any]]:
         offset = 0
+        selection = None
         for tree in trees:
             opened.append(tree)
             entries = tree.tree.num_entries
             try:
-                selection = select(tree)
+                selection = (selection and selection.on(tree)) or select(tree)
             except NotFoundError as error:
                 trees.skip(tree.file.file_path, error)
                 trees.done_with(opened.pop())
@@ -257,9 +258,10 @@ def concatenate(
     batch = _Batch(trees, wanted, how, ak_add_doc)
     try:
         offset = 0
+        selection = None
         for tree in trees:
             try:
-                selection = Selection(
+                selection = (selection and selection.on(tree)) or Selection(
                     tree,
                     expressions,
                     cut,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -87,6 +88,7 @@ class Selection:
         self.source = source
         self._language = language or Language()
         self._given_aliases: dict[str, str] = {**source.tree.aliases, **(aliases or {})}
+        self._looks_at_branches = filter_branch is not None and filter_branch is not no_filter
         self._unreadable: dict[TBranch, None] = {}
         self._reads: dict[TBranch, int] = {}
         self._nodes: dict[TBranch, Leaf | Group] = {}
@@ -128,18 +130,31 @@ class Selection:
 
     def bytes_between(self, start: int, stop: int) -> float:
         """Estimate the uncompressed bytes of the branches to read, between two entries."""
-        total = 0.0
-        for branch in self._reads:
-            entries = branch.num_entries
-            if entries:
-                total += branch.uncompressed_bytes * max(0, min(stop, entries) - start) / entries
-        return total
+        return self.source.tree.native.bytes_between(self.indexes, start, stop)
+
+    def on(self, source: HasBranches) -> Selection | None:
+        """Give the same selection for another tree, where that is known to want the same branches; else None."""
+        from sapwood.reading.tree import TTree
+
+        alike = (
+            isinstance(self.source, TTree)
+            and isinstance(source, TTree)
+            and not self._looks_at_branches
+            and source.same_shape(self.source)
+        )
+        if not alike:
+            return None
+        moved = copy(self)
+        moved.source = source
+        return moved
 
     def same_shape(self, other: Selection) -> list[int] | None:
         """Give the places of this selection's branches in the order of another one's, if both read the same.
 
         That is: the same branch paths with the same types, for the same results made in the same way. None otherwise.
         """
+        if self._reads is other._reads:
+            return other.indexes
         if self._recipe() != other._recipe():
             return None
         mine = {branch.path_in(self.source): branch for branch in self._reads}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from sapwood import _native
     from sapwood.reading.file import ReadOnlyFile, ReadOnlyKey
 
+_GROWING = threading.Lock()
+
 _STREAM_STEP = "64 MB"
 """How much of a tree one Arrow record batch holds, uncompressed."""
 
@@ -38,15 +41,33 @@ class TTree(HasBranches):
         super().__init__()
         self._native = native
         self._key = key
+        self._nodes: list[TBranch] | None = None
+        self._clusters: list[int] | None = None
+
+    @property
+    def nodes(self) -> list[TBranch]:
+        """All branches, depth first, as the native tree counts them."""
+        # Made when first asked for: of many files alike, only the first one's branches are looked at.
+        if self._nodes is None:
+            with _GROWING:
+                if self._nodes is None:
+                    self._nodes = self._grow()
+        return self._nodes
+
+    def _grow(self) -> list[TBranch]:
         nodes: list[TBranch] = []
-        for index, branch in enumerate(native.branches):
+        for index, branch in enumerate(self._native.branches):
             parent = branch.parent
             above: HasBranches = self if parent is None else nodes[parent]
             node = TBranch(branch, index, above, self)
             nodes.append(node)
-            above._children.append(node)
-        self._nodes = nodes
-        self._clusters: list[int] | None = None
+            above._direct.append(node)
+        return nodes
+
+    @property
+    def _children(self) -> list[TBranch]:
+        _ = self.nodes
+        return self._direct
 
     @property
     def native(self) -> _native.Tree:
@@ -131,9 +152,13 @@ class TTree(HasBranches):
             self._clusters = self._native.clusters()
         return list(self._clusters)
 
+    def same_shape(self, other: TTree) -> bool:
+        """Tell whether another tree has the same branches and aliases, of the same types, in the same places."""
+        return self._native.same_shape(other._native)
+
     def branch_at(self, native_index: int) -> TBranch:
         """Give a branch by its place among all, depth first."""
-        return self._nodes[native_index]
+        return self.nodes[native_index]
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> Foreign:
         """Give all readable branches as an Arrow stream (a capsule), named as in `arrays`, by whole clusters."""

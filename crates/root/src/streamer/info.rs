@@ -113,7 +113,7 @@ pub struct StreamerInfo {
 }
 
 /// All classes of a file, every version.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub struct Classes {
     infos: Vec<Arc<StreamerInfo>>,
     by_name: HashMap<String, Vec<usize>>,

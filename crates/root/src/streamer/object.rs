@@ -230,6 +230,9 @@ const DEEPEST: usize = 200;
 /// How many parts may be unreadable before the whole is: each costs more memory than it has bytes.
 const MOST_PROBLEMS: usize = 10_000;
 
+/// Reads a member and says so, or does nothing.
+type Instead<'a> = &'a mut dyn FnMut(&str, &str, &mut Cursor<'a>, &mut HashMap<u64, Name>) -> bool;
+
 /// Reads objects from one buffer, remembering classes and objects that later pointers refer to.
 pub struct ObjectReader<'a> {
     /// Where reading goes on.
@@ -238,6 +241,9 @@ pub struct ObjectReader<'a> {
     pub problems: usize,
     /// Which members of a class's objects are kept; all, where it gives nothing. What is let go is still read.
     pub wanted: fn(&str) -> Option<&'static [&'static str]>,
+    /// Reads a member of a class in another way (class, member, position, classes named before), or gives false and
+    /// leaves all as it was.
+    pub instead: Option<Instead<'a>>,
     pub(super) classes: &'a Classes,
     named: HashMap<u64, Name>,
     seen: HashMap<u64, Arc<Object>>,
@@ -254,6 +260,7 @@ impl<'a> ObjectReader<'a> {
             cursor,
             problems: 0,
             wanted: |_| None,
+            instead: None,
             classes,
             named: HashMap::new(),
             seen: HashMap::new(),
@@ -515,6 +522,12 @@ impl<'a> ObjectReader<'a> {
                     if !element.name.contains('<') || !typename::is_container(&element.name) =>
                 {
                     self.object(&element.name).map(|base| object.bases.push(Arc::new(base)))
+                }
+                _ if self.instead.as_mut().is_some_and(|instead| {
+                    instead(&info.name, &element.name, &mut self.cursor, &mut self.named)
+                }) =>
+                {
+                    Ok(())
                 }
                 _ => self
                     .member(element, object)

@@ -1,11 +1,13 @@
 //! Where entries live, and how they become columns.
 //!
-//! A tree (`TTree`) has branches; a branch keeps its values in baskets, each holding some entries. [`Tree::parse`]
+//! A tree (`TTree`) has branches; a branch keeps its values in baskets, each holding some entries. [`Tree::read`]
 //! finds them, [`layout`] compiles how a branch's entries are decoded, [`read`] plans and carries out the reading.
 
 pub mod basket;
+mod describe;
 pub mod layout;
 pub mod read;
+mod shape;
 pub mod writer;
 
 pub use layout::{Framing, Layout};
@@ -13,7 +15,9 @@ pub use layout::{Framing, Layout};
 use crate::error::{Error, ErrorKind, Result, Within};
 use crate::file::{Key, RootFile};
 use crate::streamer::kind::Programs;
+use crate::streamer::name::Name;
 use crate::streamer::{Classes, Object, ObjectReader, Value};
+use crate::wire::Cursor;
 use basket::Embedded;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -46,6 +50,7 @@ pub struct Tree {
 }
 
 /// A branch of a tree.
+#[derive(Debug, Default)]
 pub struct Branch {
     /// Name (`fName`).
     pub name: String,
@@ -81,7 +86,7 @@ pub struct Branch {
 }
 
 /// What a `TBranchElement` adds to a branch.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct BranchElement {
     /// Class whose member (or that as a whole) the branch holds (`fClassName`).
     pub class_name: String,
@@ -155,28 +160,54 @@ impl Basket {
     }
 }
 
+/// Reads the branches of a tree, or leaves them to be read as other objects are.
+type Describe = fn(&mut Cursor<'_>, &mut HashMap<u64, Name>, &Classes) -> Option<Vec<Branch>>;
+
 impl Tree {
     /// Reads the tree of a key.
     pub fn read(file: &Arc<RootFile>, key: &Key) -> Result<Self> {
+        Self::read_by(file, key, describe::branches)
+    }
+
+    /// Reads the tree of a key, its branches by `describe` if that gives some.
+    fn read_by(file: &Arc<RootFile>, key: &Key, describe: Describe) -> Result<Self> {
         let payload = file.object(key)?;
         let classes = file.classes()?;
         let place = || format!("tree {};{} of {}", key.name, key.cycle, file.name());
         let mut reader = ObjectReader::new(&classes, &payload, u64::from(key.key_bytes));
         reader.wanted = wanted;
+        let mut branches = None;
+        let mut instead =
+            |class: &str, member: &str, cursor: &mut Cursor<'_>, named: &mut HashMap<u64, Name>| {
+                if class != "TTree" || member != "fBranches" {
+                    return false;
+                }
+                branches = describe(cursor, named, &classes);
+                branches.is_some()
+            };
+        reader.instead = Some(&mut instead);
         let object = reader.object(&key.classname).within(place)?;
         if let Some(why) = &object.unreadable {
             return Err(why.clone().within(place()));
         }
-        Self::parse(file.clone(), classes.clone(), &object).within(place)
+        Self::parse(file.clone(), classes.clone(), &object, branches).within(place)
     }
 
-    /// Finds branches and baskets in a tree read as an object.
-    pub fn parse(file: Arc<RootFile>, classes: Arc<Classes>, object: &Object) -> Result<Self> {
-        let mut branches = Vec::new();
+    /// Finds branches and baskets in a tree read as an object, unless the branches are known already.
+    fn parse(
+        file: Arc<RootFile>,
+        classes: Arc<Classes>,
+        object: &Object,
+        branches: Option<Vec<Branch>>,
+    ) -> Result<Self> {
         let members = ["fEntries", "fAutoFlush", "fClusterRangeEnd", "fClusterSize", "fAliases"];
         complete(object, &members)?;
-        for branch in parts(object, "fBranches")? {
-            add_branch(&mut branches, branch, None)?;
+        let known = branches.is_some();
+        let mut branches = branches.unwrap_or_default();
+        if !known {
+            for branch in parts(object, "fBranches")? {
+                add_branch(&mut branches, branch, None)?;
+            }
         }
         link_counters(&mut branches);
         let aliases = object.list("fAliases").iter().filter_map(|v| match v {
@@ -185,7 +216,6 @@ impl Tree {
         });
         let ends = object.ints("fClusterRangeEnd");
         let sizes = object.ints("fClusterSize");
-        let unsigned = |v: i64| u64::try_from(v).unwrap_or(0);
         let auto_flush = object.int("fAutoFlush").unwrap_or(0);
         Ok(Self {
             name: object.text("fName").unwrap_or_default().to_owned(),
@@ -339,6 +369,11 @@ fn parts<'a>(object: &'a Object, member: &str) -> Result<Vec<&'a Arc<Object>>> {
     object.list(member).iter().enumerate().map(part).collect()
 }
 
+/// A count, with nothing for what is negative.
+fn unsigned(count: i64) -> u64 {
+    u64::try_from(count).unwrap_or(0)
+}
+
 fn tree_entries(object: &Object) -> Result<u64> {
     let entries = match object.get("fEntries") {
         // Old versions counted in doubles.
@@ -370,10 +405,20 @@ fn add_branch(branches: &mut Vec<Branch>, object: &Arc<Object>, parent: Option<u
         Some(Value::Float(v)) => *v as i64,
         _ => object.int(name).unwrap_or(0),
     };
-    let count = |name: &str| u64::try_from(int(name)).unwrap_or(0);
+    let count = |name: &str| unsigned(int(name));
     let entries = int("fEntries");
     let entries = u64::try_from(entries)
         .map_err(|_| Error::corrupt(format!("a branch with {entries} entries")).within(place()))?;
+    let inside = object.list("fBaskets");
+    let found = baskets(
+        [&object.ints("fBasketEntry"), &object.ints("fBasketBytes"), &object.ints("fBasketSeek")],
+        usize::try_from(object.int("fWriteBasket").unwrap_or(0)).unwrap_or(0),
+        entries,
+        |i| match inside.get(i) {
+            Some(Value::Object(basket)) => Some(Embedded::from_members(&basket.members)),
+            _ => None,
+        },
+    );
     let branch = Branch {
         title: object.text("fTitle").unwrap_or_default().to_owned(),
         class: object.class.to_string(),
@@ -385,7 +430,7 @@ fn add_branch(branches: &mut Vec<Branch>, object: &Arc<Object>, parent: Option<u
         total_bytes: count("fTotBytes"),
         compressed_bytes: count("fZipBytes"),
         compression: int("fCompress"),
-        baskets: baskets(object, entries).within(|| format!("branch {name}"))?,
+        baskets: found.within(place)?,
         element,
         other_file: object.text("fFileName").unwrap_or_default().to_owned(),
         offsets_from_counter: matches!(object.get("fIOFeatures"), Some(Value::Object(f)) if f.int("fIOBits").unwrap_or(0) & 1 != 0),
@@ -455,21 +500,21 @@ fn link_counters(branches: &mut [Branch]) {
     }
 }
 
-fn baskets(object: &Object, entries: u64) -> Result<Vec<Basket>> {
-    let (firsts, sizes, seeks) =
-        (object.ints("fBasketEntry"), object.ints("fBasketBytes"), object.ints("fBasketSeek"));
-    let written = usize::try_from(object.int("fWriteBasket").unwrap_or(0)).unwrap_or(0);
-    let embedded = object.list("fBaskets");
+/// The baskets of a branch from their first entries, sizes and places (`fBasketEntry`, `fBasketBytes`, `fBasketSeek`),
+/// of which `written` are in the file; `embedded` gives those inside the tree object.
+fn baskets(
+    [firsts, sizes, seeks]: [&[i64]; 3],
+    written: usize,
+    entries: u64,
+    embedded: impl Fn(usize) -> Option<Option<Embedded>>,
+) -> Result<Vec<Basket>> {
     let mut found: Vec<Basket> = Vec::new();
     for i in 0..firsts.len().min(written.saturating_add(1)) {
         let seek = seeks.get(i).copied().unwrap_or(0);
         let bytes = sizes.get(i).copied().unwrap_or(0);
-        let place = match embedded.get(i) {
-            Some(Value::Object(basket)) if seek == 0 => match Embedded::from_members(&basket.members) {
-                Some(basket) => Place::Tree(Arc::new(basket)),
-                None => continue,
-            },
-            _ if seek > 0 && bytes > 0 && i < written => Place::File(seek as u64, bytes as u64),
+        let place = match embedded(i).filter(|_| seek == 0) {
+            Some(Some(basket)) => Place::Tree(Arc::new(basket)),
+            None if seek > 0 && bytes > 0 && i < written => Place::File(seek as u64, bytes as u64),
             _ => continue,
         };
         let first = firsts.get(i).and_then(|&f| u64::try_from(f).ok());

@@ -13,6 +13,7 @@ pub use carry::Carry;
 use super::{Framing, Layout, Place, Tree};
 use crate::array::{Builder, Column, Number, Type, pool};
 use crate::error::{Error, Result, Within};
+use crate::streamer::kind::Programs;
 use arrow_buffer::Buffer;
 use sapwood_io::Range;
 use std::sync::Arc;
@@ -60,6 +61,8 @@ struct Job {
 struct Reader<'a> {
     parts: &'a [Part<'a>],
     layouts: Vec<Vec<Arc<Layout>>>,
+    /// For each part the programs that its layouts are made for.
+    programs: Vec<&'a Programs>,
     counts: Vec<Vec<Option<Counts>>>,
     jobs: Vec<Job>,
     /// Bytes that the baskets of each column take in the files.
@@ -142,6 +145,7 @@ impl<'a> Reader<'a> {
         let mut reader = Self {
             parts,
             layouts: Vec::new(),
+            programs: Vec::new(),
             counts: Vec::new(),
             jobs: Vec::new(),
             stored: Vec::new(),
@@ -156,6 +160,8 @@ impl<'a> Reader<'a> {
                     part.start, part.stop, part.tree.entries
                 )));
             }
+            // Of trees that are alike, the first one's branches are compiled for all.
+            let model = parts.first().filter(|first| first.tree.same_shape(part.tree)).unwrap_or(part);
             let mut layouts = Vec::new();
             let mut counts = Vec::new();
             for (column, &branch) in part.branches.iter().enumerate() {
@@ -167,7 +173,7 @@ impl<'a> Reader<'a> {
                         part.tree.file.name()
                     )
                 };
-                let layout = part.tree.layout(branch)?;
+                let layout = model.tree.layout(branch)?;
                 let of = layout.of.clone().within(place)?;
                 match types.get(column) {
                     None if p == 0 => types.push(of),
@@ -192,6 +198,7 @@ impl<'a> Reader<'a> {
                 return Err(Error::argument("the parts have different numbers of branches"));
             }
             reader.layouts.push(layouts);
+            reader.programs.push(model.tree.programs());
             reader.counts.push(counts);
         }
         let entries = parts.iter().try_fold(0u64, |sum, part| sum.checked_add(part.stop - part.start));
@@ -329,7 +336,7 @@ impl<'a> Reader<'a> {
     fn read(mut self, carry: Option<&Carry>) -> Result<Vec<Column>> {
         let jobs = std::mem::take(&mut self.jobs);
         let mut targets = std::mem::take(&mut self.targets);
-        run::Run::new(self.parts, &self.layouts, &self.counts, carry, &jobs, &mut targets).all()?;
+        run::Run::new(&self, carry, &jobs, &mut targets).all()?;
         targets.into_iter().map(Target::finish).collect()
     }
 }

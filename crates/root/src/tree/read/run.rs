@@ -3,7 +3,7 @@
 use super::super::basket::{self, BasketHeader, Values};
 use super::carry::Tail;
 use super::values::{Output, Share};
-use super::{Carry, Counts, Job, Layout, Part, Place, Target};
+use super::{Carry, Job, Part, Place, Reader, Target};
 use crate::array::{Builder, pool};
 use crate::error::{Result, Within};
 use crate::wire::Cursor;
@@ -13,14 +13,12 @@ use sapwood_io::{Range, Request, coalesce};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// The reading of a plan.
 pub struct Run<'a> {
-    parts: &'a [Part<'a>],
-    layouts: &'a [Vec<Arc<Layout>>],
-    counts: &'a [Vec<Option<Counts>>],
+    plan: &'a Reader<'a>,
     carry: Option<&'a Carry>,
     chunks: Mutex<Chunks<'a>>,
     turns: Vec<Option<Mutex<Turn<'a>>>>,
@@ -66,9 +64,7 @@ struct Turn<'a> {
 
 impl<'a> Run<'a> {
     pub fn new(
-        parts: &'a [Part<'a>],
-        layouts: &'a [Vec<Arc<Layout>>],
-        counts: &'a [Vec<Option<Counts>>],
+        plan: &'a Reader<'a>,
         carry: Option<&'a Carry>,
         jobs: &'a [Job],
         targets: &'a mut [Target],
@@ -105,10 +101,10 @@ impl<'a> Run<'a> {
         }
         // Enough chunks for all threads, but none that is not worth a request.
         let bytes: u64 = jobs.iter().map(|job| job.range.length).fold(0, u64::saturating_add);
-        let (least, most) = parts.first().map_or((1, 1), |part| part.tree.file.source().request());
+        let (least, most) = plan.parts.first().map_or((1, 1), |part| part.tree.file.source().request());
         let most = (bytes / (4 * rayon::current_num_threads() as u64)).clamp(least, most);
         let chunks = Mutex::new(Chunks { jobs, most, lanes });
-        Self { parts, layouts, counts, carry, chunks, turns, failed: AtomicBool::new(false) }
+        Self { plan, carry, chunks, turns, failed: AtomicBool::new(false) }
     }
 
     /// Reads everything.
@@ -137,14 +133,14 @@ impl<'a> Run<'a> {
         let mut tails = Vec::new();
         let mut ranges = Vec::new();
         for (job, _) in &chunk {
-            let branch = self.parts.get(job.part).and_then(|part| part.branches.get(job.column));
+            let branch = self.plan.parts.get(job.part).and_then(|part| part.branches.get(job.column));
             let kept = self.carry.zip(branch).filter(|_| job.from > 0);
             let tail = kept.and_then(|(carry, &branch)| carry.take(branch, job.basket, job.from));
             let needed = if tail.is_none() { job.range.length } else { 0 };
             ranges.push((job.part, Range { offset: job.range.offset, length: needed }));
             tails.push(tail);
         }
-        records.fetch(self.parts, &ranges)?;
+        records.fetch(self.plan.parts, &ranges)?;
         for (i, ((job, goal), tail)) in chunk.into_iter().zip(tails).enumerate() {
             self.basket(job, records.record(i), tail.as_ref(), goal)?;
         }
@@ -152,15 +148,18 @@ impl<'a> Run<'a> {
     }
 
     fn basket(&self, job: &Job, record: &[u8], tail: Option<&Tail>, goal: Goal<'_>) -> Result<()> {
-        let Some(part) = self.parts.get(job.part) else { return Ok(()) };
+        let Some(part) = self.plan.parts.get(job.part) else { return Ok(()) };
         let Some(&index) = part.branches.get(job.column) else { return Ok(()) };
         let Some(branch) = part.tree.branches.get(index) else { return Ok(()) };
-        let Some(layout) = self.layouts.get(job.part).and_then(|l| l.get(job.column)) else { return Ok(()) };
+        let Some(layout) = self.plan.layouts.get(job.part).and_then(|l| l.get(job.column)) else {
+            return Ok(());
+        };
+        let Some(&programs) = self.plan.programs.get(job.part) else { return Ok(()) };
         let Some(found) = branch.baskets.get(job.basket) else { return Ok(()) };
-        let counts = self.counts.get(job.part).and_then(|c| c.get(job.column)).and_then(Option::as_ref);
+        let counts = self.plan.counts.get(job.part).and_then(|c| c.get(job.column)).and_then(Option::as_ref);
         let dropped = tail.map_or(0, |tail| tail.dropped);
         let share = Share {
-            programs: part.tree.programs(),
+            programs,
             layout,
             from: job.from - dropped,
             to: job.to - dropped,

@@ -5,8 +5,8 @@ use crate::array::Number;
 use crate::compress::encode::Algorithm;
 use crate::file::RootFile;
 use crate::file::writer::Options;
-use crate::tree::Tree;
 use crate::tree::read::{Part, read};
+use crate::tree::{Tree, describe};
 use arrow_buffer::Buffer;
 use sapwood_io::Memory;
 use sapwood_io::sink::Sink;
@@ -54,7 +54,14 @@ fn open(sink: &Shared) -> Tree {
     let bytes = sink.0.lock().unwrap().clone();
     let file = Arc::new(RootFile::open(Arc::new(Memory::new("shared", bytes))).unwrap());
     let key = file.directory().unwrap().keys[0].clone();
-    Tree::read(&file, &key).unwrap()
+    let tree = Tree::read(&file, &key).unwrap();
+    let as_objects = Tree::read_by(&file, &key, |_, _, _| None).unwrap();
+    assert_eq!(format!("{:?}", tree.branches), format!("{:?}", as_objects.branches));
+    let straight = Tree::read_by(&file, &key, |cursor, named, classes| {
+        Some(describe::branches(cursor, named, classes).unwrap())
+    });
+    assert_eq!(straight.unwrap().branches.len(), tree.branches.len());
+    tree
 }
 
 fn spec(name: &str, kind: BranchKind) -> BranchSpec {

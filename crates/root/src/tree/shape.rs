@@ -1,0 +1,55 @@
+//! Whether two trees are alike: files of one production are, and what is worked out for one serves all.
+
+use super::{Branch, Leaf, Tree};
+
+impl Tree {
+    /// Whether the branches of the other tree have the same names, types and places, in files that describe their
+    /// classes in the same words: so that what one branch is decoded by decodes its counterpart.
+    pub fn same_shape(&self, other: &Self) -> bool {
+        let alike = || {
+            self.classname == other.classname
+                && self.aliases == other.aliases
+                && self.branches.len() == other.branches.len()
+                && self.branches.iter().zip(&other.branches).all(|(a, b)| alike(a, b))
+                && self.classes() == other.classes()
+        };
+        std::ptr::eq(self, other) || alike()
+    }
+
+    /// Bytes of the baskets of some branches before compression, as far as they hold entries `start` to `stop`:
+    /// in proportion to the entries.
+    pub fn bytes_between(&self, branches: &[usize], start: u64, stop: u64) -> f64 {
+        let share = |&index: &usize| {
+            let branch = self.branches.get(index)?;
+            let entries = stop.min(branch.entries).saturating_sub(start);
+            (branch.entries > 0).then(|| branch.total_bytes as f64 * entries as f64 / branch.entries as f64)
+        };
+        branches.iter().filter_map(share).sum()
+    }
+}
+
+fn alike(a: &Branch, b: &Branch) -> bool {
+    a.name == b.name
+        && a.title == b.title
+        && a.class == b.class
+        && a.parent == b.parent
+        && a.counter == b.counter
+        && a.element == b.element
+        && a.other_file == b.other_file
+        && a.offsets_from_counter == b.offsets_from_counter
+        && a.leaves.len() == b.leaves.len()
+        && a.leaves.iter().zip(&b.leaves).all(|(a, b)| same_leaf(a, b))
+}
+
+/// Alike but for where they lie.
+fn same_leaf(a: &Leaf, b: &Leaf) -> bool {
+    a.class == b.class
+        && a.name == b.name
+        && a.title == b.title
+        && a.length == b.length
+        && a.width == b.width
+        && a.unsigned == b.unsigned
+        && a.counted == b.counted
+        && a.kind == b.kind
+        && a.named == b.named
+}
