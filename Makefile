@@ -80,6 +80,9 @@ bench-quick: build peers ## the same in under two minutes: fewer files, fewer re
 bench-writing: build oracle-venv ## writing from memory against ROOT, uproot and the compressor alone
 	cd benches && $(abspath $(BIN))/python writing.py --root $(ORACLE_PYTHON)
 
+bench-histograms: build ## 61,944 histograms in one file: open, list and read them all, against uproot
+	$(BIN)/python benches/histograms.py
+
 peers: oracle-venv ## generate the reference files and build the rivals (from ../shared/peers; 2.6 GB)
 	benches/peers.sh "$(SHARED)/peers" $(PEERS) $(ORACLE_PYTHON)
 

@@ -307,6 +307,30 @@ impl Builder {
         self.len() == 0
     }
 
+    /// Forgets all values and keeps the memory.
+    pub fn clear(&mut self) {
+        match self {
+            Self::Number { values, .. } => values.clear(),
+            Self::Text { offsets, bytes } => {
+                offsets.truncate(1);
+                bytes.clear();
+            }
+            Self::FixedList { length, values, .. } => {
+                *length = 0;
+                values.clear();
+            }
+            Self::List { offsets, values } => {
+                offsets.truncate(1);
+                values.clear();
+            }
+            Self::Record { length, fields, .. } => {
+                *length = 0;
+                fields.iter_mut().for_each(|(_, field)| field.clear());
+            }
+            Self::Dynamic(d) => *d = Dynamic::default(),
+        }
+    }
+
     /// Appends the values of a builder of the same type.
     pub fn append(&mut self, other: &Builder) {
         match (self, other) {
@@ -571,8 +595,12 @@ mod tests {
         };
         let mut list = make(&[2, 0]);
         list.append(&make(&[1, 3]));
-        let Builder::List { offsets, values } = list else { unreachable!() };
-        assert_eq!(offsets, [0, 2, 2, 3, 6]);
+        let Builder::List { offsets, values } = &list else { unreachable!() };
+        assert_eq!(offsets, &[0, 2, 2, 3, 6]);
         assert_eq!(values.len(), 6);
+        list.clear();
+        list.append(&make(&[4]));
+        let Builder::List { offsets, values } = list else { unreachable!() };
+        assert_eq!((offsets, values.len()), (vec![0, 4], 4));
     }
 }

@@ -14,6 +14,8 @@ pub struct Decoder<'a> {
     programs: &'a Programs,
     /// Those that this basket needed so far.
     used: HashMap<String, Kind>,
+    /// Columns for objects of older versions, on their way to the columns of the newest; by the version's address.
+    pieces: Vec<(*const Version, Builder)>,
     named: HashMap<u64, Arc<str>>,
     seen: HashMap<u64, Seen>,
     depth: usize,
@@ -48,6 +50,7 @@ impl<'a> Decoder<'a> {
         Self {
             programs,
             used: HashMap::new(),
+            pieces: Vec::new(),
             named: HashMap::new(),
             seen: HashMap::new(),
             depth: 0,
@@ -402,9 +405,11 @@ impl<'a> Decoder<'a> {
         if std::ptr::eq(chosen, class.first()?) {
             return self.columns(&chosen.record, c, out, n);
         }
-        let mut piece = Builder::new(&Kind::Record(chosen.record.clone()).type_of()?);
+        let mut piece = self.piece(chosen)?;
         self.columns(&chosen.record, c, &mut piece, n)?;
-        out.append_converted(&piece)
+        out.append_converted(&piece)?;
+        self.pieces.push((std::ptr::from_ref(chosen), piece));
+        Ok(())
     }
 
     /// Members of `n` objects, one member of all after the other.
@@ -534,18 +539,31 @@ impl<'a> Decoder<'a> {
         c: &mut Cursor<'_>,
         fields: &mut Fields,
     ) -> Result<()> {
-        let kind = Kind::Record(other.record.clone());
-        let mut piece = Builder::new(&kind.type_of()?);
-        self.decode(&kind, c, &mut piece, 1)?;
-        let Builder::Record { fields: found, .. } = piece else { return Ok(()) };
-        for (name, field) in fields.iter_mut().take(first.record.fields) {
-            match found.iter().find(|(n, _)| n == name) {
-                Some((_, value)) => field.append_converted(value).within(|| format!("member {name}"))?,
-                // A member that the old version lacks has its type's zero.
-                None => field.append_default(1),
+        let mut piece = self.piece(other)?;
+        if let Builder::Record { fields: found, .. } = &mut piece {
+            self.record(&other.record, c, found)?;
+            for (name, field) in fields.iter_mut().take(first.record.fields) {
+                match found.iter().find(|(n, _)| n == name) {
+                    Some((_, value)) => field.append_converted(value).within(|| format!("member {name}"))?,
+                    // A member that the old version lacks has its type's zero.
+                    None => field.append_default(1),
+                }
             }
         }
+        self.pieces.push((std::ptr::from_ref(other), piece));
         Ok(())
+    }
+
+    /// An empty column for objects of a version.
+    fn piece(&mut self, version: &Version) -> Result<Builder> {
+        match self.pieces.iter().position(|(of, _)| std::ptr::eq(*of, version)) {
+            Some(place) => {
+                let (_, mut piece) = self.pieces.swap_remove(place);
+                piece.clear();
+                Ok(piece)
+            }
+            None => Ok(Builder::new(&Kind::Record(version.record.clone()).type_of()?)),
+        }
     }
 
     fn class_name(&mut self, tag: ClassTag, c: &Cursor<'_>) -> Result<Arc<str>> {
@@ -730,7 +748,13 @@ fn sized(c: &Cursor<'_>, n: usize, each: usize) -> Result<usize> {
 
 fn end_at(c: &Cursor<'_>, frame: Frame, what: &str) -> Result<()> {
     match frame.end {
-        Some(end) if end != c.pos() => Err(c.corrupt(format!(
+        Some(end) if end > c.pos() => Err(Error::unsupported(format!(
+            "{} bytes follow what its streamer info says of {what} (version {}): its class has a streamer of its own",
+            end - c.pos(),
+            frame.version
+        ))
+        .at(c.place())),
+        Some(end) if end < c.pos() => Err(c.corrupt(format!(
             "{what} (version {}) was to end at byte {}",
             frame.version,
             end as u64 + c.origin()

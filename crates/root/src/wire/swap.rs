@@ -36,11 +36,8 @@ pub fn extend(width: usize, from: &[u8], to: &mut Vec<u8>) {
     }
 }
 
-/// As [`extend`] with the first `length` bytes of `from`. Where `from` goes on behind them, whole blocks are converted,
-/// so that short lists of different lengths take the same way.
-///
-/// # Panics
-/// Never; of a `from` that is shorter than `length` all is appended.
+/// As [`extend`] with the first `length` bytes of `from`, or all of it if it is shorter. Where `from` goes on behind
+/// them, whole blocks are converted, so that short lists of different lengths take the same way.
 #[inline]
 pub fn extend_front(width: usize, from: &[u8], length: usize, to: &mut Vec<u8>) {
     match width {
