@@ -77,7 +77,7 @@ def test_threads_change_no_bytes(file: Path) -> None:
         sapwood.set_num_threads(4)
         with sapwood.open(file) as opened:
             tree = opened["t"]
-            found = cost(lambda: tree.arrays())
+            found = cost(tree.arrays)
     finally:
         sapwood.set_num_threads(before)
     assert tuple(found[name] for name in WHAT[1:]) == COSTS["everything"][1:]
