@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
 # Where each public name lives. A module is imported when its name is first used: `import sapwood` itself is cheap.
 _HOMES = {
-    "sapwood.vectors": ("as_vectors",),
     "sapwood._native": ("__version__", "counters", "num_threads", "set_num_threads"),
     "sapwood.compression": ("LZ4", "LZMA", "ZLIB", "ZSTD"),
     "sapwood.errors": (
@@ -61,6 +60,7 @@ _HOMES = {
     "sapwood.reading.steps": ("Report",),
     "sapwood.reading.branches": ("HasBranches",),
     "sapwood.reading.tree": ("TBranch", "TTree"),
+    "sapwood.vectors": ("as_vectors",),
     "sapwood.writing.file": ("WritableDirectory", "WritableFile", "create", "recreate"),
     "sapwood.writing.tree": ("WritableBranch", "WritableTree"),
 }
