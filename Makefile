@@ -77,6 +77,9 @@ bench: build peers ## whole-file workloads against ROOT, uproot and the decompre
 bench-quick: build peers ## the same in under two minutes: fewer files, fewer repetitions
 	$(BIN)/python benches/run.py --peers $(PEERS) --quick
 
+bench-histograms: build ## 61,944 histograms in one file: open, list and read them all, against uproot
+	$(BIN)/python benches/histograms.py
+
 peers: oracle-venv ## generate the reference files and build the rivals (from ../shared/peers; 2.6 GB)
 	benches/peers.sh "$(SHARED)/peers" $(PEERS) $(ORACLE_PYTHON)
 

@@ -20,9 +20,11 @@ if [ ! -x "$bin/limit" ]; then
 fi
 [ -n "$(ls "$data"/*-small/*39.root 2>/dev/null)" ] || "$sources/all.sh" "$bin/seedgen" "$data"
 
+"$python" "$here/wide.py" "$data"
+
 # seedread takes one file and counts ROOT's start-up; root_read takes many and gives the start-up apart.
 if [ "$here/root_read.cpp" -nt "$out/bin/root_read" ]; then
   g++ -O2 -std=c++20 -w -I"$root/include" -o "$out/bin/root_read" "$here/root_read.cpp" \
     -L"$root/lib" -Wl,-rpath,"$root/lib" -L"$bin" -Wl,-rpath,"$bin" -Wl,--unresolved-symbols=ignore-in-shared-libs \
-    -Wl,--no-as-needed -lseed -Wl,--as-needed -lCore -lRIO -lTree -lHist -lMathCore -lImt -lThread
+    -Wl,--no-as-needed -lseed -Wl,--as-needed -lCore -lRIO -lTree -lTreePlayer -lHist -lMathCore -lImt -lThread
 fi

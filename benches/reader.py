@@ -1,10 +1,10 @@
 """Reads a tree with sapwood or uproot, which share their API, and prints one line of JSON.
 
-reader.py ENGINE arrays|iterate|digest TREE [-b BRANCH]... FILE...
+reader.py ENGINE arrays|iterate|sums|digest TREE [-b BRANCH]... [--library ak|np|pd] [--ranges A:B,...] FILE...
 
-arrays and iterate give the time from opening the first file to the last array; imports are not counted. digest gives,
-for every branch, a hash of its values (bit for bit, whatever their layout), the number of numbers, their sum and the
-sum of their magnitudes.
+arrays (of all entries or of each range), iterate and sums (of every branch) give the time from opening the first file
+to the last value; imports are not counted. digest gives, for every branch and every member of an object in it, a hash
+of the values (bit for bit, whatever their layout), the number of numbers, their sum and the sum of their magnitudes.
 """
 
 from __future__ import annotations
@@ -27,6 +27,11 @@ warnings.simplefilter("ignore")
 
 def numbers(layout: Any, found: list[np.ndarray], shape: list[np.ndarray]) -> None:
     """Collect the plain arrays of values and of list lengths under a packed layout."""
+    if layout.is_option:
+        shape.append(np.asarray(layout.mask_as_bool(valid_when=True)))
+        layout = layout.project()
+    if layout.is_unknown:
+        return
     if layout.is_record:
         for name in sorted(layout.fields):
             numbers(layout.content(name), found, shape)
@@ -40,8 +45,16 @@ def numbers(layout: Any, found: list[np.ndarray], shape: list[np.ndarray]) -> No
         found.append(np.ascontiguousarray(layout.data))
 
 
+def describe_all(array: ak.Array, name: str) -> dict[str, dict[str, Any]]:
+    """Describe an array and, where it has records, each of their fields under ``name.field``."""
+    described = {}
+    for field in ak.fields(array):
+        described |= describe_all(array[field], f"{name}.{field}")
+    return described or {name: describe(array)}
+
+
 def describe(array: ak.Array) -> dict[str, Any]:
-    """Give what must agree between two libraries that read the same branch."""
+    """Give what must agree between two libraries that read the same values."""
     found: list[np.ndarray] = []
     shape: list[np.ndarray] = []
     numbers(ak.to_packed(array).layout, found, shape)
@@ -61,28 +74,48 @@ def main() -> None:
     """Read as the command line says."""
     parser = argparse.ArgumentParser()
     parser.add_argument("engine")
-    parser.add_argument("mode", choices=["arrays", "iterate", "digest"])
+    parser.add_argument("mode", choices=["arrays", "iterate", "sums", "digest"])
     parser.add_argument("tree")
     parser.add_argument("-b", dest="branches", action="append")
+    parser.add_argument("--library", default="ak")
+    parser.add_argument("--ranges", default="")
     parser.add_argument("files", nargs="+")
     args = parser.parse_args()
     library = importlib.import_module(args.engine)
     places = [f"{file}:{args.tree}" for file in args.files]
 
     _ = (library.open, library.iterate, library.concatenate)  # imported lazily
+    if args.library == "pd":
+        importlib.import_module("pandas")
+    how = {"filter_name": args.branches, "library": args.library}
+    ranges = [tuple(map(int, pair.split(":"))) for pair in args.ranges.split(",") if pair]
     begin, cpu = time.perf_counter(), time.process_time()
-    if args.mode == "iterate":
-        entries = sum(len(step) for step in library.iterate(places, filter_name=args.branches))
+    if args.mode in ("iterate", "sums"):
+        entries = 0
+        sums: dict[str, float] = {}
+        for step in library.iterate(places, step_size="50 MB", **how):
+            entries += len(step)
+            if args.mode == "sums":
+                for name in step.fields:
+                    sums[name] = sums.get(name, 0.0) + float(np.asarray(step[name]).sum(dtype=np.float64))
+    elif ranges:
+        tree = library.open(places[0])
+        read = (tree.arrays(entry_start=start, entry_stop=stop, **how) for start, stop in ranges)
+        if args.mode == "digest":
+            array = ak.concatenate(list(read))
+        else:
+            entries = sum(len(step) for step in read)
     elif len(places) == 1:
-        array = library.open(places[0]).arrays(filter_name=args.branches)
-        entries = len(array)
+        entries = len(array := library.open(places[0]).arrays(**how))
     else:
-        array = library.concatenate(places, filter_name=args.branches)
-        entries = len(array)
+        entries = len(array := library.concatenate(places, **how))
     wall, cpu = time.perf_counter() - begin, time.process_time() - cpu
 
     if args.mode == "digest":
-        json.dump({name: describe(array[name]) for name in array.fields}, sys.stdout)
+        described = {}
+        for name in array.fields:
+            described |= describe_all(array[name], name)
+        json.dump(described, sys.stdout)
         return
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     json.dump(

@@ -1,24 +1,37 @@
-"""The whole-file workloads and what sapwood is held to on each."""
+"""The workloads and what sapwood is held to on each."""
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass, field
 from pathlib import Path
 
 
 @dataclass(frozen=True)
 class Workload:
-    """All of a tree (or the named branches), in one or many files."""
+    """A tree in one or many files, and what is read of it: all, or the named branches, or some entries."""
 
     name: str
     pattern: str  # of the files, under the folder of reference files
     tree: str
     # Wildcards for ROOT's SetBranchStatus and for filter_name; empty means every branch.
     branches: tuple[str, ...] = ()
-    # Whether ROOT's leaf values can be summed for comparison (no collections inside a leaf).
+    # Whether ROOT's leaf values can be summed for comparison (no objects or collections inside a leaf).
     root_sums: bool = True
-    # Lower bounds: {"root / sapwood": 4.0} says that ROOT takes at least four times as long.
+    # Where they cannot: expressions that ROOT evaluates, and where these values are in our arrays.
+    formulas: dict[str, str] = field(default_factory=dict[str, str])
+    # Whether uproot can read it.
+    uproot: bool = True
+    # Into what the Python libraries read.
+    library: str = "ak"
+    # Ranges of entries to read one by one (start, stop); empty means everything.
+    ranges: tuple[tuple[int, int], ...] = ()
+    # Sum the branches (all float32) instead of reading them: what ROOT's RDataFrame is made for.
+    sums: bool = False
+    # Bounds on ratios: {"root / sapwood": 4.0} says that ROOT takes at least four times as long ...
     targets: dict[str, float] = field(default_factory=dict[str, float])
+    # ... and {"sapwood / limit": 2.0} that sapwood takes at most twice as long.
+    ceilings: dict[str, float] = field(default_factory=dict[str, float])
     quick: bool = False
 
     def files(self, data: Path) -> list[Path]:
@@ -29,18 +42,92 @@ class Workload:
         return found
 
 
-ROOT, SCALING = "root / sapwood", "sapwood / sapwood-2"
+ROOT, LIMIT, SCALING = "root / sapwood", "sapwood / limit", "sapwood / sapwood-2"
+# Whole arrays pay for fresh pages, which a loop over entries does not: where nothing else costs, steps are compared.
+ROOT_STEPS, LIMIT_STEPS = "root / sapwood-iterate", "sapwood-iterate / limit"
+TRACKS = {
+    "fTracks.fPx": "event..fTracks.fPx",
+    "fTracks.fVertex": "event..fTracks.fVertex",
+    "fTracks.fNpoint": "event..fTracks.fNpoint",
+}
+EVENT = {**TRACKS, "fEvtHdr.fEvtNum": "event..fEvtHdr.fEvtNum", "fH.fEntries": "event..fH.fEntries"}
+
+
+def _some(count: int, length: int, entries: int) -> tuple[tuple[int, int], ...]:
+    """Choose ranges of entries, always the same ones."""
+    chance = random.Random(1)
+    starts = [chance.randrange(entries - length) for _ in range(count)]
+    return tuple((start, start + length) for start in starts)
+
 
 WORKLOADS = (
-    Workload("flat-none", "flat-none.root", "flat", targets={ROOT: 4.0, SCALING: 1.7}),
-    Workload("flat-lz4", "flat-lz4.root", "flat", targets={ROOT: 4.0, SCALING: 1.7}),
-    Workload("flat-zstd", "flat-zstd.root", "flat", targets={ROOT: 3.0, SCALING: 1.7}, quick=True),
-    Workload("flat-lzma", "flat-lzma.root", "flat", targets={SCALING: 1.7}),
-    Workload("esd-zlib", "esd-zlib.root", "esdTree", targets={ROOT: 1.8, SCALING: 1.7}, quick=True),
-    Workload("esd-small", "esd-small/*.root", "esdTree", targets={ROOT: 2.5, SCALING: 1.7}),
-    Workload("pythia-none", "pythia-none.root", "pythia", targets={SCALING: 1.7}),
-    Workload("pythia-zlib", "pythia-zlib.root", "pythia", targets={ROOT: 1.8, SCALING: 1.7}),
-    Workload("pythia-small", "pythia-small/*.root", "pythia", targets={SCALING: 1.7}, quick=True),
-    Workload("stl-zstd", "stl-zstd.root", "stl", root_sums=False, targets={SCALING: 1.7}),
-    Workload("tracks-zstd", "event-split99-zstd.root", "T", branches=("event.fTracks.f*",), targets={SCALING: 1.7}),
+    Workload("flat-none", "flat-none.root", "flat", targets={ROOT_STEPS: 7, SCALING: 1.8}, ceilings={LIMIT_STEPS: 3}),
+    Workload("flat-lz4", "flat-lz4.root", "flat", targets={ROOT: 5.5, SCALING: 1.8}, ceilings={LIMIT: 2}),
+    Workload(
+        "flat-zstd", "flat-zstd.root", "flat", targets={ROOT: 3.7, SCALING: 1.8}, ceilings={LIMIT: 1.3}, quick=True
+    ),
+    Workload("flat-lzma", "flat-lzma.root", "flat", targets={ROOT: 1, SCALING: 1.7}),
+    Workload(
+        "pythia-none", "pythia-none.root", "pythia", targets={ROOT_STEPS: 2.5, SCALING: 1.8}, ceilings={LIMIT_STEPS: 3}
+    ),
+    Workload("pythia-zlib", "pythia-zlib.root", "pythia", targets={ROOT: 2.1, SCALING: 1.8}, ceilings={LIMIT: 1.2}),
+    Workload(
+        "esd-zlib", "esd-zlib.root", "esdTree", targets={ROOT: 2.3, SCALING: 1.7}, ceilings={LIMIT: 1.3}, quick=True
+    ),
+    Workload("esd-small", "esd-small/*.root", "esdTree", targets={ROOT: 3.5, SCALING: 1.7}),
+    Workload("pythia-small", "pythia-small/*.root", "pythia", targets={ROOT: 2.5, SCALING: 1.7}, quick=True),
+    Workload("event-split-none", "event-split99-none.root", "T", targets={ROOT_STEPS: 2.5}, ceilings={LIMIT_STEPS: 3}),
+    Workload("event-split-zlib", "event-split99-zlib.root", "T", targets={ROOT: 1.9}, ceilings={LIMIT: 1.2}),
+    Workload("event-split-zstd", "event-split99-zstd.root", "T", targets={ROOT: 2.2}, ceilings={LIMIT: 1.4}),
+    Workload("event-split-lz4", "event-split99-lz4.root", "T", targets={ROOT: 3}, ceilings={LIMIT: 2.5}),
+    Workload(
+        "event-unsplit-none",
+        "event-split0-none.root",
+        "T",
+        root_sums=False,
+        uproot=False,
+        formulas=EVENT,
+        targets={ROOT_STEPS: 1.8},
+        ceilings={LIMIT_STEPS: 3.5},
+    ),
+    Workload(
+        "event-unsplit-zlib",
+        "event-split0-zlib.root",
+        "T",
+        root_sums=False,
+        uproot=False,
+        formulas=EVENT,
+        targets={ROOT: 1.6},
+        ceilings={LIMIT: 1.5},
+    ),
+    Workload(
+        "tracks-unsplit-zstd",
+        "plain-split0-zstd.root",
+        "T",
+        root_sums=False,
+        uproot=False,
+        formulas=TRACKS,
+        targets={ROOT: 1.6},
+        ceilings={LIMIT: 1.5},
+    ),
+    Workload("tracks-split-zstd", "plain-split99-zstd.root", "T", targets={ROOT: 2.2}, ceilings={LIMIT: 1.4}),
+    Workload(
+        "stl-zstd",
+        "stl-zstd.root",
+        "stl",
+        root_sums=False,
+        formulas={"vf": "vf", "vvf": "vvf", "vb": "vb"},
+        targets={ROOT: 3, SCALING: 1.7},
+        ceilings={LIMIT: 1.5},
+    ),
+    Workload("tracks-of-event", "event-split99-zstd.root", "T", branches=("event.fTracks.f*",)),
+    Workload("one-branch", "pythia-zlib.root", "pythia", branches=("px",)),
+    Workload("small-clusters", "clusters-1000.root", "clusters"),
+    Workload("single-entries", "flat-zstd.root", "flat", ranges=_some(200, 1, 4_000_000)),
+    Workload("entry-ranges", "flat-zstd.root", "flat", ranges=_some(20, 40_000, 4_000_000)),
+    Workload("wide-100", "wide-100.root", "wide"),
+    Workload("wide-1000", "wide-1000.root", "wide"),
+    Workload("wide-10000", "wide-10000.root", "wide", targets={ROOT: 4}),
+    Workload("wide-20000", "wide-20000.root", "wide", library="pd", targets={"uproot / sapwood": 10}),
+    Workload("sums", "flat-zstd.root", "flat", branches=tuple(f"f{i}" for i in range(8)), sums=True),
 )

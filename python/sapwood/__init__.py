@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sapwood.errors import (
         NotFoundError as KeyInFileError,
     )
+    from sapwood.objects.model import Model, Unreadable
     from sapwood.reading.branches import HasBranches
     from sapwood.reading.dataset import concatenate, iterate, num_entries
     from sapwood.reading.file import ReadOnlyDirectory, ReadOnlyFile, ReadOnlyKey, open  # noqa: A004
@@ -54,6 +55,7 @@ _HOMES = {
         "StorageError",
         "UnsupportedError",
     ),
+    "sapwood.objects.model": ("Model", "Unreadable"),
     "sapwood.reading.dataset": ("concatenate", "iterate", "num_entries"),
     "sapwood.reading.file": ("ReadOnlyDirectory", "ReadOnlyFile", "ReadOnlyKey", "open"),
     "sapwood.reading.filters": ("no_filter",),
@@ -78,6 +80,7 @@ __all__ = [
     "KeyInFileError",
     "LimitError",
     "MissingFileError",
+    "Model",
     "NotFoundError",
     "ReadOnlyDirectory",
     "ReadOnlyFile",
@@ -88,6 +91,7 @@ __all__ = [
     "StorageError",
     "TBranch",
     "TTree",
+    "Unreadable",
     "UnsupportedError",
     "WritableBranch",
     "WritableDirectory",

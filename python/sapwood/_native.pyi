@@ -141,6 +141,10 @@ class Directory:
     @property
     def keys(self) -> list[Key]:
         """The keys, in the order of the file."""
+    def listing(self) -> list[list[Any]]:
+        """List what keys are called, their classes and their cycles: three lists, in the order of the file."""
+    def key(self, index: int) -> Key:
+        """Give a key by its place."""
     def subdirectory(self, key: Key) -> Directory:
         """Read the directory of a key."""
     def tree(self, key: Key) -> Tree:
@@ -188,8 +192,14 @@ class Object:
         """Why it, or the rest of it, could not be read."""
     def lineage(self) -> list[str]:
         """List its class and all its bases, each before its own bases."""
-    def load(self, makers: _Makers) -> tuple[list[Any], dict[str, Any]]:
-        """Make Python objects of its bases and of its own members; numbers in arrays become NumPy arrays."""
+    def bases(self, makers: _Makers) -> list[Any]:
+        """Make Python objects of its bases."""
+    def owner(self, name: str) -> int | None:
+        """Tell the number of the base that has a member; -1 for the object itself, None where there is none."""
+    def member(self, name: str, makers: _Makers) -> Any:
+        """Make a Python object of one of its own members; numbers in arrays become NumPy arrays."""
+    def members(self, known: dict[str, Any], makers: _Makers) -> dict[str, Any]:
+        """Make Python objects of all of its own members; those in `known` are taken from there."""
     def problems(self) -> list[tuple[str, str]]:
         """List what of it could not be read: (the way there through members, why)."""
 

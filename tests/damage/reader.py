@@ -1,8 +1,8 @@
 """The guarded process: reads whatever file it is told to, and says what came of it.
 
 Takes one path a line on standard input and answers with one line of JSON: {"trees": {key: {"entries": n, "branches":
-{name: digest}}}} with null for each thing that was refused with an error of sapwood's, or {"escaped": ...} for any
-other exception. Its address space may grow by the bytes given on the command line and no more.
+{name: digest}}}, "objects": {key: digest}} with null for each thing that was refused with an error of sapwood's, or
+{"escaped": ...} for any other exception. Its address space may grow by the bytes given on the command line and no more.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import awkward as ak
 
 import sapwood
 from sapwood.errors import SapwoodError
+from sapwood.objects.model import to_json
 
 warnings.simplefilter("ignore")
 
@@ -47,9 +48,38 @@ def read_tree(tree: Any) -> dict[str, Any]:
     return {"entries": tree.num_entries, "branches": branches}
 
 
+# What may be asked of an object without arguments, by any of the classes that have methods.
+QUESTIONS = (
+    "name", "title", "values", "variances", "errors", "counts", "axes", "to_numpy", "to_boost", "interval", "knots",
+    "parameters", "coordinates", "contents", "keys", "items", "to_datetime", "value",
+)  # fmt: skip
+# What an object may answer whose members are no longer what its class expects: an axis without a number of bins, ...
+ANSWERS = (SapwoodError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError)
+
+
+def read_object(found: Any) -> str:
+    """Look at every member of an object, and ask it all there is to ask; give a hash of its members."""
+    parts = found.unreadable() if isinstance(found, sapwood.Model) else []
+    text = json.dumps([parts, to_json(found)], sort_keys=True, default=repr)
+    for name in QUESTIONS:
+        with contextlib.suppress(*ANSWERS):
+            answer = getattr(found, name)
+            if callable(answer):
+                answer()
+    with contextlib.suppress(*ANSWERS):
+        for axis in found.axes:
+            axis.edges()
+            axis.labels()
+    if callable(found):
+        with contextlib.suppress(*ANSWERS):
+            found(0.5)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
 def read(path: str) -> dict[str, Any]:
     """Read all that a file offers."""
     trees: dict[str, Any] = {}
+    others: dict[str, str | None] = {}
     try:
         with sapwood.open(path) as file:
             classes = file.classnames(recursive=True, cycle=True)
@@ -59,9 +89,14 @@ def read(path: str) -> dict[str, Any]:
                         trees[key] = read_tree(file[key])
                     except SapwoodError:
                         trees[key] = None
+                elif name not in ("TDirectory", "TDirectoryFile"):
+                    try:
+                        others[key] = read_object(file[key])
+                    except SapwoodError:
+                        others[key] = None
     except SapwoodError:
-        return {"trees": None}
-    return {"trees": trees}
+        return {"trees": None, "objects": None}
+    return {"trees": trees, "objects": others}
 
 
 def memory(field: str) -> int:

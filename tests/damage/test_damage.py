@@ -25,6 +25,7 @@ CODECS = ("plain", "zlib", "lz4", "zstd", "lzma")
 # Where the file of a failure is kept, with the steps that are needed for it alone.
 KEPT = Path("build/damage")
 WORKERS = 2
+GOLDEN = Path(__file__).parent.parent / "golden" / "objects"
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -59,6 +60,7 @@ def samples(tmp_path_factory: pytest.TempPathFactory, corpus_if_present: Path | 
     for name, compression in codecs.items():
         found[name] = folder / f"{name}.root"
         write(found[name], compression)
+    found["objects"] = GOLDEN / "plain.root"
     for path in sorted((corpus_if_present / "files").glob("*.root")) if corpus_if_present else []:
         if path.stat().st_size < 30_000:
             found[path.stem] = path
@@ -101,7 +103,7 @@ def run(guards: list[Guard], cases: list[Case], check: Check = escaped) -> None:
         for name, data, steps in cases[number :: len(guards)]:
             answer = guard.read(mutate.apply(data, steps))
             peak = max(peak, answer.get("peak", 0) - guard.base)
-            readable += bool(answer.get("trees"))
+            readable += bool(answer.get("trees") or answer.get("objects"))
             if why := check(answer):
                 needed = reduce(guard, data, steps, check)
                 KEPT.mkdir(parents=True, exist_ok=True)
@@ -117,13 +119,15 @@ def run(guards: list[Guard], cases: list[Case], check: Check = escaped) -> None:
     failures = [failure for found, _, _ in results for failure in found]
     readable = sum(count for _, _, count in results)
     peak = max(peak for _, peak, _ in results) / 1e6
-    print(f"{len(cases)} damaged files, {readable} of them with trees left; {peak:.0f} MB of memory at most")
+    print(f"{len(cases)} damaged files, {readable} of them with something left; {peak:.0f} MB of memory at most")
     assert not failures, f"{len(failures)} failures\n" + "\n".join(failures)
 
 
-def smallest(samples: dict[str, Path]) -> list[str]:
-    """Give the samples of which every byte is tried: what is written here, uncompressed and compressed."""
-    return [name for name in ("plain", "zstd") if name in samples]
+def smallest(samples: dict[str, Path]) -> Iterator[tuple[str, int]]:
+    """Give the samples of which every byte is tried, or every so many: trees, uncompressed and not, and objects."""
+    for name, stride in {"plain": 1, "zstd": 1, "objects": 8}.items():
+        if name in samples:
+            yield name, stride * STRIDE
 
 
 def test_intact_files_are_read(guards: list[Guard], samples: dict[str, Path]) -> None:
@@ -132,19 +136,21 @@ def test_intact_files_are_read(guards: list[Guard], samples: dict[str, Path]) ->
         trees = guards[0].read(samples[name].read_bytes())["trees"]
         assert {key: tree["entries"] for key, tree in trees.items()} == {"t;1": 60, "dir/u;1": 60}
         assert all(value for tree in trees.values() for value in tree["branches"].values()), trees
+    objects = guards[0].read(samples["objects"].read_bytes())["objects"]
+    assert len(objects) == 23 and all(objects.values()), objects
 
 
 def test_every_byte_flipped(guards: list[Guard], samples: dict[str, Path]) -> None:
     cases: list[Case] = []
-    for name in smallest(samples):
+    for name, stride in smallest(samples):
         data = samples[name].read_bytes()
-        cases += [(f"flip {name} {at}", data, mutate.flip(data, at)) for at in range(0, len(data), STRIDE)]
+        cases += [(f"flip {name} {at}", data, mutate.flip(data, at)) for at in range(0, len(data), stride)]
     run(guards, cases)
 
 
 def test_every_length_cut_off(guards: list[Guard], samples: dict[str, Path]) -> None:
     """What can still be read of a file that was cut off has the values of the whole file."""
-    for name in smallest(samples):
+    for name, stride in smallest(samples):
         data = samples[name].read_bytes()
         whole = guards[0].read(data)["trees"]
 
@@ -160,7 +166,7 @@ def test_every_length_cut_off(guards: list[Guard], samples: dict[str, Path]) -> 
 
         run(
             guards,
-            [(f"cut {name} {length}", data, mutate.cut(data, length)) for length in range(0, len(data), STRIDE)],
+            [(f"cut {name} {length}", data, mutate.cut(data, length)) for length in range(0, len(data), stride)],
             check,
         )
 

@@ -2,6 +2,7 @@
 
 use crate::errors::raise;
 use numpy::{IntoPyArray, PyArrayMethods};
+use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 use sapwood_root::array::Number;
@@ -55,31 +56,52 @@ impl PyObjectTree {
         add(&self.object, &mut names);
         names
     }
-    /// Bases and members, made with the callables (model, sequence, mapping, unreadable).
-    fn load<'py>(
+    /// The objects of its base classes, made with the callables (model, sequence, mapping, unreadable).
+    fn bases<'py>(&self, py: Python<'py>, makers: Makers<'py>) -> PyResult<Bound<'py, PyList>> {
+        let maker = Maker::new(py, &self.graph, makers);
+        let bases: PyResult<Vec<_>> = self.object.bases.iter().map(|base| maker.object(base)).collect();
+        PyList::new(py, bases?)
+    }
+    /// Which base has a member: its number; -1 for a member of the object itself, None where there is none.
+    fn owner(&self, name: &str) -> Option<isize> {
+        if self.object.has(name) {
+            return Some(-1);
+        }
+        // As elsewhere, the last base that has it wins.
+        let bases = self.object.bases.iter().enumerate().rev();
+        bases.filter(|(_, base)| has_anywhere(base, name)).map(|(i, _)| i as isize).next()
+    }
+    /// One of its own members, an error where there is none of that name.
+    fn member<'py>(&self, py: Python<'py>, name: &str, makers: Makers<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let maker = Maker::new(py, &self.graph, makers);
+        match self.object.own(name) {
+            Some(value) => maker.value(value),
+            None => match self.object.lost().find(|lost| *lost == name) {
+                Some(_) => maker.lost(&self.object),
+                None => Err(PyKeyError::new_err(name.to_owned())),
+            },
+        }
+    }
+    /// All of its own members; those in `known` are taken from there.
+    fn members<'py>(
         &self,
         py: Python<'py>,
-        makers: (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>),
-    ) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyDict>)> {
+        known: &Bound<'py, PyDict>,
+        makers: Makers<'py>,
+    ) -> PyResult<Bound<'py, PyDict>> {
         let maker = Maker::new(py, &self.graph, makers);
-        let bases = PyList::empty(py);
-        for base in &self.object.bases {
-            bases.append(maker.object(base)?)?;
-        }
         let members = PyDict::new(py);
         for (name, value) in &self.object.members {
-            members.set_item(PyString::intern(py, name), maker.value(value)?)?;
+            let name = PyString::intern(py, name);
+            let value = known.get_item(&name)?.map_or_else(|| maker.value(value), Ok)?;
+            members.set_item(name, value)?;
         }
-        if let (Some((name, Value::Unreadable(error))), Some(_)) =
-            (self.object.members.last(), &self.object.lost)
-        {
-            let why = format!("it follows member {name}, which cannot be read: {error}");
-            let value = maker.unreadable.call1((why, error.kind() == ErrorKind::Corrupt))?;
-            for name in self.object.lost() {
-                members.set_item(PyString::intern(py, name), &value)?;
-            }
+        for name in self.object.lost() {
+            let name = PyString::intern(py, name);
+            let value = known.get_item(&name)?.map_or_else(|| maker.lost(&self.object), Ok)?;
+            members.set_item(name, value)?;
         }
-        Ok((bases, members))
+        Ok(members)
     }
     /// What could not be read: (the way there through members, why).
     fn problems(&self) -> Vec<(String, String)> {
@@ -88,6 +110,11 @@ impl PyObjectTree {
     fn __repr__(&self) -> String {
         format!("<Object of {}>", self.object.class)
     }
+}
+
+/// Whether an object or one of its bases has a member.
+fn has_anywhere(object: &Object, name: &str) -> bool {
+    object.has(name) || object.bases.iter().any(|base| has_anywhere(base, name))
 }
 
 type Makers<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>);
@@ -110,6 +137,17 @@ impl<'a, 'py> Maker<'a, 'py> {
 
     fn object(&self, object: &Arc<Object>) -> PyResult<Bound<'py, PyAny>> {
         self.model.call1((PyObjectTree { graph: self.graph.clone(), object: object.clone() },))
+    }
+
+    /// What stands for the members behind the one that could not be read.
+    fn lost(&self, object: &Object) -> PyResult<Bound<'py, PyAny>> {
+        match object.members.last() {
+            Some((name, Value::Unreadable(error))) => {
+                let why = format!("it follows member {name}, which cannot be read: {error}");
+                self.unreadable.call1((why, error.kind() == ErrorKind::Corrupt))
+            }
+            _ => self.unreadable.call1(("it follows what cannot be read", false)),
+        }
     }
 
     fn error(&self, error: &Error) -> PyResult<Bound<'py, PyAny>> {

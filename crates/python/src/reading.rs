@@ -3,7 +3,7 @@
 use crate::columns;
 use crate::errors::raise;
 use crate::objects;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use sapwood_io::counters::Counters;
@@ -218,6 +218,19 @@ impl PyDirectory {
     #[getter]
     fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         PyList::new(py, self.directory.keys.iter().map(|key| PyKey { key: key.clone() }))
+    }
+    /// Names, classes and cycles of all keys.
+    fn listing<'py>(&self, py: Python<'py>) -> PyResult<[Bound<'py, PyList>; 3]> {
+        let keys = &self.directory.keys;
+        Ok([
+            PyList::new(py, keys.iter().map(|key| &key.name))?,
+            PyList::new(py, keys.iter().map(|key| PyString::intern(py, &key.classname)))?,
+            PyList::new(py, keys.iter().map(|key| key.cycle))?,
+        ])
+    }
+    fn key(&self, index: usize) -> PyResult<PyKey> {
+        let key = self.directory.keys.get(index).cloned();
+        key.map(|key| PyKey { key }).ok_or_else(|| PyIndexError::new_err(index))
     }
     fn subdirectory(&self, py: Python<'_>, key: &PyKey) -> PyResult<PyDirectory> {
         let directory = py.detach(|| self.file.subdirectory(&key.key)).map_err(raise)?;

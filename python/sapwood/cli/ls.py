@@ -20,6 +20,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tree", action="store_true", help="the branches of every tree: type, baskets, bytes, compression factor"
     )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="with --tree: decode the first entry of every branch, to mark those that fail",
+    )
     parser.add_argument("--json", action="store_true", help="as JSON: a list with an object for every file")
 
 
@@ -34,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     failed = False
     for file in arguments.files:
         try:
-            listing = list_file(file, recursive=arguments.recursive, branches=arguments.tree)
+            listing = list_file(file, recursive=arguments.recursive, branches=arguments.tree, check=arguments.check)
         except (SapwoodError, OSError) as error:
             if arguments.debug:
                 raise

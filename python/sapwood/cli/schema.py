@@ -7,7 +7,8 @@ import sys
 
 HELP = "Show the classes that a file describes, or write them as C++ headers, Python dataclasses or JSON."
 EPILOG = (
-    "With --cpp and -o DIR, classes.h and LinkDef.h are written there. For a library with which ROOT reads the file: "
+    "With --cpp and -o DIR, classes.h and LinkDef.h are written there; they include ROOT's own classes, and declare "
+    "the others. For a library with which ROOT reads the file: "
     "rootcling -f dict.cxx classes.h LinkDef.h && "
     "g++ -shared -fPIC $(root-config --cflags) -o libclasses.so dict.cxx $(root-config --libs)"
 )

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sapwood.columns import Foreign
-from sapwood.errors import UnsupportedError
+from sapwood.errors import CorruptError, LimitError, SapwoodWarning, UnsupportedError
 
 if TYPE_CHECKING:
     from sapwood.reading.file import ReadOnlyKey
@@ -48,3 +48,19 @@ def read(key: ReadOnlyKey) -> Foreign:
     from sapwood.objects.standard import read_model
 
     return read_model(key)
+
+
+def unreadable(key: ReadOnlyKey) -> str | None:
+    """Read the object of a key, and say what of it cannot be read, and why; None if all can."""
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SapwoodWarning)
+        try:
+            found = read(key)
+        except (UnsupportedError, CorruptError, LimitError) as error:
+            return str(error)
+    from sapwood.objects.model import Model
+
+    parts = found.unreadable() if isinstance(found, Model) else []
+    return "; ".join(f"{path or 'the object'}: {why}" for path, why in parts) or None

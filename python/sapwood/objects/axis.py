@@ -7,9 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from sapwood.errors import CorruptError, LimitError
 from sapwood.objects.model import Model, behavior
 
 Array = np.ndarray[Any, Any]
+
+
+_MANY = 10_000_000
+"""So many bins an axis may have whatever the size of its object: edges of 80 MB."""
 
 
 class AxisTraits:
@@ -150,8 +155,22 @@ class TAxis(Model):
         return edges[1:] - edges[:-1]
 
     def __len__(self) -> int:
-        """Count the bins, without underflow and overflow."""
-        return self.member("fNbins")
+        """Count the bins, without underflow and overflow.
+
+        Raises
+        ------
+        CorruptError
+            There are less than none.
+        LimitError
+            There are more than the object can hold, and more than a histogram that is filled in part has use for.
+        """
+        bins: int = self.member("fNbins")
+        if bins < 0:
+            raise CorruptError(f"an axis of {bins} bins: {self!r}")
+        if bins > _MANY and self.parent is not None and bins > self.parent.data_uncompressed_bytes:
+            size = self.parent.data_uncompressed_bytes
+            raise LimitError(f"an axis of {bins} bins in an object of {size} bytes: {self!r}")
+        return bins
 
     def __bool__(self) -> bool:
         """Be true: an axis without bins is an axis."""
@@ -171,7 +190,7 @@ class TAxis(Model):
         if self.is_labelled:
             yield from self.labels() or []
         else:
-            yield from self.intervals()
+            yield from ((float(low), float(high)) for low, high in self.intervals())
 
     def __contains__(self, item: object) -> bool:
         """Whether a label or interval is one of this axis."""

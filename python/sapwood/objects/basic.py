@@ -205,8 +205,7 @@ class TObjString(str, Model):
 
     def __new__(cls, native: _native.Object, document: Document) -> Self:
         """Take the text of the object."""
-        _, members = native.load(document.makers)
-        text = members.get("fString", "")
+        text = native.member("fString", document.makers) if native.owner("fString") == -1 else ""
         return super().__new__(cls, text if isinstance(text, str) else repr(text))
 
     __eq__ = str.__eq__

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -109,8 +110,12 @@ _BINARY: list[dict[str, Callable[[Any, Any], Any]]] = [
 _DEEPEST = 100
 
 
-def _shape(name: str, first: int) -> Compiled | None:
-    """Give one of the functions that a bare name stands for, with its parameters from `first` on."""
+def _shape(name: str, first: int, count: int) -> Compiled | None:
+    """Give one of the functions that a bare name stands for, with its parameters from `first` on (of `count`)."""
+    degree = re.fullmatch(r"pol(\d{1,3})", name)
+    needed = int(degree[1]) + 1 if degree else {"gaus": 3, "gausn": 3, "landau": 3, "expo": 2}.get(name, 0)
+    if not needed or first + needed > count:
+        return None
     if name == "gaus":
         return lambda v, p: p[first] * _gaus(v["x"], p[first + 1], p[first + 2])
     if name == "gausn":
@@ -119,11 +124,7 @@ def _shape(name: str, first: int) -> Compiled | None:
         return lambda v, p: p[first] * _landau(v["x"], p[first + 1], p[first + 2])
     if name == "expo":
         return lambda v, p: np.exp(p[first] + p[first + 1] * v["x"])
-    degree = re.fullmatch(r"pol(\d{1,3})", name)
-    if degree:
-        count = int(degree[1]) + 1
-        return lambda v, p: sum(p[first + i] * v["x"] ** i for i in range(count))
-    return None
+    return lambda v, p: sum(p[first + i] * v["x"] ** i for i in range(needed))
 
 
 class Formula:
@@ -145,6 +146,7 @@ class Formula:
     def __init__(self, text: str, parameters: list[str]) -> None:
         self._text = text
         self._parameters = {name: i for i, name in enumerate(parameters)}
+        self._count = len(parameters)
         self._tokens: list[tuple[str, str]] = []
         place = 0
         while text[place:].strip():
@@ -179,39 +181,53 @@ class Formula:
             found = self._tokens[self._at][1] if self._at < len(self._tokens) else "the end"
             raise UnsupportedError(f"the formula {self._text!r} has {found!r} where {sign!r} is expected")
 
-    def _ternary(self) -> Compiled:
+    @contextmanager
+    def _deeper(self) -> Generator[None]:
         self._depth += 1
         if self._depth > _DEEPEST:
             raise UnsupportedError(f"the formula {self._text[:80]!r}... is nested deeper than {_DEEPEST}")
-        test = self._binary(0)
-        if self._take("?"):
+        yield
+        self._depth -= 1
+
+    def _ternary(self) -> Compiled:
+        with self._deeper():
+            test = self._binary(0)
+            if not self._take("?"):
+                return test
             yes = self._ternary()
             self._expect(":")
             no = self._ternary()
-            self._depth -= 1
             return lambda v, p: np.where(test(v, p), yes(v, p), no(v, p))
-        self._depth -= 1
-        return test
 
     def _binary(self, level: int) -> Compiled:
         if level == len(_BINARY):
             return self._unary()
-        left = self._binary(level + 1)
+        first = self._binary(level + 1)
+        rest: list[tuple[Callable[[Any, Any], Any], Compiled]] = []
         while sign := self._take(*_BINARY[level]):
-            left = _apply(_BINARY[level][sign], left, self._binary(level + 1))
-        return left
+            rest.append((_BINARY[level][sign], self._binary(level + 1)))
+
+        def run(v: dict[str, Any], p: Any) -> Any:
+            value = first(v, p)
+            for function, operand in rest:
+                value = function(value, operand(v, p))
+            return value
+
+        return run if rest else first
 
     def _unary(self) -> Compiled:
-        sign = self._take("-", "+", "!")
-        if sign:
-            operand = self._unary()
-            if sign == "!":
-                return lambda v, p: np.logical_not(operand(v, p)) * 1.0
-            return (lambda v, p: -operand(v, p)) if sign == "-" else operand
-        base = self._atom()
-        if self._take("^", "**"):
-            return _apply(np.power, base, self._unary())
-        return base
+        with self._deeper():
+            sign = self._take("-", "+", "!")
+            if sign:
+                operand = self._unary()
+                if sign == "!":
+                    return lambda v, p: np.logical_not(operand(v, p)) * 1.0
+                return (lambda v, p: -operand(v, p)) if sign == "-" else operand
+            base = self._atom()
+            if not self._take("^", "**"):
+                return base
+            power = self._unary()
+            return lambda v, p: np.power(base(v, p), power(v, p))
 
     def _atom(self) -> Compiled:
         if self._at >= len(self._tokens):
@@ -235,7 +251,7 @@ class Formula:
         number = self._parameters.get(name)
         if number is None and name.lstrip("p").isdecimal():
             number = int(name.lstrip("p"))
-        if number is None or number >= len(self._parameters):
+        if number is None or number >= self._count:
             raise self._unknown(f"[{name}]")
         return lambda v, p: p[number]
 
@@ -254,7 +270,7 @@ class Formula:
                 arguments.append(self._ternary())
             self._expect(")")
             first = self._tokens[start]
-            shape = _shape(name, int(first[1])) if first[0] == "number" and first[1].isdecimal() else None
+            shape = _shape(name, int(first[1]), self._count) if first[0] == "number" and first[1].isdecimal() else None
             if shape is not None and len(arguments) == 1:
                 return shape
         plain = name.rpartition("::")[2].lower()
@@ -266,14 +282,10 @@ class Formula:
         if not called and plain in _CONSTANTS:
             value = _CONSTANTS[plain]
             return lambda v, p: value
-        shape = None if called else _shape(name, 0)
+        shape = None if called else _shape(name, 0, self._count)
         if shape is None:
             raise self._unknown(name)
         return shape
-
-
-def _apply(function: Callable[[Any, Any], Any], left: Compiled, right: Compiled) -> Compiled:
-    return lambda v, p: function(left(v, p), right(v, p))
 
 
 @behavior("TFormula")

@@ -82,7 +82,7 @@ class TGraph(Model):
     def _low_high(self, letter: str) -> tuple[Array, Array]:
         members = self._errors.get(letter)
         if members is None:
-            nothing = np.zeros(self.member("fNpoints"))
+            nothing = np.zeros(len(self._array("fX")))
             return nothing, nothing
         return self._array(members[0]), self._array(members[1])
 

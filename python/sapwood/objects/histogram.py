@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -67,7 +68,7 @@ class Histogram(Model):
     def _shaped(self, cells: Array) -> Array:
         """Give cells in ROOT's order (x runs fastest) the shape of the axes, flow bins included."""
         shape = [len(axis) + 2 for axis in self.axes]
-        if cells.size != int(np.prod(shape)):
+        if cells.size != math.prod(shape):
             raise UnsupportedError(f"{self!r} has {cells.size} cells for axes of {shape} bins (with flow)")
         return cells.reshape(shape[::-1]).T
 

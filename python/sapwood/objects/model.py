@@ -6,7 +6,9 @@ An object is read whole, but turned into Python objects a level at a time, when 
 from __future__ import annotations
 
 import re
+import threading
 import warnings
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
     from sapwood import _native
     from sapwood.reading.file import ReadOnlyFile, ReadOnlyKey
+    from sapwood.schema import StreamerInfo
 
 _SPACES = re.compile(r"\s*(<|>|,|::)\s*")
 _ALIASES = {
@@ -151,21 +154,32 @@ class Document:
 
     def __init__(self, key: ReadOnlyKey | None) -> None:
         self.key = key
-        self._shared: dict[int, Model] = {}
-        self.makers = (self._model, STLVector, STLMap, Unreadable)
+        # Models hold the document; if it held them too, only Python's search for cycles would free them.
+        self._shared: dict[int, weakref.ref[Model]] = {}
+
+    @property
+    def makers(self) -> tuple[Any, Any, Any, Any]:
+        """What the native reader makes Python objects with: models, sequences, mappings, what cannot be read."""
+        return self._model, STLVector, STLMap, Unreadable
 
     def _model(self, native: _native.Object) -> Model:
         reference = native.reference
-        found = self._shared.get(reference) if reference else None
+        if not reference:
+            return model_class(native)(native, self)
+        known = self._shared.get(reference)
+        found = None if known is None else known()
         if found is None:
             found = model_class(native)(native, self)
-            if reference:
-                self._shared[reference] = found
+            self._shared[reference] = weakref.ref(found)
         return found
 
     def adopt(self, model: Model) -> None:
         """Let pointers to the object of the key lead to its model (ROOT gives it the reference 1)."""
-        self._shared[1] = model
+        self._shared[1] = weakref.ref(model)
+
+
+# Threads that ask one object for a member get one Python object of it.
+_making = threading.RLock()
 
 
 class Model:
@@ -178,17 +192,20 @@ class Model:
     is_counted: bool = True  # in references of ROOT's JSON form
 
     def __init__(self, native: _native.Object, document: Document) -> None:
+        # What of it is a Python object by now: None once that is all.
         self._native: _native.Object | None = native
         self._document = document
-        self._bases: list[Model]
-        self._members: dict[str, Any]
+        self._bases: list[Model] | None = None
+        self._members: dict[str, Any] = {}
 
     def _load(self) -> None:
-        native = self._native
-        if native is not None:
-            self._about = native.classname, native.version, native.reason, native.place
-            self._bases, self._members = native.load(self._document.makers)
-            self._native = None
+        with _making:
+            native = self._native
+            if native is not None:
+                self._about = native.classname, native.version, native.reason, native.place
+                _ = self.bases
+                self._members = native.members(self._members, self._document.makers)
+                self._native = None
 
     @property
     def classname(self) -> str:
@@ -228,14 +245,41 @@ class Model:
     @property
     def bases(self) -> list[Model]:
         """The parts that the direct base classes contribute, in C++'s order."""
-        self._load()
+        if self._bases is None:
+            with _making:
+                if self._bases is None:
+                    self._bases = [] if self._native is None else self._native.bases(self._document.makers)
         return self._bases
 
     @property
     def members(self) -> dict[str, Any]:
         """The members of this class alone, by name."""
-        self._load()
+        if self._native is not None:
+            self._load()
         return self._members
+
+    @property
+    def member_names(self) -> list[str]:
+        """The names of the members of this class alone."""
+        return list(self.members)
+
+    @property
+    def base_names_versions(self) -> list[tuple[str, int]]:
+        """The direct base classes and their versions; -1 for one that has none of its own."""
+        known = self.class_streamer
+        if known is None:
+            return [(base.classname, base.class_version) for base in self.bases]
+        return [(base.name, base.member("fBaseVersion")) for base in known.bases]
+
+    @property
+    def class_streamer(self) -> StreamerInfo | None:
+        """What the file says of the class in this version; None where it says nothing, or there is no file."""
+        return None if self.file is None else self.file.streamer_named(self.classname, self.class_version)
+
+    @property
+    def behaviors(self) -> tuple[type[Model], ...]:
+        """The Python classes that its methods come from, besides those of all models."""
+        return tuple(cls for cls in type(self).__mro__ if issubclass(cls, Model) and cls is not Model)
 
     @property
     def all_members(self) -> dict[str, Any]:
@@ -243,13 +287,17 @@ class Model:
         found: dict[str, Any] = {}
         for base in self.bases:
             found |= base.all_members
-        return found | self._members
+        return found | self.members
 
     def has_member(self, name: str, all: bool = True) -> bool:  # noqa: A002
         """Whether there is a member of that name, in this class or (with `all`) a base."""
-        if name in self.members:
+        if name in self._members:
             return True
-        return all and any(base.has_member(name) for base in reversed(self._bases))
+        native = self._native
+        if native is not None:
+            owner = native.owner(name)
+            return owner == -1 or (all and owner is not None)
+        return all and any(base.has_member(name) for base in reversed(self.bases))
 
     def member(self, name: str, all: bool = True, none_if_missing: bool = False) -> Any:  # noqa: A002
         """Give the value of a member.
@@ -268,10 +316,21 @@ class Model:
         NotFoundError
             There is no such member.
         """
-        if name in self.members:
-            return self._members[name]
-        if all:
-            for base in reversed(self._bases):
+        found = self._members.get(name, self)
+        if found is not self:
+            return found
+        native = self._native
+        if native is not None:
+            owner = native.owner(name)
+            if owner == -1:
+                with _making:
+                    if name not in self._members:
+                        self._members[name] = native.member(name, self._document.makers)
+                    return self._members[name]
+            if owner is not None and all:
+                return self.bases[owner].member(name)
+        elif all:
+            for base in reversed(self.bases):
                 if base.has_member(name):
                     return base.member(name)
         if none_if_missing:
@@ -327,6 +386,11 @@ class Model:
     def _json_into(self, json: _Json, out: dict[str, Any]) -> None:
         json.members(self, out)
 
+    @property
+    def closed(self) -> bool:
+        """Whether the file it was read from was closed."""
+        return self.file is None or self.file.closed
+
     def close(self) -> None:
         """Close the file it was read from."""
         if self.file is not None:
@@ -363,6 +427,11 @@ class Model:
 
 def _empty(cls: type[Model]) -> Model:
     return cls.__new__(cls)
+
+
+def to_json(value: Any) -> Any:
+    """Give what a key holds, be it a model or a container, as `Model.tojson` does."""
+    return _Json().value(value)
 
 
 class _Json:
@@ -417,7 +486,7 @@ def _unreadable(value: Any, path: str, seen: set[int]) -> Iterator[tuple[str, st
                 found = True
                 yield one
         for name, member in value.members.items():
-            for one in _unreadable(member, f"{path}.{name}", seen):
+            for one in _unreadable(member, path if name == "@items" else f"{path}.{name}", seen):
                 found = True
                 yield one
         if value.reason and not found:

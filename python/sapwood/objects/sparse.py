@@ -46,11 +46,15 @@ class _ManyAxes(Histogram):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The number of bins along each axis, with underflow and overflow."""
-        return tuple(len(axis) + 2 for axis in self.axes)
+        """The number of bins along each axis."""
+        return tuple(len(axis) for axis in self.axes)
+
+    @property
+    def _with_flow(self) -> tuple[int, ...]:
+        return tuple(size + 2 for size in self.shape)
 
     def _must_fit(self) -> None:
-        cells = int(np.prod([float(size) for size in self.shape]))
+        cells = int(np.prod([float(size) for size in self._with_flow]))
         if cells > _MOST_CELLS:
             raise LimitError(f"{self!r} has {cells} cells: too many for an array of all; see `coordinates`")
 
@@ -74,7 +78,7 @@ class THnSparse(_ManyAxes):
     def coordinates(self) -> Array:
         """The bins that are filled, of shape (bins, axes): 0 is the underflow, 1 the first bin."""
         # Coordinates are packed, little-endian: for each axis as many bits as its highest bin number needs.
-        widths = [size.bit_length() for size in self.shape]
+        widths = [size.bit_length() for size in self._with_flow]
         found: list[Array] = []
         for chunk in self._chunks():
             size = chunk.member("fSingleCoordinateSize")
@@ -108,9 +112,9 @@ class THnSparse(_ManyAxes):
     def _values_variances(self, flow: bool) -> tuple[Array, Array]:
         self._must_fit()
         contents, squares = self.contents, self.sums_of_squares
-        values = np.zeros(self.shape, dtype=contents.dtype)
+        values = np.zeros(self._with_flow, dtype=contents.dtype)
         values[tuple(self.coordinates.T)] = contents
-        variances = np.zeros(self.shape)
+        variances = np.zeros(self._with_flow)
         variances[tuple(self.coordinates.T)] = contents if squares is None else squares
         return self._inner(values, flow), self._inner(np.where(variances > 0, variances, 0.0), flow)
 
@@ -135,7 +139,7 @@ class THn(_ManyAxes):
     """A histogram of which all bins are stored."""
 
     def _dense(self, array: Any) -> Array:
-        return np.asarray(array.member("fData")).reshape(self.shape)
+        return np.asarray(array.member("fData")).reshape(self._with_flow)
 
     def _values_variances(self, flow: bool) -> tuple[Array, Array]:
         values = self._dense(self.member("fArray"))

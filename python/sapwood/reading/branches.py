@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, TextIO
 from sapwood.columns import Column, Foreign
 from sapwood.errors import ArgumentError, NotFoundError
 from sapwood.reading.filters import Filter, NameFilter, no_filter
-from sapwood.reading.gather import read, together
+from sapwood.reading.gather import read, together, undecodable
 from sapwood.reading.gather import virtual as virtual_arrays
 from sapwood.reading.libraries import How, Library, library_of
+from sapwood.reading.members import HasMembers
 from sapwood.reading.selection import BranchFilter, Expressions, Selection
 from sapwood.reading.steps import Report, carry_for, entries_for, entry_range, one_ahead, plan_steps
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from sapwood.reading.tree import TBranch, TTree
 
 
-class HasBranches:
+class HasBranches(HasMembers):
     """What a tree and a branch have in common: (sub-)branches by name, that can be read together.
 
     ``tree["muon/pt"]`` follows a path, ``tree["pt"]`` finds a branch at any depth (the nearest to the top),
@@ -392,6 +393,28 @@ class HasBranches:
                 full_paths=full_paths,
             )
         )
+
+    def unreadable(self, entries: int | None = 1) -> dict[str, str]:
+        """Give the branches that cannot be read, by their paths: for each the class, the member, the byte and why.
+
+        Parameters
+        ----------
+        entries
+            What a branch holds may turn out to be unreadable when it is decoded only, as when a pointer leads to a
+            class that the file does not describe. Decode so many entries of each branch to find out: none, or all
+            (None), one branch after another.
+        """
+        found: dict[str, str] = {}
+        for path, branch in [*((branch.name, branch) for branch in self._itself), *self.walk(True)]:
+            if branch.is_group:
+                continue
+            if branch.reason is not None:
+                found[path] = f"{branch.reason} (in class {branch.cpp_class})"
+                continue
+            reason = undecodable(branch, entries)
+            if reason is not None:
+                found[path] = reason
+        return found
 
     def show(
         self,

@@ -8,6 +8,7 @@ import sys
 import threading
 import uuid
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -17,9 +18,11 @@ from sapwood.compression import Compression
 from sapwood.errors import (
     ArgumentError,
     CorruptError,
+    LimitError,
     MissingFileError,
     NotFoundError,
     StorageError,
+    UnsupportedError,
     warn_of_lost_keys,
 )
 from sapwood.reading.filters import Filter, NameFilter, no_filter
@@ -30,6 +33,9 @@ if TYPE_CHECKING:
 
     from sapwood import _native
     from sapwood.schema import StreamerInfo, Streamers
+
+_MOST_LIKENED = 5000
+"""With how many names one that is missing is compared, to say what is like it."""
 
 DIRECTORY_CLASSES = frozenset({"TDirectory", "TDirectoryFile"})
 TREE_CLASSES = frozenset({"TTree", "TNtuple", "TNtupleD"})
@@ -119,6 +125,7 @@ class ReadOnlyFile:
         # Another process may stand in another directory.
         self._address = str(Path(source).absolute()) if isinstance(source, str) else path
         self._closed = False
+        self._hex_uuid = str(uuid.UUID(self._native.uuid))
         self._objects = _Recent(object_cache or 0)
         self._streamers: Streamers | None = None
 
@@ -198,7 +205,7 @@ class ReadOnlyFile:
     @property
     def hex_uuid(self) -> str:
         """The identifier of the file, in the usual form of a UUID."""
-        return str(self.uuid)
+        return self._hex_uuid
 
     @property
     def uuid(self) -> uuid.UUID:
@@ -248,6 +255,10 @@ class ReadOnlyFile:
         for i, (name, number) in enumerate(streamers.dependencies(classname, version)):
             out.write("\n" if i else "")
             streamers[name][number].show(out)
+
+    def unreadable(self, entries: int | None = 1) -> dict[str, str]:
+        """Give what cannot be read: see `ReadOnlyDirectory.unreadable`."""
+        return self.root_directory.unreadable(entries)
 
     def counters(self) -> dict[str, int]:
         """Count what was read from this file so far: calls, bytes, and times in nanoseconds summed over threads."""
@@ -304,6 +315,9 @@ class _Recent(dict[str, Any]):
 
 class ReadOnlyKey:
     """One entry of a directory: what the object is called, what it is, where it lies."""
+
+    # A directory may have very many.
+    __slots__ = ("__weakref__", "_parent", "native")
 
     def __init__(self, native: _native.Key, parent: ReadOnlyDirectory) -> None:
         self.native: _native.Key = native
@@ -414,8 +428,8 @@ class ReadOnlyKey:
         UnsupportedError
             No object of this class can be read.
         """
-        file = self.file
-        known = file.object_cache.get(self.cache_key)
+        file, cache_key = self.file, self.cache_key
+        known = file.object_cache.get(cache_key)
         if known is not None:
             return known
         if self.fClassName in DIRECTORY_CLASSES:
@@ -427,7 +441,7 @@ class ReadOnlyKey:
             found = TTree(self._parent.native.tree(self.native), self)
         else:
             found = objects.read(self)
-        file.object_cache[self.cache_key] = found
+        file.object_cache[cache_key] = found
         return found
 
     def __repr__(self) -> str:
@@ -451,12 +465,15 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         self._path = path
         self._file = file
         self._key = key
-        self._keys = [ReadOnlyKey(k, self) for k in native.keys]
+        # A directory may have very many keys: each becomes an object when it is asked for.
+        self._names: list[str]
+        self._classnames: list[str]
+        self._cycles: list[int]
+        self._names, self._classnames, self._cycles = native.listing()
+        self._keys: dict[int, ReadOnlyKey] = {}
+        self._by_name: dict[str, list[int]] | None = None
         if native.recovered:
-            warn_of_lost_keys(len(self._keys), self.object_path, file.file_path)
-        self._by_name: dict[str, list[ReadOnlyKey]] = {}
-        for k in self._keys:
-            self._by_name.setdefault(k.fName, []).append(k)
+            warn_of_lost_keys(len(self._names), self.object_path, file.file_path)
 
     @property
     def native(self) -> _native.Directory:
@@ -545,7 +562,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         filter_classname: NameFilter = no_filter,
     ) -> Iterator[str]:
         """Give the names of the objects one by one; arguments as in `keys`."""
-        for name, _ in self._walk(recursive, cycle, filter_name, filter_classname):
+        for name, _, _ in self._walk(recursive, cycle, filter_name, filter_classname):
             yield name
 
     def keys(  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -582,8 +599,8 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         filter_classname: NameFilter = no_filter,
     ) -> Iterator[tuple[str, Any]]:
         """Give names and objects one by one, reading each; arguments as in `keys`."""
-        for name, key in self._walk(recursive, cycle, filter_name, filter_classname):
-            yield name, key.get()
+        for name, directory, place in self._walk(recursive, cycle, filter_name, filter_classname):
+            yield name, directory._key_at(place).get()
 
     def items(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
@@ -606,8 +623,8 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         filter_classname: NameFilter = no_filter,
     ) -> Iterator[Any]:
         """Give the objects one by one, of one name the newest; arguments as in `keys`."""
-        for _, key in self._walk(recursive, False, filter_name, filter_classname):
-            yield key.get()
+        for _, directory, place in self._walk(recursive, False, filter_name, filter_classname):
+            yield directory._key_at(place).get()
 
     def values(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
@@ -628,8 +645,8 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         filter_classname: NameFilter = no_filter,
     ) -> Iterator[tuple[str, str]]:
         """Give names and C++ classes one by one; arguments as in `keys`."""
-        for name, key in self._walk(recursive, cycle, filter_name, filter_classname):
-            yield name, key.fClassName
+        for name, directory, place in self._walk(recursive, cycle, filter_name, filter_classname):
+            yield name, directory._classnames[place]
 
     def classnames(
         self,
@@ -648,19 +665,24 @@ class ReadOnlyDirectory(Mapping[str, Any]):
 
     def _walk(
         self, recursive: bool, cycle: bool, filter_name: NameFilter, filter_classname: NameFilter
-    ) -> Iterator[tuple[str, ReadOnlyKey]]:
+    ) -> Iterator[tuple[str, ReadOnlyDirectory, int]]:
         wanted_name, wanted_class = Filter(filter_name), Filter(filter_classname)
+        everything = wanted_name.everything and wanted_class.everything
         seen: set[str] = set()
-        for plain, key in self._all(recursive, "", set()):
-            name = f"{plain};{key.fCycle}" if cycle else plain
-            if name not in seen and wanted_name(plain) and wanted_class(key.fClassName):
+        for plain, directory, place in self._all(recursive, "", set()):
+            name = f"{plain};{directory._cycles[place]}" if cycle else plain
+            if name in seen:
+                continue
+            if everything or (wanted_name(plain) and wanted_class(directory._classnames[place])):
                 seen.add(name)
-                yield name, key
+                yield name, directory, place
 
-    def _all(self, recursive: bool, prefix: str, seen: set[int]) -> Iterator[tuple[str, ReadOnlyKey]]:
-        for key in self._keys:
-            yield prefix + key.fName, key
-            if recursive and key.fClassName in DIRECTORY_CLASSES:
+    def _all(self, recursive: bool, prefix: str, seen: set[int]) -> Iterator[tuple[str, ReadOnlyDirectory, int]]:
+        """Give all keys: the path of each, the directory it is in, and its place there."""
+        for place, name in enumerate(self._names):
+            yield prefix + name, self, place
+            if recursive and self._classnames[place] in DIRECTORY_CLASSES:
+                key = self._key_at(place)
                 if key.fSeekKey in seen:
                     # A damaged file may hold a directory that holds itself, or many keys for one directory.
                     raise CorruptError(
@@ -668,6 +690,42 @@ class ReadOnlyDirectory(Mapping[str, Any]):
                     )
                 seen.add(key.fSeekKey)
                 yield from key.get()._all(recursive, f"{prefix}{key.fName}/", seen)
+
+    def unreadable(self, entries: int | None = 1) -> dict[str, str]:
+        """Give what cannot be read, by its path: branches of trees, and objects, of which each is read to find out.
+
+        Parameters
+        ----------
+        entries
+            How many entries of each branch are decoded to find out: see `HasBranches.unreadable`.
+
+        Returns
+        -------
+        dict of str to str
+            For each branch (``"folder/tree;1/branch"``), and each key of an object that cannot be read wholly
+            (``"folder/canvas;1"``), the class, the member, the byte and why.
+        """
+        found: dict[str, str] = {}
+        for name, directory, place in self._walk(True, True, no_filter, no_filter):
+            key = directory._key_at(place)
+            if key.fClassName in TREE_CLASSES:
+                try:
+                    tree = key.get()
+                except (UnsupportedError, CorruptError, LimitError) as error:
+                    found[name] = str(error)
+                else:
+                    found.update((f"{name}/{path}", why) for path, why in tree.unreadable(entries).items())
+            elif key.fClassName not in DIRECTORY_CLASSES:
+                reason = objects.unreadable(key)
+                if reason is not None:
+                    found[name] = reason
+        return found
+
+    def _key_at(self, place: int) -> ReadOnlyKey:
+        key = self._keys.get(place)
+        if key is None:
+            key = self._keys.setdefault(place, ReadOnlyKey(self._native.key(place), self))
+        return key
 
     def __iter__(self) -> Iterator[str]:
         """Give the names that `keys` lists."""
@@ -680,7 +738,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
     def __contains__(self, where: object) -> bool:
         """Tell whether there is something at a path."""
         try:
-            self._find(str(where))
+            self._find(str(where), hint=False)
         except NotFoundError:
             return False
         return True
@@ -718,6 +776,18 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         found, rest = self._find(where)
         return found.get()[rest].classname if isinstance(found, ReadOnlyKey) and rest else _classname(found)
 
+    def streamer_of(self, where: str, version: int | str = "max") -> StreamerInfo | None:
+        """Give what the file says of the class of the object at a path; None where it says nothing.
+
+        Parameters
+        ----------
+        where
+            The path.
+        version
+            Which version of the class; ``"min"`` or ``"max"`` of those that are described.
+        """
+        return self._file.streamer_named(self.classname_of(where), version)
+
     def title_of(self, where: str) -> str:
         """Give the title of the object at a path, reading no more than the tree it lies in."""
         found, rest = self._find(where)
@@ -725,8 +795,11 @@ class ReadOnlyDirectory(Mapping[str, Any]):
             return found.title
         return found.get()[rest].title if rest else found.fTitle
 
-    def _find(self, where: str) -> tuple[ReadOnlyKey | ReadOnlyDirectory, str]:
-        """Find the key at a path; the second is what is left of the path inside the tree that was found."""
+    def _find(self, where: str, hint: bool = True) -> tuple[ReadOnlyKey | ReadOnlyDirectory, str]:
+        """Find the key at a path; the second is what is left of the path inside the tree that was found.
+
+        An error names what is like the path, if a hint is wanted.
+        """
         if not isinstance(where, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"a path in a directory is a string, not {where!r}")
         here: ReadOnlyDirectory = self
@@ -739,7 +812,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
                 head, _, tail = piece.partition(":")
                 key, inside = here._lookup(head), [tail]
             if key is None:
-                raise here._missing(where, f"{piece!r} is not in {here.object_path!r}")
+                raise here._missing(where, f"{piece!r} is not in {here.object_path!r}", hint)
             found, rest = key, "/".join([*inside, *pieces[i + 1 :]])
             if not rest:
                 break
@@ -747,7 +820,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
                 _ = key.get()[rest]
                 return key, rest
             if key.fClassName not in DIRECTORY_CLASSES or inside:
-                raise here._missing(where, f"{key.name()!r} is a {key.fClassName}: nothing lies in it")
+                raise here._missing(where, f"{key.name()!r} is a {key.fClassName}: nothing lies in it", hint)
             here = key.get()
         return found, ""
 
@@ -755,17 +828,28 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         """Find a key of this directory by its name, with or without a cycle."""
         plain, semicolon, number = name.rpartition(";")
         if semicolon and number.lstrip("-").isdigit():
-            for key in self._by_name.get(plain, ()):
-                if key.fCycle == int(number):
-                    return key
-            return None
-        newest = self._by_name.get(plain if semicolon and number == "*" else name, ())
-        return max(newest, key=lambda key: abs(key.fCycle), default=None)
+            found = next((place for place in self._places(plain) if self._cycles[place] == int(number)), None)
+        else:
+            newest = self._places(plain if semicolon and number == "*" else name)
+            found = max(newest, key=lambda place: abs(self._cycles[place]), default=None)
+        return None if found is None else self._key_at(found)
 
-    def _missing(self, where: str, why: str) -> NotFoundError:
+    def _places(self, name: str) -> list[int]:
+        """List the places of the keys of one name."""
+        by_name = self._by_name
+        if by_name is None:
+            by_name = {}
+            for place, one in enumerate(self._names):
+                by_name.setdefault(one, []).append(place)
+            self._by_name = by_name
+        return by_name.get(name, [])
+
+    def _missing(self, where: str, why: str, hint: bool = True) -> NotFoundError:
+        if not hint:
+            return NotFoundError(f"not found: {where!r} ({why})")
         from difflib import get_close_matches
 
-        names = [name for name, _ in self._all(True, "", set())]
+        names = [name for name, _, _ in islice(self._all(True, "", set()), _MOST_LIKENED)]
         near = get_close_matches(where, names, 5, 0.4) or names[:10]
         return NotFoundError(
             f"not found: {where!r} ({why})\n"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sapwood import columns
 from sapwood.columns import Column, Foreign
+from sapwood.errors import CorruptError, LimitError, UnsupportedError
 from sapwood.reading.libraries import How, Library, Result
 from sapwood.reading.selection import Group, Leaf, Selection, documentation
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
     from sapwood import _native
     from sapwood.reading.tree import TBranch
+
+_AT_ONCE = 100_000
+"""How many entries are decoded at once to see whether they can be."""
 
 Part = tuple[Selection, Sequence[int], int, int]
 """A selection, the native branch indexes to read for it, and a range of entries."""
@@ -30,9 +34,32 @@ def read(parts: Sequence[Part], carry: _native.Carry | None = None) -> list[Colu
 
     if not parts or not parts[0][1]:
         return []
-    return _native.read(
-        [(selection.source.tree.native, indexes, start, stop) for selection, indexes, start, stop in parts], carry
-    )
+    wanted = [(selection.source.tree.native, indexes, start, stop) for selection, indexes, start, stop in parts]
+    try:
+        return _native.read(wanted, carry)
+    except (UnsupportedError, CorruptError) as error:
+        if len(parts[0][1]) == 1:
+            raise
+        raise type(error)(f"{error}\n{_HOW_TO_LEAVE_OUT}") from error
+
+
+_HOW_TO_LEAVE_OUT = (
+    "No values are given, not of the other branches either. To read those, leave this one out "
+    "(filter_branch=lambda branch: ...); tree.unreadable(entries=None) names all branches that fail like this."
+)
+
+
+def undecodable(branch: TBranch, entries: int | None) -> str | None:
+    """Decode the first entries of a branch (None: all) and forget them; say what went wrong, None if nothing did."""
+    from sapwood import _native
+
+    stop = branch.num_entries if entries is None else min(entries, branch.num_entries)
+    try:
+        for start in range(0, stop, _AT_ONCE):
+            _native.read([(branch.tree.native, [branch.native_index], start, min(start + _AT_ONCE, stop))])
+    except (UnsupportedError, CorruptError, LimitError) as error:
+        return str(error)
+    return None
 
 
 def together(

@@ -15,6 +15,7 @@ from sapwood.errors import ArgumentError
 from sapwood.reading.branches import HasBranches
 from sapwood.reading.gather import single
 from sapwood.reading.libraries import Library, library_of
+from sapwood.reading.members import described_by
 from sapwood.reading.selection import Selection, unreadable_error
 from sapwood.reading.steps import entry_range, plan_steps
 
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
     from sapwood import _native
+    from sapwood.objects.model import Model
     from sapwood.reading.file import ReadOnlyFile, ReadOnlyKey
+    from sapwood.schema import StreamerElement, StreamerInfo
 
 _GROWING = threading.Lock()
 
@@ -43,6 +46,7 @@ class TTree(HasBranches):
         self._key = key
         self._nodes: list[TBranch] | None = None
         self._clusters: list[int] | None = None
+        self._model: Model | None = None
 
     @property
     def nodes(self) -> list[TBranch]:
@@ -74,6 +78,16 @@ class TTree(HasBranches):
         """The native tree; raises `StorageError` once the file is closed."""
         _ = self.file.native
         return self._native
+
+    @property
+    def model(self) -> Model:
+        """The tree with all members that it has in C++ (`Model`); its record is read once more for it."""
+        model = self._model
+        if model is None:
+            from sapwood.objects.standard import read_model
+
+            model = self._model = read_model(self._key)
+        return model
 
     @property
     def tree(self) -> TTree:
@@ -196,6 +210,16 @@ class TBranch(HasBranches):
     @property
     def _itself(self) -> Sequence[TBranch]:
         return (self,)
+
+    @property
+    def model(self) -> Model:
+        """The branch with all members that it has in C++ (`Model`); the record of the tree is read once more for it."""
+        return self._parent.model.member("fBranches")[self.index]
+
+    @property
+    def streamer(self) -> StreamerInfo | StreamerElement | None:
+        """What the file says of the class, or the member of a class, that the branch holds; None for plain leaves."""
+        return described_by(self.model)
 
     @property
     def tree(self) -> TTree:

@@ -21,7 +21,7 @@ _TREES = ("TTree", "TNtuple", "TNtupleD", "TChain")
 _ALGORITHMS = {0: "none", 1: "zlib", 2: "lzma", 3: "zlib (old)", 4: "lz4", 5: "zstd"}
 
 
-def list_file(where: str, *, recursive: bool = False, branches: bool = False) -> dict[str, Any]:
+def list_file(where: str, *, recursive: bool = False, branches: bool = False, check: bool = False) -> dict[str, Any]:
     """List a file, or a directory or tree in it.
 
     Parameters
@@ -32,6 +32,8 @@ def list_file(where: str, *, recursive: bool = False, branches: bool = False) ->
         Go into directories.
     branches
         List the branches of the trees.
+    check
+        Decode the first entry of every branch, to find those whose data cannot be decoded.
 
     Returns
     -------
@@ -57,7 +59,7 @@ def list_file(where: str, *, recursive: bool = False, branches: bool = False) ->
         "compression": compression_text(file.compression),
         "size": file.size,
         "uuid": str(file.uuid),
-        "keys": [_described(directory, key, name, branches=branches) for directory, key, name in found],
+        "keys": [_described(directory, key, name, branches=branches, check=check) for directory, key, name in found],
     }
 
 
@@ -101,7 +103,7 @@ def _keys(
             yield from _keys(file, directory.subdirectory(key), f"{prefix}{key.name}/", (), recursive=True)
 
 
-def _described(directory: Foreign, key: Foreign, name: str, *, branches: bool) -> dict[str, Any]:
+def _described(directory: Foreign, key: Foreign, name: str, *, branches: bool, check: bool) -> dict[str, Any]:
     found: dict[str, Any] = {
         "name": name,
         "cycle": key.cycle,
@@ -123,13 +125,16 @@ def _described(directory: Foreign, key: Foreign, name: str, *, branches: bool) -
         "tree_uncompressed_bytes": sum(branch.total_bytes for branch in tree.branches),
     }
     if branches:
-        found["branches"] = list(_branches(tree))
+        found["branches"] = list(_branches(tree, check=check))
     return found
 
 
-def _branches(tree: Foreign) -> Iterator[dict[str, Any]]:
+def _branches(tree: Foreign, *, check: bool) -> Iterator[dict[str, Any]]:
     depths: dict[int, int] = {}
     for branch in tree.branches:
+        reason = branch.reason
+        if check and reason is None and branch.has_data:
+            reason = _undecodable(tree, branch)
         depths[branch.index] = depths[branch.parent] + 1 if branch.parent is not None else 0
         yield {
             "name": branch.name,
@@ -141,9 +146,17 @@ def _branches(tree: Foreign) -> Iterator[dict[str, Any]]:
             "bytes": branch.compressed_bytes,
             "uncompressed_bytes": branch.total_bytes,
             "compression": compression_text(branch.compression),
-            "readable": branch.reason is None,
-            "reason": branch.reason,
+            "readable": reason is None,
+            "reason": reason,
         }
+
+
+def _undecodable(tree: Foreign, branch: Foreign) -> str | None:
+    try:
+        _native.read([(tree, [branch.index], 0, min(1, branch.entries))])
+    except SapwoodError as error:
+        return " ".join(str(error).split())
+    return None
 
 
 def date_text(packed: int) -> str:

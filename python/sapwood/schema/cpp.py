@@ -92,12 +92,15 @@ class _Unit:
         self.missing: dict[str, None] = {}
         self.containers: dict[str, None] = {}
         for info in wanted:
+            info.check_names()
             for element in info.elements:
                 self._look_at(element)
         # Names may stand in the brackets of templates alone.
         for name in [*self.infos, *self.missing]:
             for argument in class_names(name):
                 self._declare(argument, self.missing)
+        # One member says of a name that it is a number, another one nothing.
+        self.missing = {name: None for name in self.missing if name not in self.enums}
         # What is declared inside of each class: other classes, enumerations and what is not described.
         self.inside: dict[str, list[str]] = {}
         for name in [*self.infos, *self.enums, *self.missing]:
@@ -192,11 +195,12 @@ class _Unit:
 
     def derives(self, info: StreamerInfo, ancestor: str) -> bool:
         """Whether a class has a certain base, directly or not, as far as that is known."""
-        for base in info.bases:
-            if base.name == ancestor or (root_header(base.name) and ancestor == "TObject" and base.name[:1] == "T"):
+        names = [base.name for base in info.bases]
+        for name in names:
+            if name == ancestor or (root_header(name) and ancestor == "TObject" and name[:1] == "T"):
                 return True
-            if base.name in self.infos and self.derives(self.infos[base.name], ancestor):
-                return True
+            if name in self.infos:
+                names += [base.name for base in self.infos[name].bases if base.name not in names]
         return False
 
     def has_version(self, info: StreamerInfo) -> bool:
@@ -247,7 +251,8 @@ def _member(element: StreamerElement) -> str:
     typename, kind = element.stored_type, element.fType
     typename = _spelt(typename)
     dims = "".join(f"[{size}]" for size in element.shape)
-    comment = " ".join(element.title.split())
+    # A backslash at its end would make the next line part of the comment.
+    comment = " ".join(element.title.split()).rstrip("\\ ")
     if kind == 7:
         return f"char *{element.name} = nullptr; //{comment}"
     pointee = typename.rstrip("* ")

@@ -120,6 +120,7 @@ def dataclasses(streamers: Streamers) -> str:
         )
 
     for info in infos.values():
+        info.check_names()
         add(info)
     head = (
         '"""Classes as a ROOT file describes them."""\n\nfrom __future__ import annotations\n\n'

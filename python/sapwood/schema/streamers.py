@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import sys
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
-from sapwood.errors import NotFoundError
+from sapwood.errors import NotFoundError, SapwoodWarning, UnsupportedError
 from sapwood.objects.model import Model, regular_classname
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ BASIC_TYPES = frozenset(
     | {f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 )
 _ALIAS = re.compile(r"\b(" + "|".join(ALIASES) + r")\b")
+_TYPE = re.compile(r"[\w:<>,*&()\[\] .+-]+", re.ASCII)
+_DEEPEST = 50
 
 
 class StreamerElement:
@@ -98,12 +101,18 @@ class StreamerElement:
         """The member that counts the elements of a variable array; empty where it is none."""
         return self._members["fCountName"]
 
+    @property
+    def all_members(self) -> dict[str, Any]:
+        """The members of the element, by their names in ROOT."""
+        return {name: value for name, value in self._members.items() if name != "class"}
+
+    def has_member(self, name: str) -> bool:
+        """Whether the element has a member of that name in ROOT."""
+        return name in self.all_members
+
     def member(self, name: str) -> Any:
         """Give a member of the element by its name in ROOT."""
-        try:
-            return self._members[name]
-        except KeyError:
-            raise NotFoundError(f"{self!r} has no member {name!r}; it has {', '.join(self._members)}") from None
+        return _member_of(self, name)
 
     def class_names(self) -> Iterator[str]:
         """Give the names of the classes that the type names, also inside of templates."""
@@ -133,6 +142,14 @@ class StreamerElement:
         return f"<{self.classname} {self.typename} {self.name}>"
 
 
+def _member_of(one: StreamerElement | StreamerInfo, name: str) -> Any:
+    members = one.all_members
+    try:
+        return members[name]
+    except KeyError:
+        raise NotFoundError(f"{one!r} has no member {name!r}; it has {', '.join(members)}") from None
+
+
 class StreamerInfo:
     """A version of a class (`TStreamerInfo`)."""
 
@@ -149,8 +166,8 @@ class StreamerInfo:
 
     @property
     def typename(self) -> str:
-        """The name of the class as the file spells it."""
-        return self._typename
+        """The name of the class, with C++'s own names of numbers."""
+        return _ALIAS.sub(lambda found: ALIASES[found[1]], self._typename)
 
     @property
     def class_version(self) -> int:
@@ -177,16 +194,35 @@ class StreamerInfo:
         """The members."""
         return [element for element in self._elements if not element.is_base]
 
-    def member(self, name: str) -> Any:
-        """Give a member of the streamer info by its name in ROOT."""
-        members = {
+    def check_names(self) -> None:
+        """Make sure that all names are such as C++ has, so that they can stand in source code.
+
+        Raises
+        ------
+        UnsupportedError
+            One is not.
+        """
+        names = [self.name, *(e.name if e.is_base else e.stored_type for e in self._elements)]
+        names += [element.name for element in self._elements if element.name != element.stored_type]
+        for name in names:
+            if not _TYPE.fullmatch(name):
+                raise UnsupportedError(f"{name!r} in the description of {self.name!r} is no name of C++")
+
+    @property
+    def all_members(self) -> dict[str, Any]:
+        """The members of the streamer info itself, by their names in ROOT."""
+        return {
             "fName": self._typename, "fClassVersion": self._version, "fCheckSum": self._checksum,
             "fElements": self.elements,
         }  # fmt: skip
-        try:
-            return members[name]
-        except KeyError:
-            raise NotFoundError(f"{self!r} has no member {name!r}; it has {', '.join(members)}") from None
+
+    def has_member(self, name: str) -> bool:
+        """Whether the streamer info itself has a member of that name in ROOT."""
+        return name in self.all_members
+
+    def member(self, name: str) -> Any:
+        """Give a member of the streamer info itself by its name in ROOT."""
+        return _member_of(self, name)
 
     def show(self, stream: TextIO | None = None, checksum: bool = False) -> None:
         """Print class, bases and members.
@@ -305,6 +341,8 @@ class Streamers(Mapping[str, dict[int, StreamerInfo]]):
 
 def class_names(typename: str) -> Iterator[str]:
     """Give every class that a C++ type names: itself, what it points to, and what its template arguments are."""
+    if typename.count("<") > _DEEPEST:
+        raise UnsupportedError(f"the type {typename[:80]}... has templates inside of more than {_DEEPEST} others")
     name = regular_classname(typename).replace("const ", "").rstrip("*& ")
     outer, bracket, rest = name.partition("<")
     if outer.removeprefix("std::") not in CONTAINERS:
@@ -376,10 +414,16 @@ def open_streamers(path: str) -> Streamers:
         if inside is None:
             return file.streamers
         directory = file.root_directory
-        found = directory[inside]
+        named = {(name, -1) for name in class_names(directory.classname_of(inside))}
+        with warnings.catch_warnings():
+            # Parts that cannot be read have classes nevertheless.
+            warnings.simplefilter("ignore", SapwoodWarning)
+            try:
+                found = directory[inside]
+            except UnsupportedError:
+                return file.streamers.needed(sorted(named))
         if isinstance(found, ReadOnlyDirectory):
             return file.streamers
         if isinstance(found, TTree):
             return file.streamers.needed((name, -1) for name in sorted(_of_tree(found)))
-        named = {(name, -1) for name in class_names(directory.classname_of(inside))}
         return file.streamers.needed(sorted(named | classes_of(found)))

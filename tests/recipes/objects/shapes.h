@@ -263,4 +263,67 @@ public:
    Holder &operator=(const Holder &) = delete;
    ClassDefOverride(Holder, 1)
 };
+
+namespace detector {
+enum class ELayer : int { kInner = 1, kOuter = 2 };
+struct Cell {
+   ELayer fLayer = ELayer::kInner;
+   Float_t fEnergy[2] = {0, 0};
+};
+} // namespace detector
+
+/// What an event holds many of.
+class Track : public TObject {
+public:
+   Float_t fMomentum[3] = {0, 0, 0};
+   Double32_t fMass = 0; //[0,1,12]
+   Short_t fCharge = 0;
+   EColour fColour = kDull;
+   UInt_t fPoints = 0;
+   Float_t *fPoint = nullptr; //[fPoints]
+   std::vector<detector::Cell> fCells;
+   Track() {}
+   Track(int i);
+   Track(const Track &) = delete;
+   Track &operator=(const Track &) = delete;
+   ClassDefOverride(Track, 3)
+};
+
+/// As experiments write them: several bases, a nested class and enumeration, objects in all kinds of containers.
+class Event : public TNamed, public Left {
+public:
+   enum EKind { kNothing = 0, kCosmic = 3, kBeam = 5 };
+   struct Header {
+      Int_t fRun = 0;
+      ULong64_t fTime = 0;
+      EKind fKind = kNothing;
+   };
+   Header fHeader;
+   Header fHistory[2];
+   EKind fKind = kNothing;
+   Float_t fMatrix[2][3] = {{0, 0, 0}, {0, 0, 0}};
+   Char_t fWord[6] = "";
+   Int_t fWeights = 0;
+   Double_t *fWeight = nullptr; //[fWeights]
+   TClonesArray *fTracks = nullptr; //->
+   TObjArray fFound;
+   Track *fLeading = nullptr;
+   TRef fLast;
+   TRefArray fGood;
+   TLorentzVector fTotal;
+   TDatime fDate;
+   std::vector<Spot> fSpots;
+   std::list<Named> fNames;
+   std::map<std::string, std::vector<double>> fCalibrations;
+   std::map<int, Spot> fNumbered;
+   std::set<int> fTriggers;
+   std::bitset<5> fBits;
+   std::vector<detector::ELayer> fLayers;
+   std::string fText;
+   Event() {}
+   Event(const Event &) = delete;
+   Event &operator=(const Event &) = delete;
+   void set(int i);
+   ClassDefOverride(Event, 2)
+};
 #endif

@@ -1,13 +1,15 @@
-// Writes shapes.root (containers member by member where ROOT does so) and plain.root (object by object).
+// Writes files of objects (containers member by member where ROOT does so, or object by object), and a tree.
 #include "shapes.h"
 #include <TBuffer.h>
 #include <TBufferFile.h>
 #include <TFile.h>
 #include <TParameter.h>
+#include <TTree.h>
 #include <TVirtualStreamerInfo.h>
 
 ClassImp(Numbers) ClassImp(Left) ClassImp(Right) ClassImp(Both) ClassImp(Row) ClassImp(Node) ClassImp(Pointers)
-ClassImp(Containers) ClassImp(Collections) ClassImp(Secret) ClassImp(Holder)
+ClassImp(Containers) ClassImp(Collections) ClassImp(Secret) ClassImp(Holder) ClassImp(Track)
+ClassImp(Event)
 
 void Secret::Streamer(TBuffer &b)
 {
@@ -213,5 +215,109 @@ void write_shapes(const std::string &path, bool member_wise)
    Spot one = spot(9);
    file.WriteObject(&one, "spot");
    file.Write();
+   file.Close();
+}
+
+void write_hidden(const std::string &path)
+{
+   TFile file(path.c_str(), "RECREATE", "", 101);
+   TTree tree("tree", "some of its branches cannot be read");
+   Int_t number = 0;
+   Double_t last = 0;
+   auto secret = new Secret;
+   auto items = new TObjArray;
+   auto holder = new Holder(1);
+   tree.Branch("number", &number);
+   tree.Branch("secret", "Secret", &secret, 32000, 0);
+   tree.Branch("items", "TObjArray", &items, 32000, 0);
+   tree.Branch("holder", "Holder", &holder, 32000, 0);
+   tree.Branch("last", &last);
+   for (; number < 6; ++number) {
+      last = number / 2.;
+      items->Clear();
+      if (number > 0)
+         items->Add(new TNamed("kept", "readable"));
+      if (number == 4)
+         items->Add(new Secret(7));
+      tree.Fill();
+   }
+   tree.Write();
+   file.Close();
+}
+
+Track::Track(int i) : fMass(i / 16.), fCharge(i % 3 - 1), fColour(i % 2 ? kLeaf : kSky), fPoints(i % 4)
+{
+   for (int j = 0; j < 3; ++j)
+      fMomentum[j] = i + j / 4.f;
+   fPoint = new Float_t[fPoints];
+   for (unsigned j = 0; j < fPoints; ++j)
+      fPoint[j] = 10 * i + j;
+   fCells.resize(i % 3);
+   for (auto &cell : fCells) {
+      cell.fLayer = i % 2 ? detector::ELayer::kOuter : detector::ELayer::kInner;
+      cell.fEnergy[1] = i;
+   }
+}
+
+void Event::set(int i)
+{
+   SetNameTitle(TString::Format("event %d", i), "made for a test");
+   fLeft = 100 + i;
+   fHeader.fRun = i;
+   fHeader.fTime = 10000000000ull * i;
+   fHeader.fKind = fHistory[1].fKind = fKind = i % 2 ? kCosmic : kBeam;
+   fHistory[0].fRun = -i;
+   for (int j = 0; j < 6; ++j)
+      fMatrix[j / 3][j % 3] = i + j;
+   snprintf(fWord, sizeof(fWord), "e%d", i);
+   delete[] fWeight;
+   fWeights = i;
+   fWeight = new Double_t[i];
+   for (int j = 0; j < i; ++j)
+      fWeight[j] = j / 2.;
+   if (!fTracks)
+      fTracks = new TClonesArray("Track");
+   fTracks->Clear("C");
+   fFound.Clear();
+   fGood.Clear();
+   for (int j = 0; j < 2 * i; ++j) {
+      auto track = new ((*fTracks)[j]) Track(j);
+      if (j % 2)
+         fGood.Add(track);
+      fLast = track;
+   }
+   if (i % 2) {
+      fFound.Add(new TNamed("found", "something"));
+      fFound.Add(new Node("node", i));
+      fLeading = new Track(i);
+   } else {
+      fLeading = nullptr;
+   }
+   fTotal.SetPxPyPzE(i, 2 * i, 3 * i, 4 * i);
+   fDate.Set(2024, 1 + i, 3, 4, 5, 6);
+   fSpots.assign(i, Spot{float(i), 2. * i, {short(i), short(-i)}});
+   fNames.assign(i % 3, Named{"name " + std::to_string(i), std::vector<int>(i, i)});
+   fCalibrations = {{"gain", std::vector<double>(i, .5)}, {"noise " + std::to_string(i), {}}};
+   fNumbered = {{i, Spot{1, 2, {3, 4}}}, {i + 1, Spot{}}};
+   fTriggers = {i, 7 * i};
+   fBits = i;
+   fLayers.assign(i, detector::ELayer::kOuter);
+   fText = std::string(i, 'x');
+}
+
+void write_events(const std::string &path)
+{
+   TFile file(path.c_str(), "RECREATE", "", 101);
+   auto event = new Event;
+   event->set(0);
+   for (int split : {0, 1, 99}) {
+      TTree tree(TString::Format("split%d", split), "events");
+      tree.Branch("event", "Event", &event, 32000, split);
+      for (int i = 0; i < 5; ++i) {
+         event->set(i);
+         tree.Fill();
+      }
+      tree.Write();
+   }
    file.Close();
 }

@@ -748,7 +748,13 @@ fn sized(c: &Cursor<'_>, n: usize, each: usize) -> Result<usize> {
 
 fn end_at(c: &Cursor<'_>, frame: Frame, what: &str) -> Result<()> {
     match frame.end {
-        Some(end) if end != c.pos() => Err(c.corrupt(format!(
+        Some(end) if end > c.pos() => Err(Error::unsupported(format!(
+            "{} bytes follow what its streamer info says of {what} (version {}): its class has a streamer of its own",
+            end - c.pos(),
+            frame.version
+        ))
+        .at(c.place())),
+        Some(end) if end < c.pos() => Err(c.corrupt(format!(
             "{what} (version {}) was to end at byte {}",
             frame.version,
             end as u64 + c.origin()

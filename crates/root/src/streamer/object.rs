@@ -72,10 +72,17 @@ pub struct Object {
 }
 
 impl Object {
+    /// A member of the object itself.
+    pub fn own(&self, name: &str) -> Option<&Value> {
+        self.members.iter().find(|(n, _)| n == name).map(|(_, v)| v)
+    }
+    /// Whether the object itself has a member, be it one that was lost.
+    pub fn has(&self, name: &str) -> bool {
+        self.own(name).is_some() || self.lost().any(|lost| lost == name)
+    }
     /// A member of the object or of its bases.
     pub fn get(&self, name: &str) -> Option<&Value> {
-        let own = self.members.iter().find(|(n, _)| n == name).map(|(_, v)| v);
-        own.or_else(|| self.bases.iter().find_map(|b| b.get(name)))
+        self.own(name).or_else(|| self.bases.iter().find_map(|b| b.get(name)))
     }
     /// Keeps these members alone, of the object and of its bases.
     fn keep(&mut self, names: &[&str]) {
@@ -160,7 +167,7 @@ impl Problems {
             self.object(base);
         }
         for (name, value) in &object.members {
-            self.path.push(format!(".{name}"));
+            self.path.push(if name == ITEMS { String::new() } else { format!(".{name}") });
             self.value(value);
             self.path.pop();
         }
@@ -227,6 +234,8 @@ pub const TOP: u64 = 1;
 
 /// How deep objects may nest before a file is called damaged.
 const DEEPEST: usize = 200;
+/// How many variable arrays a member may be: where all are empty, they have no bytes that would bound their number.
+const MOST_ROWS: usize = 10_000;
 /// How many parts may be unreadable before the whole is: each costs more memory than it has bytes.
 const MOST_PROBLEMS: usize = 10_000;
 
@@ -628,6 +637,10 @@ impl<'a> ObjectReader<'a> {
 
     /// A variable array: one byte that says whether it is there, then as many numbers as a member before says.
     fn counted(&mut self, e: &Element, owner: &Object, n: usize) -> Result<Value> {
+        if n > MOST_ROWS {
+            let message = format!("member {} is said to be {n} variable arrays", e.name);
+            return Err(self.cursor.corrupt(message));
+        }
         let flag = self.cursor.u8()?;
         let count = if flag == 0 { 0 } else { self.counter(e, owner)? };
         // Branches of files near 2 GB were written with 64-bit basket positions under a 32-bit type.

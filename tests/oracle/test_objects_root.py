@@ -1,0 +1,200 @@
+"""ROOT writes objects of every kind, and sapwood reads what ROOT itself reads; ROOT compiles what `schema` writes."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uproot
+from agreement import difference, numbered
+from objects_expected import check_shape, check_standard
+
+import sapwood
+from sapwood.errors import SapwoodWarning, UnsupportedError
+from sapwood.schema import Streamers, headers
+
+pytestmark = [pytest.mark.oracle, pytest.mark.timeout(900)]
+
+# Of those that `root-config --libs` names.
+LIBRARIES = [f"-l{name}" for name in ("Core", "RIO", "Hist", "Matrix", "Physics", "MathCore", "ROOTVecOps")]
+RECIPES = Path(__file__).parent.parent / "recipes" / "objects"
+
+
+@pytest.fixture(scope="module")
+def root_folder(root_python: Path) -> Path:
+    """Give the folder of ROOT's installation."""
+    code = "import ROOT, pathlib; print(pathlib.Path(ROOT.__file__).parent)"
+    done = subprocess.run([root_python, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
+    return Path(done.stdout.split()[-1])
+
+
+@pytest.fixture(scope="module")
+def shapes(root_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give a folder with files of own classes, and what ROOT reads of them."""
+    folder = tmp_path_factory.mktemp("shapes")
+    subprocess.run([root_python, RECIPES / "make.py", folder], check=True, timeout=500)
+    return folder
+
+
+def test_own_classes(shapes: Path) -> None:
+    expected: dict[str, dict[str, Any]] = json.loads((shapes / "shapes.json").read_text())
+    assert sorted(expected) == ["memberwise.root", "objectwise.root"]
+    for name, keys in expected.items():
+        with sapwood.open(shapes / name) as file, warnings.catch_warnings():
+            warnings.simplefilter("ignore", SapwoodWarning)
+            for key, want in keys.items():
+                if key == "secret":
+                    with pytest.raises(UnsupportedError, match="class Secret is not described"):
+                        file[key]
+                else:
+                    check_shape(file[key], key, want)
+
+
+def test_standard_classes(root_python: Path, tmp_path: Path) -> None:
+    subprocess.run([root_python, "-W", "ignore", RECIPES / "standard.py", tmp_path], check=True, timeout=500)
+    expected = json.loads((tmp_path / "standard.json").read_text())
+    with sapwood.open(tmp_path / "standard.root") as file:
+        for name, want in expected.items():
+            check_standard(file[name], name, want)
+
+
+def compiled(folder: Path, root: Path) -> None:
+    """Compile classes.h and LinkDef.h as a user would."""
+    libraries = [f"-L{root}/lib", f"-Wl,-rpath,{root}/lib", *LIBRARIES]
+    commands: list[list[Any]] = [
+        [root / "bin" / "rootcling", "-f", "dict.cxx", "-rml", "libclasses.so", "-rmf", "libclasses.rootmap",
+         "classes.h", "LinkDef.h"],
+        ["g++", "-O0", "-std=c++20", "-w", "-fPIC", "-shared", "-I.", f"-I{root}/include", "-o", "libclasses.so",
+         "dict.cxx", *libraries],
+    ]  # fmt: skip
+    for command in commands:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr + done.stdout
+
+
+def write_headers(path: Path, folder: Path) -> None:
+    with sapwood.open(path) as file:
+        header, links = headers(Streamers.of(file.file))
+    folder.mkdir(exist_ok=True)
+    (folder / "classes.h").write_text(header)
+    (folder / "LinkDef.h").write_text(links)
+
+
+def reread(path: Path, folder: Path, root_python: Path, root_folder: Path) -> dict[str, Any]:
+    """Give what ROOT reads of a file with the classes that the file describes, compiled."""
+    write_headers(path, folder)
+    compiled(folder, root_folder)
+    command = [root_python, RECIPES / "reread.py", folder, path, folder / "read.json"]
+    subprocess.run(command, check=True, timeout=300, env={**os.environ, "PYTHONPATH": str(RECIPES)})
+    return json.loads((folder / "read.json").read_text())
+
+
+def test_root_reads_with_the_classes_of_the_schema(
+    shapes: Path, root_python: Path, root_folder: Path, tmp_path: Path
+) -> None:
+    """Without the classes that wrote the file: what ROOT reads is what it reads with them."""
+    read = reread(shapes / "memberwise.root", tmp_path, root_python, root_folder)
+    expected = json.loads((shapes / "shapes.json").read_text())["memberwise.root"]
+    for name, want in expected.items():
+        if name not in ("secret", "holder"):  # ROOT does not know the streamer of Secret either
+            assert read[name] == want, name
+
+
+def test_root_reads_trees_with_the_classes_of_the_schema(
+    shapes: Path, root_python: Path, root_folder: Path, tmp_path: Path
+) -> None:
+    """Events of many parts, from trees of every split level."""
+    read = reread(shapes / "events.root", tmp_path, root_python, root_folder)
+    expected = json.loads((shapes / "events.json").read_text())
+    assert sorted(expected) == ["split0/event", "split1/event", "split99/event"]
+    for name, events in expected.items():
+        assert len(events) == 5
+        for i, want in enumerate(events):
+            assert read[name][i] == want, (name, i)
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize("name", ["uproot-issue-123b.root", "uproot-issue431.root", "uproot-mc10events.root"])
+def test_schemas_of_real_files_compile(corpus: Path, root_folder: Path, tmp_path: Path, name: str) -> None:
+    path = corpus / "files" / name
+    if not path.is_file():
+        pytest.fail(f"the corpus has no {name}")
+    write_headers(path, tmp_path)
+    compiled(tmp_path, root_folder)
+
+
+# Values of objects that ROOT reads, and how many of them sapwood reads as one (not split). On most of these files ROOT
+# crashes without the classes.
+REAL = {
+    "chain.2.root": (10, 10),
+    "small-evnt-tree-fullsplit.root": (10, 0),
+    "std-bitset.root": (3, 3),
+    "std-map-split0.root": (10, 10),
+    "tbase.root": (4, 4),
+    "uproot-issue399.root": (157, 0),
+    "uproot-issue485.root": (15, 15),
+}
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize("name", REAL)
+def test_root_reads_real_files_with_the_classes_of_the_schema(
+    corpus: Path, root_python: Path, root_folder: Path, tmp_path: Path, name: str
+) -> None:
+    path = corpus / "files" / name
+    if not path.is_file():
+        pytest.fail(f"the corpus has no {name}")
+    values = compared = 0
+    with sapwood.open(path) as file:
+        for where, entries in reread(path, tmp_path, root_python, root_folder).items():
+            if not isinstance(entries, list) or not any(entries):
+                continue
+            values += len(entries)
+            branch = file[where]
+            if branch.branches:  # split: its values are in the others
+                continue
+            for ours, root in zip(branch.array(entry_stop=len(entries)).tolist(), entries, strict=True):
+                assert difference(ours, numbered(root)) is None, where
+                compared += 1
+    assert (values, compared) == REAL[name]
+
+
+def seconds(library: Any, path: Path, some: int | None = None) -> tuple[float, float]:
+    """Give the processor time to open a file and list its keys, and to read (some of) the histograms, for each."""
+    start = time.process_time()
+    with library.open(path) as file:
+        keys = file.keys(cycle=False)
+        listed = time.process_time()
+        keys = keys[:: max(1, len(keys) // some)] if some else keys
+        total = sum(float(file[key].values(flow=True).sum()) for key in keys)
+        done = time.process_time()
+    assert total == 20 * len(keys)
+    return listed - start, (done - listed) / len(keys)
+
+
+def test_many_histograms(root_python: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """61,944 histograms in one file: time linear in their number, and a tenth of uproot's or less."""
+    counts = (61_944 // 4, 61_944 // 2, 61_944)
+    paths = {count: tmp_path / f"{count}.root" for count in counts}
+    for count, path in paths.items():
+        subprocess.run([root_python, "-W", "ignore", RECIPES / "many.py", str(count), path], check=True, timeout=300)
+    for library in (sapwood, uproot):
+        seconds(library, paths[counts[0]], some=1)  # what is imported at first use
+    ours = {count: min(seconds(sapwood, path) for _ in range(2)) for count, path in paths.items()}
+    theirs = min(seconds(uproot, paths[counts[-1]], some=1000) for _ in range(2))
+    with capsys.disabled():
+        print("\nprocessor time to open and list, and to read one:")
+        for count, (listing, reading) in ours.items():
+            print(f"sapwood, {count}: {listing:.3f} s, {reading * 1e6:.0f} us")
+        print(f"uproot, {counts[-1]}: {theirs[0]:.3f} s, {theirs[1] * 1e6:.0f} us (of 1000)")
+    # Twice as many take twice the time; what is measured varies by some.
+    for less, more in itertools.pairwise(counts):
+        assert ours[more][0] < 3 * ours[less][0] and ours[more][1] < 1.5 * ours[less][1]
+    assert theirs[0] + counts[-1] * theirs[1] > 10 * (ours[counts[-1]][0] + counts[-1] * ours[counts[-1]][1])

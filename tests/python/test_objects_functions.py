@@ -1,0 +1,83 @@
+"""Formulas in ROOT's notation, and functions that are more than a formula."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sapwood
+from sapwood.errors import ArgumentError, UnsupportedError
+from sapwood.objects.function import Formula
+
+STANDARD = Path(__file__).parent.parent / "golden" / "objects" / "standard.root"
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("1+2*3", 7),
+        ("2*x^2", 18),
+        ("-x^2", -9),
+        ("2^3^2", 512),
+        ("2**-1", 0.5),
+        ("(x-1)/(x+1)", 0.5),
+        ("x>2 && x<4", 1),
+        ("!(x>2) || 0", 0),
+        ("x==3 ? 10 : 20", 10),
+        ("x<0 ? 1 : x<5 ? 2 : 3", 2),
+        ("[0]*x+[p1]", 3 * 2 + 5),
+        ("[scale]*x", 3 * 7),
+        ("pol1(0)", 2 + 5 * 3),
+        ("expo(0)", np.exp(2 + 5 * 3)),
+        ("1e2 + .5 + 5.", 105.5),
+        ("TMath::Sqrt(x+1) + sqrt(4)", 4),
+        ("x%2", 1),
+        ("y + 10*z", 4 + 50),
+        ("x[0] + x[1]", 7),
+    ],
+)
+def test_formulas(text: str, want: float) -> None:
+    variables = {"x": 3.0, "y": 4.0, "z": 5.0, "t": 6.0}
+    formula = Formula(text, ["p0", "p1", "scale"])
+    assert formula(variables, [2.0, 5.0, 7.0]) == pytest.approx(want)
+    many = {name: np.full(3, value) for name, value in variables.items()}
+    np.testing.assert_allclose(np.broadcast_to(formula(many, [2.0, 5.0, 7.0]), 3), want)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__import__('os')", "x.__class__", "unknown(x)", "[3]*x", "[other]", "1+", "(1", "1)", "x ? 1", "x;y", "",
+        "open(x)", "lambda: 1", '"text"', "x = 1", "pol1(9)",
+    ],
+)  # fmt: skip
+def test_what_is_not_known_is_refused(text: str) -> None:
+    with pytest.raises(UnsupportedError, match="the formula"):
+        Formula(text, ["p0", "p1"])({"x": 1.0}, [1.0, 2.0])
+
+
+def test_depth_is_limited() -> None:
+    for text in ("(" * 5000 + "1" + ")" * 5000, "-" * 5000 + "1", "2^" * 5000 + "1", "1?" * 5000):
+        with pytest.raises(UnsupportedError):
+            Formula(text, [])
+
+
+def test_functions_take_arrays_and_check_their_arguments() -> None:
+    with sapwood.open(STANDARD) as file:
+        two = file["formula_two"]
+        assert (two.ndim if hasattr(two, "ndim") else 2) == 2
+        np.testing.assert_allclose(two(np.array([0.1, 0.5]), np.array([0.2, 0.6])), [0.34, 1.86])
+        with pytest.raises(ArgumentError):
+            two(1.0)
+        line = file["formula0"]
+        assert (line.formula, line.parameters, line.range) == ("[p0]+[p1]*x", {"p0": 1.0, "p1": 2.0}, (-2.0, 4.0))
+        assert line(np.zeros((2, 3))).shape == (2, 3)
+        assert file["code"].formula is None
+        x, y = file["spline3"].knots
+        assert x.tolist() == [0, 1, 2.5, 3, 4.2, 6] and y.tolist() == [1, 3, 2, 5, 4, 0]
+
+
+def test_long_formulas_are_no_deep_ones() -> None:
+    assert Formula("+".join(["x"] * 5000), [])({"x": 1.0}, []) == 5000

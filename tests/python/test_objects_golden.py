@@ -1,0 +1,41 @@
+"""Objects of files that ROOT 6.40 wrote, against what ROOT itself gives for them (see tests/recipes/objects)."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+from objects_expected import check_shape, check_standard
+
+import sapwood
+from sapwood.errors import UnsupportedError
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "objects"
+STANDARD: dict[str, Any] = json.loads((GOLDEN / "standard.json").read_text())
+SHAPES: dict[str, dict[str, Any]] = json.loads((GOLDEN / "shapes.json").read_text())
+
+
+@pytest.mark.parametrize("name", STANDARD)
+def test_standard_classes(name: str) -> None:
+    with sapwood.open(GOLDEN / "standard.root") as file:
+        check_standard(file[name], name, STANDARD[name])
+
+
+def test_all_keys_are_expected() -> None:
+    with sapwood.open(GOLDEN / "standard.root") as file:
+        assert set(file.keys(cycle=False)) - {"ProcessID0"} == set(STANDARD)
+
+
+@pytest.mark.parametrize(("filename", "name"), [(file, name) for file, keys in SHAPES.items() for name in keys])
+def test_all_ways_of_streaming(filename: str, name: str) -> None:
+    with sapwood.open(GOLDEN / filename) as file, warnings.catch_warnings():
+        if name == "holder":  # has parts that nothing describes
+            warnings.simplefilter("ignore", sapwood.SapwoodWarning)
+        if name == "secret":
+            with pytest.raises(UnsupportedError, match=r"class Secret is not described .* at byte 47"):
+                file[name]
+            return
+        check_shape(file[name], name, SHAPES[filename][name])

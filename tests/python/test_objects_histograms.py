@@ -1,0 +1,247 @@
+"""Histograms as Python tools see them: UHI, hist, boost-histogram, mplhep; and as uproot gives them."""
+
+from __future__ import annotations
+
+import re
+import struct
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boost_histogram as bh
+import hist
+import numpy as np
+import pytest
+import uproot
+from numpy.testing import assert_array_equal
+
+import sapwood
+from sapwood.errors import ArgumentError, CorruptError, LimitError, UnsupportedError
+from sapwood.objects.histogram import Histogram, Profile
+
+STANDARD = Path(__file__).parent.parent / "golden" / "objects" / "standard.root"
+with sapwood.open(STANDARD) as _file:
+    NAMES = [name for name in _file.keys(cycle=False) if re.match(r"h\d|labels|profile", name)]
+PROFILES = [name for name in NAMES if name.startswith("profile")]
+
+
+@pytest.fixture(scope="module")
+def mine() -> Iterator[sapwood.ReadOnlyDirectory]:
+    with sapwood.open(STANDARD) as file:
+        yield file
+
+
+@pytest.fixture(scope="module")
+def theirs() -> Iterator[Any]:
+    with uproot.open(STANDARD) as file:
+        yield file
+
+
+def same(ours: Any, other: Any) -> None:
+    """Be equal bit for bit, and of one type."""
+    if isinstance(other, tuple):
+        assert isinstance(ours, tuple)
+        for one, two in zip(ours, other, strict=True):
+            same(one, two)
+        return
+    assert_array_equal(ours, other)
+    assert np.asarray(ours).dtype == np.asarray(other).dtype.newbyteorder("=")
+
+
+@pytest.mark.parametrize("flow", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+def test_as_in_uproot(mine: Any, theirs: Any, name: str, flow: bool) -> None:
+    h, other = mine[name], theirs[name]
+    assert (h.name, h.title, h.kind, h.classname) == (other.name, other.title, other.kind, other.classname)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # divisions by zero in uproot
+        for what in ("values", "variances", "errors", "counts"):
+            if what == "counts" and name.startswith(("profile2", "profile3")):
+                continue  # uproot has them in one dimension only
+            if isinstance(h, Profile) and what in ("variances", "errors"):
+                for mode in ("", "s", "i", "g"):
+                    same(getattr(h, what)(flow, error_mode=mode), getattr(other, what)(flow, error_mode=mode))
+            else:
+                same(getattr(h, what)(flow), getattr(other, what)(flow))
+    if not isinstance(h, Profile):  # uproot has no such arrays of them
+        same(h.to_numpy(flow), other.to_numpy(flow))
+        same(h.to_numpy(flow, dd=True), other.to_numpy(flow, dd=True))
+    assert len(h.axes) == len(other.axes)
+    for ours, axis in zip(h.axes, other.axes, strict=True):
+        assert len(ours) == len(axis)
+        assert (ours.traits.circular, ours.traits.discrete) == (axis.traits.circular, axis.traits.discrete)
+        assert (ours.low, ours.high, ours.width) == (axis.low, axis.high, axis.width)
+        for what in ("edges", "intervals", "centers", "widths"):
+            same(getattr(ours, what)(flow), getattr(axis, what)(flow))
+        if axis.traits.discrete and name != "labels_partly":  # uproot gives the labels of other bins
+            assert ours.labels(flow) == axis.labels(flow)
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in NAMES if not n.startswith(("profile2", "profile3")) and n != "labels_partly"]
+)
+def test_to_boost_as_in_uproot(mine: Any, theirs: Any, name: str) -> None:
+    ours, other = mine[name].to_boost(), theirs[name].to_boost()
+    assert ours.storage_type is other.storage_type
+    assert ours.name == other.name and ours.label == other.label
+    for one, two in zip(ours.axes, other.axes, strict=True):
+        assert one == two
+        assert (one.name, one.label) == (two.name, two.label)
+    for flow in (False, True):
+        assert_array_equal(ours.values(flow), other.values(flow))
+        if not name.startswith("profile"):
+            assert_array_equal(ours.variances(flow), other.variances(flow))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_hist_has_contents_flow_and_variances(mine: Any, name: str) -> None:
+    h = mine[name]
+    made = h.to_hist()
+    assert isinstance(made, hist.Hist)
+    assert made.name == h.name and made.label == h.title
+    labelled = any(axis.is_labelled for axis in h.axes)
+    flow = not labelled  # a category axis has no underflow
+    assert_array_equal(made.values(flow), h.values(flow))
+    if isinstance(h, Profile):
+        filled = h.counts(flow) > 0
+        np.testing.assert_allclose(made.counts(flow)[filled], h.counts(flow)[filled])
+    else:
+        np.testing.assert_allclose(made.variances(flow), h.variances(flow))
+        assert h.weighted == (made.storage_type is bh.storage.Weight)
+    assert_array_equal(bh.Histogram(h).values(), made.values())
+
+
+def test_labels(mine: Any) -> None:
+    h = mine["labels"]
+    assert h.axis().labels() == ["muon", "electron", "tau", "µ"]
+    assert h.axis().labels(flow=True) == ["underflow", "muon", "electron", "tau", "µ", "overflow"]
+    assert h.axis().traits.discrete and h.axis().is_labelled
+    made = h.to_hist()
+    assert list(made.axes[0]) == ["muon", "electron", "tau", "µ"]
+    assert made[hist.loc("muon")].value == 3.0
+    partly = mine["labels_partly"]
+    assert partly.axis("x").labels() == ["first", "", "third", ""]
+    assert partly.axis("y").labels() == ["", "upper"]
+    assert list(mine["labels_numbers"].to_hist().axes[0]) == [11, -13, 22]
+
+
+def test_axes_are_sequences_of_bins(mine: Any) -> None:
+    axis = mine["h2D"].axis("x")
+    assert not axis.is_regular and mine["h1D"].axis().is_regular
+    assert axis[0] == (0.0, 1.0) and axis[-1] == (7.0, 10.0)
+    assert list(axis) == [(0.0, 1.0), (1.0, 2.5), (2.5, 7.0), (7.0, 10.0)]
+    assert (1, 2.5) in axis and (1, 2) not in axis
+    assert mine["labels"].axis()[1] == "electron"
+    with pytest.raises(IndexError):
+        axis[4]
+    assert axis == mine["h2F"].axis("x") and axis != axis.parent
+    for wrong in ("z", 2, -3):
+        with pytest.raises(ArgumentError, match=r"axis must be 0 \(-2, 'x'\), 1 \(-1, 'y'\) for a TH2D"):
+            mine["h2D"].axis(wrong)
+
+
+def test_histograms_follow_the_protocol_of_uhi(mine: Any) -> None:
+    from uhi.typing.plottable import PlottableHistogram
+
+    for name in (*NAMES, "sparse", "dense"):
+        assert isinstance(mine[name], PlottableHistogram), name
+
+
+def test_histograms_plot_with_mplhep(mine: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # those of Matplotlib are not ours
+        mplhep = pytest.importorskip("mplhep")
+        import matplotlib as mpl
+
+        mpl.use("Agg")
+        import matplotlib.pyplot as plt
+
+        figure, axes = plt.subplots()
+        steps = mplhep.histplot(mine["h1D_weighted"], ax=axes)
+        drawn = steps[0].stairs.get_data()
+        mplhep.histplot(mine["profile_mean"], ax=axes)
+        mplhep.hist2dplot(mine["h2D"], ax=axes)
+        plt.close(figure)
+    assert_array_equal(drawn.values, mine["h1D_weighted"].values())
+    assert_array_equal(drawn.edges, mine["h1D_weighted"].axis().edges())
+
+
+def test_equality_is_of_contents(mine: Any) -> None:
+    with sapwood.open(STANDARD) as file:
+        again = file["h1D"]
+    assert again == mine["h1D"] and again is not mine["h1D"]
+    assert again != mine["h1F"] and again != mine["h1D_weighted"] and again != 1
+    assert len({again, mine["h1D"]}) == 2  # two objects, as sets see them
+
+
+def test_arrays_are_fresh(mine: Any) -> None:
+    h = mine["h1D"]
+    h.values()[:] = -1
+    h.variances(flow=True)[:] = -1
+    assert (h.values() >= 0).all() and (h.variances(flow=True) >= 0).all()
+
+
+def test_profiles_refuse_unknown_modes(mine: Any) -> None:
+    with pytest.raises(ArgumentError, match="error_mode must be"):
+        mine["profile_mean"].errors(error_mode="x")
+    assert mine["profile_s"].error_mode == "s"
+    assert_array_equal(mine["profile_s"].errors(error_mode=1), mine["profile_s"].errors(error_mode="s"))
+
+
+def test_many_dimensions(mine: Any) -> None:
+    sparse = mine["sparse"]
+    assert (sparse.ndim, sparse.shape, sparse.kind) == (4, (5, 3, 7, 2), "COUNT")
+    assert sparse.coordinates.shape == (len(sparse), 4)
+    made = sparse.to_hist()
+    assert_array_equal(made.values(flow=True), sparse.values(flow=True))
+    assert_array_equal(sparse.to_numpy()[1], sparse.axis(0).edges())
+    assert sparse.sums_of_squares is None and mine["sparse_weighted"].sums_of_squares is not None
+    with pytest.raises(LimitError, match="too many for an array of all; see `coordinates`"):
+        mine["sparse_large"].values()
+    with pytest.raises(ArgumentError, match="axis must be 0 to 3 or one of"):
+        sparse.axis(4)
+
+
+def test_what_boost_histogram_does_not_have_is_refused(mine: Any) -> None:
+    with pytest.raises(UnsupportedError, match="polygons"):
+        mine["poly"].to_hist()
+
+
+def test_written_histograms_come_back(tmp_path: Path) -> None:
+    """What boost-histogram and hist made, sapwood wrote and sapwood read is the same."""
+    made = hist.Hist.new.Reg(10, 0, 1, name="x", label="x").Var([0, 1, 5], name="y").Weight()
+    rng = np.random.default_rng(1)
+    made.fill(x=rng.random(1000), y=rng.random(1000) * 6, weight=rng.random(1000))
+    with sapwood.recreate(tmp_path / "h.root") as file:
+        file["h"] = made
+        file["counts"] = np.histogram(rng.random(100), bins=7)
+    with sapwood.open(tmp_path / "h.root") as file:
+        h = file["h"]
+        assert isinstance(h, Histogram)
+        assert_array_equal(h.values(flow=True), made.values(flow=True))
+        assert_array_equal(h.variances(flow=True), made.variances(flow=True))
+        assert_array_equal(h.to_hist().axes[0].edges, made.axes[0].edges)
+        assert_array_equal(h.axis("y").edges(), [0, 1, 5])
+        assert file["counts"].values().sum() == 100
+
+
+@pytest.mark.parametrize(("stored", "error"), [(0x7FFFFFFF, LimitError), (-5, CorruptError), (70, UnsupportedError)])
+def test_axes_that_cannot_be(stored: int, error: type[Exception]) -> None:
+    """Where the number of bins is damaged, neither memory nor patience is lost."""
+    path = Path(__file__).parent.parent / "golden" / "objects" / "plain.root"
+    data = bytearray(path.read_bytes())
+    with sapwood.open(path) as file:
+        key = file.key("h1F")
+        bins = len(file["h1F"].axis())
+    record = slice(key.fSeekKey, key.fSeekKey + key.fNbytes)
+    # The number of bins and the low edge, -1, stand one behind the other.
+    pattern = struct.pack(">id", bins, -1.0)
+    assert data[record].count(pattern) == 1
+    at = record.start + data[record].index(pattern)
+    data[at : at + 4] = struct.pack(">i", stored)
+    with sapwood.open(bytes(data)) as file:
+        with pytest.raises(error):
+            file["h1F"].to_numpy()
+        with pytest.raises(error):
+            file["h1F"].values()

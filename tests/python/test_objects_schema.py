@@ -1,0 +1,180 @@
+"""The classes of files: `file.streamers` as uproot has it, and `sapwood schema` with its three forms."""
+
+from __future__ import annotations
+
+import io
+import json
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uproot
+
+import sapwood
+from sapwood.errors import NotFoundError, UnsupportedError
+from sapwood.schema import StreamerInfo, Streamers, dataclasses, headers, open_streamers
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "objects"
+SHAPES = GOLDEN / "memberwise.root"
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "sapwood.cli", "schema", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize("name", ["standard", "memberwise"])
+def test_streamers_as_in_uproot(name: str) -> None:
+    with sapwood.open(GOLDEN / f"{name}.root") as mine, uproot.open(GOLDEN / f"{name}.root") as theirs:
+        ours, others = mine.file.streamers, theirs.file.streamers
+        assert set(ours) == set(others)
+        compared = 0
+        for classname, versions in others.items():
+            assert set(ours[classname]) == set(versions)
+            for version, other in versions.items():
+                info = ours[classname][version]
+                text, expected = io.StringIO(), io.StringIO()
+                info.show(text)
+                other.show(expected)
+                assert text.getvalue() == expected.getvalue()
+                assert (info.name, info.typename, info.class_version) == (other.name, other.typename, version)
+                assert info.checksum == other.member("fCheckSum") == info.member("fCheckSum")
+                assert [e.name for e in info.elements] == [e.name for e in other.elements]
+                compared += 1
+            assert mine.file.streamer_named(classname).class_version == max(versions)
+            assert [i.class_version for i in mine.file.streamers_named(classname)] == [
+                i.class_version for i in theirs.file.streamers_named(classname)
+            ]
+        assert compared > 20
+        assert mine.file.streamer_named("Nothing") is None
+        text = io.StringIO()
+        mine.file.show_streamers(stream=text)
+        assert text.getvalue().count("\n\n") == len(ours.infos()) - 1
+
+
+def test_elements_say_what_they_are() -> None:
+    with sapwood.open(SHAPES) as file:
+        info = file.file.streamer_named("Numbers")
+        assert isinstance(info, StreamerInfo)
+        elements = {element.name: element for element in info.members}
+        assert (elements["fGrid"].shape, elements["fGrid"].typename, elements["fGrid"].array_length) == (
+            (2, 3),
+            "short",
+            6,
+        )
+        assert (elements["fSome"].count_name, elements["fSome"].typename) == ("fCount", "float*")
+        assert elements["fBool"].member("fType") == elements["fBool"].fType == 18
+        assert [base.base_version for base in file.file.streamer_named("Both").bases] == [2, 4]
+        for thing in (info, elements["fGrid"]):
+            with pytest.raises(NotFoundError, match="has no member 'fNothing'"):
+                thing.member("fNothing")
+
+
+def test_only_what_a_key_needs() -> None:
+    whole = open_streamers(str(SHAPES))
+    assert {"Both", "Left", "Right", "TObject", "Numbers"} <= set(whole)
+    assert set(open_streamers(f"{SHAPES}:both")) == {"Both", "Left", "Right", "TObject", "TString"} & set(whole)
+    # A pointer may lead to objects of classes that the class itself does not name.
+    assert {"Pointers", "TNamed", "Both"} <= set(open_streamers(f"{SHAPES}:pointers"))
+    # Of an object that cannot be read, the class; this one is not described.
+    assert not open_streamers(f"{SHAPES}:secret")
+    with pytest.raises(NotFoundError):
+        open_streamers(f"{SHAPES}:nothing")
+
+
+def test_the_command_shows_classes() -> None:
+    done = run(f"{SHAPES}:both")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Both (v1, 0x" in done.stdout and ": Left (v2), Right (v4)\n" in done.stdout
+    assert "    fRight: double (TStreamerBasicType)\n" in done.stdout
+    missing = run(f"{SHAPES}:nothing")
+    assert missing.returncode != 0 and missing.stderr.startswith("sapwood: ") and "nothing" in missing.stderr
+
+
+def test_json_says_everything() -> None:
+    done = run(SHAPES, "--json")
+    classes: list[dict[str, Any]] = json.loads(done.stdout)
+    with sapwood.open(SHAPES) as file:
+        assert len(classes) == len(file.file.streamers.infos())
+    [both] = [one for one in classes if one["name"] == "Both"]
+    assert both["elements"][0] == {"kind": "Base", "name": "Left", "version": 2}
+    assert both["elements"][2]["type"] == "int" and both["elements"][2]["code"] == 3
+
+
+def test_dataclasses_take_the_members_of_models(tmp_path: Path) -> None:
+    done = run(SHAPES, "--python", "-o", tmp_path / "classes.py")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    module = runpy.run_path(str(tmp_path / "classes.py"))
+    with sapwood.open(SHAPES) as file:
+        for name in ("Numbers", "Containers", "Pointers"):
+            model = file[name.lower()]
+            made = module[name](**{k: v for k, v in model.all_members.items() if not k.startswith("@")})
+            assert {"fBits", "fUniqueID", *vars(made)} >= {member.lstrip("@") for member in model.all_members}
+        both = module["Both"](fLeft=1, fBoth=2)
+        assert (both.fRight, both.fLabel, isinstance(both, module["Left"])) == (0.0, "", True)
+
+
+def test_headers_declare_all_classes_of_the_file(tmp_path: Path) -> None:
+    done = run(SHAPES, "--cpp", "-o", tmp_path / "out")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    header, links = ((tmp_path / "out" / name).read_text() for name in ("classes.h", "LinkDef.h"))
+    assert "class Both : public Left, public Right {" in header
+    assert "ClassDefOverride(Both, 1)" in header
+    assert "float *fSome = nullptr; //[fCount]" in header
+    assert "#include <TNamed.h>" in header and "class TNamed" not in header
+    assert "#pragma link C++ class Both+;" in links
+    assert run(SHAPES, "--cpp").stdout == header
+
+
+def element(name: str, **members: Any) -> dict[str, Any]:
+    basic = {
+        "class": "TStreamerBasicType", "fName": name, "fTitle": "", "fType": 3, "fSize": 4, "fArrayLength": 0,
+        "fArrayDim": 0, "fMaxIndex": [0] * 5, "fTypeName": "int", "fBaseVersion": 1, "fCountName": "",
+        "fCountClass": "", "fCountVersion": 0, "fSTLtype": 0, "fCtype": 0,
+    }  # fmt: skip
+    return basic | members
+
+
+@pytest.mark.parametrize("make", [headers, dataclasses])
+@pytest.mark.parametrize(
+    ("name", "one"),
+    [
+        ('A"""\nimport os', element("x")),
+        ("A", element("x;\nint y")),
+        ("A", element("x", fTypeName="int; int")),
+        ("A", element("x", fTypeName='"')),
+        ("A{};", element("x")),
+    ],
+)
+def test_names_that_are_none_do_not_get_into_code(make: Any, name: str, one: dict[str, Any]) -> None:
+    with pytest.raises(UnsupportedError, match="is no name of C"):
+        make(Streamers([StreamerInfo(name, 1, 0, [one])]))
+
+
+def test_comments_stay_comments() -> None:
+    streamers = Streamers([StreamerInfo("A", 1, 0, [element("x", fTitle="a\nb \\"), element("y", fTitle="*/ '''")])])
+    assert "   int x{}; //a b\n   int y{}; //*/ '''\n" in headers(streamers)[0]
+    namespace: dict[str, Any] = {"__name__": __name__}
+    exec(dataclasses(streamers), namespace)
+    assert namespace["A"](x=1).y == 0
+
+
+def test_types_nested_too_deep_are_refused() -> None:
+    deep = "a<" * 5000 + ">" * 5000
+    streamers = Streamers([StreamerInfo("A", 1, 0, [element("x", fTypeName=deep, **{"class": "TStreamerObjectAny"})])])
+    for use in (headers, lambda s: s.dependencies("A")):
+        with pytest.raises(UnsupportedError, match="templates inside of more than"):
+            use(streamers)
+
+
+def test_classes_that_hold_each_other_end() -> None:
+    def base(name: str) -> dict[str, Any]:
+        return element(name, **{"class": "TStreamerBase", "fTypeName": "BASE", "fType": 0})
+
+    streamers = Streamers([StreamerInfo("A", 2, 0, [base("B")]), StreamerInfo("B", 2, 0, [base("A")])])
+    assert sorted(streamers.dependencies("A")) == [("A", 2), ("B", 2)]
+    assert "class A : public B" in headers(streamers)[0]
+    assert "class B" in dataclasses(streamers)

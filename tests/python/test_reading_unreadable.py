@@ -1,0 +1,117 @@
+"""What cannot be read is named, with its place and the reason; what can be is not lost for it."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+
+import sapwood
+from sapwood.errors import CorruptError, SapwoodWarning, UnsupportedError
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "objects"
+HIDDEN = GOLDEN / "hidden.root"
+WHY = "bytes follow what its streamer info says of Secret (version 2): its class has a streamer of its own"
+
+
+def test_branches_whose_data_cannot_be_decoded() -> None:
+    with sapwood.open(HIDDEN) as file:
+        assert file.unreadable(entries=0) == {}
+        first = file.unreadable()
+        assert list(first) == ["tree;1/secret", "tree;1/holder"]
+        found = file.unreadable(entries=None)
+        # In the fifth entry, a pointer leads to an object that has a streamer of its own.
+        assert list(found) == ["tree;1/secret", "tree;1/items", "tree;1/holder"]
+        assert file.unreadable(entries=4) == first and file.unreadable(entries=5) == found
+        for where, why in found.items():
+            branch = file[where]
+            for part in (WHY, "class Secret", "at byte ", f"of branch {branch.name} of tree tree", str(HIDDEN)):
+                assert part in why
+        assert "member fSecret" in found["tree;1/holder"] and "entry 4" in found["tree;1/items"]
+        assert file["tree"].unreadable(None) == {path.removeprefix("tree;1/"): why for path, why in found.items()}
+        assert list(file["tree/secret"].unreadable()) == ["secret"] and file["tree/last"].unreadable() == {}
+        assert file.file.unreadable() == first
+
+
+def test_reading_all_branches_says_which_to_leave_out() -> None:
+    with sapwood.open(HIDDEN) as file:
+        tree = file["tree"]
+        for read in (tree.arrays, lambda: next(tree.iterate()), lambda: tree.arrays(["number", "secret"])):
+            with pytest.raises(UnsupportedError) as caught:
+                read()
+            assert WHY in str(caught.value) and "branch secret of tree tree" in str(caught.value)
+            assert "filter_branch=" in str(caught.value) and "tree.unreadable(entries=None)" in str(caught.value)
+        with pytest.raises(UnsupportedError, match="branch secret of tree tree") as caught:
+            tree["secret"].array()
+        assert "filter_branch" not in str(caught.value)
+        # As the message says:
+        bad = tree.unreadable(entries=None)
+        arrays = tree.arrays(filter_branch=lambda branch: branch.name not in bad)
+        assert arrays.tolist() == [{"number": i, "last": i / 2} for i in range(6)]
+        # Entries that can be decoded are there.
+        assert tree["items"].array(entry_stop=4).tolist()[0] == []
+        with pytest.raises(UnsupportedError, match="entry 4 of the basket"):
+            tree["items"].array()
+
+
+def test_objects_that_cannot_be_read() -> None:
+    with sapwood.open(GOLDEN / "memberwise.root") as file, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = file.unreadable()
+        assert list(found) == ["holder;1", "secret;1"]
+        assert "class Secret is not described in the file" in found["secret;1"]
+        for part in (".fItems[1]: ", ".fSecret: ", "at byte "):
+            assert part in found["holder;1"]
+        with pytest.warns(SapwoodWarning, match=r"parts of '/holder;1'"):
+            holder = file["holder"]
+        assert {path for path, _ in holder.unreadable()} <= {
+            part.split(": ")[0] for part in found["holder;1"].split("; ")
+        }
+    with sapwood.open(GOLDEN / "standard.root") as file:
+        assert file.unreadable() == {}
+
+
+def test_damaged_trees_and_objects_are_named(tmp_path: Path) -> None:
+    with sapwood.open(GOLDEN / "memberwise.root") as file:
+        key = file.key("numbers")
+        place = key.fSeekKey + key.fKeylen
+    data = bytearray((GOLDEN / "memberwise.root").read_bytes())
+    data[place : place + 20] = b"\xff" * 20
+    with sapwood.open(bytes(data)) as file:
+        found = file.unreadable()
+        assert "numbers;1" in found and "numbers;1" in found["numbers;1"]
+        with pytest.raises((CorruptError, UnsupportedError)) as caught:
+            file["numbers"]
+        assert str(caught.value) == found["numbers;1"]
+    with sapwood.open(HIDDEN) as file:
+        key = file.key("tree")
+        place = key.fSeekKey + key.fKeylen
+    data = bytearray(HIDDEN.read_bytes())
+    data[place : place + 20] = b"\xff" * 20
+    with sapwood.open(bytes(data)) as file:
+        assert list(file.unreadable()) == ["tree;1"]
+
+
+def test_the_command_line_marks_them() -> None:
+    def listing(*options: str) -> str:
+        command = [sys.executable, "-m", "sapwood.cli", "ls", "--tree", *options, str(HIDDEN)]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    assert "cannot be read" not in listing()
+    lines = {line.split()[0]: line for line in listing("--check").splitlines()}
+    for name, bad in {"number": False, "secret": True, "items": False, "holder": True, "last": False}.items():
+        assert ("cannot be read: " in lines[name] and WHY in lines[name]) is bad
+    (tree,) = json.loads(listing("--check", "--json"))[0]["keys"]
+    assert [branch["readable"] for branch in tree["branches"]] == [True, False, True, False, True]
+
+
+def test_trees_show_why() -> None:
+    with sapwood.open(HIDDEN) as file:
+        shown = io.StringIO()
+        file["tree"].show(stream=shown)
+        assert "Holder[fName: string" in shown.getvalue()

@@ -1,0 +1,30 @@
+"""Run inside ROOT: read a file with the classes of a library, and say what ROOT reads.
+
+reread.py FOLDER FILE RESULT: FOLDER holds classes.h and libclasses.so; RESULT becomes {key: object as ROOT's JSON}.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from pathlib import Path
+
+warnings.simplefilter("ignore")
+import ROOT  # noqa: E402
+from make import as_json, declare_json, trees_as_json  # noqa: E402
+
+
+def main() -> None:
+    """Read every key of the file."""
+    folder, path, result = map(Path, sys.argv[1:])
+    ROOT.gErrorIgnoreLevel = ROOT.kError
+    ROOT.gInterpreter.AddIncludePath(str(folder))
+    if ROOT.gSystem.Load(str(folder / "libclasses.so")) != 0:
+        raise RuntimeError(f"cannot load the library of {folder}")
+    declare_json()
+    result.write_text(json.dumps({**as_json(path), **trees_as_json(path)}))
+
+
+if __name__ == "__main__":
+    main()
