@@ -123,7 +123,7 @@ WORKLOADS = (
     Workload("tracks-of-event", "event-split99-zstd.root", "T", branches=("event.fTracks.f*",)),
     Workload("one-branch", "pythia-zlib.root", "pythia", branches=("px",)),
     Workload("small-clusters", "clusters-1000.root", "clusters"),
-    Workload("single-entries", "flat-zstd.root", "flat", ranges=_some(200, 1, 4_000_000)),
+    Workload("single-entries", "flat-zstd.root", "flat", ranges=_some(40, 1, 4_000_000)),
     Workload("entry-ranges", "flat-zstd.root", "flat", ranges=_some(20, 40_000, 4_000_000)),
     Workload("wide-100", "wide-100.root", "wide"),
     Workload("wide-1000", "wide-1000.root", "wide"),
