@@ -144,27 +144,35 @@ class Layouts:
 
         self._contents = contents
         self._index = index
+        # Left to itself, Awkward Array asks each buffer whose it is, which takes longer than anything else it does.
+        self._backend = contents.EmptyArray().backend
         self._known: dict[int, tuple[Any, Any]] = {}
 
     def _offsets(self, offsets: Array) -> Foreign:
         known = self._known.get(id(offsets))
         if known is None:
             # The array is kept beside its index, so that its id is not given to another one.
-            known = self._known[id(offsets)] = (offsets, self._index.Index64(offsets))
+            known = self._known[id(offsets)] = (offsets, self._index64(offsets))
         return known[1]
+
+    def _index64(self, values: Array) -> Foreign:
+        return self._index.Index64(values, nplike=self._backend.nplike)
+
+    def _numbers(self, values: Array, parameters: dict[str, Any] | None) -> Foreign:
+        return self._contents.NumpyArray(values, parameters=parameters, backend=self._backend)
 
     def layout(self, column: Column, parameters: dict[str, Any] | None = None) -> Foreign:
         """Give the `awkward.contents.Content` of a column, with these parameters on its outermost node."""
         c = self._contents
         match column:
             case ("number", values):
-                return c.NumpyArray(values, parameters=parameters)
+                return self._numbers(values, parameters)
             case ("list", offsets, content):
                 return c.ListOffsetArray(self._offsets(offsets), self.layout(content), parameters=parameters)
             case ("fixed", length, size, content):
                 return c.RegularArray(self.layout(content), size, zeros_length=length, parameters=parameters)
             case ("text", offsets, data):
-                characters = c.NumpyArray(data, parameters={"__array__": "char"})
+                characters = self._numbers(data, {"__array__": "char"})
                 return c.ListOffsetArray(
                     self._offsets(offsets), characters, parameters={"__array__": "string", **(parameters or {})}
                 )
@@ -177,14 +185,14 @@ class Layouts:
                     parameters={**named, **(parameters or {})} or None,
                 )
             case ("option", index, content):
-                return c.IndexedOptionArray(self._index.Index64(index), self.layout(content), parameters=parameters)
+                return c.IndexedOptionArray(self._index64(index), self.layout(content), parameters=parameters)
             case ("union", tags, index, contents):
                 # Awkward wants all of them to be options, or none.
                 options = any(content[0] == "option" for content in contents)
                 parts = [self.layout(content) for content in contents]
                 if options:
                     parts = [p if p.is_option else c.UnmaskedArray(p) for p in parts]
-                return c.UnionArray(self._index.Index8(tags), self._index.Index64(index), parts, parameters=parameters)
+                return c.UnionArray(self._index.Index8(tags), self._index64(index), parts, parameters=parameters)
             case ("empty",):
                 return c.EmptyArray()
             case _:

@@ -11,7 +11,7 @@
 #pragma link C++ class std::vector<Box<int>::Inside>+;
 #pragma link C++ class Box<double>+;
 #pragma link C++ class Box<int>+;
-#pragma link C++ class Track+;
+#pragma link C++ class Helix+;
 #pragma link C++ class Vertex+;
 #pragma link C++ class Mixed+;
 #pragma link C++ class std::vector<std::vector<bool>>+;

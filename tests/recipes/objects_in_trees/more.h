@@ -45,7 +45,7 @@ public:
    ClassDef(Box, 1)
 };
 
-class Track : public TObject {
+class Helix : public TObject {
 public:
    Int_t fN = 0;
    Float_t *fValues = nullptr; //[fN]
@@ -57,8 +57,8 @@ public:
    Spot fPair[2];
    TRef fRef;
    Double32_t fEnergy = 0; //[0,100,14]
-   Track() {}
-   ~Track() override { Clear(); }
+   Helix() {}
+   ~Helix() override { Clear(); }
    void Clear(Option_t * = "") override
    {
       delete[] fValues;
@@ -66,7 +66,7 @@ public:
       fValues = nullptr, fPacked = nullptr, fN = 0;
    }
    void Set(int n, int seed);
-   ClassDefOverride(Track, 2)
+   ClassDefOverride(Helix, 2)
 };
 
 class Vertex : public TObject {
@@ -84,7 +84,7 @@ public:
    Diamond fDiamond;
    Box<double> fBox;
    Box<int> fInts;
-   TClonesArray *fTracks = new TClonesArray("Track", 4);
+   TClonesArray *fTracks = new TClonesArray("Helix", 4);
    TClonesArray fVertices = TClonesArray("Vertex", 2);
    std::multiset<Double32_t> fDouble32s;
    std::vector<std::vector<bool>> fFlags;

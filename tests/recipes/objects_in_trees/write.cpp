@@ -4,7 +4,7 @@
 #include <TTree.h>
 #include <TVirtualStreamerInfo.h>
 
-void Track::Set(int n, int seed)
+void Helix::Set(int n, int seed)
 {
    Clear();
    fN = n;
@@ -33,7 +33,7 @@ Mixed::Mixed(int entry) : fPlane("plane", "a plane", 2, 0, 1, 3, 0, 1), fGraph(e
    fBox.fMany.resize(entry);
    for (int i = 0; i < entry; ++i) fBox.fMany[i].value = i;
    fInts.fMany.resize(1);
-   for (int i = 0; i < entry; ++i) static_cast<Track *>(fTracks->ConstructedAt(i))->Set((entry + i) % 4, 10 * entry + i);
+   for (int i = 0; i < entry; ++i) static_cast<Helix *>(fTracks->ConstructedAt(i))->Set((entry + i) % 4, 10 * entry + i);
    for (int i = 0; i < entry % 3; ++i) {
       auto vertex = static_cast<Vertex *>(fVertices.ConstructedAt(i));
       vertex->fId = i;
@@ -136,9 +136,9 @@ void write_trees(const std::string &path, bool member_wise)
          return new std::map<std::string, Spot>{{"a", Spot()}, {std::string(i, 'b'), Spot()}}; }, 5);
       tree<TClonesArray>("clones", split, [](int i) {
          // A split one stays where it is.
-         static auto array = new TClonesArray("Track");
+         static auto array = new TClonesArray("Helix");
          array->Clear("C");
-         for (int k = 0; k < i; ++k) static_cast<Track *>(array->ConstructedAt(k))->Set((i + k) % 3, 5 * i + k);
+         for (int k = 0; k < i; ++k) static_cast<Helix *>(array->ConstructedAt(k))->Set((i + k) % 3, 5 * i + k);
          return array; }, 6);
       tree<TObjArray>("array", split, [](int i) {
          auto array = new TObjArray;
