@@ -495,11 +495,18 @@ impl Visit for Expect {
     }
 }
 
-/// Has memory ready for `more` values, as far as there is room for them.
+/// Memory is made ready in blocks of so many bytes, since many baskets hold less.
+const BLOCK: usize = 64 << 10;
+
+/// Has the memory of the blocks ready that `more` values begin, as far as there is room for them.
 fn provide<T>(values: &mut Vec<T>, more: usize) {
+    let block = BLOCK / size_of::<T>();
+    let from = values.len().next_multiple_of(block);
+    let to = values.len().saturating_add(more).next_multiple_of(block);
+    let before = from - values.len();
     let spare = values.spare_capacity_mut();
-    let more = more.min(spare.len());
-    pool::provide(spare.split_at_mut(more).0);
+    let to = (before + (to - from)).min(spare.len());
+    pool::provide(spare.get_mut(before..to).unwrap_or_default());
 }
 
 fn extend_offsets(offsets: &mut Vec<i64>, more: &[i64]) {

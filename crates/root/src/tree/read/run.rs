@@ -206,24 +206,26 @@ impl<'a> Run<'a> {
         decode: impl FnOnce(&mut Builder) -> Result<()>,
     ) -> Result<()> {
         let Some(Some(turn)) = self.turns.get(job.column) else { return Ok(()) };
-        let (to, mut aside, stored, done) = {
+        let (next, stored, done) = {
             let mut turn = lock(turn);
-            let next = turn.next == number;
-            let to = if next { turn.to.take() } else { None };
+            let to = if turn.next == number { turn.to.take() } else { None };
             let done = turn.done;
             turn.done += bytes;
-            (to, turn.like.like(), turn.stored, done)
+            (to.ok_or_else(|| turn.like.like()), turn.stored, done)
         };
-        if let Some(to) = to {
-            to.expect(bytes, if done > 0 { bytes as f64 / done as f64 } else { 0.0 });
-            decode(to)?;
-            if number == 0 && job.range.length > 0 {
-                // The others will be like the first, or a little larger.
-                to.foresee(1.02 * stored as f64 / job.range.length as f64);
+        let mut aside = match next {
+            Ok(to) => {
+                to.expect(bytes, if done > 0 { bytes as f64 / done as f64 } else { 0.0 });
+                decode(to)?;
+                if number == 0 && job.range.length > 0 {
+                    // The others will be like the first, or a little larger.
+                    to.foresee(1.02 * stored as f64 / job.range.length as f64);
+                }
+                pass_on(turn, number + 1, to);
+                return Ok(());
             }
-            pass_on(turn, number + 1, to);
-            return Ok(());
-        }
+            Err(aside) => aside,
+        };
         aside.reserve(bytes);
         aside.expect(bytes, 0.0);
         decode(&mut aside)?;
