@@ -142,10 +142,10 @@ class Layouts:
         """Start with no index known."""
         from awkward import contents, index
 
-        self._contents = contents
-        self._index = index
+        self._contents: Any = contents
+        self._index: Any = index
         # Left to itself, Awkward Array asks each buffer whose it is, which takes longer than anything else it does.
-        self._backend = contents.EmptyArray().backend
+        self._backend: Any = contents.EmptyArray().backend
         self._known: dict[int, tuple[Any, Any]] = {}
 
     def _offsets(self, offsets: Array) -> Foreign:
