@@ -50,7 +50,7 @@ lint: build ## formatting, clippy, ruff, pyright, stubs against the built module
 damage: build ## damaged files, 5,000 mutations with a fixed seed: an error or a result, nothing else
 	SAPWOOD_MUTATIONS=5000 $(BIN)/python -m pytest tests/damage
 
-fuzz: build ## replay the fuzz targets' seeds with a a fixed number of mutations, without libFuzzer
+fuzz: build ## replay the fuzz targets' seeds with a fixed number of mutations, without libFuzzer
 	$(BIN)/python fuzz/seeds.py
 	cd fuzz && cargo run --release --no-default-features --quiet --bin replay -- --seed 1 --mutations 100000 seeds
 
@@ -105,7 +105,7 @@ stages:
 
 help: ## this list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} \
-	  /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	  /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # The environments. `build` always asks cargo, which knows best what changed.
 PIP := $(BIN)/python -m pip install --quiet

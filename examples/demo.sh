@@ -15,7 +15,7 @@ python examples/generate.py --output "$folder/data"
 echo
 set -- examples/dimuon.py examples/multiplicity.py examples/spectra.py --input "$folder/data" --output "$folder/results"
 echo "sapwood run $*"
-python -m sapwood.cli run "$@"
+python -m sapwood run "$@"
 
 echo
 echo "Open $(cd "$folder/results" && pwd)/report.html"

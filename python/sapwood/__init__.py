@@ -26,9 +26,8 @@ if TYPE_CHECKING:
         StorageError,
         UnsupportedError,
     )
-    from sapwood.errors import (
-        NotFoundError as KeyInFileError,
-    )
+    from sapwood.errors import CorruptError as DeserializationError
+    from sapwood.errors import NotFoundError as KeyInFileError
     from sapwood.objects.model import Model, Unreadable
     from sapwood.reading.branches import HasBranches
     from sapwood.reading.dataset import concatenate, iterate, num_entries
@@ -68,6 +67,7 @@ _HOMES = {
 }
 _HOME_OF = {name: (module, name) for module, names in _HOMES.items() for name in names}
 _HOME_OF["KeyInFileError"] = ("sapwood.errors", "NotFoundError")
+_HOME_OF["DeserializationError"] = ("sapwood.errors", "CorruptError")
 
 __all__ = [
     "LZ4",
@@ -76,6 +76,7 @@ __all__ = [
     "ZSTD",
     "ArgumentError",
     "CorruptError",
+    "DeserializationError",
     "HasBranches",
     "KeyInFileError",
     "LimitError",

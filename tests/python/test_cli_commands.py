@@ -26,7 +26,7 @@ MUON = "var * {pt: float32, phi: float32, eta: float32, charge: int32}"
 
 def run(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run `sapwood` with arguments."""
-    command = [sys.executable, "-m", "sapwood.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "sapwood", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
 
 
@@ -195,7 +195,7 @@ def test_ls_goes_on_after_a_bad_file(folder: Path, tmp_path: Path) -> None:
 
 
 def test_a_closed_pipe_is_no_error(folder: Path) -> None:
-    command = f"{sys.executable} -m sapwood.cli ls --tree {' '.join([str(folder / 'nano_1.root')] * 300)} | head -n 1"
+    command = f"{sys.executable} -m sapwood ls --tree {' '.join([str(folder / 'nano_1.root')] * 300)} | head -n 1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True)
     assert done.stderr == ""
     assert done.stdout.count("\n") == 1
@@ -341,7 +341,7 @@ def test_progress_is_shown_on_a_terminal(folder: Path, tmp_path: Path) -> None:
     command = [
         sys.executable,
         "-m",
-        "sapwood.cli",
+        "sapwood",
         "run",
         EXAMPLES / "dimuon.py",
         "-i",

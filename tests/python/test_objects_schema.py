@@ -22,7 +22,7 @@ SHAPES = GOLDEN / "memberwise.root"
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "sapwood.cli", "schema", *map(str, arguments)]
+    command = [sys.executable, "-m", "sapwood", "schema", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 

@@ -22,5 +22,5 @@ def test_a_file_cut_off_says_so(tmp_path: Path) -> None:
     path.write_bytes(whole[: 100 + name_bytes + 60])
     with pytest.warns(sapwood.SapwoodWarning, match="keys of / was lost"):
         sapwood.open(path).close()
-    listed = subprocess.run([sys.executable, "-m", "sapwood.cli", "ls", str(path)], capture_output=True, text=True)
+    listed = subprocess.run([sys.executable, "-m", "sapwood", "ls", str(path)], capture_output=True, text=True)
     assert "sapwood: warning: the list of keys of / was lost" in listed.stderr

@@ -37,7 +37,7 @@ def test_a_name_that_is_not_utf8(sample: Path) -> None:
     odd = os.fsencode(sample.parent) + b"/caf\xe9.root"
     Path(os.fsdecode(odd)).write_bytes(sample.read_bytes())
     assert sapwood.open(Path(os.fsdecode(odd)))["t"].num_entries == 50
-    done = subprocess.run([sys.executable, "-m", "sapwood.cli", "ls", odd], capture_output=True, check=False)
+    done = subprocess.run([sys.executable, "-m", "sapwood", "ls", odd], capture_output=True, check=False)
     assert (done.returncode, done.stdout.split()[0]) == (0, b"t;1")
 
 
@@ -61,7 +61,7 @@ def test_a_fork_reads_with_threads_of_its_own(sample: Path) -> None:
 
 
 def test_a_wrong_number_of_threads_is_named(sample: Path) -> None:
-    command = [sys.executable, "-m", "sapwood.cli", "show", f"{sample}:t", "-n", "1"]
+    command = [sys.executable, "-m", "sapwood", "show", f"{sample}:t", "-n", "1"]
     environment = {**os.environ, "SAPWOOD_NUM_THREADS": "many"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 2

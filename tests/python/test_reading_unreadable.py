@@ -99,7 +99,7 @@ def test_damaged_trees_and_objects_are_named(tmp_path: Path) -> None:
 
 def test_the_command_line_marks_them() -> None:
     def listing(*options: str) -> str:
-        command = [sys.executable, "-m", "sapwood.cli", "ls", "--tree", *options, str(HIDDEN)]
+        command = [sys.executable, "-m", "sapwood", "ls", "--tree", *options, str(HIDDEN)]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
     assert "cannot be read" not in listing()

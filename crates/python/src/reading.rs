@@ -515,11 +515,11 @@ fn default_threads() -> PyResult<usize> {
 }
 
 #[pyfunction]
-fn set_num_threads(n: usize) -> PyResult<()> {
-    if !(1..=4096).contains(&n) {
-        return Err(raise(Error::argument(format!("{n} threads: a number from 1 to 4096 is wanted"))));
+fn set_num_threads(n: i64) -> PyResult<()> {
+    match usize::try_from(n) {
+        Ok(threads @ 1..=4096) => set_pool(threads).map(|_| ()),
+        _ => Err(raise(Error::argument(format!("{n} threads: a number from 1 to 4096 is wanted")))),
     }
-    set_pool(n).map(|_| ())
 }
 
 #[pyfunction]

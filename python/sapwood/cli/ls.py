@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--check",
         action="store_true",
-        help="with --tree: decode the first entry of every branch, to mark those that fail",
+        help="as --tree, and decode the first entry of every branch, to mark those that fail",
     )
     parser.add_argument("--json", action="store_true", help="as JSON: a list with an object for every file")
 
@@ -39,7 +39,9 @@ def run(arguments: argparse.Namespace) -> int:
     failed = False
     for file in arguments.files:
         try:
-            listing = list_file(file, recursive=arguments.recursive, branches=arguments.tree, check=arguments.check)
+            listing = list_file(
+                file, recursive=arguments.recursive, branches=arguments.tree or arguments.check, check=arguments.check
+            )
         except (SapwoodError, OSError) as error:
             if arguments.debug:
                 raise

@@ -304,8 +304,14 @@ static void layouts(const std::string &folder)
       offsets.SetIOFeatures(features);
       offsets.SetAutoFlush(100);
       offsets.Branch("n", &n, "n/I"), offsets.Branch("x", x, "x[n]/F");
+      // Where offsets cannot be generated, sizes are stored.
+      std::string word;
+      char text[32];
+      offsets.Branch("word", &word), offsets.Branch("text", text, "text/C");
       for (int entry = 0; entry < 500; ++entry) {
          n = (entry * 7) % 20;
+         word.assign((entry * 5) % 9, 'a' + entry % 26);
+         std::snprintf(text, sizeof text, "%.*s", n, "what the basket holds");
          for (int k = 0; k < n; ++k) x[k] = entry - k;
          offsets.Fill();
       }

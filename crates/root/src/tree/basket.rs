@@ -21,6 +21,9 @@ pub struct BasketHeader {
     pub entries: usize,
     /// One past the last byte of values, counted from the start of the record (`fLast`).
     pub last: usize,
+    /// The table has the sizes of entries instead of their offsets (`TIOFeatures::kGenerateOffsetMap`, where they
+    /// cannot be generated).
+    pub sizes: bool,
 }
 
 impl BasketHeader {
@@ -36,13 +39,14 @@ impl BasketHeader {
         for _ in 0..3 {
             c.string_bytes()?;
         }
-        let (entries, last) = sizes(c)?;
+        let (entries, last, bits) = numbers(c)?;
         let header = Self {
             total_bytes: usize::try_from(total).unwrap_or(0),
             object_bytes: usize::try_from(object).unwrap_or(0),
             key_bytes,
             entries,
             last,
+            sizes: bits & 1 != 0,
         };
         let sound =
             total >= 0 && object >= 0 && key_bytes <= header.total_bytes && c.pos() - start <= key_bytes;
@@ -59,18 +63,16 @@ impl BasketHeader {
     }
 }
 
-/// Version, buffer sizes and the flag of `TBasket::Streamer`; gives entries and last byte.
-fn sizes(c: &mut Cursor<'_>) -> Result<(usize, usize)> {
+/// Version, buffer sizes and the flag of `TBasket::Streamer`; gives entries, last byte and input-output features.
+fn numbers(c: &mut Cursor<'_>) -> Result<(usize, usize, u8)> {
     c.skip(6)?;
     let offsets = c.i32()?;
-    if offsets < 0 {
-        // Input-output features follow a size with its sign set.
-        c.skip(1)?;
-    }
+    // Input-output features follow a size with its sign set.
+    let bits = if offsets < 0 { c.u8()? } else { 0 };
     let entries = c.i32()?;
     let last = c.i32()?;
     match (usize::try_from(entries), usize::try_from(last)) {
-        (Ok(entries), Ok(last)) => Ok((entries, last)),
+        (Ok(entries), Ok(last)) => Ok((entries, last, bits)),
         _ => Err(c.corrupt(format!("a basket of {entries} entries that ends at byte {last}"))),
     }
 }
@@ -85,6 +87,8 @@ pub struct Values<'a> {
     pub key_bytes: usize,
     /// Entries.
     pub entries: usize,
+    /// The table has the size of the entry before instead of an offset; the first word means nothing.
+    pub sizes: bool,
 }
 
 impl<'a> Values<'a> {
@@ -98,13 +102,18 @@ impl<'a> Values<'a> {
             Some((_, table)) if table.len() / 4 >= header.entries => table.get(..header.entries * 4),
             _ => None,
         };
-        Ok(Self { data, offsets, key_bytes: header.key_bytes, entries: header.entries })
+        let BasketHeader { key_bytes, entries, sizes, .. } = *header;
+        Ok(Self { data, offsets, key_bytes, entries, sizes })
     }
 
     /// Where an entry starts, if there is a table.
     pub fn start(&self, entry: usize) -> Option<usize> {
-        let word = self.offsets?.as_chunks::<4>().0.get(entry)?;
-        Some(u32::from_be_bytes(*word).wrapping_sub(self.key_bytes as u32) as usize)
+        let words = self.offsets?.as_chunks::<4>().0;
+        if self.sizes {
+            let before = words.get(..=entry)?.iter().skip(1);
+            return Some(before.map(|word| u32::from_be_bytes(*word) as usize).sum());
+        }
+        Some(u32::from_be_bytes(*words.get(entry)?).wrapping_sub(self.key_bytes as u32) as usize)
     }
 
     /// Start of each entry and end of the last, checked to rise and stay within the values.
@@ -116,8 +125,13 @@ impl<'a> Values<'a> {
         let key = self.key_bytes as u32;
         let mut wrong = false;
         let mut last = 0u32;
-        for word in table {
-            let start = u32::from_be_bytes(*word).wrapping_sub(key);
+        for (i, word) in table.iter().enumerate() {
+            let word = u32::from_be_bytes(*word);
+            let start = match (self.sizes, i) {
+                (false, _) => word.wrapping_sub(key),
+                (true, 0) => 0,
+                (true, _) => last.saturating_add(word),
+            };
             wrong |= start < last || start > border;
             last = start;
             bounds.push(start);
@@ -160,9 +174,7 @@ pub fn embedded(c: &mut Cursor<'_>) -> Result<Vec<(Name, Value)>> {
     let key_bytes = crate::file::Key::parse(c)?.key_bytes;
     c.skip(6)?;
     let nev_size = c.i32()?;
-    if nev_size < 0 {
-        c.skip(1)?;
-    }
+    let sizes = nev_size < 0 && c.u8()? & 1 != 0;
     let entries = c.count(0)?;
     let last = c.count(0)?;
     let mut flag = c.u8()?;
@@ -175,6 +187,13 @@ pub fn embedded(c: &mut Cursor<'_>) -> Result<Vec<(Name, Value)>> {
         if entries > 0 {
             let n = c.count(4)?;
             offsets = c.take(n * 4)?.to_vec();
+        }
+        if sizes {
+            let mut start = key_bytes.into();
+            for (i, word) in offsets.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+                start = if i == 0 { start } else { u32::from_be_bytes(*word).saturating_add(start) };
+                *word = start.to_be_bytes();
+            }
         }
         if (21..40).contains(&flag) {
             for word in offsets.as_chunks_mut::<4>().0 {
@@ -226,6 +245,7 @@ impl Embedded {
     /// Values and offsets.
     pub fn values(&self) -> Values<'_> {
         let table = self.offsets.get(..self.entries * 4);
-        Values { data: &self.data, offsets: table, key_bytes: self.key_bytes, entries: self.entries }
+        let Self { entries, key_bytes, data, .. } = self;
+        Values { data, offsets: table, key_bytes: *key_bytes, entries: *entries, sizes: false }
     }
 }

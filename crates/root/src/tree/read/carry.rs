@@ -24,6 +24,7 @@ pub struct Tail {
     pub dropped: usize,
     entries: usize,
     key_bytes: usize,
+    sizes: bool,
     data: Vec<u8>,
     offsets: Option<Vec<u8>>,
 }
@@ -79,6 +80,7 @@ impl Carry {
             dropped: dropped + skipped,
             entries: values.entries - skipped,
             key_bytes: values.key_bytes + start,
+            sizes: values.sizes,
             data: copy(data),
             offsets: offsets.map(copy),
         };
@@ -97,6 +99,7 @@ impl Tail {
             offsets: self.offsets.as_deref(),
             key_bytes: self.key_bytes,
             entries: self.entries,
+            sizes: self.sizes,
         }
     }
 }

@@ -1,4 +1,4 @@
-"""Lets ``python -m sapwood.cli`` be the command."""
+"""``python -m sapwood``: the command line."""
 
 import sys
 
