@@ -3,7 +3,7 @@
 use sapwood_io::Memory;
 use sapwood_root::compress::decode;
 use sapwood_root::file::{Directory, RootFile};
-use sapwood_root::streamer::{Classes, ObjectReader};
+use sapwood_root::streamer::Classes;
 use sapwood_root::tree::Tree;
 use sapwood_root::tree::read::{Part, read};
 use std::sync::Arc;
@@ -60,8 +60,7 @@ pub fn tree(data: &[u8]) {
     bytes.extend_from_slice(data);
     let file = RootFile::open(Arc::new(Memory::new("fuzz", bytes))).expect("the header is sound");
     let classes = Arc::new(Classes::default());
-    let Ok(object) = ObjectReader::new(&classes, data, 64).object("TTree") else { return };
-    if let Ok(tree) = Tree::parse(Arc::new(file), classes, &object) {
+    if let Ok(tree) = Tree::decode(&Arc::new(file), classes, "TTree", data, 64) {
         read_all(&tree);
     }
 }

@@ -171,10 +171,32 @@ impl Tree {
 
     /// Reads the tree of a key, its branches by `describe` if that gives some.
     fn read_by(file: &Arc<RootFile>, key: &Key, describe: Describe) -> Result<Self> {
-        let payload = file.object(key)?;
-        let classes = file.classes()?;
         let place = || format!("tree {};{} of {}", key.name, key.cycle, file.name());
-        let mut reader = ObjectReader::new(&classes, &payload, u64::from(key.key_bytes));
+        let origin = u64::from(key.key_bytes);
+        Self::decode_by(file, file.classes()?, &key.classname, &file.object(key)?, origin, describe)
+            .within(place)
+    }
+
+    /// Decodes the object of a tree's key, whose first byte is byte `origin` in references.
+    pub fn decode(
+        file: &Arc<RootFile>,
+        classes: Arc<Classes>,
+        class: &str,
+        payload: &[u8],
+        origin: u64,
+    ) -> Result<Self> {
+        Self::decode_by(file, classes, class, payload, origin, describe::branches)
+    }
+
+    fn decode_by(
+        file: &Arc<RootFile>,
+        classes: Arc<Classes>,
+        class: &str,
+        payload: &[u8],
+        origin: u64,
+        describe: Describe,
+    ) -> Result<Self> {
+        let mut reader = ObjectReader::new(&classes, payload, origin);
         reader.wanted = wanted;
         let mut branches = None;
         let mut instead =
@@ -186,11 +208,11 @@ impl Tree {
                 branches.is_some()
             };
         reader.instead = Some(&mut instead);
-        let object = reader.object(&key.classname).within(place)?;
+        let object = reader.object(class)?;
         if let Some(why) = &object.unreadable {
-            return Err(why.clone().within(place()));
+            return Err(why.clone());
         }
-        Self::parse(file.clone(), classes.clone(), &object, branches).within(place)
+        Self::parse(file.clone(), classes.clone(), &object, branches)
     }
 
     /// Finds branches and baskets in a tree read as an object, unless the branches are known already.
