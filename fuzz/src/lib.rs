@@ -60,7 +60,7 @@ pub fn tree(data: &[u8]) {
     bytes.extend_from_slice(data);
     let file = RootFile::open(Arc::new(Memory::new("fuzz", bytes))).expect("the header is sound");
     let classes = Arc::new(Classes::default());
-    if let Ok(tree) = Tree::decode(&Arc::new(file), classes, "TTree", data, 64) {
+    if let Ok(tree) = Tree::decode(&Arc::new(file), &classes, "TTree", data, 64) {
         read_all(&tree);
     }
 }

@@ -173,14 +173,14 @@ impl Tree {
     fn read_by(file: &Arc<RootFile>, key: &Key, describe: Describe) -> Result<Self> {
         let place = || format!("tree {};{} of {}", key.name, key.cycle, file.name());
         let origin = u64::from(key.key_bytes);
-        Self::decode_by(file, file.classes()?, &key.classname, &file.object(key)?, origin, describe)
+        Self::decode_by(file, &file.classes()?, &key.classname, &file.object(key)?, origin, describe)
             .within(place)
     }
 
     /// Decodes the object of a tree's key, whose first byte is byte `origin` in references.
     pub fn decode(
         file: &Arc<RootFile>,
-        classes: Arc<Classes>,
+        classes: &Arc<Classes>,
         class: &str,
         payload: &[u8],
         origin: u64,
@@ -190,13 +190,13 @@ impl Tree {
 
     fn decode_by(
         file: &Arc<RootFile>,
-        classes: Arc<Classes>,
+        classes: &Arc<Classes>,
         class: &str,
         payload: &[u8],
         origin: u64,
         describe: Describe,
     ) -> Result<Self> {
-        let mut reader = ObjectReader::new(&classes, payload, origin);
+        let mut reader = ObjectReader::new(classes, payload, origin);
         reader.wanted = wanted;
         let mut branches = None;
         let mut instead =
@@ -204,7 +204,7 @@ impl Tree {
                 if class != "TTree" || member != "fBranches" {
                     return false;
                 }
-                branches = describe(cursor, named, &classes);
+                branches = describe(cursor, named, classes);
                 branches.is_some()
             };
         reader.instead = Some(&mut instead);
