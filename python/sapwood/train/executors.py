@@ -228,15 +228,12 @@ class Dask:
         self._owned = owned
         self._mine = not isinstance(client, distributed.Client)
         self._client = distributed.Client(client, set_as_default=False) if self._mine else client
-        self._asynchronous = distributed.as_completed([], with_results=True, raise_errors=False)
         self._futures: dict[str, tuple[Future[Any], Any]] = {}
         self._packed: dict[str, Any] = {}
         self._lock = threading.Lock()
         self._count = 0
         self._prefix = f"sapwood-{os.getpid()}-{id(self):x}"
         self._slots = (0.0, 1, 1)
-        self._collector: threading.Thread | None = None
-        self._new = threading.Event()
         self._closing = False
 
     @property
@@ -387,10 +384,12 @@ def executor_of(
     if rest and scheme in ("dask", "tcp", "tls"):
         return Dask(f"{'tcp' if scheme == 'dask' else scheme}://{rest}")
     if text == "dask":
-        cluster = _cluster(
-            _distributed().LocalCluster,
-            {"n_workers": jobs, "threads_per_worker": 1, "dashboard_address": None, "host": "127.0.0.1"} | given,
-        )
+        _distributed()
+        from distributed.deploy.subprocess import SubprocessCluster
+
+        # Unlike LocalCluster's, its workers do not run the user's script once more.
+        quiet = {"dashboard_address": ":0", "host": "127.0.0.1", "worker_kwargs": {"dashboard": False}}
+        cluster = _cluster(SubprocessCluster, {"n_workers": jobs, "threads_per_worker": 1} | quiet | given)
         return Dask(cluster, owned=cluster)
     if text in _QUEUES:
         try:
