@@ -339,8 +339,8 @@ class OfFriends:
 
     def __contains__(self, where: object) -> bool:
         """Tell whether a name is one of a friend's, or one of those given."""
-        friend, dot, _ = str(where).partition(".")
-        return where in self._names or bool(dot and friend in self._friends)
+        friend, _, name = str(where).partition(".")
+        return where in self._names or (friend in self._friends and name.replace(".", "_").isidentifier())
 
     def keys(self) -> list[str]:
         """Give the names that were given."""
