@@ -127,8 +127,9 @@ class Engine:
         for future in self._out:
             future.cancel()
         limit = time.monotonic() + seconds
-        while any(not future.cancelled() for future in self._out) and time.monotonic() < limit:
-            self._take(0.1)
+        while any(not future.done() for future in self._out) and time.monotonic() < limit:
+            self._take(0.05)
+        self._take(0.05)
         while self._ready:
             yield self._ready.popleft()
 
