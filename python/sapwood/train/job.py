@@ -329,7 +329,7 @@ class _Train:
             self._take_off(place, why)
         if any(columns.everything for _, columns in self.columns):
             touched = trace(worker, self.dataset)
-            plan.touched = touched
+            plan.touched = tuple(sorted({name for names in touched.values() for name in names}))
             job = replace(job, touched=touched)
             packed = None if packed is None else packed.touching(touched)
             worker.job = replace(worker.job, touched=touched)

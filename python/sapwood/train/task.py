@@ -154,9 +154,11 @@ class NativeTask(Task):
     def begin(self) -> None:
         """Compile the kernel (at its first call)."""
         try:
+            import awkward as ak
             import numba
         except ImportError as error:
             raise ArgumentError(f"task {task_name(self)} needs the package numba: pip install numba") from error
+        ak.numba.register_and_check()
         kernel = type(self).kernel
         self._compiled = kernel if hasattr(kernel, "py_func") else numba.njit(nogil=True)(kernel)
 

@@ -46,11 +46,13 @@ _FILES_OPEN = 16
 
 @dataclass(frozen=True)
 class Job:
-    """What workers have to know of a run. `touched` are the branches that tasks which declare none were seen to use."""
+    """What workers have to know of a run. `touched` are the branches that tasks which declare none were seen to use, by
+    the number of the task.
+    """
 
     tasks: Sequence[Any]
     columns: Sequence[tuple[str, Columns]]
-    touched: tuple[str, ...] = ()
+    touched: Mapping[int, tuple[str, ...]] = field(default_factory=dict[int, tuple[str, ...]])
     friends: tuple[Friend, ...] = ()
     ordered: bool = True
     at_once: int = 1
@@ -148,6 +150,23 @@ class Worker:
             memory.resident(), memory.peak(),
         )  # fmt: skip
 
+    def touched(self, step: Step) -> dict[int, tuple[str, ...]]:
+        """Let tasks that declare no branches process a step; gives what branches each of them looked at."""
+        found: dict[int, tuple[str, ...]] = {}
+        tree = self._tree(step.file)
+        try:
+            for place, (_, wanted) in enumerate(self.job.columns):
+                if not wanted.everything:
+                    continue
+                log: list[Any] = []
+                events = tree.everything({}, step.entry_start, step.entry_stop, log)
+                with contextlib.suppress(Exception):  # it will fail in the run, and be reported there
+                    self.job.tasks[place].process(_described(events, step))
+                found[place] = tuple(sorted({access.branch for access in log}))
+        finally:
+            tree.release()
+        return found
+
     def close(self) -> None:
         """Close all files."""
         with self._lock:
@@ -210,12 +229,13 @@ class Worker:
         part.wall.append(time.perf_counter() - wall)
         part.memory.append(water.growth() if weighed and alone() else 0)
         part.results.append(result)
-        part.touched.append(frozenset(access.branch for access in log) | need.branches)
+        seen = frozenset(access.branch for access in log).union(self.job.touched.get(place, ()))
+        part.touched.append(seen | need.branches)
 
     def _read(self, tree: OpenTree, step: Step) -> tuple[_StepBlock, list[Resolved]]:
         file = step.file
         needs = self._resolved(tree, file)
-        names = sorted(frozenset[str](self.job.touched).union(*(need.branches for need in needs)))
+        names = sorted(frozenset[str]().union(*self.job.touched.values(), *(need.branches for need in needs)))
         friends = {friend.name: friend for friend in self.job.friends}
         missing, cast = dict(file.made_up), dict(file.cast)
         keys = {name for friend in self.job.friends for name in friend.by}
@@ -502,28 +522,20 @@ _TRACED = 100
 """Entries on which tasks that declare no branches are tried, to see what they use."""
 
 
-def trace(worker: Worker, dataset: Dataset) -> tuple[str, ...]:
-    """Run tasks that declare no branches on a few entries, forget the results, and list the branches they looked at.
+def trace(worker: Worker, dataset: Dataset) -> dict[int, tuple[str, ...]]:
+    """Run tasks that declare no branches on a few entries, forget the results, and list the branches each looked at.
 
-    What they look at only elsewhere is read then. A task that fails here will fail in the run, and be reported there.
+    What they look at only elsewhere is read then.
     """
-    touched: set[str] = set()
     for source in dataset.sources[:_FILES_OPEN]:
         try:
             info = look(source)
-            stop = min(info.entries, _TRACED)
-            step = Step(FilePlan(0, source, info.uuid, info.tree, dataset.metadata.get(source.dataset, {})), 0, stop, 0)
-            if not stop:
-                continue
-            lazy = frozenset(place for place, (_, columns) in enumerate(worker.job.columns) if not columns.everything)
-            for part in worker.run(Lease(-1, (step,), lazy)).parts:
-                for place, names in enumerate(part.touched):
-                    if place not in lazy:
-                        touched |= names
-            break
-        except Exception:  # noqa: BLE001, PERF203 - what is wrong with a file is reported when its turn comes
+            if info.entries:
+                file = FilePlan(0, source, info.uuid, info.tree, dataset.metadata.get(source.dataset, {}))
+                return worker.touched(Step(file, 0, min(info.entries, _TRACED), 0))
+        except Exception:  # noqa: BLE001 - what is wrong with a file is reported when its turn comes
             continue
-    return tuple(sorted(touched))
+    return {}
 
 
 def report_of(error: BaseException) -> str:
@@ -555,7 +567,7 @@ class Packed:
 
     digest: str
     data: bytes | None
-    touched: tuple[str, ...] = ()
+    touched: Mapping[int, tuple[str, ...]] = field(default_factory=dict[int, tuple[str, ...]])
 
     @staticmethod
     def of(job: Job) -> Packed:
@@ -573,7 +585,7 @@ class Packed:
         return Packed(hashlib.sha256(data).hexdigest()[:32], data)
 
 
-    def touching(self, touched: tuple[str, ...]) -> Packed:
+    def touching(self, touched: Mapping[int, tuple[str, ...]]) -> Packed:
         """Give the same job with the branches that its tasks were seen to use."""
         return replace(self, touched=touched, digest=hashlib.sha256(repr((self.digest, touched)).encode()).hexdigest())
 
@@ -601,7 +613,7 @@ def _own_modules(tasks: Sequence[Any]) -> list[Any]:
     """List the modules of tasks that came from files, and their neighbours: other processes cannot import them."""
     found: dict[str, Any] = {}
     for task in tasks:
-        module = sys.modules.get(type(task).__module__)
+        module = sys.modules.get(type(getattr(task, "processor", task)).__module__)
         if module is None or not module.__name__.startswith("sapwood_task_") or not module.__file__:
             continue
         folder = Path(module.__file__).resolve().parent
