@@ -1,4 +1,4 @@
-"""Catalogues and data sets: planning without opening files, stale entries, descriptions, drift, friends, entry lists."""
+"""Catalogues and data sets: planning opens no file, stale entries, descriptions, drift, friends, entry lists."""
 
 from __future__ import annotations
 
@@ -154,8 +154,8 @@ def test_planning_twenty_thousand_files(tmp_path: Path) -> None:
 
 def test_descriptions(folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("yaml", reason="YAML descriptions need PyYAML")
-    described = {"name": "sim", "tree": "Events", "files": ["f0.root", {"path": "f1.root", "steps": [[0, 10], [30, 60]]}],
-                 "metadata": {"luminosity": 2.5}}  # fmt: skip
+    files = ["f0.root", {"path": "f1.root", "steps": [[0, 10], [30, 60]]}]
+    described = {"name": "sim", "tree": "Events", "files": files, "metadata": {"luminosity": 2.5}}
     (folder / "sim.json").write_text(json.dumps(described))
     (folder / "sim.yaml").write_text(
         "name: sim\ntree: Events\nmetadata: {luminosity: 2.5}\n"

@@ -14,7 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import awkward as ak
 import hist
 import numpy as np
 import pytest
@@ -22,7 +21,7 @@ import pytest
 import sapwood
 from sapwood import train
 from sapwood.errors import ArgumentError, SapwoodError
-from sapwood.train.executors import Dask, Futures, Processes, Threads, WorkerLost, executor_of
+from sapwood.train.executors import Dask, Futures, Processes, Threads, WorkerLostError, executor_of
 
 FILES, ENTRIES = 20, 50
 
@@ -414,9 +413,9 @@ def test_steps_cost_little(tmp_path: Path, executor: Any) -> None:
 
 def test_processes_report_what_goes_wrong(processes: Processes) -> None:
     assert processes.submit(os.getpid).result(20) in processes.pids
-    with pytest.raises(FileNotFoundError, match="worker: .*nothing"):
+    with pytest.raises(FileNotFoundError, match=r"worker: .*nothing"):
         processes.submit(os.listdir, "/nothing/here").result(20)
-    with pytest.raises(WorkerLost, match="SIGKILL"):
+    with pytest.raises(WorkerLostError, match="SIGKILL"):
         processes.submit(os.kill, 0, 0)  # its own group exists: nothing happens
         processes.submit(_kill_me).result(20)
     with pytest.raises(SapwoodError, match="could not be sent"):

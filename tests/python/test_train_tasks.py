@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -31,8 +30,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
                  for name in ("pt", "eta", "phi", "mass")}  # fmt: skip
         muons["charge"] = ak.unflatten(chance.choice([-1, 1], counts.sum()).astype("i4"), counts)
         with sapwood.recreate(folder / f"f{number}.root") as file:
-            types = {"event": "int64", "run": "uint32", "luminosityBlock": "uint32", "never": "float64",
-                     "Muon": "var * {pt: float32, eta: float32, phi: float32, mass: float32, charge: int32}"}  # fmt: skip
+            muon = "var * {pt: float32, eta: float32, phi: float32, mass: float32, charge: int32}"
+            types = {"event": "int64", "run": "uint32", "luminosityBlock": "uint32", "never": "float64", "Muon": muon}
             tree = file.mktree("Events", types, auto_flush=100)
             tree.extend({"event": np.arange(ENTRIES) + number * ENTRIES, "run": np.ones(ENTRIES, "u4"),
                          "luminosityBlock": np.ones(ENTRIES, "u4"), "never": np.zeros(ENTRIES),
@@ -80,7 +79,9 @@ class Late(train.Task):
 
 def test_branches_that_are_looked_at_late_are_read_then(folder: Path, whole: ak.Array) -> None:
     outcome = train.run(Late(), folder, step_size=100)
-    assert outcome["late"]["phi"] == pytest.approx(float(ak.sum(ak.values_astype(whole.Muon_phi[1000:], "f8"))), rel=1e-5)
+    assert outcome["late"]["phi"] == pytest.approx(
+        float(ak.sum(ak.values_astype(whole.Muon_phi[1000:], "f8"))), rel=1e-5
+    )
     assert set(outcome.tasks[0].columns) == {"event", "Muon_phi"}
 
 
@@ -171,7 +172,7 @@ class MyProcessor(processor.ProcessorABC):
             with_name="PtEtaPhiMCandidate", behavior=candidate.behavior,
         )
         h_mass = (
-            hist.Hist.new.StrCat(["opposite", "same"], name="sign").Log(1000, 0.2, 200.0, name="mass", label="mass").Int64()
+            hist.Hist.new.StrCat(["opposite", "same"], name="sign").Log(1000, 0.2, 200.0, name="mass").Int64()
         )
         cut = (ak.num(muons) == 2) & (ak.sum(muons.charge, axis=1) == 0)
         dimuon = muons[cut][:, 0] + muons[cut][:, 1]
@@ -260,7 +261,7 @@ def test_skims(folder: Path, tmp_path: Path, whole: ak.Array, executor: str) -> 
     assert summary.inputs == [f"{folder}/f{number}.root:Events" for number in range(FILES)]
     assert summary.input_entries == [ENTRIES] * FILES
     assert outcome.outputs[str(tmp_path / "hard.root")]["entries"] == len(expected)
-    assert os.listdir(tmp_path) == ["hard.root"]
+    assert [path.name for path in tmp_path.iterdir()] == ["hard.root"]
     with pytest.raises(ArgumentError, match="task skim writes files"):
         train.run(Skim(), folder)
 
@@ -283,7 +284,7 @@ def test_skims_go_on_behind_a_checkpoint(folder: Path, tmp_path: Path, whole: ak
         assert file["Events"]["event"].array().to_list() == expected.event.to_list()
         assert file["Events"]["Muon_pt"].array().to_list() == expected.Muon_pt.to_list()
         assert Summary.read(file).entries_selected == len(expected)
-    assert os.listdir(tmp_path / "out") == ["hard.root"]
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["hard.root"]
 
 
 def streams(count: int) -> train.Streams:

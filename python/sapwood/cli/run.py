@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sapwood import train
 
 HELP = "Run tasks over a dataset: read it once, work on it in parallel, write results and a report."
 EPILOG = (
@@ -45,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--skip-bad-files", action="store_true", help="leave out what cannot be read, and say so")
     parser.add_argument(
         "--drift", choices=("error", "skip", "fill"), default="error",
-        help="what to do with files that lack a branch of the first, or have it with another type (default %(default)s)",
+        help="files that lack a branch of the first, or have it with another type (default %(default)s)",
     )  # fmt: skip
     parser.add_argument("--any-order", action="store_true", help="join results as they come, on the workers first")
     parser.add_argument("--catalogue", metavar="FILE", help="what is known of the files: planning opens none it knows")
@@ -78,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
         "executor": arguments.executor, "jobs": arguments.threads, "read_ahead": arguments.read_ahead,
         "memory": arguments.memory, "step_size": arguments.step_size, "catalogue": arguments.catalogue,
     }  # fmt: skip
-    settings = {"executor": "threads", "read_ahead": 1, "step_size": "100 MB"} | site
+    settings: dict[str, Any] = {"executor": "threads", "read_ahead": 1, "step_size": "100 MB"} | site
     settings |= {name: value for name, value in given.items() if value is not None}
     settings["step_size"] = train.parse_step_size(str(settings["step_size"]))
     settings["threads"] = settings.pop("jobs", None)
@@ -110,23 +114,21 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if outcome.complete else 3
 
 
-def _dry_run(arguments: argparse.Namespace, tasks: list[object], dataset: object, settings: dict[str, object]) -> int:
+def _dry_run(arguments: argparse.Namespace, tasks: list[Any], dataset: train.Dataset, settings: dict[str, Any]) -> int:
     import json
     import tempfile
     from dataclasses import asdict
-    from typing import Any
 
     from sapwood import train
     from sapwood.report.output import estimate_text
 
-    kept: dict[str, Any] = {name: settings[name] for name in ("threads", "read_ahead", "step_size")}
+    kept = {name: settings[name] for name in ("threads", "read_ahead", "step_size")}
     with tempfile.TemporaryDirectory() as folder:
-        known = train.Catalogue(str(settings["catalogue"])) if settings.get("catalogue") else None
+        known = train.Catalogue(settings["catalogue"]) if settings.get("catalogue") else None
         guess = train.estimate(tasks, dataset, arguments.dry_run, catalogue=known, output=folder, **kept)
     if arguments.json:
         print(json.dumps(asdict(guess), indent=1))
     elif not arguments.quiet:
         print(estimate_text(guess), end="")
-    memory: Any = settings.get("memory")
-    guess.check(memory=memory, seconds=arguments.time)
+    guess.check(memory=settings.get("memory"), seconds=arguments.time)
     return 0

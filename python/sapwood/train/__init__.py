@@ -39,7 +39,16 @@ _HOMES = {
     "sapwood.train.merge": ("Bounded", "Sum", "merge"),
     "sapwood.train.outputs": ("Output", "Streams", "Summary", "merge_outputs"),
     "sapwood.train.record": ("FileRecord", "Run", "Skipped", "TaskRecord"),
-    "sapwood.train.task": ("EntryTask", "NativeTask", "Plot", "Processor", "Task", "TaskError", "load_tasks", "set_options"),
+    "sapwood.train.task": (
+        "EntryTask",
+        "NativeTask",
+        "Plot",
+        "Processor",
+        "Task",
+        "TaskError",
+        "load_tasks",
+        "set_options",
+    ),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -27,7 +27,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Schema:
-    """The branches of a tree: their paths, depth first, and types as Awkward writes them ("" for what has no values)."""
+    """The branches of a tree: their paths, depth first, and types as Awkward writes them ("" for groups)."""
 
     names: tuple[str, ...]
     types: tuple[str, ...]
@@ -75,7 +75,8 @@ class TreeInfo:
     """What planning needs to know of one tree in one file.
 
     `uuid`, `size` (bytes) and `modified` (nanoseconds) identify the file; `clusters` are the entries at which clusters
-    begin, and the end; `bytes` and `stored` the sizes of all baskets of each branch, before compression and in the file.
+    begin, and the end; `bytes` and `stored` the sizes of all baskets of each branch, before compression and in the
+    file.
     """
 
     uuid: str

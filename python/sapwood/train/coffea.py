@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import awkward as ak
@@ -63,15 +64,14 @@ def nano_factory(
 
 
 @contextmanager
-def reading_by_sapwood() -> Iterator[None]:
-    """Let coffea's own `Runner` read with sapwood inside a ``with`` block (executors of this process: iterative, threads).
+def reading_by_sapwood() -> Generator[None]:
+    """Let coffea's own `Runner` read with sapwood inside a ``with`` block, with executors of this process.
 
     Files are opened by sapwood once more: coffea still asks uproot for their headers.
     """
-    from coffea.nanoevents import NanoEventsFactory
-    from coffea.processor import executor
+    executor = _coffea("processor.executor")
 
-    class Factory(NanoEventsFactory):
+    class Factory(_coffea("nanoevents").NanoEventsFactory):  # pyright: ignore[reportUntypedBaseClass]
         @classmethod
         def from_root(
             cls, file: Foreign, *, treepath: str, entry_start: int | None = None, entry_stop: int | None = None,
@@ -89,16 +89,18 @@ def reading_by_sapwood() -> Iterator[None]:
         executor.NanoEventsFactory = before
 
 
-def _factory(events: ak.Array, schema: Foreign, metadata: dict[str, Any]) -> Foreign:
+def _coffea(module: str) -> Any:
     try:
-        from coffea.nanoevents import BaseSchema, NanoAODSchema, NanoEventsFactory
-        from coffea.nanoevents.mapping.base import BaseSourceMapping, UUIDOpener
-        from coffea.nanoevents.mapping.uproot import CannotBeNanoEvents, _lazify_form
-        from coffea.nanoevents.util import tuple_to_key
+        return import_module(f"coffea.{module}")
     except ImportError as error:
         raise ArgumentError("processors of coffea need the package coffea: pip install coffea") from error
 
-    class Mapping(BaseSourceMapping):
+
+def _factory(events: ak.Array, schema: Foreign, metadata: dict[str, Any]) -> Foreign:
+    nano, base, lazy = _coffea("nanoevents"), _coffea("nanoevents.mapping.base"), _coffea("nanoevents.mapping.uproot")
+    tuple_to_key = _coffea("nanoevents.util").tuple_to_key
+
+    class Mapping(base.BaseSourceMapping):  # pyright: ignore[reportUntypedBaseClass]
         """Columns of an array of records."""
 
         def key_root(self) -> str:
@@ -132,22 +134,22 @@ def _factory(events: ak.Array, schema: Foreign, metadata: dict[str, Any]) -> For
             raise NotImplementedError("columns are asked for by name")
 
     forms: dict[str, Any] = {}
-    layout = events.layout
+    layout: Any = events.layout
     for name, content in zip(layout.fields, layout.contents, strict=True):
         if "," in name or "!" in name:
             continue
         try:
-            forms[name] = _lazify_form(json.loads(content.form.to_json()), f"{name},!load")
-        except CannotBeNanoEvents:
+            forms[name] = lazy._lazify_form(json.loads(content.form.to_json()), f"{name},!load")
+        except lazy.CannotBeNanoEvents:
             continue  # as for coffea's own: the branch is not there
     form = {"class": "RecordArray", "fields": list(forms), "contents": list(forms.values()),
             "parameters": {"__doc__": "Events"}, "form_key": ""}  # fmt: skip
     if schema is None:
         fits = {"run", "luminosityBlock", "event"} <= set(forms)
-        schema = NanoAODSchema if fits else BaseSchema
+        schema = nano.NanoAODSchema if fits else nano.BaseSchema
     identity = uuid.uuid4().hex
-    mapping = Mapping(UUIDOpener({identity: ""}), 0, len(events), cache={}, virtual=True)
+    mapping = Mapping(base.UUIDOpener({identity: ""}), 0, len(events), cache={}, virtual=True)
     mapping.preload_column_source(identity, "Events", events)
     key = (identity, "Events", f"0-{len(events)}")
     form["typenames"] = {}
-    return NanoEventsFactory._from_mapping(mapping, key, form, schema, metadata, mode="virtual")
+    return nano.NanoEventsFactory._from_mapping(mapping, key, form, schema, metadata, mode="virtual")

@@ -145,10 +145,8 @@ class Resolved:
             One record per entry that passes the cut. Columns whose names share the part before a dot (``muon.pt``,
             ``muon.eta``) become one field that holds records (``events.muon.pt``).
         """
-        if self.everything and block.everything is not None:
-            events = block.everything()
-        else:
-            events = self._records(block)
+        lazy = block.everything if self.everything else None
+        events: Any = self._records(block) if lazy is None else lazy()
         if self.cut is None:
             return events
         mask = ak.Array(block.column(self.cut))

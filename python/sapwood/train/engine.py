@@ -1,8 +1,8 @@
 """The engine of a run: hands steps out, takes their results, and sees to it that each counts once.
 
 It knows nothing of trees or tasks: what it hands out are *leases* of steps, long enough that handing them out costs
-little, and shorter towards the end. What a lost worker had is handed out again; late in a run idle workers get copies of
-what others still have, and the first result of a step counts.
+little, and shorter towards the end. What a lost worker had is handed out again; late in a run idle workers get copies
+of what others still have, and the first result of a step counts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sapwood.errors import SapwoodError, StorageError
-from sapwood.train.executors import Executor, WorkerLost
+from sapwood.train.executors import Executor, WorkerLostError
 from sapwood.train.plan import Plan, Step
 from sapwood.train.worker import Lease, Outcome, Packed, Part, Worker, look_at, run_lease
 
@@ -258,7 +258,7 @@ class Engine:
         self._looking -= 1
         try:
             found = future.result()
-        except (WorkerLost, CancelledError) as error:
+        except (WorkerLostError, CancelledError) as error:
             self.trace.lost.append(str(error))
             place = sources[0][0]
             self._attempts[place, -1] = tries = self._attempts.get((place, -1), 0) + 1
@@ -280,7 +280,7 @@ class Engine:
             outcome: Outcome = future.result()
         except CancelledError:
             return
-        except WorkerLost as error:
+        except WorkerLostError as error:
             self.trace.lost.append(str(error))
             self._again(lease, error)
             return
@@ -311,7 +311,7 @@ class Engine:
         self._attempts[key] = tries = self._attempts.get(key, 0) + 1
         return tries < _ATTEMPTS
 
-    def _again(self, lease: Lease, error: WorkerLost) -> None:
+    def _again(self, lease: Lease, error: WorkerLostError) -> None:
         """Hand out the steps of a lost worker again, each alone; one that loses its workers again and again is bad."""
         for step in lease.steps:
             if step.key not in self._open:

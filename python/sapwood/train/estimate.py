@@ -47,8 +47,8 @@ class Estimate:
         budget = parse_size(memory) if isinstance(memory, str) else memory
         if budget is not None and self.memory > budget:
             raise LimitError(
-                f"the run would need about {self.memory / 1e6:,.0f} MB in one process, {budget / 1e6:,.0f} MB are given; "
-                "smaller steps (--step-size) need less"
+                f"the run would need about {self.memory / 1e6:,.0f} MB in one process, {budget / 1e6:,.0f} MB are "
+                "given; smaller steps (--step-size) need less"
             )
         if seconds is not None and self.wall > seconds:
             raise LimitError(f"the run would take about {self.wall:,.0f} s, {seconds:,.0f} s are given")
@@ -122,7 +122,9 @@ def _per_step(outcome: Any, info: Any, step_size: StepSize) -> int:
         return 0
     decoded = sum({name: size for task in outcome.tasks for name, size in _sizes(task)}.values())
     per_entry = max(decoded, 1) / outcome.entries
-    largest = max((int(b - a) for a, b in zip(info.clusters[:-1], info.clusters[1:], strict=True)), default=info.entries)
+    largest = max(
+        (int(b - a) for a, b in zip(info.clusters[:-1], info.clusters[1:], strict=True)), default=info.entries
+    )
     longest = step_size if isinstance(step_size, int) else max(1, round(parse_size(step_size) / per_entry))
     length = min(longest, info.entries, max(largest, longest))
     needed = max((task.memory_peak for task in outcome.tasks), default=0) / outcome.entries

@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from sapwood.columns import Foreign
 
 
-class WorkerLost(SapwoodError):
+class WorkerLostError(SapwoodError):
     """The process that worked on a call is gone."""
 
 
@@ -35,19 +36,23 @@ class Executor(Protocol):
     should last, so that handing it out costs little.
     """
 
-    name: str
-    remote: bool
-    repeats: bool
-    per_process: int
-    lease_seconds: float
-
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def remote(self) -> bool: ...  # noqa: D102
+    @property
+    def repeats(self) -> bool: ...  # noqa: D102
+    @property
+    def per_process(self) -> int: ...  # noqa: D102
+    @property
+    def lease_seconds(self) -> float: ...  # noqa: D102
     @property
     def slots(self) -> int:
         """How many calls are worked on at a time, at present."""
         ...
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
-        """Have a call made; a worker that dies meanwhile is a `WorkerLost`."""
+        """Have a call made; a worker that dies meanwhile is a `WorkerLostError`."""
         ...
 
     def close(self) -> None:
@@ -138,10 +143,10 @@ class Processes:
                 good, answer = child.call(function, arguments)
             except (EOFError, OSError):
                 code = child.end()
-                future.set_exception(WorkerLost(f"worker process {child.process.pid} ended {_ending(code)}"))
+                future.set_exception(WorkerLostError(f"worker process {child.process.pid} ended {_ending(code)}"))
                 if not self._closing:
                     child.start()
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - it is raised where the result is asked for
                 future.set_exception(SapwoodError(f"a call could not be sent: {type(error).__name__}: {error}"))
             else:
                 future.set_result(answer) if good else future.set_exception(answer)
@@ -285,10 +290,11 @@ class Dask:
             future, _ = self._futures.pop(theirs.key, (None, None))
         if future is None or self._closing:
             return
+        distributed = _distributed()
         try:
             answer = theirs.result()
-        except (_distributed().scheduler.KilledWorker, CancelledError, _distributed().client.FutureCancelledError) as error:
-            future.set_exception(WorkerLost(f"a Dask worker was lost: {error}"))
+        except (distributed.KilledWorker, CancelledError, distributed.client.FutureCancelledError) as error:
+            future.set_exception(WorkerLostError(f"a Dask worker was lost: {error}"))
         except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
             future.set_exception(error)
         else:
@@ -341,20 +347,15 @@ class Futures:
 
 def _distributed() -> Foreign:
     try:
-        import distributed
-        import distributed.client
-        import distributed.scheduler
+        return import_module("distributed")
     except ImportError as error:
         raise ArgumentError("Dask needs the package distributed: pip install sapwood[dask]") from error
-    return distributed
 
 
 _QUEUES = {"slurm": "SLURMCluster", "htcondor": "HTCondorCluster"}
 
 
-def executor_of(
-    text: str, jobs: int, read_ahead: int = 1, options: Mapping[str, Any] | None = None
-) -> Executor:
+def executor_of(text: str, jobs: int, read_ahead: int = 1, options: Mapping[str, Any] | None = None) -> Executor:
     """Make an executor from a text.
 
     Parameters
@@ -385,15 +386,14 @@ def executor_of(
         return Dask(f"{'tcp' if scheme == 'dask' else scheme}://{rest}")
     if text == "dask":
         _distributed()
-        from distributed.deploy.subprocess import SubprocessCluster
-
+        kind = import_module("distributed.deploy.subprocess").SubprocessCluster
         # Unlike LocalCluster's, its workers do not run the user's script once more.
         quiet = {"dashboard_address": ":0", "host": "127.0.0.1", "worker_kwargs": {"dashboard": False}}
-        cluster = _cluster(SubprocessCluster, {"n_workers": jobs, "threads_per_worker": 1} | quiet | given)
+        cluster = _cluster(kind, {"n_workers": jobs, "threads_per_worker": 1} | quiet | given)
         return Dask(cluster, owned=cluster)
     if text in _QUEUES:
         try:
-            import dask_jobqueue
+            dask_jobqueue = import_module("dask_jobqueue")
         except ImportError as error:
             raise ArgumentError(f"{text} needs the package dask-jobqueue: pip install sapwood[dask]") from error
         adapt = given.pop("adapt", None)

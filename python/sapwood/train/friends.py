@@ -49,7 +49,7 @@ class FriendIndex:
                 self._columns.update(zip(missing, self._read(missing), strict=True))
         index = ak.index.Index64(rows)
         if there.all():
-            return {name: self._columns[name][rows].layout for name in names}
+            return {name: ak.to_layout(self._columns[name][rows]) for name in names}
         return {name: ak.contents.IndexedOptionArray.simplified(index, self._columns[name].layout) for name in names}
 
     def _codes(self, keys: list[Array]) -> tuple[Array, Array]:

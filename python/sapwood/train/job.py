@@ -19,7 +19,7 @@ from sapwood.train.checkpoint import Checkpoint, identity_of
 from sapwood.train.columns import Columns
 from sapwood.train.dataset import Dataset, Source, StepSize, parse_size
 from sapwood.train.engine import Engine, check_kept
-from sapwood.train.executors import Dask, Executor, Futures, Threads, executor_of
+from sapwood.train.executors import Dask, Executor, Futures, executor_of
 from sapwood.train.merge import finished, merge
 from sapwood.train.outputs import Output, Summary, Writer, luminosity_of
 from sapwood.train.plan import BAD, DRIFT, Plan
@@ -85,7 +85,7 @@ def run(
         How many steps are worked on at a time: threads (and the size of the pool that decodes), processes, or jobs;
         all usable cores by default.
     read_ahead
-        With threads, how many steps are read while others are worked on: ``threads + read_ahead`` are in memory at most.
+        With threads, how many steps are read while others are worked on: ``threads + read_ahead`` are in memory.
     step_size
         The longest step: a number of entries, or decompressed bytes of the columns that are read (``"100 MB"``).
         Steps are whole clusters as far as they fit; a longer cluster is cut, which decodes its baskets several times.
@@ -109,8 +109,8 @@ def run(
     catalogue
         A catalogue, or the path of one: what is known of the files, so that planning opens none (see `Catalogue`).
     checkpoint, checkpoint_every
-        A file that keeps what is done, saved at most so often (seconds). If it is there, the run goes on behind it; it is
-        removed at the end.
+        A file that keeps what is done, saved at most so often (seconds). If it is there, the run goes on behind it; it
+        is removed at the end.
     output
         The folder for what tasks write (see `Output`).
     progress
@@ -226,7 +226,9 @@ class _Train:
         self.catalogue = catalogue
         self.checkpoint = checkpoint
         self.progress = progress
-        self.columns = [(task_name(t), Columns.of(getattr(t, "branches", None), getattr(t, "cut", None))) for t in tasks]
+        self.columns = [
+            (task_name(t), Columns.of(getattr(t, "branches", None), getattr(t, "cut", None))) for t in tasks
+        ]
         self.results: list[Any] = [None] * len(tasks)
         self.records = [
             TaskRecord(task_name(t), task_title(t), options_of(t), plots=getattr(t, "plots", None) or {}) for t in tasks
@@ -475,7 +477,7 @@ class _Train:
                 try:
                     end = getattr(task, "end", None)
                     of.results = dict(results if end is None else end(results))
-                except Exception as error:
+                except Exception as error:  # noqa: BLE001 - whatever it is, the other tasks are not to blame
                     of.failure = f"failed in end: {report_of(error)}"
         if all(task.failure for task in self.records):
             raise TaskError("; ".join(f"task {task.name} {task.failure}" for task in self.records))

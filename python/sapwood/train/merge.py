@@ -34,7 +34,9 @@ class Bounded:
     def __add__(self, other: Bounded) -> Bounded:
         if len(self.array) >= self.limit:
             return self
-        return Bounded(_concatenate(self.array, other.array[: self.limit - len(self.array)], "bounded array"), self.limit)
+        return Bounded(
+            _concatenate(self.array, other.array[: self.limit - len(self.array)], "bounded array"), self.limit
+        )
 
 
 def finished(results: Foreign) -> Foreign:

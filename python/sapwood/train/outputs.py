@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any
@@ -48,7 +48,7 @@ class Output:
     path: str
     tree: str = "Events"
     selection: str = ""
-    compression: Compression | None | EllipsisType = ...
+    compression: Compression | EllipsisType | None = ...
     auto_flush: int = -500_000
     basket_size: int = 1 << 16
     layout: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -71,7 +71,7 @@ class Streams:
     ) -> None:
         self.name = name
         self.outputs = {
-            key: output if output.selection or cut is None else Output(**{**vars(output), "selection": cut})
+            key: output if output.selection or cut is None else replace(output, selection=cut)
             for key, (output, cut, _) in streams.items()
         }
         columns: dict[str, Any] = {}
@@ -130,34 +130,28 @@ class Summary:
 
     def write(self, file: Foreign) -> None:
         """Write it as a tree of one entry."""
-        values = {
-            name: ak.Array([value]) if value != [] else ak.from_iter([value])
-            for name, value in asdict(self).items()
-        }
-        types = {"inputs": "var * string", "input_entries": "var * int64", "complete": "bool"}
-        kinds = {str: "string", int: "int64", float: "float64"}
-        tree = file.mktree(
-            SUMMARY,
-            {name: types.get(name) or kinds[type(value)] for name, value in asdict(self).items()},
-            "what went into this file",
-        )
-        tree.extend(
-            {
-                name: ak.values_astype(value, "int64") if name == "input_entries" else _strings(value, name)
-                for name, value in values.items()
-            }
-        )
+        tree = file.mktree(SUMMARY, _SUMMARY_TYPES, "what went into this file")
+        tree.extend(ak.Array(ak.contents.RecordArray(
+            [ak.to_layout(_one(getattr(self, name), kind)) for name, kind in _SUMMARY_TYPES.items()],
+            list(_SUMMARY_TYPES),
+        )))  # fmt: skip
 
     @staticmethod
     def read(file: Foreign) -> Summary:
         """Read the one of an open file."""
-        row = file[SUMMARY].arrays([name for name in Summary.__dataclass_fields__])[0]
-        return Summary(**{name: row[name].to_list() if hasattr(row[name], "to_list") else row[name].item()
-                          if hasattr(row[name], "item") else row[name] for name in Summary.__dataclass_fields__})  # fmt: skip
+        row = file[SUMMARY].arrays(list(_SUMMARY_TYPES))[0].to_list()
+        return Summary(**{name: row[name] for name in _SUMMARY_TYPES})
 
 
-def _strings(value: ak.Array, name: str) -> ak.Array:
-    return ak.Array([["x"]])[:, :0] if name == "inputs" and not ak.any(ak.num(value)) else value
+_SUMMARY_TYPES = {
+    "task": "string", "output": "string", "selection": "string", "entries_read": "int64", "entries_selected": "int64",
+    "luminosity": "float64", "complete": "bool", "inputs": "var * string", "input_entries": "var * int64",
+}  # fmt: skip
+
+
+def _one(value: Foreign, kind: str) -> ak.Array:
+    """Make an array of one value, of a type even where an empty list has none."""
+    return ak.enforce_type(ak.from_iter([value]), kind)
 
 
 class Writer:
@@ -191,9 +185,8 @@ class Writer:
             path.parent.mkdir(parents=True, exist_ok=True)
             options = {} if output.compression is ... else {"compression": output.compression}
             file = sapwood.recreate(path, **options)  # pyright: ignore[reportArgumentType]
-            types = {name: str(rows[name].type.content) for name in rows.fields}
             tree = file.mktree(
-                output.tree, types, auto_flush=output.auto_flush, basket_size=output.basket_size, **output.layout
+                output.tree, _types(rows), auto_flush=output.auto_flush, basket_size=output.basket_size, **output.layout
             )
             self._files[key] = (file, tree)
             self._used.setdefault(key, []).append(self._part)
@@ -211,7 +204,11 @@ class Writer:
             file.close()
         self._files.clear()
         self._part += 1
-        return {"part": self._part, "used": {k: list(v) for k, v in self._used.items()}, "selected": dict(self._selected)}
+        return {
+            "part": self._part,
+            "used": {k: list(v) for k, v in self._used.items()},
+            "selected": dict(self._selected),
+        }
 
     def resume(self, state: Mapping[str, Any]) -> None:
         """Go on behind the parts of an earlier run; what it wrote later is overwritten."""
@@ -267,22 +264,22 @@ def _join(parts: Sequence[Path], target: Path, output: Output) -> None:
         tree = None
         for part in parts:
             with sapwood.open({part: None}) as source:
-                for rows in source[output.tree].iterate(step_size="10 MB"):
-                    rows = _without_counters(rows)  # noqa: PLW2901
+                found = source[output.tree]
+                # What counts the items of lists is made anew.
+                counters = {branch.count_branch for branch in found.branches} - {None}
+                for rows in found.iterate(
+                    filter_branch=lambda branch, no=counters: branch not in no, step_size="10 MB"
+                ):
                     if tree is None:
-                        types = {name: str(rows[name].type.content) for name in rows.fields}
                         tree = file.mktree(
-                            output.tree, types, auto_flush=output.auto_flush, basket_size=output.basket_size,
+                            output.tree, _types(rows), auto_flush=output.auto_flush, basket_size=output.basket_size,
                             **output.layout,
                         )  # fmt: skip
                     tree.extend(rows)
 
 
-def _without_counters(rows: ak.Array) -> ak.Array:
-    """Leave out the branches that count the items of lists: they are made anew."""
-    lists = [name for name in rows.fields if str(rows[name].type.content).startswith("var * ")]
-    counters = {f"n{name}" for name in lists} | {f"n{name.partition('_')[0]}" for name in lists}
-    return rows[[name for name in rows.fields if name not in counters]]
+def _types(rows: Foreign) -> dict[str, str]:
+    return {name: str(rows[name].type.content) for name in rows.fields}
 
 
 def merge_outputs(files: Iterable[str | Path], target: str | Path) -> Summary:

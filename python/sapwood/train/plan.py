@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -224,13 +224,17 @@ class Plan:
         self.files.append(record)
         self.records[place] = record
         file = FilePlan(
-            place, source, info.uuid, info.tree, self.dataset.metadata.get(source.dataset, {}), needs.made_up, needs.cast
+            place,
+            source,
+            info.uuid,
+            info.tree,
+            self.dataset.metadata.get(source.dataset, {}),
+            needs.made_up,
+            needs.cast,
         )
         return list(self._cut(file, info, needs, offset, record))
 
-    def _cut(
-        self, file: FilePlan, info: TreeInfo, needs: _Needs, offset: int, record: FileRecord
-    ) -> Iterator[Step]:
+    def _cut(self, file: FilePlan, info: TreeInfo, needs: _Needs, offset: int, record: FileRecord) -> Iterator[Step]:
         stop = info.entries if self.left is None else min(self.left, info.entries)
         self.left = None if self.left is None else self.left - stop
         size = int(info.bytes[needs.places].sum()) if needs.places else 0
@@ -360,7 +364,9 @@ class _Chain:
 
     def beside(self, start: int, stop: int) -> tuple[tuple[Source, int, int], ...]:
         if stop > self.starts[-1]:
-            raise ArgumentError(f"the friend {self.sources[0]} has {self.starts[-1]} entries, entry {stop - 1} is asked for")
+            raise ArgumentError(
+                f"the friend {self.sources[0]} has {self.starts[-1]} entries, entry {stop - 1} is asked for"
+            )
         place = bisect_right(self.starts, start) - 1
         pieces: list[tuple[Source, int, int]] = []
         while start < stop:
@@ -377,9 +383,7 @@ def _entries_per_step(step_size: StepSize, per_entry: float, entries: int) -> in
     return step_size
 
 
-def _within(
-    steps: Sequence[tuple[int, int]], ranges: Sequence[tuple[int, int]] | None
-) -> Iterator[tuple[int, int]]:
+def _within(steps: Sequence[tuple[int, int]], ranges: Sequence[tuple[int, int]] | None) -> Iterator[tuple[int, int]]:
     """Cut steps down to ranges."""
     for start, stop in steps:
         if ranges is None:
@@ -404,6 +408,6 @@ def _without(steps: Iterator[tuple[int, int]], done: Sequence[tuple[int, int]] |
                 break
             if start < first:
                 yield start, first
-            start = max(start, last)
+            start = max(start, last)  # noqa: PLW2901 - what is left of the step
         if start < stop:
             yield start, stop

@@ -66,8 +66,8 @@ class TaskRecord:
 
     `columns` are the branches that the task reads, `columns_alone` those of them that no other task of the run reads;
     `bytes_used` and `bytes_alone` are the decoded sizes of both. `memory_peak` is by how much memory grew during one
-    call of `process`, at most, measured when nothing else ran in its process (0: never). `failure` says why the task was
-    taken off, with its traceback; it then has no results.
+    call of `process`, at most, measured when nothing else ran in its process (0: never). `failure` says why the task
+    was taken off, with its traceback; it then has no results.
     """
 
     name: str
@@ -100,11 +100,12 @@ class WorkerRecord:
 class Run:
     """A finished run: the results of its tasks, and the account.
 
-    `skipped` is the ledger: what was left out, with the reasons. `interrupted` tells that the run was stopped before its
-    end. `outputs` are the files that tasks wrote. `trace` counts what happened to the leases of steps; `rates` are
-    entries worked on in each of equal parts of the wall time. Times are seconds; `time_wall` is that of the whole run, all others are sums over threads. `memory_start` and
-    `memory_peak` are resident bytes of the process: when the run began, and the most until it ended (0 where the
-    system does not tell).
+    `skipped` is the ledger: what was left out, with the reasons. `interrupted` tells that the run was stopped before
+    its end, `resumed` how many entries an earlier run had done. `outputs` are the files that tasks wrote. `trace` counts
+    what happened to the leases of steps; `rates` are entries per second in each of equal parts of the wall time. Times
+    are seconds; `time_wall` is that of the whole run, all others are sums over threads. `memory_start` and
+    `memory_peak` are resident bytes of one process: when the run began, and the most until it ended (0 where the system
+    does not tell).
     """
 
     tasks: list[TaskRecord]

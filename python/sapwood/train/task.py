@@ -11,6 +11,7 @@ import sysconfig
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -63,8 +64,8 @@ class Task:
     that the file has is taken. ``None`` as the last alternative lets the column be missing. Names with a dot are
     grouped: ``muon.pt`` and ``muon.eta`` become ``events.muon`` with the fields ``pt`` and ``eta``.
 
-    Without `branches` it gets all of them, and only those are read that it looks at. `cut` is an expression of branches;
-    only entries for which it is true come to `process`.
+    Without `branches` it gets all of them, and only those are read that it looks at. `cut` is an expression of
+    branches; only entries for which it is true come to `process`.
 
     `plots` says how histograms among the results are shown, by the name of the result. `outputs` names files that the
     task writes (see `sapwood.train.Output`): what `process` returns by such a name, an array of records, are entries.
@@ -135,7 +136,9 @@ def _plain(values: Foreign) -> Foreign:
         if not any(isinstance(value, (list, dict)) for value in values):
             return values
         return [_plain(value) for value in values]
-    return SimpleNamespace(**{key: _plain(value) for key, value in values.items()}) if isinstance(values, dict) else values
+    if isinstance(values, dict):
+        return SimpleNamespace(**{key: _plain(value) for key, value in values.items()})
+    return values
 
 
 class NativeTask(Task):
@@ -154,8 +157,7 @@ class NativeTask(Task):
     def begin(self) -> None:
         """Compile the kernel (at its first call)."""
         try:
-            import awkward as ak
-            import numba
+            ak, numba = import_module("awkward"), import_module("numba")
         except ImportError as error:
             raise ArgumentError(f"task {task_name(self)} needs the package numba: pip install numba") from error
         ak.numba.register_and_check()
@@ -284,8 +286,8 @@ _BASES: set[type] = {Task, EntryTask, NativeTask, Processor}
 def load_tasks(path: str | Path) -> list[Any]:
     """Load the tasks of a Python file.
 
-    Tasks are objects at module level that have `process` and `branches` (or are a `Task`, or a processor of coffea), and
-    such classes that the file defines and does not itself make an object of, or derive other tasks from if they declare
+    Tasks are objects at module level that have `process` and `branches` (or are a `Task`, or a processor of coffea),
+    and such classes that the file defines and does not itself make an object of, or derive other tasks from if they declare
     no branches; classes are made without arguments. They come in the file's order.
 
     Raises
@@ -312,7 +314,9 @@ def load_tasks(path: str | Path) -> list[Any]:
             if getattr(value, "branches", None) or not derived:  # else it is a base of tasks
                 found.append(_make(value, path))
     if not found:
-        raise ArgumentError(f"{path} holds no task: no class with branches = [...] and process(self, events), and none derived from Task")
+        raise ArgumentError(
+            f"{path} holds no task: no class with branches = [...] and process(self, events), none derived from Task"
+        )
     return found
 
 

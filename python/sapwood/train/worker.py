@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import awkward as ak
 import numpy as np
 
-from sapwood import _native, columns
+from sapwood import _native
 from sapwood.errors import LimitError, SapwoodError, StorageError
 from sapwood.reading.gather import read, together, virtual
 from sapwood.reading.libraries import library_of
@@ -46,8 +46,9 @@ _FILES_OPEN = 16
 
 @dataclass(frozen=True)
 class Job:
-    """What workers have to know of a run. `touched` are the branches that tasks which declare none were seen to use, by
-    the number of the task.
+    """What workers have to know of a run.
+
+    `touched` are the branches that tasks which declare none were seen to use, by the number of the task.
     """
 
     tasks: Sequence[Any]
@@ -73,8 +74,8 @@ class Lease:
 class Part:
     """What became of some steps: the results of each task (None: it was off or failed), or why they could not be read.
 
-    `failures` are tracebacks by the number of the task. Seconds of `cpu` and `wall`, and bytes of `memory`, are by task;
-    `sizes` are decoded bytes by branch.
+    `failures` are tracebacks by the number of the task. Seconds of `cpu` and `wall`, and bytes of `memory`, are by
+    task; `sizes` are decoded bytes by branch.
     """
 
     keys: tuple[tuple[int, int], ...]
@@ -129,7 +130,7 @@ class Worker:
                     try:
                         if function := getattr(task, "begin", None):
                             function()
-                    except Exception as error:
+                    except Exception as error:  # noqa: BLE001 - a task may raise anything
                         self._broken[place] = f"failed in begin: {report_of(error)}"
                 self._begun = True
         return self._broken
@@ -179,12 +180,12 @@ class Worker:
             began = time.perf_counter()
             try:
                 tree = self._tree(step.file)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - it is sent to the client, and raised there
                 part.error = _portable(error, step.where)
                 return part
             try:
                 block, needs = self._read(tree, step)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - it is sent to the client, and raised there
                 part.error = _portable(error, step.where)
                 return part
             finally:
@@ -200,7 +201,7 @@ class Worker:
         self,
         place: int,
         step: Step,
-        block: Block,
+        block: _StepBlock,
         needs: list[Resolved],
         part: Part,
         alone: Callable[[], bool],
@@ -223,7 +224,7 @@ class Worker:
         try:
             events = need.build(block.logging(log) if need.everything else block)
             result = dict(task.process(_described(events, step)))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - a task may raise anything
             part.failures[place] = f"failed on {step.where}: {report_of(error)}"
         part.cpu.append(time.thread_time() - cpu)
         part.wall.append(time.perf_counter() - wall)
@@ -260,7 +261,7 @@ class Worker:
         length = step.entries
         if step.chosen is not None:
             rows = step.chosen - step.entry_start
-            layouts = {name: ak.Array(layout)[rows].layout for name, layout in layouts.items()}
+            layouts = {name: ak.to_layout(ak.Array(layout)[rows]) for name, layout in layouts.items()}
             length = len(rows)
         return _StepBlock(layouts, length, tree, step), needs
 
@@ -426,7 +427,7 @@ class _StepBlock(Block):
 
         def everything() -> ak.Array:
             whole = self.layouts if step.chosen is None else {}
-            events = self._tree.everything(whole, step.entry_start, step.entry_stop, log)
+            events: Any = self._tree.everything(whole, step.entry_start, step.entry_stop, log)
             return events if step.chosen is None else events[step.chosen - step.entry_start]
 
         return Block(self.layouts, self.length, everything)
@@ -449,7 +450,7 @@ class _Gate:
         self._entered = 0
 
     @contextlib.contextmanager
-    def room(self, size: int) -> Iterator[Callable[[], bool]]:
+    def room(self, size: int) -> Generator[Callable[[], bool]]:
         """Wait until there is room for a step; what it gives tells whether nobody else came in meanwhile."""
         with self._changed:
             while self._budget is not None and self._inside and not self._fits(size):
@@ -493,7 +494,7 @@ def _described(events: ak.Array, step: Step) -> ak.Array:
 def columns_like(layout: Foreign, kind: str, name: str) -> Foreign:
     """Convert the numbers of a column so that it has a type, given as Awkward writes it."""
     wanted = ak.types.from_datashape(kind, highlevel=False)
-    inner = wanted
+    inner: Any = wanted
     while hasattr(inner, "content"):
         inner = inner.content
     if isinstance(inner, ak.types.NumpyType):
@@ -505,17 +506,17 @@ def columns_like(layout: Foreign, kind: str, name: str) -> Foreign:
 
 def made_up(kind: str, length: int) -> Foreign:
     """Make a column of a type, given as Awkward writes it: not a number, 0 or false, empty lists and texts."""
-    wanted = ak.types.from_datashape(kind, highlevel=False)
+    wanted: Any = ak.types.from_datashape(kind, highlevel=False)
     if isinstance(wanted, ak.types.NumpyType):
         dtype = np.dtype(wanted.primitive)
-        return ak.contents.NumpyArray(np.full(length, np.nan if dtype.kind == "f" else 0, dtype))
-    form = ak.forms.from_type(wanted)
+        return ak.contents.NumpyArray(_filled(length, dtype))
+    form: Any = ak.forms.from_type(wanted)
     if isinstance(wanted, ak.types.ListType):
         offsets = ak.index.Index64(np.zeros(length + 1, np.int64))
         inner = form.content.length_zero_array(highlevel=False)
         return ak.contents.ListOffsetArray(offsets, inner, parameters=form.parameters)
     one = form.length_one_array(highlevel=False)
-    return ak.Array(one)[np.zeros(length, np.int64)].layout
+    return ak.to_layout(ak.Array(one)[np.zeros(length, np.int64)])
 
 
 _TRACED = 100
@@ -544,15 +545,19 @@ def report_of(error: BaseException) -> str:
     return described(error) + (f"\n{trace}" if trace else "")
 
 
+def _filled(length: int, dtype: np.dtype[Any]) -> Any:
+    return np.full(length, np.nan if dtype.kind == "f" else 0, dtype)
+
+
 def _portable(error: BaseException, where: str) -> BaseException:
     """Give an error that names its place and survives being sent to another process."""
     text = f"{where}: {error}"
-    if isinstance(error, BAD) or isinstance(error, SapwoodError):
+    if isinstance(error, (*BAD, SapwoodError)):
         kind = type(error)
         try:
             made = kind(text)
             pickle.loads(pickle.dumps(made))
-        except Exception:
+        except Exception:  # noqa: BLE001 - an error of another library
             return StorageError(f"{where}: {described(error)}")
         return made
     return SapwoodError(f"{where}: {described(error)}\n{own_traceback(error)}".rstrip())
@@ -584,7 +589,6 @@ class Packed:
             raise SapwoodError(f"the tasks cannot be sent to other processes: {described(error)}") from error
         return Packed(hashlib.sha256(data).hexdigest()[:32], data)
 
-
     def touching(self, touched: Mapping[int, tuple[str, ...]]) -> Packed:
         """Give the same job with the branches that its tasks were seen to use."""
         return replace(self, touched=touched, digest=hashlib.sha256(repr((self.digest, touched)).encode()).hexdigest())
@@ -599,7 +603,7 @@ def _dumps(job: Job) -> bytes:
         import cloudpickle
     except ImportError:
         return pickle.dumps(job)
-    modules = [module for module in _own_modules(job.tasks)]
+    modules = _own_modules(job.tasks)
     for module in modules:
         cloudpickle.register_pickle_by_value(module)
     try:
@@ -653,7 +657,7 @@ def look_at(sources: Sequence[tuple[int, Source]]) -> list[tuple[int, TreeInfo |
     for place, source in sources:
         try:
             found.append((place, look(source)))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - it is sent to the client, and raised there
             found.append((place, error if isinstance(error, BAD) else _portable(error, source.path)))
     return found
 
