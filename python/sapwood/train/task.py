@@ -287,8 +287,8 @@ def load_tasks(path: str | Path) -> list[Any]:
     """Load the tasks of a Python file.
 
     Tasks are objects at module level that have `process` and `branches` (or are a `Task`, or a processor of coffea),
-    and such classes that the file defines and does not itself make an object of, or derive other tasks from if they declare
-    no branches; classes are made without arguments. They come in the file's order.
+    and such classes that the file defines and does not itself make an object of, or derive other tasks from if they
+    declare no branches; classes are made without arguments. They come in the file's order.
 
     Raises
     ------
