@@ -246,6 +246,26 @@ def test_bad_files_are_in_the_ledger_and_totals_match(folder: Path, tmp_path: Pa
                                 "processed": (FILES - 2) * ENTRIES - 10, "left_out": 10, "not_reached": 0}  # fmt: skip
 
 
+def test_what_was_left_out_is_listed_once_by_a_resumed_run(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    bad = damage(folder, tmp_path / "data")
+    pressed: list[int] = []
+
+    def stop(progress: train.Progress) -> None:
+        if progress.entries >= 700 and not pressed:
+            pressed.append(progress.entries)
+            raise KeyboardInterrupt
+
+    options: dict[str, Any] = {"step_size": 10, "skip_bad_files": True, "checkpoint": tmp_path / "state"}
+    whole = train.run(Fill(), tmp_path / "data", **options)
+    train.run(Fill(), tmp_path / "data", progress=stop, **options)
+    outcome = train.run(Fill(), tmp_path / "data", **options)
+    assert outcome.resumed >= 700
+    assert outcome.skipped == whole.skipped and len(whole.skipped) == len(bad["files"]) + 1
+    assert outcome.totals() == whole.totals()
+    assert outcome["fill"]["w"] == whole["fill"]["w"]
+
+
 TASKS = """
 import time
 import numpy as np

@@ -439,7 +439,7 @@ class _Train:
             return
         self.checkpoint.save(
             {
-                "results": self.results, "done": plan.done, "skipped": plan.skipped, "needs": self.needs,
+                "results": self.results, "done": plan.done, "skipped": plan.steps_left_out(), "needs": self.needs,
                 "sizes": self.sizes, "bytes_done": self.bytes_done,
                 "tasks": [(t.time_cpu, t.time_wall, t.memory_peak, t.failure) for t in self.records],
                 "steps": {place: file.steps for place, file in plan.records.items()},

@@ -160,6 +160,11 @@ class Plan:
         self.done = {place: list(ranges) for place, ranges in done.items()}
         self.skipped += skipped
 
+    def steps_left_out(self) -> list[Skipped]:
+        """List the steps that were left out, without whole files: these will be looked at again."""
+        files = {(record.path, record.tree) for record in self.files}
+        return [s for s in self.skipped if s.entry_start is not None and (s.path, s.tree) in files]
+
     @property
     def finished(self) -> bool:
         """Whether all steps were given."""

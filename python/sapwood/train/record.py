@@ -102,8 +102,9 @@ class Run:
 
     `skipped` is the ledger: what was left out, with the reasons. `interrupted` tells that the run was stopped before
     its end, `resumed` how many entries an earlier run had done. `outputs` are the files that tasks wrote. `trace`
-    counts what happened to the leases of steps; `rates` are entries per second in each of equal parts of the wall time. Times
-    are seconds; `time_wall` is that of the whole run, all others are sums over threads. `memory_start` and
+    counts what happened to the leases of steps; `rates` are entries per second in each of equal parts of the wall time.
+
+    Times are seconds; `time_wall` is that of the whole run, all others are sums over threads. `memory_start` and
     `memory_peak` are resident bytes of one process: when the run began, and the most until it ended (0 where the system
     does not tell).
     """
