@@ -193,7 +193,8 @@ class Counts(train.Task):
     branches = ["event", "x"]
 
     def process(self, events):
-        return {"n": len(events), "sum": int(np.sum(np.asarray(events.event))), "x": float(np.sum(np.asarray(events.x)))}
+        x = float(np.sum(np.asarray(events.x)))
+        return {"n": len(events), "sum": int(np.sum(np.asarray(events.event))), "x": x}
 
 class Raises(train.Task):
     branches = ["event"]
@@ -322,6 +323,9 @@ def main() -> None:
     """Measure."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
+    parser.add_argument(
+        "--large", type=Path, default=Path(), help="a file of the same kind with many events, for streams"
+    )
     parser.add_argument("--part", nargs="+", default=["sharing", "scaling", "overhead", "streams"])
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--jobs", type=int, nargs="+", default=[1, 2, 4, 8])
@@ -336,7 +340,7 @@ def main() -> None:
         "scaling": lambda: scaling(given.folder, given.repeat, given.jobs),
         "overhead": lambda: overhead(given.steps),
         "faults": lambda: faults(1000),
-        "streams": lambda: streams(given.folder, [1, 2, 7, 14]),
+        "streams": lambda: streams(given.large, [1, 2, 7, 14]),
         "coffea": lambda: coffea(given.repeat),
     }
     print(json.dumps({"host": host.host()} | {part: parts[part]() for part in given.part}, indent=1))

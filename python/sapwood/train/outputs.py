@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from sapwood.columns import Foreign
     from sapwood.compression import Compression
 
+_WAITING = 4 << 20
+"""Bytes of entries that may wait before they are handed to a file."""
 SUMMARY = "FileSummary"
 """The name of the tree with one entry that says what went into a file."""
 
@@ -164,6 +166,7 @@ class Writer:
         self._outputs = outputs
         self._folder = folder
         self._files: dict[tuple[str, str], tuple[Any, Any]] = {}
+        self._waiting: dict[tuple[str, str], list[Any]] = {}
         self._part = 0
         self._used: dict[tuple[str, str], list[int]] = {}
         self._selected: dict[tuple[str, str], int] = {}
@@ -185,14 +188,21 @@ class Writer:
             path.parent.mkdir(parents=True, exist_ok=True)
             options = {} if output.compression is ... else {"compression": output.compression}
             file = sapwood.recreate(path, **options)  # pyright: ignore[reportArgumentType]
-            tree = file.mktree(
-                output.tree, _types(rows), auto_flush=output.auto_flush, basket_size=output.basket_size, **output.layout
-            )
-            self._files[key] = (file, tree)
+            self._files[key] = (file, _tree(file, output, rows))
             self._used.setdefault(key, []).append(self._part)
-        if len(rows):
-            self._files[key][1].extend(rows)
-            self._selected[key] = self._selected.get(key, 0) + len(rows)
+        elif len(rows):
+            waiting = self._waiting.setdefault(key, [])
+            waiting.append(rows)
+            # What is chosen of a step keeps all of the step in memory.
+            if sum(one.nbytes for one in waiting) > _WAITING:
+                self._flush(key)
+        self._selected[key] = self._selected.get(key, 0) + len(rows)
+
+    def _flush(self, key: tuple[str, str]) -> None:
+        """Write what waits: many steps at once cost little more than one."""
+        waiting = self._waiting.pop(key, [])
+        if waiting:
+            self._files[key][1].extend(waiting[0] if len(waiting) == 1 else ak.concatenate(waiting))
 
     def _path(self, output: Output, part: int) -> Path:
         path = self._folder / output.path
@@ -200,9 +210,8 @@ class Writer:
 
     def cut(self) -> dict[str, Any]:
         """End the parts; gives what `resume` needs to go on behind them."""
-        for file, _ in self._files.values():
-            file.close()
-        self._files.clear()
+        for key in list(self._files):
+            self._close(key)
         self._part += 1
         return {
             "part": self._part,
@@ -225,6 +234,7 @@ class Writer:
             target = self._folder / output.path
             parts = [self._path(output, part) for part in self._used.get(key, ())]
             if key in self._files and len(parts) == 1:
+                self._flush(key)
                 file = self._files.pop(key)[0]
                 summary.write(file)
                 file.close()
@@ -246,6 +256,7 @@ class Writer:
 
     def _close(self, key: tuple[str, str]) -> None:
         if key in self._files:
+            self._flush(key)
             self._files.pop(key)[0].close()
 
     def abandon(self, *, keep_parts: bool) -> None:
@@ -258,7 +269,14 @@ class Writer:
                     self._path(self._outputs[key], part).unlink(missing_ok=True)
 
 
+def _tree(file: Foreign, output: Output, rows: Foreign) -> Foreign:
+    """Make the tree of an output, with its first entries."""
+    size = {"auto_flush": output.auto_flush, "basket_size": output.basket_size}
+    return file.mktree(output.tree, rows, **size, **output.layout)
+
+
 def _join(parts: Sequence[Path], target: Path, output: Output) -> None:
+    """Copy the entries of several files, one behind the other, into a new one."""
     options = {} if output.compression is ... else {"compression": output.compression}
     with sapwood.recreate(target, **options) as file:  # pyright: ignore[reportArgumentType]
         tree = None
@@ -266,20 +284,12 @@ def _join(parts: Sequence[Path], target: Path, output: Output) -> None:
             with sapwood.open({part: None}) as source:
                 found = source[output.tree]
                 # What counts the items of lists is made anew.
-                counters = {branch.count_branch for branch in found.branches} - {None}
-                for rows in found.iterate(
-                    filter_branch=lambda branch, no=counters: branch not in no, step_size="10 MB"
-                ):
-                    if tree is None:
-                        tree = file.mktree(
-                            output.tree, _types(rows), auto_flush=output.auto_flush, basket_size=output.basket_size,
-                            **output.layout,
-                        )  # fmt: skip
+                counters = {branch.count_branch for branch in found.branches}
+                names = [branch.name for branch in found.branches if branch not in counters]
+                if tree is None:
+                    tree = _tree(file, output, found.arrays(names, entry_stop=0))
+                for rows in found.iterate(names, step_size="10 MB"):
                     tree.extend(rows)
-
-
-def _types(rows: Foreign) -> dict[str, str]:
-    return {name: str(rows[name].type.content) for name in rows.fields}
 
 
 def merge_outputs(files: Iterable[str | Path], target: str | Path) -> Summary:
