@@ -9,6 +9,7 @@ from types import EllipsisType
 from typing import TYPE_CHECKING, Any
 
 import awkward as ak
+import numpy as np
 
 import sapwood
 from sapwood.errors import ArgumentError
@@ -132,28 +133,26 @@ class Summary:
 
     def write(self, file: Foreign) -> None:
         """Write it as a tree of one entry."""
-        tree = file.mktree(SUMMARY, _SUMMARY_TYPES, "what went into this file")
-        tree.extend(ak.Array(ak.contents.RecordArray(
-            [ak.to_layout(_one(getattr(self, name), kind)) for name, kind in _SUMMARY_TYPES.items()],
-            list(_SUMMARY_TYPES),
-        )))  # fmt: skip
+        file.mktree(
+            SUMMARY, {name: _column(name, getattr(self, name)) for name in _MEMBERS}, "what went into this file"
+        )
 
     @staticmethod
     def read(file: Foreign) -> Summary:
         """Read the one of an open file."""
-        row = file[SUMMARY].arrays(list(_SUMMARY_TYPES))[0].to_list()
-        return Summary(**{name: row[name] for name in _SUMMARY_TYPES})
+        row = file[SUMMARY].arrays(_MEMBERS)[0].to_list()
+        return Summary(**{name: row[name] for name in _MEMBERS})
 
 
-_SUMMARY_TYPES = {
-    "task": "string", "output": "string", "selection": "string", "entries_read": "int64", "entries_selected": "int64",
-    "luminosity": "float64", "complete": "bool", "inputs": "var * string", "input_entries": "var * int64",
-}  # fmt: skip
+_MEMBERS = list(Summary.__dataclass_fields__)
 
 
-def _one(value: Foreign, kind: str) -> ak.Array:
-    """Make an array of one value, of a type even where an empty list has none."""
-    return ak.enforce_type(ak.from_iter([value]), kind)
+def _column(name: str, value: Foreign) -> Foreign:
+    """Make a column of one entry, whose type is known even where an empty list has none."""
+    if not isinstance(value, list):
+        return ak.from_iter([value])
+    items: Any = ak.from_iter([*value, ""])[:-1] if name == "inputs" else np.asarray(value, dtype=np.int64)
+    return ak.unflatten(items, [len(value)])
 
 
 class Writer:
