@@ -20,6 +20,7 @@ import pytest
 
 import sapwood
 from sapwood import train
+from sapwood.cli import main
 from sapwood.errors import ArgumentError, SapwoodError
 from sapwood.train.executors import Dask, Futures, Processes, Threads, WorkerLostError, executor_of
 
@@ -409,6 +410,18 @@ def test_dry_runs(large: Path, folder: Path) -> None:
     guess = train.estimate(Fill(), folder, 30)
     assert guess.entries == pytest.approx(FILES * ENTRIES, rel=0.1) and not guess.counted
     assert set(guess.tasks) == {"fill"}
+
+
+def test_dry_runs_from_the_command_line(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = command(tmp_path, folder, "--dry-run", "100")[3:]
+    assert main(words) == 0
+    printed = capsys.readouterr().out
+    assert "concluded from the sizes of the files; 99 were tried" in printed and "\ntask fill: " in printed
+    assert main([*words, "--memory", "1 MB"]) == 1
+    assert "would need about" in capsys.readouterr().err
+    assert main([*words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["tried"] > 0
+    assert not (tmp_path / "out").exists()
 
 
 class Many(train.Task):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from itertools import pairwise
 from pathlib import Path
+from types import ModuleType
 
 import awkward as ak
 import hist
@@ -15,7 +16,7 @@ from sapwood import train
 from sapwood.errors import ArgumentError, NotFoundError
 from sapwood.train.columns import Block, Columns
 from sapwood.train.dataset import parse_size, parse_step_size, step_bounds
-from sapwood.train.merge import merge
+from sapwood.train.merging import merge
 from sapwood.train.task import options_of, task_name
 
 
@@ -267,3 +268,10 @@ def test_datasets(tmp_path: Path) -> None:
         found("*.csv")
     with pytest.raises(ArgumentError, match="no input"):
         found()
+
+
+def test_names_of_the_package_are_what_they_say() -> None:
+    import sapwood.report.output  # noqa: F401 - imports modules of the package
+
+    modules = [name for name in train.__all__ if isinstance(getattr(train, name), ModuleType)]
+    assert modules == []

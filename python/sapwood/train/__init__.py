@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from sapwood.train.catalogue import Catalogue, TreeInfo
     from sapwood.train.columns import Columns
     from sapwood.train.dataset import Dataset, Friend, Source, parse_step_size
-    from sapwood.train.estimate import Estimate, estimate
+    from sapwood.train.dryrun import Estimate, estimate
     from sapwood.train.executors import Dask, Executor, Futures, Processes, Threads, executor_of, load_site
     from sapwood.train.job import Progress, run
-    from sapwood.train.merge import Bounded, Sum, merge
+    from sapwood.train.merging import Bounded, Sum, merge
     from sapwood.train.outputs import Output, Streams, Summary, merge_outputs
     from sapwood.train.record import FileRecord, Run, Skipped, TaskRecord
     from sapwood.train.task import EntryTask, NativeTask, Plot, Processor, Task, TaskError, load_tasks, set_options
@@ -33,10 +33,10 @@ _HOMES = {
     "sapwood.train.catalogue": ("Catalogue", "TreeInfo"),
     "sapwood.train.columns": ("Columns",),
     "sapwood.train.dataset": ("Dataset", "Friend", "Source", "parse_step_size"),
-    "sapwood.train.estimate": ("Estimate", "estimate"),
+    "sapwood.train.dryrun": ("Estimate", "estimate"),
     "sapwood.train.executors": ("Dask", "Executor", "Futures", "Processes", "Threads", "executor_of", "load_site"),
     "sapwood.train.job": ("Progress", "run"),
-    "sapwood.train.merge": ("Bounded", "Sum", "merge"),
+    "sapwood.train.merging": ("Bounded", "Sum", "merge"),
     "sapwood.train.outputs": ("Output", "Streams", "Summary", "merge_outputs"),
     "sapwood.train.record": ("FileRecord", "Run", "Skipped", "TaskRecord"),
     "sapwood.train.task": (

@@ -20,7 +20,7 @@ from sapwood.train.columns import Columns
 from sapwood.train.dataset import Dataset, Source, StepSize, parse_size
 from sapwood.train.engine import Engine, check_kept
 from sapwood.train.executors import Dask, Executor, Futures, executor_of
-from sapwood.train.merge import finished, merge
+from sapwood.train.merging import finished, merge
 from sapwood.train.outputs import Output, Summary, Writer, luminosity_of
 from sapwood.train.plan import BAD, DRIFT, Plan
 from sapwood.train.record import COUNTERS, Run, Skipped, TaskRecord, WorkerRecord, host, versions

@@ -166,7 +166,7 @@ class NativeTask(Task):
 
     def process(self, events: Foreign) -> Mapping[str, Any]:
         """Run the kernel on a chunk."""
-        from sapwood.train.merge import Sum
+        from sapwood.train.merging import Sum
 
         arrays = self.start()
         self._compiled(events, *arrays.values())

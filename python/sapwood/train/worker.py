@@ -34,7 +34,7 @@ from sapwood.train.catalogue import TreeInfo, look, open_source
 from sapwood.train.columns import Block, Columns, Resolved
 from sapwood.train.dataset import Dataset, Friend, Source, find_tree
 from sapwood.train.friends import FriendIndex
-from sapwood.train.merge import merge
+from sapwood.train.merging import merge
 from sapwood.train.plan import BAD, FilePlan, OfFriends, Step, With
 from sapwood.train.task import described, own_traceback, task_name
 
