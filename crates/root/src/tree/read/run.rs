@@ -400,7 +400,8 @@ impl Records {
         let total = requests.iter().map(|(_, request)| request.range.length as usize).sum();
         if self.buffer.len() < total {
             pool::give_back(std::mem::take(&mut self.buffer));
-            self.buffer = pool::Filled::new(total)?.into_inner();
+            // Chunks differ a little: the buffer is not exchanged for each that is the largest so far.
+            self.buffer = pool::Filled::new(total.next_multiple_of(256 << 10))?.into_inner();
         }
         let mut rest = self.buffer.as_mut_slice();
         let mut filled = 0;
