@@ -37,6 +37,7 @@ test: build ## all tests that need neither ROOT nor the corpus
 check: $(STAGES) ## exactly what CI runs, save the tests that need ROOT (make oracle)
 
 lint: build ## formatting, clippy, ruff, pyright, stubs against the built module, generated pages
+	! git grep -nE "^(<<<<<<<|>>>>>>>) "
 	cargo fmt --all --check
 	cargo clippy --release --workspace --all-targets --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --release --workspace --no-deps --quiet
