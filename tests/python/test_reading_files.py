@@ -36,3 +36,19 @@ def test_a_version_below_zero_is_that_of_a_small_file(tmp_path: Path) -> None:
     with sapwood.open(path) as file:
         assert file.file.root_version_tuple == (version // 10000, version // 100 % 100, version % 100)
         assert file["t"]["x"].array().tolist() == [1, 2, 3]
+
+
+def test_an_empty_directory_without_a_list_of_keys_has_lost_nothing(tmp_path: Path) -> None:
+    with sapwood.recreate(path := tmp_path / "empty.root") as file:
+        file.mkdir("folder")
+        file["word"] = "kept"
+    with sapwood.open(path) as file:
+        key = file.key("folder")
+        place = key.fSeekKey + key.fKeylen
+    raw = bytearray(path.read_bytes())
+    assert raw[place + 26 : place + 30] != bytes(4), "fSeekKeys is behind a version, two dates, two lengths, two places"
+    raw[place + 10 : place + 14] = raw[place + 26 : place + 30] = bytes(4)
+    path.write_bytes(raw)
+    with sapwood.open(path) as file:
+        assert file.keys() == ["folder;1", "word;1"]
+        assert file["folder"].keys() == []
