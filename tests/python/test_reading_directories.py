@@ -314,3 +314,15 @@ def test_import_needs_nothing_else() -> None:
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
+
+
+def test_names_with_slashes_in_them(tmp_path: Path) -> None:
+    with sapwood.recreate(path := tmp_path / "names.root", compression=None) as file:
+        file["folder/one_two"] = "inside"
+        file["_top"] = "outside"
+    # No writer here gives such names; others do.
+    path.write_bytes(path.read_bytes().replace(b"one_two", b"one/two").replace(b"_top", b"/top"))
+    with sapwood.open(path) as file:
+        assert file.keys() == ["folder;1", "folder/one/two;1", "/top;1"]
+        assert [str(file[name]) for name in file.keys()[1:]] == ["inside", "outside"]
+        assert str(file["/top"]) == "outside"

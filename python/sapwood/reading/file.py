@@ -268,6 +268,8 @@ class ReadOnlyFile:
         """Close the file; what was read stays, reading more is an error."""
         self._closed = True
         self._objects.clear()
+        # Not left to the end of the last object of the file, which may lie in a cycle.
+        self._native.close()
 
     @property
     def closed(self) -> bool:
@@ -812,6 +814,13 @@ class ReadOnlyDirectory(Mapping[str, Any]):
                 head, _, tail = piece.partition(":")
                 key, inside = here._lookup(head), [tail]
             if key is None:
+                # A name may have slashes in it, and that of a directory may be empty.
+                key = here._lookup("/".join(pieces[i:])) or (here._lookup(where) if i == 0 else None)
+                if key is not None:
+                    return key, ""
+                nameless = here._lookup("")
+                if nameless is not None and nameless.fClassName in DIRECTORY_CLASSES:
+                    return nameless.get()._find("/".join(pieces[i:]), hint)
                 raise here._missing(where, f"{piece!r} is not in {here.object_path!r}", hint)
             found, rest = key, "/".join([*inside, *pieces[i + 1 :]])
             if not rest:

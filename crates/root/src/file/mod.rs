@@ -123,9 +123,10 @@ impl RootFile {
         if readable {
             directory.keys = self.keys(seek_keys, u64::from(nbytes_keys))?;
         } else {
-            // A file that was never closed has no key list, or one past its end.
+            // A file that was never closed has no key list, or one past its end; a directory that nothing was put
+            // into may have none either.
             directory.keys = recover::keys(self, seek)?;
-            directory.recovered = true;
+            directory.recovered = root || seek_keys != 0 || !directory.keys.is_empty();
         }
         Ok(directory)
     }

@@ -37,7 +37,11 @@ pub(super) fn keys(file: &RootFile, parent: u64) -> Result<Vec<Key>> {
         let Ok(key) = Key::parse(&mut c) else { break };
         let whole = pos.saturating_add(u64::from(key.total_bytes)) <= size;
         let is_object = !matches!(key.classname.as_str(), "TBasket" | "TFile" | "" | "TFree");
-        let is_list = key.name == "StreamerInfo" || key.name == key.classname;
+        // The key lists of directories bear their class: where a directory has its version, a list has a count.
+        let counted = key.classname.starts_with("TDirectory")
+            && c.seek(key.key_bytes as usize).is_ok()
+            && c.u16().is_ok_and(|version| version == 0);
+        let is_list = counted || key.name == "StreamerInfo" || key.name == key.classname;
         if whole && is_object && !is_list && key.seek == pos && key.seek_parent == parent && pos != parent {
             let place = *places.entry((key.name.clone(), key.cycle)).or_insert(found.len());
             match found.get_mut(place) {
