@@ -271,7 +271,7 @@ TASKS = """
 import time
 import numpy as np
 from sapwood.train import Task
-from neighbour import PAUSE
+from how_slow import PAUSE
 
 class Fill(Task):
     branches = ["event", "w"]
@@ -285,7 +285,7 @@ class Fill(Task):
 
 def command(tmp_path: Path, folder: Path, *more: str) -> list[str]:
     (tmp_path / "tasks.py").write_text(TASKS)
-    (tmp_path / "neighbour.py").write_text("PAUSE = 0.01\n")
+    (tmp_path / "how_slow.py").write_text("PAUSE = 0.01\n")
     return [sys.executable, "-m", "sapwood", "run", str(tmp_path / "tasks.py"), "-i", str(folder), "-o",
             str(tmp_path / "out"), "--step-size", "10", "--checkpoint", str(tmp_path / "state"),
             "--checkpoint-every", "0", *more]  # fmt: skip
