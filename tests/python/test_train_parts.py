@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import random
-import threading
-import time
 from itertools import pairwise
 from pathlib import Path
+from types import ModuleType
 
 import awkward as ak
 import hist
@@ -17,8 +16,7 @@ from sapwood import train
 from sapwood.errors import ArgumentError, NotFoundError
 from sapwood.train.columns import Block, Columns
 from sapwood.train.dataset import parse_size, parse_step_size, step_bounds
-from sapwood.train.executors import Threads
-from sapwood.train.merge import merge
+from sapwood.train.merging import merge
 from sapwood.train.task import options_of, task_name
 
 
@@ -187,79 +185,6 @@ def test_the_same_histogram_twice_is_an_error() -> None:
         merge({"h": histogram}, {"h": histogram})
 
 
-class Alive:
-    """Counts what is in memory at a time."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.now = self.most = 0
-
-    def change(self, by: int) -> None:
-        """Count one more, or one less."""
-        with self.lock:
-            self.now += by
-            self.most = max(self.most, self.now)
-
-
-@pytest.mark.parametrize(("threads", "read_ahead"), [(1, 0), (1, 1), (2, 0), (2, 1), (3, 2)])
-def test_executor_keeps_order_and_bounds_memory(threads: int, read_ahead: int) -> None:
-    alive = Alive()
-    chance = random.Random(1)
-    pauses = [chance.random() * 2e-3 for _ in range(120)]
-
-    def read(item: int) -> list[int]:
-        alive.change(1)
-        time.sleep(pauses[item] / 2)
-        return [item]
-
-    def work(item: int, chunk: list[int]) -> int:
-        time.sleep(pauses[-item])
-        alive.change(-1)
-        return chunk[0] * 10
-
-    results = list(Threads(threads, read_ahead).run(range(120), read, work))
-    assert results == [item * 10 for item in range(120)]
-    assert alive.now == 0
-    assert alive.most <= threads + read_ahead
-
-
-@pytest.mark.parametrize("where", ["take", "read", "work"])
-@pytest.mark.parametrize(("threads", "read_ahead"), [(1, 0), (2, 1), (3, 2)])
-def test_executor_raises_the_first_error_in_order(threads: int, read_ahead: int, where: str) -> None:
-    def items() -> object:
-        for item in range(50):
-            if where == "take" and item == 17:
-                raise ValueError("item 17")
-            yield item
-
-    def fail(item: int, here: str) -> None:
-        if here == where and item in (17, 18, 19):
-            time.sleep(0.02 if item == 17 else 0)
-            raise ValueError(f"item {item}")
-
-    def read(item: int) -> int:
-        fail(item, "read")
-        return item
-
-    def work(item: int, chunk: int) -> int:
-        fail(item, "work")
-        return chunk
-
-    before = threading.active_count()
-    seen: list[int] = []
-    with pytest.raises(ValueError, match="item 17"):
-        seen.extend(Threads(threads, read_ahead).run(items(), read, work))
-    assert threading.active_count() == before
-
-
-def test_executor_stops_when_nobody_listens() -> None:
-    read: list[int] = []
-    results = Threads(2, 1).run(range(10_000), read.append, lambda item, _: item)
-    assert next(results) == 0
-    results.close()
-    assert len(read) < 100
-
-
 class Momentum(train.Task):
     """First line.
 
@@ -343,3 +268,10 @@ def test_datasets(tmp_path: Path) -> None:
         found("*.csv")
     with pytest.raises(ArgumentError, match="no input"):
         found()
+
+
+def test_names_of_the_package_are_what_they_say() -> None:
+    import sapwood.report.output  # noqa: F401 - imports modules of the package
+
+    modules = [name for name in train.__all__ if isinstance(getattr(train, name), ModuleType)]
+    assert modules == []

@@ -1,6 +1,7 @@
 """The `sapwood` command. A file a subcommand; what they do is done elsewhere.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done but parts of the input were left out (`run --skip-bad-files`).
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done, but parts of the input were left out (`run --skip-bad-files`)
+or a task was taken off, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="sapwood",
         description="Look into ROOT files and run analyses over them.",
-        epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done but with parts of the input left out.",
+        epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done but with parts of the input or a task left out.",
     )
     top.add_argument("--version", action="store_true", help="print the version and exit")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", title="commands")

@@ -24,10 +24,10 @@ def progress_bar(*, shown: bool) -> Generator[Callable[[Progress], None] | None]
         return
     columns = (
         BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[rate]} entries/s"),
-        TextColumn("{task.fields[files]} files"), TimeRemainingColumn(),
+        TextColumn("{task.fields[files]} files"), TextColumn("{task.fields[where]}"), TimeRemainingColumn(),
     )  # fmt: skip
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        line = bar.add_task("", total=None, rate="?", files="?")
+        line = bar.add_task("", total=None, rate="?", files="?", where="")
 
         def tell(progress: Progress) -> None:
             seconds = bar.tasks[0].elapsed or 0.0
@@ -37,6 +37,7 @@ def progress_bar(*, shown: bool) -> Generator[Callable[[Progress], None] | None]
                 completed=progress.bytes_done,
                 rate=f"{progress.entries / seconds:,.0f}" if seconds else "?",
                 files=f"{progress.files_done}/{progress.files}",
+                where=f"{progress.slots} on {progress.executor}",
             )
 
         yield tell

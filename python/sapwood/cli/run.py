@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sapwood import train
 
 HELP = "Run tasks over a dataset: read it once, work on it in parallel, write results and a report."
 EPILOG = (
     "A task file is a Python file with one or several classes that have `branches` and `process(events)`. Written to "
     "the output folder: results.root (histograms), results.json (all results and the account), report.html. "
-    "Exit code 3: done, but with parts of the input left out."
+    "Exit code 3: done, but with parts of the input left out, or with a task taken off."
 )
 
 
@@ -17,7 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("tasks", nargs="+", metavar="TASK.py", help="files with tasks, all run on the same reading")
     parser.add_argument(
         "-i", "--input", nargs="+", action="extend", required=True, metavar="FILE",
-        help="files, patterns, directories, FILE.root:TREE, or lists of these (a .txt file or @FILE)",
+        help="files, patterns, directories, FILE.root:TREE, lists of these (a .txt file or @FILE), or descriptions "
+        "(.json, .yaml)",
     )  # fmt: skip
     parser.add_argument(
         "-o", "--output", required=True, metavar="DIR", help="folder for the results; made where missing"
@@ -26,18 +31,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-s", "--set", action="append", default=[], metavar="TASK.OPTION=VALUE", help="set an option of a task"
     )
     parser.add_argument("-t", "--tree", metavar="NAME", help="the tree, for files with several")
-    parser.add_argument("-j", "--threads", type=int, metavar="N", help="steps worked on at a time (default: all cores)")
-    parser.add_argument(
-        "--read-ahead", type=int, default=1, metavar="N", help="steps read meanwhile (default %(default)s)"
+    where = parser.add_argument_group("where it runs")
+    where.add_argument(
+        "--executor", metavar="NAME", help="threads (default), processes, dask, dask://HOST:PORT, slurm or htcondor"
     )
+    where.add_argument("--site", metavar="FILE", help="a JSON or YAML file with settings of the executor (see sites/)")
+    where.add_argument(
+        "-j", "--threads", "--jobs", type=int, metavar="N",
+        help="steps worked on at a time: threads, processes or jobs (default: all cores)",
+    )  # fmt: skip
+    where.add_argument("--read-ahead", type=int, metavar="N", help="with threads, steps read meanwhile (default 1)")
+    where.add_argument("--memory", metavar="SIZE", help="what one process may use: '2 GB'")
     parser.add_argument(
-        "--step-size",
-        default="100 MB",
-        metavar="SIZE",
-        help="longest step: entries, or bytes of decoded columns (default %(default)s)",
+        "--step-size", metavar="SIZE", help="longest step: entries, or bytes of decoded columns (default 100 MB)"
     )
     parser.add_argument("-n", "--entries", type=int, metavar="N", help="stop after so many entries")
     parser.add_argument("--skip-bad-files", action="store_true", help="leave out what cannot be read, and say so")
+    parser.add_argument(
+        "--drift", choices=("error", "skip", "fill"), default="error",
+        help="files that lack a branch of the first, or have it with another type (default %(default)s)",
+    )  # fmt: skip
+    parser.add_argument("--any-order", action="store_true", help="join results as they come, on the workers first")
+    parser.add_argument("--catalogue", metavar="FILE", help="what is known of the files: planning opens none it knows")
+    parser.add_argument("--checkpoint", metavar="FILE", help="keep what is done; a run that was stopped goes on there")
+    parser.add_argument(
+        "--checkpoint-every", type=float, default=30.0, metavar="SECONDS", help="how often (default %(default)s)"
+    )
+    parser.add_argument(
+        "--dry-run", type=int, metavar="N",
+        help="try N entries, estimate time and memory of the whole, and refuse what --memory or --time will not hold",
+    )  # fmt: skip
+    parser.add_argument("--time", type=float, metavar="SECONDS", help="with --dry-run: how long the run may take")
     parser.add_argument("--json", action="store_true", help="print the account of the run as JSON")
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
 
@@ -53,16 +77,30 @@ def run(arguments: argparse.Namespace) -> int:
     tasks = [task for path in arguments.tasks for task in train.load_tasks(path)]
     train.set_options(tasks, arguments.set)
     dataset = train.Dataset.of(arguments.input, arguments.tree)
+    site = train.load_site(arguments.site) if arguments.site else {}
+    given = {
+        "executor": arguments.executor, "jobs": arguments.threads, "read_ahead": arguments.read_ahead,
+        "memory": arguments.memory, "step_size": arguments.step_size, "catalogue": arguments.catalogue,
+    }  # fmt: skip
+    settings: dict[str, Any] = {"executor": "threads", "read_ahead": 1, "step_size": "100 MB"} | site
+    settings |= {name: value for name, value in given.items() if value is not None}
+    settings["step_size"] = train.parse_step_size(str(settings["step_size"]))
+    settings["threads"] = settings.pop("jobs", None)
+    if arguments.dry_run is not None:
+        return _dry_run(arguments, tasks, dataset, settings)
     with progress_bar(shown=not (arguments.quiet or arguments.json)) as progress:
         outcome = train.run(
             tasks,
             dataset,
-            threads=arguments.threads,
-            read_ahead=arguments.read_ahead,
             entries=arguments.entries,
             skip_bad_files=arguments.skip_bad_files,
+            drift=arguments.drift,
+            ordered=not arguments.any_order,
+            checkpoint=arguments.checkpoint,
+            checkpoint_every=arguments.checkpoint_every,
+            output=arguments.output,
             progress=progress,
-            step_size=train.parse_step_size(arguments.step_size),
+            **settings,
         )
     written = write(outcome, arguments.output)
     if arguments.json:
@@ -71,4 +109,26 @@ def run(arguments: argparse.Namespace) -> int:
         )
     elif not arguments.quiet:
         print(summary(outcome, written), end="")
-    return 3 if outcome.skipped else 0
+    if outcome.interrupted:
+        return 130
+    return 0 if outcome.complete else 3
+
+
+def _dry_run(arguments: argparse.Namespace, tasks: list[Any], dataset: train.Dataset, settings: dict[str, Any]) -> int:
+    import json
+    import tempfile
+    from dataclasses import asdict
+
+    from sapwood import train
+    from sapwood.report.output import estimate_text
+
+    kept = {name: settings[name] for name in ("threads", "read_ahead", "step_size")}
+    with tempfile.TemporaryDirectory() as folder:
+        known = train.Catalogue(settings["catalogue"]) if settings.get("catalogue") else None
+        guess = train.estimate(tasks, dataset, arguments.dry_run, catalogue=known, output=folder, **kept)
+    if arguments.json:
+        print(json.dumps(asdict(guess), indent=1))
+    elif not arguments.quiet:
+        print(estimate_text(guess), end="")
+    guess.check(memory=settings.get("memory"), seconds=arguments.time)
+    return 0

@@ -19,7 +19,7 @@ from sapwood.errors import SapwoodError, StorageError
 from sapwood.report.chart import is_histogram
 from sapwood.report.page import render
 from sapwood.report.units import bytes_text, count_text, seconds_text, share_text
-from sapwood.train import Plot, Run
+from sapwood.train import Estimate, Plot, Run
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -185,5 +185,28 @@ def summary(run: Run, written: Mapping[str, Path]) -> str:
     for skipped in run.skipped:
         entries = "" if skipped.entry_start is None else f", entries {skipped.entry_start} to {skipped.entry_stop}"
         lines.append(f"LEFT OUT {skipped.path}{entries}: {skipped.reason}")
+    lines += [f"TAKEN OFF task {task.name}: {task.failure}" for task in run.tasks if task.failure]
+    if run.skipped or run.interrupted:
+        totals = run.totals()
+        lines.append(
+            f"of {count_text(totals['entries'])} entries {count_text(totals['processed'])} were worked on, "
+            f"{count_text(totals['left_out'])} left out, {count_text(totals['not_reached'])} not reached; "
+            f"{totals['files_left_out']} files left out"
+        )
+    if run.interrupted:
+        lines.append("INTERRUPTED: these are the results so far")
+    lines += [f"output   {path}: {count_text(about['entries'])} entries" for path, about in run.outputs.items()]
     lines += [f"results  {written['root']}", f"         {written['json']}", f"report   {written['html']}"]
+    return "\n".join(lines) + "\n"
+
+
+def estimate_text(guess: Estimate) -> str:
+    """Describe what a run is expected to cost in a few lines."""
+    how = "" if guess.counted else ", concluded from the sizes of the files"
+    lines = [
+        f"{count_text(guess.entries)} entries{how}; {count_text(guess.tried)} were tried",
+        f"about {seconds_text(guess.wall)}, {seconds_text(guess.cpu)} of processor time",
+        f"about {bytes_text(guess.memory)} of memory in one process, {bytes_text(guess.bytes_read)} to read",
+        *(f"task {name}: {seconds_text(seconds)} of processor time" for name, seconds in guess.tasks.items()),
+    ]
     return "\n".join(lines) + "\n"

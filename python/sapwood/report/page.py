@@ -15,6 +15,7 @@ from sapwood.train import Run, TaskRecord
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
 
+_UNITS = {"threads": "thread", "processes": "process"}
 _FILES_SHOWN = 20  # a longer list is folded
 
 
@@ -35,9 +36,9 @@ def render(run: Run, unwritten: Mapping[str, str] | None = None) -> str:
     """
     style = (resources.files("sapwood.report") / "page.css").read_text(encoding="utf-8")
     names = ", ".join(task.name for task in run.tasks)
-    body = [_header(run), _tiles(run), _notice(run), _unwritten(unwritten or {})]
+    body = [_header(run), _tiles(run), _interrupted(run), _taken_off(run), _notice(run), _unwritten(unwritten or {})]
     body += [_task(task, place) for place, task in enumerate(run.tasks)]
-    body += [_cost(run), _train(run), _files(run), _settings(run)]
+    body += [_cost(run), _train(run), _scaling(run), _plan(run), _outputs(run), _files(run), _settings(run)]
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -53,7 +54,8 @@ def _text(value: object) -> str:
 
 
 def _plural(count: int, word: str) -> str:
-    return f"{count_text(count)} {word}{'' if count == 1 else 's'}"
+    many = f"{word[:-1]}ies" if word.endswith("y") else f"{word}es" if word.endswith("s") else f"{word}s"
+    return f"{count_text(count)} {word if count == 1 else many}"
 
 
 def _header(run: Run) -> str:
@@ -70,7 +72,7 @@ def _tiles(run: Run) -> str:
     tiles = [
         (count_text(run.entries), "entries"),
         (count_text(run.rate), "entries per second"),
-        (seconds_text(run.time_wall), f"with {_plural(run.settings['threads'], 'thread')}"),
+        (seconds_text(run.time_wall), f"with {_plural(run.settings['threads'], _UNITS.get(run.executor, 'job'))}"),
         (bytes_text(counters["bytes_read"]), f"read in {_plural(counters['read_calls'], 'call')}"),
         (bytes_text(counters["bytes_decompressed"]), "decompressed"),
         (bytes_text(run.memory_peak) if run.memory_peak else "–", "peak memory"),
@@ -91,9 +93,40 @@ def _notice(run: Run) -> str:
     ]
     return (
         f'<div class="notice"><p><strong>{_plural(len(run.skipped), "part")} of the input could not be read and '
-        "were left out.</strong> Nothing of them is in the results.</p>"
+        f"were left out.</strong> Nothing of them is in the results. {_totals(run)}</p>"
         + _table(["File", "Entries", "Reason"], rows, paths=(0,))
         + "</div>"
+    )
+
+
+def _totals(run: Run) -> str:
+    totals = run.totals()
+    words = (
+        f"Of {_plural(totals['entries'], 'entry')} known, {count_text(totals['processed'])} were worked on, "
+        f"{count_text(totals['left_out'])} left out"
+    )
+    if totals["not_reached"]:
+        words += f", {count_text(totals['not_reached'])} not reached"
+    if totals["files_left_out"]:
+        words += f"; how many are in the {_plural(totals['files_left_out'], 'file')} left out is not known"
+    return words + "."
+
+
+def _interrupted(run: Run) -> str:
+    if not run.interrupted:
+        return ""
+    return (
+        '<div class="notice"><p><strong>The run was interrupted.</strong> '
+        f"These are the results so far. {_totals(run)}</p></div>"
+    )
+
+
+def _taken_off(run: Run) -> str:
+    return "".join(
+        f'<div class="notice"><p><strong>Task <code>{_text(task.name)}</code> was taken off</strong>: it</p>'
+        f"<pre>{_text(task.failure)}</pre></div>"
+        for task in run.tasks
+        if task.failure
     )
 
 
@@ -252,19 +285,96 @@ def _train(run: Run) -> str:
             bytes_text(task.bytes_alone),
             seconds_text(task.time_cpu),
             seconds_text(task.time_wall),
+            bytes_text(task.memory_peak) if task.memory_peak else "–",
             f"{count_text(run.entries / task.time_wall)}" if task.time_wall else "–",
         ]
         for task in run.tasks
     ]
     columns = {name for task in run.tasks for name in task.columns}
-    head = ["Task", "Columns", "for it alone", "Decoded", "for it alone", "CPU", "Wall", "Entries/s"]
+    head = ["Task", "Columns", "for it alone", "Decoded", "for it alone", "CPU", "Wall", "Memory", "Entries/s"]
     return (
         f"<section><h2>The train</h2><p>{_plural(len(columns), 'column')} read once for all tasks, in "
         f"{_plural(run.steps, 'step')}; reading took {seconds_text(run.time_reading)}, on threads of its own. "
-        "Columns and bytes “for it alone” would not have been read without that task.</p>"
-        + _table(head, rows, numbers=range(1, 8))
+        "Columns and bytes “for it alone” would not have been read without that task. Memory is by how much it grew in "
+        "one step, where nothing else ran beside it.</p>" + _table(head, rows, numbers=range(1, 9)) + "</section>"
+    )
+
+
+def _scaling(run: Run) -> str:
+    rows = [
+        [
+            _text(worker.name),
+            count_text(worker.entries),
+            str(worker.leases),
+            seconds_text(worker.busy),
+            bytes_text(worker.memory_peak) if worker.memory_peak else "–",
+        ]
+        for worker in run.workers
+    ]
+    busy = sum(worker.busy for worker in run.workers)
+    trace = run.trace
+    lost = trace.get("lost", [])
+    words = (
+        f"{_plural(len(rows), 'process')} worked on {_plural(trace.get('leases', 0), 'lease')} of steps (executor "
+        f"<code>{_text(run.executor)}</code>, {run.slots} at a time): on average "
+        f"{number_text(busy / run.time_wall if run.time_wall else 0.0, 3)} were worked on at once. "
+        f"{trace.get('stolen', 0)} were shared with idle workers, {trace.get('repeated', 0)} repeated because they "
+        f"lagged, {trace.get('retried', 0)} steps tried again; workers were lost {_plural(len(lost), 'time')}."
+    )
+    gone = "".join(f"<li>{_text(reason)}</li>" for reason in lost)
+    table = _table(["Worker", "Entries", "Leases", "Busy", "Memory"], rows, numbers=range(1, 5))
+    return f"<section><h2>Workers</h2><p>{words}</p>{f'<ul>{gone}</ul>' if gone else ''}{_rates(run)}{table}</section>"
+
+
+def _rates(run: Run) -> str:
+    """Draw the rate over the time of the run."""
+    most = max(run.rates, default=0.0)
+    if not most:
+        return ""
+    width = 600 / len(run.rates)
+    bars = "".join(
+        f'<rect x="{place * width:.1f}" y="{100 - 100 * rate / most:.1f}" width="{width - 1:.1f}" '
+        f'height="{100 * rate / most:.1f}"/>'
+        for place, rate in enumerate(run.rates)
+    )
+    return (
+        f"<figure><figcaption><strong>Entries per second over the run</strong> (at most {count_text(most)}, in "
+        f"{seconds_text(run.time_wall)})</figcaption>"
+        f'<svg viewBox="0 0 600 100" class="rates" role="img"><g fill="currentColor" opacity="0.6">{bars}</g></svg>'
+        "</figure>"
+    )
+
+
+def _plan(run: Run) -> str:
+    counters = run.counters
+    stored = sum(file.bytes_stored for file in run.files)
+    planned = sum(file.bytes_planned for file in run.files)
+    rows = [
+        ["Files looked at to plan", count_text(run.trace.get("looks", 0)), "calls; others were in the catalogue"],
+        ["Steps", count_text(run.steps), f"{count_text(run.entries / run.steps)} entries each" if run.steps else ""],
+        ["Branches wanted, in the files", bytes_text(stored), "as stored"],
+        ["The same, decompressed", bytes_text(planned), ""],
+        ["Read", bytes_text(counters["bytes_read"]), share_text(counters["bytes_read"], stored) if stored else ""],
+        ["Decompressed", bytes_text(counters["bytes_decompressed"]),
+         share_text(counters["bytes_decompressed"], planned) if planned else ""],
+    ]  # fmt: skip
+    return (
+        "<section><h2>The plan of reading</h2><p>What the plan wanted of the files, and what was read for it; more "
+        "than all of it means that baskets were read for several steps.</p>"
+        + _table(["", "", ""], rows, numbers=(1,), classes="values")
         + "</section>"
     )
+
+
+def _outputs(run: Run) -> str:
+    rows = [
+        [_text(path), _text(about["task"]), count_text(about["entries"]), bytes_text(about["bytes"])]
+        for path, about in run.outputs.items()
+    ]
+    if not rows:
+        return ""
+    table = _table(["File", "Task", "Entries", "Size"], rows, numbers=(2, 3), paths=(0,))
+    return f"<section><h2>Files written</h2>{table}</section>"
 
 
 def _files(run: Run) -> str:

@@ -17,42 +17,76 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from sapwood.train.catalogue import Catalogue, TreeInfo
     from sapwood.train.columns import Columns
-    from sapwood.train.dataset import Dataset, Source, parse_step_size
-    from sapwood.train.executors import Executor, Threads
+    from sapwood.train.dataset import Dataset, Friend, Source, parse_step_size
+    from sapwood.train.dryrun import Estimate, estimate
+    from sapwood.train.executors import Dask, Executor, Futures, Processes, Threads, executor_of, load_site
     from sapwood.train.job import Progress, run
-    from sapwood.train.merge import merge
+    from sapwood.train.merging import Bounded, Sum, merge
+    from sapwood.train.outputs import Output, Streams, Summary, merge_outputs
     from sapwood.train.record import FileRecord, Run, Skipped, TaskRecord
-    from sapwood.train.task import Plot, Task, TaskError, load_tasks, set_options
+    from sapwood.train.task import EntryTask, NativeTask, Plot, Processor, Task, TaskError, load_tasks, set_options
 
 # Where each name lives. A module is imported when its name is first used: looking at a tree needs no Awkward.
 _HOMES = {
+    "sapwood.train.catalogue": ("Catalogue", "TreeInfo"),
     "sapwood.train.columns": ("Columns",),
-    "sapwood.train.dataset": ("Dataset", "Source", "parse_step_size"),
-    "sapwood.train.executors": ("Executor", "Threads"),
+    "sapwood.train.dataset": ("Dataset", "Friend", "Source", "parse_step_size"),
+    "sapwood.train.dryrun": ("Estimate", "estimate"),
+    "sapwood.train.executors": ("Dask", "Executor", "Futures", "Processes", "Threads", "executor_of", "load_site"),
     "sapwood.train.job": ("Progress", "run"),
-    "sapwood.train.merge": ("merge",),
+    "sapwood.train.merging": ("Bounded", "Sum", "merge"),
+    "sapwood.train.outputs": ("Output", "Streams", "Summary", "merge_outputs"),
     "sapwood.train.record": ("FileRecord", "Run", "Skipped", "TaskRecord"),
-    "sapwood.train.task": ("Plot", "Task", "TaskError", "load_tasks", "set_options"),
+    "sapwood.train.task": (
+        "EntryTask",
+        "NativeTask",
+        "Plot",
+        "Processor",
+        "Task",
+        "TaskError",
+        "load_tasks",
+        "set_options",
+    ),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "Bounded",
+    "Catalogue",
     "Columns",
+    "Dask",
     "Dataset",
+    "EntryTask",
+    "Estimate",
     "Executor",
     "FileRecord",
+    "Friend",
+    "Futures",
+    "NativeTask",
+    "Output",
     "Plot",
+    "Processes",
+    "Processor",
     "Progress",
     "Run",
     "Skipped",
     "Source",
+    "Streams",
+    "Sum",
+    "Summary",
     "Task",
     "TaskError",
     "TaskRecord",
     "Threads",
+    "TreeInfo",
+    "estimate",
+    "executor_of",
+    "load_site",
     "load_tasks",
     "merge",
+    "merge_outputs",
     "parse_step_size",
     "run",
     "set_options",

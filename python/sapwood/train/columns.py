@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -51,12 +51,16 @@ LANGUAGE = Language({**FUNCTIONS, "pack": pack, "count": count})
 class Block:
     """The branches of one step, each read once, and what tasks have computed of them.
 
-    Branches are kept as Awkward layouts; arrays are made of those that a formula uses.
+    Branches are kept as Awkward layouts; arrays are made of those that a formula uses. `everything` gives records of
+    all branches, read when they are looked at, for tasks that do not say what they read.
     """
 
-    def __init__(self, layouts: Mapping[str, Any], length: int) -> None:
+    def __init__(
+        self, layouts: Mapping[str, Any], length: int, everything: Callable[[], ak.Array] | None = None
+    ) -> None:
         self.layouts = layouts
         self.length = length
+        self.everything = everything
         self._arrays: dict[str, ak.Array] = {}
         self._computed: dict[str, Any] = {}
 
@@ -123,11 +127,14 @@ class Resolved:
 
     fields: tuple[tuple[str, Formula], ...]
     absent: tuple[str, ...]
+    cut: Formula | None = None
+    everything: bool = False
 
     @property
     def branches(self) -> frozenset[str]:
         """Names of the branches that have to be read."""
-        return frozenset(branch for _, formula in self.fields for branch in formula.branches)
+        formulas = [formula for _, formula in self.fields] + ([] if self.cut is None else [self.cut])
+        return frozenset(branch for formula in formulas for branch in formula.branches)
 
     def build(self, block: Block) -> ak.Array:
         """Make the events of one step.
@@ -135,9 +142,19 @@ class Resolved:
         Returns
         -------
         ak.Array
-            One record per entry. Columns whose names share the part before a dot (``muon.pt``, ``muon.eta``) become
-            one field that holds records (``events.muon.pt``).
+            One record per entry that passes the cut. Columns whose names share the part before a dot (``muon.pt``,
+            ``muon.eta``) become one field that holds records (``events.muon.pt``).
         """
+        lazy = block.everything if self.everything else None
+        events: Any = self._records(block) if lazy is None else lazy()
+        if self.cut is None:
+            return events
+        mask = ak.Array(block.column(self.cut))
+        if mask.ndim != 1:
+            raise ArgumentError(f"the cut {self.cut.text!r} does not give one value per entry")
+        return events[mask != 0]
+
+    def _records(self, block: Block) -> ak.Array:
         groups: dict[str, dict[str, Any]] = {}
         for name, formula in self.fields:
             group, dot, member = name.partition(".")
@@ -163,19 +180,23 @@ def _group(group: str, members: dict[str, Any], length: int) -> Foreign:
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns that a task declares."""
+    """The columns that a task declares, its cut, and whether it declares none and gets everything."""
 
     wanted: tuple[tuple[str, tuple[Alternative, ...]], ...]
+    cut: str | None = None
+    everything: bool = False
 
     @staticmethod
-    def of(declaration: Declaration) -> Columns:
-        """Take a list of branch names (or patterns with ``*`` and ``?``), or a dictionary of columns.
+    def of(declaration: Declaration | None, cut: str | None = None) -> Columns:
+        """Take a list of branch names (or patterns with ``*`` and ``?``), a dictionary of columns, or nothing.
 
         Raises
         ------
         ArgumentError
             If a name stands for a column and for a group of columns at once, or an alternative is not text.
         """
+        if not declaration:
+            return Columns((), cut, everything=True)
         if isinstance(declaration, str):
             declaration = [declaration]
         if isinstance(declaration, Mapping):
@@ -188,7 +209,7 @@ class Columns:
                 raise ArgumentError(
                     f"branches: {name.partition('.')[0]!r} is a column and a group of columns ({name!r})"
                 )
-        return Columns(wanted)
+        return Columns(wanted, cut)
 
     def resolve(self, tree: Tree) -> Resolved:
         """Choose for every column the first alternative that can be made from the branches of a tree.
@@ -207,7 +228,8 @@ class Columns:
                 fields.append((name, formula))
             else:
                 absent.append(name)
-        return Resolved(tuple(fields), tuple(absent))
+        cut = None if self.cut is None else _formula(self.cut, tree)
+        return Resolved(tuple(fields), tuple(absent), cut, self.everything)
 
 
 def _alternatives(name: str, value: Alternatives) -> tuple[Alternative, ...]:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import glob
+import json
+import os
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from sapwood.errors import ArgumentError, MissingFileError, NotFoundError
 from sapwood.reading.locate import split_path
@@ -55,10 +60,17 @@ def parse_step_size(text: str) -> StepSize:
 
 @dataclass(frozen=True)
 class Source:
-    """One tree in one file; `tree` is None for the only tree that the file has."""
+    """One tree in one file, as it was asked for.
+
+    `tree` is None for the only tree that the file has. `dataset` names the data set it belongs to, `replicas` are other
+    places of the same file, `ranges` the entries that are wanted (None: all), half open.
+    """
 
     path: str
     tree: str | None = None
+    dataset: str = ""
+    replicas: tuple[str, ...] = ()
+    ranges: tuple[tuple[int, int], ...] | None = None
 
     def __str__(self) -> str:
         """Give ``file`` or ``file:tree``."""
@@ -67,17 +79,42 @@ class Source:
     @property
     def size(self) -> int | None:
         """Size of the file in bytes, None where it is not known before the file is opened."""
+        return self.stat()[0]
+
+    def stat(self) -> tuple[int | None, int | None]:
+        """Give the size in bytes and the time of the last change in nanoseconds; None for what is not known."""
         try:
-            return Path(self.path).stat().st_size
-        except OSError:
-            return None
+            found = os.stat(self.path)  # noqa: PTH116 - a Path costs more than the call, and there are many files
+        except (OSError, ValueError):
+            return None, None
+        return found.st_size, found.st_mtime_ns
+
+
+@dataclass(frozen=True)
+class Friend:
+    """Trees whose columns stand beside those of a dataset, as ``name.column``.
+
+    Without `by`, entry for entry, counted over all files of both. With `by` (one or two branches of whole numbers that
+    both have), by the values of these; an entry that the friend does not have gets None.
+    """
+
+    name: str
+    sources: tuple[Source, ...]
+    by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """The files of a job, in the order in which their results are joined."""
+    """The files of a job, in the order in which their results are joined.
+
+    `metadata` are what descriptions say of the data sets, by their names; `entry_list` the numbers of the entries to be
+    worked on, counted over all files.
+    """
 
     sources: tuple[Source, ...]
+    metadata: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    friends: tuple[Friend, ...] = ()
+    entry_list: Foreign = None
 
     @staticmethod
     def of(inputs: Foreign, tree: str | None = None) -> Dataset:
@@ -88,8 +125,9 @@ class Dataset:
         inputs
             One text or path, or several: a file, ``file.root:path/of/tree``, a pattern with ``*``, ``?`` and ``**``, a
             directory (all ``*.root`` in it and below), a text file ``list.txt`` or ``@list`` with one of these on a
-            line (``#`` starts a comment; relative paths are meant from the list's own folder), or a URL. Files of a
-            pattern or directory are sorted by name; all else stays in its order.
+            line (``#`` starts a comment; relative paths are meant from the list's own folder), a description
+            (``.json``, ``.yaml``), or a URL. Or a dictionary: a description, or coffea's fileset. Files of a pattern
+            or directory are sorted by name; all else stays in its order.
         tree
             Path of the tree inside files given without one.
 
@@ -102,29 +140,168 @@ class Dataset:
         """
         if isinstance(inputs, Dataset):
             return inputs
-        given = [inputs] if isinstance(inputs, (str, Path)) else list(inputs)
-        found = [Source(path, own or tree) for item in given for path, own in _expand(str(item), Path())]
-        if not found:
+        found = _Found(tree)
+        given = [inputs] if isinstance(inputs, (str, Path, Mapping)) else list(inputs)
+        for item in given:
+            found.take(item, Path())
+        if not found.sources:
             raise ArgumentError("no input files")
         seen: set[tuple[str, str | None]] = set()
-        for source in found:
-            identity = (source.path if _is_url(source.path) else str(Path(source.path).resolve()), source.tree)
+        for source in found.sources:
+            identity = (source.path if is_url(source.path) else os.path.realpath(source.path), source.tree)
             if identity in seen:
                 raise ArgumentError(f"{source} is given twice; its entries would be counted twice")
             seen.add(identity)
-        return Dataset(tuple(found))
+        return Dataset(tuple(found.sources), found.metadata, tuple(found.friends), found.entry_list)
+
+    def with_friend(self, name: str, inputs: Foreign, tree: str | None = None, by: str | Sequence[str] = ()) -> Dataset:
+        """Give the dataset with one more friend (see `Friend`); `inputs` and `tree` as in `of`."""
+        keys = (by,) if isinstance(by, str) else tuple(by)
+        return replace(self, friends=(*self.friends, Friend(name, Dataset.of(inputs, tree).sources, keys)))
+
+    def with_entries(self, entries: Foreign) -> Dataset:
+        """Give the dataset with only these entries: their numbers, counted over all files, in any order."""
+        chosen = np.unique(np.asarray(entries, dtype=np.int64))
+        if len(chosen) and chosen[0] < 0:
+            raise ArgumentError(f"an entry list has entry {chosen[0]}")
+        return replace(self, entry_list=chosen)
 
     def __len__(self) -> int:
         """Give the number of files."""
         return len(self.sources)
 
-    @property
+    @cached_property
     def bytes(self) -> int:
         """Sum of the sizes of the files whose size is known, in bytes."""
         return sum(source.size or 0 for source in self.sources)
 
 
-def _is_url(text: str) -> bool:
+class _Found:
+    """What inputs stand for, so far."""
+
+    def __init__(self, tree: str | None) -> None:
+        self.tree = tree
+        self.sources: list[Source] = []
+        self.metadata: dict[str, Mapping[str, Any]] = {}
+        self.friends: list[Friend] = []
+        self.entry_list: Any = None
+
+    def take(self, item: Foreign, folder: Path) -> None:
+        if isinstance(item, Mapping):
+            self._describe(item, folder, "the description")
+            return
+        text = str(item)
+        name, tree = split_path(text)
+        if tree is None and Path(name).suffix in _DESCRIPTIONS:
+            place = Path(name) if is_url(name) else folder / name
+            self._describe(_load(place), place.parent, str(place))
+            return
+        for path, own in _expand(text, folder):
+            self.sources.append(Source(path, own or self.tree))
+
+    def _describe(self, described: Mapping[str, Any], folder: Path, place: str) -> None:
+        """Take one description (it has ``files``), or several by name, which is coffea's fileset."""
+        if "files" in described:
+            self._one(str(described.get("name", "")), described, folder, place)
+            return
+        if not described:
+            raise ArgumentError(f"{place} names no files")
+        for name, value in described.items():
+            self._one(str(name), value if isinstance(value, Mapping) and "files" in value else {"files": value},
+                      folder, place)  # fmt: skip
+
+    def _one(self, name: str, described: Mapping[str, Any], folder: Path, place: str) -> None:
+        known = {"name", "files", "tree", "treename", "replicas", "metadata", "friends", "entry_list", "form"}
+        if unknown := [key for key in described if key not in known]:
+            raise ArgumentError(f"{place}: data set {name!r} has {unknown[0]!r}; known are {', '.join(sorted(known))}")
+        tree = described.get("tree") or described.get("treename") or self.tree
+        prefixes = _texts(described.get("replicas"), f"{place}: replicas")
+        if described.get("metadata"):
+            self.metadata[name] = described["metadata"]
+        files = described["files"]
+        if isinstance(files, Mapping):
+            files = [{"path": path, **_of_fileset(value)} for path, value in files.items()]
+        for item in [files] if isinstance(files, str) else files:
+            self._file(item if isinstance(item, Mapping) else {"path": str(item)}, name, tree, prefixes, folder, place)
+        for friend in described.get("friends") or ():
+            inner = _Found(friend.get("tree"))
+            for item in _texts(friend.get("files"), f"{place}: files of a friend"):
+                inner.take(item, folder)
+            self.friends.append(Friend(friend["name"], tuple(inner.sources), tuple(_texts(friend.get("by"), place))))
+        if described.get("entry_list") is not None:
+            self.entry_list = np.unique(np.asarray(described["entry_list"], dtype=np.int64))
+
+    def _file(
+        self,
+        item: Mapping[str, Any],
+        name: str,
+        tree: str | None,
+        prefixes: Sequence[str],
+        folder: Path,
+        place: str,
+    ) -> None:
+        if "path" not in item:
+            raise ArgumentError(f"{place}: a file without a path: {dict(item)}")
+        ranges = None if item.get("steps") is None else tuple((int(a), int(b)) for a, b in item["steps"])
+        for path, own in _expand(str(item["path"]), folder):
+            replicas = [*_texts(item.get("replicas"), place), *(f"{p.rstrip('/')}/{Path(path).name}" for p in prefixes)]
+            self.sources.append(Source(path, item.get("tree") or own or tree, name, tuple(replicas), ranges))
+
+
+_DESCRIPTIONS = {".json", ".yaml", ".yml"}
+
+
+def _of_fileset(value: Foreign) -> dict[str, Any]:
+    """Understand what coffea's filesets say of a file: the path of the tree, or a dictionary with more."""
+    if not isinstance(value, Mapping):
+        return {"tree": value}
+    return {"tree": value.get("object_path") or value.get("tree"), "steps": value.get("steps"),
+            "replicas": value.get("replicas")}  # fmt: skip
+
+
+def _texts(value: Foreign, place: str) -> list[str]:
+    if value is None:
+        return []
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, Sequence) and all(isinstance(item, str) for item in value):
+        return list(value)
+    raise ArgumentError(f"{place}: {value!r} is not a text or a list of texts")
+
+
+def _load(path: Path) -> Mapping[str, Any]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise MissingFileError(f"description {path} cannot be read: {error}") from error
+    described = parse_settings(text, path)
+    if not isinstance(described, Mapping):
+        raise ArgumentError(f"{path} is not a description: it has no names")
+    return described
+
+
+def parse_settings(text: str, path: Path) -> Foreign:
+    """Parse JSON, or YAML where the file's name says so.
+
+    Raises
+    ------
+    ArgumentError
+        It is not that, or PyYAML is not installed.
+    """
+    try:
+        if path.suffix == ".json":
+            return json.loads(text)
+        import yaml
+
+        return yaml.safe_load(text)
+    except ImportError as error:
+        raise ArgumentError(f"{path}: YAML needs PyYAML (pip install pyyaml); JSON works without") from error
+    except Exception as error:  # whatever the parser says of it
+        raise ArgumentError(f"{path} cannot be understood: {' '.join(str(error).split())}") from error
+
+
+def is_url(text: str) -> bool:
+    """Tell whether a text is a URL."""
     return "::" in text or re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text) is not None
 
 
@@ -137,9 +314,9 @@ def _expand(text: str, folder: Path) -> Iterator[tuple[str, str | None]]:
     if text.startswith("@"):
         yield from _listed(folder / text[1:])
         return
-    name, tree = _split(text if _is_url(text) else str(folder / text))
+    name, tree = _split(text if is_url(text) else str(folder / text))
     path = Path(name)
-    if _is_url(name):
+    if is_url(name):
         yield name, tree
     elif path.is_dir():
         inside = sorted(file for file in path.rglob("*.root") if file.is_file())

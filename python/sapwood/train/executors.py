@@ -1,171 +1,430 @@
-"""Executors: who reads and works on the steps, and when."""
+"""Executors: where steps are worked on. Each takes calls and gives futures, as `concurrent.futures` has them."""
 
 from __future__ import annotations
 
-import heapq
+import contextlib
+import os
+import pickle
+import queue
+import signal
+import socket
+import subprocess
+import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar, cast
+from collections.abc import Callable, Mapping
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
-Item = TypeVar("Item")
-Chunk = TypeVar("Chunk")
-Result = TypeVar("Result")
+from sapwood.errors import ArgumentError, SapwoodError
+from sapwood.train.dataset import parse_settings
+
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
+
+
+class WorkerLostError(SapwoodError):
+    """The process that worked on a call is gone."""
 
 
 class Executor(Protocol):
-    """Runs the steps of a job and gives their results in the order of the steps."""
+    """Takes calls.
 
-    def run(
-        self, items: Iterable[Item], read: Callable[[Item], Chunk], work: Callable[[Item, Chunk], Result]
-    ) -> Iterator[Result]:
-        """Give ``work(item, read(item))`` for every item, in order; the first error in that order is raised."""
+    `remote` tells whether calls go to other processes, `repeats` whether a call that lags may be given to another
+    worker as well; `per_process` is how many calls one process works on at a time, `lease_seconds` how long a call
+    should last, so that handing it out costs little.
+    """
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def remote(self) -> bool: ...  # noqa: D102
+    @property
+    def repeats(self) -> bool: ...  # noqa: D102
+    @property
+    def per_process(self) -> int: ...  # noqa: D102
+    @property
+    def lease_seconds(self) -> float: ...  # noqa: D102
+    @property
+    def slots(self) -> int:
+        """How many calls are worked on at a time, at present."""
+        ...
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
+        """Have a call made; a worker that dies meanwhile is a `WorkerLostError`."""
+        ...
+
+    def close(self) -> None:
+        """Let go of all workers, whatever they are doing."""
         ...
 
 
-@dataclass(frozen=True)
 class Threads:
-    """Runs steps on threads of this process.
+    """Threads of this process: `threads` steps are worked on at a time, while `read_ahead` more are read.
 
-    `read_ahead` threads fetch and decode steps (the decoding itself is shared out on sapwood's pool), `threads` work
-    on them; with `read_ahead` 0 each worker reads its own steps. No more than ``threads + read_ahead`` steps are in
-    memory at any time. Results wait for those before them, so that they are joined in the same order however many
-    threads there are; a step that lags too far behind holds up the reading of others.
+    No more than ``threads + read_ahead`` steps are in memory at any time.
     """
 
-    threads: int = 1
-    read_ahead: int = 1
+    name = "threads"
+    remote = False
+    repeats = False
+    lease_seconds = 0.02
 
-    def run(
-        self, items: Iterable[Item], read: Callable[[Item], Chunk], work: Callable[[Item, Chunk], Result]
-    ) -> Iterator[Result]:
-        """Give the results in the order of the items."""
-        return _Pipeline(self, items, read, work).results()
+    def __init__(self, threads: int = 1, read_ahead: int = 1) -> None:
+        self.threads = threads
+        self.per_process = threads + read_ahead
+        self._pool = ThreadPoolExecutor(self.per_process, "sapwood-train")
+
+    @property
+    def slots(self) -> int:
+        """How many calls are worked on at a time."""
+        return self.per_process
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
+        """Have a call made."""
+        return self._pool.submit(function, *arguments)
+
+    def close(self) -> None:
+        """Wait for the calls that run."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
 
 
-class _Pipeline(Generic[Item, Chunk, Result]):
-    """One run. All counts and queues are guarded by `changed`."""
+class Processes:
+    """Processes of their own that share nothing, started afresh. One that dies is replaced."""
 
-    def __init__(
-        self,
-        size: Threads,
-        items: Iterable[Item],
-        read: Callable[[Item], Chunk],
-        work: Callable[[Item, Chunk], Result],
-    ) -> None:
-        self.read, self.work = read, work
-        self.items = enumerate(items)
-        self.taking = threading.Lock()  # taking an item may open a file; workers need not wait for that
-        self.changed = threading.Condition()
-        self.limit = size.threads + size.read_ahead
-        self.lead = 8 * self.limit  # results that may wait for an earlier one
-        self.alive = 0  # steps in memory or about to be
-        self.taken = 0
-        self.given = 0
-        self.ended = False  # no more items are taken
-        self.dropped = False  # nobody waits for results any more
-        self.ready: list[tuple[int, Item, Chunk]] = []
-        self.done: dict[int, tuple[Result | None, BaseException | None]] = {}
-        self.fetching = size.read_ahead
-        self.running = [threading.Thread(target=self._fetch, daemon=True) for _ in range(size.read_ahead)]
-        serve = self._serve if size.read_ahead else self._fetch_and_serve
-        self.running += [threading.Thread(target=serve, daemon=True) for _ in range(size.threads)]
+    name = "processes"
+    remote = True
+    repeats = True
+    per_process = 1
+    lease_seconds = 0.2
 
-    def results(self) -> Iterator[Result]:
-        for thread in self.running:
+    def __init__(self, processes: int = 1) -> None:
+        self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
+        self._closing = False
+        self._children = [_Child() for _ in range(processes)]
+        self._threads = [threading.Thread(target=self._drive, args=(child,), daemon=True) for child in self._children]
+        for thread in self._threads:
             thread.start()
-        try:
-            while True:
-                with self.changed:
-                    while self.given not in self.done and not (self.ended and self.alive == 0):
-                        self.changed.wait()
-                    if self.given not in self.done:
-                        return
-                    result, error = self.done.pop(self.given)
-                    self.given += 1
-                    self.changed.notify_all()
-                if error is not None:
-                    raise error
-                yield cast(Result, result)
-        finally:
-            with self.changed:
-                self.ended = self.dropped = True
-                self.changed.notify_all()
-            for thread in self.running:
-                thread.join()
 
-    def _take(self) -> tuple[int, Item] | None:
-        """Wait until one more step may be in memory, and take the next item; None when there is none."""
-        with self.taking:
-            with self.changed:
-                while not self.ended and (self.alive >= self.limit or self.taken - self.given >= self.lead):
-                    self.changed.wait()
-                if self.ended:
-                    return None
-                self.alive += 1
-            try:
-                taken = next(self.items, None)
-            except BaseException as error:  # noqa: BLE001 - raised in the thread that waits for the results
-                self._finish(self.taken, None, error)
-                return None
-            with self.changed:
-                if taken is None:
-                    self.alive -= 1
-                    self.ended = True
-                else:
-                    self.taken += 1
-                self.changed.notify_all()
-            return taken
+    @property
+    def slots(self) -> int:
+        """How many processes there are."""
+        return len(self._children)
 
-    def _finish(self, index: int, result: Result | None, error: BaseException | None) -> None:
-        with self.changed:
-            self.alive -= 1
-            self.done[index] = (result, error)
-            self.ended = self.ended or error is not None  # what was taken before goes on: it may fail earlier
-            self.changed.notify_all()
+    @property
+    def pids(self) -> list[int]:
+        """The numbers of the processes."""
+        return [child.process.pid for child in self._children]
 
-    def _fetch(self) -> None:
-        while (taken := self._take()) is not None:
-            index, item = taken
-            try:
-                chunk = self.read(item)
-            except BaseException as error:  # noqa: BLE001 - raised in the thread that waits for the results
-                self._finish(index, None, error)
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
+        """Have a call made."""
+        future: Future[Any] = Future()
+        self._calls.put((future, function, arguments))
+        return future
+
+    def close(self) -> None:
+        """End all processes."""
+        self._closing = True
+        for _ in self._threads:
+            self._calls.put(None)
+        for child in self._children:
+            child.end()
+        for thread in self._threads:
+            thread.join(5)
+
+    def _drive(self, child: _Child) -> None:
+        """Give calls to one process, one after another."""
+        while (call := self._calls.get()) is not None and not self._closing:
+            future, function, arguments = call
+            if not future.set_running_or_notify_cancel():
                 continue
-            with self.changed:
-                heapq.heappush(self.ready, (index, item, chunk))
-                self.changed.notify_all()
-            del chunk
-        with self.changed:
-            self.fetching -= 1
-            self.changed.notify_all()
-
-    def _serve(self) -> None:
-        while True:
-            with self.changed:
-                while not self.ready and self.fetching and not self.dropped:
-                    self.changed.wait()
-                if self.dropped or not self.ready:
-                    return
-                index, item, chunk = heapq.heappop(self.ready)
-            self._work(index, item, chunk)
-            del chunk
-
-    def _fetch_and_serve(self) -> None:
-        while not self.dropped and (taken := self._take()) is not None:
-            index, item = taken
             try:
-                chunk = self.read(item)
-            except BaseException as error:  # noqa: BLE001 - raised in the thread that waits for the results
-                self._finish(index, None, error)
-                continue
-            self._work(index, item, chunk)
-            del chunk
+                good, answer = child.call(function, arguments)
+            except (EOFError, OSError):
+                code = child.end()
+                future.set_exception(WorkerLostError(f"worker process {child.process.pid} ended {_ending(code)}"))
+                if not self._closing:
+                    child.start()
+            except Exception as error:  # noqa: BLE001 - it is raised where the result is asked for
+                future.set_exception(SapwoodError(f"a call could not be sent: {type(error).__name__}: {error}"))
+            else:
+                future.set_result(answer) if good else future.set_exception(answer)
+            del call, future, arguments
 
-    def _work(self, index: int, item: Item, chunk: Chunk) -> None:
+
+_Call = tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]
+
+
+class _Child:
+    """A process that runs `sapwood.train.worker.serve`."""
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+        self.start()
+
+    def start(self) -> None:
+        from multiprocessing.connection import Connection
+
+        ours, theirs = socket.socketpair()
+        environment = dict(os.environ)
+        # What this process imports, the other can import too.
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+        with theirs:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "sapwood.train.worker", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=environment,
+            )  # fmt: skip
+        self._connection = Connection(ours.detach())
+        self._known.clear()
+
+    def call(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[bool, Any]:
+        from sapwood.train.worker import Packed
+
+        sent: list[Any] = []
+        for argument in arguments:
+            if isinstance(argument, Packed):
+                known = argument.digest in self._known
+                self._known.add(argument.digest)
+                argument = Packed(argument.digest, None) if known else argument  # noqa: PLW2901
+            sent.append(argument)
+        call = (function.__module__, function.__qualname__, sent)
+        self._connection.send_bytes(pickle.dumps(call, pickle.HIGHEST_PROTOCOL))
+        return pickle.loads(self._connection.recv_bytes())
+
+    def end(self) -> int | None:
+        if self.process.poll() is None:
+            # Either it is gone and not yet seen to be, or it is not wanted any more.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return self._ended(self.process.wait(0.05))
+            self.process.kill()
+        return self._ended(self.process.wait(10))
+
+    def _ended(self, code: int) -> int:
+        with contextlib.suppress(OSError):
+            self._connection.close()
+        return code
+
+
+def _ending(code: int | None) -> str:
+    if code is not None and code < 0:
+        with contextlib.suppress(ValueError):
+            return f"by signal {signal.Signals(-code).name}"
+    return f"with code {code}"
+
+
+class Dask:
+    """Workers of a Dask cluster, which may come and go.
+
+    Parameters
+    ----------
+    client
+        A `distributed.Client`, a cluster, or the address of a scheduler. A client that is given is left open.
+    """
+
+    name = "dask"
+    remote = True
+    repeats = True
+    lease_seconds = 0.5
+
+    def __init__(self, client: Foreign, *, name: str = "dask", owned: Foreign = None) -> None:
+        distributed = _distributed()
+        self.name = name
+        self._owned = owned
+        self._mine = not isinstance(client, distributed.Client)
+        self._client = distributed.Client(client, set_as_default=False) if self._mine else client
+        self._futures: dict[str, tuple[Future[Any], Any]] = {}
+        self._packed: dict[str, Any] = {}
+        self._lock = threading.Lock()
+        self._count = 0
+        self._prefix = f"sapwood-{os.getpid()}-{id(self):x}"
+        self._slots = (0.0, 1, 1)
+        self._closing = False
+
+    @property
+    def per_process(self) -> int:
+        """How many threads a worker has, at most."""
+        return self._workers()[1]
+
+    @property
+    def slots(self) -> int:
+        """How many threads all workers have; asked for at most once a second."""
+        return self._workers()[0]
+
+    def _workers(self) -> tuple[int, int]:
+        import time
+
+        when, slots, most = self._slots
+        if time.monotonic() - when > 1:
+            found = [worker["nthreads"] for worker in self._client.scheduler_info(n_workers=-1)["workers"].values()]
+            slots, most = max(sum(found), 1), max(found, default=1)
+            self._slots = (time.monotonic(), slots, most)
+        return slots, most
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
+        """Have a call made."""
+        with self._lock:
+            self._count += 1
+            key = f"{self._prefix}-{self._count}"
+        future: Future[Any] = Future()
+        future.set_running_or_notify_cancel()
+        theirs = self._client.submit(function, *map(self._shared, arguments), key=key, pure=False, retries=0)
+        with self._lock:
+            self._futures[key] = (future, theirs)
+        theirs.add_done_callback(self._done)
+        return future
+
+    def _shared(self, argument: Foreign) -> Foreign:
+        """Send a large job to the workers once, not with each call."""
+        from sapwood.train.worker import Packed
+
+        if not isinstance(argument, Packed) or argument.data is None or len(argument.data) < 1 << 20:
+            return argument
+        known = self._packed.get(argument.digest)
+        if known is None or known.status != "finished":
+            known = self._packed[argument.digest] = self._client.scatter(argument, broadcast=True, hash=False)
+        return known
+
+    def _done(self, theirs: Foreign) -> None:
+        with self._lock:
+            future, _ = self._futures.pop(theirs.key, (None, None))
+        if future is None or self._closing:
+            return
+        distributed = _distributed()
         try:
-            result = self.work(item, chunk)
-        except BaseException as error:  # noqa: BLE001 - raised in the thread that waits for the results
-            self._finish(index, None, error)
+            answer = theirs.result()
+        except (distributed.KilledWorker, CancelledError, distributed.client.FutureCancelledError) as error:
+            future.set_exception(WorkerLostError(f"a Dask worker was lost: {error}"))
+        except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
+            future.set_exception(error)
         else:
-            self._finish(index, result, None)
+            future.set_result(answer)
+
+    def close(self) -> None:
+        """Cancel what was not done; a cluster that was made here is ended."""
+        self._closing = True
+        with self._lock:
+            waiting = [theirs for _, theirs in self._futures.values()]
+            self._futures.clear()
+        with contextlib.suppress(Exception):
+            self._client.cancel(waiting, force=True)
+        self._packed.clear()
+        if self._mine:
+            self._client.close()
+        if self._owned is not None:
+            self._owned.close()
+
+
+class Futures:
+    """Any other executor with the shape of `concurrent.futures`: a `ProcessPoolExecutor`, MPI, loky, Parsl.
+
+    `slots` says how many workers it has. It is left open.
+    """
+
+    remote = True
+    repeats = True
+    per_process = 1
+    lease_seconds = 0.5
+
+    def __init__(self, executor: Foreign, slots: int) -> None:
+        self.name = type(executor).__name__
+        self.slots = slots
+        self._executor = executor
+        self._waiting: set[Any] = set()
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
+        """Have a call made."""
+        future = self._executor.submit(function, *arguments)
+        self._waiting.add(future)
+        future.add_done_callback(self._waiting.discard)
+        return future
+
+    def close(self) -> None:
+        """Cancel what was not begun."""
+        for future in list(self._waiting):
+            future.cancel()
+
+
+def _distributed() -> Foreign:
+    try:
+        return import_module("distributed")
+    except ImportError as error:
+        raise ArgumentError("Dask needs the package distributed: pip install sapwood[dask]") from error
+
+
+_QUEUES = {"slurm": "SLURMCluster", "htcondor": "HTCondorCluster"}
+
+
+def executor_of(text: str, jobs: int, read_ahead: int = 1, options: Mapping[str, Any] | None = None) -> Executor:
+    """Make an executor from a text.
+
+    Parameters
+    ----------
+    text
+        ``"threads"``, ``"processes"``, ``"dask"`` (a cluster on this machine), ``"dask://host:port"`` (a scheduler that
+        runs; ``tcp://`` and ``tls://`` too), ``"slurm"`` or ``"htcondor"`` (through dask-jobqueue).
+    jobs
+        How many steps are worked on at a time: threads, processes, or jobs of the batch system.
+    read_ahead
+        For threads: how many more are read meanwhile.
+    options
+        For clusters: what their classes take, and ``adapt`` (``{"minimum": 1, "maximum": 20}``) in place of a fixed
+        number of jobs.
+
+    Raises
+    ------
+    ArgumentError
+        There is no such executor, its package is not installed, or the options do not fit.
+    """
+    given = dict(options or {})
+    if text == "threads":
+        return Threads(jobs, read_ahead)
+    if text == "processes":
+        return Processes(jobs)
+    scheme, _, rest = text.partition("://")
+    if rest and scheme in ("dask", "tcp", "tls"):
+        return Dask(f"{'tcp' if scheme == 'dask' else scheme}://{rest}")
+    if text == "dask":
+        _distributed()
+        kind = import_module("distributed.deploy.subprocess").SubprocessCluster
+        # Unlike LocalCluster's, its workers do not run the user's script once more.
+        quiet = {"dashboard_address": ":0", "host": "127.0.0.1", "worker_kwargs": {"dashboard": False}}
+        cluster = _cluster(kind, {"n_workers": jobs, "threads_per_worker": 1} | quiet | given)
+        return Dask(cluster, owned=cluster)
+    if text in _QUEUES:
+        try:
+            dask_jobqueue = import_module("dask_jobqueue")
+        except ImportError as error:
+            raise ArgumentError(f"{text} needs the package dask-jobqueue: pip install sapwood[dask]") from error
+        adapt = given.pop("adapt", None)
+        cluster = _cluster(getattr(dask_jobqueue, _QUEUES[text]), given)
+        cluster.adapt(**adapt) if adapt else cluster.scale(jobs=jobs)
+        return Dask(cluster, name=text, owned=cluster)
+    known = "threads, processes, dask, dask://HOST:PORT, slurm, htcondor"
+    raise ArgumentError(f"no executor {text!r}; there are {known}")
+
+
+def _cluster(kind: Callable[..., Any], options: Mapping[str, Any]) -> Foreign:
+    try:
+        return kind(**options)
+    except TypeError as error:
+        raise ArgumentError(f"{kind.__name__}: {error}") from error
+
+
+def load_site(path: str | Path) -> dict[str, Any]:
+    """Load the description of a site: a JSON or YAML file with settings of `sapwood.train.run`.
+
+    Raises
+    ------
+    ArgumentError
+        It cannot be read, or has settings that are not known.
+    """
+    path = Path(path)
+    try:
+        settings = parse_settings(path.read_text(encoding="utf-8"), path)
+    except OSError as error:
+        raise ArgumentError(f"site {path} cannot be read: {error}") from error
+    known = {"executor", "jobs", "options", "memory", "step_size", "read_ahead", "catalogue"}
+    if not isinstance(settings, Mapping) or not settings.keys() <= known:
+        raise ArgumentError(f"site {path}: settings are {', '.join(sorted(known))}")
+    return dict(settings)

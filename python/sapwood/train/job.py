@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
-import os
+import math
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sapwood import _native
 from sapwood.errors import ArgumentError, SapwoodError
-from sapwood.train.columns import Block, Columns
-from sapwood.train.dataset import Dataset, StepSize, parse_size
-from sapwood.train.executors import Executor, Threads
-from sapwood.train.merge import merge
-from sapwood.train.record import COUNTERS, Run, TaskRecord, host, memory_peak, versions
-from sapwood.train.step import Plan, Step
-from sapwood.train.task import TaskError, check_task, described, options_of, own_traceback, task_name, task_title
+from sapwood.train import memory as resident_memory
+from sapwood.train.catalogue import Catalogue, TreeInfo, look
+from sapwood.train.checkpoint import Checkpoint, identity_of
+from sapwood.train.columns import Columns
+from sapwood.train.dataset import Dataset, Source, StepSize, parse_size
+from sapwood.train.engine import Engine, check_kept
+from sapwood.train.executors import Dask, Executor, Futures, executor_of
+from sapwood.train.merging import finished, merge
+from sapwood.train.outputs import Output, Summary, Writer, luminosity_of
+from sapwood.train.plan import BAD, DRIFT, Plan
+from sapwood.train.record import COUNTERS, Run, Skipped, TaskRecord, WorkerRecord, host, versions
+from sapwood.train.task import TaskError, as_task, check_task, described, options_of, task_name, task_title
+from sapwood.train.worker import Job, Outcome, Packed, Part, Worker, report_of, trace
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
 
 STEP_SIZE: StepSize = "100 MB"
+_RESIDENT_FACTOR = 4
+"""Resident bytes that a decoded byte of a step costs, with what tasks make of it: what a memory budget reckons with."""
+_RATES = 60
+"""Into how many parts the wall time is cut to show the rate."""
 
 
 @dataclass(frozen=True)
@@ -37,24 +46,8 @@ class Progress:
     files: int
     bytes_done: float
     bytes: int
-
-
-@dataclass
-class _Chunk:
-    """The branches of a step, read once, and the time it took; None where the step was skipped."""
-
-    block: Block | None
-    seconds: float
-
-
-@dataclass
-class _Partial:
-    """What one step gave: per task its results, seconds of CPU and of wall time."""
-
-    step: Step
-    results: list[tuple[dict[str, Any], float, float]]
-    sizes: dict[str, int]
-    seconds: float
+    executor: str = "threads"
+    slots: int = 1
 
 
 def run(
@@ -67,7 +60,15 @@ def run(
     step_size: StepSize = STEP_SIZE,
     entries: int | None = None,
     skip_bad_files: bool = False,
-    executor: Executor | None = None,
+    drift: str = "error",
+    executor: Foreign = "threads",
+    options: Mapping[str, Any] | None = None,
+    ordered: bool = True,
+    memory: int | str | None = None,
+    catalogue: Catalogue | str | Path | None = None,
+    checkpoint: str | Path | None = None,
+    checkpoint_every: float = 30.0,
+    output: str | Path | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Run:
     """Read a dataset once and run all tasks on every step of it.
@@ -75,15 +76,16 @@ def run(
     Parameters
     ----------
     tasks
-        One task or several (see `Task`).
+        One task or several (see `Task`); coffea's processors are tasks, too.
     inputs
-        What `Dataset.of` takes: files, patterns, directories, ``file.root:tree``, lists of files.
+        What `Dataset.of` takes: files, patterns, directories, ``file.root:tree``, lists and descriptions of files.
     tree
         Path of the tree inside files given without one; may be left out for files with one tree.
     threads
-        How many steps are worked on at a time, and the size of the pool that decodes; all usable cores by default.
+        How many steps are worked on at a time: threads (and the size of the pool that decodes), processes, or jobs;
+        all usable cores by default.
     read_ahead
-        How many steps are read while others are worked on. ``threads + read_ahead`` steps are in memory at most.
+        With threads, how many steps are read while others are worked on: ``threads + read_ahead`` are in memory.
     step_size
         The longest step: a number of entries, or decompressed bytes of the columns that are read (``"100 MB"``).
         Steps are whole clusters as far as they fit; a longer cluster is cut, which decodes its baskets several times.
@@ -91,52 +93,97 @@ def run(
         Stop after so many entries, counted through the files in their order.
     skip_bad_files
         Leave out files, or steps of files, that cannot be read, and list them in the record, instead of raising.
+    drift
+        What to do with a file that lacks a branch of the first file, or has it with another type: ``"error"``,
+        ``"skip"`` the file and list it, or ``"fill"``: not a number, 0 or empty lists; numbers are converted.
     executor
-        Who runs the steps; `Threads` by default (and `threads` and `read_ahead` are its settings).
+        Who works on the steps: a text (see `sapwood.train.executor_of`), an `Executor`, a `distributed.Client`, or what
+        has the shape of `concurrent.futures.Executor`.
+    options
+        What the class of a cluster takes, where `executor` is a text that stands for one.
+    ordered
+        Join results in the order of the entries: the same to the last bit with any executor. Otherwise they are joined
+        where they are made and as they come; counts are the same, sums of weights in the order of their additions.
+    memory
+        What one process may use, in bytes or as ``"2 GB"``: steps are cut smaller and wait for room.
+    catalogue
+        A catalogue, or the path of one: what is known of the files, so that planning opens none (see `Catalogue`).
+    checkpoint, checkpoint_every
+        A file that keeps what is done, saved at most so often (seconds). If it is there, the run goes on behind it; it
+        is removed at the end.
+    output
+        The folder for what tasks write (see `Output`).
     progress
         Called after every step.
 
     Returns
     -------
     Run
-        Results and account. The results do not depend on the number of threads: steps are joined in the order of the
-        entries.
+        Results and account. A task that fails is taken off, and its record says why, while the others go on. After
+        Ctrl-C the results so far are given, and `Run.interrupted` is true.
 
     Raises
     ------
     TaskError
-        If a task fails, or a file lacks what it reads.
+        If all tasks fail, or a file lacks what one reads.
     ArgumentError
         If the arguments do not fit together.
     SapwoodError
-        If a file cannot be read.
+        If a file cannot be read, or the memory budget cannot be kept.
     """
-    given = list(tasks) if isinstance(tasks, Sequence) else [tasks]
-    _check(given, threads, read_ahead, step_size, entries)
+    given = [as_task(task) for task in (tasks if isinstance(tasks, Sequence) else [tasks])]
+    _check(given, threads, read_ahead, step_size, entries, drift)
+    budget = parse_size(memory) if isinstance(memory, str) else memory
     workers = threads or int(host()["cores_usable"])
     dataset = Dataset.of(inputs, tree)
-    train = _Train(
-        given,
-        Plan(dataset, [(task_name(t), Columns.of(t.branches)) for t in given], step_size, entries, skip_bad_files),
-        progress,
-    )
+    shaping = {"step_size": step_size, "entries": entries, "drift": drift, "skip_bad_files": skip_bad_files}
     settings = {
         "inputs": [str(source) for source in dataset.sources],
         "threads": workers,
         "read_ahead": read_ahead,
-        "step_size": step_size,
-        "entries": entries,
-        "skip_bad_files": skip_bad_files,
+        **shaping,
+        "ordered": ordered,
+        "memory": budget,
+        "catalogue": str(catalogue.path if isinstance(catalogue, Catalogue) else catalogue) if catalogue else None,
+        "checkpoint": str(checkpoint) if checkpoint else None,
     }
+    known = Catalogue(catalogue) if isinstance(catalogue, (str, Path)) else catalogue
+    saved = None
+    if checkpoint is not None:
+        saved = Checkpoint(checkpoint, identity_of(given, dataset, shaping), checkpoint_every)
     pool = _native.num_threads()
-    _native.set_num_threads(workers)
+    chosen, mine = _executor(executor, workers, read_ahead, options)
     try:
-        return train.go(executor or Threads(workers, read_ahead), settings)
+        if not chosen.remote:
+            _native.set_num_threads(workers)
+        train = _Train(given, dataset, chosen, settings, known, saved, progress, output)
+        return train.go()
     finally:
+        if mine:
+            chosen.close()
+        if known is not catalogue and known is not None:
+            known.close()
         _native.set_num_threads(pool)
 
 
-def _check(tasks: list[Any], threads: int | None, read_ahead: int, step_size: StepSize, entries: int | None) -> None:
+def _executor(
+    given: Foreign, workers: int, read_ahead: int, options: Mapping[str, Any] | None
+) -> tuple[Executor, bool]:
+    """Give an executor, and whether it was made here."""
+    if isinstance(given, str):
+        return executor_of(given, workers, read_ahead, options), True
+    if hasattr(given, "lease_seconds"):
+        return given, False
+    if hasattr(given, "scheduler_info"):
+        return Dask(given), True
+    if callable(getattr(given, "submit", None)):
+        return Futures(given, workers), True
+    raise ArgumentError(f"{given!r} is no executor: it has no submit")
+
+
+def _check(
+    tasks: list[Any], threads: int | None, read_ahead: int, step_size: StepSize, entries: int | None, drift: str
+) -> None:
     if not tasks:
         raise ArgumentError("no tasks")
     for task in tasks:
@@ -150,6 +197,8 @@ def _check(tasks: list[Any], threads: int | None, read_ahead: int, step_size: St
         raise ArgumentError(f"read_ahead is {read_ahead}, must not be negative")
     if entries is not None and entries < 0:
         raise ArgumentError(f"entries is {entries}, must not be negative")
+    if drift not in DRIFT:
+        raise ArgumentError(f"drift is {drift!r}, must be one of {', '.join(DRIFT)}")
     if isinstance(step_size, str):
         parse_size(step_size)
     elif step_size < 1:
@@ -157,138 +206,320 @@ def _check(tasks: list[Any], threads: int | None, read_ahead: int, step_size: St
 
 
 class _Train:
-    """One run of tasks over a plan."""
+    """One run of tasks over a dataset."""
 
-    def __init__(self, tasks: list[Any], plan: Plan, progress: Callable[[Progress], None] | None) -> None:
+    def __init__(
+        self,
+        tasks: list[Any],
+        dataset: Dataset,
+        executor: Executor,
+        settings: dict[str, Any],
+        catalogue: Catalogue | None,
+        checkpoint: Checkpoint | None,
+        progress: Callable[[Progress], None] | None,
+        output: str | Path | None,
+    ) -> None:
         self.tasks = tasks
-        self.plan = plan
+        self.dataset = dataset
+        self.executor = executor
+        self.settings = settings
+        self.catalogue = catalogue
+        self.checkpoint = checkpoint
         self.progress = progress
+        self.columns = [
+            (task_name(t), Columns.of(getattr(t, "branches", None), getattr(t, "cut", None))) for t in tasks
+        ]
         self.results: list[Any] = [None] * len(tasks)
         self.records = [
-            TaskRecord(task_name(t), task_title(t), options_of(t), plots=t.plots if hasattr(t, "plots") else {})
-            for t in tasks
+            TaskRecord(task_name(t), task_title(t), options_of(t), plots=getattr(t, "plots", None) or {}) for t in tasks
         ]
         self.needs: list[dict[str, None]] = [{} for _ in tasks]
         self.sizes: Counter[str] = Counter()
+        self.workers: dict[str, WorkerRecord] = {}
+        self.busy: list[tuple[float, float, int]] = []
+        self.bytes_done = 0.0
+        outputs: dict[tuple[str, str], Output] = {
+            (task_name(t), name): out for t in tasks for name, out in (getattr(t, "outputs", None) or {}).items()
+        }
+        if outputs and output is None:
+            raise ArgumentError(f"task {next(iter(outputs))[0]} writes files; say where: output='folder'")
+        self.writer = Writer(outputs, Path(output)) if outputs and output is not None else None
+        self.outputs = outputs
 
-    def go(self, executor: Executor, settings: dict[str, Any]) -> Run:
+    def go(self) -> Run:
+        settings = self.settings
         record = Run(
-            self.records,
-            self.plan.files,
-            self.plan.skipped,
-            settings,
-            host(),
-            versions(),
+            self.records, [], [], settings, host(), versions(),
             datetime.now(timezone.utc).isoformat(timespec="seconds"),
-            memory_start=_memory_now(),
-        )
+            memory_start=resident_memory.resident(), executor=self.executor.name, slots=self.executor.slots,
+        )  # fmt: skip
         wall, cpu, counted = time.perf_counter(), time.process_time(), _native.counters()
-        for task in self.tasks:
-            self._call(task, "begin")
-        done = 0.0
-        for partial in executor.run(self.plan, self._read, self._work):
-            started = time.perf_counter()
-            self._join(partial, record)
-            record.time_merging += time.perf_counter() - started
-            done += self._share(partial.step)
-            self._report(record, done)
-        if not self.plan.files and self.plan.skipped:
-            reasons = "; ".join(f"{skipped.path}: {skipped.reason}" for skipped in self.plan.skipped[:3])
-            raise SapwoodError(f"none of the {len(self.plan.skipped)} files could be read: {reasons}")
-        self._end()
+        began = time.time()
+        plan = Plan(
+            self.dataset, self.columns, settings["step_size"], entries=settings["entries"],
+            skip_bad_files=settings["skip_bad_files"], drift=settings["drift"],
+        )  # fmt: skip
+        record.files, record.skipped = plan.files, plan.skipped
+        self._know(plan)
+        job = self._job(plan)
+        if self.checkpoint is not None and (state := self.checkpoint.load()) is not None:
+            self._resume(state, plan, record)
+        budget = settings["memory"]
+        most = None
+        if budget is not None:
+            room = max(budget - resident_memory.resident(), budget // 10)
+            most = max(1, room // (self.executor.per_process * _RESIDENT_FACTOR))
+        engine = Engine(plan, self.executor, job, ordered=settings["ordered"], most_bytes=most, seen=self._seen)
+        engine.off |= {place for place, task in enumerate(self.records) if task.failure}
+        try:
+            self._work(engine, plan, record, budget)
+            self._complete(plan, record)
+        except BaseException:
+            if self.checkpoint is not None and record.steps:
+                self._save(plan, record)
+            if self.writer is not None:
+                self.writer.abandon(keep_parts=self.checkpoint is not None)
+            raise
+        finally:
+            if isinstance(job, Worker):
+                job.close()
         record.time_wall = time.perf_counter() - wall
-        record.time_cpu = time.process_time() - cpu
         now = _native.counters()
-        record.counters = {name: now[name] - counted[name] for name in COUNTERS}
-        record.memory_peak = max(memory_peak(), record.memory_start)
-        order = {source.path: place for place, source in enumerate(self.plan.dataset.sources)}
-        record.skipped.sort(key=lambda skipped: (order[skipped.path], skipped.entry_start or 0))
+        mine = {name: now[name] - counted[name] for name in COUNTERS}
+        record.time_cpu += time.process_time() - cpu
+        for name in COUNTERS:
+            record.counters[name] = record.counters.get(name, 0) + mine[name]
+        record.memory_peak = max(
+            resident_memory.peak(), record.memory_start, *(worker.memory_peak for worker in self.workers.values()), 0
+        )
+        record.workers = sorted(self.workers.values(), key=lambda worker: worker.name)
+        record.trace = vars(engine.trace)
+        record.rates = _rates(self.busy, began, record.time_wall)
+        order = {source.path: place for place, source in enumerate(self.dataset.sources)}
+        record.skipped.sort(key=lambda skipped: (order.get(skipped.path, 0), skipped.entry_start or 0))
         return record
 
-    def _call(self, task: Foreign, method: str, *arguments: Foreign) -> Foreign:
-        """Call `begin` or `end`, where the task has it."""
-        function = getattr(task, method, None)
-        if function is None:
-            return arguments[0] if arguments else None
-        try:
-            return function(*arguments)
-        except Exception as error:
-            raise TaskError(f"task {task_name(task)} failed in {method}: {_report_of(error)}") from error
+    # Before
 
-    def _read(self, step: Step) -> _Chunk:
-        started = time.perf_counter()
-        try:
-            block = step.opened.read(step.entry_start, step.entry_stop)
-        except Exception as error:
-            if not self.plan.skip(step, error):
-                if isinstance(error, SapwoodError):
-                    raise type(error)(f"{step.place}: {error}") from error
-                raise
-            block = None
-        finally:
-            step.opened.release()
-        return _Chunk(block, time.perf_counter() - started)
+    def _know(self, plan: Plan) -> None:
+        """Tell the plan what the catalogue knows, and look at the files of friends."""
+        sources = list(self.dataset.sources)
+        friends = [source for friend in self.dataset.friends for source in friend.sources]
+        known = self.catalogue.find([*sources, *friends]) if self.catalogue is not None else {}
+        for place, source in enumerate(sources):
+            if source in known:
+                plan.learn(place, known[source])
+        if friends:
+            missing = {source: look(source) for source in friends if source not in known}
+            self._seen(missing)
+            plan.learn_friends({**known, **missing})
 
-    def _work(self, step: Step, chunk: _Chunk) -> _Partial:
-        partial = _Partial(step, [], {}, chunk.seconds)
-        if chunk.block is None:
-            return partial
-        partial.sizes = {name: int(layout.nbytes) for name, layout in chunk.block.layouts.items()}
-        for task, need in zip(self.tasks, step.opened.needs, strict=True):
-            wall, cpu = time.perf_counter(), time.thread_time()
+    def _seen(self, infos: dict[Source, TreeInfo]) -> None:
+        if self.catalogue is not None and infos:
+            self.catalogue.put(infos)
+
+    def _job(self, plan: Plan) -> Packed | Worker:
+        executor = self.executor
+        job = Job(
+            self.tasks, self.columns, friends=self.dataset.friends, ordered=self.settings["ordered"],
+            at_once=getattr(executor, "threads", executor.per_process), memory=self.settings["memory"],
+            native_threads=1 if executor.remote else None,
+        )  # fmt: skip
+        packed = Packed.of(job) if executor.remote else None
+        worker = Worker(replace(job, native_threads=None))
+        for place, why in worker.begin().items():  # the client's own tasks: they will be asked to end
+            self._take_off(place, why)
+        if any(columns.everything for _, columns in self.columns):
+            touched = trace(worker, self.dataset)
+            plan.touched = tuple(sorted({name for names in touched.values() for name in names}))
+            job = replace(job, touched=touched)
+            packed = None if packed is None else packed.touching(touched)
+            worker.job = replace(worker.job, touched=touched)
+        return worker if packed is None else packed
+
+    # While it runs
+
+    def _work(self, engine: Engine, plan: Plan, record: Run, budget: int | None) -> None:
+        try:
             try:
-                results = dict(task.process(need.build(chunk.block)))
-            except Exception as error:
-                raise TaskError(f"task {task_name(task)} failed on {step.place}: {_report_of(error)}") from error
-            partial.results.append((results, time.thread_time() - cpu, time.perf_counter() - wall))
-        return partial
+                for part in engine.parts():
+                    self._account(engine, record, budget)
+                    self._join(part, plan, record, engine)
+                    if self.checkpoint is not None and self.checkpoint.due:
+                        self._save(plan, record)
+                    if all(task.failure for task in self.records):
+                        raise TaskError("; ".join(f"task {task.name} {task.failure}" for task in self.records))
+            except KeyboardInterrupt:
+                record.interrupted = True
+                for part in engine.drain(5.0):
+                    self._join(part, plan, record, engine)
+        finally:
+            self._account(engine, record, None)
 
-    def _join(self, partial: _Partial, record: Run) -> None:
-        step = partial.step
-        record.time_reading += partial.seconds
-        if not partial.results:
+    def _account(self, engine: Engine, record: Run, budget: int | None) -> None:
+        while engine.outcomes:
+            outcome: Outcome = engine.outcomes.popleft()
+            worker = self.workers.setdefault(outcome.worker, WorkerRecord(outcome.worker))
+            worker.busy += outcome.stopped - outcome.started
+            worker.leases += 1
+            entries = sum(part.entries for part in outcome.parts)
+            worker.entries += entries
+            worker.memory_peak = max(worker.memory_peak, outcome.memory_peak)
+            self.busy.append((outcome.started, outcome.stopped, entries))
+            if self.executor.remote:
+                record.time_cpu += outcome.cpu
+                for name in COUNTERS:
+                    record.counters[name] = record.counters.get(name, 0) + outcome.counters.get(name, 0)
+            check_kept(outcome, budget)
+
+    def _join(self, part: Part, plan: Plan, record: Run, engine: Engine) -> None:
+        started = time.perf_counter()
+        steps = [engine.given.pop(key) for key in part.keys]
+        record.time_reading += part.reading
+        if part.error is not None:
+            self._leave_out(part, plan, steps)
             return
-        record.steps += 1
-        record.entries += step.entry_stop - step.entry_start
-        step.record.steps += 1
-        step.record.processed += step.entry_stop - step.entry_start
-        self.sizes.update(partial.sizes)
-        for place, (results, cpu, wall) in enumerate(partial.results):
+        for step in steps:
+            file = plan.records[step.file.place]
+            file.steps += 1
+            file.processed += step.entries
+            plan.done.setdefault(step.file.place, []).append((step.entry_start, step.entry_stop))
+            self.bytes_done += (file.size or 0) * step.entries / max(file.entries, 1)
+        record.steps += len(steps)
+        record.entries += part.entries
+        self.sizes.update(part.sizes)
+        for place, results in enumerate(part.results):
             task = self.records[place]
-            task.time_cpu += cpu
-            task.time_wall += wall
-            self.needs[place].update(dict.fromkeys(sorted(step.opened.needs[place].branches)))
-            self.results[place] = merge(self.results[place], results, f"task {task.name}: results")
+            task.time_cpu += part.cpu[place]
+            task.time_wall += part.wall[place]
+            task.memory_peak = max(task.memory_peak, part.memory[place])
+            self.needs[place].update(dict.fromkeys(sorted(part.touched[place])))
+            if place in part.failures:
+                self._take_off(place, part.failures[place])
+            if task.failure or results is None:
+                continue
+            try:
+                if self.writer is not None:
+                    self.writer.take(task.name, results)
+                self.results[place] = merge(self.results[place], results, "results")
+            except ArgumentError as error:
+                self._take_off(place, f"gave what cannot be joined: {error}")
+                engine.off.add(place)
+        record.time_merging += time.perf_counter() - started
+        self._report(record, plan)
 
-    def _end(self) -> None:
-        for place, (task, record) in enumerate(zip(self.tasks, self.records, strict=True)):
+    def _leave_out(self, part: Part, plan: Plan, steps: Sequence[Any]) -> None:
+        assert part.error is not None
+        if not self.settings["skip_bad_files"] or not isinstance(part.error, BAD):
+            raise part.error
+        for step in steps:
+            file = step.file
+            plan.skipped.append(
+                Skipped(file.source.path, file.tree, step.entry_start, step.entry_stop, described(part.error))
+            )
+
+    def _take_off(self, place: int, why: str) -> None:
+        if not self.records[place].failure:
+            self.records[place].failure = why
+        self.results[place] = None
+
+    def _report(self, record: Run, plan: Plan) -> None:
+        if self.progress is not None:
+            done = sum(file.processed == file.entries for file in plan.files)
+            size = self.dataset.bytes
+            slots = self.executor.slots
+            self.progress(
+                Progress(record.entries, done, len(self.dataset), self.bytes_done, size, self.executor.name, slots)
+            )
+
+    # Checkpoints
+
+    def _save(self, plan: Plan, record: Run) -> None:
+        if self.checkpoint is None:
+            return
+        self.checkpoint.save(
+            {
+                "results": self.results, "done": plan.done, "skipped": plan.steps_left_out(), "needs": self.needs,
+                "sizes": self.sizes, "bytes_done": self.bytes_done,
+                "tasks": [(t.time_cpu, t.time_wall, t.memory_peak, t.failure) for t in self.records],
+                "steps": {place: file.steps for place, file in plan.records.items()},
+                "run": (record.entries, record.steps, record.time_reading, record.time_merging),
+                "outputs": self.writer.cut() if self.writer is not None else None,
+            }
+        )  # fmt: skip
+
+    def _resume(self, state: dict[str, Any], plan: Plan, record: Run) -> None:
+        self.results = state["results"]
+        plan.resume(state["done"], state["skipped"], state["steps"])
+        self.needs, self.sizes, self.bytes_done = state["needs"], state["sizes"], state["bytes_done"]
+        for task, (cpu, wall, peak, failure) in zip(self.records, state["tasks"], strict=True):
+            task.time_cpu, task.time_wall, task.memory_peak, task.failure = cpu, wall, peak, failure
+        record.entries, record.steps, record.time_reading, record.time_merging = state["run"]
+        record.resumed = record.entries
+        if self.writer is not None:
+            self.writer.resume(state["outputs"])
+
+    # At the end
+
+    def _complete(self, plan: Plan, record: Run) -> None:
+        if not plan.files and plan.skipped:
+            reasons = "; ".join(f"{skipped.path}: {skipped.reason}" for skipped in plan.skipped[:3])
+            raise SapwoodError(f"none of the {len(plan.skipped)} files could be read: {reasons}")
+        for place, (task, of) in enumerate(zip(self.tasks, self.records, strict=True)):
             mine = self.needs[place]
             others = {name for other, names in enumerate(self.needs) if other != place for name in names}
-            record.columns = tuple(mine)
-            record.columns_alone = tuple(name for name in mine if name not in others)
-            record.bytes_used = sum(self.sizes[name] for name in record.columns)
-            record.bytes_alone = sum(self.sizes[name] for name in record.columns_alone)
+            of.columns = tuple(mine)
+            of.columns_alone = tuple(name for name in mine if name not in others)
+            of.bytes_used = sum(self.sizes[name] for name in of.columns)
+            of.bytes_alone = sum(self.sizes[name] for name in of.columns_alone)
             if self.results[place] is not None:
-                record.results = dict(self._call(task, "end", self.results[place]))
+                results = finished(self.results[place])
+                try:
+                    end = getattr(task, "end", None)
+                    of.results = dict(results if end is None else end(results))
+                except Exception as error:  # noqa: BLE001 - whatever it is, the other tasks are not to blame
+                    of.failure = f"failed in end: {report_of(error)}"
+        if all(task.failure for task in self.records):
+            raise TaskError("; ".join(f"task {task.name} {task.failure}" for task in self.records))
+        if record.interrupted and self.checkpoint is not None:
+            self._save(plan, record)
+            if self.writer is not None:
+                self.writer.abandon(keep_parts=True)
+            return
+        if self.writer is not None:
+            record.outputs = self.writer.finish(self._summaries(plan, record))
+        if self.checkpoint is not None:
+            self.checkpoint.remove()
 
-    def _share(self, step: Step) -> float:
-        """Give the part of its file's bytes that a step stands for."""
-        return (step.record.size or 0) * (step.entry_stop - step.entry_start) / max(step.record.entries, 1)
+    def _summaries(self, plan: Plan, record: Run) -> dict[tuple[str, str], Summary]:
+        read: dict[str, tuple[int, int]] = {}
+        inputs: list[str] = []
+        entries: list[int] = []
+        for place, file in plan.records.items():
+            name = self.dataset.sources[place].dataset
+            done, whole = read.get(name, (0, 0))
+            read[name] = (done + file.processed, whole + file.entries)
+            inputs.append(f"{file.path}:{file.tree}")
+            entries.append(file.processed)
+        luminosity = luminosity_of(self.dataset, read)
+        return {
+            key: Summary(
+                key[0], key[1], output.selection, sum(entries), 0, luminosity, record.complete, list(inputs),
+                list(entries),
+            )
+            for key, output in self.outputs.items()
+        }  # fmt: skip
 
-    def _report(self, record: Run, done: float) -> None:
-        if self.progress is not None:
-            files_done = sum(file.processed == file.entries for file in self.plan.files)
-            size = self.plan.dataset.bytes
-            self.progress(Progress(record.entries, files_done, len(self.plan.dataset), done, size))
 
-
-def _report_of(error: Exception) -> str:
-    trace = own_traceback(error)
-    return described(error) + (f"\n{trace}" if trace else "")
-
-
-def _memory_now() -> int:
-    """Give the resident memory of this process in bytes; 0 where the system does not tell."""
-    with suppress(OSError, ValueError, IndexError):
-        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    return 0
+def _rates(busy: list[tuple[float, float, int]], began: float, wall: float) -> list[float]:
+    """Spread the entries of leases over their times, and give the entries per second in each part of the wall time."""
+    width = wall / _RATES
+    if not width:
+        return []
+    rates = [0.0] * _RATES
+    for start, stop, entries in busy:
+        first, last = (start - began) / width, max((stop - began) / width, (start - began) / width + 1e-9)
+        for place in range(max(0, math.floor(first)), min(_RATES, math.ceil(last))):
+            share = (min(last, place + 1) - max(first, place)) / (last - first)
+            rates[place] += entries * max(share, 0.0) / width
+    return rates

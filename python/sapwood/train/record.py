@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sapwood import _native
-from sapwood.train.task import Plot
+from sapwood.train.task import Plot, TaskError
 
 # What native reading counts (see `sapwood._native.counters`); the times are nanoseconds, summed over threads.
 COUNTERS = (
@@ -31,7 +31,12 @@ COUNTERS = (
 
 @dataclass
 class FileRecord:
-    """One file of a run: its size in bytes (None where it is not known), its entries, and how many were worked on."""
+    """One file of a run.
+
+    `size` is in bytes (None where it is not known). Of its `entries`, `wanted` were asked for, and `processed` were
+    worked on. `bytes_planned` are the bytes of the branches that are read, before compression, `bytes_stored` those in
+    the file.
+    """
 
     path: str
     tree: str
@@ -39,6 +44,9 @@ class FileRecord:
     entries: int
     processed: int = 0
     steps: int = 0
+    wanted: int = 0
+    bytes_planned: int = 0
+    bytes_stored: int = 0
 
 
 @dataclass(frozen=True)
@@ -57,7 +65,9 @@ class TaskRecord:
     """One task of a run. Times are seconds, summed over threads; sizes are bytes of the decoded columns.
 
     `columns` are the branches that the task reads, `columns_alone` those of them that no other task of the run reads;
-    `bytes_used` and `bytes_alone` are the decoded sizes of both.
+    `bytes_used` and `bytes_alone` are the decoded sizes of both. `memory_peak` is by how much memory grew during one
+    call of `process`, at most, measured when nothing else ran in its process (0: never). `failure` says why the task
+    was taken off, with its traceback; it then has no results.
     """
 
     name: str
@@ -71,15 +81,32 @@ class TaskRecord:
     bytes_alone: int = 0
     time_cpu: float = 0.0
     time_wall: float = 0.0
+    memory_peak: int = 0
+    failure: str = ""
+
+
+@dataclass
+class WorkerRecord:
+    """One process that worked: seconds it was busy (summed over its threads), entries, leases, the most memory."""
+
+    name: str
+    busy: float = 0.0
+    entries: int = 0
+    leases: int = 0
+    memory_peak: int = 0
 
 
 @dataclass
 class Run:
     """A finished run: the results of its tasks, and the account.
 
+    `skipped` is the ledger: what was left out, with the reasons. `interrupted` tells that the run was stopped before
+    its end, `resumed` how many entries an earlier run had done. `outputs` are the files that tasks wrote. `trace`
+    counts what happened to the leases of steps; `rates` are entries per second in each of equal parts of the wall time.
+
     Times are seconds; `time_wall` is that of the whole run, all others are sums over threads. `memory_start` and
-    `memory_peak` are resident bytes of the process: when the run began, and the most until it ended (0 where the
-    system does not tell).
+    `memory_peak` are resident bytes of one process: when the run began, and the most until it ended (0 where the system
+    does not tell).
     """
 
     tasks: list[TaskRecord]
@@ -98,6 +125,14 @@ class Run:
     time_merging: float = 0.0
     memory_start: int = 0
     memory_peak: int = 0
+    interrupted: bool = False
+    resumed: int = 0
+    executor: str = "threads"
+    slots: int = 1
+    workers: list[WorkerRecord] = field(default_factory=list[WorkerRecord])
+    trace: dict[str, Any] = field(default_factory=dict[str, Any])
+    rates: list[float] = field(default_factory=list[float])
+    outputs: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
 
     def __getitem__(self, task: str) -> dict[str, Any]:
         """Give the results of a task by its name.
@@ -106,11 +141,48 @@ class Run:
         ------
         KeyError
             If no task of that name ran.
+        TaskError
+            If it was taken off.
         """
         for record in self.tasks:
             if record.name == task:
+                if record.failure:
+                    raise TaskError(f"task {task} {record.failure}")
                 return record.results
         raise KeyError(task)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all of the input was worked on by all tasks."""
+        return not (self.skipped or self.interrupted or any(task.failure for task in self.tasks))
+
+    def totals(self) -> dict[str, int]:
+        """Count files and entries: given, worked on, and left out; of files that cannot be opened no entries are known.
+
+        ``entries == processed + left_out + not_reached`` holds always.
+        """
+        wanted = sum(file.wanted for file in self.files)
+        processed = sum(file.processed for file in self.files)
+        listed = {(file.path, file.tree) for file in self.files}
+        left_out = sum(
+            (skipped.entry_stop or 0) - skipped.entry_start
+            for skipped in self.skipped
+            if skipped.entry_start is not None and (skipped.path, skipped.tree) in listed
+        )
+        drifted = sum(
+            (skipped.entry_stop or 0) - skipped.entry_start
+            for skipped in self.skipped
+            if skipped.entry_start is not None and (skipped.path, skipped.tree) not in listed
+        )
+        whole = sum(skipped.entry_start is None for skipped in self.skipped)
+        return {
+            "files": len(self.files),
+            "files_left_out": whole,
+            "entries": wanted + drifted,
+            "processed": processed,
+            "left_out": left_out + drifted,
+            "not_reached": wanted - processed - left_out,
+        }
 
     @property
     def rate(self) -> float:
@@ -134,6 +206,16 @@ class Run:
             "time_merging": self.time_merging,
             "memory_start": self.memory_start,
             "memory_peak": self.memory_peak,
+            "executor": self.executor,
+            "slots": self.slots,
+            "complete": self.complete,
+            "interrupted": self.interrupted,
+            "resumed": self.resumed,
+            "totals": self.totals(),
+            "workers": [asdict(worker) for worker in self.workers],
+            "trace": self.trace,
+            "rates": self.rates,
+            "outputs": self.outputs,
             "counters": self.counters,
             "tasks": tasks,
             "files": [asdict(file) for file in self.files],
@@ -184,13 +266,3 @@ def versions(packages: Iterable[str] = ("awkward", "numpy", "boost-histogram", "
         except importlib.metadata.PackageNotFoundError:
             continue
     return found
-
-
-def memory_peak() -> int:
-    """Give the most resident memory this process has had, in bytes; 0 where the system does not tell."""
-    try:
-        import resource
-    except ImportError:
-        return 0
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

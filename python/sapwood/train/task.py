@@ -11,8 +11,9 @@ import sysconfig
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
@@ -63,7 +64,11 @@ class Task:
     that the file has is taken. ``None`` as the last alternative lets the column be missing. Names with a dot are
     grouped: ``muon.pt`` and ``muon.eta`` become ``events.muon`` with the fields ``pt`` and ``eta``.
 
-    `plots` says how histograms among the results are shown, by the name of the result.
+    Without `branches` it gets all of them, and only those are read that it looks at. `cut` is an expression of
+    branches; only entries for which it is true come to `process`.
+
+    `plots` says how histograms among the results are shown, by the name of the result. `outputs` names files that the
+    task writes (see `sapwood.train.Output`): what `process` returns by such a name, an array of records, are entries.
 
     Every other public attribute with a plain value (number, text, true or false, None, list) is an option: its value
     in the class is the default, and the one who runs the task may give another.
@@ -74,6 +79,8 @@ class Task:
     name: ClassVar[str] = ""
     branches: ClassVar[Declaration] = ()
     plots: ClassVar[Mapping[str, Plot]] = {}
+    outputs: ClassVar[Mapping[str, Any]] = {}
+    cut: str | None = None
 
     def begin(self) -> None:
         """Prepare; called once before the first step, in every process that runs steps, after options are set."""
@@ -98,7 +105,100 @@ class Task:
         return results
 
 
-_RESERVED = {"name", "branches", "plots", "begin", "process", "end"}
+class EntryTask(Task):
+    """A task that looks at one entry after the other, for people who come from ``TSelector``.
+
+    `start` makes the results of a chunk, `each` fills them with one entry, whose columns are its attributes (plain
+    Python values and lists; groups are objects with attributes or lists of such).
+    """
+
+    def start(self) -> dict[str, Any]:
+        """Make empty results (``SlaveBegin``)."""
+        return {}
+
+    def each(self, event: Foreign, results: dict[str, Any]) -> None:
+        """Look at one entry (``Process``)."""
+        raise NotImplementedError(f"{type(self).__name__} has no each(event, results)")
+
+    def process(self, events: Foreign) -> Mapping[str, Any]:
+        """Go through the entries of a chunk."""
+        results = self.start()
+        names = events.fields
+        columns = [_plain(events[name].to_list()) for name in names]
+        for values in zip(*columns, strict=True):
+            self.each(SimpleNamespace(**dict(zip(names, values, strict=True))), results)
+        return results
+
+
+def _plain(values: Foreign) -> Foreign:
+    """Turn dictionaries, at any depth of lists, into objects with attributes."""
+    if isinstance(values, list):
+        if not any(isinstance(value, (list, dict)) for value in values):
+            return values
+        return [_plain(value) for value in values]
+    if isinstance(values, dict):
+        return SimpleNamespace(**{key: _plain(value) for key, value in values.items()})
+    return values
+
+
+class NativeTask(Task):
+    """A task whose work is a compiled function, for code that goes entry by entry at native speed.
+
+    `kernel` is compiled by Numba; it takes the events (Awkward arrays are known to Numba) and the arrays that `start`
+    makes, and fills these. Arrays of chunks are added.
+    """
+
+    kernel: ClassVar[Any]
+
+    def start(self) -> dict[str, Any]:
+        """Make the arrays that the kernel fills, by the names of the results."""
+        return {}
+
+    def begin(self) -> None:
+        """Compile the kernel (at its first call)."""
+        try:
+            ak, numba = import_module("awkward"), import_module("numba")
+        except ImportError as error:
+            raise ArgumentError(f"task {task_name(self)} needs the package numba: pip install numba") from error
+        ak.numba.register_and_check()
+        kernel = type(self).kernel
+        self._compiled = kernel if hasattr(kernel, "py_func") else numba.njit(nogil=True)(kernel)
+
+    def process(self, events: Foreign) -> Mapping[str, Any]:
+        """Run the kernel on a chunk."""
+        from sapwood.train.merging import Sum
+
+        arrays = self.start()
+        self._compiled(events, *arrays.values())
+        return {name: Sum(array) for name, array in arrays.items()}
+
+
+class Processor(Task):
+    """A `ProcessorABC` of coffea as a task: it gets NanoEvents, and what it returns is the result."""
+
+    def __init__(self, processor: Foreign, schema: Foreign = None) -> None:
+        self.processor = processor
+        self.schema = schema if schema is not None else getattr(processor, "schema", None)
+        self.name = task_name(processor)  # pyright: ignore[reportAttributeAccessIssue]
+
+    def process(self, events: Foreign) -> Mapping[str, Any]:
+        """Run the processor on a chunk."""
+        from sapwood.train.coffea import nano_events
+
+        return self.processor.process(nano_events(events, self.schema))
+
+    def end(self, results: dict[str, Any]) -> Mapping[str, Any]:
+        """Let it finish (``postprocess``)."""
+        after = self.processor.postprocess(results)
+        return results if after is None else after
+
+
+def as_task(given: Foreign) -> Foreign:
+    """Give a task: what is given, or a `Processor` for one of coffea's."""
+    return Processor(given) if _is_processor(type(given)) else given
+
+
+_RESERVED = {"name", "branches", "plots", "outputs", "cut", "kernel", "begin", "process", "end", "start", "each"}
 
 
 def task_name(task: Foreign) -> str:
@@ -119,12 +219,10 @@ def check_task(task: Foreign) -> None:
     Raises
     ------
     ArgumentError
-        If it has no `process`, or does not say what it reads.
+        If it has no `process`.
     """
     if not callable(getattr(task, "process", None)):
         raise ArgumentError(f"{task!r} is not a task: it has no process(events)")
-    if not getattr(task, "branches", None):
-        raise ArgumentError(f"task {task_name(task)!r} does not say which branches it reads (branches = [...])")
 
 
 def options_of(task: Foreign) -> dict[str, Option]:
@@ -182,11 +280,15 @@ def _value(text: str, default: Option, setting: str) -> Option:
         raise ArgumentError(f"option {setting!r}: {text!r} is not {kind}") from error
 
 
+_BASES: set[type] = {Task, EntryTask, NativeTask, Processor}
+
+
 def load_tasks(path: str | Path) -> list[Any]:
     """Load the tasks of a Python file.
 
-    Tasks are objects at module level that have `process` and `branches`, and the classes with these two that the file
-    defines and does not itself make an object of; classes are made without arguments. They come in the file's order.
+    Tasks are objects at module level that have `process` and `branches` (or are a `Task`, or a processor of coffea),
+    and such classes that the file defines and does not itself make an object of, or derive other tasks from if they
+    declare no branches; classes are made without arguments. They come in the file's order.
 
     Raises
     ------
@@ -207,16 +309,29 @@ def load_tasks(path: str | Path) -> list[Any]:
         if not isinstance(value, type):
             found.append(value)
         elif value.__module__ == module.__name__ and not any(isinstance(made, value) for made in objects):
-            found.append(_make(value, path))
+            derived = any(isinstance(other, type) and other is not value and issubclass(other, value)
+                          for other in vars(module).values())  # fmt: skip
+            if getattr(value, "branches", None) or not derived:  # else it is a base of tasks
+                found.append(_make(value, path))
     if not found:
-        raise ArgumentError(f"{path} holds no task: no class with branches = [...] and process(self, events)")
+        raise ArgumentError(
+            f"{path} holds no task: no class with branches = [...] and process(self, events), none derived from Task"
+        )
     return found
 
 
 def _looks_like_task(value: Foreign) -> bool:
     if isinstance(value, ModuleType):
         return False
-    return callable(getattr(value, "process", None)) and bool(getattr(value, "branches", None))
+    kind: type = value if isinstance(value, type) else type(value)
+    if kind in _BASES or inspect.isabstract(kind) or not callable(getattr(value, "process", None)):
+        return False
+    return bool(getattr(value, "branches", None)) or issubclass(kind, Task) or _is_processor(kind)
+
+
+def _is_processor(kind: type) -> bool:
+    """Tell whether a class is one of coffea's processors."""
+    return any(base.__name__ == "ProcessorABC" and base.__module__.startswith("coffea") for base in kind.__mro__)
 
 
 def _make(kind: type, path: Path) -> Foreign:

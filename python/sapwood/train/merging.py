@@ -14,6 +14,38 @@ if TYPE_CHECKING:
     from sapwood.columns import Foreign
 
 
+class Sum:
+    """An array, to be added to others element by element (plain arrays are put one behind the other)."""
+
+    def __init__(self, array: Foreign) -> None:
+        self.array = np.asarray(array)
+
+    def __add__(self, other: Sum) -> Sum:
+        return Sum(self.array + other.array)
+
+
+class Bounded:
+    """An array of which only the first `limit` items are kept when it is joined with others, in their order."""
+
+    def __init__(self, array: Foreign, limit: int) -> None:
+        self.array = array[:limit]
+        self.limit = limit
+
+    def __add__(self, other: Bounded) -> Bounded:
+        if len(self.array) >= self.limit:
+            return self
+        return Bounded(
+            _concatenate(self.array, other.array[: self.limit - len(self.array)], "bounded array"), self.limit
+        )
+
+
+def finished(results: Foreign) -> Foreign:
+    """Give joined results with plain arrays in place of `Sum` and `Bounded`."""
+    if isinstance(results, Mapping):
+        return {key: finished(value) for key, value in results.items()}
+    return results.array if isinstance(results, (Sum, Bounded)) else results
+
+
 def merge(first: Foreign, second: Foreign, place: str = "result") -> Foreign:
     """Join the results of an earlier and a later chunk.
 

@@ -1,0 +1,103 @@
+"""Checkpoints: what a run has done so far, in one file, so that a killed run goes on where it was."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import os
+import pickle
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sapwood.errors import ArgumentError, StorageError
+from sapwood.train.dataset import Dataset
+from sapwood.train.task import described, options_of, task_name
+
+_VERSION = 1
+
+
+def identity_of(tasks: Sequence[Any], dataset: Dataset, settings: dict[str, Any]) -> dict[str, str]:
+    """Describe what a checkpoint belongs to: tasks with their options and code, the files, what shapes the results."""
+    known = {"files": _digest([(str(source), source.ranges) for source in dataset.sources])}
+    known["settings"] = _digest(sorted(settings.items()))
+    for task in tasks:
+        known[f"task {task_name(task)}"] = _digest([sorted(options_of(task).items()), _code_of(type(task))])
+    return known
+
+
+def _code_of(kind: type) -> str:
+    try:
+        return inspect.getsource(kind)
+    except (OSError, TypeError):
+        return kind.__qualname__
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(repr(value).encode()).hexdigest()[:16]
+
+
+class Checkpoint:
+    """One file, replaced as a whole at most every `every` seconds.
+
+    It is a pickle: like the tasks themselves it is code, and only one's own is to be loaded.
+    """
+
+    def __init__(self, path: str | Path, identity: dict[str, str], every: float = 30.0) -> None:
+        self.path = Path(path)
+        self.every = every
+        self._identity = identity
+        self._last = time.monotonic()
+
+    def load(self) -> Any | None:
+        """Give the state that was saved, None where there is none.
+
+        Raises
+        ------
+        ArgumentError
+            It belongs to another run.
+        StorageError
+            It cannot be read.
+        """
+        try:
+            data = self.path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StorageError(f"checkpoint {self.path} cannot be read: {error}") from error
+        try:
+            version, identity, state = pickle.loads(data)
+        except Exception as error:
+            raise StorageError(f"checkpoint {self.path} cannot be read: {described(error)}") from error
+        if version != _VERSION or identity != self._identity:
+            names = [name for name in {**identity, **self._identity} if identity.get(name) != self._identity.get(name)]
+            raise ArgumentError(
+                f"checkpoint {self.path} belongs to another run ({', '.join(names) or 'version'} differ); "
+                "remove it to begin anew"
+            )
+        return state
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to save."""
+        return time.monotonic() - self._last >= self.every
+
+    def save(self, state: object) -> None:
+        """Save a state in place of the one before; whenever the process is killed, one of them is whole."""
+        beside = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+        try:
+            with beside.open("wb") as file:
+                pickle.dump((_VERSION, self._identity, state), file, pickle.HIGHEST_PROTOCOL)
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(self.path)
+        except OSError as error:
+            raise StorageError(f"checkpoint {self.path} cannot be written: {error}") from error
+        finally:
+            beside.unlink(missing_ok=True)
+        self._last = time.monotonic()
+
+    def remove(self) -> None:
+        """Remove it: the run is done."""
+        self.path.unlink(missing_ok=True)

@@ -1,0 +1,351 @@
+"""The engine of a run: hands steps out, takes their results, and sees to it that each counts once.
+
+It knows nothing of trees or tasks: what it hands out are *leases* of steps, long enough that handing them out costs
+little, and shorter towards the end. What a lost worker had is handed out again; late in a run idle workers get copies
+of what others still have, and the first result of a step counts.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import queue
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from sapwood.errors import SapwoodError, StorageError
+from sapwood.train.executors import Executor, WorkerLostError
+from sapwood.train.plan import Plan, Step
+from sapwood.train.worker import Lease, Outcome, Packed, Part, Worker, look_at, run_lease
+
+if TYPE_CHECKING:
+    from sapwood.train.dataset import Source
+
+Key = tuple[int, int]
+
+_ATTEMPTS = 3
+"""How often a step is tried when its worker is lost, or its storage fails."""
+_LEASE_BYTES = 16 << 20
+"""Results of one lease are not to be more than about this."""
+_LOOKS = 16
+"""Files that are looked at in one call, at most."""
+
+
+@dataclass
+class Trace:
+    """What happened to the leases of a run: how many there were, and why some were handed out once more."""
+
+    leases: int = 0
+    looks: int = 0
+    retried: int = 0
+    stolen: int = 0
+    repeated: int = 0
+    dropped: int = 0
+    lost: list[str] = field(default_factory=list[str])
+
+
+@dataclass
+class _Run:
+    """A lease that is out."""
+
+    lease: Lease
+    since: float
+    copies: int = 0
+
+
+class Engine:
+    """One run over an executor.
+
+    Parameters
+    ----------
+    plan
+        Gives the steps.
+    executor
+        Makes the calls.
+    job
+        What `run_lease` takes first.
+    ordered
+        Give parts strictly in the order of their steps.
+    most_bytes
+        Steps expected to be larger are cut in two until they are not.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        executor: Executor,
+        job: Packed | Worker,
+        *,
+        ordered: bool = True,
+        most_bytes: int | None = None,
+        seen: Callable[[dict[Source, Any]], None] = lambda _: None,
+    ) -> None:
+        self.plan = plan
+        self.executor = executor
+        self.job = job
+        self.ordered = ordered
+        self.most_bytes = most_bytes
+        self.off: set[int] = set()
+        self.trace = Trace()
+        self.outcomes: deque[Outcome] = deque()
+        self._seen = seen
+        self._events: queue.SimpleQueue[tuple[Future[Any], _Run | list[tuple[int, Source]]]] = queue.SimpleQueue()
+        self._numbers = itertools.count()
+        self._todo: list[tuple[Key, Step]] = []
+        self._queued: set[Key] = set()
+        self._out: dict[Future[Any], _Run] = {}
+        self._looking = 0
+        self._attempts: dict[Key, int] = {}
+        self._open: dict[Key, Step] = {}  # given by the plan, without a result
+        self.given: dict[Key, Step] = {}  # the same, until whoever takes the parts has taken them out
+        self._order: deque[Key] = deque()
+        self._waiting: dict[Key, Part] = {}
+        self._ready: deque[Part] = deque()
+        self._seconds = 0.0  # of one step, lately
+        self._payload = 0.0  # bytes of the results of one step, lately
+        self._planned = 0
+
+    def parts(self) -> Iterator[Part]:
+        """Give the parts of the run, in order where that was asked for."""
+        while True:
+            self._plan()
+            self._hand_out()
+            while self._ready:
+                yield self._ready.popleft()
+            if not self._open and not self._looking and self.plan.finished and not self._ready:
+                return
+            self._take(0.5)
+
+    def drain(self, seconds: float) -> Iterator[Part]:
+        """After an interruption: give what is finished within some seconds, hand nothing out."""
+        self._todo.clear()
+        self._queued.clear()
+        for future in self._out:
+            future.cancel()
+        limit = time.monotonic() + seconds
+        while any(not future.done() for future in self._out) and time.monotonic() < limit:
+            self._take(0.05)
+        self._take(0.05)
+        while self._ready:
+            yield self._ready.popleft()
+
+    # Planning
+
+    def _plan(self) -> None:
+        slots = self.executor.slots
+        ahead = max(4 * slots, 8)
+        if not self.plan.finished:
+            sources = list(self.plan.wanted(ahead))
+            size = max(1, min(_LOOKS, len(sources) // slots))
+            for start in range(0, len(sources), size):
+                self._look(sources[start : start + size])
+        while len(self._todo) < 4 * slots * self._lease_size(slots) and not self.plan.finished:
+            if self.ordered and len(self._order) > 64 * slots * self._lease_size(slots):
+                return  # a step lags: its successors' results wait in memory
+            steps = self.plan.steps()
+            if steps is None:
+                return
+            for step in steps:
+                self._add(step)
+
+    def _look(self, sources: list[tuple[int, Source]]) -> None:
+        self.trace.looks += 1
+        self._looking += 1
+        future = self.executor.submit(look_at, sources)
+        future.add_done_callback(lambda future: self._events.put((future, sources)))
+
+    def _add(self, step: Step) -> None:
+        if self.most_bytes is not None and step.bytes > self.most_bytes and step.entries > 1:
+            for half in step.halves():
+                self._add(half)
+            return
+        self._planned += 1
+        self._open[step.key] = self.given[step.key] = step
+        if self.ordered:
+            self._order.append(step.key)
+        self._push(step)
+
+    def _push(self, step: Step) -> None:
+        if step.key not in self._queued:
+            self._queued.add(step.key)
+            heapq.heappush(self._todo, (step.key, step))
+
+    def _pop(self) -> Step:
+        key, step = heapq.heappop(self._todo)
+        self._queued.discard(key)
+        return step
+
+    # Handing out
+
+    def _lease_size(self, slots: int) -> int:
+        """Say how many steps a lease should have: by the time they take, fewer when few are left."""
+        if not self._seconds:
+            return 1
+        size = max(1, int(self.executor.lease_seconds / self._seconds))
+        if self._payload:
+            size = min(size, max(1, int(_LEASE_BYTES / self._payload)))
+        per_file = self._planned / max(len(self.plan.files), 1)
+        left = len(self._todo) + int(self.plan.files_left * per_file)
+        return max(1, min(size, left // (2 * slots), 1000))
+
+    def _hand_out(self) -> None:
+        slots = self.executor.slots
+        window = slots if not self.executor.remote else 2 * slots
+        while self._todo and len(self._out) < window:
+            size = self._lease_size(slots)
+            first = self._pop()
+            steps = [first]
+            # A step that a worker was lost with goes alone: it may be the reason.
+            if not self._attempts.get(first.key):
+                while self._todo and len(steps) < size and not self._attempts.get(self._todo[0][0]):
+                    steps.append(self._pop())
+            self._submit([step for step in steps if step.key in self._open])
+        if not self._todo and self.plan.finished and self.executor.repeats and len(self._out) < slots:
+            self._double(slots)
+
+    def _submit(self, steps: Sequence[Step]) -> None:
+        if not steps:
+            return
+        lease = Lease(next(self._numbers), tuple(steps), frozenset(self.off))
+        run = _Run(lease, time.monotonic())
+        self.trace.leases += 1
+        future = self.executor.submit(run_lease, self.job, lease)
+        self._out[future] = run
+        future.add_done_callback(lambda future: self._events.put((future, run)))
+
+    def _double(self, slots: int) -> None:
+        """Late in a run: give what others still have to workers that have nothing to do."""
+        now = time.monotonic()
+        for run in sorted(self._out.values(), key=lambda run: run.since):
+            if len(self._out) >= slots or run.copies:
+                continue
+            left = [step for step in run.lease.steps if step.key in self._open]
+            expected = self._seconds * len(run.lease.steps)
+            if len(left) > 1 and expected > 4 * self.executor.lease_seconds / 10:
+                # The later half: the worker that has the lease is still busy with the earlier one.
+                run.copies += 1
+                self.trace.stolen += 1
+                self._submit(left[len(left) // 2 :])
+            elif left and now - run.since > max(3 * expected, 1.0):
+                run.copies += 1
+                self.trace.repeated += 1
+                self._submit(left)
+
+    # Taking in
+
+    def _take(self, timeout: float) -> None:
+        """Wait for a call to end, and take in all that have."""
+        try:
+            event = self._events.get(timeout=timeout)
+        except queue.Empty:
+            return
+        while True:
+            future, what = event
+            if isinstance(what, _Run):
+                self._taken(future, what)
+            else:
+                self._learned(future, what)
+            try:
+                event = self._events.get_nowait()
+            except queue.Empty:
+                return
+
+    def _learned(self, future: Future[Any], sources: list[tuple[int, Source]]) -> None:
+        self._looking -= 1
+        try:
+            found = future.result()
+        except (WorkerLostError, CancelledError) as error:
+            self.trace.lost.append(str(error))
+            place = sources[0][0]
+            self._attempts[place, -1] = tries = self._attempts.get((place, -1), 0) + 1
+            if tries < _ATTEMPTS or len(sources) > 1:
+                for one in sources:
+                    self._attempts[one[0], -1] = tries
+                    self._look([one])
+                return
+            found = [(place, StorageError(f"{sources[0][1]}: its worker was lost {tries} times: {error}"))]
+        for place, info in found:
+            self.plan.learn(place, info)
+        by_place = dict(sources)
+        self._seen({by_place[place]: info for place, info in found if not isinstance(info, BaseException)})
+
+    def _taken(self, future: Future[Any], run: _Run) -> None:
+        self._out.pop(future, None)
+        lease = run.lease
+        try:
+            outcome: Outcome = future.result()
+        except CancelledError:
+            return
+        except WorkerLostError as error:
+            self.trace.lost.append(str(error))
+            self._again(lease, error)
+            return
+        self.outcomes.append(outcome)
+        seconds = (outcome.stopped - outcome.started) / max(len(lease.steps), 1)
+        self._seconds = seconds if not self._seconds else 0.7 * self._seconds + 0.3 * seconds
+        steps = {step.key: step for step in lease.steps}
+        for part in outcome.parts:
+            if any(key not in self._open for key in part.keys):
+                self.trace.dropped += 1  # a copy was first
+                self._restore(steps, part)
+                continue
+            if isinstance(part.error, OSError) and self._may_retry(part.keys[0]):
+                self.trace.retried += 1
+                self._push(steps[part.keys[0]])
+                continue
+            self.off.update(part.failures)
+            self._accept(part)
+
+    def _restore(self, steps: dict[Key, Step], part: Part) -> None:
+        """Hand out again what a dropped part had beside the steps that were there before."""
+        out = {step.key for run in self._out.values() for step in run.lease.steps}
+        for key in part.keys:
+            if key in self._open and key not in out:
+                self._push(steps[key])
+
+    def _may_retry(self, key: Key) -> bool:
+        self._attempts[key] = tries = self._attempts.get(key, 0) + 1
+        return tries < _ATTEMPTS
+
+    def _again(self, lease: Lease, error: WorkerLostError) -> None:
+        """Hand out the steps of a lost worker again, each alone; one that loses its workers again and again is bad."""
+        for step in lease.steps:
+            if step.key not in self._open:
+                continue
+            if len(lease.steps) > 1 or self._may_retry(step.key):
+                self._attempts.setdefault(step.key, 1 if len(lease.steps) > 1 else 0)
+                self.trace.retried += 1
+                self._push(step)
+            else:
+                reason = StorageError(f"{step.where}: its worker was lost {_ATTEMPTS} times: {error}")
+                self._accept(Part((step.key,), 0, error=reason))
+
+    def _accept(self, part: Part) -> None:
+        for key in part.keys:
+            del self._open[key]
+        if not self.ordered:
+            self._ready.append(part)
+            return
+        (key,) = part.keys
+        self._waiting[key] = part
+        while self._order and self._order[0] in self._waiting:
+            self._ready.append(self._waiting.pop(self._order.popleft()))
+
+
+def check_kept(outcome: Outcome, budget: int | None) -> None:
+    """Stop when a worker's memory does not come down below its budget.
+
+    Raises
+    ------
+    SapwoodError
+        It has more than its budget at the end of a lease: results or tasks keep too much.
+    """
+    if budget is not None and outcome.memory > budget:
+        raise SapwoodError(
+            f"worker {outcome.worker} keeps {outcome.memory:,} bytes, the budget is {budget:,}: "
+            "the results or what the tasks keep are too large"
+        )

@@ -1,0 +1,52 @@
+"""Resident memory of this process, now and at most, in bytes; 0 where the system does not tell."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+_STATM, _STATUS, _CLEAR = Path("/proc/self/statm"), Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
+
+def resident() -> int:
+    """Give the resident memory."""
+    with suppress(OSError, ValueError, IndexError):
+        return int(_STATM.read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return 0
+
+
+def peak() -> int:
+    """Give the most resident memory the process has had."""
+    try:
+        import resource
+    except ImportError:
+        return 0
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+class HighWater:
+    """The most resident memory since `reset`, where the system can forget what was before (Linux)."""
+
+    def __init__(self) -> None:
+        self._start = 0
+
+    def reset(self) -> bool:
+        """Begin; tells whether that could be done."""
+        self._start = resident()
+        try:
+            _CLEAR.write_text("5", encoding="ascii")
+        except OSError:
+            return False
+        return True
+
+    def growth(self) -> int:
+        """Give by how much memory was above that of the beginning, at most."""
+        with suppress(OSError):
+            found = re.search(r"VmHWM:\s*(\d+) kB", _STATUS.read_text(encoding="ascii"))
+            if found:
+                return max(0, int(found[1]) * 1024 - self._start)
+        return 0

@@ -1,0 +1,418 @@
+"""The plan of a run: which steps there are, in order, and what each of them reads. Planning opens no file itself."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sapwood.errors import ArgumentError, CorruptError, LimitError, NotFoundError, StorageError
+from sapwood.train.columns import Columns
+from sapwood.train.dataset import Dataset, Source, StepSize, parse_size, step_bounds
+from sapwood.train.record import FileRecord, Skipped
+from sapwood.train.task import TaskError, described
+
+if TYPE_CHECKING:
+    from sapwood.columns import Array, Foreign
+    from sapwood.train.catalogue import Schema, TreeInfo
+
+BAD = (CorruptError, LimitError, StorageError, OSError, NotFoundError)
+"""What is wrong with a file, not with the job."""
+
+DRIFT = ("error", "skip", "fill")
+"""What to do with a file that lacks a branch of the first file, or has it with another type."""
+
+
+@dataclass(frozen=True)
+class FilePlan:
+    """What a worker must know of one file.
+
+    `made_up` are branches that the file lacks and `cast` those it has with another type, each with the type that they
+    have in the first file.
+    """
+
+    place: int
+    source: Source
+    uuid: str
+    tree: str
+    metadata: Mapping[str, Any]
+    made_up: tuple[tuple[str, str], ...] = ()
+    cast: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Name the file and the tree."""
+        return f"{self.source.path}:{self.tree}"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A range of entries of one file, read at once for all tasks.
+
+    `chosen` are the entries of an entry list in the range (None: all); `friends` has for each friend by entry the
+    ranges of its files that stand beside the range; `bytes` is the expected size of the decoded columns.
+    """
+
+    file: FilePlan
+    entry_start: int
+    entry_stop: int
+    bytes: int
+    chosen: Array | None = None
+    friends: tuple[tuple[tuple[Source, int, int], ...] | None, ...] = ()
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """Tell steps apart, and order them."""
+        return self.file.place, self.entry_start
+
+    @property
+    def entries(self) -> int:
+        """Count the entries."""
+        return self.entry_stop - self.entry_start
+
+    @property
+    def where(self) -> str:
+        """Name the file, the tree and the entries."""
+        return f"{self.file.name}, entries {self.entry_start} to {self.entry_stop}"
+
+    def halves(self) -> tuple[Step, Step]:
+        """Cut it in two."""
+        middle = (self.entry_start + self.entry_stop) // 2
+        return self._part(self.entry_start, middle), self._part(middle, self.entry_stop)
+
+    def _part(self, start: int, stop: int) -> Step:
+        chosen = None if self.chosen is None else self.chosen[(self.chosen >= start) & (self.chosen < stop)]
+        friends = tuple(
+            None if pieces is None else _clipped(pieces, start - self.entry_start, stop - self.entry_start)
+            for pieces in self.friends
+        )
+        return Step(self.file, start, stop, self.bytes * (stop - start) // self.entries, chosen, friends)
+
+
+def _clipped(pieces: Sequence[tuple[Source, int, int]], start: int, stop: int) -> tuple[tuple[Source, int, int], ...]:
+    clipped: list[tuple[Source, int, int]] = []
+    for source, first, last in pieces:
+        begin, end = max(start, 0), min(stop, last - first)
+        if begin < end:
+            clipped.append((source, first + begin, first + end))
+        start, stop = start - (last - first), stop - (last - first)
+    return tuple(clipped)
+
+
+@dataclass(frozen=True)
+class _Needs:
+    """What the tasks need of the trees with one set of branches."""
+
+    places: list[int]  # of the branches, with all that is below groups
+    branches: tuple[str, ...]
+    made_up: tuple[tuple[str, str], ...]
+    cast: tuple[tuple[str, str], ...]
+
+
+class Plan:
+    """Goes through the files of a dataset in order and gives their steps.
+
+    Of each file it must be told first (`learn`); `wanted` names those that come next. `files` and `skipped` fill up on
+    the way.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        columns: Sequence[tuple[str, Columns]],
+        step_size: StepSize,
+        *,
+        entries: int | None = None,
+        skip_bad_files: bool = False,
+        drift: str = "error",
+    ) -> None:
+        self.dataset = dataset
+        self.columns = columns
+        self.step_size = step_size
+        self.left = entries
+        self.skip_bad_files = skip_bad_files
+        self.drift = drift
+        self.files: list[FileRecord] = []
+        self.records: dict[int, FileRecord] = {}
+        self.skipped: list[Skipped] = []
+        self.done: dict[int, list[tuple[int, int]]] = {}
+        """Ranges of files, by their places, that were worked on."""
+        self.touched: tuple[str, ...] = ()
+        """Branches that tasks which declare none were seen to use."""
+        self._resumed: dict[int, tuple[list[tuple[int, int]], int]] = {}
+        self._known: dict[int, TreeInfo | BaseException] = {}
+        self._asked = 0
+        self._next = 0
+        self._offset = 0
+        self._needs: dict[str, _Needs | BaseException] = {}
+        self._reference: Schema | None = None
+        self._friends = [_Chain(friend.sources) if not friend.by else None for friend in dataset.friends]
+        self._friend_infos: dict[Source, TreeInfo] = {}
+
+    def resume(
+        self, done: Mapping[int, list[tuple[int, int]]], skipped: Sequence[Skipped], steps: Mapping[int, int]
+    ) -> None:
+        """Go on where an earlier run was: what it has worked on or left out is not given again."""
+        self._resumed = {place: (list(ranges), steps.get(place, 0)) for place, ranges in done.items()}
+        self.done = {place: list(ranges) for place, ranges in done.items()}
+        self.skipped += skipped
+
+    def steps_left_out(self) -> list[Skipped]:
+        """List the steps that were left out, without whole files: these will be looked at again."""
+        files = {(record.path, record.tree) for record in self.files}
+        return [s for s in self.skipped if s.entry_start is not None and (s.path, s.tree) in files]
+
+    @property
+    def finished(self) -> bool:
+        """Whether all steps were given."""
+        return self._next >= len(self.dataset.sources) or self.left == 0
+
+    @property
+    def files_left(self) -> int:
+        """Count the files whose steps were not given yet."""
+        return 0 if self.finished else len(self.dataset.sources) - self._next
+
+    def friends_to_look_at(self) -> list[Source]:
+        """List files of friends by entry: where their entries are must be known before the first step."""
+        return [source for chain in self._friends if chain is not None for source in chain.sources]
+
+    def learn_friends(self, infos: Mapping[Source, TreeInfo]) -> None:
+        """Take what is known of the files of friends."""
+        for chain in self._friends:
+            if chain is not None:
+                chain.learn(infos)
+
+    def wanted(self, ahead: int) -> Iterator[tuple[int, Source]]:
+        """Name files that have to be looked at, at most so many ahead of the one that is next; each is named once."""
+        stop = 0 if self.finished else min(len(self.dataset.sources), self._next + ahead)
+        while self._asked < stop:
+            place = self._asked
+            self._asked += 1
+            if place not in self._known:
+                yield place, self.dataset.sources[place]
+
+    def learn(self, place: int, known: TreeInfo | BaseException) -> None:
+        """Take what is known of a file, or why nothing can be."""
+        self._known[place] = known
+
+    def steps(self) -> list[Step] | None:
+        """Give the steps of the next file; None when it is not known yet.
+
+        Raises
+        ------
+        TaskError
+            The file lacks what a task reads.
+        SapwoodError, OSError
+            The file cannot be read.
+        """
+        place = self._next
+        if place not in self._known:
+            return None
+        self._next += 1
+        info = self._known.pop(place)
+        source = self.dataset.sources[place]
+        if isinstance(info, BaseException):
+            self._leave_out(source, None, info)
+            return []
+        needs = self._needs_of(info.schema, f"{source.path}:{info.tree}")
+        record = FileRecord(source.path, info.tree, info.size, info.entries)
+        offset = self._offset
+        self._offset += info.entries
+        if isinstance(needs, BaseException):
+            if self.drift != "skip":
+                raise needs
+            self.skipped.append(Skipped(source.path, info.tree, 0, info.entries, described(needs)))
+            return []
+        self.files.append(record)
+        self.records[place] = record
+        file = FilePlan(
+            place,
+            source,
+            info.uuid,
+            info.tree,
+            self.dataset.metadata.get(source.dataset, {}),
+            needs.made_up,
+            needs.cast,
+        )
+        return list(self._cut(file, info, needs, offset, record))
+
+    def _cut(self, file: FilePlan, info: TreeInfo, needs: _Needs, offset: int, record: FileRecord) -> Iterator[Step]:
+        stop = info.entries if self.left is None else min(self.left, info.entries)
+        self.left = None if self.left is None else self.left - stop
+        size = int(info.bytes[needs.places].sum()) if needs.places else 0
+        record.bytes_planned = size
+        record.bytes_stored = int(info.stored[needs.places].sum()) if needs.places else 0
+        per_entry = size / max(info.entries, 1)
+        longest = _entries_per_step(self.step_size, per_entry, stop)
+        offsets = info.clusters.tolist() if needs.places else [0]
+        chosen = self._chosen(offset, stop)
+        done, record.steps = self._resumed.get(file.place, ([], 0))
+        record.processed = sum(end - start for start, end in done)
+        left_out = [
+            (skipped.entry_start, skipped.entry_stop or 0)
+            for skipped in self.skipped
+            if skipped.path == record.path and skipped.tree == record.tree and skipped.entry_start is not None
+        ]
+        record.wanted = sum(end - start for start, end in [*done, *left_out])
+        steps = _within(step_bounds(offsets, longest, stop), file.source.ranges)
+        for start, end in _without(steps, [*done, *left_out]):
+            inside = None
+            if chosen is not None:
+                inside = chosen[np.searchsorted(chosen, start) : np.searchsorted(chosen, end)]
+            friends = tuple(
+                None if chain is None else chain.beside(offset + start, offset + end) for chain in self._friends
+            )
+            record.wanted += end - start
+            if inside is None or len(inside):
+                yield Step(file, start, end, int(per_entry * (end - start)), inside, friends)
+            else:
+                record.processed += end - start  # nothing of it is on the list
+
+    def _chosen(self, offset: int, stop: int) -> Array | None:
+        entries = self.dataset.entry_list
+        if entries is None:
+            return None
+        first, last = np.searchsorted(entries, [offset, offset + stop])
+        return entries[first:last] - offset
+
+    def _needs_of(self, schema: Schema, place: str) -> _Needs | BaseException:
+        if self._reference is None:
+            self._reference = schema
+        if schema.digest not in self._needs:
+            try:
+                self._needs[schema.digest] = self._match(schema, self._reference, place)
+            except (NotFoundError, ArgumentError) as error:
+                self._needs[schema.digest] = error
+        found = self._needs[schema.digest]
+        # The message names the first file of its kind; that is the one to look at.
+        return TaskError(str(found)) if isinstance(found, BaseException) else found
+
+    def _match(self, schema: Schema, reference: Schema, place: str) -> _Needs:
+        friends = {friend.name for friend in self.dataset.friends}
+        view = With(*([schema, reference] if self.drift == "fill" else [schema]), OfFriends(friends))
+        branches: dict[str, None] = {}
+        for task, wanted in self.columns:
+            try:
+                branches.update(dict.fromkeys(sorted(wanted.resolve(view).branches)))
+            except NotFoundError as error:
+                raise NotFoundError(f"task {task} cannot read {place}: {error}") from error
+        branches.update((name, None) for name in self.touched if name in view)
+        keys = {name for friend in self.dataset.friends for name in friend.by}
+        own = [name for name in [*branches, *keys] if name.partition(".")[0] not in friends]
+        made_up = tuple((name, reference.type_of(name)) for name in own if name not in schema)
+        there = [name for name in own if name in schema]
+        other = [(name, reference.type_of(name)) for name in there
+                 if name in reference and schema.type_of(name) != reference.type_of(name)]  # fmt: skip
+        if other and self.drift != "fill":
+            name, kind = other[0]
+            raise ArgumentError(
+                f"{place} has {name} as {schema.type_of(name)}, the first file as {kind} "
+                "(drift: 'skip' leaves such files out, 'fill' converts)"
+            )
+        return _Needs(schema.leaves(there), tuple(own), made_up, tuple(other))
+
+    def _leave_out(self, source: Source, entries: int | None, error: BaseException) -> None:
+        if not self.skip_bad_files or not isinstance(error, BAD):
+            raise error
+        if self.dataset.entry_list is not None or any(self._friends):
+            raise StorageError(
+                f"{source.path} cannot be left out: an entry list or a friend counts the entries of all files: {error}"
+            ) from error
+        self.skipped.append(Skipped(source.path, source.tree, None, entries, described(error)))
+
+
+class With:
+    """Branches of several trees."""
+
+    def __init__(self, *trees: Foreign) -> None:
+        self._trees = trees
+
+    def __contains__(self, where: object) -> bool:
+        """Tell whether one of them has such a branch."""
+        return any(where in tree for tree in self._trees)
+
+    def keys(self) -> list[str]:
+        """Give the names of all."""
+        return list(dict.fromkeys(name for tree in self._trees for name in tree.keys()))  # noqa: SIM118 - no mapping
+
+
+class OfFriends:
+    """All branches that friends may have: whether they do shows when they are read."""
+
+    def __init__(self, friends: Iterable[str], names: Iterable[str] = ()) -> None:
+        self._friends = frozenset(friends)
+        self._names = frozenset(names)
+
+    def __contains__(self, where: object) -> bool:
+        """Tell whether a name is one of a friend's, or one of those given."""
+        friend, _, name = str(where).partition(".")
+        return where in self._names or (friend in self._friends and name.replace(".", "_").isidentifier())
+
+    def keys(self) -> list[str]:
+        """Give the names that were given."""
+        return sorted(self._names)
+
+
+class _Chain:
+    """The files of a friend by entry, one behind the other."""
+
+    def __init__(self, sources: tuple[Source, ...]) -> None:
+        self.sources = sources
+        self.starts = [0]
+
+    def learn(self, infos: Mapping[Source, TreeInfo]) -> None:
+        for source in self.sources:
+            self.starts.append(self.starts[-1] + infos[source].entries)
+
+    def beside(self, start: int, stop: int) -> tuple[tuple[Source, int, int], ...]:
+        if stop > self.starts[-1]:
+            raise ArgumentError(
+                f"the friend {self.sources[0]} has {self.starts[-1]} entries, entry {stop - 1} is asked for"
+            )
+        place = bisect_right(self.starts, start) - 1
+        pieces: list[tuple[Source, int, int]] = []
+        while start < stop:
+            end = min(stop, self.starts[place + 1])
+            if end > start:
+                pieces.append((self.sources[place], start - self.starts[place], end - self.starts[place]))
+            start, place = end, place + 1
+        return tuple(pieces)
+
+
+def _entries_per_step(step_size: StepSize, per_entry: float, entries: int) -> int:
+    if isinstance(step_size, str):
+        return max(1, round(parse_size(step_size) / per_entry)) if per_entry else max(entries, 1)
+    return step_size
+
+
+def _within(steps: Sequence[tuple[int, int]], ranges: Sequence[tuple[int, int]] | None) -> Iterator[tuple[int, int]]:
+    """Cut steps down to ranges."""
+    for start, stop in steps:
+        if ranges is None:
+            yield start, stop
+            continue
+        for first, last in ranges:
+            if max(start, first) < min(stop, last):
+                yield max(start, first), min(stop, last)
+
+
+def _without(steps: Iterator[tuple[int, int]], done: Sequence[tuple[int, int]] | None) -> Iterator[tuple[int, int]]:
+    """Leave out what is done."""
+    if not done:
+        yield from steps
+        return
+    gaps = sorted(done)
+    for start, stop in steps:
+        for first, last in gaps:
+            if last <= start:
+                continue
+            if first >= stop:
+                break
+            if start < first:
+                yield start, first
+            start = max(start, last)  # noqa: PLW2901 - what is left of the step
+        if start < stop:
+            yield start, stop

@@ -1,0 +1,134 @@
+"""RDataFrame as judge of friends, by entry and by index, of entry lists, and of the files that tasks write."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import awkward as ak
+import numpy as np
+import pytest
+
+import sapwood
+from sapwood import train
+
+pytestmark = [pytest.mark.oracle, pytest.mark.timeout(600)]
+
+FILES, ENTRIES = 3, 70
+
+JUDGE = """
+import json, sys
+import ROOT
+folder, kind = sys.argv[1:]
+main, friend = ROOT.TChain("Events"), ROOT.TChain("Friend")
+for n in range(3):
+    main.Add(f"{folder}/f{n}.root")
+if kind == "skim":
+    frame = ROOT.RDataFrame("Events", f"{folder}/hard.root")
+    summary = ROOT.RDataFrame("FileSummary", f"{folder}/hard.root")
+    print(json.dumps({"n": frame.Count().GetValue(), "sum": frame.Sum("ht").GetValue(),
+                      "pt": frame.Define("s", "Sum(Muon_pt)").Sum("s").GetValue(),
+                      "read": int(summary.Sum("entries_read").GetValue()), "rows": summary.Count().GetValue(),
+                      "inputs": [str(x) for x in summary.Take["std::vector<std::string>"]("inputs").GetValue()[0]]}))
+    sys.exit()
+if kind == "list":
+    main.Draw(">>list", "event == 1003 || event == 1004 || event == 2060", "entrylist")
+    main.SetEntryList(ROOT.gDirectory.Get("list"))
+    frame = ROOT.RDataFrame(main)
+    events = sorted(int(x) for x in frame.Take["Long64_t"]("event"))
+    print(json.dumps({"n": frame.Count().GetValue(), "events": events}))
+    sys.exit()
+if kind == "entry":
+    for n in range(2):
+        friend.Add(f"{folder}/g{n}.root")
+else:
+    friend.Add(f"{folder}/index.root")
+    friend.BuildIndex("run", "event")
+main.AddFriend(friend, "g")
+frame = ROOT.RDataFrame(main).Define("p", "g.w * event")
+print(json.dumps({"n": frame.Count().GetValue(), "w": frame.Sum("g.w").GetValue(), "p": frame.Sum("p").GetValue()}))
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("friends")
+    chance = np.random.default_rng(9)
+    for number in range(FILES):
+        counts = chance.poisson(2, ENTRIES)
+        with sapwood.recreate(folder / f"f{number}.root") as file:
+            tree = file.mktree("Events", {"run": "int32", "event": "int64", "Muon_pt": "var * float32"}, auto_flush=20)
+            pt = ak.unflatten(chance.exponential(20, counts.sum()).astype("f4"), counts)
+            events = np.arange(ENTRIES) + number * 1000
+            tree.extend({"run": np.full(ENTRIES, number + 1, "i4"), "event": events, "Muon_pt": pt})
+    weights = chance.integers(0, 1000, FILES * ENTRIES).astype("f8")
+    for number, (start, stop) in enumerate([(0, 100), (100, FILES * ENTRIES)]):
+        with sapwood.recreate(folder / f"g{number}.root") as file:
+            file.mktree("Friend", {"w": "float64"}).extend({"w": weights[start:stop]})
+    order = chance.permutation(FILES * ENTRIES)
+    with sapwood.recreate(folder / "index.root") as file:
+        tree = file.mktree("Friend", {"run": "int32", "event": "int64", "w": "float64"})
+        tree.extend({"run": (order // ENTRIES + 1).astype("i4"), "event": order % ENTRIES + order // ENTRIES * 1000,
+                     "w": weights[order] + 1})  # fmt: skip
+    return folder
+
+
+def judged(root_python: Path, folder: Path, kind: str) -> dict[str, Any]:
+    command = [root_python, "-W", "ignore", "-c", JUDGE, str(folder), kind]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+class Weights(train.Task):
+    """Adds up what the friend has."""
+
+    branches = {"event": "event", "w": "g.w", "p": "g.w * event"}
+
+    def process(self, events: Any) -> dict[str, Any]:
+        return {"n": len(events), "w": float(ak.sum(events.w)), "p": float(ak.sum(events.p))}
+
+
+@pytest.mark.parametrize("kind", ["entry", "index"])
+def test_friends(root_python: Path, folder: Path, kind: str) -> None:
+    dataset = train.Dataset.of(f"{folder}/f?.root")
+    if kind == "entry":
+        dataset = dataset.with_friend("g", f"{folder}/g?.root")
+    else:
+        dataset = dataset.with_friend("g", folder / "index.root", by=["run", "event"])
+    expected = judged(root_python, folder, kind)
+    assert expected["n"] == FILES * ENTRIES and expected["w"] > 0
+    for step_size in (17, 1000):
+        assert train.run(Weights(), dataset, step_size=step_size)["weights"] == expected
+
+
+def test_entry_lists(root_python: Path, folder: Path) -> None:
+    class Events(train.Task):
+        branches = ["event"]
+
+        def process(self, events: Any) -> dict[str, Any]:
+            return {"n": len(events), "events": np.asarray(events.event)}
+
+    dataset = train.Dataset.of(f"{folder}/f?.root").with_entries([ENTRIES + 3, ENTRIES + 4, 2 * ENTRIES + 60])
+    found = train.run(Events(), dataset)["events"]
+    assert {"n": found["n"], "events": found["events"].tolist()} == judged(root_python, folder, "list")
+
+
+def test_skims(root_python: Path, folder: Path) -> None:
+    class Skim(train.Task):
+        branches = ["event", "Muon_pt"]
+        outputs = {"hard": train.Output("hard.root")}
+
+        def process(self, events: Any) -> dict[str, Any]:
+            hard = events[ak.any(events.Muon_pt > 30, axis=1)]
+            hard["ht"] = ak.sum(hard.Muon_pt, axis=1)
+            return {"hard": hard, "n": len(hard), "ht": float(ak.sum(hard.ht))}
+
+    own = train.run(Skim(), f"{folder}/f?.root", output=folder)["skim"]
+    root = judged(root_python, folder, "skim")
+    assert root["n"] == own["n"] > 0
+    assert root["sum"] == pytest.approx(own["ht"], rel=1e-6) and root["pt"] == pytest.approx(own["ht"], rel=1e-5)
+    assert root["read"] == FILES * ENTRIES and root["rows"] == 1
+    assert root["inputs"] == [f"{folder}/f{number}.root:Events" for number in range(FILES)]

@@ -1,0 +1,472 @@
+"""The same train on every executor: equal results; lost workers, killed clients, interruptions, budgets, bad files."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import hist
+import numpy as np
+import pytest
+
+import sapwood
+from sapwood import train
+from sapwood.cli import main
+from sapwood.errors import ArgumentError, SapwoodError
+from sapwood.train.executors import Dask, Futures, Processes, Threads, WorkerLostError, executor_of
+
+FILES, ENTRIES = 20, 50
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("many")
+    chance = np.random.default_rng(5)
+    for number in range(FILES):
+        with sapwood.recreate(folder / f"f{number:03}.root") as file:
+            tree = file.mktree("t", {"event": "int64", "x": "float64", "w": "float64"}, auto_flush=10)
+            tree.extend({"event": np.arange(ENTRIES) + number * ENTRIES, "x": chance.normal(0, 1, ENTRIES),
+                         "w": chance.normal(1, 0.3, ENTRIES)})  # fmt: skip
+    return folder
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[Processes]:
+    executor = Processes(2)
+    yield executor
+    executor.close()
+
+
+@pytest.fixture(scope="module")
+def dask() -> Iterator[Dask]:
+    pytest.importorskip("distributed", reason="needs dask.distributed (pip install sapwood[dask])")
+    executor = executor_of("dask", 2)
+    assert isinstance(executor, Dask)
+    yield executor
+    executor.close()
+
+
+@pytest.fixture(params=["threads", "processes", "dask", "pool"])
+def executor(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """Every executor in turn; `pool` is one of `concurrent.futures`."""
+    if request.param in ("processes", "dask"):
+        yield request.getfixturevalue(request.param)
+    elif request.param == "threads":
+        threads = Threads(2, 1)
+        yield threads
+        threads.close()
+    else:
+        with ThreadPoolExecutor(2) as pool:
+            yield pool
+
+
+class Fill(train.Task):
+    """Histograms, sums, events."""
+
+    branches = ["event", "x", "w"]
+
+    def process(self, events: Any) -> dict[str, Any]:
+        return {
+            "x": hist.Hist.new.Reg(20, -3, 3).Weight().fill(events.x, weight=events.w),
+            "w": float(np.sum(np.asarray(events.w))),
+            "n": len(events),
+            "events": set(np.asarray(events.event).tolist()),
+            "squares": train.Sum(np.asarray([1, len(events)])),
+            "first": train.Bounded(np.asarray(events.event), 5),
+        }
+
+
+class Raises(train.Task):
+    """Fails in the third file."""
+
+    branches = ["event"]
+
+    def process(self, events: Any) -> dict[str, Any]:
+        if events.event[0] >= 2 * ENTRIES:
+            raise ValueError("on purpose")
+        return {}
+
+
+@pytest.fixture(scope="module")
+def expected(folder: Path) -> dict[str, Any]:
+    return train.run(Fill(), folder, threads=1, read_ahead=0, step_size=10)["fill"]
+
+
+def same_counts(found: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert found["n"] == expected["n"] == FILES * ENTRIES
+    assert found["events"] == expected["events"]
+    assert found["squares"].tolist() == expected["squares"].tolist() == [FILES * ENTRIES // 10, FILES * ENTRIES]
+    assert found["w"] == pytest.approx(expected["w"], rel=1e-12)
+    assert np.allclose(found["x"].values(flow=True), expected["x"].values(flow=True), rtol=1e-12)
+
+
+def test_the_same_results_to_the_bit(folder: Path, executor: Any, expected: dict[str, Any]) -> None:
+    outcome = train.run([Fill(), Raises()], folder, executor=executor, step_size=10, threads=2)
+    found = outcome["fill"]
+    same_counts(found, expected)
+    assert found["w"] == expected["w"]
+    assert np.array_equal(found["x"].view(flow=True), expected["x"].view(flow=True))
+    assert found["first"].tolist() == [0, 1, 2, 3, 4]
+    with pytest.raises(train.TaskError, match=r"(?s)failed on .*f0.*\.root:t, entries .*ValueError: on purpose"):
+        outcome["raises"]
+    assert outcome.totals()["processed"] == FILES * ENTRIES
+    assert outcome.counters["bytes_read"] > 0 and outcome.counters["baskets"] > 0
+    assert outcome.tasks[0].time_cpu > 0
+    json.dumps(outcome.account())
+
+
+def test_any_order_gives_the_same_counts(folder: Path, executor: Any, expected: dict[str, Any]) -> None:
+    found = train.run(Fill(), folder, executor=executor, step_size=10, threads=2, ordered=False)["fill"]
+    same_counts(found, expected)
+
+
+class Slow(Fill):
+    """Takes its time."""
+
+    name = "fill"  # pyright: ignore[reportAssignmentType]
+    pause = 0.005
+
+    def process(self, events: Any) -> dict[str, Any]:
+        time.sleep(self.pause)
+        return super().process(events)
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_a_killed_process_is_survived(folder: Path, expected: dict[str, Any], ordered: bool) -> None:
+    executor = Processes(2)
+    killed: list[int] = []
+
+    def kill(progress: train.Progress) -> None:
+        if progress.entries >= 300 and not killed:
+            killed.append(executor.pids[0])
+            os.kill(killed[0], signal.SIGKILL)
+
+    try:
+        outcome = train.run(Slow(), folder, executor=executor, step_size=10, progress=kill, ordered=ordered)
+        assert executor.pids[0] != killed[0]
+    finally:
+        executor.close()
+    same_counts(outcome["fill"], expected)
+    assert outcome.complete
+    if outcome.trace["lost"]:  # it may have been idle
+        assert outcome.trace["lost"] == [f"worker process {killed[0]} ended by signal SIGKILL"]
+
+
+def test_a_killed_dask_worker_is_survived(folder: Path, expected: dict[str, Any], dask: Dask) -> None:
+    killed: list[int] = []
+    pids = [int(pid) for pid in dask._client.run(os.getpid).values()]
+
+    def kill(progress: train.Progress) -> None:
+        if progress.entries >= 300 and not killed:
+            killed.append(pids[0])
+            os.kill(pids[0], signal.SIGKILL)
+
+    outcome = train.run(Slow(), folder, executor=dask, step_size=10, progress=kill)
+    same_counts(outcome["fill"], expected)
+    assert killed and outcome.complete
+
+
+class Deadly(Fill):
+    """Ends its process on some entries."""
+
+    name = "fill"  # pyright: ignore[reportAssignmentType]
+
+    def process(self, events: Any) -> dict[str, Any]:
+        if np.any(np.asarray(events.event) == 777):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().process(events)
+
+
+def test_a_step_that_kills_its_workers_is_left_out(folder: Path, processes: Processes) -> None:
+    with pytest.raises(SapwoodError, match=r"f015\.root:t, entries 20 to 30: its worker was lost 3 times"):
+        train.run(Deadly(), folder, executor=processes, step_size=10)
+    outcome = train.run(Deadly(), folder, executor=processes, step_size=10, skip_bad_files=True)
+    assert [(Path(s.path).name, s.entry_start, s.entry_stop) for s in outcome.skipped] == [("f015.root", 20, 30)]
+    assert outcome["fill"]["events"] == set(range(FILES * ENTRIES)) - set(range(770, 780))
+    assert outcome.totals()["left_out"] == 10
+
+
+class Lags(Fill):
+    """Lags on its first call for some entries."""
+
+    name = "fill"  # pyright: ignore[reportAssignmentType]
+    marker = ""
+
+    def process(self, events: Any) -> dict[str, Any]:
+        if 991 in np.asarray(events.event) and not Path(self.marker).exists():
+            Path(self.marker).touch()
+            time.sleep(60)
+        return super().process(events)
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_stragglers_are_repeated(folder: Path, tmp_path: Path, expected: dict[str, Any], ordered: bool) -> None:
+    task = Lags()
+    task.marker = str(tmp_path / "lagged")
+    began = time.monotonic()
+    outcome = train.run(task, folder, executor="processes", threads=2, step_size=10, ordered=ordered)
+    assert time.monotonic() - began < 30
+    same_counts(outcome["fill"], expected)
+    assert outcome.trace["repeated"] + outcome.trace["stolen"] >= 1
+
+
+def damage(folder: Path, target: Path) -> dict[str, Any]:
+    """Copy files; one is no ROOT file, one is cut off, one has a damaged basket, one is not readable."""
+    for path in folder.iterdir():
+        (target / path.name).write_bytes(path.read_bytes())
+    (target / "f003.root").write_bytes(b"this is no ROOT file" * 50)
+    (target / "f007.root").write_bytes(b"")
+    branch = sapwood.open(folder / "f011.root")["t"]["x"]
+    place = branch.basket_seek(2)
+    data = bytearray((folder / "f011.root").read_bytes())
+    data[place : place + 30] = bytes(30)
+    (target / "f011.root").write_bytes(data)
+    return {"files": {"f003.root", "f007.root"}, "step": ("f011.root", 20, 30)}
+
+
+def test_bad_files_are_in_the_ledger_and_totals_match(folder: Path, tmp_path: Path, executor: Any) -> None:
+    bad = damage(folder, tmp_path)
+    with pytest.raises((SapwoodError, OSError), match=r"f003\.root"):
+        train.run(Fill(), tmp_path, executor=executor, step_size=10, threads=2)
+    outcome = train.run(Fill(), tmp_path, executor=executor, step_size=10, threads=2, skip_bad_files=True)
+    whole = {Path(s.path).name for s in outcome.skipped if s.entry_start is None}
+    steps = [(Path(s.path).name, s.entry_start, s.entry_stop) for s in outcome.skipped if s.entry_start is not None]
+    assert whole == bad["files"] and steps == [bad["step"]]
+    lost = set(range(150, 200)) | set(range(350, 400)) | set(range(570, 580))
+    assert outcome["fill"]["events"] == set(range(FILES * ENTRIES)) - lost
+    assert outcome.totals() == {"files": FILES - 2, "files_left_out": 2, "entries": (FILES - 2) * ENTRIES,
+                                "processed": (FILES - 2) * ENTRIES - 10, "left_out": 10, "not_reached": 0}  # fmt: skip
+
+
+def test_what_was_left_out_is_listed_once_by_a_resumed_run(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    bad = damage(folder, tmp_path / "data")
+    pressed: list[int] = []
+
+    def stop(progress: train.Progress) -> None:
+        if progress.entries >= 700 and not pressed:
+            pressed.append(progress.entries)
+            raise KeyboardInterrupt
+
+    options: dict[str, Any] = {"step_size": 10, "skip_bad_files": True, "checkpoint": tmp_path / "state"}
+    whole = train.run(Fill(), tmp_path / "data", **options)
+    train.run(Fill(), tmp_path / "data", progress=stop, **options)
+    outcome = train.run(Fill(), tmp_path / "data", **options)
+    assert outcome.resumed >= 700
+    assert outcome.skipped == whole.skipped and len(whole.skipped) == len(bad["files"]) + 1
+    assert outcome.totals() == whole.totals()
+    assert outcome["fill"]["w"] == whole["fill"]["w"]
+
+
+TASKS = """
+import time
+import numpy as np
+from sapwood.train import Task
+from how_slow import PAUSE
+
+class Fill(Task):
+    branches = ["event", "w"]
+
+    def process(self, events):
+        time.sleep(PAUSE)
+        return {"n": len(events), "events": set(np.asarray(events.event).tolist()),
+                "w": float(np.sum(np.asarray(events.w)))}
+"""
+
+
+def command(tmp_path: Path, folder: Path, *more: str) -> list[str]:
+    (tmp_path / "tasks.py").write_text(TASKS)
+    (tmp_path / "how_slow.py").write_text("PAUSE = 0.01\n")
+    return [sys.executable, "-m", "sapwood", "run", str(tmp_path / "tasks.py"), "-i", str(folder), "-o",
+            str(tmp_path / "out"), "--step-size", "10", "--checkpoint", str(tmp_path / "state"),
+            "--checkpoint-every", "0", *more]  # fmt: skip
+
+
+def wait_for(path: Path, process: subprocess.Popen[str], entries: int) -> None:
+    """Wait until a checkpoint has so many entries."""
+    import pickle
+
+    limit = time.monotonic() + 60
+    while time.monotonic() < limit and process.poll() is None:
+        if path.exists() and pickle.loads(path.read_bytes())[2]["run"][0] >= entries:
+            return
+        time.sleep(0.01)
+    raise AssertionError(f"no checkpoint: {process.poll()}")
+
+
+def environment() -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+
+@pytest.mark.parametrize(
+    ("kind", "how"), [("threads", signal.SIGINT), ("processes", signal.SIGKILL), ("processes", signal.SIGINT)]
+)
+def test_a_stopped_run_goes_on_where_it_was(folder: Path, tmp_path: Path, kind: str, how: int) -> None:
+    words = command(tmp_path, folder, "--executor", kind, "-j", "2")
+    with subprocess.Popen(words, env=environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as first:
+        wait_for(tmp_path / "state", first, 100)
+        first.send_signal(how)
+        first.communicate(timeout=60)
+    assert first.returncode == (-9 if how == signal.SIGKILL else 130)
+    second = subprocess.run([*words, "--json"], env=environment(), text=True, capture_output=True, timeout=100)
+    assert second.returncode == 0, second.stderr
+    account = json.loads(second.stdout)
+    assert account["resumed"] >= 100 and account["entries"] == FILES * ENTRIES
+    results = json.loads((tmp_path / "out" / "results.json").read_text())["results"]["fill"]
+    assert results["n"] == FILES * ENTRIES and results["events"] == list(range(FILES * ENTRIES))
+    assert results["w"] == train.run(Fill(), folder, step_size=10)["fill"]["w"]  # to the last bit
+    assert not (tmp_path / "state").exists()
+
+
+def test_checkpoints_of_another_run_are_refused(folder: Path, tmp_path: Path) -> None:
+    pressed: list[int] = []
+
+    def stop(progress: train.Progress) -> None:
+        if progress.entries >= 100 and not pressed:
+            pressed.append(progress.entries)
+            raise KeyboardInterrupt
+
+    state = tmp_path / "state"
+    stopped = train.run(Fill(), folder, step_size=10, checkpoint=state, progress=stop)
+    assert stopped.interrupted and not stopped.complete
+    assert stopped["fill"]["n"] == stopped.entries >= 100
+    totals = stopped.totals()
+    assert totals["entries"] == totals["processed"] + totals["not_reached"]
+    with pytest.raises(ArgumentError, match=r"belongs to another run \(settings"):
+        train.run(Fill(), folder, step_size=20, checkpoint=state)
+    with pytest.raises(ArgumentError, match=r"belongs to another run \(task fill"):
+        train.run(Slow(), folder, step_size=10, checkpoint=state)
+    state.write_bytes(state.read_bytes()[:-100])
+    with pytest.raises(SapwoodError, match="cannot be read"):
+        train.run(Fill(), folder, step_size=10, checkpoint=state)
+
+
+class Hungry(train.Task):
+    """Needs five times its columns."""
+
+    branches = ["x"]
+
+    def process(self, events: Any) -> dict[str, Any]:
+        x = np.asarray(events.x)
+        copies = [x + number for number in range(3)]
+        return {"n": len(x), "sum": float(sum(copy[0] for copy in copies))}
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("large") / "large.root"
+    with sapwood.recreate(path, compression=sapwood.LZ4(1)) as file:
+        tree = file.mktree("t", {"x": "float64"}, auto_flush=1_000_000)
+        for _ in range(16):
+            tree.extend({"x": np.zeros(1_000_000)})
+    return path
+
+
+def test_a_memory_budget_is_kept(large: Path) -> None:
+    free = train.run(Hungry(), large, executor="processes", threads=1)
+    kept = train.run(Hungry(), large, executor="processes", threads=1, memory="260 MB")
+    assert kept["hungry"]["n"] == free["hungry"]["n"] == 16_000_000
+    assert free.workers[0].memory_peak > 300e6
+    assert kept.workers[0].memory_peak < 260e6
+    assert kept.steps > free.steps
+
+
+class Keeps(train.Task):
+    """Keeps everything."""
+
+    branches = ["x"]
+
+    def begin(self) -> None:
+        self._kept: list[Any] = []
+
+    def process(self, events: Any) -> dict[str, Any]:
+        self._kept.append(np.asarray(events.x) + 1)
+        return {"n": len(events)}
+
+
+def test_a_budget_that_cannot_be_kept_is_an_error(large: Path) -> None:
+    with pytest.raises(SapwoodError, match=r"keeps .* bytes, the budget is 200,000,000"):
+        train.run(Keeps(), large, executor="processes", threads=1, memory="200 MB")
+
+
+def test_dry_runs(large: Path, folder: Path) -> None:
+    guess = train.estimate(Hungry(), large, 100_000, threads=2)
+    assert guess.entries == 16_000_000 and guess.counted
+    assert guess.memory > 3 * 100e6
+    with pytest.raises(SapwoodError, match="would need about"):
+        guess.check(memory="200 MB")
+    with pytest.raises(SapwoodError, match="would take about"):
+        guess.check(seconds=guess.wall / 2)
+    guess.check(memory="4 GB", seconds=guess.wall * 2)
+    guess = train.estimate(Fill(), folder, 30)
+    assert guess.entries == pytest.approx(FILES * ENTRIES, rel=0.1) and not guess.counted
+    assert set(guess.tasks) == {"fill"}
+
+
+def test_dry_runs_from_the_command_line(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = command(tmp_path, folder, "--dry-run", "100")[3:]
+    assert main(words) == 0
+    printed = capsys.readouterr().out
+    assert "concluded from the sizes of the files; 99 were tried" in printed and "\ntask fill: " in printed
+    assert main([*words, "--memory", "1 MB"]) == 1
+    assert "would need about" in capsys.readouterr().err
+    assert main([*words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["tried"] > 0
+    assert not (tmp_path / "out").exists()
+
+
+class Many(train.Task):
+    """Does next to nothing."""
+
+    branches = ["event"]
+
+    def process(self, events: Any) -> dict[str, Any]:
+        return {"n": len(events)}
+
+
+def test_steps_cost_little(tmp_path: Path, executor: Any) -> None:
+    path = tmp_path / "small.root"
+    with sapwood.recreate(path) as file:
+        file.mktree("t", {"event": "int64"}).extend({"event": np.arange(3000)})
+    began = time.perf_counter()
+    outcome = train.run(Many(), path, executor=executor, step_size=1, threads=2)
+    assert outcome["many"]["n"] == outcome.steps == 3000
+    # 0.2 ms, with reading and the task itself; the rest is for slow machines.
+    assert (time.perf_counter() - began) / 3000 < 5e-3
+
+
+def test_processes_report_what_goes_wrong(processes: Processes) -> None:
+    assert processes.submit(os.getpid).result(20) in processes.pids
+    with pytest.raises(FileNotFoundError, match=r"worker: .*nothing"):
+        processes.submit(os.listdir, "/nothing/here").result(20)
+    with pytest.raises(WorkerLostError, match="SIGKILL"):
+        processes.submit(os.kill, 0, 0)  # its own group exists: nothing happens
+        processes.submit(_kill_me).result(20)
+    with pytest.raises(SapwoodError, match="could not be sent"):
+        processes.submit(print, threading.Lock()).result(20)
+    assert processes.submit(os.getpid).result(20) in processes.pids
+
+
+def _kill_me() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_executors_by_name(folder: Path) -> None:
+    with pytest.raises(ArgumentError, match="no executor 'thread'"):
+        executor_of("thread", 1)
+    with pytest.raises(ArgumentError, match="is no executor"):
+        train.run(Many(), folder, executor=3)
+    threads = executor_of("threads", 3, 2)
+    assert threads.slots == 5
+    threads.close()
+    with ThreadPoolExecutor(1) as pool:
+        assert Futures(pool, 1).submit(len, "four").result() == 4
