@@ -11,12 +11,20 @@ import sys
 import warnings
 from collections.abc import Sequence
 
-from sapwood.cli import lab, ls, run, schema, show
+from sapwood.cli import advise, lab, ls, rewrite, run, schema, show
 from sapwood.errors import ArgumentError, SapwoodError
 
 DONE, FAILED, USAGE, SKIPPED, INTERRUPTED = 0, 1, 2, 3, 130
 
-_COMMANDS = {"ls": ls, "show": show, "schema": schema, "run": run, "lab": lab}
+_COMMANDS = {
+    "ls": ls,
+    "show": show,
+    "schema": schema,
+    "run": run,
+    "advise": advise,
+    "rewrite": rewrite,
+    "lab": lab,
+}
 
 
 def parser() -> argparse.ArgumentParser:
