@@ -374,7 +374,7 @@ def _write_tree(
     first = parts[0]
     shapes = _shapes(first, layout)
     if not shapes.names:
-        raise ArgumentError(f"nothing of {path} is left: its branches are all dropped")
+        raise ArgumentError(f"{path} has no branch left to write")
     for part in parts[1:]:
         if not first.same_shape(part):
             raise ArgumentError(f"{part.file.file_path}:{path} has other branches than {first.file.file_path}:{path}")

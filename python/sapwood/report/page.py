@@ -33,18 +33,26 @@ def render(run: Run, unwritten: Mapping[str, str] | None = None) -> str:
     str
         HTML with its style and drawings inside: no script, no link to anything outside.
     """
-    style = (resources.files("sapwood.report") / "page.css").read_text(encoding="utf-8")
     names = ", ".join(task.name for task in run.tasks)
     body = [_header(run), _tiles(run), _notice(run), _unwritten(unwritten or {})]
     body += [_task(task, place) for place, task in enumerate(run.tasks)]
     body += [_cost(run), _train(run), _files(run), _settings(run)]
+    footer = (
+        f"Made by sapwood {_text(run.versions.get('sapwood', ''))}. The numbers behind this page are in "
+        "<code>results.json</code>, the histograms in <code>results.root</code>."
+    )
+    return document(f"{names} – sapwood run", body, footer)
+
+
+def document(title: str, body: Iterable[str], footer: str) -> str:
+    """Write a page with the style of all pages inside: a title, the parts of the body, and a line at the end."""
+    style = (resources.files("sapwood.report") / "page.css").read_text(encoding="utf-8")
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{_text(names)} – sapwood run</title><style>\n{style}</style></head>\n<body><main>\n"
+        f"<title>{_text(title)}</title><style>\n{style}</style></head>\n<body><main>\n"
         + "\n".join(part for part in body if part)
-        + f"\n<footer>Made by sapwood {_text(run.versions.get('sapwood', ''))}. The numbers behind this page are in "
-        "<code>results.json</code>, the histograms in <code>results.root</code>.</footer>\n</main></body></html>\n"
+        + f"\n<footer>{footer}</footer>\n</main></body></html>\n"
     )
 
 
@@ -92,7 +100,7 @@ def _notice(run: Run) -> str:
     return (
         f'<div class="notice"><p><strong>{_plural(len(run.skipped), "part")} of the input could not be read and '
         "were left out.</strong> Nothing of them is in the results.</p>"
-        + _table(["File", "Entries", "Reason"], rows, paths=(0,))
+        + table(["File", "Entries", "Reason"], rows, paths=(0,))
         + "</div>"
     )
 
@@ -103,7 +111,7 @@ def _unwritten(unwritten: Mapping[str, str]) -> str:
     rows = [[_text(name), _text(reason)] for name, reason in unwritten.items()]
     return (
         '<div class="notice"><p><strong>Not in <code>results.root</code></strong>, '
-        "only in <code>results.json</code>:</p>" + _table(["Histogram", "Reason"], rows) + "</div>"
+        "only in <code>results.json</code>:</p>" + table(["Histogram", "Reason"], rows) + "</div>"
     )
 
 
@@ -119,10 +127,10 @@ def _task(task: TaskRecord, place: int) -> str:
     about = f"Task <code>{_text(task.name)}</code>"
     if task.options:
         about += ", with " + ", ".join(f"{_text(name)} = {_text(value)}" for name, value in task.options.items())
-    table = _table(["Result", "Value"], values, numbers=(1,), classes="values") if values else ""
+    listed = table(["Result", "Value"], values, numbers=(1,), classes="values") if values else ""
     nothing = "" if figures or values else "<p>No results: there were no entries.</p>"
     plots = f'<div class="plots">{"".join(figures)}</div>' if figures else ""
-    return f"<section><h2>{title}</h2><p>{about}.</p>{plots}{table}{nothing}</section>"
+    return f"<section><h2>{title}</h2><p>{about}.</p>{plots}{listed}{nothing}</section>"
 
 
 def _show(
@@ -227,7 +235,7 @@ def _cost(run: Run) -> str:
     )
     return (
         f"<section><h2>What the job cost</h2><p>{words}</p>{time}<h3>Bytes</h3>"
-        + _table(["Layer", "Size", ""], sizes, numbers=(1,), classes="values")
+        + table(["Layer", "Size", ""], sizes, numbers=(1,), classes="values")
         + "</section>"
     )
 
@@ -262,7 +270,7 @@ def _train(run: Run) -> str:
         f"<section><h2>The train</h2><p>{_plural(len(columns), 'column')} read once for all tasks, in "
         f"{_plural(run.steps, 'step')}; reading took {seconds_text(run.time_reading)}, on threads of its own. "
         "Columns and bytes “for it alone” would not have been read without that task.</p>"
-        + _table(head, rows, numbers=range(1, 8))
+        + table(head, rows, numbers=range(1, 8))
         + "</section>"
     )
 
@@ -279,10 +287,10 @@ def _files(run: Run) -> str:
         ]
         for file in run.files
     ]
-    table = _table(["File", "Tree", "Entries", "Processed", "Steps", "Size"], rows, numbers=range(2, 6), paths=(0,))
+    listed = table(["File", "Tree", "Entries", "Processed", "Steps", "Size"], rows, numbers=range(2, 6), paths=(0,))
     if len(rows) > _FILES_SHOWN:
-        table = f"<details><summary>{_plural(len(rows), 'file')}</summary>{table}</details>"
-    return f"<section><h2>Files</h2>{table}</section>"
+        listed = f"<details><summary>{_plural(len(rows), 'file')}</summary>{listed}</details>"
+    return f"<section><h2>Files</h2>{listed}</section>"
 
 
 def _settings(run: Run) -> str:
@@ -302,13 +310,13 @@ def _settings(run: Run) -> str:
     ]
     return (
         '<section><h2>How it was run</h2><div class="halves">'
-        + _table(["Host", ""], machine)
-        + _table(["Setting", ""], settings)
+        + table(["Host", ""], machine)
+        + table(["Setting", ""], settings)
         + "</div></section>"
     )
 
 
-def _table(
+def table(
     head: Sequence[str],
     rows: Sequence[Sequence[str]],
     *,
@@ -316,6 +324,7 @@ def _table(
     paths: Iterable[int] = (),
     classes: str = "",
 ) -> str:
+    """Write a table of cells that are HTML already; `numbers` stand to the right, `paths` may break anywhere."""
     kinds = {**dict.fromkeys(numbers, ' class="n"'), **dict.fromkeys(paths, ' class="path"')}
     top = "".join(f"<th{kinds.get(place, '')}>{_text(name)}</th>" for place, name in enumerate(head))
     lines = "".join(
