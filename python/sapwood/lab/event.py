@@ -278,10 +278,9 @@ def _figures(study: Study, workers: Sequence[_Worker]) -> list[dict[str, Any]]:
                 if (what, name) in values
             }
             groups.append([what, found])
-        return {
-            "kind": "bars", "title": title, "engines": [n for n in names if any(n in g[1] for g in groups)], "unit": "s", "label": "Time [s]", "groups": groups,
-            "caption": caption,
-        }  # fmt: skip
+        shown = [name for name in names if any(name in found for _, found in groups)]
+        axis = {"kind": "bars", "engines": shown, "unit": "s", "label": "Time [s]"}
+        return {**axis, "title": title, "groups": groups, "caption": caption}
 
     note = "Bars: medians; lines: from the least to the greatest value. Shorter is better."
     wanted = {"Writing": (CREATE, WRITE), "Reading": (READ, COLD), "Direct access": (RANDOM,), "Filling": (FILL,)}

@@ -231,6 +231,8 @@ def _size(path: str) -> int:
 def _looker(pid: int) -> Any:
     """Give what tells (vsize, rss, user, system) of a process: from /proc, else by psutil."""
     if sys.platform == "linux":
+        import resource
+
         ticks, page = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
         path, own = f"/proc/{pid}/stat", pid == os.getpid()
 
@@ -245,8 +247,8 @@ def _looker(pid: int) -> Any:
             # proc(5) counts from 1; the state, field 3, is the first here. utime 14, stime 15, vsize 23, rss 24.
             memory = int(fields[20]), int(fields[21]) * page
             if own:  # the clock ticks of /proc are too coarse for one event
-                times = os.times()
-                return *memory, times.user, times.system
+                times = resource.getrusage(resource.RUSAGE_SELF)
+                return *memory, times.ru_utime, times.ru_stime
             return *memory, int(fields[11]) / ticks, int(fields[12]) / ticks
 
         return look

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 
-from sapwood.cli.lab import compare, event, monitor
+from sapwood.cli.lab import compare, event, monitor, sweep
 
 HELP = "Measure programs, files and machines, and say what to change."
 EPILOG = "Each has its own --help."
 
-COMMANDS = {"event": event, "monitor": monitor, "compare": compare}
+COMMANDS = {"event": event, "sweep": sweep, "monitor": monitor, "compare": compare}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
