@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
 import inspect
 import os
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -94,10 +96,16 @@ def command_line() -> str:
     """Give the help of every command."""
     top = parser()
     out = f"{NOTE}\n# Command line\n\n```text\n{top.format_help()}```\n\n"
-    commands = next(action for action in top._actions if hasattr(action, "choices") and action.choices)
-    for name, command in commands.choices.items():
-        out += f"## sapwood {name}\n\n```text\n{command.format_help()}```\n\n"
-    return out
+    return out + "".join(f"## {name}\n\n```text\n{text}```\n\n" for name, text in helps(top))
+
+
+def helps(command: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
+    """Give the help of all commands below one."""
+    for action in command._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for own in action.choices.values():
+                yield own.prog, own.format_help()
+                yield from helps(own)
 
 
 def error_table() -> str:

@@ -14,8 +14,17 @@ GUIDE = Path(__file__).resolve().parent.parent.parent / "docs" / "guide" / "comm
 
 
 def commands() -> dict[str, argparse.ArgumentParser]:
-    """Give the parsers of the subcommands."""
-    return next(action.choices for action in parser()._actions if isinstance(action, argparse._SubParsersAction))
+    """Give the parsers of the subcommands; of those that have some themselves, these instead."""
+    found: dict[str, argparse.ArgumentParser] = {}
+    for name, command in below(parser()).items():
+        inner = below(command)
+        found |= {f"{name} {one}": own for one, own in inner.items()} or {name: command}
+    return found
+
+
+def below(command: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """Give the parsers of the subcommands of a command."""
+    return next((dict(a.choices) for a in command._actions if isinstance(a, argparse._SubParsersAction)), {})
 
 
 def table(command: argparse.ArgumentParser) -> str:

@@ -12,19 +12,27 @@ import sys
 import warnings
 from collections.abc import Sequence
 
-from sapwood.cli import ls, run, schema, show
+from sapwood.cli import advise, lab, ls, rewrite, run, schema, show
 from sapwood.errors import ArgumentError, SapwoodError
 
 DONE, FAILED, USAGE, SKIPPED, INTERRUPTED = 0, 1, 2, 3, 130
 
-_COMMANDS = {"ls": ls, "show": show, "schema": schema, "run": run}
+_COMMANDS = {
+    "ls": ls,
+    "show": show,
+    "schema": schema,
+    "run": run,
+    "advise": advise,
+    "rewrite": rewrite,
+    "lab": lab,
+}
 
 
 def parser() -> argparse.ArgumentParser:
     """Build the parser of the whole command line."""
     top = argparse.ArgumentParser(
         prog="sapwood",
-        description="Look into ROOT files and run analyses over them.",
+        description="Look into ROOT files, run analyses over them, and measure what they cost.",
         epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done but with parts of the input or a task left out.",
     )
     top.add_argument("--version", action="store_true", help="print the version and exit")

@@ -34,18 +34,26 @@ def render(run: Run, unwritten: Mapping[str, str] | None = None) -> str:
     str
         HTML with its style and drawings inside: no script, no link to anything outside.
     """
-    style = (resources.files("sapwood.report") / "page.css").read_text(encoding="utf-8")
     names = ", ".join(task.name for task in run.tasks)
     body = [_header(run), _tiles(run), _interrupted(run), _taken_off(run), _notice(run), _unwritten(unwritten or {})]
     body += [_task(task, place) for place, task in enumerate(run.tasks)]
     body += [_cost(run), _train(run), _scaling(run), _plan(run), _outputs(run), _files(run), _settings(run)]
+    footer = (
+        f"Made by sapwood {_text(run.versions.get('sapwood', ''))}. The numbers behind this page are in "
+        "<code>results.json</code>, the histograms in <code>results.root</code>."
+    )
+    return document(f"{names} – sapwood run", body, footer)
+
+
+def document(title: str, body: Iterable[str], footer: str) -> str:
+    """Write a page with the style of all pages inside: a title, the parts of the body, and a line at the end."""
+    style = (resources.files("sapwood.report") / "page.css").read_text(encoding="utf-8")
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{_text(names)} – sapwood run</title><style>\n{style}</style></head>\n<body><main>\n"
+        f"<title>{_text(title)}</title><style>\n{style}</style></head>\n<body><main>\n"
         + "\n".join(part for part in body if part)
-        + f"\n<footer>Made by sapwood {_text(run.versions.get('sapwood', ''))}. The numbers behind this page are in "
-        "<code>results.json</code>, the histograms in <code>results.root</code>.</footer>\n</main></body></html>\n"
+        + f"\n<footer>{footer}</footer>\n</main></body></html>\n"
     )
 
 
@@ -94,7 +102,7 @@ def _notice(run: Run) -> str:
     return (
         f'<div class="notice"><p><strong>{_plural(len(run.skipped), "part")} of the input could not be read and '
         f"were left out.</strong> Nothing of them is in the results. {_totals(run)}</p>"
-        + _table(["File", "Entries", "Reason"], rows, paths=(0,))
+        + table(["File", "Entries", "Reason"], rows, paths=(0,))
         + "</div>"
     )
 
@@ -136,7 +144,7 @@ def _unwritten(unwritten: Mapping[str, str]) -> str:
     rows = [[_text(name), _text(reason)] for name, reason in unwritten.items()]
     return (
         '<div class="notice"><p><strong>Not in <code>results.root</code></strong>, '
-        "only in <code>results.json</code>:</p>" + _table(["Histogram", "Reason"], rows) + "</div>"
+        "only in <code>results.json</code>:</p>" + table(["Histogram", "Reason"], rows) + "</div>"
     )
 
 
@@ -152,10 +160,10 @@ def _task(task: TaskRecord, place: int) -> str:
     about = f"Task <code>{_text(task.name)}</code>"
     if task.options:
         about += ", with " + ", ".join(f"{_text(name)} = {_text(value)}" for name, value in task.options.items())
-    table = _table(["Result", "Value"], values, numbers=(1,), classes="values") if values else ""
+    listed = table(["Result", "Value"], values, numbers=(1,), classes="values") if values else ""
     nothing = "" if figures or values else "<p>No results: there were no entries.</p>"
     plots = f'<div class="plots">{"".join(figures)}</div>' if figures else ""
-    return f"<section><h2>{title}</h2><p>{about}.</p>{plots}{table}{nothing}</section>"
+    return f"<section><h2>{title}</h2><p>{about}.</p>{plots}{listed}{nothing}</section>"
 
 
 def _show(
@@ -260,7 +268,7 @@ def _cost(run: Run) -> str:
     )
     return (
         f"<section><h2>What the job cost</h2><p>{words}</p>{time}<h3>Bytes</h3>"
-        + _table(["Layer", "Size", ""], sizes, numbers=(1,), classes="values")
+        + table(["Layer", "Size", ""], sizes, numbers=(1,), classes="values")
         + "</section>"
     )
 
@@ -296,7 +304,7 @@ def _train(run: Run) -> str:
         f"<section><h2>The train</h2><p>{_plural(len(columns), 'column')} read once for all tasks, in "
         f"{_plural(run.steps, 'step')}; reading took {seconds_text(run.time_reading)}, on threads of its own. "
         "Columns and bytes “for it alone” would not have been read without that task. Memory is by how much it grew in "
-        "one step, where nothing else ran beside it.</p>" + _table(head, rows, numbers=range(1, 9)) + "</section>"
+        "one step, where nothing else ran beside it.</p>" + table(head, rows, numbers=range(1, 9)) + "</section>"
     )
 
 
@@ -322,8 +330,9 @@ def _scaling(run: Run) -> str:
         f"lagged, {trace.get('retried', 0)} steps tried again; workers were lost {_plural(len(lost), 'time')}."
     )
     gone = "".join(f"<li>{_text(reason)}</li>" for reason in lost)
-    table = _table(["Worker", "Entries", "Leases", "Busy", "Memory"], rows, numbers=range(1, 5))
-    return f"<section><h2>Workers</h2><p>{words}</p>{f'<ul>{gone}</ul>' if gone else ''}{_rates(run)}{table}</section>"
+    lists = f"<ul>{gone}</ul>" if gone else ""
+    workers = table(["Worker", "Entries", "Leases", "Busy", "Memory"], rows, numbers=range(1, 5))
+    return f"<section><h2>Workers</h2><p>{words}</p>{lists}{_rates(run)}{workers}</section>"
 
 
 def _rates(run: Run) -> str:
@@ -361,7 +370,7 @@ def _plan(run: Run) -> str:
     return (
         "<section><h2>The plan of reading</h2><p>What the plan wanted of the files, and what was read for it; more "
         "than all of it means that baskets were read for several steps.</p>"
-        + _table(["", "", ""], rows, numbers=(1,), classes="values")
+        + table(["", "", ""], rows, numbers=(1,), classes="values")
         + "</section>"
     )
 
@@ -373,8 +382,8 @@ def _outputs(run: Run) -> str:
     ]
     if not rows:
         return ""
-    table = _table(["File", "Task", "Entries", "Size"], rows, numbers=(2, 3), paths=(0,))
-    return f"<section><h2>Files written</h2>{table}</section>"
+    files = table(["File", "Task", "Entries", "Size"], rows, numbers=(2, 3), paths=(0,))
+    return f"<section><h2>Files written</h2>{files}</section>"
 
 
 def _files(run: Run) -> str:
@@ -389,10 +398,10 @@ def _files(run: Run) -> str:
         ]
         for file in run.files
     ]
-    table = _table(["File", "Tree", "Entries", "Processed", "Steps", "Size"], rows, numbers=range(2, 6), paths=(0,))
+    listed = table(["File", "Tree", "Entries", "Processed", "Steps", "Size"], rows, numbers=range(2, 6), paths=(0,))
     if len(rows) > _FILES_SHOWN:
-        table = f"<details><summary>{_plural(len(rows), 'file')}</summary>{table}</details>"
-    return f"<section><h2>Files</h2>{table}</section>"
+        listed = f"<details><summary>{_plural(len(rows), 'file')}</summary>{listed}</details>"
+    return f"<section><h2>Files</h2>{listed}</section>"
 
 
 def _settings(run: Run) -> str:
@@ -412,13 +421,13 @@ def _settings(run: Run) -> str:
     ]
     return (
         '<section><h2>How it was run</h2><div class="halves">'
-        + _table(["Host", ""], machine)
-        + _table(["Setting", ""], settings)
+        + table(["Host", ""], machine)
+        + table(["Setting", ""], settings)
         + "</div></section>"
     )
 
 
-def _table(
+def table(
     head: Sequence[str],
     rows: Sequence[Sequence[str]],
     *,
@@ -426,6 +435,7 @@ def _table(
     paths: Iterable[int] = (),
     classes: str = "",
 ) -> str:
+    """Write a table of cells that are HTML already; `numbers` stand to the right, `paths` may break anywhere."""
     kinds = {**dict.fromkeys(numbers, ' class="n"'), **dict.fromkeys(paths, ' class="path"')}
     top = "".join(f"<th{kinds.get(place, '')}>{_text(name)}</th>" for place, name in enumerate(head))
     lines = "".join(

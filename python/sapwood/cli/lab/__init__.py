@@ -1,0 +1,27 @@
+"""`sapwood lab`: a file a study."""
+
+from __future__ import annotations
+
+import argparse
+
+from sapwood.cli.lab import compare, event, monitor, sweep
+
+HELP = "Measure programs, files and machines, and say what to change."
+EPILOG = "Each has its own --help."
+
+COMMANDS = {"event": event, "sweep": sweep, "monitor": monitor, "compare": compare}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of all studies."""
+    studies = parser.add_subparsers(dest="study", metavar="STUDY", title="studies", required=True)
+    for name, module in COMMANDS.items():
+        own = studies.add_parser(name, help=module.HELP, description=module.HELP, epilog=module.EPILOG or None)
+        module.add_arguments(own)
+        own.add_argument("--debug", action="store_true", help="show the full traceback of an error")
+        own.set_defaults(run_study=module.run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the study."""
+    return arguments.run_study(arguments)

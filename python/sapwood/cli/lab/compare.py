@@ -1,0 +1,25 @@
+"""`sapwood lab compare`."""
+
+from __future__ import annotations
+
+import argparse
+
+HELP = "Compare studies of one kind: of other machines, versions or settings."
+EPILOG = "~ marks a ratio where the values of both studies overlap."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("files", nargs="+", metavar="STUDY.json", help="two or more; ratios are to the first")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Compare."""
+    import json
+
+    from sapwood.lab.study import compare, comparison_text
+
+    compared = compare(arguments.files)
+    print(json.dumps(compared, indent=1) if arguments.json else comparison_text(compared), end="\n" * arguments.json)
+    return 0

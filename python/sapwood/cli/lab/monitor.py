@@ -1,0 +1,40 @@
+"""`sapwood lab monitor`."""
+
+from __future__ import annotations
+
+import argparse
+
+HELP = "Record memory, processor time and file sizes of a program, or of a process that runs."
+EPILOG = "The exit code is that of the program."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("program", nargs="*", metavar="PROGRAM", help="what to run, with its arguments, behind --")
+    parser.add_argument("--pid", type=int, metavar="PID", help="look at this process until it ends, instead")
+    parser.add_argument(
+        "-o",
+        "--output",
+        nargs="+",
+        action="extend",
+        required=True,
+        metavar="PATH",
+        help="files that end in .root or .json",
+    )
+    parser.add_argument(
+        "--interval", type=float, default=1.0, metavar="SECONDS", help="time between records (default %(default)s)"
+    )
+    parser.add_argument(
+        "--file", action="append", default=[], metavar="PATH", help="record the size of this file; may be repeated"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Watch the program or the process."""
+    from sapwood.lab.monitor import summary_text, watch_program
+
+    code, monitor = watch_program(
+        arguments.program, arguments.pid, arguments.output, interval=arguments.interval, files=arguments.file
+    )
+    print(summary_text(monitor), end="")
+    return code

@@ -1,0 +1,42 @@
+"""What all studies take, and how they show where they are."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+
+
+def add_study_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of every study."""
+    parser.add_argument(
+        "-o", "--output", required=True, metavar="DIR", help="folder for the JSON file and the page; made where missing"
+    )
+    parser.add_argument("--quick", action="store_true", help="less of everything: in a few minutes")
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=3,
+        metavar="N",
+        help="how often each thing is measured, in turn (default %(default)s)",
+    )
+    parser.add_argument("--fresh", action="store_true", help="begin anew; else a study that was interrupted goes on")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
+
+
+@contextmanager
+def study_progress(*, shown: bool) -> Generator[Callable[[int, int, str], None] | None]:
+    """Give what is to be told of progress: a line on standard error, rewritten where that is a terminal."""
+    if not shown:
+        yield None
+        return
+    terminal = sys.stderr.isatty()
+
+    def tell(done: int, steps: int, text: str) -> None:
+        line = f"[{done}/{steps}] {text}"
+        print(f"\r\033[K{line}" if terminal else line, end="" if terminal else "\n", file=sys.stderr, flush=True)
+
+    yield tell
+    if terminal:
+        print("\r\033[K", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,60 @@
+"""`sapwood rewrite`."""
+
+from __future__ import annotations
+
+import argparse
+
+HELP = "Write the trees of files anew in another layout, compare all values, and measure what it gained."
+EPILOG = (
+    "Several files become one. Other objects are copied as they are. The new file is put in its place when all is done."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "files", nargs="+", metavar="FILE", help="files, patterns, directories, FILE.root:TREE, or lists of these"
+    )
+    parser.add_argument("-o", "--output", required=True, metavar="PATH", help="the new file")
+    parser.add_argument(
+        "--layout",
+        choices=("advised", "default"),
+        default="default",
+        help="advised: what sapwood advise says; default: codecs as they are, clusters of 30 MB",
+    )
+    parser.add_argument("-t", "--tree", metavar="NAME", help="only this tree")
+    parser.add_argument("--trace", metavar="T", help="which branches are used, for the advice; see sapwood advise")
+    parser.add_argument(
+        "--compression", metavar="CODEC:LEVEL", help="for all branches: zstd:5, lz4:4, zlib:1, lzma:6, none"
+    )
+    parser.add_argument("--cluster-size", metavar="SIZE", help="entries (10000), or compressed bytes (30 MB)")
+    parser.add_argument("--basket-size", metavar="SIZE", help="uncompressed bytes of a basket, at most (1 MB)")
+    parser.add_argument("--split-level", type=int, metavar="N", help="0 for whole objects, up to 99")
+    parser.add_argument(
+        "--drop", action="append", default=[], metavar="PATTERN", help="leave out branches; may be repeated"
+    )
+    parser.add_argument("--no-verify", action="store_true", help="do not compare the values")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the new file."""
+    import json
+
+    from sapwood.lab.advice import chosen_layout, rewriting_text
+    from sapwood.lab.rewriting import rewrite
+
+    layout = chosen_layout(
+        arguments.files,
+        advised=arguments.layout == "advised",
+        tree=arguments.tree,
+        trace=arguments.trace,
+        compression=arguments.compression,
+        cluster_size=arguments.cluster_size,
+        basket_size=arguments.basket_size,
+        split_level=arguments.split_level,
+        drop=arguments.drop,
+    )
+    done = rewrite(arguments.files, arguments.output, layout, tree=arguments.tree, verify=not arguments.no_verify)
+    print(json.dumps(done, indent=1) if arguments.json else rewriting_text(done), end="\n" * arguments.json)
+    return 0

@@ -1,0 +1,542 @@
+"""What is wrong with the layout of files, by a closed list of problems, and what a remedy gains."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import sapwood
+from sapwood.compression import LZMA, ZSTD
+from sapwood.errors import ArgumentError
+from sapwood.lab.layout import BranchLayout, TreeLayout, layouts_of
+from sapwood.lab.rewriting import Cost, Layout, cost_of, parse_cluster, parse_codec, read_once, rewrite, write_part
+from sapwood.report.units import bytes_text, count_text, seconds_text, share_text
+from sapwood.train.dataset import Dataset, Source, parse_size
+
+SAMPLE = 32_000_000
+"""Uncompressed bytes on which remedies are tried."""
+
+FILES_MERGED = 8
+"""Files that are merged to try what larger files gain."""
+
+_BASKET = 4096
+_BASKET_WANTED = 32_000
+_CLUSTER = 300_000
+_UNSPLIT = 100_000
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One kind of problem: what it is, the rule by which it is found, and what helps."""
+
+    code: str
+    rule: str
+    remedy: str
+    look: Callable[[TreeLayout, Sequence[str] | None], str | None]
+    """Gives the figures where a tree has the problem. The second argument are the branches in use, if that is known."""
+    change: Callable[[Layout, TreeLayout, Sequence[str] | None], Layout]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Reading a sample as it is and after the remedy."""
+
+    before: Cost
+    after: Cost
+
+    @property
+    def time(self) -> float:
+        """Processor time before over that after."""
+        return self.before.cpu / self.after.cpu if self.after.cpu else 1.0
+
+    @property
+    def size(self) -> float:
+        """Stored bytes before over those after."""
+        return self.before.stored / self.after.stored if self.after.stored else 1.0
+
+    @property
+    def calls(self) -> float:
+        """Requests to storage before over those after."""
+        return self.before.calls / self.after.calls if self.after.calls else 1.0
+
+
+@dataclass
+class Finding:
+    """A problem of a tree, in some of the files; `trial` is None where no remedy was tried, and `note` says why."""
+
+    code: str
+    tree: str
+    files: list[str]
+    detail: str
+    remedy: str
+    trial: Trial | None = None
+    note: str = ""
+
+
+@dataclass
+class Advice:
+    """What was found in files, the layout that is advised, and what it gains on the sample."""
+
+    files: list[str]
+    trees: list[TreeLayout]
+    findings: list[Finding]
+    layout: Layout
+    sample: int
+
+    def tojson(self) -> dict[str, Any]:
+        """Give all as JSON knows it."""
+        trees = [
+            {
+                "file": tree.file,
+                "tree": tree.tree,
+                "entries": tree.entries,
+                "branches": len(tree.branches),
+                "baskets": tree.baskets,
+                "clusters": len(tree.clusters) - 1,
+                "stored": tree.stored,
+                "uncompressed": tree.full,
+                "pieces_of_a_cluster": tree.pieces(),
+            }
+            for tree in self.trees
+        ]
+        findings = [dataclasses.asdict(finding) for finding in self.findings]
+        for shown, finding in zip(findings, self.findings, strict=True):
+            if finding.trial is not None:
+                trial = finding.trial
+                shown["trial"] |= {"gain_time": trial.time, "gain_size": trial.size, "gain_calls": trial.calls}
+        return {
+            "format": "sapwood advice",
+            "format_version": 1,
+            "files": self.files,
+            "trees": trees,
+            "findings": findings,
+            "layout": self.layout.described(),
+            "sample": self.sample,
+        }
+
+
+def _tiny_baskets(tree: TreeLayout, used: Sequence[str] | None) -> str | None:
+    clusters = len(tree.clusters) - 1
+    excess, small = 0, 0
+    for branch in tree.branches:
+        if branch.baskets and branch.full / branch.baskets < _BASKET:
+            excess += max(0, branch.baskets - max(clusters, -(-branch.full // _BASKET_WANTED)))
+            small += 1
+    if tree.baskets < 64 or 2 * excess < tree.baskets:
+        return None
+    mean = tree.full / tree.baskets
+    return f"{count_text(tree.baskets)} baskets of {bytes_text(mean)} on average, small in {small} branches"
+
+
+def _cluster_size(tree: TreeLayout) -> tuple[int, float, float]:
+    """Give how many clusters there are, and the mean entries and stored bytes of one."""
+    count = max(1, len(tree.clusters) - 1)
+    return count, tree.entries / count, tree.stored / count
+
+
+def _one_entry_clusters(tree: TreeLayout, used: Sequence[str] | None) -> str | None:
+    count, entries, size = _cluster_size(tree)
+    if count < 8 or entries >= 2 or size > 1e6:
+        return None
+    return f"{count_text(count)} clusters of {entries:.1f} entries and {bytes_text(size)}"
+
+
+def _small_clusters(tree: TreeLayout, used: Sequence[str] | None) -> str | None:
+    count, entries, size = _cluster_size(tree)
+    if count < 8 or entries < 2 or size > _CLUSTER:
+        return None
+    return f"{count_text(count)} clusters of {bytes_text(size)} and {entries:.0f} entries"
+
+
+def _unclustered(tree: TreeLayout, used: Sequence[str] | None) -> str | None:
+    if tree.auto_flush != 0 or len(tree.clusters) > 2 or tree.baskets < 3 * len(tree.branches):
+        return None
+    if len({branch.offsets.tobytes() for branch in tree.branches}) < 2:
+        return None
+    return f"auto-flush was off: the baskets of {len(tree.branches)} branches end nowhere together"
+
+
+def _scattered_clusters(tree: TreeLayout, used: Sequence[str] | None) -> str | None:
+    count, pieces = len(tree.clusters) - 1, tree.pieces()
+    if count < 2 or pieces <= 4:
+        return None
+    return f"each of {count_text(count)} clusters lies in {pieces:.0f} pieces of the file"
+
+
+def _lzma_branches(tree: TreeLayout, used: Sequence[str] | None) -> list[BranchLayout]:
+    return [b for b in tree.branches if isinstance(b.compression, LZMA) and (used is None or b.name in used)]
+
+
+def _lzma(tree: TreeLayout, used: Sequence[str] | None) -> str | None:
+    slow = sum(branch.stored for branch in _lzma_branches(tree, used))
+    hot = sum(branch.stored for branch in tree.branches if used is None or branch.name in used)
+    return f"{share_text(slow, hot)} of the bytes that are read" if 10 * slow > hot else None
+
+
+def _uncompressed(tree: TreeLayout, used: Sequence[str] | None) -> str | None:
+    plain = sum(branch.stored for branch in tree.branches if branch.compression is None)
+    if plain < 1e6 or 2 * plain < tree.stored:
+        return None
+    return f"{share_text(plain, tree.stored)} of {bytes_text(tree.stored)} are stored as they are"
+
+
+def _unused(tree: TreeLayout, used: Sequence[str] | None) -> list[str]:
+    return [] if used is None else [branch.name for branch in tree.branches if branch.name not in used]
+
+
+def _unused_branches(tree: TreeLayout, used: Sequence[str] | None) -> str | None:
+    names = set(_unused(tree, used))
+    idle = sum(branch.stored for branch in tree.branches if branch.name in names)
+    if not names or 4 * idle < tree.stored:
+        return None
+    return f"{len(names)} of {len(tree.branches)} branches, {share_text(idle, tree.stored)} of the bytes"
+
+
+def _unsplit_objects(tree: TreeLayout, used: Sequence[str] | None) -> str | None:
+    whole = [branch for branch in tree.branches if branch.unsplit]
+    size = sum(branch.stored for branch in whole)
+    if size < _UNSPLIT or 5 * size < tree.stored:
+        return None
+    names = ", ".join(branch.name for branch in whole[:3])
+    return f"{share_text(size, tree.stored)} of the bytes are whole objects ({names}): no member can be read alone"
+
+
+def _none(tree: TreeLayout, used: Sequence[str] | None) -> str | None:
+    return None
+
+
+def _anew(layout: Layout, tree: TreeLayout, used: Sequence[str] | None) -> Layout:
+    return layout
+
+
+def _zstd(layout: Layout, tree: TreeLayout, used: Sequence[str] | None) -> Layout:
+    slow = _lzma_branches(tree, used)
+    slow += [branch for branch in tree.branches if branch.compression is None]
+    return dataclasses.replace(layout, codecs={**layout.codecs, **{branch.name: ZSTD(5) for branch in slow}})
+
+
+def _split(layout: Layout, tree: TreeLayout, used: Sequence[str] | None) -> Layout:
+    return dataclasses.replace(layout, split_level=99)
+
+
+def _without_unused(layout: Layout, tree: TreeLayout, used: Sequence[str] | None) -> Layout:
+    return dataclasses.replace(layout, drop=(*layout.drop, *_unused(tree, used)))
+
+
+PROBLEMS = (
+    Problem(
+        "tiny-baskets",
+        "64 baskets or more, and half of them only because baskets of less than 4 kB were closed within a cluster",
+        "larger baskets (1 MiB), one a cluster for most branches",
+        _tiny_baskets,
+        _anew,
+    ),
+    Problem(
+        "one-entry-clusters",
+        "8 clusters or more, of less than 2 entries and 1 MB",
+        "larger clusters (30 MB)",
+        _one_entry_clusters,
+        _anew,
+    ),
+    Problem(
+        "small-clusters",
+        "8 clusters or more, of 2 entries or more and less than 300 kB",
+        "larger clusters (30 MB)",
+        _small_clusters,
+        _anew,
+    ),
+    Problem(
+        "unclustered",
+        "auto-flush is 0, and the baskets of different branches end at no common entry",
+        "clusters (30 MB)",
+        _unclustered,
+        _anew,
+    ),
+    Problem(
+        "scattered-clusters",
+        "a cluster lies in more than 4 pieces of the file on average (ROOT itself makes up to 3)",
+        "the baskets of a cluster side by side",
+        _scattered_clusters,
+        _anew,
+    ),
+    Problem(
+        "lzma",
+        "more than 10 % of the bytes that are read (of all bytes, where no usage is given) are LZMA",
+        "ZSTD, level 5, for these branches",
+        _lzma,
+        _zstd,
+    ),
+    Problem(
+        "uncompressed",
+        "1 MB or more, and half of all bytes, are stored as they are",
+        "ZSTD, level 5, for these branches",
+        _uncompressed,
+        _zstd,
+    ),
+    Problem(
+        "unsplit-objects",
+        "20 % of the bytes or more, and at least 100 kB, are objects in one branch each",
+        "split level 99: a branch for each member",
+        _unsplit_objects,
+        _split,
+    ),
+    Problem(
+        "unused-branches",
+        "a usage is given, and 25 % of the bytes or more are of branches that it does not name",
+        "a copy without them",
+        _unused_branches,
+        _without_unused,
+    ),
+    Problem(
+        "small-files",
+        "4 files or more, half of them smaller than 10 MB",
+        "files merged",
+        _none,  # a matter of all files together
+        _anew,
+    ),
+)
+_BY_CODE = {problem.code: problem for problem in PROBLEMS}
+
+
+def used_branches(path: str | Path) -> list[str]:
+    """Read which branches are used: ``results.json`` of `sapwood run`, or a text file with a name on each line.
+
+    Raises
+    ------
+    ArgumentError
+        It is neither.
+    """
+    text = Path(path).read_text(encoding="utf-8")
+    if text.lstrip().startswith("{"):
+        try:
+            tasks = json.loads(text)["job"]["tasks"]
+            return sorted({name for task in tasks for name in task["columns"]})
+        except (ValueError, KeyError, TypeError):
+            raise ArgumentError(f"{path} is no results.json of sapwood run") from None
+    names = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    if not names:
+        raise ArgumentError(f"{path} names no branches")
+    return names
+
+
+def advise(
+    inputs: Any,
+    *,
+    tree: str | None = None,
+    used: Sequence[str] | None = None,
+    sample: int = SAMPLE,
+    progress: Callable[[str], None] | None = None,
+) -> Advice:
+    """Name the problems of files, and try remedies on a sample of the first file that has them.
+
+    Parameters
+    ----------
+    inputs
+        What `sapwood.train.Dataset.of` takes.
+    tree
+        Only this tree; all trees of a file by default.
+    used
+        Names of the branches that are read. Those that count their lists are used too.
+    sample
+        Uncompressed bytes of a tree to try remedies on; 0 to try none.
+    progress
+        Is told in words what is being done.
+
+    Returns
+    -------
+    Advice
+        The findings, in the order of `PROBLEMS`; none where all is well.
+    """
+    tell = progress or (lambda _: None)
+    dataset = Dataset.of(inputs, tree)
+    trees: list[TreeLayout] = []
+    for source in dataset.sources:
+        tell(f"looking at {source.path}")
+        trees += layouts_of(source)
+    layout, findings = Layout(), []
+    for problem in PROBLEMS:
+        by_tree: dict[str, list[tuple[TreeLayout, str]]] = {}
+        for one in trees:
+            detail = problem.look(one, _with_counters(one, used))
+            if detail is not None:
+                by_tree.setdefault(one.tree, []).append((one, detail))
+        for path, having in by_tree.items():
+            finding = Finding(problem.code, path, [one.file for one, _ in having], having[0][1], problem.remedy)
+            findings.append(finding)
+            first = having[0][0]
+            names = _with_counters(first, used)
+            layout = problem.change(layout, first, names)
+            if sample:
+                tell(f"trying a remedy for {problem.code}")
+                _try(finding, first, problem.change(Layout(), first, names), sample, names)
+    if (finding := _small_files(dataset)) is not None:
+        findings.append(finding)
+        if sample:
+            tell("trying larger files")
+            _try_merging(finding, dataset)
+    return Advice([source.path for source in dataset.sources], trees, findings, layout, sample)
+
+
+def _with_counters(tree: TreeLayout, used: Sequence[str] | None) -> list[str] | None:
+    """Add the branches that count lists: readers need them, whoever names them."""
+    if used is None:
+        return None
+    names = set(used)
+    with sapwood.open({tree.file: None}) as file:
+        for branch in file[tree.tree].branches:
+            if branch.name in names and branch.count_branch is not None:
+                names.add(branch.count_branch.name)
+    return sorted(names)
+
+
+def _try(finding: Finding, where: TreeLayout, layout: Layout, sample: int, used: Sequence[str] | None) -> None:
+    names = None if used is None else set(used).__contains__
+    with sapwood.open({where.file: None}) as file, tempfile.TemporaryDirectory() as folder:
+        tree = file[where.tree]
+        stop = _sample_end(where, sample)
+        part = Path(folder) / "part.root"
+        try:
+            write_part(tree, part, layout, 0, stop)
+        except sapwood.UnsupportedError as error:
+            finding.note = f"no remedy was tried: {' '.join(str(error).split())}"
+            return
+        # What is not read costs no time, but space.
+        of_size = names if finding.code != "unused-branches" else None
+        with sapwood.open({str(part): None}) as written:
+            before, after = cost_of([tree], 0, stop, names), cost_of([written["T"]], names=names)
+            stored = cost_of([tree], 0, stop, of_size).stored, cost_of([written["T"]], names=of_size).stored
+    before, after = (dataclasses.replace(c, stored=s) for c, s in zip((before, after), stored, strict=True))
+    finding.trial = Trial(before, after)
+
+
+def _sample_end(tree: TreeLayout, sample: int) -> int:
+    """Give where the sample ends: at the end of a cluster, if one is near."""
+    if tree.full <= sample:
+        return tree.entries
+    wanted = max(1, tree.entries * sample // tree.full)
+    end = int(tree.clusters[np.searchsorted(tree.clusters, wanted)])
+    return end if end <= 2 * wanted else wanted
+
+
+def _small_files(dataset: Dataset) -> Finding | None:
+    sizes = [source.size for source in dataset.sources if source.size is not None]
+    if len(sizes) < 4 or statistics.median(sizes) >= 10e6:
+        return None
+    detail = f"{len(sizes)} files of {bytes_text(statistics.median(sizes))}, half of them smaller"
+    return Finding("small-files", "", [s.path for s in dataset.sources], detail, _BY_CODE["small-files"].remedy)
+
+
+def _try_merging(finding: Finding, dataset: Dataset) -> None:
+    chosen = Dataset(dataset.sources[:FILES_MERGED])
+    with tempfile.TemporaryDirectory() as folder:
+        merged = Source(str(Path(folder) / "merged.root"), chosen.sources[0].tree)
+        try:
+            rewrite(chosen, merged.path, Layout(), tree=merged.tree, verify=False)
+        except (sapwood.UnsupportedError, ArgumentError) as error:
+            finding.note = f"merging was not tried: {' '.join(str(error).split())}"
+            return
+        finding.trial = Trial(_opening(chosen.sources), _opening([merged]))
+
+
+def _opening(sources: Sequence[Source]) -> Cost:
+    """Measure opening files and reading their trees."""
+    costs: list[Cost] = []
+    for _ in range(3):
+        before, wall, cpu = sapwood.counters(), time.perf_counter(), time.process_time()
+        entries = 0
+        for source in sources:
+            for layout in layouts_of(source):
+                with sapwood.open({source.path: None}) as file:
+                    entries += read_once([file[layout.tree]]).entries
+        after = sapwood.counters()
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+        spent = {name: after[name] - before[name] for name in after}
+        stored = sum(source.size or 0 for source in sources)
+        costs.append(Cost(entries, stored, cpu, wall, spent["read_calls"], spent["bytes_read"]))
+    return sorted(costs, key=lambda cost: cost.cpu)[1]
+
+
+def advice_text(advice: Advice) -> str:
+    """Lay out advice as lines of text."""
+    lines: list[str] = []
+    for tree in advice.trees[:10]:
+        clusters = len(tree.clusters) - 1
+        words = f"{count_text(tree.entries)} entries, {len(tree.branches)} branches, {count_text(tree.baskets)} baskets"
+        words += f", {count_text(clusters)} cluster{'' if clusters == 1 else 's'}"
+        lines.append(f"{tree.file}:{tree.tree}: {words}, {bytes_text(tree.stored)} of {bytes_text(tree.full)}")
+    if len(advice.trees) > 10:
+        lines.append(f"and {len(advice.trees) - 10} more trees")
+    if not advice.findings:
+        return "\n".join([*lines, "", "No problem was found."]) + "\n"
+    for finding in advice.findings:
+        many = f" (in {len(finding.files)} files)" if len(finding.files) > 1 else ""
+        lines += ["", f"{finding.code}{': ' if finding.tree else ''}{finding.tree}{many}"]
+        lines += [f"  found    {finding.detail}", f"  remedy   {finding.remedy}"]
+        if finding.trial is not None:
+            lines.append(f"  measured {gain_text(finding.trial.before, finding.trial.after)}")
+        if finding.note:
+            lines.append(f"  {finding.note}")
+    lines += ["", "To apply: sapwood rewrite FILE... --layout advised --output NEW.root"]
+    return "\n".join(lines) + "\n"
+
+
+def gain_text(before: Cost, after: Cost) -> str:
+    """Say what reading took before and after."""
+    return (
+        f"reading {seconds_text(before.cpu)} → {seconds_text(after.cpu)} of processor time, "
+        f"{bytes_text(before.stored)} → {bytes_text(after.stored)}, "
+        f"{count_text(before.calls)} → {count_text(after.calls)} requests"
+    )
+
+
+def chosen_layout(
+    inputs: Any,
+    *,
+    advised: bool,
+    tree: str | None = None,
+    trace: str | Path | None = None,
+    compression: str | None = None,
+    cluster_size: str | None = None,
+    basket_size: str | None = None,
+    split_level: int | None = None,
+    drop: Sequence[str] = (),
+) -> Layout:
+    """Make a layout of the words of the command line; those that are given go before what is advised.
+
+    Raises
+    ------
+    ArgumentError
+        One of the words means nothing.
+    """
+    used = None if trace is None else used_branches(trace)
+    layout = advise(inputs, tree=tree, used=used, sample=0).layout if advised else Layout()
+    changes: dict[str, Any] = {"drop": (*layout.drop, *drop)}
+    if compression is not None:
+        changes |= {"compression": parse_codec(compression), "codecs": {}}
+    if cluster_size is not None:
+        changes["auto_flush"] = parse_cluster(cluster_size)
+    if basket_size is not None:
+        changes["basket_size"] = parse_size(basket_size)
+    if split_level is not None:
+        changes["split_level"] = split_level
+    return dataclasses.replace(layout, **changes)
+
+
+def rewriting_text(done: dict[str, Any]) -> str:
+    """Lay out what `rewrite` gave as lines of text."""
+    before, after = Cost(**done["before"]), Cost(**done["after"])
+    checked = "all values compared: equal" if done["verified"] else "not compared"
+    objects = f", {len(done['objects'])} other objects" if done["objects"] else ""
+    return (
+        f"{done['output']}: {', '.join(done['trees'])}, {count_text(after.entries)} entries{objects}; {checked}\n"
+        f"{gain_text(before, after)}\n"
+    )

@@ -1,0 +1,306 @@
+"""`sapwood lab event`: make, write, read and histogram events, beside the other formats of today."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sapwood.errors import ArgumentError, SapwoodError
+from sapwood.lab import engines
+from sapwood.lab.rewriting import codec_text, parse_codec
+from sapwood.lab.study import Step, Study
+from sapwood.report.units import bytes_text, seconds_text
+
+ALL = ("sapwood", "root", "uproot", "parquet", "hdf5", "raw")
+EVENTS, QUICK_EVENTS, ROUNDS = 10_000, 1_000, 3
+CREATE, WRITE, READ, COLD, RANDOM, FILL = (
+    "create",
+    "create and write",
+    "read sequentially",
+    "read sequentially, cold",
+    "read 100 entries at random",
+    "fill 20 histograms",
+)
+
+
+def run(
+    folder: str | os.PathLike[str],
+    *,
+    names: Sequence[str] = ALL,
+    events: int | None = None,
+    codec: str = "zstd:5",
+    threads: int = 1,
+    rounds: int = ROUNDS,
+    quick: bool = False,
+    fresh: bool = False,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> tuple[Study, dict[str, Path]]:
+    """Run the study.
+
+    Parameters
+    ----------
+    folder
+        Where the result goes, and, until the end, the files.
+    names
+        The engines, of `ALL`. Those that are not installed are named in the result and left out.
+    events
+        How many events; 10,000, or 1,000 with `quick`.
+    codec
+        Codec and level of all that have it.
+    threads
+        Threads of sapwood.
+    rounds
+        How often each thing is measured.
+    quick, fresh, progress
+        A tenth of the events; begin anew; who is told of each step.
+
+    Returns
+    -------
+    tuple[Study, dict[str, Path]]
+        The study, and the files written.
+
+    Raises
+    ------
+    ArgumentError
+        There is no such engine, or the folder holds a study with other settings.
+    SapwoodError
+        An engine failed, or read other values than were written.
+    """
+    wrong = [name for name in names if name not in ALL]
+    if wrong:
+        raise ArgumentError(f"there is no engine {wrong[0]}: choose of {', '.join(ALL)}")
+    count = events or (QUICK_EVENTS if quick else EVENTS)
+    if count < engines.CHUNK or rounds < 1 or threads < 1:
+        raise ArgumentError(f"lab event takes {engines.CHUNK} events or more, one round or more, one thread or more")
+    codec = codec_text(parse_codec(codec))
+    settings = {"events": count, "codec": codec, "threads": threads, "rounds": rounds}
+    settings |= {"quick": quick, "engines": list(names)}
+    study = Study("event", settings, folder, fresh=fresh, progress=progress)
+    with tempfile.TemporaryDirectory(dir=folder, prefix="event-") as scratch:
+        workers = _workers(study, names, Path(scratch), count, codec, threads)
+        sums = engines.expected(count), engines.expected(count, engines.entries_at_random(count))
+        steps = [step for worker in workers for step in _steps(worker, sums)]
+        _write_again(study, workers)
+        study.run(steps, rounds)
+    return study, study.finish(
+        tables=[_table(study, workers, count)], figures=_figures(study, workers), findings=_findings(study, workers)
+    )
+
+
+class _Worker:
+    """An engine, with how its process is started and the file that it writes."""
+
+    def __init__(self, name: str, command: Sequence[str], path: Path, tail: Sequence[str], threads: int) -> None:
+        self.name = name
+        self.path = path
+        self._command, self._tail = list(command), list(tail)
+        self._environment = {**os.environ, "SAPWOOD_NUM_THREADS": str(threads)}
+
+    def do(self, action: str) -> dict[str, Any]:
+        """Do one thing in a process of its own."""
+        command = [*self._command, action, str(self.path), *self._tail]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=self._environment)
+        if done.returncode:
+            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            raise SapwoodError(f"{self.name} failed to {action} (exit code {done.returncode}): {last}")
+        figures: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+        if action == "write":
+            figures["bytes"] = self.path.stat().st_size
+        return figures
+
+
+def _workers(study: Study, names: Sequence[str], scratch: Path, events: int, codec: str, threads: int) -> list[_Worker]:
+    workers: list[_Worker] = []
+    for name in names:
+        path = scratch / f"{name}.root"  # sapwood and uproot look for the ending
+        if name == "root":
+            program, reason = compiled(scratch)
+            tail = [str(events), str(_root_code(codec)), str(engines.CHUNK)]
+            command = [str(program)]
+        else:
+            reason = engines.missing(name)
+            command, tail = [sys.executable, "-m", "sapwood.lab.engines", name], [str(events), codec]
+        if reason is None:
+            workers.append(_Worker(name, command, path, tail, threads))
+        else:
+            study.leave_out(name, reason)
+    if not workers:
+        raise ArgumentError("none of the engines is installed")
+    return workers
+
+
+def _root_code(codec: str) -> int:
+    setting = parse_codec(codec)
+    return 0 if setting is None else setting.code
+
+
+def compiled(folder: Path) -> tuple[Path | None, str | None]:
+    """Compile ROOT's program, or say why that cannot be."""
+    prefix = _root_prefix()
+    compiler = shutil.which("c++") or shutil.which("g++")
+    if prefix is None:
+        return None, "ROOT is not installed (neither ROOTSYS, nor root-config, nor the Python package)"
+    if compiler is None:
+        return None, "there is no C++ compiler"
+    program, library = folder / "event", prefix / "lib"
+    source = Path(__file__).with_name("event.cpp")
+    command = [compiler, "-O2", "-std=c++20", "-w", f"-I{prefix / 'include'}", "-o", str(program), str(source)]
+    command += [f"-L{library}", f"-Wl,-rpath,{library}", "-Wl,--unresolved-symbols=ignore-in-shared-libs"]
+    command += ["-lCore", "-lRIO", "-lTree", "-lHist", "-lMathCore", "-lThread"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return None, f"its program could not be compiled: {(done.stderr.strip().splitlines() or ['no message'])[0]}"
+    return program, None
+
+
+def _root_prefix() -> Path | None:
+    if os.environ.get("ROOTSYS"):
+        return Path(os.environ["ROOTSYS"])
+    if (config := shutil.which("root-config")) is not None:
+        return Path(subprocess.run([config, "--prefix"], capture_output=True, text=True, check=True).stdout.strip())
+    found = importlib.util.find_spec("ROOT")
+    if found is None or found.origin is None:
+        return None
+    prefix = Path(found.origin).parent
+    return prefix if (prefix / "include" / "TTree.h").exists() else None
+
+
+def _steps(worker: _Worker, sums: tuple[float, float]) -> list[Step]:
+    def read(action: str, total: float, *, cold: bool = False) -> Mapping[str, Any]:
+        warnings = [] if not cold or drop(worker.path) else ["page-cache-not-dropped"]
+        figures = worker.do(action)
+        # ROOT's events are of a generator of its own; bytes without a format have no sum.
+        if worker.name not in ("root", "raw") and not math.isclose(figures["check"], total, rel_tol=1e-9):
+            raise SapwoodError(f"{worker.name} read other values than were written: {figures['check']}, not {total}")
+        return {**figures, "warnings": warnings}
+
+    every, some = sums
+    steps = [
+        (CREATE, lambda: worker.do("create")),
+        (WRITE, lambda: worker.do("write")),
+        (READ, lambda: read("read", every)),
+        (COLD, lambda: read("read", every, cold=True)),
+        (RANDOM, lambda: read("random", some)),
+    ]
+    if worker.name == "root" or (worker.name == "sapwood" and importlib.util.find_spec("boost_histogram")):
+        steps.append((FILL, lambda: worker.do("fill")))
+    return [Step(what, worker.name, "s", measure) for what, measure in steps]
+
+
+def _write_again(study: Study, workers: Sequence[_Worker]) -> None:
+    """Make the files of a study that goes on: those of the first run are gone."""
+    for worker in workers:
+        if study.median(WRITE, worker.name) is not None:
+            worker.do("write")
+
+
+def drop(path: Path) -> bool:
+    """Ask the system to forget a file's pages; tell whether it did, by a read that may not wait."""
+    if not hasattr(os, "posix_fadvise"):
+        return False
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        size = path.stat().st_size
+        for place in range(16):
+            try:
+                if os.preadv(file.fileno(), [bytearray(1)], size * place // 16, os.RWF_NOWAIT):
+                    return False
+            except BlockingIOError:  # not in memory: as it should be
+                continue
+            except OSError:  # this file system cannot tell
+                return False
+    return True
+
+
+def _mb_per_s(study: Study, what: str, worker: _Worker, size: float) -> str:
+    seconds = study.median(what, worker.name)
+    return f"{size / seconds / 1e6:.0f}" if seconds else "–"
+
+
+def _table(study: Study, workers: Sequence[_Worker], events: int) -> dict[str, Any]:
+    size = engines.bytes_of(events)
+    head = [
+        "Engine",
+        "create",
+        "create+write",
+        "write alone",
+        "MB/s",
+        "file",
+        "read",
+        "MB/s",
+        "cold",
+        "100 random",
+        "fill",
+    ]
+    rows: list[list[str]] = []
+    for worker in workers:
+        times = {what: study.median(what, worker.name) for what in (CREATE, WRITE, READ, COLD, RANDOM, FILL)}
+        alone = _alone(study, worker.name)
+        shown = {what: "–" if seconds is None else seconds_text(seconds) for what, seconds in times.items()}
+        written = study.figure(WRITE, worker.name, "bytes")
+        rows.append(
+            [
+                worker.name, shown[CREATE], shown[WRITE], seconds_text(alone), f"{size / alone / 1e6:.0f}",
+                bytes_text(written), shown[READ], _mb_per_s(study, READ, worker, size), shown[COLD], shown[RANDOM],
+                shown[FILL],
+            ]
+        )  # fmt: skip
+    caption = f"{events} events, {bytes_text(size)} in memory. Medians; MB/s are of the bytes in memory."
+    return {"title": "Events", "head": head, "rows": rows, "caption": caption}
+
+
+def _alone(study: Study, engine: str) -> float:
+    """Give the time of writing alone: the difference of the medians."""
+    together, create = study.median(WRITE, engine) or 0.0, study.median(CREATE, engine) or 0.0
+    return max(together - create, 1e-6)
+
+
+def _figures(study: Study, workers: Sequence[_Worker]) -> list[dict[str, Any]]:
+    names = [worker.name for worker in workers]
+    values = {(m["what"], m["engine"]): m["values"] for m in study.content["measurements"]}
+
+    def bars(title: str, whats: Sequence[str], caption: str) -> dict[str, Any]:
+        groups: list[list[Any]] = []
+        for what in whats:
+            found = {
+                name: [study.median(what, name), min(values[what, name]), max(values[what, name])]
+                for name in names
+                if (what, name) in values
+            }
+            groups.append([what, found])
+        shown = [name for name in names if any(name in found for _, found in groups)]
+        axis = {"kind": "bars", "engines": shown, "unit": "s", "label": "Time [s]"}
+        return {**axis, "title": title, "groups": groups, "caption": caption}
+
+    note = "Bars: medians; lines: from the least to the greatest value. Shorter is better."
+    wanted = {"Writing": (CREATE, WRITE), "Reading": (READ, COLD), "Direct access": (RANDOM,), "Filling": (FILL,)}
+    return [bars(title, whats, note) for title, whats in wanted.items()]
+
+
+def _findings(study: Study, workers: Sequence[_Worker]) -> list[str]:
+    found: list[str] = []
+    names = {worker.name for worker in workers}
+    for rival in ("root", "uproot", "parquet", "hdf5"):
+        if not {"sapwood", rival} <= names:
+            continue
+        write = _alone(study, rival) / _alone(study, "sapwood")
+        read = (study.median(READ, rival) or 0.0) / (study.median(READ, "sapwood") or 1.0)
+        sizes = [study.figure(WRITE, name, "bytes") for name in (rival, "sapwood")]
+        found.append(
+            f"{rival} takes {write:.2f} times sapwood's time to write, {read:.2f} times to read sequentially; its file "
+            f"is {sizes[0] / sizes[1]:.2f} times as large."
+        )
+    if {"sapwood", "raw"} <= names:
+        part = (study.median(READ, "raw") or 0.0) / (study.median(READ, "sapwood") or 1.0)
+        found.append(f"Reading bytes without a format takes {100 * part:.0f} % of sapwood's time to read.")
+    return found

@@ -1,0 +1,342 @@
+"""The frame of all studies: what was measured, on which machine, how well; kept in one JSON file that grows."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import statistics
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from sapwood.errors import ArgumentError
+from sapwood.train.record import host, versions
+
+FORMAT, FORMAT_VERSION = "sapwood lab", 1
+
+WARNINGS = {
+    "noisy": (
+        "values of one measurement lie more than 15 % from their median",
+        "stop other programs, take more rounds, compare medians",
+    ),
+    "too-short": (
+        "the median is below 20 ms, where clocks and start-up weigh",
+        "take more events, or trust only ratios well away from 1",
+    ),
+    "few-rounds": ("fewer than 3 values", "take three rounds or more before comparing"),
+    "page-cache-not-dropped": (
+        "a cold reading found part of its file in memory",
+        "give a local file system, or let root write 3 to /proc/sys/vm/drop_caches between the runs",
+    ),
+    "loaded": (
+        "the load of the machine was above half of its cores when the study began",
+        "wait until it is idle",
+    ),
+    "changed-source": (
+        "sapwood's checkout differs from the commit that is named",
+        "commit first, if the figures are to be kept",
+    ),
+}
+"""All warnings: code, what it means, and advice."""
+
+_SPREAD, _SHORT, _ROUNDS, _NAMED = 0.15, 0.020, 3, 6
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing to measure. `run` measures it once and gives its figures, among them ``value`` in the unit.
+
+    What else it gives is kept beside the value; ``warnings`` in it are codes of `WARNINGS`.
+    """
+
+    what: str
+    engine: str
+    unit: str
+    run: Callable[[], Mapping[str, Any]]
+
+
+class Study:
+    """A study that runs, or goes on where it was interrupted.
+
+    Parameters
+    ----------
+    name
+        Its name: that of the command.
+    settings
+        What was asked for. A file with other settings, or of another machine, is not gone on with.
+    folder
+        Where ``NAME.json`` and ``NAME.html`` go.
+    fresh
+        Begin anew, whatever is there.
+    progress
+        Is told of each step: how many are done, how many there are, and which is next.
+
+    Raises
+    ------
+    ArgumentError
+        The folder holds a study with other settings, or of another machine or version.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        settings: Mapping[str, Any],
+        folder: str | os.PathLike[str],
+        *,
+        fresh: bool = False,
+        progress: Callable[[int, int, str], None] | None = None,
+    ) -> None:
+        self.path: Path = Path(folder) / f"{name}.json"
+        self._tell = progress or (lambda done, steps, text: None)
+        load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+        self.content: dict[str, Any] = {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "study": name,
+            "settings": dict(settings),
+            "host": host(),
+            "load": load,
+            "commit": commit(),
+            "versions": versions(("numpy", "awkward", "uproot", "pyarrow", "h5py", "boost-histogram")),
+            "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            "complete": False,
+            "left_out": {},
+            "measurements": [],
+            "warnings": [],
+            "findings": [],
+            "tables": [],
+            "figures": [],
+        }
+        if self.path.exists() and not fresh:
+            self._resume(read(self.path))
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+
+    def _resume(self, found: dict[str, Any]) -> None:
+        for part in ("study", "settings", "host", "commit", "versions"):
+            # Through JSON, where a tuple is a list.
+            if found[part] != json.loads(json.dumps(self.content[part])):
+                raise ArgumentError(f"{self.path} has other {part}: choose another folder, or begin anew with --fresh")
+        self.content = found
+
+    def leave_out(self, engine: str, reason: str) -> None:
+        """Name an engine that takes no part, and why."""
+        self.content["left_out"][engine] = reason
+
+    def run(self, steps: Sequence[Step], rounds: int) -> None:
+        """Measure each step once a round, in turn, so that what disturbs one round disturbs all; skip what is there."""
+        kept = {(found["what"], found["engine"]): found for found in self.content["measurements"]}
+        for step in steps:
+            if (step.what, step.engine) not in kept:
+                new: dict[str, Any] = {
+                    "what": step.what,
+                    "engine": step.engine,
+                    "unit": step.unit,
+                    "values": [],
+                    "runs": [],
+                }
+                kept[step.what, step.engine] = new
+                self.content["measurements"].append(new)
+        for turn in range(rounds):
+            for place, step in enumerate(steps):
+                found = kept[step.what, step.engine]
+                if len(found["values"]) > turn:
+                    continue
+                text = f"{step.what}, {step.engine}" + (f", round {turn + 1} of {rounds}" if rounds > 1 else "")
+                self._tell(turn * len(steps) + place, rounds * len(steps), text)
+                figures = dict(step.run())
+                found["values"].append(figures.pop("value"))
+                found["runs"].append(figures)
+                self.save()
+        self._tell(rounds * len(steps), rounds * len(steps), "done")
+
+    def median(self, what: str, engine: str) -> float | None:
+        """Give the median of a measurement, None where there is none."""
+        return medians(self.content).get((what, engine))
+
+    def figure(self, what: str, engine: str, name: str) -> Any:
+        """Give one of the other figures of the last run of a measurement, None where there is none."""
+        for found in self.content["measurements"]:
+            if (found["what"], found["engine"]) == (what, engine) and found["runs"]:
+                return found["runs"][-1].get(name)
+        return None
+
+    def finish(
+        self, *, tables: Sequence[Mapping[str, Any]], figures: Sequence[Mapping[str, Any]], findings: Sequence[str]
+    ) -> dict[str, Path]:
+        """Judge the measurements, and write the file and the page."""
+        from sapwood.report.study import render
+
+        self.content |= {"tables": list(tables), "figures": list(figures), "findings": list(findings)}
+        self.content["warnings"] = judge(self.content)
+        self.content["complete"] = True
+        self.save()
+        page = self.path.with_suffix(".html")
+        page.write_text(render(self.content), encoding="utf-8")
+        return {"json": self.path, "html": page}
+
+    def save(self) -> None:
+        """Write the file, whole or not at all."""
+        beside = self.path.with_suffix(".partial")
+        beside.write_text(json.dumps(self.content, indent=1) + "\n", encoding="utf-8")
+        beside.replace(self.path)
+
+
+def judge(content: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Give the warnings that measurements deserve, each with its advice."""
+    found: list[tuple[str, str]] = []
+    if content["load"] > content["host"]["cores_usable"] / 2:
+        found.append(("loaded", f"load {content['load']:.1f} on {content['host']['cores_usable']} cores"))
+    if str(content["commit"]).endswith("+"):
+        found.append(("changed-source", content["commit"]))
+    for measured in content["measurements"]:
+        name, values = f"{measured['what']}, {measured['engine']}", measured["values"]
+        if not values:
+            continue
+        middle = statistics.median(values)
+        spread = max(abs(value - middle) for value in values) / middle if middle else 0.0
+        if len(values) < _ROUNDS:
+            found.append(("few-rounds", name))
+        elif spread > _SPREAD:
+            found.append(("noisy", f"{name}: up to {100 * spread:.0f} %"))
+        if measured["unit"] == "s" and middle < _SHORT:
+            found.append(("too-short", f"{name}: {1000 * middle:.2g} ms"))
+        said = {code for run in measured["runs"] for code in run.get("warnings", ())}
+        found += [(code, name) for code in sorted(said)]
+    by_code: dict[str, list[str]] = {}
+    for code, where in found:
+        by_code.setdefault(code, []).append(where)
+    return [
+        {"code": code, "text": WARNINGS[code][0], "where": _listed(where), "advice": WARNINGS[code][1]}
+        for code, where in by_code.items()
+    ]
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return "; ".join(names[:_NAMED]) + (f"; and {more} more" if more > 0 else "")
+
+
+def medians(content: Mapping[str, Any]) -> dict[tuple[str, str], float]:
+    """Give the median of each measurement of a study, by what and by engine."""
+    return {(m["what"], m["engine"]): statistics.median(m["values"]) for m in content["measurements"] if m["values"]}
+
+
+def read(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read a study.
+
+    Raises
+    ------
+    ArgumentError
+        The file is not there, or is none of a study.
+    """
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ArgumentError(f"there is no study {path}") from None
+    except ValueError:
+        content = None
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise ArgumentError(f"{path} is no study of sapwood lab")
+    if content["format_version"] != FORMAT_VERSION:
+        raise ArgumentError(f"{path} is of format {content['format_version']}; this version reads {FORMAT_VERSION}")
+    return content
+
+
+def commit() -> str | None:
+    """Give the commit of the checkout that runs, with ``+`` if it has changes; None for an installed package."""
+
+    def git(*words: str) -> str:
+        command = ["git", "-C", str(Path(__file__).parent), *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    with contextlib.suppress(OSError, subprocess.CalledProcessError):
+        if git("ls-files", Path(__file__).name):
+            return git("rev-parse", "HEAD") + "+" * bool(git("status", "--porcelain", "--untracked-files=no"))
+    return None
+
+
+def compare(paths: Sequence[str | os.PathLike[str]]) -> dict[str, Any]:
+    """Compare studies of one kind: the medians of what all have, and their ratios to the first.
+
+    A difference is ``clear`` if the ranges of the values do not overlap.
+
+    Raises
+    ------
+    ArgumentError
+        They are fewer than two, or of different kinds.
+    """
+    studies = [read(path) for path in paths]
+    if len(studies) < 2:
+        raise ArgumentError("a comparison takes two studies or more")
+    kinds = {study["study"] for study in studies}
+    if len(kinds) > 1:
+        raise ArgumentError(f"studies of different kinds cannot be compared: {', '.join(sorted(kinds))}")
+    first = studies[0]
+    settings = sorted(
+        {name for study in studies for name, value in study["settings"].items() if first["settings"].get(name) != value}
+    )
+    named = [{(m["what"], m["engine"]): m for m in study["measurements"] if m["values"]} for study in studies]
+    rows: list[dict[str, Any]] = []
+    for key, measured in named[0].items():
+        if not all(key in other for other in named):
+            continue
+        values = [other[key]["values"] for other in named]
+        middles = [statistics.median(one) for one in values]
+        rows.append(
+            {
+                "what": key[0],
+                "engine": key[1],
+                "unit": measured["unit"],
+                "medians": middles,
+                "ratios": [middle / middles[0] if middles[0] else None for middle in middles],
+                "clear": [max(one) < min(values[0]) or min(one) > max(values[0]) for one in values],
+            }
+        )
+    return {
+        "study": first["study"],
+        "files": [str(path) for path in paths],
+        "hosts": [study["host"]["name"] for study in studies],
+        "commits": [study["commit"] for study in studies],
+        "other_settings": settings,
+        "rows": rows,
+    }
+
+
+def comparison_text(compared: Mapping[str, Any]) -> str:
+    """Lay out a comparison as lines of text; ``~`` marks a ratio that is not clear."""
+    from sapwood.report.listing import layout
+    from sapwood.report.study import value_text
+
+    count = len(compared["files"])
+    head = ["", "", *(Path(file).parent.name + "/" + Path(file).name for file in compared["files"])]
+    head += [f"ratio {place + 1}" for place in range(1, count)]
+    rows = [head]
+    for row in compared["rows"]:
+        ratios = [
+            f"{'' if clear else '~'}{ratio:.2f}" if ratio is not None else "–"
+            for ratio, clear in zip(row["ratios"][1:], row["clear"][1:], strict=True)
+        ]
+        shown = [value_text(value, row["unit"]) for value in row["medians"]]
+        rows.append([row["what"], row["engine"], *shown, *ratios])
+    text = layout(rows, right=range(2, 2 * count + 1))
+    if compared["other_settings"]:
+        text += f"Settings differ: {', '.join(compared['other_settings'])}\n"
+    return text
+
+
+def summary_text(content: Mapping[str, Any], written: Mapping[str, Path]) -> str:
+    """Lay out a study as lines of text: tables, findings, warnings, and where it was written."""
+    from sapwood.report.listing import layout
+
+    parts: list[str] = []
+    for table in content["tables"]:
+        rows = [table["head"], *table["rows"]]
+        parts.append(f"{table['title']}\n{layout(rows, right=range(1, len(table['head'])))}")
+    parts += [f"- {finding}\n" for finding in content["findings"]]
+    parts += [f"left out: {engine} ({reason})\n" for engine, reason in content["left_out"].items()]
+    parts += [f"warning: {w['code']}: {w['where']}; {w['advice']}\n" for w in content["warnings"]]
+    return "\n".join(parts) + "\n" + "\n".join(str(path) for path in written.values()) + "\n"

@@ -1,0 +1,292 @@
+"""Advice: each fault is planted in a file of its own, and found there alone; a good file has none."""
+
+from __future__ import annotations
+
+import json
+import struct
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import awkward as ak
+import numpy as np
+import pytest
+
+import sapwood
+from sapwood.errors import ArgumentError, CorruptError, UnsupportedError
+from sapwood.lab import PROBLEMS, Layout, advise, rewrite
+from sapwood.lab.layout import layouts_of
+from sapwood.lab.rewriting import cost_of, parse_cluster, parse_codec
+from sapwood.train.dataset import Source
+
+GUIDE = Path(__file__).resolve().parent.parent.parent / "docs" / "guide"
+ENTRIES = 40_000
+GOOD = sapwood.ZSTD(5)
+
+
+def events(entries: int = ENTRIES) -> dict[str, Any]:
+    """Entries with numbers, lists and strings, which compress by a factor of about two."""
+    chance = np.random.default_rng(3)
+    counts = chance.integers(0, 5, entries)
+    values = chance.integers(0, 2000, counts.sum()).astype(np.float32) / 8
+    return {
+        "run": np.repeat(np.arange(entries // 1000 + 1), 1000)[:entries].astype(np.int32),
+        "met": chance.integers(0, 5000, entries).astype(np.float32) / 16,
+        "time": chance.normal(size=entries),
+        "pt": ak.unflatten(values, counts),
+    }
+
+
+def write(path: Path, data: dict[str, Any] | None = None, compression: Any = GOOD, **layout: Any) -> Path:
+    data = data or events()
+    with sapwood.recreate(path, compression=compression, commit_every=None) as file:
+        if "branches" in layout:
+            layout["compression"] = layout.pop("branches")
+        file.mktree("T", data, **layout)
+    return path
+
+
+def scattered(path: Path) -> Path:
+    """Exchange baskets of equal length, all over the file: key, position in its header, position in the branch."""
+    columns = {f"x{place}": np.arange(ENTRIES, dtype=np.int32) for place in range(8)}
+    write(path, columns, None, auto_flush=ENTRIES // 16)
+    branches = sapwood.open(f"{path}:T").native.branches
+    baskets = [(s, n) for b in branches for s, n in zip(b.basket_seeks, b.basket_bytes, strict=True)]
+    data = bytearray(path.read_bytes())
+    old = bytes(data)
+    order = np.random.default_rng(1).permutation(len(baskets))
+    moved: dict[bytes, bytes] = {}
+    for (here, size), place in zip(baskets, order, strict=True):
+        there, other = baskets[place]
+        assert size == other
+        data[there : there + size] = old[here : here + size]
+        key = struct.pack(">i", here)
+        at = data.index(key, there, there + 60)
+        data[at : at + 4] = struct.pack(">i", there)
+        moved[struct.pack(">q", here)] = struct.pack(">q", there)
+    record = max(seek + size for seek, size in baskets)
+    for at in range(record, len(data) - 8):
+        if old[at : at + 8] in moved:
+            data[at : at + 8] = moved[old[at : at + 8]]
+    path.write_bytes(data)
+    return path
+
+
+def unclustered(path: Path) -> Path:
+    """Let the tree say that auto-flush was off, where baskets of different branches end at different entries."""
+    write(path, None, None, branches=sapwood.ZSTD(5), auto_flush=7_654_321, basket_size=20_000)
+    data = path.read_bytes()
+    said = struct.pack(">q", 7_654_321)
+    assert data.count(said) == 1
+    path.write_bytes(data.replace(said, bytes(8)))
+    return path
+
+
+def objects(path: Path) -> Path:
+    entries = 4000
+    hits = ak.unflatten(ak.zip({n: np.random.default_rng(2).random(entries * 5) for n in "xyzt"}), np.full(entries, 5))
+    return write(path, {"hits": hits}, records="class", split_level=0)
+
+
+def small_files(path: Path) -> Path:
+    folder = path.with_suffix("")
+    folder.mkdir()
+    for number in range(5):
+        write(folder / f"{number}.root", events(500))
+    return folder
+
+
+FAULTS: dict[str, Callable[[Path], Path]] = {
+    "tiny-baskets": lambda path: write(path, basket_size=1000),
+    "one-entry-clusters": lambda path: write(path, events(300), auto_flush=1),
+    "small-clusters": lambda path: write(path, auto_flush=200),
+    "unclustered": unclustered,
+    "scattered-clusters": scattered,
+    "lzma": lambda path: write(path, compression=sapwood.LZMA(6)),
+    "uncompressed": lambda path: write(path, events(60_000), None),
+    "unsplit-objects": objects,
+    "small-files": small_files,
+}
+
+
+@pytest.mark.parametrize("code", FAULTS)
+def test_each_planted_fault_is_found(code: str, tmp_path: Path) -> None:
+    advice = advise(str(FAULTS[code](tmp_path / "bad.root")), sample=1_000_000)
+    # Baskets are exchanged in a file that is not compressed and whose clusters are small: that is its nature too.
+    more = {"scattered-clusters": {"small-clusters", "uncompressed"}}.get(code, set())
+    assert {finding.code for finding in advice.findings} - more == {code}
+    trial = next(finding for finding in advice.findings if finding.code == code).trial
+    assert trial is not None and trial.before.entries == trial.after.entries > 0
+    if code in ("lzma", "one-entry-clusters", "tiny-baskets", "small-clusters"):
+        assert trial.time > 1.2, trial
+    elif code == "small-files":
+        assert trial.calls > 1.5, trial
+    elif code == "uncompressed":
+        assert trial.size > 1.2, trial
+
+
+def test_unused_branches_are_found(tmp_path: Path) -> None:
+    file = write(tmp_path / "events.root")
+    (advice,) = advise(str(file), used=["met", "run"], sample=1_000_000).findings
+    assert advice.code == "unused-branches" and advice.trial is not None and advice.trial.size > 2
+    assert "3 of 5 branches" in advice.detail
+    assert not advise(str(file), used=["met", "time", "pt"], sample=0).findings  # npt counts pt
+
+
+def test_every_problem_has_its_fault() -> None:
+    assert {problem.code for problem in PROBLEMS} == {*FAULTS, "unused-branches"}
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [{}, {"auto_flush": -400_000}, {"auto_flush": 30_000}, {"basket_size": 32_000}, {"lists": "vector"}],
+    ids=str,
+)
+def test_a_good_file_has_no_fault(layout: dict[str, Any], tmp_path: Path) -> None:
+    assert advise(str(write(tmp_path / "good.root", **layout)), sample=0).findings == []
+
+
+@pytest.mark.parametrize("codec", [sapwood.ZSTD(5), sapwood.LZ4(4), sapwood.ZLIB(1)], ids=repr)
+def test_a_good_codec_is_no_fault(codec: Any, tmp_path: Path) -> None:
+    assert advise(str(write(tmp_path / "good.root", compression=codec)), sample=0).findings == []
+
+
+@pytest.mark.parametrize("code", FAULTS)
+def test_rewriting_as_advised_leaves_no_fault(code: str, tmp_path: Path) -> None:
+    bad = FAULTS[code](tmp_path / "bad.root")
+    done = rewrite(str(bad), tmp_path / "new.root", advise(str(bad), sample=0).layout)
+    assert done["verified"] and done["before"]["entries"] == done["after"]["entries"]
+    assert advise(str(tmp_path / "new.root"), sample=0).findings == []
+    if code not in ("small-files", "unsplit-objects"):
+        old, new = (sapwood.open(f"{path}:T").arrays(how=dict) for path in (bad, tmp_path / "new.root"))
+        assert set(old) == set(new) and all(ak.array_equal(old[name], new[name]) for name in old)
+
+
+def test_scattered_baskets_still_read(tmp_path: Path) -> None:
+    file = scattered(tmp_path / "s.root")
+    assert layouts_of(Source(str(file)))[0].pieces() > 4
+    assert sapwood.open(f"{file}:T")["x3"].array(library="np").tolist() == list(range(ENTRIES))
+
+
+def test_all_kinds_of_branches_are_rewritten(tmp_path: Path) -> None:
+    source = tmp_path / "kinds.root"
+    point = [{"x": 1.5, "y": place} for place in range(60)]
+    points = [[{"x": 0.5, "y": place}] * (place % 3) for place in range(60)]
+    with sapwood.recreate(source) as file:
+        tree = file.mktree(
+            "dir/T",
+            {
+                "a": "int32", "m": "var * {pt: float32, q: int8}", "s": "string", "v": "var * var * float32",
+                "w": "var * float32", "L": "Long_t", "d": "Double32_t[0,10,16]", "df": ("Double32_t[0,0,14]", (3,)),
+                "leaf": {"x": "float64", "y": "int32"}, "o": {"x": "float64", "y": "int32"},
+                "vo": "var * {x: float64, y: int32}", "vu": "var * {x: float64, y: int32}", "b": ("int16", (2, 3)),
+            },
+            records={"leaf": "leaves", "o": "class", "vo": "class", "vu": "class"}, split_level={"vu": 0},
+            lists={"w": "vector"}, classes={"o": ("Point", 3)}, compression={"a": sapwood.LZ4(4)},
+        )  # fmt: skip
+        tree.extend(
+            {
+                "a": np.arange(60), "m": [[{"pt": 1.0, "q": 2}] * (place % 4) for place in range(60)],
+                "s": ["some text"] * 60, "v": [[[1.0, 2.0], []]] * 60, "w": [[3.0]] * 60, "L": np.arange(60) << 40,
+                "d": np.linspace(0, 10, 60), "df": np.ones((60, 3)), "leaf": point, "o": point, "vo": points,
+                "vu": points, "b": np.ones((60, 2, 3), np.int16),
+            }
+        )  # fmt: skip
+        file["dir/note"] = "kept"
+    rewrite(str(source), tmp_path / "new.root", Layout())
+    with sapwood.open(source) as old, sapwood.open(tmp_path / "new.root") as new:
+        assert new["dir/T"].typenames() == old["dir/T"].typenames()
+        assert str(new["dir/note"]) == "kept"
+        for name, branch in old["dir/T"].items():
+            assert new["dir/T"][name].leaves == branch.leaves and new["dir/T"][name].compression == branch.compression
+        assert new.file.streamer_named("Point").class_version == 3
+    done = rewrite(str(source), tmp_path / "less.root", Layout(compression=sapwood.LZMA(1), drop=("v*", "m_pt")))
+    with sapwood.open(f"{tmp_path / 'less.root'}:dir/T") as tree:
+        assert {branch.name for branch in tree.branches} == {
+            "a",
+            "nm",
+            "m_q",
+            "s",
+            "w",
+            "L",
+            "d",
+            "df",
+            "leaf",
+            "o",
+            "b",
+        }
+        assert tree["a"].compression == sapwood.LZMA(1)
+    assert done["layout"]["compression"] == "lzma:1"
+
+
+def test_what_cannot_be_rewritten_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = write(tmp_path / "a.root", events(100))
+    with pytest.raises(ArgumentError, match="one of the inputs"):
+        rewrite(str(file), file, Layout())
+    with pytest.raises(ArgumentError, match="no branch left"):
+        rewrite(str(file), tmp_path / "b.root", Layout(drop=("*",)))
+    monkeypatch.setattr(ak, "array_equal", lambda *_, **__: False)
+    with pytest.raises(CorruptError, match="differs in entries 0 to 100"):
+        rewrite(str(file), tmp_path / "b.root", Layout())
+    assert not (tmp_path / "b.root").exists() and not list(tmp_path.glob("*.partial"))
+    other = write(tmp_path / "c.root", {"x": np.arange(10)})
+    with pytest.raises(ArgumentError, match="other branches"):
+        rewrite([str(file), str(other)], tmp_path / "b.root", Layout())
+
+
+def test_words_for_layouts() -> None:
+    assert (parse_codec("zstd"), parse_codec("LZ4:3"), parse_codec("none")) == (sapwood.ZSTD(5), sapwood.LZ4(3), None)
+    assert (parse_cluster("5000"), parse_cluster("30 MB")) == (5000, -30_000_000)
+    for wrong in ("gzip:4", "zstd:x", "zstd:50"):
+        with pytest.raises(ArgumentError):
+            parse_codec(wrong)
+
+
+def test_costs_count_entries_and_bytes(tmp_path: Path) -> None:
+    with sapwood.open(f"{write(tmp_path / 'a.root')}:T") as tree:
+        whole, part = cost_of([tree]), cost_of([tree], names={"met"}.__contains__)
+        assert whole.entries == ENTRIES and whole.cpu > 0 and whole.calls >= 1
+        assert part.stored < whole.stored / 4
+        assert cost_of([tree], 10, 30).entries == 20
+
+
+def sapwood_command(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "sapwood", *map(str, arguments)], capture_output=True, text=True)
+
+
+def test_the_commands(tmp_path: Path) -> None:
+    bad = write(tmp_path / "bad.root", compression=sapwood.LZMA(6))
+    shown = sapwood_command("advise", bad, "--sample", "500 kB")
+    assert shown.returncode == 0 and "lzma: T" in shown.stdout and "measured reading" in shown.stdout, shown.stderr
+    (tmp_path / "used.txt").write_text("# hot\nmet\n")
+    found = json.loads(sapwood_command("advise", bad, "--json", "--no-trials", "--trace", tmp_path / "used.txt").stdout)
+    assert [finding["code"] for finding in found["findings"]] == ["lzma", "unused-branches"]
+    assert found["findings"][0]["trial"] is None and found["trees"][0]["clusters"] == 1
+    new = tmp_path / "new.root"
+    done = sapwood_command("rewrite", bad, "-o", new, "--layout", "advised", "--drop", "time", "--json")
+    after = json.loads(done.stdout)
+    assert after["after"]["cpu"] < after["before"]["cpu"] and after["layout"]["codecs"]["met"] == "zstd:5"
+    assert "No problem was found" in sapwood_command("advise", new).stdout
+    assert "time" not in sapwood.open(f"{new}:T")
+    wrong = sapwood_command("rewrite", bad, "-o", new, "--compression", "zip")
+    assert wrong.returncode == 2 and "a codec is none, zstd" in wrong.stderr
+
+
+def problem_table() -> str:
+    rows = ["| problem | rule | remedy |", "|---|---|---|"]
+    rows += [f"| `{problem.code}` | {problem.rule} | {problem.remedy} |" for problem in PROBLEMS]
+    return "\n".join(rows) + "\n"
+
+
+def test_the_guide_lists_the_problems() -> None:
+    assert problem_table() in (GUIDE / "laboratory.md").read_text(encoding="utf-8")
+
+
+def test_objects_of_several_levels_are_refused(tmp_path: Path) -> None:
+    inner = ak.zip({"p": ak.zip({"x": np.arange(5.0), "y": np.arange(5.0)}), "n": np.arange(5)}, depth_limit=1)
+    file = write(tmp_path / "a.root", {"o": inner}, records="class")
+    with pytest.raises(UnsupportedError, match="several levels"):
+        rewrite(str(file), tmp_path / "b.root", Layout())
+    assert not (tmp_path / "b.root").exists()

@@ -1,0 +1,106 @@
+"""The monitor: what it sees of this process and of others, and what it writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sapwood
+from sapwood.errors import ArgumentError, NotFoundError
+from sapwood.lab import Monitor
+
+
+def test_memory_and_times_of_this_process(tmp_path: Path) -> None:
+    grown = tmp_path / "grown.bin"
+    with Monitor(files=[grown]) as monitor:
+        before = monitor.record("before")
+        block = np.ones(80_000_000, np.uint8)
+        grown.write_bytes(b"x" * 1234)
+        spent = time.process_time()
+        while time.process_time() - spent < 0.2:
+            block.sum()
+        after = monitor.record("after")
+    assert before is not None and after is not None
+    assert 70e6 < after.rss - before.rss < 120e6
+    assert after.vsize - before.vsize > 70e6
+    assert after.user + after.system - before.user - before.system > 0.15
+    assert after.elapsed - before.elapsed > 0.15
+    assert (before.files, after.files) == ((-1,), (1234,))
+    assert [record.label for record in monitor.records] == ["before", "after", "end"]
+    assert before.user + before.system < 0.2  # counted from the start of the block
+
+
+def test_a_record_for_every_step() -> None:
+    with Monitor() as monitor:
+        assert list(monitor.watch(range(7), label="event", every=3)) == list(range(7))
+    assert [record.label for record in monitor.records] == ["event 3", "event 6", "end"]
+
+
+def test_records_in_both_formats(tmp_path: Path) -> None:
+    outputs = [tmp_path / "m.root", tmp_path / "m.json"]
+    with pytest.raises(RuntimeError), Monitor(outputs, files=[outputs[0], tmp_path / "none"]) as monitor:
+        monitor.record("one")
+        raise RuntimeError("the records are written all the same")
+    with sapwood.open(outputs[0]) as file:
+        tree = file["Monitor"].arrays()
+        assert str(file["files"]).split("\n") == monitor.files
+    written = json.loads(outputs[1].read_text())
+    assert written["columns"][:3] == ["step", "label", "elapsed"]
+    for place, record in enumerate(monitor.records):
+        assert tree.label[place] == record.label == written["records"][place][1]
+        assert tree.rss[place] == record.rss and tree.elapsed[place] == record.elapsed
+        assert tree.files[place].tolist() == list(record.files)
+    assert written["summary"]["rss"] == max(record.rss for record in monitor.records)
+    assert len(tree) == 2
+
+
+def test_another_process() -> None:
+    code = "import time\nx = bytearray(60_000_000)\nwhile time.process_time() < 0.4: pass"
+    process = subprocess.Popen([sys.executable, "-c", code])
+    with Monitor(pid=process.pid, interval=0.05) as monitor:
+        process.wait()
+    assert len(monitor.records) >= 3
+    assert monitor.summary()["rss"] > 60e6
+    assert max(record.user + record.system for record in monitor.records) > 0.2
+    assert monitor.records[0].rss > 0
+    with pytest.raises(NotFoundError):
+        Monitor(pid=process.pid)
+
+
+def test_a_monitor_of_an_interval_looks_by_itself() -> None:
+    with Monitor(interval=0.02) as monitor:
+        time.sleep(0.3)
+    assert 4 <= len(monitor.records) <= 17
+
+
+def test_wrong_arguments(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match=r"\.root or \.json"):
+        Monitor(tmp_path / "m.csv")
+    with pytest.raises(ArgumentError, match="above zero"):
+        Monitor(interval=0)
+    with pytest.raises(ArgumentError, match="its own end"):
+        Monitor(pid=os.getpid()).wait()
+
+
+def test_the_command_watches_a_program(tmp_path: Path) -> None:
+    output, grown = tmp_path / "m.json", tmp_path / "grown"
+    program = [
+        sys.executable,
+        "-c",
+        f"x = bytearray(50_000_000); open({str(grown)!r}, 'w').write('12345')\nraise SystemExit(4)",
+    ]
+    command = [sys.executable, "-m", "sapwood", "lab", "monitor", "-o", output, "--file", grown, "--interval", "0.01"]
+    done = subprocess.run([*command, "--", *program], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (4, ""), done.stderr
+    summary = json.loads(output.read_text())["summary"]
+    assert summary["files"] == {str(grown): 5} and summary["rss"] > 5e6
+    assert "rss" in done.stdout
+    wrong = subprocess.run(command, capture_output=True, text=True)
+    assert wrong.returncode == 2 and "a program or --pid" in wrong.stderr

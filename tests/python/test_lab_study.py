@@ -1,0 +1,228 @@
+"""The frame of studies, and `lab event` on few events."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sapwood
+from sapwood.errors import ArgumentError, SapwoodError
+from sapwood.lab import engines, event
+from sapwood.lab.study import WARNINGS, Step, Study, compare, comparison_text, judge, read
+
+GUIDE = Path(__file__).resolve().parent.parent.parent / "docs" / "guide" / "laboratory.md"
+
+
+def study(folder: Path, values: list[float], unit: str = "s", **settings: Any) -> Path:
+    """Make a finished study with one measurement."""
+    made, left = Study("toy", {"size": 3} | settings, folder), list(values)
+    made.run([Step("work", "it", unit, lambda: {"value": left.pop(0), "more": 7})], len(values))
+    figures = [
+        {"kind": "bars", "title": "Bars", "engines": ["it"], "unit": "s", "label": "Time [s]",
+         "groups": [["work <1>", {"it": [1.0, 0.5, 2.0]}]]},
+        {"kind": "lines", "title": "Lines", "x": "Size [B]", "y": "Rate [MB/s]", "log": "xy", "marks": {"limit": 50.0},
+         "curves": [{"label": "copy", "points": [[1e3, 10.0], [1e6, 40.0]]}]},
+    ]  # fmt: skip
+    table = {"title": "A table", "head": ["what", "time"], "rows": [["work", "1 s"]]}
+    made.finish(tables=[table], figures=figures, findings=["All is well & good."])
+    return made.path
+
+
+def test_a_study_keeps_every_value(tmp_path: Path) -> None:
+    content = read(study(tmp_path, [1.0, 3.0, 2.0]))
+    (measured,) = content["measurements"]
+    assert measured["values"] == [1.0, 3.0, 2.0] and measured["runs"] == [{"more": 7}] * 3
+    assert content["complete"] and content["settings"] == {"size": 3}
+    assert {"name", "processor", "cores_usable"} <= set(content["host"]) and "sapwood" in content["versions"]
+    assert content["commit"] is None or re.fullmatch(r"[0-9a-f]{40}\+?", content["commit"])
+
+
+def test_a_study_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
+    said: list[str] = []
+
+    def measure(name: str, *, fails: bool) -> dict[str, float]:
+        said.append(name)
+        if fails:
+            raise KeyboardInterrupt
+        return {"value": 1.0}
+
+    def steps(*, fails: bool) -> list[Step]:
+        return [
+            Step("one", "a", "s", lambda: measure("one", fails=False)),
+            Step("two", "a", "s", lambda: measure("two", fails=fails and len(said) > 2)),
+        ]
+
+    with pytest.raises(KeyboardInterrupt):
+        Study("toy", {"n": (1,)}, tmp_path).run(steps(fails=True), 2)
+    assert said == ["one", "two", "one", "two"]
+    again = Study("toy", {"n": (1,)}, tmp_path)
+    again.run(steps(fails=False), 2)
+    assert said[4:] == ["two"]
+    with pytest.raises(ArgumentError, match="other settings"):
+        Study("toy", {"n": (2,)}, tmp_path)
+    assert Study("toy", {"n": (2,)}, tmp_path, fresh=True).content["measurements"] == []
+
+
+@pytest.mark.parametrize(
+    ("values", "more", "code"),
+    [
+        ([1.0, 1.3, 0.9], {}, "noisy"),
+        ([0.011, 0.0111, 0.0112], {}, "too-short"),
+        ([1.0, 1.0], {}, "few-rounds"),
+        ([1.0, 1.0, 1.01], {"load": 9.0}, "loaded"),
+        ([1.0, 1.0, 1.01], {"commit": "abc+"}, "changed-source"),
+        ([1.0, 1.0, 1.01], {"warnings": ["page-cache-not-dropped"]}, "page-cache-not-dropped"),
+        ([1.0, 1.1, 1.01], {}, None),
+    ],
+)
+def test_each_warning(values: list[float], more: dict[str, Any], code: str | None) -> None:
+    runs = [{"warnings": more.get("warnings", [])}] * len(values)
+    content: dict[str, Any] = {"load": 0.1, "commit": "abc", "host": {"cores_usable": 2}}
+    content["measurements"] = [{"what": "w", "engine": "e", "unit": "s", "values": values, "runs": runs}]
+    found = judge(content | {name: value for name, value in more.items() if name != "warnings"})
+    assert [warning["code"] for warning in found] == ([code] if code else [])
+    assert all(warning["advice"] == WARNINGS[warning["code"]][1] for warning in found)
+
+
+def test_the_guide_lists_the_warnings() -> None:
+    rows = "".join(f"| `{code}` | {text} | {advice} |\n" for code, (text, advice) in WARNINGS.items())
+    assert rows in GUIDE.read_text(encoding="utf-8")
+
+
+def test_studies_are_compared(tmp_path: Path) -> None:
+    first = study(tmp_path / "a", [1.0, 1.1, 1.2])
+    second = study(tmp_path / "b", [2.0, 2.2, 2.4], extra=1)
+    third = study(tmp_path / "c", [1.15, 1.25, 1.35])
+    compared = compare([first, second, third])
+    (row,) = compared["rows"]
+    assert row["ratios"][1] == pytest.approx(2.0) and row["clear"] == [False, True, False]
+    assert compared["other_settings"] == ["extra"]
+    assert "~1.14" in comparison_text(compared) and " 2.00" in comparison_text(compared)
+    with pytest.raises(ArgumentError, match="two studies or more"):
+        compare([first])
+    (tmp_path / "x.json").write_text("{}")
+    with pytest.raises(ArgumentError, match="no study of sapwood lab"):
+        compare([first, tmp_path / "x.json"])
+
+
+def test_the_page_needs_nothing_but_itself(tmp_path: Path) -> None:
+    page = study(tmp_path, [1.0, 3.0, 2.0]).with_suffix(".html").read_text()
+    assert not re.search(r"https?:|//[a-z]|<script|@import|<link|src=", page)
+    for words in ("work &lt;1&gt;", "Time [s]", "Rate [MB/s]", "Size [B]", "limit", "All is well &amp; good.", "noisy"):
+        assert words in page, words
+    assert page.count("<svg") == 2
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Run `lab event` by sapwood and plain bytes, once."""
+    folder = tmp_path_factory.mktemp("event") / "new"
+    command = ["lab", "event", "-o", folder, "--engine", "sapwood,raw", "--events", "500", "--rounds", "1"]
+    done = subprocess.run([sys.executable, "-m", "sapwood", *map(str, command)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "[0/" in done.stderr and "write alone" in done.stdout
+    return folder
+
+
+def test_lab_event(result: Path) -> None:
+    content = json.loads((result / "event.json").read_text())
+    measured = {(m["what"], m["engine"]): m for m in content["measurements"]}
+    assert {what for what, engine in measured if engine == "sapwood"} >= {
+        event.CREATE,
+        event.WRITE,
+        event.READ,
+        event.RANDOM,
+    }
+    assert measured[event.WRITE, "sapwood"]["runs"][0]["bytes"] > 10e6
+    assert measured[event.READ, "sapwood"]["runs"][0]["check"] == pytest.approx(engines.expected(500))
+    assert measured[event.CREATE, "raw"]["runs"][0]["check"] == engines.Chunk(0, 500).offsets[-1]
+    assert sorted(path.name for path in result.iterdir()) == ["event.html", "event.json"]
+    assert "fill 20 histograms" in (result / "event.html").read_text()
+
+
+def _browser() -> str | None:
+    return next(
+        (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
+    )
+
+
+@pytest.mark.skipif(_browser() is None, reason="needs chromium to open the page")
+def test_the_page_opens_in_a_browser(result: Path, tmp_path: Path) -> None:
+    picture = tmp_path / "page.png"
+    command = [
+        _browser(), "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+        f"--user-data-dir={tmp_path / 'profile'}", "--window-size=1280,2400", f"--screenshot={picture}",
+        (result / "event.html").as_uri(),
+    ]  # fmt: skip
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=120)
+    assert picture.is_file(), done.stderr[-2000:]
+    assert picture.stat().st_size > 50_000
+
+
+@pytest.mark.parametrize("name", engines.ENGINES)
+def test_engines_read_what_they_wrote(name: str, tmp_path: Path) -> None:
+    reason = engines.missing(name)
+    if reason is not None:
+        pytest.skip(reason)
+    engine, path = engines.ENGINES[name](), tmp_path / "events.root"
+    engine.write(path, 600, "zstd:1")
+    if name == "raw":
+        assert path.stat().st_size > 600 * 35_000
+        return
+    assert engine.read(path) == pytest.approx(engines.expected(600))
+    assert engine.random(path, [3, 599, 510]) == pytest.approx(engines.expected(600, [3, 599, 510]))
+
+
+def test_engines_that_are_not_there_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "missing", lambda name: "h5py is not installed" if name == "hdf5" else None)
+    monkeypatch.setattr(event, "compiled", lambda folder: (None, "there is no C++ compiler"))
+    monkeypatch.setattr(event, "drop", lambda path: False)
+    monkeypatch.setattr(event._Worker, "do", lambda self, action: {"value": 1.0, "check": 0.0, "bytes": 9})
+    made, written = event.run(tmp_path, names=["hdf5", "root", "raw"], events=500, rounds=1)
+    assert made.content["left_out"] == {"hdf5": "h5py is not installed", "root": "there is no C++ compiler"}
+    assert "h5py is not installed" in written["html"].read_text()
+    assert {"few-rounds", "page-cache-not-dropped"} <= {warning["code"] for warning in made.content["warnings"]}
+    with pytest.raises(ArgumentError, match="no engine pickle"):
+        event.run(tmp_path, names=["pickle"])
+    with pytest.raises(ArgumentError, match="none of the engines"):
+        event.run(tmp_path / "b", names=["root"])
+
+
+def test_an_engine_that_reads_wrong_ends_the_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event, "drop", lambda path: True)
+    monkeypatch.setattr(event._Worker, "do", lambda self, action: {"value": 1.0, "check": 1.0, "bytes": 9})
+    with pytest.raises(SapwoodError, match="other values than were written"):
+        event.run(tmp_path, names=["sapwood"], events=500, rounds=1)
+
+
+def test_dropping_the_page_cache(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(bytes(4_000_000))
+    if not event.drop(path):
+        pytest.skip("this file system keeps its pages, or cannot tell")
+    path.read_bytes()
+    with path.open("rb") as file:
+        import os
+
+        assert os.preadv(file.fileno(), [bytearray(1)], 2_000_000, os.RWF_NOWAIT) == 1
+    assert event.drop(path)
+
+
+@pytest.mark.oracle
+def test_lab_event_with_root(tmp_path: Path) -> None:
+    program, reason = event.compiled(tmp_path)
+    assert program is not None, reason
+    worker = event._Worker("root", [str(program)], tmp_path / "root.root", ["600", "505", "500"], 1)
+    counts = [worker.do(action)["check"] for action in ("create", "write", "read")]
+    assert counts[0] == counts[1] == counts[2] > 600 * 580
+    assert worker.do("fill")["check"] > 600 * 580
+    with sapwood.open(f"{tmp_path / 'root.root'}:T") as tree:
+        assert {*engines.HEADER, *engines.TRACK, "histogram", "ntracks"} == set(tree.keys())
+        assert tree["ntracks"].array(library="np").sum() == counts[0]

@@ -1,0 +1,66 @@
+"""`lab sweep` on a small tree: what it measures, and what it chooses."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sapwood
+from sapwood.errors import ArgumentError
+from sapwood.lab import sweep
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "events.root"
+    with sapwood.recreate(path) as made:
+        made["T"] = {"x": np.arange(50_000) % 100, "y": np.random.default_rng(1).random(50_000)}
+    return path
+
+
+def test_the_study(file: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    words = ["--codec", "none", "--codec", "zstd:5", "--cluster", "10 MB", "--basket", "32 kB", "--rounds", "1"]
+    command = [sys.executable, "-m", "sapwood", "lab", "sweep", file, "-o", folder, *words, "--weight", "size=50"]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    content = json.loads((folder / "sweep.json").read_text())
+    runs = {(m["what"], m["engine"]): m["runs"][0] for m in content["measurements"]}
+    assert set(runs) == {(w, f"{c}, 10 MB, 32 kB") for w in ("write", "read") for c in ("none", "zstd:5")}
+    plain, packed = runs["write", "none, 10 MB, 32 kB"], runs["write", "zstd:5, 10 MB, 32 kB"]
+    assert plain["bytes"] > 800_000 > packed["bytes"]
+    assert plain["vsize"] >= plain["rss"] > 10e6
+    assert "the choice is zstd:5, 10 MB, 32 kB" in content["findings"][0]
+    assert "Peak resident memory [MB]" in (folder / "sweep.html").read_text()
+    assert sorted(path.name for path in folder.iterdir()) == ["sweep.html", "sweep.json"]
+
+
+def test_the_front() -> None:
+    points = {"a": (1.0, 9.0), "b": (2.0, 3.0), "c": (3.0, 4.0), "d": (4.0, 1.0), "e": (4.0, 2.0), "f": (1.0, 10.0)}
+    assert sweep.front(points) == ["a", "b", "d"]
+
+
+def test_the_choice_follows_the_weights() -> None:
+    costs = {
+        "quick": {"write": 1.0, "read": 1.0, "size": 4.0, "memory": 1.0},
+        "small": {"write": 3.0, "read": 2.0, "size": 1.0, "memory": 1.0},
+    }
+    only = dict.fromkeys(sweep.WEIGHTS, 0.0)
+    assert list(sweep.choose(costs, only | {"read": 1.0})) == ["quick", "small"]
+    assert sweep.choose(costs, only | {"size": 1.0}) == {"small": 1.0, "quick": 4.0}
+
+
+def test_wrong_words(file: Path, tmp_path: Path) -> None:
+    assert sweep.parse_weights(["read=2.5"])["read"] == 2.5
+    for wrong in ("read", "read=x"):
+        with pytest.raises(ArgumentError, match="a name and a number"):
+            sweep.parse_weights([wrong])
+    with pytest.raises(ArgumentError, match="no weight speed"):
+        sweep.run(str(file), tmp_path, weights={"speed": 1})
+    with pytest.raises(ArgumentError, match="a codec is"):
+        sweep.run(str(file), tmp_path, codecs=["zip"])
