@@ -562,7 +562,7 @@ class WritableDirectory:
         member_wise: bool | Mapping[str, bool] = True,
         compression: Compression | Mapping[str, Compression | None] | EllipsisType | None = ...,
         auto_flush: int = -30_000_000,
-        basket_size: int = 1 << 20,
+        basket_size: int = 1 << 19,
     ) -> WritableTree:
         """Make a tree.
 

@@ -1,5 +1,6 @@
 //! Compression.
 
+use super::lz4hc::Tables;
 use super::{HEADER, MAX_BLOCK};
 use crate::error::{Error, Result};
 use std::cell::RefCell;
@@ -64,11 +65,17 @@ impl Compression {
     }
 }
 
+/// Levels of LZ4 from here on search longer (`LZ4_compress_HC`).
+const LZ4_HIGH: u8 = 4;
+/// Bytes of a block for these.
+const LZ4_BLOCK: usize = 64 << 10;
+
 /// One thread's compressors, made when first needed: they are large, and setting them up takes longer than a block.
 #[derive(Default)]
 struct Contexts {
     zlib: Option<(u8, libdeflater::Compressor)>,
     zstd: Option<zstd_safe::CCtx<'static>>,
+    lz4: Option<Tables>,
 }
 
 thread_local! {
@@ -85,7 +92,7 @@ pub fn compress(compression: Compression, from: &[u8], out: &mut Vec<u8>) -> Res
         out.resize(from.len(), 0);
     }
     let mut used = 0;
-    for block in from.chunks(MAX_BLOCK) {
+    for block in from.chunks(block_bytes(algorithm, level)) {
         let body = used + HEADER;
         let end = from.len().min(body + MAX_BLOCK);
         let Some(room) = out.get_mut(body..end) else { return Ok(None) };
@@ -106,6 +113,12 @@ pub fn compress(compression: Compression, from: &[u8], out: &mut Vec<u8>) -> Res
         used = body + packed;
     }
     Ok((used < from.len()).then_some(used))
+}
+
+/// Bytes that are compressed as one block. The search of LZ4's slower levels goes back through all that came before in
+/// the block, up to 64 KiB, and half of it finds next to nothing that the other half does not.
+fn block_bytes(algorithm: Algorithm, level: u8) -> usize {
+    if algorithm == Algorithm::Lz4 && level >= LZ4_HIGH { LZ4_BLOCK } else { MAX_BLOCK }
 }
 
 /// Compresses one block; nothing if it does not fit into `room`.
@@ -134,14 +147,13 @@ fn encode_block(
         }
         Algorithm::Lz4 => {
             let Some((sum, body)) = room.split_first_chunk_mut::<8>() else { return Ok(None) };
-            let mode = if level < 4 {
-                lz4::block::CompressionMode::DEFAULT
+            let packed = if level < LZ4_HIGH {
+                let mode = lz4::block::CompressionMode::DEFAULT;
+                lz4::block::compress_to_buffer(block, Some(mode), false, body).ok()
             } else {
-                lz4::block::CompressionMode::HIGHCOMPRESSION(i32::from(level))
+                contexts.lz4.get_or_insert_with(Tables::new).compress(block, body, level)
             };
-            let Ok(packed) = lz4::block::compress_to_buffer(block, Some(mode), false, body) else {
-                return Ok(None);
-            };
+            let Some(packed) = packed else { return Ok(None) };
             let data = body.get(..packed).unwrap_or_default();
             *sum = xxhash_rust::xxh64::xxh64(data, 0).to_be_bytes();
             Ok(Some(packed + 8))

@@ -4,7 +4,8 @@
 //! into baskets (one, if they are not too many), the baskets compressed in parallel and written one after another in
 //! the order of the branches, so that a cluster, or any row of branches in it, is one stretch of the file.
 //!
-//! Memory: the uncompressed bytes of one cluster and [`GROUP`] bytes of baskets on their way to the file.
+//! Memory: the uncompressed bytes of one cluster; while it is written, also a batch of baskets for each thread and
+//! [`AHEAD`] more, each at most [`MAX_BASKET`] bytes twice (in one piece and compressed).
 
 mod basket;
 mod branch;
@@ -12,6 +13,7 @@ mod cluster;
 mod item;
 mod metadata;
 mod plan;
+mod row;
 
 use crate::array::Column;
 use crate::compress::encode::Compression;
@@ -30,14 +32,16 @@ pub use branch::{BranchKind, BranchSpec};
 pub use cluster::ClusterRange;
 pub use plan::encode_value;
 
-/// Uncompressed bytes of the baskets that are compressed together and then written.
-pub const GROUP: usize = 2 << 20;
+/// Uncompressed bytes of small baskets that are compressed and written together.
+const BATCH: usize = 128 << 10;
+/// Batches that wait to be written, beside one for each thread.
+const AHEAD: usize = 2;
 /// ROOT's setting for the size of clusters: this many compressed bytes (`fAutoFlush`).
 pub const AUTO_FLUSH: i64 = -30_000_000;
 /// A cluster measured in bytes takes at most so many times its compressed size before compression.
 const MOST_EXPANSION: u64 = 4;
 /// Uncompressed bytes of a basket at most, unless one entry has more.
-pub const MAX_BASKET: usize = 1 << 20;
+pub const MAX_BASKET: usize = 512 << 10;
 
 /// How a tree is laid out.
 #[derive(Debug, Clone)]
@@ -58,8 +62,13 @@ impl Default for TreeOptions {
     }
 }
 
-/// A basket that was written, with what it was made of.
-type Written = (Job, Basket, Sizes);
+/// A basket that was written.
+struct Written {
+    branch: usize,
+    entries: usize,
+    basket: Basket,
+    sizes: Sizes,
+}
 
 /// A tree being written.
 pub struct TreeWriter {
@@ -84,7 +93,6 @@ pub struct TreeWriter {
     waiting_bytes: u64,
     /// Compressed bytes of the first cluster (`fFlushedBytes`).
     flushed_bytes: u64,
-    slots: Vec<Slot>,
     /// Entries were written or the tree is new since its object was last written.
     changed: bool,
     failed: Option<String>,
@@ -128,7 +136,6 @@ impl TreeWriter {
             waiting: 0,
             waiting_bytes: 0,
             flushed_bytes: 0,
-            slots: Vec::new(),
             changed: true,
             failed: None,
         })
@@ -353,20 +360,17 @@ impl TreeWriter {
 
     /// Writes all that waits.
     fn write_cluster(&mut self, file: &mut FileWriter) -> Result<()> {
-        let mut slots = std::mem::take(&mut self.slots);
-        let written = self.write_baskets(file, &mut slots);
-        self.slots = slots;
-        let (end, baskets) = written?;
+        let (end, baskets) = self.write_baskets(file)?;
         let start = file.end();
         let need = metadata::bytes_needed(&self.branches, baskets.len());
         let due = file.accept(end, self.key, need)?;
-        for (job, basket, sizes) in baskets {
-            if let Some(branch) = self.branches.get_mut(job.branch) {
+        for Written { branch, entries, basket, sizes } in baskets {
+            if let Some(branch) = self.branches.get_mut(branch) {
                 branch.baskets.push(basket);
                 branch.total_bytes += sizes.total;
                 branch.zip_bytes += sizes.zip;
                 branch.largest = branch.largest.max(sizes.total as usize);
-                branch.most_entries = branch.most_entries.max(job.entries.len());
+                branch.most_entries = branch.most_entries.max(entries);
             }
         }
         self.entries_written += self.waiting as u64;
@@ -393,8 +397,8 @@ impl TreeWriter {
         }
     }
 
-    /// Compresses and writes the baskets of a cluster, group by group, after the end of the file. Gives the new end.
-    fn write_baskets(&self, file: &mut FileWriter, slots: &mut Vec<Slot>) -> Result<(u64, Vec<Written>)> {
+    /// Compresses and writes the baskets of a cluster after the end of the file. Gives the new end.
+    fn write_baskets(&self, file: &mut FileWriter) -> Result<(u64, Vec<Written>)> {
         let compression = file.compression();
         let texts: Vec<_> = self.branches.iter().map(|b| basket::key_text(b, &self.name)).collect();
         let jobs =
@@ -404,37 +408,39 @@ impl TreeWriter {
         // Where a branch has several baskets, first the first of each: ROOT's cache asks for them in this order.
         let mut jobs: Vec<Job> = jobs.collect();
         jobs.sort_by_key(|job| job.number - self.branches.get(job.branch).map_or(0, |b| b.baskets.len()));
-        let mut jobs = jobs.into_iter().peekable();
-        // Two baskets of the usual size for each two threads, so that none waits long for another.
-        let most = GROUP.max(rayon::current_num_threads() * self.options.max_basket.min(1 << 20));
+        let mut batches: Vec<Vec<Job>> = Vec::new();
+        let mut bytes = BATCH;
+        for job in jobs {
+            if bytes >= BATCH {
+                batches.push(Vec::new());
+                bytes = 0;
+            }
+            bytes += job.data.len();
+            if let Some(batch) = batches.last_mut() {
+                batch.push(job);
+            }
+        }
+        let known = |job: &Job| self.branches.get(job.branch).zip(texts.get(job.branch));
+        let fill = |batch: &Vec<Job>, slots: &mut Vec<Slot>| {
+            slots.resize_with(slots.len().max(batch.len()), Slot::default);
+            batch.iter().zip(slots).try_for_each(|(job, slot)| {
+                let Some((branch, text)) = known(job) else { return Ok(()) };
+                slot.fill(job, branch, branch.compression(compression), basket::key_bytes(text))
+                    .within(|| format!("branch {}", branch.name))
+            })
+        };
         let numbers =
             KeyNumbers { datime: file.datime(), seek_parent: self.seek_directory, ..KeyNumbers::default() };
         let mut end = file.end();
         let mut done = Vec::new();
-        while jobs.peek().is_some() {
-            let mut group = Vec::new();
-            let mut bytes = 0;
-            while let Some(job) = jobs.next_if(|_| bytes < most) {
-                bytes += job.data.len();
-                group.push(job);
-            }
-            if slots.len() < group.len() {
-                slots.resize_with(group.len(), Slot::default);
-            }
-            let known = |job: &Job| self.branches.get(job.branch).zip(texts.get(job.branch));
-            group.par_iter().zip(slots.par_iter_mut()).with_max_len(1).try_for_each(|(job, slot)| {
-                let Some((branch, text)) = known(job) else { return Ok(()) };
-                slot.fill(job, branch, branch.compression(compression), basket::key_bytes(text))
-                    .within(|| format!("branch {}", branch.name))
-            })?;
+        let write = |batch: &Vec<Job>, slots: &Vec<Slot>| {
             let mut keys = Writer::new(0);
             let mut cuts = vec![0];
             let mut seek = end;
-            let first = done.len();
-            for (job, slot) in group.into_iter().zip(slots.iter()) {
-                let Some((branch, text)) = known(&job) else { continue };
+            for (job, slot) in batch.iter().zip(slots) {
+                let Some((branch, text)) = known(job) else { continue };
                 let n = KeyNumbers { seek, cycle: job.number as u16, ..numbers };
-                let sizes = slot.key(&mut keys, &job, branch, text, n)?;
+                let sizes = slot.key(&mut keys, job, branch, text, n)?;
                 cuts.push(keys.len());
                 let basket = Basket {
                     bytes: sizes.zip as u32,
@@ -442,10 +448,10 @@ impl TreeWriter {
                     seek,
                 };
                 seek += sizes.zip;
-                done.push((job, basket, sizes));
+                done.push(Written { branch: job.branch, entries: job.entries.len(), basket, sizes });
             }
-            let mut parts = Vec::with_capacity(3 * cuts.len());
-            for (((job, ..), slot), cut) in done.iter().skip(first).zip(slots.iter()).zip(cuts.windows(2)) {
+            let mut parts = Vec::with_capacity(3 * batch.len());
+            for ((job, slot), cut) in batch.iter().zip(slots).zip(cuts.windows(2)) {
                 let Some((branch, _)) = known(job) else { continue };
                 if let [from, to] = cut {
                     parts.push(keys.bytes().get(*from..*to).unwrap_or_default());
@@ -453,7 +459,9 @@ impl TreeWriter {
                 parts.extend(slot.parts(job, branch));
             }
             end = file.append(&parts, end)?;
-        }
+            Ok(())
+        };
+        row::in_order(&batches, rayon::current_num_threads() + AHEAD, fill, write)?;
         Ok((end, done))
     }
 }
