@@ -410,6 +410,22 @@ class Output:
         max_basket
             Bytes of a basket before compression, at most.
         """
+    def append_tree(
+        self, directory: int, file: File, key: Key, max_basket: int
+    ) -> tuple[
+        int, builtins.list[tuple[str, str, tuple[Any, ...], builtins.list[int], int, int, bool, int | None]]
+    ]:
+        """Go on with the tree of a key of the same file; gives its number and its branches as `make_tree` takes them."""
+    def add_branches(
+        self,
+        directory: int,
+        file: File,
+        key: Key,
+        branches: Sequence[tuple[str, str, tuple[Any, ...], Sequence[int], int, int, bool, int | None]],
+        max_basket: int,
+        columns: builtins.list[Column],
+    ) -> None:
+        """Add branches, with all their entries, to the tree of a key of the same file."""
     def extend(self, tree: int, columns: builtins.list[Column]) -> None:
         """Take entries: a column for each branch but the counters, in order. They are not changed, and not kept."""
     def flush(self, tree: int) -> None:

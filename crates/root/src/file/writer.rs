@@ -626,6 +626,15 @@ impl FileWriter {
         self.sink = Box::new(Released(self.sink.name().to_owned()));
     }
 
+    /// The record of a name and cycle in a directory.
+    pub fn find_key(&self, directory: DirectoryId, name: &str, cycle: u16) -> Result<KeyId> {
+        let entries = &self.directory(directory)?.entries;
+        let found = entries.iter().find(|e| e.text.name == name && e.numbers.cycle == cycle);
+        found
+            .map(|e| KeyId(directory, e.id))
+            .ok_or_else(|| Error::not_found(format!("nothing is named {name};{cycle}")))
+    }
+
     fn directory(&self, id: DirectoryId) -> Result<&Directory> {
         self.directories.get(id).ok_or_else(|| Error::not_found(format!("no directory {id}")))
     }

@@ -10,6 +10,7 @@
 mod basket;
 mod branch;
 mod cluster;
+mod existing;
 mod item;
 mod metadata;
 mod plan;
@@ -19,9 +20,12 @@ use crate::array::Column;
 use crate::compress::encode::Compression;
 use crate::error::{Error, ErrorKind, Result, Within};
 use crate::file::writer::{DirectoryId, FileWriter, KeyId, KeyNumbers};
+use crate::file::{Key, RootFile};
+use crate::tree::Place;
 use crate::wire::writer::Writer;
 use basket::{Basket, Job, Sizes, Slot};
 use branch::Branch;
+use existing::Existing;
 use item::{Item, View};
 use plan::Plan;
 use rayon::prelude::*;
@@ -96,6 +100,10 @@ pub struct TreeWriter {
     /// Entries were written or the tree is new since its object was last written.
     changed: bool,
     failed: Option<String>,
+    /// The tree that is continued.
+    existing: Option<Existing>,
+    /// Where branches are added to that tree: the ends of its clusters.
+    borders: Option<Vec<u64>>,
 }
 
 impl TreeWriter {
@@ -107,21 +115,36 @@ impl TreeWriter {
         branches: &[BranchSpec],
         options: TreeOptions,
     ) -> Result<Self> {
-        let columns = branches.iter().filter(|b| b.kind != BranchKind::Counter).count();
-        let Plan { branches, infos, made, .. } = Plan::new(branches).within(|| format!("tree {name}"))?;
+        let plan = Plan::new(branches).within(|| format!("tree {name}"))?;
         if options.auto_flush == 0 {
             return Err(Error::argument("auto_flush is a number of entries, or of bytes below zero, not 0"));
         }
-        file.check_infos(&infos)?;
+        file.check_infos(&plan.infos)?;
         let key = file.reserve(directory, "TTree", name, &options.title)?;
-        for class in metadata::classes(&branches) {
+        Self::describe(file, &plan)?;
+        Ok(Self::from_plan(file, (directory, key), name, plan, branches, options))
+    }
+
+    /// Has the classes of a tree written with the file.
+    fn describe(file: &mut FileWriter, plan: &Plan) -> Result<()> {
+        for class in metadata::classes(&plan.branches) {
             file.use_class(class);
         }
-        for info in infos {
-            file.describe(info)?;
-        }
-        let cluster_entries = usize::try_from(options.auto_flush).ok();
-        Ok(Self {
+        plan.infos.iter().try_for_each(|info| file.describe(info.clone()))
+    }
+
+    fn from_plan(
+        file: &FileWriter,
+        (directory, key): (DirectoryId, KeyId),
+        name: &str,
+        plan: Plan,
+        specs: &[BranchSpec],
+        options: TreeOptions,
+    ) -> Self {
+        let Plan { branches, made, .. } = plan;
+        let columns = specs.iter().filter(|b| b.kind != BranchKind::Counter).count();
+        let cluster_entries = usize::try_from(options.auto_flush).ok().filter(|n| *n > 0);
+        Self {
             name: name.to_owned(),
             key,
             seek_directory: file.seek_of(directory),
@@ -138,7 +161,70 @@ impl TreeWriter {
             flushed_bytes: 0,
             changed: true,
             failed: None,
-        })
+            existing: None,
+            borders: None,
+        }
+    }
+
+    /// Goes on with a tree that is in the file: `key` is that of its newest state, which `source` reads. Gives its
+    /// branches, too.
+    pub fn append(
+        file: &mut FileWriter,
+        directory: DirectoryId,
+        source: &Arc<RootFile>,
+        key: &Key,
+        max_basket: usize,
+    ) -> Result<(Self, Vec<BranchSpec>)> {
+        let place = || format!("tree {}", key.name);
+        let (existing, tree) = Existing::read(source, key).within(place)?;
+        let specs = existing::specs(&tree).within(place)?;
+        let plan = Plan::new(&specs).within(place)?;
+        existing::compare(&tree, &plan.branches).within(place)?;
+        let id = file.find_key(directory, &key.name, key.cycle)?;
+        // Without a size of clusters of its own, it gets the usual one from here on.
+        let auto_flush = if tree.auto_flush == 0 { AUTO_FLUSH } else { tree.auto_flush };
+        let options = TreeOptions { title: tree.title.clone(), auto_flush, max_basket };
+        let writer = Self::from_plan(file, (directory, id), &key.name, plan, &specs, options);
+        let mut branches = writer.branches;
+        for (branch, found) in branches.iter_mut().zip(&tree.branches) {
+            let basket = |b: &crate::tree::Basket| match b.place {
+                Place::File(seek, bytes) => Some(Basket { bytes: bytes as u32, entry: b.first, seek }),
+                Place::Tree(_) => None,
+            };
+            branch.baskets = found.baskets.iter().filter_map(basket).collect();
+            (branch.total_bytes, branch.zip_bytes) = (found.total_bytes, found.compressed_bytes);
+        }
+        let clusters = tree.cluster_borders().into_iter().skip(1).collect();
+        let existing = Some(existing);
+        let (entries_written, safe) = (tree.entries, tree.entries);
+        let writer = Self { branches, clusters, entries_written, safe, changed: false, existing, ..writer };
+        Ok((writer, specs))
+    }
+
+    /// Adds branches to a tree that is in the file: as many entries as it has, all at once.
+    pub fn add_branches(
+        file: &mut FileWriter,
+        directory: DirectoryId,
+        source: &Arc<RootFile>,
+        key: &Key,
+        (specs, max_basket): (&[BranchSpec], usize),
+        columns: &[Column],
+    ) -> Result<()> {
+        let place = || format!("tree {}", key.name);
+        let (existing, tree) = Existing::read(source, key).within(place)?;
+        let plan = Plan::new(specs).within(place)?;
+        if let Some(known) = plan.branches.iter().find(|b| tree.branches.iter().any(|k| k.name == b.name)) {
+            return Err(Error::argument(format!("it has a branch {} already", known.name)).within(place()));
+        }
+        let id = file.find_key(directory, &key.name, key.cycle)?;
+        Self::describe(file, &plan).within(place)?;
+        let options = TreeOptions { auto_flush: i64::MAX, max_basket, ..TreeOptions::default() };
+        let mut writer = Self::from_plan(file, (directory, id), &key.name, plan, specs, options);
+        writer.borders = Some(tree.cluster_borders().into_iter().skip(1).collect());
+        writer.existing = Some(existing);
+        writer.extend(file, columns)?;
+        writer.save(file)?;
+        file.commit()
     }
 
     /// Name.
@@ -203,6 +289,12 @@ impl TreeWriter {
                 .within(self.place()));
             }
         }
+        let known = self.borders.as_ref().map(|borders| borders.last().copied().unwrap_or(0));
+        if let Some(entries) = known.filter(|entries| *entries != rows as u64) {
+            return Err(
+                Error::argument(format!("{rows} entries where the tree has {entries}")).within(self.place())
+            );
+        }
         let varies: Vec<usize> = self.branches.iter().map(|b| if b.varies() { 4 } else { 0 }).collect();
         let bytes = |from: usize, to: usize| -> u64 {
             let each = views.iter().zip(&varies);
@@ -213,7 +305,7 @@ impl TreeWriter {
         let mut from = 0;
         while from < rows {
             let room = self.room();
-            let left = self.cluster_entries.map_or(rows, |n| n.saturating_sub(self.waiting).max(1));
+            let left = self.left().unwrap_or(rows).max(1);
             let mut to = rows.min(from.saturating_add(left));
             if bytes(from, to) > room {
                 // The first entry that fills the cluster, by bisection.
@@ -244,11 +336,16 @@ impl TreeWriter {
     /// Writes the tree's object for all entries in the file; entries that wait go on waiting. The file's next commit
     /// makes it the one that readers see.
     pub fn save(&mut self, file: &mut FileWriter) -> Result<()> {
-        if !self.changed {
+        let partly = |borders: &Vec<u64>| borders.last().is_some_and(|last| self.entries_written < *last);
+        if !self.changed || self.borders.as_ref().is_some_and(partly) {
             return Ok(());
         }
         let compression = file.compression();
-        file.write(self.key, |displacement| metadata::encode(self, compression, displacement))?;
+        file.write(self.key, |displacement| match (&self.existing, &self.borders) {
+            (None, _) => metadata::encode(self, compression, displacement),
+            (Some(tree), None) => tree.encode(self, displacement),
+            (Some(tree), Some(_)) => tree.encode_more(self, compression, displacement),
+        })?;
         self.changed = false;
         Ok(())
     }
@@ -334,6 +431,16 @@ impl TreeWriter {
         most.saturating_sub(self.waiting_bytes)
     }
 
+    /// Entries that may still come before the cluster is full, once that is known.
+    fn left(&self) -> Option<usize> {
+        let next = |borders: &Vec<u64>| borders.iter().copied().find(|border| *border > self.entries_written);
+        let entries = match &self.borders {
+            Some(borders) => next(borders).map(|border| (border - self.entries_written) as usize),
+            None => self.cluster_entries,
+        };
+        entries.map(|entries| entries.saturating_sub(self.waiting))
+    }
+
     fn take(&mut self, views: &[Option<View<'_>>], from: usize, to: usize, bytes: u64) -> Result<()> {
         self.branches.par_iter_mut().zip(views).try_for_each(|(branch, view)| match view {
             Some(view) => branch.append(view, from, to),
@@ -352,7 +459,7 @@ impl TreeWriter {
             let factor = (target / packed).min(most).max(1.0);
             self.cluster_entries = Some((self.waiting as f64 * factor) as usize);
         }
-        if self.cluster_entries.is_some_and(|n| self.waiting >= n) || self.room() == 0 {
+        if self.left() == Some(0) || self.room() == 0 {
             self.write_cluster(file)?;
         }
         Ok(())
@@ -362,7 +469,8 @@ impl TreeWriter {
     fn write_cluster(&mut self, file: &mut FileWriter) -> Result<()> {
         let (end, baskets) = self.write_baskets(file)?;
         let start = file.end();
-        let need = metadata::bytes_needed(&self.branches, baskets.len());
+        let need = metadata::bytes_needed(&self.branches, baskets.len())
+            + self.existing.as_ref().map_or(0, Existing::size);
         let due = file.accept(end, self.key, need)?;
         for Written { branch, entries, basket, sizes } in baskets {
             if let Some(branch) = self.branches.get_mut(branch) {
@@ -505,6 +613,18 @@ impl Output {
         let tree = TreeWriter::new(&mut self.file, directory, name, branches, options)?;
         self.trees.push(tree);
         Ok(self.trees.len() - 1)
+    }
+    /// Goes on with a tree in the file, as [`TreeWriter::append`] does; gives its number and its branches.
+    pub fn append_tree(
+        &mut self,
+        directory: DirectoryId,
+        source: &Arc<RootFile>,
+        key: &Key,
+        max_basket: usize,
+    ) -> Result<(usize, Vec<BranchSpec>)> {
+        let (tree, specs) = TreeWriter::append(&mut self.file, directory, source, key, max_basket)?;
+        self.trees.push(tree);
+        Ok((self.trees.len() - 1, specs))
     }
     /// A tree by its number.
     pub fn tree(&self, tree: usize) -> Result<&TreeWriter> {
