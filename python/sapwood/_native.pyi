@@ -358,6 +358,10 @@ class Output:
         """Go on with a file that is there; compression is that of the file if None, the rest as for a new one."""
     def delete(self, directory: int, name: str, cycle: int | None) -> None:
         """Delete one cycle of a name, or all; a directory with all that it holds."""
+    def delete_trees(
+        self, directory: int, name: str, cycle: int | None, file: File, doomed: Sequence[Key], kept: Sequence[Key]
+    ) -> None:
+        """Delete with the baskets of trees: those of the keys that go, but for what trees that stay have, too."""
     def copy_key(self, directory: int, name: str, file: File, key: Key) -> None:
         """Copy the object of a key of another file as it is, with the streamer info of its classes."""
     @property

@@ -149,6 +149,22 @@ impl Output {
     fn delete(&self, py: Python<'_>, directory: usize, name: &str, cycle: Option<u16>) -> PyResult<()> {
         self.with(py, |inner| inner.file.delete(directory, name, cycle))
     }
+    /// The same, with the baskets of trees: the keys of those that go and of those that stay.
+    #[expect(clippy::too_many_arguments, reason = "called from one place, which names them")]
+    fn delete_trees(
+        &self,
+        py: Python<'_>,
+        directory: usize,
+        name: &str,
+        cycle: Option<u16>,
+        file: &PyFile,
+        doomed: Vec<PyRef<'_, PyKey>>,
+        kept: Vec<PyRef<'_, PyKey>>,
+    ) -> PyResult<()> {
+        let keys = |keys: Vec<PyRef<'_, PyKey>>| keys.iter().map(|key| key.key().clone()).collect::<Vec<_>>();
+        let (file, doomed, kept) = (file.file(), keys(doomed), keys(kept));
+        self.with(py, |inner| inner.delete(directory, name, cycle, &file, [&doomed, &kept]))
+    }
     /// Copies the object of a key of another file.
     fn copy_key(
         &self,

@@ -277,6 +277,21 @@ class WritableFile:
         self.check_open("write to")
         self.native.commit()
 
+    def read(self) -> ReadOnlyDirectory:
+        """Open the file as it was committed last.
+
+        Raises
+        ------
+        UnsupportedError
+            It is a stream.
+        """
+        from sapwood.reading.file import open as read
+
+        path = self._beside or self._file_path
+        if path is None:
+            raise UnsupportedError("a stream cannot be read while it is written")
+        return read(path)
+
     def close(self) -> None:
         """Write what was gathered and make the file whole. Closing it again does nothing.
 
@@ -541,12 +556,7 @@ class WritableDirectory:
 
     def _source(self, name: str, cycle: int) -> ReadOnlyKey:
         """Give the key of a tree in the file as it was committed last."""
-        from sapwood.reading.file import open as read
-
-        path = self._file.file_path
-        if path is None:
-            raise UnsupportedError("a stream cannot be read while it is written")
-        return read(path).key("/".join((*self._path, f"{name};{cycle}")))
+        return self._file.read().key("/".join((*self._path, f"{name};{cycle}")))
 
     def _append(self, name: str, cycle: int) -> WritableTree:
         """Open a tree of the file to go on with it."""
@@ -795,7 +805,8 @@ class WritableDirectory:
     def __delitem__(self, where: str) -> None:
         """Delete what has that name: one cycle (``"name;2"``), or all; a directory with all that it holds.
 
-        Its bytes are free for what is written after the next commit. Of a tree those are the bytes of its description.
+        Its bytes are free for what is written after the next commit, those of a tree's baskets too, unless another tree of
+        the file (a cycle of the same name) has them as well.
 
         Raises
         ------
@@ -815,7 +826,19 @@ class WritableDirectory:
         for tree, its_cycle in self._file.trees:
             if tree[: len(path)] == path and (number in (None, its_cycle) or len(tree) > len(path)):
                 raise ArgumentError(f"the tree {'/'.join(tree)!r} is being written: it cannot be deleted")
-        self._file.native.delete(directory._number, name, number)
+        doomed, kept = list[str](), list[str]()
+        inside = "/".join(path)
+        for full, its_cycle, classname in self._file.root_directory._list(True):
+            if classname in _TREES:
+                goes = full.startswith(inside + "/") or (full == inside and number in (None, its_cycle))
+                (doomed if goes else kept).append(f"{full};{its_cycle}")
+        if not doomed or self._file.file_path is None:
+            self._file.native.delete(directory._number, name, number)
+            return
+        source = self._file.read()
+        there = set(source)
+        keys = [[source.key(one).native for one in names if one in there] for names in (doomed, kept)]
+        self._file.native.delete_trees(directory._number, name, number, source.file.native, *keys)
 
     def copy_from(
         self,

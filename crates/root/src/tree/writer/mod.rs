@@ -19,9 +19,10 @@ mod row;
 use crate::array::Column;
 use crate::compress::encode::Compression;
 use crate::error::{Error, ErrorKind, Result, Within};
-use crate::file::writer::{DirectoryId, FileWriter, KeyId, KeyNumbers};
+use crate::file::writer::{DirectoryId, FileWriter, KeyId, KeyNumbers, Stretch};
 use crate::file::{Key, RootFile};
-use crate::tree::Place;
+use crate::tree::{Place, Tree};
+use crate::wire::Cursor;
 use crate::wire::writer::Writer;
 use basket::{Basket, Job, Sizes, Slot};
 use branch::Branch;
@@ -30,6 +31,7 @@ use item::{Item, View};
 use plan::Plan;
 use rayon::prelude::*;
 use std::borrow::Cow;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 pub use branch::{BranchKind, BranchSpec};
@@ -40,12 +42,17 @@ pub use plan::encode_value;
 const BATCH: usize = 128 << 10;
 /// Batches that wait to be written, beside one for each thread.
 const AHEAD: usize = 2;
+/// Bytes of a basket that hold its key, unless names are very long.
+const BASKET_KEY: u64 = 4096;
 /// ROOT's setting for the size of clusters: this many compressed bytes (`fAutoFlush`).
 pub const AUTO_FLUSH: i64 = -30_000_000;
 /// A cluster measured in bytes takes at most so many times its compressed size before compression.
 const MOST_EXPANSION: u64 = 4;
 /// Uncompressed bytes of a basket at most, unless one entry has more.
 pub const MAX_BASKET: usize = 512 << 10;
+
+/// Bytes of an entry of a branch, and so of a basket, at most: what a byte count can say.
+const MAX_ENTRY: usize = (1 << 30) - (1 << 20);
 
 /// How a tree is laid out.
 #[derive(Debug, Clone)]
@@ -295,6 +302,15 @@ impl TreeWriter {
                 Error::argument(format!("{rows} entries where the tree has {entries}")).within(self.place())
             );
         }
+        for (view, branch) in views.iter().zip(&self.branches) {
+            let Some(view) = view.as_ref().filter(|view| view.bytes(0, rows) > MAX_ENTRY) else { continue };
+            if let Some(entry) = (0..rows).find(|i| view.bytes(*i, i + 1) > MAX_ENTRY) {
+                let size = view.bytes(entry, entry + 1);
+                return Err(Error::limit(format!("entry {entry} has {size} bytes, more than {MAX_ENTRY}"))
+                    .within(format!("branch {}", branch.name))
+                    .within(self.place()));
+            }
+        }
         let varies: Vec<usize> = self.branches.iter().map(|b| if b.varies() { 4 } else { 0 }).collect();
         let bytes = |from: usize, to: usize| -> u64 {
             let each = views.iter().zip(&varies);
@@ -467,11 +483,10 @@ impl TreeWriter {
 
     /// Writes all that waits.
     fn write_cluster(&mut self, file: &mut FileWriter) -> Result<()> {
-        let (end, baskets) = self.write_baskets(file)?;
-        let start = file.end();
+        let (stretch, baskets) = self.write_baskets(file)?;
         let need = metadata::bytes_needed(&self.branches, baskets.len())
             + self.existing.as_ref().map_or(0, Existing::size);
-        let due = file.accept(end, self.key, need)?;
+        let due = file.accept(&stretch, self.key, need)?;
         for Written { branch, entries, basket, sizes } in baskets {
             if let Some(branch) = self.branches.get_mut(branch) {
                 branch.baskets.push(basket);
@@ -483,7 +498,7 @@ impl TreeWriter {
         }
         self.entries_written += self.waiting as u64;
         if self.clusters.is_empty() && self.cluster_entries.is_some() {
-            self.flushed_bytes = end - start;
+            self.flushed_bytes = stretch.end - stretch.start;
         }
         self.clusters.push(self.entries_written);
         self.waiting = 0;
@@ -505,14 +520,13 @@ impl TreeWriter {
         }
     }
 
-    /// Compresses and writes the baskets of a cluster after the end of the file. Gives the new end.
-    fn write_baskets(&self, file: &mut FileWriter) -> Result<(u64, Vec<Written>)> {
+    /// Compresses and writes the baskets of a cluster in one stretch, which it gives.
+    fn write_baskets(&self, file: &mut FileWriter) -> Result<(Stretch, Vec<Written>)> {
         let compression = file.compression();
         let texts: Vec<_> = self.branches.iter().map(|b| basket::key_text(b, &self.name)).collect();
-        let jobs =
-            self.branches.iter().enumerate().flat_map(|(index, branch)| {
-                basket::split(index, branch, self.waiting, self.options.max_basket)
-            });
+        let jobs = self.branches.iter().enumerate().flat_map(|(index, branch)| {
+            basket::split(index, branch, self.waiting, self.options.max_basket.min(MAX_ENTRY))
+        });
         // Where a branch has several baskets, first the first of each: ROOT's cache asks for them in this order.
         let mut jobs: Vec<Job> = jobs.collect();
         jobs.sort_by_key(|job| job.number - self.branches.get(job.branch).map_or(0, |b| b.baskets.len()));
@@ -539,12 +553,17 @@ impl TreeWriter {
         };
         let numbers =
             KeyNumbers { datime: file.datime(), seek_parent: self.seek_directory, ..KeyNumbers::default() };
-        let mut end = file.end();
+        let size = |job: &Job| {
+            let (branch, text) = known(job)?;
+            let offsets = if branch.varies() { 4 * job.entries.len() + 8 } else { 0 };
+            Some((job.data.len() + offsets + basket::key_bytes(text)) as u64)
+        };
+        let mut stretch = file.begin_stretch(batches.iter().flatten().filter_map(size).sum());
         let mut done = Vec::new();
         let write = |batch: &Vec<Job>, slots: &Vec<Slot>| {
             let mut keys = Writer::new(0);
             let mut cuts = vec![0];
-            let mut seek = end;
+            let mut seek = stretch.end;
             for (job, slot) in batch.iter().zip(slots) {
                 let Some((branch, text)) = known(job) else { continue };
                 let n = KeyNumbers { seek, cycle: job.number as u16, ..numbers };
@@ -566,11 +585,13 @@ impl TreeWriter {
                 }
                 parts.extend(slot.parts(job, branch));
             }
-            end = file.append(&parts, end)?;
-            Ok(())
+            file.append(&mut stretch, &parts)
         };
-        row::in_order(&batches, rayon::current_num_threads() + AHEAD, fill, write)?;
-        Ok((end, done))
+        let written = row::in_order(&batches, rayon::current_num_threads() + AHEAD, fill, write);
+        if written.is_err() {
+            file.give_back(&stretch);
+        }
+        written.map(|()| (stretch, done))
     }
 }
 
@@ -625,6 +646,43 @@ impl Output {
         let (tree, specs) = TreeWriter::append(&mut self.file, directory, source, key, max_basket)?;
         self.trees.push(tree);
         Ok((self.trees.len() - 1, specs))
+    }
+    /// Deletes the records of a name as [`FileWriter::delete`] does, and with them the baskets of the trees among them,
+    /// which `doomed` are the keys of. Those stay that a tree of `kept` has, too, as older cycles of one name do.
+    pub fn delete(
+        &mut self,
+        directory: DirectoryId,
+        name: &str,
+        cycle: Option<u16>,
+        source: &Arc<RootFile>,
+        [doomed, kept]: [&[Key]; 2],
+    ) -> Result<()> {
+        let baskets = |key: &Key| -> Result<Vec<(u64, u64)>> {
+            let tree = Tree::read(source, key)?;
+            let own = tree.branches.iter().filter(|b| b.other_file.is_empty());
+            Ok(own.flat_map(|b| &b.baskets).map(|b| (b.seek(), b.bytes())).collect())
+        };
+        let kept: Result<Vec<_>> = kept.iter().map(baskets).collect();
+        // A tree that cannot be read may have any of them.
+        let found: Vec<(u64, u64)> = match kept {
+            Ok(kept) => {
+                let kept: HashSet<(u64, u64)> = kept.into_iter().flatten().collect();
+                let found: BTreeSet<_> =
+                    doomed.iter().filter_map(|key| baskets(key).ok()).flatten().collect();
+                found.into_iter().filter(|place| !kept.contains(place)).collect()
+            }
+            Err(_) => Vec::new(),
+        };
+        let is_basket = |(seek, bytes): &(u64, u64)| {
+            let head = source.bytes(*seek, (*bytes).min(BASKET_KEY)).unwrap_or_default();
+            Key::parse(&mut Cursor::new(&head, *seek)).is_ok_and(|key| {
+                key.classname == "TBasket" && key.seek == *seek && u64::from(key.total_bytes) == *bytes
+            })
+        };
+        let records = found.into_iter().filter(is_basket).collect();
+        self.file.delete(directory, name, cycle)?;
+        self.file.release_records(records);
+        Ok(())
     }
     /// A tree by its number.
     pub fn tree(&self, tree: usize) -> Result<&TreeWriter> {
