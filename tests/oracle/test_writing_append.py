@@ -228,3 +228,47 @@ def test_baskets_that_another_cycle_has_stay(tmp_path: Path, root_python: Path) 
     with sapwood.update(path, compression=None) as file:
         file["noise"] = {"x": np.random.default_rng(1).random(10_000)}
     assert look(root_python, path, "tree;1") == whole
+
+
+def test_past_two_gigabytes(tmp_path: Path, root_python: Path) -> None:
+    """A file outgrows 2 GB by what is added to it; between lies a hole that takes no disk."""
+    path = tmp_path / "file.root"
+    x = np.random.default_rng(2).random(20_000)
+    with sapwood.recreate(path, compression=None) as file:
+        file["d/t"] = {"x": x}
+        file["gone"] = {"x": x + 1}
+        file["e/text"] = "text"
+    with sapwood.update(path) as file:
+        file.file.native.leave_gap(2_050_000_000 - file.file.native.end)
+        file["d/t"].extend({"x": x + 2})
+        file["d/new/deeper"] = {"x": x[:10]}
+    with sapwood.update(path) as file:
+        file.add_branches("d/t", {"y": np.arange(40_000)})
+        del file["gone"]
+    with sapwood.update(path) as file:
+        file["again"] = {"x": x[:100]}
+    assert path.stat().st_size > 2_050_000_000
+    assert path.stat().st_blocks * 512 < 10_000_000
+    found = look(root_python, path, "d/t")
+    assert (found["entries"], found["recovered"]) == (40_000, False)
+    assert found["y"] == [40_000, 40_000 * 39_999 / 2]
+    assert look(root_python, path, "d/new/deeper")["entries"] == 10
+    assert look(root_python, path, "again")["x"] == [100, pytest.approx(x[:100].sum())]
+    with sapwood.open(path) as file:
+        assert np.array_equal(file["d/t/x"].array(library="np"), np.concatenate([x, x + 2]))
+        assert str(file["e/text"]) == "text"
+    path.unlink()
+
+
+def test_very_many_keys(tmp_path: Path, root_python: Path) -> None:
+    path = tmp_path / "file.root"
+    with sapwood.recreate(path) as file:
+        for i in range(20_000):
+            file[f"d/key{i}"] = "text"
+    code = (
+        "import sys, ROOT; file = ROOT.TFile(sys.argv[1]); keys = file.Get('d').GetListOfKeys(); "
+        "print(len(keys), file.Get('d/key19999').GetName(), file.TestBit(ROOT.TFile.kRecovered))"
+    )
+    done = subprocess.run([root_python, "-W", "ignore", "-c", code, path], capture_output=True, text=True, timeout=300)
+    assert done.stderr == ""
+    assert done.stdout.split() == ["20000", "text", "False"]

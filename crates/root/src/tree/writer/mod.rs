@@ -458,8 +458,10 @@ impl TreeWriter {
     }
 
     fn take(&mut self, views: &[Option<View<'_>>], from: usize, to: usize, bytes: u64) -> Result<()> {
+        let have = self.waiting + to - from;
+        let parts = self.left().map_or(1.0, |left| (self.waiting.saturating_add(left)) as f64 / have as f64);
         self.branches.par_iter_mut().zip(views).try_for_each(|(branch, view)| match view {
-            Some(view) => branch.append(view, from, to),
+            Some(view) => branch.append(view, from, to, parts.max(1.0)),
             None => Ok(()),
         })?;
         self.waiting += to - from;
