@@ -416,10 +416,8 @@ class Output:
         """
     def append_tree(
         self, directory: int, file: File, key: Key, max_basket: int
-    ) -> tuple[
-        int, builtins.list[tuple[str, str, tuple[Any, ...], builtins.list[int], int, int, bool, int | None]]
-    ]:
-        """Go on with the tree of a key of the same file; gives its number and its branches as `make_tree` takes them."""
+    ) -> tuple[int, builtins.list[tuple[str, str, tuple[Any, ...], builtins.list[int], int, int, bool, int | None]]]:
+        """Go on with the tree of a key of the same file; gives its number, and branches as `make_tree` takes them."""
     def add_branches(
         self,
         directory: int,

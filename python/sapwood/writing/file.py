@@ -600,7 +600,9 @@ class WritableDirectory:
             Name of the tree, with slashes after directories.
         data
             Data by name, or a table, as `mktree` takes them: as many entries as the tree has.
-        counter_name, field_name, branch_types, lists, records, classes, split_level, member_wise, compression, basket_size
+        counter_name, field_name, branch_types, lists, records, classes, split_level, member_wise
+            As for `mktree`.
+        compression, basket_size
             As for `mktree`.
 
         Raises
@@ -632,9 +634,7 @@ class WritableDirectory:
         filled = plan.columns(columns)
         codes = plan.codes(compression, native.compression)
         key = directory._source(last, cycle)
-        native.add_branches(
-            directory._number, key.file.native, key.native, plan.native(codes), basket_size, filled
-        )
+        native.add_branches(directory._number, key.file.native, key.native, plan.native(codes), basket_size, filled)
 
     # Writing
 
@@ -805,8 +805,8 @@ class WritableDirectory:
     def __delitem__(self, where: str) -> None:
         """Delete what has that name: one cycle (``"name;2"``), or all; a directory with all that it holds.
 
-        Its bytes are free for what is written after the next commit, those of a tree's baskets too, unless another tree of
-        the file (a cycle of the same name) has them as well.
+        Its bytes are free for what is written after the next commit, those of a tree's baskets too, unless another tree
+        of the file (a cycle of the same name) has them as well.
 
         Raises
         ------

@@ -1,8 +1,8 @@
 """Makes trees with ROOT to which sapwood adds; says what ROOT finds in trees.
 
-Usage: append.py make FILE | append.py look FILE TREE... `look` prints as JSON, for each tree: entries, clusters, bytes of
-entries read one by one, number and sum of the values of each leaf, and what hangs on to the tree. What ROOT has to say
-goes to standard error.
+Usage: append.py make FILE | append.py look FILE TREE... `look` prints as JSON, for each tree: entries, clusters, bytes
+of entries read one by one, number and sum of the values of each leaf, and what hangs on to the tree. What ROOT has to
+say goes to standard error.
 """
 
 from __future__ import annotations
