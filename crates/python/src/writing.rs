@@ -281,7 +281,7 @@ impl Output {
         max_basket: usize,
     ) -> PyResult<(usize, Vec<Branch<'py>>)> {
         let (file, key) = (file.file(), key.key());
-        let (number, specs) = self.with(py, |inner| inner.append_tree(directory, &file, &key, max_basket))?;
+        let (number, specs) = self.with(py, |inner| inner.append_tree(directory, &file, key, max_basket))?;
         let branches = specs.into_iter().map(|spec| from_spec(py, spec));
         Ok((number, branches.collect::<PyResult<_>>()?))
     }
@@ -306,7 +306,7 @@ impl Output {
                 &mut inner.file,
                 directory,
                 &source,
-                &key,
+                key,
                 (&branches, max_basket),
                 &columns,
             )

@@ -227,6 +227,19 @@ mod tests {
     }
 
     #[test]
+    fn noise_among_the_rest_is_no_reason_to_give_up() {
+        for algorithm in ALL {
+            let data = [vec![7; 200_000], noise(200_000), vec![9; 200_000]].concat();
+            let mut out = Vec::new();
+            let used = compress(Compression::Level(algorithm, 5), &data, &mut out).unwrap().unwrap();
+            assert!(used < 220_000, "{algorithm:?}: {used}");
+            let mut back = vec![0; data.len()];
+            decompress(&out[..used], &mut back).unwrap();
+            assert!(back == data, "{algorithm:?}");
+        }
+    }
+
+    #[test]
     fn over_16_mb_takes_several_blocks() {
         let mut data = vec![7; MAX_BLOCK];
         data.extend(noise(1000));

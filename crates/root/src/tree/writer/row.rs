@@ -103,7 +103,7 @@ mod tests {
     fn the_first_error_ends_it() {
         let jobs: Vec<u64> = (0..50).collect();
         let mut taken = 0;
-        let fill = |job: &u64, _: &mut ()| if *job == 20 { Err(Error::argument("20")) } else { Ok(()) };
+        let fill = |job: &u64, (): &mut ()| if *job == 20 { Err(Error::argument("20")) } else { Ok(()) };
         let result = in_order(&jobs, 3, fill, |_, ()| {
             taken += 1;
             Ok(())
