@@ -360,6 +360,10 @@ class Output:
         """Go on with a file that is there; compression is that of the file if None, the rest as for a new one."""
     def delete(self, directory: int, name: str, cycle: int | None) -> None:
         """Delete one cycle of a name, or all; a directory with all that it holds."""
+    def delete_trees(
+        self, directory: int, name: str, cycle: int | None, file: File, doomed: Sequence[Key], kept: Sequence[Key]
+    ) -> None:
+        """Delete with the baskets of trees: those of the keys that go, but for what trees that stay have, too."""
     def copy_key(self, directory: int, name: str, file: File, key: Key) -> None:
         """Copy the object of a key of another file as it is, with the streamer info of its classes."""
     @property
@@ -412,6 +416,20 @@ class Output:
         max_basket
             Bytes of a basket before compression, at most.
         """
+    def append_tree(
+        self, directory: int, file: File, key: Key, max_basket: int
+    ) -> tuple[int, builtins.list[tuple[str, str, tuple[Any, ...], builtins.list[int], int, int, bool, int | None]]]:
+        """Go on with the tree of a key of the same file; gives its number, and branches as `make_tree` takes them."""
+    def add_branches(
+        self,
+        directory: int,
+        file: File,
+        key: Key,
+        branches: Sequence[tuple[str, str, tuple[Any, ...], Sequence[int], int, int, bool, int | None]],
+        max_basket: int,
+        columns: builtins.list[Column],
+    ) -> None:
+        """Add branches, with all their entries, to the tree of a key of the same file."""
     def extend(self, tree: int, columns: builtins.list[Column]) -> None:
         """Take entries: a column for each branch but the counters, in order. They are not changed, and not kept."""
     def flush(self, tree: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
+import awkward as ak
 import numpy as np
 import pytest
 import uproot
@@ -106,3 +107,69 @@ def test_damaged_files_are_refused_or_updated_but_nothing_else(path: Path) -> No
             continue
         with sapwood.open(path) as file:
             assert "new" in file
+
+
+def test_trees_take_more_entries_and_branches(path: Path) -> None:
+    for i in range(3):
+        with sapwood.update(path) as file:
+            tree = file["t"]
+            assert (tree.num_entries, tree.keys()) == (100 * (i + 1), ["x"])
+            tree.extend({"x": np.arange(100)})
+    with sapwood.update(path) as file:
+        file.add_branches("t", {"y": np.arange(400) / 2, "j": ak.Array([[i] * (i % 3) for i in range(400)])})
+    with sapwood.update(path) as file:
+        file["t"].extend({"x": [7], "y": [0.5], "j": [[8, 9]]})
+    with sapwood.open(path) as file, uproot.open(path) as other:
+        for tree in (file["t"], other["t"]):
+            assert tree["x"].array().tolist() == [*(list(range(100)) * 4), 7]
+            assert tree["y"].array().tolist() == [*(i / 2 for i in range(400)), 0.5]
+            assert tree["j"].array().tolist() == [*([i] * (i % 3) for i in range(400)), [8, 9]]
+        assert str(file["s"]) == "two"
+
+
+def test_what_is_appended_counts_when_it_is_committed(path: Path) -> None:
+    with sapwood.update(path, commit_every=None) as file:
+        file["t"].extend({"x": np.arange(100)})
+        file["t"].flush()
+        assert sapwood.open(path)["t"].num_entries == 100
+        file.commit()
+        assert sapwood.open(path)["t"].num_entries == 200
+
+
+def test_trees_that_take_no_more(path: Path) -> None:
+    with sapwood.update(path) as file:
+        for data, reason in (
+            ({"x": np.arange(3)}, "has a branch x already"),
+            ({"y": np.arange(3)}, "3 entries where the tree has 100"),
+        ):
+            with pytest.raises(ArgumentError, match=reason):
+                file.add_branches("t", data)
+        with pytest.raises(NotFoundError, match="no tree is named"):
+            file.add_branches("s", {"y": np.arange(100)})
+        with pytest.raises(NotFoundError):
+            file.add_branches("nowhere/t", {"y": np.arange(100)})
+        tree = file["t"]
+        assert file["t"] is tree
+        with pytest.raises(ArgumentError, match="being written"):
+            file.add_branches("t", {"y": np.arange(100)})
+    with sapwood.open(path) as file:
+        assert (file["t"].keys(), file["t"].num_entries) == (["x"], 100)
+
+
+def test_baskets_of_deleted_trees_are_used(path: Path) -> None:
+    noise = np.random.default_rng(1).random((2, 40_000))
+    with sapwood.update(path, compression=None) as file:
+        file["kept"], file["gone"] = {"x": noise[0]}, {"x": noise[1]}
+        file["dir/gone"] = {"x": noise[1]}
+        file["last"] = "last"
+    size = path.stat().st_size
+    with sapwood.update(path) as file:
+        del file["gone"], file["dir"]
+    for i in range(2):
+        with sapwood.update(path, compression=None) as file:
+            file[f"new{i}"] = {"x": noise[i, :39_000]}
+    assert path.stat().st_size < size + 50_000
+    with sapwood.open(path) as file:
+        assert np.array_equal(file["kept/x"].array(library="np"), noise[0])
+        for i in range(2):
+            assert np.array_equal(file[f"new{i}/x"].array(library="np"), noise[i, :39_000])

@@ -1,6 +1,7 @@
 //! Writing: `sapwood._native.Output`, a file and its trees.
 
 use crate::borrow;
+use crate::columns::dtype;
 use crate::errors::raise;
 use crate::reading::{PyFile, PyKey, on_pool};
 use pyo3::exceptions::PyTypeError;
@@ -13,7 +14,9 @@ use sapwood_root::file::RootFile;
 use sapwood_root::file::writer::{CommitEvery, FileWriter, Options, Record};
 use sapwood_root::streamer::declare::{Class, Shape};
 use sapwood_root::streamer::{Object, Value};
-use sapwood_root::tree::writer::{BranchKind, BranchSpec, Output as Inner, TreeOptions, encode_value};
+use sapwood_root::tree::writer::{
+    BranchKind, BranchSpec, Output as Inner, TreeOptions, TreeWriter, encode_value,
+};
 use sapwood_root::{Error, Result};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -146,6 +149,22 @@ impl Output {
     fn delete(&self, py: Python<'_>, directory: usize, name: &str, cycle: Option<u16>) -> PyResult<()> {
         self.with(py, |inner| inner.file.delete(directory, name, cycle))
     }
+    /// The same, with the baskets of trees: the keys of those that go and of those that stay.
+    #[expect(clippy::too_many_arguments, reason = "called from one place, which names them")]
+    fn delete_trees(
+        &self,
+        py: Python<'_>,
+        directory: usize,
+        name: &str,
+        cycle: Option<u16>,
+        file: &PyFile,
+        doomed: Vec<PyRef<'_, PyKey>>,
+        kept: Vec<PyRef<'_, PyKey>>,
+    ) -> PyResult<()> {
+        let keys = |keys: Vec<PyRef<'_, PyKey>>| keys.iter().map(|key| key.key().clone()).collect::<Vec<_>>();
+        let (file, doomed, kept) = (file.file(), keys(doomed), keys(kept));
+        self.with(py, |inner| inner.delete(directory, name, cycle, &file, [&doomed, &kept]))
+    }
     /// Copies the object of a key of another file.
     fn copy_key(
         &self,
@@ -252,6 +271,49 @@ impl Output {
         let options = TreeOptions { title, auto_flush, max_basket };
         self.with(py, |inner| inner.make_tree(directory, name, &branches, options))
     }
+    /// Goes on with the tree of a key of the same file.
+    fn append_tree<'py>(
+        &self,
+        py: Python<'py>,
+        directory: usize,
+        file: &PyFile,
+        key: &PyKey,
+        max_basket: usize,
+    ) -> PyResult<(usize, Vec<Branch<'py>>)> {
+        let (file, key) = (file.file(), key.key());
+        let (number, specs) = self.with(py, |inner| inner.append_tree(directory, &file, key, max_basket))?;
+        let branches = specs.into_iter().map(|spec| from_spec(py, spec));
+        Ok((number, branches.collect::<PyResult<_>>()?))
+    }
+    /// Adds branches, with all their entries, to the tree of a key of the same file.
+    #[expect(clippy::too_many_arguments, reason = "called from one place, which names them")]
+    fn add_branches(
+        &self,
+        py: Python<'_>,
+        directory: usize,
+        file: &PyFile,
+        key: &PyKey,
+        branches: Vec<Branch<'_>>,
+        max_basket: usize,
+        columns: &Bound<'_, PyList>,
+    ) -> PyResult<()> {
+        let (source, key) = (file.file(), key.key());
+        let branches: Vec<BranchSpec> = branches.into_iter().map(to_spec).collect::<PyResult<_>>()?;
+        let columns: Vec<Column> =
+            columns.iter().map(|c| to_column(c.cast::<PyTuple>()?)).collect::<PyResult<_>>()?;
+        let result = self.with(py, |inner| {
+            TreeWriter::add_branches(
+                &mut inner.file,
+                directory,
+                &source,
+                key,
+                (&branches, max_basket),
+                &columns,
+            )
+        });
+        drop(columns);
+        result
+    }
     fn extend(&self, py: Python<'_>, tree: usize, columns: &Bound<'_, PyList>) -> PyResult<()> {
         let columns: Vec<Column> =
             columns.iter().map(|c| to_column(c.cast::<PyTuple>()?)).collect::<PyResult<_>>()?;
@@ -312,6 +374,44 @@ fn to_spec(branch: Branch<'_>) -> PyResult<BranchSpec> {
     };
     let compression = compression.map(Compression::from_code).transpose().map_err(raise)?;
     Ok(BranchSpec { name, kind, compression })
+}
+
+fn from_spec(py: Python<'_>, spec: BranchSpec) -> PyResult<Branch<'_>> {
+    let nothing = || Shape::Number(Number::I32);
+    let (kind, shape, dims, counter, split_level, member_wise) = match spec.kind {
+        BranchKind::Numbers { number, dims } => ("numbers", number, dims, 0, 0, true),
+        BranchKind::Counted { number, dims, counter } => ("counted", number, dims, counter, 0, true),
+        BranchKind::Counter => ("counter", nothing(), Vec::new(), 0, 0, true),
+        BranchKind::Text => ("text", nothing(), Vec::new(), 0, 0, true),
+        BranchKind::Leaves(members) => {
+            let class = Class { name: spec.name.clone(), version: 1, members };
+            ("leaves", Shape::Class(class), Vec::new(), 0, 0, true)
+        }
+        BranchKind::Object { shape, split_level, member_wise } => {
+            ("object", shape, Vec::new(), 0, split_level, member_wise)
+        }
+    };
+    let code = spec.compression.map(Compression::code);
+    Ok((spec.name, kind.to_owned(), from_shape(py, &shape)?, dims, counter, split_level, member_wise, code))
+}
+
+/// The nested tuples of a type.
+fn from_shape<'py>(py: Python<'py>, shape: &Shape) -> PyResult<Bound<'py, PyTuple>> {
+    let inner = |shape: &Shape| from_shape(py, shape);
+    match shape {
+        Shape::Number(number) => ("number", dtype(*number)).into_pyobject(py),
+        Shape::Long(signed) => ("long", *signed).into_pyobject(py),
+        Shape::Packed(single, range) => ("packed", *single, range).into_pyobject(py),
+        Shape::Text => ("text",).into_pyobject(py),
+        Shape::Array(size, item) => ("array", *size, inner(item)?).into_pyobject(py),
+        Shape::Vector(item) => ("vector", inner(item)?).into_pyobject(py),
+        Shape::Map(key, value) => ("map", inner(key)?, inner(value)?).into_pyobject(py),
+        Shape::Class(class) => {
+            let members = class.members.iter().map(|(name, member)| Ok((name.clone(), inner(member)?)));
+            let members: Vec<(String, Bound<'py, PyTuple>)> = members.collect::<PyResult<_>>()?;
+            ("class", &class.name, class.version, members).into_pyobject(py)
+        }
+    }
 }
 
 /// A type from nested tuples.

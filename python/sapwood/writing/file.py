@@ -15,7 +15,7 @@ from types import EllipsisType, TracebackType
 from typing import TYPE_CHECKING
 
 from sapwood import _native
-from sapwood.columns import Foreign, type_of
+from sapwood.columns import Foreign, Type, type_of
 from sapwood.compression import ZSTD, Compression, code_of
 from sapwood.errors import ArgumentError, MissingFileError, NotFoundError, StorageError, UnsupportedError
 from sapwood.new import NewObject
@@ -23,7 +23,7 @@ from sapwood.objects.model import Model
 from sapwood.reading.filters import Filter, NameFilter, no_filter
 from sapwood.writing.columns import chunks_of, is_table, is_types, to_columns, to_type
 from sapwood.writing.objects import to_object
-from sapwood.writing.plan import Layout, Plan
+from sapwood.writing.plan import Branch, Layout, Plan
 from sapwood.writing.shapes import value_of
 from sapwood.writing.tree import WritableTree
 
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from sapwood.reading.file import ReadOnlyDirectory, ReadOnlyKey
 
 _DIRECTORIES = ("TDirectory", "TDirectoryFile")
+_TREES = ("TTree", "TNtuple", "TNtupleD")
+_BASKET = 1 << 19
 
 DEFAULT_COMPRESSION = ZSTD(5)
 """What files are written with: smaller and faster to read than zlib, and read by ROOT since 6.20 and by uproot."""
@@ -275,6 +277,21 @@ class WritableFile:
         self.check_open("write to")
         self.native.commit()
 
+    def read(self) -> ReadOnlyDirectory:
+        """Open the file as it was committed last.
+
+        Raises
+        ------
+        UnsupportedError
+            It is a stream.
+        """
+        from sapwood.reading.file import open as read
+
+        path = self._beside or self._file_path
+        if path is None:
+            raise UnsupportedError("a stream cannot be read while it is written")
+        return read(path)
+
     def close(self) -> None:
         """Write what was gathered and make the file whole. Closing it again does nothing.
 
@@ -339,6 +356,21 @@ def _same(name: str) -> str:
 
 def _field_name(outer: str, inner: str) -> str:
     return inner if outer == "" else f"{outer}_{inner}"
+
+
+def _plan(
+    types: dict[str, Type],
+    branch_types: Mapping[str, object] | None,
+    counter_name: Callable[[str], str],
+    field_name: Callable[[str, str], str],
+    layout: Layout,
+) -> Plan:
+    """Plan branches for types, some of them given instead of those that the data have."""
+    for given, kind in (branch_types or {}).items():
+        if given not in types:
+            raise ArgumentError(f"branch_types names {given!r}, of which there are no data: {list(types)}")
+        types[given] = to_type(kind)
+    return Plan(types, counter_name, field_name, layout)
 
 
 class WritableDirectory:
@@ -488,14 +520,15 @@ class WritableDirectory:
         return isinstance(where, str) and (where in self.keys() or where.strip("/") in self.keys(cycle=False))
 
     def __getitem__(self, where: str) -> WritableDirectory | WritableTree:
-        """Give a directory, or a tree that is being written.
+        """Give a directory, or a tree to extend: one that is being written, or one that the file had.
 
         Raises
         ------
         NotFoundError
             Nothing has that name.
         UnsupportedError
-            It is another object: those are read when the file is closed and opened again.
+            It is another object: those are read when the file is closed and opened again. Or it is a tree to which
+            nothing can be added.
         """
         self._file.check_open("get data from")
         *outer, name = where.strip("/").split("/")
@@ -510,12 +543,98 @@ class WritableDirectory:
                 tree = self._file.trees.get(((*directory._path, name), number))
                 if tree is not None:
                     return tree
+                if classname in _TREES:
+                    return directory._append(name, number)
                 raise UnsupportedError(
                     f"the {classname} {where!r} cannot be read while the file is written: close it, and open it again"
                 )
         raise NotFoundError(
             f"nothing is named {where!r} in {self.object_path!r}: {self.keys()}\nin file {self.file_path}"
         )
+
+    # Trees that are there
+
+    def _source(self, name: str, cycle: int) -> ReadOnlyKey:
+        """Give the key of a tree in the file as it was committed last."""
+        return self._file.read().key("/".join((*self._path, f"{name};{cycle}")))
+
+    def _append(self, name: str, cycle: int) -> WritableTree:
+        """Open a tree of the file to go on with it."""
+        key = self._source(name, cycle)
+        native = self._file.native
+        number, found = native.append_tree(self._number, key.file.native, key.native, _BASKET)
+        codes = [native.compression if one[-1] is None else one[-1] for one in found]
+        plan = Plan.of_branches(
+            [
+                Branch(one, kind, shape, tuple(dims), counter, split_level, member_wise)
+                for one, kind, shape, dims, counter, split_level, member_wise, _ in found
+            ]
+        )
+        tree = WritableTree((*self._path, name), self._file, number, plan, codes)
+        self._file.trees[(*self._path, name), cycle] = tree
+        return tree
+
+    def add_branches(
+        self,
+        name: str,
+        data: object,
+        *,
+        counter_name: Callable[[str], str] = _counter_name,
+        field_name: Callable[[str, str], str] = _field_name,
+        branch_types: Mapping[str, object] | None = None,
+        lists: str | Mapping[str, str] = "counted",
+        records: str | Mapping[str, str] = "branches",
+        classes: Mapping[str, str | tuple[str, int]] | None = None,
+        split_level: int | Mapping[str, int] = 99,
+        member_wise: bool | Mapping[str, bool] = True,
+        compression: Compression | Mapping[str, Compression | None] | EllipsisType | None = ...,
+        basket_size: int = _BASKET,
+    ) -> None:
+        """Add branches to a tree of the file.
+
+        They are part of the file when this returns; until then the file is as before.
+
+        Parameters
+        ----------
+        name
+            Name of the tree, with slashes after directories.
+        data
+            Data by name, or a table, as `mktree` takes them: as many entries as the tree has.
+        counter_name, field_name, branch_types, lists, records, classes, split_level, member_wise
+            As for `mktree`.
+        compression, basket_size
+            As for `mktree`.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such tree.
+        ArgumentError
+            The tree has another number of entries, or a branch of such a name, or entries are being added to it.
+        UnsupportedError
+            Its description holds what cannot be kept.
+        """
+        self._file.check_open("write to")
+        *outer, last = name.strip("/").split("/")
+        directory = self
+        for part in outer:
+            directory = directory._directory(part)
+        last, _, wanted = last.partition(";")
+        native = self._file.native
+        cycles = [key[1] for key in native.list(directory._number) if key[0] == last and key[2] in _TREES]
+        cycle = next((one for one in cycles if wanted in ("", "*", str(one))), None)
+        if cycle is None:
+            raise NotFoundError(f"no tree is named {name!r} in {self.object_path!r}\nin file {self.file_path}")
+        if ((*directory._path, last), cycle) in self._file.trees:
+            raise ArgumentError(f"the tree {name!r} is being written: close the file first, and update it again")
+        columns = to_columns(data)
+        layout = Layout(lists, records, classes or {}, split_level, member_wise)
+        types = {name: type_of(column) for name, column in columns.items()}
+        plan = _plan(types, branch_types, counter_name, field_name, layout)
+        filled = plan.columns(columns)
+        codes = plan.codes(compression, native.compression)
+        key = directory._source(last, cycle)
+        native.add_branches(directory._number, key.file.native, key.native, plan.native(codes), basket_size, filled)
 
     # Writing
 
@@ -562,7 +681,7 @@ class WritableDirectory:
         member_wise: bool | Mapping[str, bool] = True,
         compression: Compression | Mapping[str, Compression | None] | EllipsisType | None = ...,
         auto_flush: int = -30_000_000,
-        basket_size: int = 1 << 20,
+        basket_size: int = _BASKET,
     ) -> WritableTree:
         """Make a tree.
 
@@ -636,30 +755,13 @@ class WritableDirectory:
         else:
             columns = to_columns(first)
             types = {name: type_of(column) for name, column in columns.items()}
-        for given, kind in (branch_types or {}).items():
-            if given not in types:
-                raise ArgumentError(f"branch_types names {given!r}, of which there are no data: {list(types)}")
-            types[given] = to_type(kind)
         layout = Layout(lists, records, classes or {}, split_level, member_wise)
-        plan = Plan(types, counter_name, field_name, layout)
+        plan = _plan(types, branch_types, counter_name, field_name, layout)
         filled = None if columns is None else plan.columns(columns)
         directory, last = self._parent(name)
         native = self._file.native
         codes = plan.codes(compression, native.compression)
-        branches = [
-            (
-                branch.name,
-                branch.kind,
-                branch.shape,
-                list(branch.dims),
-                branch.counter,
-                branch.split_level,
-                branch.member_wise,
-                code,
-            )
-            for branch, code in zip(plan.branches, codes, strict=True)
-        ]
-        number = native.make_tree(directory._number, last, title, branches, auto_flush, basket_size)
+        number = native.make_tree(directory._number, last, title, plan.native(codes), auto_flush, basket_size)
         tree = WritableTree((*directory._path, last), self._file, number, plan, codes)
         cycle = next(key[1] for key in native.list(directory._number) if key[0] == last)
         self._file.trees[(*directory._path, last), cycle] = tree
@@ -703,7 +805,8 @@ class WritableDirectory:
     def __delitem__(self, where: str) -> None:
         """Delete what has that name: one cycle (``"name;2"``), or all; a directory with all that it holds.
 
-        Its bytes are free for what is written after the next commit. Of a tree those are the bytes of its description.
+        Its bytes are free for what is written after the next commit, those of a tree's baskets too, unless another tree
+        of the file (a cycle of the same name) has them as well.
 
         Raises
         ------
@@ -723,7 +826,19 @@ class WritableDirectory:
         for tree, its_cycle in self._file.trees:
             if tree[: len(path)] == path and (number in (None, its_cycle) or len(tree) > len(path)):
                 raise ArgumentError(f"the tree {'/'.join(tree)!r} is being written: it cannot be deleted")
-        self._file.native.delete(directory._number, name, number)
+        doomed, kept = list[str](), list[str]()
+        inside = "/".join(path)
+        for full, its_cycle, classname in self._file.root_directory._list(True):
+            if classname in _TREES:
+                goes = full.startswith(inside + "/") or (full == inside and number in (None, its_cycle))
+                (doomed if goes else kept).append(f"{full};{its_cycle}")
+        if not doomed or self._file.file_path is None:
+            self._file.native.delete(directory._number, name, number)
+            return
+        source = self._file.read()
+        there = set(source)
+        keys = [[source.key(one).native for one in names if one in there] for names in (doomed, kept)]
+        self._file.native.delete_trees(directory._number, name, number, source.file.native, *keys)
 
     def copy_from(
         self,

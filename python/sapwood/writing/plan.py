@@ -148,6 +148,24 @@ class Plan:
         if not self.branches:
             raise ArgumentError("a tree has at least one branch")
 
+    @classmethod
+    def of_branches(cls, branches: list[Branch]) -> Plan:
+        """Take branches that are there; each takes data by its own name."""
+        plan = cls.__new__(cls)
+        plan.branches = branches
+        plan._by_name = {branch.name: index for index, branch in enumerate(branches)}
+        plan._nodes = {branch.name: _Leaf(i) for i, branch in enumerate(branches) if branch.kind != "counter"}
+        plan._counter_name = plan._field_name = lambda *names: "_".join(names)
+        plan._layout = Layout()
+        return plan
+
+    def native(self, codes: list[int]) -> list[tuple[str, str, Shape, list[int], int, int, bool, int | None]]:
+        """Give the branches as the native core takes them, with their compression settings."""
+        return [
+            (b.name, b.kind, b.shape, list(b.dims), b.counter, b.split_level, b.member_wise, code)
+            for b, code in zip(self.branches, codes, strict=True)
+        ]
+
     def _add(self, branch: Branch) -> _Leaf:
         known = self._by_name.get(branch.name)
         if known is not None:

@@ -1,5 +1,6 @@
 //! Compression.
 
+use super::lz4hc::Tables;
 use super::{HEADER, MAX_BLOCK};
 use crate::error::{Error, Result};
 use std::cell::RefCell;
@@ -64,11 +65,19 @@ impl Compression {
     }
 }
 
+/// Levels of LZ4 from here on search longer (`LZ4_compress_HC`).
+const LZ4_HIGH: u8 = 4;
+/// Bytes of a block for these.
+const LZ4_BLOCK: usize = 96 << 10;
+/// Bytes that LZMA looks back at levels below 8.
+const LZMA_DICTIONARY: u32 = 6 << 10;
+
 /// One thread's compressors, made when first needed: they are large, and setting them up takes longer than a block.
 #[derive(Default)]
 struct Contexts {
     zlib: Option<(u8, libdeflater::Compressor)>,
     zstd: Option<zstd_safe::CCtx<'static>>,
+    lz4: Option<Tables>,
 }
 
 thread_local! {
@@ -85,7 +94,7 @@ pub fn compress(compression: Compression, from: &[u8], out: &mut Vec<u8>) -> Res
         out.resize(from.len(), 0);
     }
     let mut used = 0;
-    for block in from.chunks(MAX_BLOCK) {
+    for block in from.chunks(block_bytes(algorithm, level)) {
         let body = used + HEADER;
         let end = from.len().min(body + MAX_BLOCK);
         let Some(room) = out.get_mut(body..end) else { return Ok(None) };
@@ -108,6 +117,12 @@ pub fn compress(compression: Compression, from: &[u8], out: &mut Vec<u8>) -> Res
     Ok((used < from.len()).then_some(used))
 }
 
+/// Bytes that are compressed as one block. LZ4's slower levels search through all that came before in the block, up to
+/// 64 KiB: the shorter the block, the sooner they are done. A basket of ROOT has 32 kB at first and up to 256 kB later.
+fn block_bytes(algorithm: Algorithm, level: u8) -> usize {
+    if algorithm == Algorithm::Lz4 && level >= LZ4_HIGH { LZ4_BLOCK } else { MAX_BLOCK }
+}
+
 /// Compresses one block; nothing if it does not fit into `room`.
 fn encode_block(
     contexts: &mut Contexts,
@@ -118,7 +133,8 @@ fn encode_block(
 ) -> Result<Option<usize>> {
     match algorithm {
         Algorithm::Zlib => {
-            let level = level.min(9);
+            // The library's level 1 makes larger files than ROOT's; its level 2 takes no longer.
+            let level = level.clamp(2, 9);
             if contexts.zlib.as_ref().is_none_or(|(known, _)| *known != level) {
                 let made = libdeflater::CompressionLvl::new(i32::from(level))
                     .map_err(|e| Error::argument(format!("zlib level {level}: {e:?}")))?;
@@ -134,14 +150,13 @@ fn encode_block(
         }
         Algorithm::Lz4 => {
             let Some((sum, body)) = room.split_first_chunk_mut::<8>() else { return Ok(None) };
-            let mode = if level < 4 {
-                lz4::block::CompressionMode::DEFAULT
+            let packed = if level < LZ4_HIGH {
+                let mode = lz4::block::CompressionMode::DEFAULT;
+                lz4::block::compress_to_buffer(block, Some(mode), false, body).ok()
             } else {
-                lz4::block::CompressionMode::HIGHCOMPRESSION(i32::from(level))
+                contexts.lz4.get_or_insert_with(Tables::new).compress(block, body, level)
             };
-            let Ok(packed) = lz4::block::compress_to_buffer(block, Some(mode), false, body) else {
-                return Ok(None);
-            };
+            let Some(packed) = packed else { return Ok(None) };
             let data = body.get(..packed).unwrap_or_default();
             *sum = xxhash_rust::xxh64::xxh64(data, 0).to_be_bytes();
             Ok(Some(packed + 8))
@@ -154,13 +169,9 @@ fn lzma(level: u32, block: &[u8], room: &mut [u8]) -> Result<Option<usize>> {
     use liblzma::stream::{Action, Check, Filters, LzmaOptions, Status, Stream};
     let fail = |e| Error::new(crate::ErrorKind::Limit, format!("lzma: {e}"));
     let mut options = LzmaOptions::new_preset(level).map_err(fail)?;
-    // A dictionary larger than the block would only cost memory. Presets 0 to 9 have at least 256 KiB.
-    let preset: u32 =
-        [1 << 18, 1 << 20, 1 << 21, 1 << 22, 1 << 22, 1 << 23, 1 << 23, 1 << 24, 1 << 25, 1 << 26]
-            .get(level as usize)
-            .copied()
-            .unwrap_or(1 << 23);
-    options.dict_size(preset.min(block.len() as u32).max(4096));
+    // How far back it looks decides how long it takes. ROOT looks back a quarter of a basket: 8 kB in those that a file
+    // begins with, up to 64 kB later on.
+    options.dict_size(if level < 8 { LZMA_DICTIONARY } else { (block.len() as u32 / 4).max(4096) });
     let mut filters = Filters::new();
     filters.lzma2(&options);
     let mut stream = Stream::new_stream_encoder(&filters, Check::Crc32).map_err(fail)?;
@@ -213,6 +224,19 @@ mod tests {
             }
         }
         assert_eq!(compress(Compression::None, &[0; 1000], &mut Vec::new()).unwrap(), None);
+    }
+
+    #[test]
+    fn noise_among_the_rest_is_no_reason_to_give_up() {
+        for algorithm in ALL {
+            let data = [vec![7; 200_000], noise(200_000), vec![9; 200_000]].concat();
+            let mut out = Vec::new();
+            let used = compress(Compression::Level(algorithm, 5), &data, &mut out).unwrap().unwrap();
+            assert!(used < 220_000, "{algorithm:?}: {used}");
+            let mut back = vec![0; data.len()];
+            decompress(&out[..used], &mut back).unwrap();
+            assert!(back == data, "{algorithm:?}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 pub mod decode;
 pub mod encode;
+mod lz4hc;
 
 /// Bytes before each block.
 pub const HEADER: usize = 9;

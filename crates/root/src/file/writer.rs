@@ -191,6 +191,17 @@ pub struct Listed {
     pub title: String,
 }
 
+/// A place for a row of records.
+#[derive(Debug)]
+pub struct Stretch {
+    /// Where it begins.
+    pub start: u64,
+    /// Where it ends so far.
+    pub end: u64,
+    /// Where it must end, if not at the end of the file.
+    limit: Option<u64>,
+}
+
 /// Stands for the storage of a closed file.
 struct Released(String);
 
@@ -230,8 +241,12 @@ pub struct FileWriter {
     /// Key, name and title before the root directory's record.
     lead: Vec<u8>,
     segments: (u64, usize),
-    /// How many segments the record has, and where the file ended at the last commit.
-    committed: (usize, u64),
+    /// How many segments the record has.
+    committed: usize,
+    /// Bytes of clusters since the last commit.
+    uncommitted: u64,
+    /// Where the file ended when it was opened.
+    opened: u64,
     next_id: u64,
     /// Bytes that records will take when they are written at last.
     needs: HashMap<KeyId, usize>,
@@ -256,7 +271,9 @@ impl FileWriter {
             lead: Vec::new(),
             infos_changed: true,
             segments: (0, 0),
-            committed: (0, BEGIN),
+            committed: 0,
+            uncommitted: 0,
+            opened: 0,
             next_id: 0,
             needs: HashMap::new(),
             scratch: Vec::new(),
@@ -467,7 +484,7 @@ impl FileWriter {
         }
         if let Some(directory) = self.directories.get_mut(key.0) {
             directory.changed = true;
-            if let Some(entry) = directory.entries.iter_mut().find(|e| e.id == key.1) {
+            if let Some(entry) = directory.entries.iter_mut().rfind(|e| e.id == key.1) {
                 entry.numbers = numbers;
                 entry.raw = None;
             }
@@ -495,7 +512,7 @@ impl FileWriter {
     }
 
     /// Deletes the records of a name: one cycle of it, or all. A directory goes with all that it holds. Their bytes are
-    /// free after the next commit; of a tree these are those of its description, not of its baskets.
+    /// free after the next commit; of a tree these are those of its description alone.
     pub fn delete(&mut self, directory: DirectoryId, name: &str, cycle: Option<u16>) -> Result<()> {
         let child = self.find(directory, name);
         let holder =
@@ -544,22 +561,46 @@ impl FileWriter {
         }
     }
 
-    /// Writes parts as they are at the end of the file. Only when all are written does the end move on, so what a
-    /// failed write left behind is written over.
-    pub fn append(&mut self, parts: &[&[u8]], end: u64) -> Result<u64> {
-        self.put(end, parts)?;
-        Ok(end + parts.iter().map(|part| part.len() as u64).sum::<u64>())
+    /// Finds a place for a row of records of at most so many bytes: behind all others, or in a segment that was free when
+    /// the file was opened.
+    pub fn begin_stretch(&mut self, most: u64) -> Stretch {
+        let old = self.free.range(..self.opened).map(|(first, end)| (*first, end - first));
+        match old.filter(|(_, room)| *room >= most + 8).min_by_key(|(_, room)| *room) {
+            Some((first, room)) => {
+                self.free.remove(&first);
+                Stretch { start: first, end: first, limit: Some(first + room) }
+            }
+            None => Stretch { start: self.end, end: self.end, limit: None },
+        }
     }
-    /// Takes everything appended up to `end` into the file, if there is room behind it to make the file whole: `need`
-    /// bytes for the record `key`, and what other records have asked for in the same way. So a full disk never costs
-    /// more than what does not fit. Gives whether it is time to commit; then the room was not looked for, as the
-    /// commit itself finds out.
-    pub fn accept(&mut self, end: u64, key: KeyId, need: usize) -> Result<bool> {
+    /// Writes parts as they are at the end of a stretch. The file has them only when it accepts the stretch, so what a
+    /// failed write left behind is written over.
+    pub fn append(&mut self, stretch: &mut Stretch, parts: &[&[u8]]) -> Result<()> {
+        let end = stretch.end + parts.iter().map(|part| part.len() as u64).sum::<u64>();
+        if stretch.limit.is_some_and(|limit| end + 8 > limit) {
+            return Err(Error::limit("records are larger than they were to be"));
+        }
+        self.put(stretch.end, parts)?;
+        stretch.end = end;
+        Ok(())
+    }
+    /// Forgets a stretch that could not be written.
+    pub fn give_back(&mut self, stretch: &Stretch) {
+        if let Some(limit) = stretch.limit {
+            self.released.push((stretch.start, limit));
+        }
+    }
+    /// Takes a stretch into the file, if there is room behind the file to make it whole: `need` bytes for the record
+    /// `key`, and what other records have asked for in the same way. So a full disk never costs more than what does not
+    /// fit. Gives whether it is time to commit; then the room was not looked for, as the commit itself finds out.
+    pub fn accept(&mut self, stretch: &Stretch, key: KeyId, need: usize) -> Result<bool> {
         const ZEROS: &[u8] = &[0; 1 << 16];
         self.needs.insert(key, need);
+        let end = if stretch.limit.is_some() { self.end } else { stretch.end };
+        let written = self.uncommitted + (stretch.end - stretch.start);
         let due = match self.options.commit_every {
             CommitEvery::Cluster => true,
-            CommitEvery::Bytes(bytes) => end.saturating_sub(self.committed.1) >= bytes,
+            CommitEvery::Bytes(bytes) => written >= bytes,
             CommitEvery::Never => false,
         };
         if !due {
@@ -571,7 +612,12 @@ impl FileWriter {
             parts.extend(ZEROS.get(..room % ZEROS.len()));
             self.put(end, &parts)?;
         }
-        self.end = self.end.max(end);
+        if let Some(limit) = stretch.limit {
+            // The rest is free again once it bears its mark.
+            self.released.push((stretch.end, limit));
+        }
+        self.uncommitted = written;
+        self.end = end;
         Ok(due)
     }
     /// Commits come only when asked for from here on.
@@ -589,7 +635,7 @@ impl FileWriter {
                 self.write_keys(id)?;
             }
         }
-        let old = (self.segments, self.committed.0);
+        let old = (self.segments, self.committed);
         let new_infos = self.infos_changed;
         if new_infos {
             self.write_infos()?;
@@ -616,7 +662,8 @@ impl FileWriter {
         for directory in &mut self.directories {
             directory.changed = false;
         }
-        self.committed = (count, self.end);
+        self.committed = count;
+        self.uncommitted = 0;
         self.sink.finish(self.end).within(|| self.sink.name().to_owned())?;
         self.free_released()
     }
@@ -626,12 +673,22 @@ impl FileWriter {
         self.sink = Box::new(Released(self.sink.name().to_owned()));
     }
 
+    /// The record of a name and cycle in a directory.
+    pub fn find_key(&self, directory: DirectoryId, name: &str, cycle: u16) -> Result<KeyId> {
+        let entries = &self.directory(directory)?.entries;
+        let found = entries.iter().find(|e| e.text.name == name && e.numbers.cycle == cycle);
+        found
+            .map(|e| KeyId(directory, e.id))
+            .ok_or_else(|| Error::not_found(format!("nothing is named {name};{cycle}")))
+    }
+
     fn directory(&self, id: DirectoryId) -> Result<&Directory> {
         self.directories.get(id).ok_or_else(|| Error::not_found(format!("no directory {id}")))
     }
     fn entry(&self, key: KeyId) -> Result<&Entry> {
+        // What is asked for was mostly added last.
         let entries = &self.directory(key.0)?.entries;
-        entries.iter().find(|e| e.id == key.1).ok_or_else(|| Error::not_found("no such key"))
+        entries.iter().rfind(|e| e.id == key.1).ok_or_else(|| Error::not_found("no such key"))
     }
     /// Adds a key to a directory's list, before older cycles of its name as ROOT does.
     fn enter(&mut self, directory: DirectoryId, text: KeyText, numbers: KeyNumbers) -> Result<KeyId> {

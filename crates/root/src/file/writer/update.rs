@@ -71,7 +71,9 @@ impl FileWriter {
             version: h.version,
             lead,
             segments: (h.seek_free, h.nbytes_free as usize),
-            committed: (0, h.end),
+            committed: 0,
+            uncommitted: 0,
+            opened: h.end,
             next_id: 0,
             needs: HashMap::new(),
             scratch: Vec::new(),
@@ -90,7 +92,7 @@ impl FileWriter {
         let text = KeyText::new(&key.classname, &cursor.string()?, &cursor.string()?);
         writer.directory_of(file, &key, text, h.nbytes_name, 0)?;
         let segments = writer.read_segments(file)?;
-        writer.committed.0 = segments;
+        writer.committed = segments;
         Ok(writer)
     }
 
@@ -234,6 +236,26 @@ impl FileWriter {
             self.free.clear();
         }
         Ok(count)
+    }
+
+    /// Frees records with the next commit, but for those that overlap something else that is known.
+    pub fn release_records(&mut self, mut records: Vec<(u64, u64)>) {
+        let mut known = self.known();
+        known.extend(self.free.iter().map(|(first, end)| (*first, *end)));
+        known.extend(self.gaps.iter().chain(&self.released));
+        known.sort_unstable();
+        records.sort_unstable();
+        let mut known = known.into_iter().peekable();
+        let mut at = 0;
+        for (seek, bytes) in records {
+            let end = seek.saturating_add(bytes);
+            while known.next_if(|(_, end)| *end <= seek).is_some() {}
+            let apart = known.peek().is_none_or(|(first, _)| end <= *first);
+            if apart && seek >= at && end <= self.end {
+                self.released.push((seek, end));
+                at = end;
+            }
+        }
     }
 
     /// Where known records lie.

@@ -131,10 +131,16 @@ pub struct Branch {
     pub maximum: u32,
 }
 
-/// Makes room for more. Grows by quarters, not by doubling: what waits for a cluster is most of a writer's memory.
-fn grow<T>(values: &mut Vec<T>, more: usize) {
+/// Room is made for at most so many bytes ahead of need.
+const MOST_AHEAD: usize = 256 << 20;
+
+/// Makes room for more: for all of a cluster, of which the values with these are one part in `parts`, or else by a
+/// quarter. What waits for a cluster is most of a writer's memory, and buffers that grow often leave holes in it.
+fn grow<T>(values: &mut Vec<T>, more: usize, parts: f64) {
     if values.capacity() - values.len() < more {
-        values.reserve_exact(more.max(values.capacity() / 4));
+        let whole = ((values.len() + more) as f64 * parts) as usize - values.len();
+        let ahead = if parts > 1.0 { whole } else { values.capacity() / 4 };
+        values.reserve_exact(more.max(ahead.min(MOST_AHEAD / size_of::<T>())));
     }
 }
 
@@ -179,14 +185,14 @@ impl Branch {
         self.fixed.unwrap_or(0)
     }
 
-    /// Takes entries `from..to` to those that wait.
-    pub fn append(&mut self, view: &View<'_>, from: usize, to: usize) -> Result<()> {
-        grow(&mut self.data, view.bytes(from, to));
+    /// Takes entries `from..to` to those that wait; `parts` of as many as there are then make a cluster.
+    pub fn append(&mut self, view: &View<'_>, from: usize, to: usize, parts: f64) -> Result<()> {
+        grow(&mut self.data, view.bytes(from, to), parts);
         if self.fixed.is_some() {
             self.maximum = self.maximum.max(view.encode(from, to, &mut self.data)?);
             return Ok(());
         }
-        grow(&mut self.starts, to - from);
+        grow(&mut self.starts, to - from, parts);
         if let Some(starts) = view.starts(from, to) {
             let base = self.data.len();
             self.starts.extend(starts.map(|start| (base + start) as u64));

@@ -19,7 +19,7 @@ const NO_BUFFER_MAP: u32 = 1 << 22;
 /// Checksum of `ROOT::TIOFeatures`, which has no version.
 const IO_FEATURES: u32 = 0x1aa1_2f10;
 /// Baskets that a branch has room for at least.
-const MIN_BASKETS: usize = 10;
+pub const MIN_BASKETS: usize = 10;
 
 /// Classes whose streamer info a tree of these branches needs.
 pub fn classes(branches: &[Branch]) -> Vec<&'static str> {
@@ -89,18 +89,9 @@ pub fn encode(tree: &TreeWriter, compression: Compression, displacement: usize) 
         w.put_all(column);
     }
     io_features(&mut w)?;
-    let mut children = vec![Vec::new(); tree.branches.len() + 1];
-    for (index, branch) in tree.branches.iter().enumerate() {
-        let parent = branch.parent.map_or(0, |parent| parent + 1);
-        if let Some(list) = children.get_mut(parent) {
-            list.push(index);
-        }
-    }
-    let places = vec![(None, Vec::new()); tree.branches.len()];
-    let mut out = Encoder { w, tree, compression, children, places };
+    let mut out = Encoder::new(w, tree, compression);
     out.branches(0, IS_OWNER)?;
-    let Encoder { mut w, places, .. } = out;
-    let leaves: Vec<u32> = places.into_iter().flat_map(|(_, leaves)| leaves).collect();
+    let (mut w, leaves) = out.done();
     let array = open_array(&mut w, leaves.len());
     w.put_all(leaves);
     w.close(array)?;
@@ -128,15 +119,49 @@ struct Encoder<'a> {
     places: Vec<(Option<u32>, Vec<u32>)>,
 }
 
-impl Encoder<'_> {
+/// The branches of a tree as elements of an array that is there, and references to their leaves.
+pub fn encode_branches(
+    tree: &TreeWriter,
+    compression: Compression,
+    displacement: usize,
+) -> Result<(Vec<u8>, Vec<u32>)> {
+    let mut out = Encoder::new(Writer::new(displacement), tree, compression);
+    out.elements(0)?;
+    let (w, leaves) = out.done();
+    Ok((w.into_bytes(), leaves))
+}
+
+impl<'a> Encoder<'a> {
+    fn new(w: Writer, tree: &'a TreeWriter, compression: Compression) -> Self {
+        let mut children = vec![Vec::new(); tree.branches.len() + 1];
+        for (index, branch) in tree.branches.iter().enumerate() {
+            let parent = branch.parent.map_or(0, |parent| parent + 1);
+            if let Some(list) = children.get_mut(parent) {
+                list.push(index);
+            }
+        }
+        let places = vec![(None, Vec::new()); tree.branches.len()];
+        Self { w, tree, compression, children, places }
+    }
+    /// What was written, and the references to all leaves.
+    fn done(self) -> (Writer, Vec<u32>) {
+        (self.w, self.places.into_iter().flat_map(|(_, leaves)| leaves).collect())
+    }
+
     /// The array of branches of the tree (0) or of a branch (its index and one).
     fn branches(&mut self, of: usize, bits: u32) -> Result<()> {
-        let children = self.children.get_mut(of).map(std::mem::take).unwrap_or_default();
+        let count = self.children.get(of).map_or(0, Vec::len);
         let array = self.w.open(3);
         self.w.object(0, bits);
         self.w.string("");
-        self.w.put_all([children.len() as u32, 0]);
-        for index in children {
+        self.w.put_all([count as u32, 0]);
+        self.elements(of)?;
+        self.w.close(array)
+    }
+
+    /// The elements of that array.
+    fn elements(&mut self, of: usize) -> Result<()> {
+        for index in self.children.get_mut(of).map(std::mem::take).unwrap_or_default() {
             let Some(branch) = self.tree.branches.get(index) else { continue };
             let class = if branch.element.is_some() { "TBranchElement" } else { "TBranch" };
             let (pointer, reference) = self.w.open_pointer(class);
@@ -146,7 +171,7 @@ impl Encoder<'_> {
             self.branch(index, branch).within(|| format!("branch {}", branch.name))?;
             self.w.close(pointer)?;
         }
-        self.w.close(array)
+        Ok(())
     }
 
     fn branch(&mut self, index: usize, branch: &Branch) -> Result<()> {

@@ -4,40 +4,55 @@
 //! into baskets (one, if they are not too many), the baskets compressed in parallel and written one after another in
 //! the order of the branches, so that a cluster, or any row of branches in it, is one stretch of the file.
 //!
-//! Memory: the uncompressed bytes of one cluster and [`GROUP`] bytes of baskets on their way to the file.
+//! Memory: the uncompressed bytes of one cluster; while it is written, also a batch of baskets for each thread and
+//! [`AHEAD`] more, each at most [`MAX_BASKET`] bytes twice (in one piece and compressed).
 
 mod basket;
 mod branch;
 mod cluster;
+mod existing;
 mod item;
 mod metadata;
 mod plan;
+mod row;
 
 use crate::array::Column;
 use crate::compress::encode::Compression;
 use crate::error::{Error, ErrorKind, Result, Within};
-use crate::file::writer::{DirectoryId, FileWriter, KeyId, KeyNumbers};
+use crate::file::writer::{DirectoryId, FileWriter, KeyId, KeyNumbers, Stretch};
+use crate::file::{Key, RootFile};
+use crate::tree::{Place, Tree};
+use crate::wire::Cursor;
 use crate::wire::writer::Writer;
 use basket::{Basket, Job, Sizes, Slot};
 use branch::Branch;
+use existing::Existing;
 use item::{Item, View};
 use plan::Plan;
 use rayon::prelude::*;
 use std::borrow::Cow;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 pub use branch::{BranchKind, BranchSpec};
 pub use cluster::ClusterRange;
 pub use plan::encode_value;
 
-/// Uncompressed bytes of the baskets that are compressed together and then written.
-pub const GROUP: usize = 2 << 20;
+/// Uncompressed bytes of small baskets that are compressed and written together.
+const BATCH: usize = 128 << 10;
+/// Batches that wait to be written, beside one for each thread.
+const AHEAD: usize = 2;
+/// Bytes of a basket that hold its key, unless names are very long.
+const BASKET_KEY: u64 = 4096;
 /// ROOT's setting for the size of clusters: this many compressed bytes (`fAutoFlush`).
 pub const AUTO_FLUSH: i64 = -30_000_000;
 /// A cluster measured in bytes takes at most so many times its compressed size before compression.
 const MOST_EXPANSION: u64 = 4;
 /// Uncompressed bytes of a basket at most, unless one entry has more.
-pub const MAX_BASKET: usize = 1 << 20;
+pub const MAX_BASKET: usize = 512 << 10;
+
+/// Bytes of an entry of a branch, and so of a basket, at most: what a byte count can say.
+const MAX_ENTRY: usize = (1 << 30) - (1 << 20);
 
 /// How a tree is laid out.
 #[derive(Debug, Clone)]
@@ -58,8 +73,13 @@ impl Default for TreeOptions {
     }
 }
 
-/// A basket that was written, with what it was made of.
-type Written = (Job, Basket, Sizes);
+/// A basket that was written.
+struct Written {
+    branch: usize,
+    entries: usize,
+    basket: Basket,
+    sizes: Sizes,
+}
 
 /// A tree being written.
 pub struct TreeWriter {
@@ -84,10 +104,13 @@ pub struct TreeWriter {
     waiting_bytes: u64,
     /// Compressed bytes of the first cluster (`fFlushedBytes`).
     flushed_bytes: u64,
-    slots: Vec<Slot>,
     /// Entries were written or the tree is new since its object was last written.
     changed: bool,
     failed: Option<String>,
+    /// The tree that is continued.
+    existing: Option<Existing>,
+    /// Where branches are added to that tree: the ends of its clusters.
+    borders: Option<Vec<u64>>,
 }
 
 impl TreeWriter {
@@ -99,21 +122,36 @@ impl TreeWriter {
         branches: &[BranchSpec],
         options: TreeOptions,
     ) -> Result<Self> {
-        let columns = branches.iter().filter(|b| b.kind != BranchKind::Counter).count();
-        let Plan { branches, infos, made, .. } = Plan::new(branches).within(|| format!("tree {name}"))?;
+        let plan = Plan::new(branches).within(|| format!("tree {name}"))?;
         if options.auto_flush == 0 {
             return Err(Error::argument("auto_flush is a number of entries, or of bytes below zero, not 0"));
         }
-        file.check_infos(&infos)?;
+        file.check_infos(&plan.infos)?;
         let key = file.reserve(directory, "TTree", name, &options.title)?;
-        for class in metadata::classes(&branches) {
+        Self::describe(file, &plan)?;
+        Ok(Self::from_plan(file, (directory, key), name, plan, branches, options))
+    }
+
+    /// Has the classes of a tree written with the file.
+    fn describe(file: &mut FileWriter, plan: &Plan) -> Result<()> {
+        for class in metadata::classes(&plan.branches) {
             file.use_class(class);
         }
-        for info in infos {
-            file.describe(info)?;
-        }
-        let cluster_entries = usize::try_from(options.auto_flush).ok();
-        Ok(Self {
+        plan.infos.iter().try_for_each(|info| file.describe(info.clone()))
+    }
+
+    fn from_plan(
+        file: &FileWriter,
+        (directory, key): (DirectoryId, KeyId),
+        name: &str,
+        plan: Plan,
+        specs: &[BranchSpec],
+        options: TreeOptions,
+    ) -> Self {
+        let Plan { branches, made, .. } = plan;
+        let columns = specs.iter().filter(|b| b.kind != BranchKind::Counter).count();
+        let cluster_entries = usize::try_from(options.auto_flush).ok().filter(|n| *n > 0);
+        Self {
             name: name.to_owned(),
             key,
             seek_directory: file.seek_of(directory),
@@ -128,10 +166,72 @@ impl TreeWriter {
             waiting: 0,
             waiting_bytes: 0,
             flushed_bytes: 0,
-            slots: Vec::new(),
             changed: true,
             failed: None,
-        })
+            existing: None,
+            borders: None,
+        }
+    }
+
+    /// Goes on with a tree that is in the file: `key` is that of its newest state, which `source` reads. Gives its
+    /// branches, too.
+    pub fn append(
+        file: &mut FileWriter,
+        directory: DirectoryId,
+        source: &Arc<RootFile>,
+        key: &Key,
+        max_basket: usize,
+    ) -> Result<(Self, Vec<BranchSpec>)> {
+        let place = || format!("tree {}", key.name);
+        let (existing, tree) = Existing::read(source, key).within(place)?;
+        let specs = existing::specs(&tree).within(place)?;
+        let plan = Plan::new(&specs).within(place)?;
+        existing::compare(&tree, &plan.branches).within(place)?;
+        let id = file.find_key(directory, &key.name, key.cycle)?;
+        // Without a size of clusters of its own, it gets the usual one from here on.
+        let auto_flush = if tree.auto_flush == 0 { AUTO_FLUSH } else { tree.auto_flush };
+        let options = TreeOptions { title: tree.title.clone(), auto_flush, max_basket };
+        let writer = Self::from_plan(file, (directory, id), &key.name, plan, &specs, options);
+        let mut branches = writer.branches;
+        for (branch, found) in branches.iter_mut().zip(&tree.branches) {
+            let basket = |b: &crate::tree::Basket| match b.place {
+                Place::File(seek, bytes) => Some(Basket { bytes: bytes as u32, entry: b.first, seek }),
+                Place::Tree(_) => None,
+            };
+            branch.baskets = found.baskets.iter().filter_map(basket).collect();
+            (branch.total_bytes, branch.zip_bytes) = (found.total_bytes, found.compressed_bytes);
+        }
+        let clusters = tree.cluster_borders().into_iter().skip(1).collect();
+        let existing = Some(existing);
+        let (entries_written, safe) = (tree.entries, tree.entries);
+        let writer = Self { branches, clusters, entries_written, safe, changed: false, existing, ..writer };
+        Ok((writer, specs))
+    }
+
+    /// Adds branches to a tree that is in the file: as many entries as it has, all at once.
+    pub fn add_branches(
+        file: &mut FileWriter,
+        directory: DirectoryId,
+        source: &Arc<RootFile>,
+        key: &Key,
+        (specs, max_basket): (&[BranchSpec], usize),
+        columns: &[Column],
+    ) -> Result<()> {
+        let place = || format!("tree {}", key.name);
+        let (existing, tree) = Existing::read(source, key).within(place)?;
+        let plan = Plan::new(specs).within(place)?;
+        if let Some(known) = plan.branches.iter().find(|b| tree.branches.iter().any(|k| k.name == b.name)) {
+            return Err(Error::argument(format!("it has a branch {} already", known.name)).within(place()));
+        }
+        let id = file.find_key(directory, &key.name, key.cycle)?;
+        Self::describe(file, &plan).within(place)?;
+        let options = TreeOptions { auto_flush: i64::MAX, max_basket, ..TreeOptions::default() };
+        let mut writer = Self::from_plan(file, (directory, id), &key.name, plan, specs, options);
+        writer.borders = Some(tree.cluster_borders().into_iter().skip(1).collect());
+        writer.existing = Some(existing);
+        writer.extend(file, columns)?;
+        writer.save(file)?;
+        file.commit()
     }
 
     /// Name.
@@ -196,6 +296,21 @@ impl TreeWriter {
                 .within(self.place()));
             }
         }
+        let known = self.borders.as_ref().map(|borders| borders.last().copied().unwrap_or(0));
+        if let Some(entries) = known.filter(|entries| *entries != rows as u64) {
+            return Err(
+                Error::argument(format!("{rows} entries where the tree has {entries}")).within(self.place())
+            );
+        }
+        for (view, branch) in views.iter().zip(&self.branches) {
+            let Some(view) = view.as_ref().filter(|view| view.bytes(0, rows) > MAX_ENTRY) else { continue };
+            if let Some(entry) = (0..rows).find(|i| view.bytes(*i, i + 1) > MAX_ENTRY) {
+                let size = view.bytes(entry, entry + 1);
+                return Err(Error::limit(format!("entry {entry} has {size} bytes, more than {MAX_ENTRY}"))
+                    .within(format!("branch {}", branch.name))
+                    .within(self.place()));
+            }
+        }
         let varies: Vec<usize> = self.branches.iter().map(|b| if b.varies() { 4 } else { 0 }).collect();
         let bytes = |from: usize, to: usize| -> u64 {
             let each = views.iter().zip(&varies);
@@ -206,7 +321,7 @@ impl TreeWriter {
         let mut from = 0;
         while from < rows {
             let room = self.room();
-            let left = self.cluster_entries.map_or(rows, |n| n.saturating_sub(self.waiting).max(1));
+            let left = self.left().unwrap_or(rows).max(1);
             let mut to = rows.min(from.saturating_add(left));
             if bytes(from, to) > room {
                 // The first entry that fills the cluster, by bisection.
@@ -237,11 +352,16 @@ impl TreeWriter {
     /// Writes the tree's object for all entries in the file; entries that wait go on waiting. The file's next commit
     /// makes it the one that readers see.
     pub fn save(&mut self, file: &mut FileWriter) -> Result<()> {
-        if !self.changed {
+        let partly = |borders: &Vec<u64>| borders.last().is_some_and(|last| self.entries_written < *last);
+        if !self.changed || self.borders.as_ref().is_some_and(partly) {
             return Ok(());
         }
         let compression = file.compression();
-        file.write(self.key, |displacement| metadata::encode(self, compression, displacement))?;
+        file.write(self.key, |displacement| match (&self.existing, &self.borders) {
+            (None, _) => metadata::encode(self, compression, displacement),
+            (Some(tree), None) => tree.encode(self, displacement),
+            (Some(tree), Some(_)) => tree.encode_more(self, compression, displacement),
+        })?;
         self.changed = false;
         Ok(())
     }
@@ -327,9 +447,21 @@ impl TreeWriter {
         most.saturating_sub(self.waiting_bytes)
     }
 
+    /// Entries that may still come before the cluster is full, once that is known.
+    fn left(&self) -> Option<usize> {
+        let next = |borders: &Vec<u64>| borders.iter().copied().find(|border| *border > self.entries_written);
+        let entries = match &self.borders {
+            Some(borders) => next(borders).map(|border| (border - self.entries_written) as usize),
+            None => self.cluster_entries,
+        };
+        entries.map(|entries| entries.saturating_sub(self.waiting))
+    }
+
     fn take(&mut self, views: &[Option<View<'_>>], from: usize, to: usize, bytes: u64) -> Result<()> {
+        let have = self.waiting + to - from;
+        let parts = self.left().map_or(1.0, |left| (self.waiting.saturating_add(left)) as f64 / have as f64);
         self.branches.par_iter_mut().zip(views).try_for_each(|(branch, view)| match view {
-            Some(view) => branch.append(view, from, to),
+            Some(view) => branch.append(view, from, to, parts.max(1.0)),
             None => Ok(()),
         })?;
         self.waiting += to - from;
@@ -345,7 +477,7 @@ impl TreeWriter {
             let factor = (target / packed).min(most).max(1.0);
             self.cluster_entries = Some((self.waiting as f64 * factor) as usize);
         }
-        if self.cluster_entries.is_some_and(|n| self.waiting >= n) || self.room() == 0 {
+        if self.left() == Some(0) || self.room() == 0 {
             self.write_cluster(file)?;
         }
         Ok(())
@@ -353,25 +485,22 @@ impl TreeWriter {
 
     /// Writes all that waits.
     fn write_cluster(&mut self, file: &mut FileWriter) -> Result<()> {
-        let mut slots = std::mem::take(&mut self.slots);
-        let written = self.write_baskets(file, &mut slots);
-        self.slots = slots;
-        let (end, baskets) = written?;
-        let start = file.end();
-        let need = metadata::bytes_needed(&self.branches, baskets.len());
-        let due = file.accept(end, self.key, need)?;
-        for (job, basket, sizes) in baskets {
-            if let Some(branch) = self.branches.get_mut(job.branch) {
+        let (stretch, baskets) = self.write_baskets(file)?;
+        let need = metadata::bytes_needed(&self.branches, baskets.len())
+            + self.existing.as_ref().map_or(0, Existing::size);
+        let due = file.accept(&stretch, self.key, need)?;
+        for Written { branch, entries, basket, sizes } in baskets {
+            if let Some(branch) = self.branches.get_mut(branch) {
                 branch.baskets.push(basket);
                 branch.total_bytes += sizes.total;
                 branch.zip_bytes += sizes.zip;
                 branch.largest = branch.largest.max(sizes.total as usize);
-                branch.most_entries = branch.most_entries.max(job.entries.len());
+                branch.most_entries = branch.most_entries.max(entries);
             }
         }
         self.entries_written += self.waiting as u64;
         if self.clusters.is_empty() && self.cluster_entries.is_some() {
-            self.flushed_bytes = end - start;
+            self.flushed_bytes = stretch.end - stretch.start;
         }
         self.clusters.push(self.entries_written);
         self.waiting = 0;
@@ -393,48 +522,54 @@ impl TreeWriter {
         }
     }
 
-    /// Compresses and writes the baskets of a cluster, group by group, after the end of the file. Gives the new end.
-    fn write_baskets(&self, file: &mut FileWriter, slots: &mut Vec<Slot>) -> Result<(u64, Vec<Written>)> {
+    /// Compresses and writes the baskets of a cluster in one stretch, which it gives.
+    fn write_baskets(&self, file: &mut FileWriter) -> Result<(Stretch, Vec<Written>)> {
         let compression = file.compression();
         let texts: Vec<_> = self.branches.iter().map(|b| basket::key_text(b, &self.name)).collect();
-        let jobs =
-            self.branches.iter().enumerate().flat_map(|(index, branch)| {
-                basket::split(index, branch, self.waiting, self.options.max_basket)
-            });
+        let jobs = self.branches.iter().enumerate().flat_map(|(index, branch)| {
+            basket::split(index, branch, self.waiting, self.options.max_basket.min(MAX_ENTRY))
+        });
         // Where a branch has several baskets, first the first of each: ROOT's cache asks for them in this order.
         let mut jobs: Vec<Job> = jobs.collect();
         jobs.sort_by_key(|job| job.number - self.branches.get(job.branch).map_or(0, |b| b.baskets.len()));
-        let mut jobs = jobs.into_iter().peekable();
-        // Two baskets of the usual size for each two threads, so that none waits long for another.
-        let most = GROUP.max(rayon::current_num_threads() * self.options.max_basket.min(1 << 20));
-        let numbers =
-            KeyNumbers { datime: file.datime(), seek_parent: self.seek_directory, ..KeyNumbers::default() };
-        let mut end = file.end();
-        let mut done = Vec::new();
-        while jobs.peek().is_some() {
-            let mut group = Vec::new();
-            let mut bytes = 0;
-            while let Some(job) = jobs.next_if(|_| bytes < most) {
-                bytes += job.data.len();
-                group.push(job);
+        let mut batches: Vec<Vec<Job>> = Vec::new();
+        let mut bytes = BATCH;
+        for job in jobs {
+            if bytes >= BATCH {
+                batches.push(Vec::new());
+                bytes = 0;
             }
-            if slots.len() < group.len() {
-                slots.resize_with(group.len(), Slot::default);
+            bytes += job.data.len();
+            if let Some(batch) = batches.last_mut() {
+                batch.push(job);
             }
-            let known = |job: &Job| self.branches.get(job.branch).zip(texts.get(job.branch));
-            group.par_iter().zip(slots.par_iter_mut()).with_max_len(1).try_for_each(|(job, slot)| {
+        }
+        let known = |job: &Job| self.branches.get(job.branch).zip(texts.get(job.branch));
+        let fill = |batch: &Vec<Job>, slots: &mut Vec<Slot>| {
+            slots.resize_with(slots.len().max(batch.len()), Slot::default);
+            batch.iter().zip(slots).try_for_each(|(job, slot)| {
                 let Some((branch, text)) = known(job) else { return Ok(()) };
                 slot.fill(job, branch, branch.compression(compression), basket::key_bytes(text))
                     .within(|| format!("branch {}", branch.name))
-            })?;
+            })
+        };
+        let numbers =
+            KeyNumbers { datime: file.datime(), seek_parent: self.seek_directory, ..KeyNumbers::default() };
+        let size = |job: &Job| {
+            let (branch, text) = known(job)?;
+            let offsets = if branch.varies() { 4 * job.entries.len() + 8 } else { 0 };
+            Some((job.data.len() + offsets + basket::key_bytes(text)) as u64)
+        };
+        let mut stretch = file.begin_stretch(batches.iter().flatten().filter_map(size).sum());
+        let mut done = Vec::new();
+        let write = |batch: &Vec<Job>, slots: &Vec<Slot>| {
             let mut keys = Writer::new(0);
             let mut cuts = vec![0];
-            let mut seek = end;
-            let first = done.len();
-            for (job, slot) in group.into_iter().zip(slots.iter()) {
-                let Some((branch, text)) = known(&job) else { continue };
+            let mut seek = stretch.end;
+            for (job, slot) in batch.iter().zip(slots) {
+                let Some((branch, text)) = known(job) else { continue };
                 let n = KeyNumbers { seek, cycle: job.number as u16, ..numbers };
-                let sizes = slot.key(&mut keys, &job, branch, text, n)?;
+                let sizes = slot.key(&mut keys, job, branch, text, n)?;
                 cuts.push(keys.len());
                 let basket = Basket {
                     bytes: sizes.zip as u32,
@@ -442,19 +577,23 @@ impl TreeWriter {
                     seek,
                 };
                 seek += sizes.zip;
-                done.push((job, basket, sizes));
+                done.push(Written { branch: job.branch, entries: job.entries.len(), basket, sizes });
             }
-            let mut parts = Vec::with_capacity(3 * cuts.len());
-            for (((job, ..), slot), cut) in done.iter().skip(first).zip(slots.iter()).zip(cuts.windows(2)) {
+            let mut parts = Vec::with_capacity(3 * batch.len());
+            for ((job, slot), cut) in batch.iter().zip(slots).zip(cuts.windows(2)) {
                 let Some((branch, _)) = known(job) else { continue };
                 if let [from, to] = cut {
                     parts.push(keys.bytes().get(*from..*to).unwrap_or_default());
                 }
                 parts.extend(slot.parts(job, branch));
             }
-            end = file.append(&parts, end)?;
+            file.append(&mut stretch, &parts)
+        };
+        let written = row::in_order(&batches, rayon::current_num_threads() + AHEAD, fill, write);
+        if written.is_err() {
+            file.give_back(&stretch);
         }
-        Ok((end, done))
+        written.map(|()| (stretch, done))
     }
 }
 
@@ -497,6 +636,55 @@ impl Output {
         let tree = TreeWriter::new(&mut self.file, directory, name, branches, options)?;
         self.trees.push(tree);
         Ok(self.trees.len() - 1)
+    }
+    /// Goes on with a tree in the file, as [`TreeWriter::append`] does; gives its number and its branches.
+    pub fn append_tree(
+        &mut self,
+        directory: DirectoryId,
+        source: &Arc<RootFile>,
+        key: &Key,
+        max_basket: usize,
+    ) -> Result<(usize, Vec<BranchSpec>)> {
+        let (tree, specs) = TreeWriter::append(&mut self.file, directory, source, key, max_basket)?;
+        self.trees.push(tree);
+        Ok((self.trees.len() - 1, specs))
+    }
+    /// Deletes the records of a name as [`FileWriter::delete`] does, and with them the baskets of the trees among them,
+    /// which `doomed` are the keys of. Those stay that a tree of `kept` has, too, as older cycles of one name do.
+    pub fn delete(
+        &mut self,
+        directory: DirectoryId,
+        name: &str,
+        cycle: Option<u16>,
+        source: &Arc<RootFile>,
+        [doomed, kept]: [&[Key]; 2],
+    ) -> Result<()> {
+        let baskets = |key: &Key| -> Result<Vec<(u64, u64)>> {
+            let tree = Tree::read(source, key)?;
+            let own = tree.branches.iter().filter(|b| b.other_file.is_empty());
+            Ok(own.flat_map(|b| &b.baskets).map(|b| (b.seek(), b.bytes())).collect())
+        };
+        let kept: Result<Vec<_>> = kept.iter().map(baskets).collect();
+        // A tree that cannot be read may have any of them.
+        let found: Vec<(u64, u64)> = match kept {
+            Ok(kept) => {
+                let kept: HashSet<(u64, u64)> = kept.into_iter().flatten().collect();
+                let found: BTreeSet<_> =
+                    doomed.iter().filter_map(|key| baskets(key).ok()).flatten().collect();
+                found.into_iter().filter(|place| !kept.contains(place)).collect()
+            }
+            Err(_) => Vec::new(),
+        };
+        let is_basket = |(seek, bytes): &(u64, u64)| {
+            let head = source.bytes(*seek, (*bytes).min(BASKET_KEY)).unwrap_or_default();
+            Key::parse(&mut Cursor::new(&head, *seek)).is_ok_and(|key| {
+                key.classname == "TBasket" && key.seek == *seek && u64::from(key.total_bytes) == *bytes
+            })
+        };
+        let records = found.into_iter().filter(is_basket).collect();
+        self.file.delete(directory, name, cycle)?;
+        self.file.release_records(records);
+        Ok(())
     }
     /// A tree by its number.
     pub fn tree(&self, tree: usize) -> Result<&TreeWriter> {

@@ -395,7 +395,11 @@ impl Plan {
         place: &Place,
     ) -> usize {
         let leaf = leaf("TLeafElement", &title, &title, 1, 0);
-        let branch = Branch::new(name, title, item, place.column);
+        let mut branch = Branch::new(name, title, item, place.column);
+        if element.object && element.kind == 0 {
+            // Readers take the size of an object from the borders between entries, even if all have the same.
+            branch.fixed = None;
+        }
         self.push(Branch {
             leaves: vec![leaf],
             element: Some(element),

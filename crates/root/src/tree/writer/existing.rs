@@ -1,0 +1,643 @@
+//! A tree that is in a file already, to which entries or branches are added.
+//!
+//! Its object stays as it is, with all that this library knows nothing of, but for the members that change: they are
+//! put in place, and byte counts and references around and behind them are adjusted.
+
+use super::TreeWriter;
+use super::branch::{Branch, BranchKind, BranchSpec};
+use super::cluster::ranges;
+use super::metadata::{self, MIN_BASKETS};
+use crate::array::Number;
+use crate::compress::encode::Compression;
+use crate::error::{Error, Result, Within};
+use crate::file::{Key, RootFile};
+use crate::streamer::declare::{Class, Shape};
+use crate::streamer::typename::{self, Cpp};
+use crate::streamer::{Classes, ElementClass, Object, ObjectReader, StreamerInfo, Value};
+use crate::tree::{self, Leaf, Place, Tree};
+use crate::wire::Cursor;
+use crate::wire::cursor::{BYTE_COUNT_MASK, CLASS_MASK, MAP_OFFSET, NEW_CLASS_TAG};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// How deep classes may nest.
+const DEEPEST: usize = 20;
+
+/// Where members of an object lie, by their names.
+type Places = HashMap<String, usize>;
+
+/// The object of a tree, and where in it is what.
+pub struct Existing {
+    payload: Vec<u8>,
+    /// What its first byte is called in references.
+    origin: usize,
+    /// Where byte counts stand, and where what they count ends.
+    frames: BTreeMap<usize, usize>,
+    /// Where words stand that refer to other places.
+    references: Vec<usize>,
+    tree: Places,
+    /// In the order of [`Tree::branches`].
+    branches: Vec<Places>,
+    /// By the references of the leaves.
+    leaves: HashMap<u64, Places>,
+    /// The reference of the first leaf of each branch.
+    first_leaves: Vec<u64>,
+}
+
+/// Bytes in place of others. An insertion at the end of a frame belongs to the one that begins at `within`, not to those
+/// inside it that end there, too.
+struct Edit {
+    range: Range<usize>,
+    bytes: Vec<u8>,
+    within: usize,
+}
+
+impl Existing {
+    /// Reads the tree of a key. Fails if there is something in it that would not survive.
+    pub fn read(file: &Arc<RootFile>, key: &Key) -> Result<(Self, Tree)> {
+        let payload = file.object(key)?;
+        let origin = usize::from(key.key_bytes);
+        let classes = file.classes()?;
+        let tree = Tree::decode(file, &classes, &key.classname, &payload, origin as u64)?;
+        let mut notes = Notes::default();
+        let mut note = |class: &str, member: &str, cursor: &mut Cursor<'_>, _: &mut _| {
+            notes.add(class, member, cursor.pos());
+            false
+        };
+        let mut reader = ObjectReader::new(&classes, &payload, origin as u64);
+        reader.instead = Some(&mut note);
+        let object = reader.object(&key.classname)?;
+        if reader.problems > 0 || reader.cursor.remaining() > 0 {
+            return Err(Error::unsupported(
+                "its description cannot be read in full, so it cannot be changed",
+            ));
+        }
+        let references = reader.references.iter().map(|place| *place as usize - origin).collect();
+        drop(reader);
+        let mut walk = Walk {
+            payload: &payload,
+            origin,
+            frames: BTreeMap::new(),
+            leaves: BTreeMap::new(),
+            visited: HashSet::new(),
+        };
+        walk.object(&object)?;
+        let Walk { frames, leaves: found, .. } = walk;
+        let mut leaves = HashMap::new();
+        for places in notes.leaves {
+            let at = places.get("fLen").copied().unwrap_or(0);
+            if let Some((_, (_, reference))) =
+                found.range(..=at).next_back().filter(|(_, (end, _))| at < *end)
+            {
+                leaves.insert(*reference, places);
+            }
+        }
+        let first_leaves =
+            tree.branches.iter().map(|b| b.leaves.first().map_or(0, |l| l.reference)).collect();
+        let Notes { tree: places, branches, .. } = notes;
+        let known =
+            Self { payload, origin, frames, references, tree: places, branches, leaves, first_leaves };
+        if !matches!(object.get("fBranchRef"), None | Some(Value::Null)) {
+            return Err(Error::unsupported("it has a table of references between objects"));
+        }
+        known.check(&tree)?;
+        Ok((known, tree))
+    }
+
+    /// Bytes of the object.
+    pub fn size(&self) -> usize {
+        self.payload.len()
+    }
+
+    fn check(&self, tree: &Tree) -> Result<()> {
+        if self.branches.len() < tree.branches.len() {
+            return Err(Error::unsupported("it has branches of classes that cannot be written"));
+        }
+        for (branch, places) in tree.branches.iter().zip(&self.branches) {
+            let fail = |why: &str| Err(Error::unsupported(why).within(format!("branch {}", branch.name)));
+            if !branch.other_file.is_empty() {
+                return fail("its baskets are in another file");
+            }
+            if branch.baskets.iter().any(|b| matches!(b.place, Place::Tree(_))) {
+                return fail("a basket of it is in the tree's own object");
+            }
+            if self.number(places, "fWriteBasket")? as usize != branch.baskets.len() {
+                return fail("some of its baskets are missing");
+            }
+            if branch.entries != tree.entries && !branch.baskets.is_empty() {
+                return fail(&format!(
+                    "it has {} entries where the tree has {}",
+                    branch.entries, tree.entries
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn place(places: &Places, member: &str) -> Result<usize> {
+        let place = places.get(member).copied();
+        place.ok_or_else(|| Error::unsupported(format!("its description has no {member}")))
+    }
+    /// A 32-bit member.
+    fn number(&self, places: &Places, member: &str) -> Result<u32> {
+        let mut cursor = Cursor::new(&self.payload, self.origin as u64);
+        cursor.seek(Self::place(places, member)?)?;
+        cursor.u32()
+    }
+
+    /// The tree's object with the entries that were added; its first byte will be byte `displacement` of its record.
+    pub fn encode(&self, writer: &TreeWriter, displacement: usize) -> Result<Vec<u8>> {
+        let mut edits = Edits::default();
+        let entries = writer.entries_written;
+        let branches = writer.branches.iter().zip(self.branches.iter().zip(&self.first_leaves));
+        for (branch, (places, leaf)) in branches {
+            self.encode_branch(&mut edits, branch, places, entries)
+                .within(|| format!("branch {}", branch.name))?;
+            // What readers make room for.
+            let leaf = self.leaves.get(leaf);
+            let text = branch.leaves.iter().any(|l| l.class == "TLeafC");
+            for (places, member) in
+                [(leaf, "fMaximum"), (leaf.filter(|_| text), "fLen"), (Some(places), "fMaximum")]
+            {
+                let counts =
+                    branch.leaves.iter().any(|l| matches!(l.class, "TLeafI" | "TLeafC" | "TLeafElement"));
+                if let Some(places) = places.filter(|p| counts && p.contains_key(member))
+                    && branch.maximum > self.number(places, member)?
+                {
+                    edits.number(places, member, &branch.maximum.to_be_bytes())?;
+                }
+            }
+        }
+        self.encode_totals(&mut edits, writer, 0)?;
+        edits.number(&self.tree, "fEntries", &entries.to_be_bytes())?;
+        let (ranges, auto_flush) = ranges(&writer.clusters, writer.auto_flush());
+        let old = self.number(&self.tree, "fNClusterRange")? as usize;
+        edits.number(&self.tree, "fNClusterRange", &(ranges.len() as u32).to_be_bytes())?;
+        edits.number(&self.tree, "fAutoFlush", &auto_flush.to_be_bytes())?;
+        let columns = [
+            ("fClusterRangeEnd", ranges.iter().map(|r| r.last).collect::<Vec<_>>()),
+            ("fClusterSize", ranges.iter().map(|r| r.size).collect()),
+        ];
+        for (member, column) in columns {
+            let mut bytes = vec![u8::from(!column.is_empty())];
+            bytes.extend(column.into_iter().flat_map(i64::to_be_bytes));
+            self.array(&mut edits, &self.tree, member, 8 * old, bytes)?;
+        }
+        self.apply(edits, displacement)
+    }
+
+    /// `fTotBytes` and `fZipBytes` of the tree: those of the branches of a writer, and others.
+    fn encode_totals(&self, edits: &mut Edits, writer: &TreeWriter, others: usize) -> Result<()> {
+        let sums = [
+            ("fTotBytes", writer.branches.iter().map(|b| b.total_bytes).sum::<u64>()),
+            ("fZipBytes", writer.branches.iter().map(|b| b.zip_bytes).sum()),
+        ];
+        for (member, sum) in sums {
+            let mut cursor = Cursor::new(&self.payload, self.origin as u64);
+            cursor.seek(Self::place(&self.tree, member)?)?;
+            let before = if others > 0 { cursor.u64()? } else { 0 };
+            edits.number(&self.tree, member, &(before + sum).to_be_bytes())?;
+        }
+        Ok(())
+    }
+
+    fn encode_branch(&self, edits: &mut Edits, branch: &Branch, places: &Places, entries: u64) -> Result<()> {
+        let count = branch.baskets.len();
+        let old = self.number(places, "fMaxBaskets")? as usize;
+        let room = (count + 1).max(MIN_BASKETS).max(old);
+        edits.number(places, "fMaxBaskets", &(room as u32).to_be_bytes())?;
+        edits.number(places, "fWriteBasket", &(count as u32).to_be_bytes())?;
+        for (member, value) in [
+            ("fEntryNumber", entries),
+            ("fEntries", entries),
+            ("fTotBytes", branch.total_bytes),
+            ("fZipBytes", branch.zip_bytes),
+        ] {
+            edits.number(places, member, &value.to_be_bytes())?;
+        }
+        let last = if branch.item.is_some() { entries } else { 0 };
+        let bytes = branch.baskets.iter().flat_map(|b| b.bytes.to_be_bytes());
+        let firsts = branch.baskets.iter().map(|b| b.entry).chain([last]).flat_map(u64::to_be_bytes);
+        let seeks = branch.baskets.iter().flat_map(|b| b.seek.to_be_bytes());
+        let filled = |bytes: Vec<u8>, width: usize| {
+            let mut all = vec![1];
+            all.extend(bytes);
+            all.resize(1 + width * room, 0);
+            all
+        };
+        self.array(edits, places, "fBasketBytes", 4 * old, filled(bytes.collect(), 4))?;
+        self.array(edits, places, "fBasketEntry", 8 * old, filled(firsts.collect(), 8))?;
+        self.array(edits, places, "fBasketSeek", 8 * old, filled(seeks.collect(), 8))
+    }
+
+    /// Replaces an array that is preceded by a byte which says whether there is one.
+    fn array(
+        &self,
+        edits: &mut Edits,
+        places: &Places,
+        member: &str,
+        bytes: usize,
+        new: Vec<u8>,
+    ) -> Result<()> {
+        let start = Self::place(places, member)?;
+        let end = start + 1 + if self.payload.get(start) == Some(&1) { bytes } else { 0 };
+        edits.0.push(Edit { range: start..end, bytes: new, within: 0 });
+        Ok(())
+    }
+
+    /// The tree's object with more branches.
+    pub fn encode_more(
+        &self,
+        writer: &TreeWriter,
+        compression: Compression,
+        displacement: usize,
+    ) -> Result<Vec<u8>> {
+        let mut edits = Edits::default();
+        self.encode_totals(&mut edits, writer, 1)?;
+        let (count, end, start) = self.list("fBranches")?;
+        let (bytes, leaves) = metadata::encode_branches(writer, compression, displacement + end)?;
+        let top = writer.branches.iter().filter(|b| b.parent.is_none()).count();
+        edits.list(start, count, end, self.count(count)? + top, bytes);
+        let (count, end, start) = self.list("fLeaves")?;
+        let words = leaves.iter().flat_map(|leaf| leaf.to_be_bytes()).collect();
+        edits.list(start, count, end, self.count(count)? + leaves.len(), words);
+        self.apply(edits, displacement)
+    }
+
+    fn count(&self, at: usize) -> Result<usize> {
+        let mut cursor = Cursor::new(&self.payload, self.origin as u64);
+        cursor.seek(at)?;
+        Ok(cursor.u32()? as usize)
+    }
+
+    /// Where a `TObjArray` of the tree has its count, where it ends, and where it begins.
+    fn list(&self, member: &str) -> Result<(usize, usize, usize)> {
+        let start = Self::place(&self.tree, member)?;
+        let mut cursor = Cursor::new(&self.payload, self.origin as u64);
+        cursor.seek(start)?;
+        let frame = cursor.frame()?;
+        cursor.object_bits()?;
+        cursor.string_bytes()?;
+        let end =
+            frame.end.ok_or_else(|| Error::unsupported(format!("{member} does not say how long it is")))?;
+        Ok((cursor.pos(), end, start))
+    }
+
+    /// Puts edits in place.
+    fn apply(&self, Edits(mut edits): Edits, displacement: usize) -> Result<Vec<u8>> {
+        edits.sort_by_key(|edit| edit.range.start);
+        let overlap = || Error::corrupt("members of the tree overlap");
+        if edits.windows(2).any(|w| matches!(w, [a, b] if a.range.end > b.range.start)) {
+            return Err(overlap());
+        }
+        // How much longer all is behind each edit.
+        let mut shift = 0_i64;
+        let shifts: Vec<(usize, i64)> = edits
+            .iter()
+            .map(|edit| {
+                shift += edit.bytes.len() as i64 - edit.range.len() as i64;
+                (edit.range.end, shift)
+            })
+            .collect();
+        let moved = |at: usize| -> usize {
+            let behind = shifts.partition_point(|(end, _)| *end <= at);
+            let shift = behind.checked_sub(1).and_then(|i| shifts.get(i)).map_or(0, |(_, shift)| *shift);
+            (at as i64 + shift) as usize
+        };
+        let mut out = Vec::with_capacity((self.payload.len() as i64 + shift).max(0) as usize);
+        let mut at = 0;
+        for edit in &edits {
+            out.extend_from_slice(self.payload.get(at..edit.range.start).ok_or_else(overlap)?);
+            out.extend_from_slice(&edit.bytes);
+            at = edit.range.end;
+        }
+        out.extend_from_slice(self.payload.get(at..).ok_or_else(overlap)?);
+        let mut put = |at: usize, value: u32| -> Result<()> {
+            out.get_mut(at..at + 4).ok_or_else(overlap)?.copy_from_slice(&value.to_be_bytes());
+            Ok(())
+        };
+        for (start, end) in &self.frames {
+            let inserted =
+                edits.iter().filter(|e| e.range.is_empty() && e.range.start == *end && e.within < *start);
+            let outside: usize = inserted.map(|e| e.bytes.len()).sum();
+            let bytes = moved(*end) - outside - moved(*start) - 4;
+            let bytes = u32::try_from(bytes).ok().filter(|b| *b < BYTE_COUNT_MASK);
+            let bytes = bytes.ok_or_else(|| Error::limit("the tree's object has more than 1 GiB"))?;
+            put(moved(*start), bytes | BYTE_COUNT_MASK)?;
+        }
+        for reference in &self.references {
+            let value = self.count(*reference)? as u32;
+            let target = (value & !CLASS_MASK) as usize;
+            // 1 is the object itself.
+            if target > 1 {
+                let old = target.checked_sub(self.origin + MAP_OFFSET as usize).ok_or_else(overlap)?;
+                let new = moved(old) + displacement + MAP_OFFSET as usize;
+                put(moved(*reference), new as u32 | value & CLASS_MASK)?;
+            }
+        }
+        Ok(out)
+    }
+}
+
+#[derive(Default)]
+struct Edits(Vec<Edit>);
+
+impl Edits {
+    /// Replaces a number by one of the same length.
+    fn number(&mut self, places: &Places, member: &str, bytes: &[u8]) -> Result<()> {
+        let start = Existing::place(places, member)?;
+        self.0.push(Edit { range: start..start + bytes.len(), bytes: bytes.to_vec(), within: 0 });
+        Ok(())
+    }
+    /// Adds to the end of a list.
+    fn list(&mut self, start: usize, count: usize, end: usize, new_count: usize, bytes: Vec<u8>) {
+        let word = (new_count as u32).to_be_bytes().to_vec();
+        self.0.push(Edit { range: count..count + 4, bytes: word, within: 0 });
+        self.0.push(Edit { range: end..end, bytes, within: start });
+    }
+}
+
+/// Where members were met: those of the tree, of each branch and of each leaf.
+#[derive(Default)]
+struct Notes {
+    tree: Places,
+    branches: Vec<Places>,
+    /// Branches that are being read, the innermost last.
+    open: Vec<usize>,
+    last: usize,
+    leaves: Vec<Places>,
+}
+
+impl Notes {
+    fn add(&mut self, class: &str, member: &str, at: usize) {
+        let places = match class {
+            "TTree" => Some(&mut self.tree),
+            "TBranch" => {
+                if member == "fCompress" {
+                    self.open.push(self.branches.len());
+                    self.branches.push(Places::new());
+                }
+                self.last = self.open.last().copied().unwrap_or(0);
+                if member == "fFileName" {
+                    self.open.pop();
+                }
+                self.branches.get_mut(self.last)
+            }
+            "TBranchElement" => self.branches.get_mut(self.last),
+            "TLeaf" => {
+                if member == "fLen" {
+                    self.leaves.push(Places::new());
+                }
+                self.leaves.last_mut()
+            }
+            "TLeafI" | "TLeafC" => self.leaves.last_mut(),
+            _ => None,
+        };
+        // Only the first is the tree's own.
+        if let Some(places) = places {
+            places.entry(member.to_owned()).or_insert(at);
+        }
+    }
+}
+
+/// Finds the byte counts of all objects, and where the leaves are.
+struct Walk<'a> {
+    payload: &'a [u8],
+    origin: usize,
+    frames: BTreeMap<usize, usize>,
+    /// By their beginnings: their ends and references.
+    leaves: BTreeMap<usize, (usize, u64)>,
+    visited: HashSet<u64>,
+}
+
+impl Walk<'_> {
+    fn frame(&mut self, at: usize) {
+        let word = self.payload.get(at..).and_then(|rest| rest.first_chunk::<4>());
+        let word = word.map_or(0, |word| u32::from_be_bytes(*word));
+        if word & BYTE_COUNT_MASK != 0 && word != NEW_CLASS_TAG {
+            self.frames.insert(at, at + 4 + (word & !BYTE_COUNT_MASK) as usize);
+        }
+    }
+    fn object(&mut self, object: &Object) -> Result<()> {
+        let old = Err(Error::unsupported(format!(
+            "its {} is of version {}, as ROOT before 6.06 wrote it",
+            object.class, object.version
+        )));
+        match &*object.class {
+            "TTree" if object.version < 19 => return old,
+            "TBranch" if object.version < 12 => return old,
+            _ => {}
+        }
+        let start = (object.place.0 as usize).saturating_sub(self.origin);
+        if object.reference > 1 {
+            if !self.visited.insert(object.reference) {
+                return Ok(());
+            }
+            if object.is("TLeaf") {
+                self.leaves.insert(start, (start + object.place.1 as usize, object.reference));
+            }
+            self.frame((object.reference as usize).saturating_sub(self.origin + MAP_OFFSET as usize));
+        }
+        self.frame(start);
+        object.bases.iter().try_for_each(|base| self.object(base))?;
+        object.members.iter().try_for_each(|(_, value)| self.value(value))
+    }
+    fn value(&mut self, value: &Value) -> Result<()> {
+        match value {
+            Value::Object(object) => self.object(object),
+            Value::List(items) => items.iter().try_for_each(|item| self.value(item)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What was asked for, if somebody had, to get the branches of a tree.
+pub fn specs(tree: &Tree) -> Result<Vec<BranchSpec>> {
+    let top: Vec<usize> = (0..tree.branches.len())
+        .filter(|i| tree.branches.get(*i).is_some_and(|b| b.parent.is_none()))
+        .collect();
+    let counters: HashSet<usize> = tree
+        .branches
+        .iter()
+        .filter(|b| b.leaves.iter().any(|l| l.counted))
+        .filter_map(|b| b.counter)
+        .collect();
+    let each = top.iter().filter_map(|i| Some((*i, tree.branches.get(*i)?)));
+    each.map(|(index, branch)| {
+        let kind = kind(tree, branch, &top, counters.contains(&index));
+        let compression = Compression::from_code(u32::try_from(branch.compression).unwrap_or(0)).ok();
+        Ok(BranchSpec {
+            name: branch.name.clone(),
+            kind: kind.within(|| format!("branch {}", branch.name))?,
+            compression,
+        })
+    })
+    .collect()
+}
+
+fn kind(tree: &Tree, branch: &tree::Branch, top: &[usize], counts: bool) -> Result<BranchKind> {
+    let unknown = || Error::unsupported(format!("a {} that cannot be written", branch.class));
+    match (branch.class.as_str(), &branch.element, branch.leaves.as_slice()) {
+        ("TBranch", None, [leaf]) if leaf.class == "TLeafC" => Ok(BranchKind::Text),
+        ("TBranch", None, [leaf]) if counts => match number(leaf) {
+            Some(Shape::Number(Number::I32)) => Ok(BranchKind::Counter),
+            _ => Err(Error::unsupported("it counts other branches and is no int")),
+        },
+        ("TBranch", None, [leaf]) => {
+            let number = number(leaf).ok_or_else(unknown)?;
+            let mut dims = dims(&leaf.title);
+            if !leaf.counted {
+                return Ok(BranchKind::Numbers { number, dims: dims.into_iter().flatten().collect() });
+            }
+            // The first is the counter's name.
+            if dims.is_empty() || dims.remove(0).is_some() {
+                return Err(unknown());
+            }
+            let counter =
+                branch.counter.and_then(|c| top.iter().position(|i| *i == c)).ok_or_else(unknown)?;
+            Ok(BranchKind::Counted { number, dims: dims.into_iter().flatten().collect(), counter })
+        }
+        ("TBranch", None, leaves) => {
+            let each = leaves.iter().map(|leaf| {
+                let number = number(leaf).filter(|_| !leaf.counted).ok_or_else(unknown)?;
+                let sizes = dims(&leaf.title).into_iter().flatten();
+                let sizes: Vec<usize> = sizes.collect();
+                Ok((
+                    leaf.name.clone(),
+                    sizes.iter().rev().fold(number, |of, n| Shape::Array(*n, Box::new(of))),
+                ))
+            });
+            Ok(BranchKind::Leaves(each.collect::<Result<_>>()?))
+        }
+        ("TBranchElement", Some(element), _) => {
+            let shape = shape(&typename::parse(&element.class_name)?, tree.classes(), 0)?;
+            let split_level = if branch.children.is_empty() { 0 } else { 99 };
+            Ok(BranchKind::Object { shape, split_level, member_wise: true })
+        }
+        _ => Err(unknown()),
+    }
+}
+
+/// The lengths in the brackets of a leaf's title; nothing for a name.
+fn dims(title: &str) -> Vec<Option<usize>> {
+    // A range follows a slash.
+    let title = title.split('/').next().unwrap_or_default();
+    title.split('[').skip(1).map(|part| part.trim_end_matches(']').parse().ok()).collect()
+}
+
+fn number(leaf: &Leaf) -> Option<Shape> {
+    let either = |signed, unsigned| Some(Shape::Number(if leaf.unsigned { unsigned } else { signed }));
+    let range = || {
+        leaf.title.split_once('/').and_then(|(_, r)| r.split_once('[')).map(|(_, r)| r.trim_end_matches(']'))
+    };
+    match leaf.class.as_str() {
+        "TLeafO" => Some(Shape::Number(Number::Bool)),
+        "TLeafB" => either(Number::I8, Number::U8),
+        "TLeafS" => either(Number::I16, Number::U16),
+        "TLeafI" => either(Number::I32, Number::U32),
+        "TLeafL" => either(Number::I64, Number::U64),
+        "TLeafG" => Some(Shape::Long(!leaf.unsigned)),
+        "TLeafF" => Some(Shape::Number(Number::F32)),
+        "TLeafD" => Some(Shape::Number(Number::F64)),
+        "TLeafF16" => Some(Shape::Packed(true, range().unwrap_or_default().to_owned())),
+        "TLeafD32" => Some(Shape::Packed(false, range().unwrap_or_default().to_owned())),
+        _ => None,
+    }
+}
+
+/// A type as it is declared.
+fn shape(cpp: &Cpp, classes: &Classes, depth: usize) -> Result<Shape> {
+    if depth > DEEPEST {
+        return Err(Error::limit("types nest too deep"));
+    }
+    let inner = |cpp: &Cpp| shape(cpp, classes, depth + 1).map(Box::new);
+    Ok(match cpp {
+        Cpp::Number(number) => Shape::Number(*number),
+        Cpp::Double32 => Shape::Packed(false, String::new()),
+        Cpp::Float16 => Shape::Packed(true, String::new()),
+        Cpp::Text => Shape::Text,
+        Cpp::List(item) => Shape::Vector(inner(item)?),
+        Cpp::Map(key, value) => Shape::Map(inner(key)?, inner(value)?),
+        Cpp::Class(name) => {
+            let info = classes
+                .latest(name)
+                .ok_or_else(|| Error::unsupported(format!("class {name} is not known")))?;
+            Shape::Class(class(info, classes, depth + 1)?)
+        }
+        other => return Err(Error::unsupported(format!("values of type {other:?} cannot be written"))),
+    })
+}
+
+fn class(info: &StreamerInfo, classes: &Classes, depth: usize) -> Result<Class> {
+    let member = |e: &crate::streamer::Element| {
+        let unknown = || Error::unsupported(format!("member {} of {} cannot be written", e.name, info.name));
+        let dims = e.max_index.iter().take(usize::try_from(e.array_dim).unwrap_or(0));
+        let sizes: Option<Vec<usize>> = dims.map(|d| usize::try_from(*d).ok()).collect();
+        let code = if e.array_dim > 0 { e.kind - 20 } else { e.kind };
+        let number = |n| Ok(Shape::Number(n));
+        let range = || e.title.split_once('[').and_then(|(_, r)| r.split_once(']')).map_or("", |(r, _)| r);
+        let of = match (e.class, code) {
+            (ElementClass::BasicType, 1) => number(Number::I8),
+            (ElementClass::BasicType, 2) => number(Number::I16),
+            (ElementClass::BasicType, 3) => number(Number::I32),
+            (ElementClass::BasicType, 4) => Ok(Shape::Long(true)),
+            (ElementClass::BasicType, 5) => number(Number::F32),
+            (ElementClass::BasicType, 8) => number(Number::F64),
+            (ElementClass::BasicType, 9) => Ok(Shape::Packed(false, range().to_owned())),
+            (ElementClass::BasicType, 11) => number(Number::U8),
+            (ElementClass::BasicType, 12) => number(Number::U16),
+            (ElementClass::BasicType, 13) => number(Number::U32),
+            (ElementClass::BasicType, 14) => Ok(Shape::Long(false)),
+            (ElementClass::BasicType, 16) => number(Number::I64),
+            (ElementClass::BasicType, 17) => number(Number::U64),
+            (ElementClass::BasicType, 18) => number(Number::Bool),
+            (ElementClass::BasicType, 19) => Ok(Shape::Packed(true, range().to_owned())),
+            (ElementClass::Stl | ElementClass::StlString | ElementClass::ObjectAny, _) => {
+                shape(&typename::parse(&e.typename)?, classes, depth)
+            }
+            _ => Err(unknown()),
+        }?;
+        let sizes = sizes.ok_or_else(unknown)?;
+        Ok((e.name.to_string(), sizes.iter().rev().fold(of, |of, n| Shape::Array(*n, Box::new(of)))))
+    };
+    let version = i16::try_from(info.version).unwrap_or(0);
+    let members = info.elements.iter().map(member).collect::<Result<_>>()?;
+    Ok(Class { name: info.name.to_string(), version, members })
+}
+
+/// Fails if branches that were planned are not those of a tree.
+pub fn compare(tree: &Tree, planned: &[Branch]) -> Result<()> {
+    let other = |name: &str| {
+        Error::unsupported("it is laid out as no branch that can be written").within(format!("branch {name}"))
+    };
+    for (found, plan) in tree.branches.iter().zip(planned) {
+        let leaves = found.leaves.len() == plan.leaves.len()
+            && found.leaves.iter().zip(&plan.leaves).all(|(a, b)| {
+                a.class == b.class
+                    && a.unsigned == b.unsigned
+                    && (a.length == b.length as i64 || b.class == "TLeafC")
+                    && (b.class == "TLeafElement" || a.width == b.width as i64)
+            });
+        let element = match (&found.element, &plan.element) {
+            (None, None) => true,
+            (Some(a), Some(b)) => {
+                (a.id, a.kind, a.streamer_type) == (b.id, b.kind, b.code)
+                    && a.class_name == b.class
+                    && a.clones_name == b.clones
+                    // ROOT has checksums for containers, too, which say no more than their names.
+                    && (b.checksum == 0 || (a.checksum, a.class_version) == (b.checksum, b.version))
+            }
+            _ => false,
+        };
+        let same = found.name == plan.name && (found.parent, found.counter) == (plan.parent, plan.counter);
+        if !leaves || !element || !same {
+            return Err(other(&found.name));
+        }
+    }
+    let (found, plan) = (tree.branches.len(), planned.len());
+    if found != plan {
+        return Err(Error::unsupported(format!("{found} branches, of which {plan} could be written")));
+    }
+    Ok(())
+}

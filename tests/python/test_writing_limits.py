@@ -1,0 +1,72 @@
+"""Large entries, many keys, and storage that ends while a file is updated."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import awkward as ak
+import numpy as np
+import pytest
+import uproot
+
+import sapwood
+
+
+def test_an_entry_that_no_basket_holds(tmp_path: Path) -> None:
+    path = tmp_path / "file.root"
+    # Memory that nobody touches is not there.
+    huge = np.zeros(150_000_000)
+    with sapwood.recreate(path) as file:
+        tree = file.mktree("t", {"x": "var * float64"})
+        tree.extend({"x": ak.Array([[1.0], [2.0, 3.0]])})
+        layout = ak.contents.ListOffsetArray(ak.index.Index64([0, 5, len(huge)]), ak.contents.NumpyArray(huge))
+        with pytest.raises(sapwood.LimitError, match=r"entry 1 has 1199999960 bytes, more than .*branch x, in tree t"):
+            tree.extend({"x": ak.Array(layout)})
+        tree.extend({"x": ak.Array([[4.0]])})
+        file.mktree("u", {"x": "float64"}, basket_size=1 << 40).extend({"x": np.arange(10.0)})
+    with sapwood.open(path) as file, uproot.open(path) as other:
+        assert file["t/x"].array().tolist() == other["t/x"].array().tolist() == [[1], [2, 3], [4]]
+        assert file["u/x"].array().tolist() == list(range(10))
+
+
+def test_many_keys_take_linear_time(tmp_path: Path) -> None:
+    def write(keys: int) -> float:
+        start = time.process_time()
+        with sapwood.recreate(tmp_path / "file.root") as file:
+            for i in range(keys):
+                file[f"dir/key{i}"] = "x"
+        return time.process_time() - start
+
+    few, many = write(3000), write(30_000)
+    assert many < 30 * few
+    with sapwood.open(tmp_path / "file.root") as file:
+        assert len(file["dir"].keys()) == 30_000
+        assert str(file["dir/key29999"]) == "x"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits the size of files")
+def test_storage_that_ends_during_an_update(tmp_path: Path) -> None:
+    path = tmp_path / "file.root"
+    with sapwood.recreate(path, compression=None) as file:
+        file.mktree("t", {"x": np.arange(10_000.0)}, auto_flush=5000)
+    script = f"""
+import resource, signal, numpy as np, sapwood
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
+with sapwood.update({str(path)!r}) as file:
+    tree = file["t"]
+    try:
+        while True:
+            tree.extend({{"x": np.arange(tree.num_entries, tree.num_entries + 1000.0)}})
+    except sapwood.StorageError as error:
+        print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    assert "entries of tree t are safe" in done.stdout
+    safe = int(done.stdout.partition(" entries of tree t are safe")[0].split()[-1])
+    assert 20_000 <= safe <= 37_000
+    with sapwood.open(path) as file:
+        assert np.array_equal(file["t/x"].array(library="np"), np.arange(safe))
