@@ -283,7 +283,7 @@ impl Source for Remote {
         shared.announce(&ranges);
         Some(Announced { shared, ranges })
     }
-    fn requests(&self, ranges: &[Range]) -> Vec<Vec<Range>> {
+    fn requests(&self, ranges: &[Range], _threads: usize) -> Vec<Vec<Range>> {
         let shared = self.shared();
         let mut state = State::default();
         let mut seen = HashSet::new();
@@ -542,11 +542,15 @@ impl Shared {
             spans.truncate(most);
             let (before, start) = (scatter.filled, Instant::now());
             let (mut served, mut first) = (0u64, None);
+            let mut whole = Vec::new();
             let limit = deadline.saturating_duration_since(start);
             let result = self.transport.request(&spans, limit, &mut |offset, bytes| {
                 first.get_or_insert_with(Instant::now);
                 served += bytes.len() as u64;
-                scatter.put(offset, bytes, put);
+                scatter.put(offset, bytes, &mut |range, bytes| whole.push((range, bytes)));
+                if scatter.more() {
+                    whole.drain(..).for_each(|(range, bytes)| put(range, bytes));
+                }
                 scatter.more() && Instant::now() < deadline && wanted()
             });
             self.pace.measure(start, first, served);
@@ -556,6 +560,8 @@ impl Shared {
                 counters::clock(&c.time_storage_ns, start);
             }
             trace::record(|t| t.request(self.transport.name(), &spans, cause, start));
+            // The last ones only now: who has them all must find their cost counted.
+            whole.into_iter().for_each(|(range, bytes)| put(range, bytes));
             if !scatter.more() || !wanted() {
                 return Ok(());
             }

@@ -25,9 +25,10 @@ pub trait Source: Send + Sync {
     fn plan(&self, ranges: &[Range]) -> Vec<Request> {
         coalesce(ranges, 16 << 10, 1 << 20)
     }
-    /// The least and the most bytes that are best fetched at a time.
-    fn request(&self) -> (u64, u64) {
-        (128 << 10, 1 << 20)
+    /// Bytes that are best fetched at a time, when `threads` fetch `bytes` together: enough chunks for all of them, but
+    /// none that is not worth a request.
+    fn chunk(&self, bytes: u64, threads: usize) -> u64 {
+        (bytes / (4 * threads as u64).max(1)).clamp(128 << 10, 1 << 20)
     }
     /// Counters of this source.
     fn counters(&self) -> &Counters;
@@ -57,15 +58,19 @@ pub trait Source: Send + Sync {
     fn announce(&self, _ranges: &dyn Fn() -> Vec<Range>) -> Option<Announced> {
         None
     }
-    /// The requests by which announced ranges would be fetched, each of one or several ranges.
-    fn requests(&self, ranges: &[Range]) -> Vec<Vec<Range>> {
+    /// The requests by which `threads` would fetch ranges, each of one or several ranges.
+    fn requests(&self, ranges: &[Range], threads: usize) -> Vec<Vec<Range>> {
+        let mut ranges = ranges.to_vec();
+        ranges.sort();
+        ranges.dedup();
+        let most = self.chunk(ranges.iter().map(|r| r.length).fold(0, u64::saturating_add), threads);
         let mut requests = Vec::new();
-        let mut rest = ranges;
+        let mut rest = ranges.as_slice();
         while !rest.is_empty() {
             let mut bytes = 0u64;
             let fits = |range: &&Range| {
                 bytes = bytes.saturating_add(range.length);
-                bytes <= self.request().1
+                bytes <= most
             };
             let (chunk, behind) = rest.split_at(rest.iter().take_while(fits).count().max(1));
             rest = behind;

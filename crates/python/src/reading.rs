@@ -297,10 +297,11 @@ impl PyTree {
         stop: u64,
     ) -> PyResult<(Vec<(usize, usize, usize, u64, u64, u64, u64)>, Vec<Vec<(u64, u64)>>)> {
         let part = Part { tree: &self.tree, branches: &branches, start, stop };
+        let threads = num_threads()?;
         py.detach(|| {
             let baskets = planned(&part)?;
             let ranges: Vec<_> = baskets.iter().map(|p| p.range).collect();
-            let requests = self.tree.file.source().requests(&ranges);
+            let requests = self.tree.file.source().requests(&ranges, threads);
             let rows = baskets
                 .iter()
                 .map(|p| (p.cluster, p.branch, p.basket, p.range.offset, p.range.length, p.first, p.entries));

@@ -159,8 +159,8 @@ impl Source for Near {
         result.map_err(|f| IoError::new(f.error.kind(), format!("{}: {}", self.object.name, f.error)))
     }
     /// A call of Python may stand for a request to a server.
-    fn request(&self) -> (u64, u64) {
-        (8 << 20, 8 << 20)
+    fn chunk(&self, _bytes: u64, _threads: usize) -> u64 {
+        8 << 20
     }
     fn counters(&self) -> &Counters {
         &self.counters

@@ -11,12 +11,12 @@ import sys
 import warnings
 from collections.abc import Sequence
 
-from sapwood.cli import ls, run, schema, show
+from sapwood.cli import ls, run, schema, show, trace
 from sapwood.errors import ArgumentError, SapwoodError
 
 DONE, FAILED, USAGE, SKIPPED, INTERRUPTED = 0, 1, 2, 3, 130
 
-_COMMANDS = {"ls": ls, "show": show, "schema": schema, "run": run}
+_COMMANDS = {"ls": ls, "show": show, "schema": schema, "run": run, "trace": trace}
 
 
 def parser() -> argparse.ArgumentParser:

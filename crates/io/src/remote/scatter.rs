@@ -49,7 +49,7 @@ impl Scatter {
     }
 
     /// Takes bytes that lie at `offset` in the file; hands over what is whole by them.
-    pub fn put(&mut self, offset: u64, bytes: &[u8], done: &dyn Fn(Range, Vec<u8>)) {
+    pub fn put(&mut self, offset: u64, bytes: &[u8], done: &mut dyn FnMut(Range, Vec<u8>)) {
         let end = offset.saturating_add(bytes.len() as u64);
         let first = self.wanted.partition_point(|(r, _)| r.offset.saturating_add(self.longest) <= offset);
         for (range, have) in self.wanted.iter_mut().skip(first) {
@@ -83,7 +83,6 @@ impl Scatter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::cell::RefCell;
 
     fn range(offset: u64, length: u64) -> Range {
         Range { offset, length }
@@ -91,16 +90,16 @@ mod tests {
 
     #[test]
     fn fills_ranges_from_whatever_comes_and_says_what_is_missing() {
-        let done = RefCell::new(Vec::new());
-        let put = |r: Range, b: Vec<u8>| done.borrow_mut().push((r.offset, b));
+        let mut done = Vec::new();
+        let mut put = |r: Range, b: Vec<u8>| done.push((r.offset, b));
         let mut scatter = Scatter::new(vec![range(20, 4), range(0, 6), range(4, 4), range(4, 4)]).unwrap();
-        scatter.put(2, &[9; 1], &put); // not the start of anything
+        scatter.put(2, &[9; 1], &mut put); // not the start of anything
         assert_eq!(scatter.filled, 0);
-        scatter.put(0, &[0, 1, 2, 3, 4], &put);
+        scatter.put(0, &[0, 1, 2, 3, 4], &mut put);
         assert_eq!(scatter.missing(), [range(5, 1), range(5, 3), range(20, 4)]);
-        scatter.put(3, &(3..30).collect::<Vec<u8>>(), &put);
+        scatter.put(3, &(3..30).collect::<Vec<u8>>(), &mut put);
         assert!(!scatter.more() && scatter.missing().is_empty());
         let want = vec![(0, vec![0, 1, 2, 3, 4, 5]), (4, vec![4, 5, 6, 7]), (20, vec![20, 21, 22, 23])];
-        assert_eq!(*done.borrow(), want);
+        assert_eq!(done, want);
     }
 }

@@ -99,10 +99,9 @@ impl<'a> Run<'a> {
                 }
             }
         }
-        // Enough chunks for all threads, but none that is not worth a request.
         let bytes: u64 = jobs.iter().map(|job| job.range.length).fold(0, u64::saturating_add);
-        let (least, most) = plan.parts.first().map_or((1, 1), |part| part.tree.file.source().request());
-        let most = (bytes / (4 * rayon::current_num_threads() as u64)).clamp(least, most);
+        let threads = rayon::current_num_threads();
+        let most = plan.parts.first().map_or(1, |part| part.tree.file.source().chunk(bytes, threads));
         let chunks = Mutex::new(Chunks { jobs, most, lanes });
         Self { plan, carry, chunks, turns, failed: AtomicBool::new(false) }
     }
@@ -304,6 +303,7 @@ impl One<'_, '_> {
         let tree = part.tree;
         let found = tree.branches.get(self.branch).and_then(|b| b.baskets.get(self.job.basket));
         let first = found.map_or(0, |b| b.first) as i64;
+        let end = Instant::now();
         let row = trace::Row {
             file: trace.number(tree.file.name()),
             tree: trace.number(&tree.name),
@@ -315,9 +315,9 @@ impl One<'_, '_> {
             offset: self.job.range.offset,
             length: self.job.range.length,
             start: trace.since(start),
-            end: trace.since(Instant::now()),
+            end: trace.since(end),
             decompression: unpacked.duration_since(start).as_nanos() as u64,
-            decoding: unpacked.elapsed().as_nanos() as u64,
+            decoding: end.duration_since(unpacked).as_nanos() as u64,
             decompressed: decompressed as u64,
             request: 0,
             thread: trace::thread(),
