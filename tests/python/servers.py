@@ -33,6 +33,7 @@ class Server(ThreadingHTTPServer):
         self.tag: str | None = '"1"'
         self.fault: Callable[[int], str | None] = lambda _number: None
         self.log: list[tuple[str, list[tuple[int, int]], str]] = []
+        self.heard: list[dict[str, str]] = []
         self.busy = 0
         self.busiest = 0
         self.lock = threading.Lock()
@@ -63,6 +64,7 @@ class Handler(BaseHTTPRequestHandler):
             header = self.headers.get("Range", "")
             asked = [(int(a), int(b) + 1) for a, b in re.findall(r"(\d+)-(\d+)", header)]
             server.log.append((self.path, asked, what))
+            server.heard.append({name.lower(): value for name, value in self.headers.items()})
         try:
             time.sleep(server.latency)
             self.answer(asked, what, header)

@@ -245,8 +245,30 @@ def test_another_replica_finishes(server: Server, path: Path, local: Any) -> Non
 def test_headers_are_sent_and_handles_pickle(server: Server, local: Any) -> None:
     with sapwood.open(server.url("events.root"), headers={"X-Test": "yes"}) as file:
         again = pickle.loads(pickle.dumps(file["t"]))
+        assert all(heard["x-test"] == "yes" for heard in server.heard)
         assert again.file.options == {"headers": {"X-Test": "yes"}}
         assert ak.array_equal(again.arrays(["jet"]), local[["jet"]])
+
+
+def test_s3(server: Server, path: Path, local: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The way to a bucket, and who asks; that the signature is right is seen to where it is made."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    server.files = {"bucket/a%20b/events.root": path.read_bytes()}
+    url = "s3://bucket/a b/events.root"
+    endpoint = server.url("")
+    with sapwood.open(url, key="me", secret="x", client_kwargs={"endpoint_url": endpoint}) as file:
+        assert ak.array_equal(file["t"].arrays(["id"]), local[["id"]])
+        assert pickle.loads(pickle.dumps(file.file)).size == file.file.size
+    assert all("Credential=me/" in heard.get("authorization", "") for heard in server.heard)
+    server.heard.clear()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    with sapwood.open(f"{url}:t", anon=True) as tree:
+        assert tree.num_entries == ENTRIES
+    assert server.heard
+    assert not any("authorization" in heard for heard in server.heard)
+    with pytest.raises(sapwood.ArgumentError, match="s3://bucket/key"):
+        sapwood.open("s3://bucket", anon=True)
 
 
 def _read(tree: Any, queue: Any) -> None:

@@ -70,7 +70,7 @@ pub fn source(
     }
     let size = source.getattr("size")?.extract()?;
     let name = name.unwrap_or_else(|| "<object>".to_owned());
-    let object = Object { object: source.clone().unbind(), name, size };
+    let object = Object { reader: source.clone().unbind(), name, size };
     match far {
         Some(far) => Ok(Arc::new(Remote::new(Arc::new(object), far.options()?, Vec::new()))),
         None => Ok(Arc::new(Near { object, counters: Counters::default() })),
@@ -79,7 +79,7 @@ pub fn source(
 
 /// A Python object with `size` and `read_ranges`.
 struct Object {
-    object: Py<PyAny>,
+    reader: Py<PyAny>,
     name: String,
     size: u64,
 }
@@ -100,7 +100,7 @@ impl Object {
                 let error = IoError::new(kind, format!("reading failed: {e}"));
                 if again { Fault::passing(error) } else { Fault::lasting(error) }
             };
-            let found = self.object.call_method1(py, "read_ranges", (wanted,)).map_err(failed)?;
+            let found = self.reader.call_method1(py, "read_ranges", (wanted,)).map_err(failed)?;
             for (range, bytes) in ranges.iter().zip(found.bind(py).try_iter().map_err(failed)?) {
                 let bytes = bytes.map_err(failed)?;
                 let bytes = bytes.cast::<PyBytes>().map_err(|e| failed(e.into()))?.as_bytes();

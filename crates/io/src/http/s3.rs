@@ -105,4 +105,24 @@ mod tests {
         assert_eq!(date(951_782_400), "20000229T000000Z");
         assert_eq!(date(1_369_353_600), "20130524T000000Z");
     }
+    #[test]
+    fn signs_as_botocore_does() {
+        let mut keys = Keys {
+            access: "AKIDEXAMPLE".to_owned(),
+            secret: "wJalrXUtnFEMI/K7MDENG".to_owned(),
+            token: None,
+            region: "eu-west-1".to_owned(),
+        };
+        let signature = |keys: &Keys| {
+            let headers =
+                keys.sign_at("https://s3.host:9000/bucket/a%20b/c%2B1.root", 1_369_357_323).unwrap();
+            let (name, value) = headers.last().unwrap();
+            assert_eq!(*name, "authorization");
+            value.rsplit('=').next().unwrap().to_owned()
+        };
+        assert_eq!(signature(&keys), "e1be45b590a749e9d167aa717c0711bc21f3e15cb9ecf6d56804c080b3d9980c");
+        keys.token = Some("TOKEN/x==".to_owned());
+        assert_eq!(signature(&keys), "5de4d295e67ce59feb1db2497252a5a2c7607424bd6dec4b2719b9bdc5f3163a");
+        assert!(!format!("{keys:?}").contains("MDENG"));
+    }
 }
