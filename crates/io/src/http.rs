@@ -375,8 +375,15 @@ impl Transport for Http {
         forward(&mut response.into_body().into_reader(), range, take)?;
         Ok(())
     }
-    fn next_replica(&self) -> bool {
+    fn replica(&self) -> usize {
+        self.state().replica
+    }
+    fn leave_replica(&self, failed: usize) -> bool {
         let mut state = self.state();
+        if state.replica != failed {
+            // Another thread has left it already.
+            return true;
+        }
         let Some(url) = self.urls.get(state.replica + 1) else { return false };
         state.url.clone_from(url);
         state.replica += 1;

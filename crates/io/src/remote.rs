@@ -32,8 +32,12 @@ pub trait Transport: Send + Sync {
         limit: Duration,
         take: &mut dyn FnMut(u64, &[u8]) -> bool,
     ) -> std::result::Result<(), Fault>;
-    /// Another way to the same bytes will be taken from now on, if there is one.
-    fn next_replica(&self) -> bool {
+    /// Which of several ways to the same bytes is taken now.
+    fn replica(&self) -> usize {
+        0
+    }
+    /// Takes another way than `failed` from now on, if there is one that was not taken yet.
+    fn leave_replica(&self, _failed: usize) -> bool {
         false
     }
     /// Forgets connections that a parent process shares.
@@ -106,6 +110,8 @@ pub struct Incident {
 const SLOWEST: u64 = 64 << 10;
 /// Bytes of a request, if no range alone is larger: what ROOT makes a cluster by default.
 const LARGEST: u64 = 32 << 20;
+/// Bytes of a request, if as many are wanted: smaller ones would only be more.
+const SMALLEST: u64 = 4 << 20;
 /// Incidents that are kept.
 const INCIDENTS: usize = 10_000;
 /// What is read around a record of the file's own: others often lie beside it.
@@ -139,8 +145,8 @@ struct State {
     queue: VecDeque<Range>,
     /// Threads that fetch ahead.
     workers: usize,
-    /// Bytes that a request is for.
-    target: u64,
+    /// Bytes for each thread, when the queue was made.
+    share: u64,
     /// Bytes that are in flight or wait to be used.
     held: u64,
     /// What was read around records, the newest last.
@@ -288,7 +294,7 @@ impl Source for Remote {
         let mut state = State::default();
         let mut seen = HashSet::new();
         state.queue.extend(ranges.iter().filter(|range| seen.insert(**range)));
-        state.target = shared.target(&state.queue);
+        state.share = shared.share(&state.queue);
         let (most, gap) = (shared.transport.most_ranges(), shared.pace.gap(shared.transport.most_ranges()));
         let mut requests = Vec::new();
         while !state.queue.is_empty() {
@@ -347,15 +353,20 @@ impl Shared {
                 queue.push_back(*range);
             }
         }
-        state.target = self.target(&state.queue);
+        state.share = self.share(&state.queue);
         self.staff(&mut state);
     }
 
-    /// Bytes of a request, for as many as there are threads, as long as each is worth its latency.
-    fn target(&self, queue: &VecDeque<Range>) -> u64 {
+    /// Bytes for each thread, of what is queued.
+    fn share(&self, queue: &VecDeque<Range>) -> u64 {
         let queued = queue.iter().map(|r| r.length).fold(0, u64::saturating_add);
-        let least = self.pace.worth();
-        (queued / self.options.workers.max(1) as u64).clamp(least, LARGEST).min(self.options.ahead / 2).max(1)
+        queued / self.options.workers.max(1) as u64
+    }
+
+    /// Bytes of a request: enough to be worth its latency, not more than the thread's share, but no crumbs.
+    fn target(&self, share: u64) -> u64 {
+        let worth = self.pace.worth().unwrap_or(LARGEST).min(share);
+        worth.clamp(SMALLEST, LARGEST).min(self.options.ahead / 2).max(1)
     }
 
     /// Sees to it that there are threads for what can be asked for.
@@ -427,6 +438,7 @@ impl Shared {
     fn group(&self, state: &mut State) -> Vec<Range> {
         let most = self.transport.most_ranges();
         let gap = self.pace.gap(most);
+        let target = self.target(state.share);
         let mut group: Vec<Range> = Vec::new();
         let (mut bytes, mut spans) = (0u64, 0);
         while let Some(&range) = state.queue.front() {
@@ -435,7 +447,7 @@ impl Shared {
             });
             spans += usize::from(!near);
             bytes = bytes.saturating_add(range.length);
-            if !group.is_empty() && (bytes > state.target || spans > most) {
+            if !group.is_empty() && (bytes > target || spans > most) {
                 break;
             }
             state.queue.pop_front();
@@ -544,6 +556,7 @@ impl Shared {
             let (mut served, mut first) = (0u64, None);
             let mut whole = Vec::new();
             let limit = deadline.saturating_duration_since(start);
+            let replica = self.transport.replica();
             let result = self.transport.request(&spans, limit, &mut |offset, bytes| {
                 first.get_or_insert_with(Instant::now);
                 served += bytes.len() as u64;
@@ -582,7 +595,7 @@ impl Shared {
                 let why = if late { " (out of time)" } else { "" };
                 let tries = if attempt > 1 { format!(", after {attempt} attempts") } else { String::new() };
                 let message = format!("{}: {}{why}{tries}", self.transport.name(), fault.error);
-                if self.transport.next_replica() {
+                if self.transport.leave_replica(replica) {
                     attempt = 1;
                     continue;
                 }

@@ -41,9 +41,9 @@ impl Pace {
         if most_ranges > 1 { 4 << 10 } else { (self.underway() / 4).clamp(32 << 10, 1 << 20) }
     }
 
-    /// The least bytes that are worth a request: many times what its latency costs.
-    pub fn worth(&self) -> u64 {
-        (8 * self.underway()).clamp(1 << 20, 32 << 20)
+    /// Bytes that are worth a request, many times what its latency costs; nothing while that is not known.
+    pub fn worth(&self) -> Option<u64> {
+        (self.bandwidth.load(Relaxed) > 0).then(|| 8 * self.underway())
     }
 }
 
@@ -54,11 +54,12 @@ mod tests {
     #[test]
     fn far_storage_gets_larger_requests_and_gaps() {
         let pace = Pace::default();
-        let (gap, worth) = (pace.gap(1), pace.worth());
+        let gap = pace.gap(1);
+        assert_eq!(pace.worth(), None);
         pace.latency.store(140_000_000, Relaxed);
         pace.bandwidth.store(100_000_000, Relaxed);
-        assert!(pace.gap(1) > gap && pace.worth() > worth);
-        assert_eq!((pace.gap(1), pace.worth()), (1 << 20, 32 << 20));
+        assert!(pace.gap(1) > gap);
+        assert_eq!((pace.gap(1), pace.worth()), (1 << 20, Some(112_000_000)));
         assert!(pace.gap(100) < gap);
     }
 }
