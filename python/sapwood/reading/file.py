@@ -115,9 +115,7 @@ class ReadOnlyFile:
         found = source_of(path, {k: v for k, v in options.items() if k not in _WITHOUT_EFFECT})
         self._file_path = found.name
         try:
-            # The name is for messages: one that is not UTF-8 may look different there.
-            name = found.name.encode(errors="replace").decode()
-            self._native: _native.File = _native.File(found.source, name, found.far)
+            self._native: _native.File = _native.File(found.source, found.label, found.far)
         except FileNotFoundError as error:
             raise MissingFileError(f"no such file: {error}") from error
         except OSError as error:

@@ -101,6 +101,11 @@ class Found(NamedTuple):
     far: Far | None = None
     address: str | None = None
 
+    @property
+    def label(self) -> str:
+        """The name for messages: one that is not UTF-8 may look different there."""
+        return self.name.encode(errors="replace").decode()
+
 
 def source_of(given: object, options: Mapping[str, Any]) -> Found:
     """Give what the native core can open.

@@ -51,7 +51,7 @@ def list_file(where: str, *, recursive: bool = False, branches: bool = False, ch
     """
     path, inside = split(where)
     source = source_of(path, {})
-    file = _native.File(source.source, source.name, source.far)
+    file = _native.File(source.source, source.label, source.far)
     found = list(_keys(path, file.directory(), "", inside.split("/") if inside else [], recursive=recursive))
     if inside and not found:
         raise NotFoundError(f"{path} has no {inside}")
