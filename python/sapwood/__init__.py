@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from sapwood.reading.file import ReadOnlyDirectory, ReadOnlyFile, ReadOnlyKey, open  # noqa: A004
     from sapwood.reading.filters import no_filter
     from sapwood.reading.steps import Report
+    from sapwood.reading.trace import Trace, trace
     from sapwood.reading.tree import TBranch, TTree
     from sapwood.vectors import as_vectors
     from sapwood.writing.file import WritableDirectory, WritableFile, create, recreate, update
@@ -59,6 +60,7 @@ _HOMES = {
     "sapwood.reading.file": ("ReadOnlyDirectory", "ReadOnlyFile", "ReadOnlyKey", "open"),
     "sapwood.reading.filters": ("no_filter",),
     "sapwood.reading.steps": ("Report",),
+    "sapwood.reading.trace": ("Trace", "trace"),
     "sapwood.reading.branches": ("HasBranches",),
     "sapwood.reading.tree": ("TBranch", "TTree"),
     "sapwood.vectors": ("as_vectors",),
@@ -92,6 +94,7 @@ __all__ = [
     "StorageError",
     "TBranch",
     "TTree",
+    "Trace",
     "Unreadable",
     "UnsupportedError",
     "WritableBranch",
@@ -110,6 +113,7 @@ __all__ = [
     "open",
     "recreate",
     "set_num_threads",
+    "trace",
     "update",
 ]  # fmt: skip
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias, final
 
 from sapwood.columns import Column, Foreign, Type
+from sapwood.reading.sources import Far
 
 __version__: str
 
@@ -19,8 +20,8 @@ class _Readable(Protocol):
     def size(self) -> int:
         """The number of bytes."""
 
-    def read_at(self, offset: int, length: int, /) -> bytes:
-        """Read exactly so many bytes at an offset."""
+    def read_ranges(self, ranges: list[tuple[int, int]], /) -> Sequence[bytes]:
+        """Read exactly the bytes of (offset, length) pairs."""
 
 class _Writable(Protocol):
     """What bytes can be written to, at any offset."""
@@ -41,8 +42,13 @@ class _Writable(Protocol):
 class File:
     """An open ROOT file: its header, and counters of what was read from it."""
 
-    def __new__(cls, source: str | bytes | _Readable, name: str | None = None) -> File:
-        """Open a local path, bytes or an object; `name` is what errors call it.
+    def __new__(
+        cls, source: str | bytes | list[str] | _Readable, name: str | None = None, far: Far | None = None
+    ) -> File:
+        """Open a local path, bytes, URLs that lead to the same bytes, or an object.
+
+        `name` is what errors call it. `far` says how storage far away is read: wanted for URLs, and for an object it
+        means that many ranges are better asked for at once.
 
         Raises
         ------
@@ -85,6 +91,8 @@ class File:
         """Count what was read from this file so far; the names are those of `counters`."""
     def close(self) -> None:
         """Close what was opened by its path; reading more is a `StorageError`."""
+    def ledger(self) -> list[tuple[int, int, int, int, bool, str]]:
+        """List requests that did not go well: time in ns, offset, length, attempt, whether sent again, and why."""
 
 @final
 class Key:
@@ -241,6 +249,17 @@ class Tree:
 
     def same_shape(self, other: Tree, /) -> bool:
         """Tell whether the other tree has the same branches, aliases and classes."""
+
+    def plan(
+        self, branches: Sequence[int], start: int, stop: int
+    ) -> tuple[list[tuple[int, int, int, int, int, int, int]], list[list[tuple[int, int]]]]:
+        """Tell what reading some branches would read, without doing it.
+
+        Returns
+        -------
+        Baskets (cluster from 1, branch, basket, offset, length, first entry, entries), counters as often as they are
+        read; and requests, each a list of (offset, length).
+        """
 
     def bytes_between(self, branches: Sequence[int], start: int, stop: int) -> float:
         """Estimate the uncompressed bytes of some branches (by their places), between two entries."""
@@ -443,6 +462,8 @@ class Carry:
     """Decompressed ends of baskets that reach into the next step of an iteration, up to a number of bytes."""
 
     def __new__(cls, room: int) -> Carry: ...  # noqa: PYI034
+    def announce(self, tree: Tree, branches: Sequence[int], start: int, stop: int) -> None:
+        """Tell storage that is far away what all steps together will read, so that it is fetched ahead."""
 
 def read(parts: Sequence[tuple[Tree, Sequence[int], int, int]], carry: Carry | None = None) -> list[Column]:
     """Read branches.
@@ -493,3 +514,9 @@ def counters() -> dict[str, int]:
 
     Times are in nanoseconds, summed over threads.
     """
+
+def start_trace() -> bool:
+    """Begin to record every access of this process; False where that is done already."""
+
+def stop_trace() -> tuple[int, dict[str, Column]] | None:
+    """End recording; gives when it began (ns since 1970) and the columns of `sapwood.reading.trace`."""

@@ -35,8 +35,18 @@ counters! {
     bytes_decompressed,
     /// Baskets decoded.
     baskets,
+    /// Bytes of the wanted entries among these.
+    bytes_used,
+    /// Baskets that storage far away had not fetched ahead.
+    misses,
+    /// Requests that were sent again.
+    retries,
+    /// Requests that failed for good.
+    failures,
     /// Nanoseconds in storage.
     time_storage_ns,
+    /// Nanoseconds in which bytes that were on their way were waited for.
+    time_waiting_ns,
     /// Nanoseconds in decompression.
     time_decompression_ns,
     /// Nanoseconds in decoding.

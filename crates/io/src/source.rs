@@ -1,8 +1,11 @@
-//! Where bytes come from: a local file, or memory.
+//! Where bytes come from; here a local file, or memory.
 
 #![allow(clippy::disallowed_methods, reason = "this module is the one door for reading files")]
 
 use crate::counters::{self, Counters};
+use crate::plan::{Range, Request, coalesce};
+use crate::remote::{Announced, Incident};
+use crate::trace::{self, Cause};
 use std::fs::File;
 use std::io::{Error, ErrorKind, Result};
 use std::os::unix::fs::FileExt;
@@ -18,42 +21,83 @@ pub trait Source: Send + Sync {
     fn size(&self) -> u64;
     /// Fills `out` from `offset`, or fails; never delivers less.
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()>;
-    /// Bytes worth reading beyond a need rather than sending a second request.
-    fn gap(&self) -> u64 {
-        16 << 10
+    /// Merges ranges that are wanted together into those that [`Source::fetch`] is best asked for.
+    fn plan(&self, ranges: &[Range]) -> Vec<Request> {
+        coalesce(ranges, 16 << 10, 1 << 20)
     }
-    /// The least and the most bytes that make a good request.
-    fn request(&self) -> (u64, u64) {
-        (128 << 10, 1 << 20)
+    /// Bytes that are best fetched at a time, when `threads` fetch `bytes` together: enough chunks for all of them, but
+    /// none that is not worth a request.
+    fn chunk(&self, bytes: u64, threads: usize) -> u64 {
+        (bytes / (4 * threads as u64).max(1)).clamp(128 << 10, 1 << 20)
     }
     /// Counters of this source.
     fn counters(&self) -> &Counters;
     /// Gives up what the system holds open for it; reading more fails, what is being read comes to its end.
     fn close(&self) {}
 
-    /// As [`Source::read_at`], checked against the size and counted.
-    fn fetch(&self, offset: u64, out: &mut [u8]) -> Result<()> {
-        let length = out.len() as u64;
-        if offset.checked_add(length).is_none_or(|end| end > self.size()) {
-            return Err(Error::new(
-                ErrorKind::UnexpectedEof,
-                format!(
-                    "{}: bytes {offset} to {} wanted, but the file has {}",
-                    self.name(),
-                    offset.saturating_add(length),
-                    self.size()
-                ),
-            ));
+    /// Fills `out` with the bytes of `ranges`, one behind the other, checked against the size and counted.
+    fn fetch(&self, ranges: &[Range], out: &mut [u8], cause: Cause) -> Result<()> {
+        let mut rest = out;
+        for range in ranges {
+            check(*range, self.size(), self.name())?;
+            let (to, behind) = rest.split_at_mut_checked(range.length as usize).ok_or_else(too_small)?;
+            rest = behind;
+            let start = Instant::now();
+            let result = self.read_at(range.offset, to);
+            for c in [self.counters(), Counters::process()] {
+                counters::count(&c.read_calls, 1);
+                counters::count(&c.bytes_read, range.length);
+                counters::clock(&c.time_storage_ns, start);
+            }
+            trace::record(|t| t.request(self.name(), &[*range], cause, start));
+            result?;
         }
-        let start = Instant::now();
-        let result = self.read_at(offset, out);
-        for c in [self.counters(), Counters::process()] {
-            counters::count(&c.read_calls, 1);
-            counters::count(&c.bytes_read, length);
-            counters::clock(&c.time_storage_ns, start);
-        }
-        result
+        Ok(())
     }
+
+    /// Says which ranges will be fetched, in this order, each as it is given here. Storage far away fetches them ahead,
+    /// and keeps them until they were fetched or the result is dropped; other storage does not ask for them.
+    fn announce(&self, _ranges: &dyn Fn() -> Vec<Range>) -> Option<Announced> {
+        None
+    }
+    /// The requests by which `threads` would fetch ranges, each of one or several ranges.
+    fn requests(&self, ranges: &[Range], threads: usize) -> Vec<Vec<Range>> {
+        let mut ranges = ranges.to_vec();
+        ranges.sort();
+        ranges.dedup();
+        let most = self.chunk(ranges.iter().map(|r| r.length).fold(0, u64::saturating_add), threads);
+        let mut requests = Vec::new();
+        let mut rest = ranges.as_slice();
+        while !rest.is_empty() {
+            let mut bytes = 0u64;
+            let fits = |range: &&Range| {
+                bytes = bytes.saturating_add(range.length);
+                bytes <= most
+            };
+            let (chunk, behind) = rest.split_at(rest.iter().take_while(fits).count().max(1));
+            rest = behind;
+            requests.extend(self.plan(chunk).into_iter().map(|request| vec![request.range]));
+        }
+        requests
+    }
+    /// What went wrong and was tried again, or not.
+    fn ledger(&self) -> Vec<Incident> {
+        Vec::new()
+    }
+}
+
+/// An error for a range that is not in a file of `size` bytes.
+pub(crate) fn check(range: Range, size: u64, name: &str) -> Result<()> {
+    if range.offset.checked_add(range.length).is_some_and(|end| end <= size) {
+        return Ok(());
+    }
+    let Range { offset, .. } = range;
+    let message = format!("{name}: bytes {offset} to {} wanted, but the file has {size}", range.end());
+    Err(Error::new(ErrorKind::UnexpectedEof, message))
+}
+
+pub(crate) fn too_small() -> Error {
+    Error::new(ErrorKind::InvalidInput, "a buffer smaller than what is wanted")
 }
 
 /// Opens a local file.
@@ -81,6 +125,11 @@ impl Local {
         }
         let file = File::open(path).map_err(fail)?;
         let size = file.metadata().map_err(fail)?.len();
+        Ok(Self { file: RwLock::new(Some(Arc::new(file))), name, size, counters: Counters::default() })
+    }
+    /// A file that is open already, by another name.
+    pub fn of(file: File, name: String) -> Result<Self> {
+        let size = file.metadata()?.len();
         Ok(Self { file: RwLock::new(Some(Arc::new(file))), name, size, counters: Counters::default() })
     }
 }
@@ -145,10 +194,13 @@ mod tests {
     fn reads_exactly_or_not_at_all() {
         let source = Memory::new("m", vec![1u8, 2, 3, 4]);
         let mut out = [0; 2];
-        source.fetch(1, &mut out).unwrap();
-        assert_eq!(out, [2, 3]);
-        assert_eq!(source.fetch(3, &mut out).unwrap_err().kind(), ErrorKind::UnexpectedEof);
-        assert_eq!(source.fetch(u64::MAX, &mut out).unwrap_err().kind(), ErrorKind::UnexpectedEof);
+        let mut fetch = |offset| {
+            let result = source.fetch(&[Range { offset, length: 2 }], &mut out, Cause::Object);
+            result.map(|()| out).map_err(|e| e.kind())
+        };
+        assert_eq!(fetch(1), Ok([2, 3]));
+        assert_eq!(fetch(3), Err(ErrorKind::UnexpectedEof));
+        assert_eq!(fetch(u64::MAX), Err(ErrorKind::UnexpectedEof));
         assert_eq!(source.counters().snapshot()[0], ("read_calls", 1));
     }
 }

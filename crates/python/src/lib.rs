@@ -10,6 +10,7 @@ mod errors;
 mod memory;
 mod objects;
 mod reading;
+mod storage;
 mod writing;
 
 use pyo3::prelude::*;
@@ -24,5 +25,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     reading::register(module)?;
     module.add_function(wrap_pyfunction!(arrow::arrow_stream, module)?)?;
     objects::register(module)?;
+    storage::register(module)?;
     module.add_class::<writing::Output>()
 }

@@ -3,60 +3,16 @@
 use crate::columns;
 use crate::errors::raise;
 use crate::objects;
+use crate::storage::{self, Far};
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use sapwood_io::counters::Counters;
-use sapwood_io::{Memory, Source};
 use sapwood_root::Error;
 use sapwood_root::file::{Directory, Key, RootFile};
-use sapwood_root::tree::read::{Carry, Part, read as read_parts, read_on};
+use sapwood_root::tree::read::{Carry, Part, planned, read as read_parts, read_on};
 use sapwood_root::tree::{Branch, Tree};
-use std::path::PathBuf;
 use std::sync::{Arc, RwLock};
-
-/// Storage behind a Python object with `size` and `read_at`.
-struct Reader {
-    object: Py<PyAny>,
-    name: String,
-    size: u64,
-    counters: Counters,
-}
-
-impl Source for Reader {
-    fn name(&self) -> &str {
-        &self.name
-    }
-    fn size(&self) -> u64 {
-        self.size
-    }
-    fn read_at(&self, offset: u64, out: &mut [u8]) -> std::io::Result<()> {
-        let fail = |message: String| std::io::Error::other(format!("{}: {message}", self.name));
-        Python::attach(|py| {
-            let bytes = self
-                .object
-                .call_method1(py, "read_at", (offset, out.len()))
-                .map_err(|e| fail(format!("reading failed: {e}")))?;
-            let bytes = bytes.bind(py).cast::<PyBytes>().map_err(|e| fail(e.to_string()))?.as_bytes();
-            if bytes.len() != out.len() {
-                return Err(fail(format!(
-                    "{} bytes wanted at byte {offset}, {} came",
-                    out.len(),
-                    bytes.len()
-                )));
-            }
-            out.copy_from_slice(bytes);
-            Ok(())
-        })
-    }
-    /// A call of Python may stand for a request to a server.
-    fn request(&self) -> (u64, u64) {
-        (8 << 20, 8 << 20)
-    }
-    fn counters(&self) -> &Counters {
-        &self.counters
-    }
-}
 
 #[pyclass(frozen, name = "File", module = "sapwood._native")]
 pub struct PyFile {
@@ -73,19 +29,14 @@ impl PyFile {
 #[pymethods]
 impl PyFile {
     #[new]
-    #[pyo3(signature = (source, name = None))]
-    fn new(py: Python<'_>, source: &Bound<'_, PyAny>, name: Option<String>) -> PyResult<Self> {
-        let source: Arc<dyn Source> = if let Ok(path) = source.cast::<PyString>() {
-            // Not every file name is UTF-8.
-            let path: PathBuf = path.extract()?;
-            py.detach(|| sapwood_io::open(&path)).map_err(PyErr::from)?
-        } else if let Ok(bytes) = source.cast::<PyBytes>() {
-            Arc::new(Memory::new(name.unwrap_or_else(|| "<bytes>".to_owned()), bytes.as_bytes().to_vec()))
-        } else {
-            let size = source.getattr("size")?.extract()?;
-            let name = name.unwrap_or_else(|| "<object>".to_owned());
-            Arc::new(Reader { object: source.clone().unbind(), name, size, counters: Counters::default() })
-        };
+    #[pyo3(signature = (source, name = None, far = None))]
+    fn new(
+        py: Python<'_>,
+        source: &Bound<'_, PyAny>,
+        name: Option<String>,
+        far: Option<Far>,
+    ) -> PyResult<Self> {
+        let source = storage::source(source, name, far.as_ref())?;
         let file = py.detach(|| RootFile::open(source)).map_err(raise)?;
         Ok(Self { file: Arc::new(file) })
     }
@@ -138,6 +89,9 @@ impl PyFile {
     }
     fn close(&self) {
         self.file.source().close();
+    }
+    fn ledger(&self) -> Vec<(u64, u64, u64, u32, bool, String)> {
+        storage::ledger(self.file.source().as_ref())
     }
     fn __repr__(&self) -> String {
         format!("<File {:?}>", self.file.name())
@@ -336,6 +290,27 @@ impl PyTree {
     }
     fn bytes_between(&self, branches: Vec<usize>, start: u64, stop: u64) -> f64 {
         self.tree.bytes_between(&branches, start, stop)
+    }
+    #[allow(clippy::type_complexity, reason = "two plain tables")]
+    fn plan(
+        &self,
+        py: Python<'_>,
+        branches: Vec<usize>,
+        start: u64,
+        stop: u64,
+    ) -> PyResult<(Vec<(usize, usize, usize, u64, u64, u64, u64)>, Vec<Vec<(u64, u64)>>)> {
+        let part = Part { tree: &self.tree, branches: &branches, start, stop };
+        let threads = num_threads()?;
+        py.detach(|| {
+            let baskets = planned(&part)?;
+            let ranges: Vec<_> = baskets.iter().map(|p| p.range).collect();
+            let requests = self.tree.file.source().requests(&ranges, threads);
+            let rows = baskets
+                .iter()
+                .map(|p| (p.cluster, p.branch, p.basket, p.range.offset, p.range.length, p.first, p.entries));
+            Ok((rows.collect(), requests.iter().map(|r| storage::pairs(r)).collect()))
+        })
+        .map_err(|e: Error| raise(e))
     }
     fn __repr__(&self) -> String {
         format!("<Tree {:?} of {} entries>", self.tree.name, self.tree.entries)
@@ -540,6 +515,10 @@ impl PyCarry {
     #[new]
     fn new(room: usize) -> Self {
         Self { carry: Carry::new(room) }
+    }
+    fn announce(&self, py: Python<'_>, tree: PyRef<'_, PyTree>, branches: Vec<usize>, start: u64, stop: u64) {
+        let tree = tree.tree.clone();
+        py.detach(|| self.carry.announce(&Part { tree: &tree, branches: &branches, start, stop }));
     }
 }
 

@@ -1,6 +1,7 @@
 //! The compressor alone: `recompress FILE SETTING` unpacks all baskets of a file, and prints as JSON how many seconds it
 //! takes to compress them again, one after another in one thread, and how many bytes they are before and after.
 
+use sapwood_io::Cause;
 use sapwood_root::compress::decode::decompress;
 use sapwood_root::compress::encode::{Compression, compress};
 use sapwood_root::file::{Key, RootFile};
@@ -19,13 +20,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (mut at, end) = (file.header().begin, file.header().end);
     let mut baskets = Vec::new();
     while at + 4 < end {
-        let head = file.bytes(at, 1024.min(end - at))?;
+        let head = file.bytes(at, 1024.min(end - at), Cause::Object)?;
         let length = i32::from_be_bytes(*head.first_chunk::<4>().ok_or("a short record")?);
         if length > 0 {
             let key = Key::parse(&mut Cursor::new(&head, at))?;
             if key.classname == "TBasket" {
                 let stored = u64::from(key.total_bytes) - u64::from(key.key_bytes);
-                let packed = file.bytes(at + u64::from(key.key_bytes), stored)?;
+                let packed = file.bytes(at + u64::from(key.key_bytes), stored, Cause::Object)?;
                 let mut plain = vec![0; key.object_bytes as usize];
                 if packed.len() == plain.len() {
                     plain = packed;

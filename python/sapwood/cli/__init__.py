@@ -12,7 +12,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 
-from sapwood.cli import advise, lab, ls, rewrite, run, schema, show
+from sapwood.cli import advise, lab, ls, rewrite, run, schema, show, trace
 from sapwood.errors import ArgumentError, SapwoodError
 
 DONE, FAILED, USAGE, SKIPPED, INTERRUPTED = 0, 1, 2, 3, 130
@@ -25,6 +25,7 @@ _COMMANDS = {
     "advise": advise,
     "rewrite": rewrite,
     "lab": lab,
+    "trace": trace,
 }
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from sapwood.columns import Column, Foreign
 from sapwood.errors import ArgumentError, NotFoundError
+from sapwood.reading.explain import Explanation, explain
 from sapwood.reading.filters import Filter, NameFilter, no_filter
 from sapwood.reading.gather import read, together, undecodable
 from sapwood.reading.gather import virtual as virtual_arrays
@@ -599,6 +600,46 @@ class HasBranches(HasMembers):
         # The arguments are checked here, at the call; what follows runs with the first step.
         steps = plan_steps(selection, step_size, start, stop) if selection.branches else iter(())
         return self._iterate(selection, list(steps), wanted, how, ak_add_doc, report)
+
+    def explain(
+        self,
+        expressions: Expressions = None,
+        cut: str | None = None,
+        *,
+        filter_name: NameFilter = no_filter,
+        filter_typename: NameFilter = no_filter,
+        filter_branch: BranchFilter = no_filter,
+        aliases: Mapping[str, str] | None = None,
+        language: Language | None = None,
+        entry_start: int | None = None,
+        entry_stop: int | None = None,
+        analyze: bool = False,
+    ) -> Explanation:
+        """Say what `arrays` would read, without reading it: requests, bytes, over-read, clusters.
+
+        Parameters
+        ----------
+        analyze
+            Read it, too, and say what that did: bytes asked, served, decompressed and used, and the times of storage,
+            waiting, decompression and decoding.
+        expressions, cut, filter_name, filter_typename, filter_branch, aliases, language, entry_start, entry_stop
+            As in `arrays`, as are the errors.
+        """
+        expressions, filter_name, filter_typename, filter_branch, source = self._as_source(
+            expressions, filter_name, filter_typename, filter_branch
+        )
+        start, stop = entry_range(self.tree.num_entries, entry_start, entry_stop)
+        selection = Selection(
+            source,
+            expressions,
+            cut,
+            filter_name=filter_name,
+            filter_typename=filter_typename,
+            filter_branch=filter_branch,
+            aliases=aliases,
+            language=language,
+        )
+        return explain(selection, start, stop, analyze)
 
     def _iterate(
         self,

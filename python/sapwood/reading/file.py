@@ -9,8 +9,7 @@ import threading
 import uuid
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from sapwood import objects
 from sapwood.columns import Foreign
@@ -26,7 +25,8 @@ from sapwood.errors import (
     warn_of_lost_keys,
 )
 from sapwood.reading.filters import Filter, NameFilter, no_filter
-from sapwood.reading.locate import source_of, split_path
+from sapwood.reading.locate import split_path
+from sapwood.reading.sources import source_of
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -47,14 +47,10 @@ _WITHOUT_EFFECT = frozenset(
         "begin_chunk_size",
         "custom_classes",
         "decompression_executor",
-        "handler",
-        "http_max_header_bytes",
         "interpretation_executor",
         "max_num_elements",
         "minimal_ttree_metadata",
         "num_fallback_workers",
-        "num_workers",
-        "timeout",
         "use_threads",
     ]
 )
@@ -72,8 +68,13 @@ def open(path: object, *, object_cache: int | None = 100, **options: object) -> 
     object_cache
         How many objects read from the file are kept for the next time they are asked for (None or 0: none).
     options
-        For a URL: options of its `fsspec` file system. Those of uproot that steer its own threads and caches
-        (``num_workers``, ``array_cache``, ...) may be given and have no effect.
+        For what is far away: ``timeout`` (seconds in which something must come, 30), ``retries`` (5), ``num_workers``
+        (requests in flight for what is fetched ahead, 4), ``prefetch_size`` (memory for that, "128 MiB"), ``replicas``
+        (further URLs of the same file, tried when one fails), ``headers``, ``http_max_header_bytes`` and
+        ``http_max_ranges`` (of a request); for ``s3://`` also ``key``, ``secret``, ``token``, ``anon``,
+        ``endpoint_url`` and ``client_kwargs`` as `s3fs` has them. With other options, or ``handler="fsspec"``, a URL is
+        read by its `fsspec` file system, which gets them. Those of uproot that steer its own threads and caches
+        (``array_cache``, ``use_threads``, ...) may be given and have no effect.
 
     Returns
     -------
@@ -111,19 +112,17 @@ class ReadOnlyFile:
         from sapwood import _native
 
         self._options = options
-        source, self._file_path = source_of(path, {k: v for k, v in options.items() if k not in _WITHOUT_EFFECT})
+        found = source_of(path, {k: v for k, v in options.items() if k not in _WITHOUT_EFFECT})
+        self._file_path = found.name
         try:
-            # The name is for messages: one that is not UTF-8 may look different there.
-            name = self._file_path.encode(errors="replace").decode()
-            self._native: _native.File = _native.File(source, name)
+            self._native: _native.File = _native.File(found.source, found.label, found.far)
+        except FileNotFoundError as error:
+            raise MissingFileError(f"no such file: {error}") from error
         except OSError as error:
-            if isinstance(source, str) and not Path(source).exists():
-                raise MissingFileError(f"no such file: {source}") from error
             if isinstance(error, StorageError):
                 raise
             raise StorageError(f"{self._file_path}: {error}") from error
-        # Another process may stand in another directory.
-        self._address = str(Path(source).absolute()) if isinstance(source, str) else path
+        self._address = found.address
         self._closed = False
         self._hex_uuid = str(uuid.UUID(self._native.uuid))
         self._objects = _Recent(object_cache or 0)
@@ -264,6 +263,10 @@ class ReadOnlyFile:
         """Count what was read from this file so far: calls, bytes, and times in nanoseconds summed over threads."""
         return self._native.counters()
 
+    def ledger(self) -> list[Incident]:
+        """List the requests to storage far away that did not go well, in order: those sent again, and failures."""
+        return [Incident(*entry) for entry in self._native.ledger()]
+
     def close(self) -> None:
         """Close the file; what was read stays, reading more is an error."""
         self._closed = True
@@ -290,9 +293,26 @@ class ReadOnlyFile:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as the path, to be opened again."""
-        if not isinstance(self._address, str):
+        if self._address is None:
             raise TypeError(f"only a file opened by its path or URL can be pickled, not {self!r}")
         return _reopen, (self._address, self._options)
+
+
+class Incident(NamedTuple):
+    """A request to storage that did not go well."""
+
+    time: int
+    """When, in nanoseconds since 1970."""
+    offset: int
+    """The first byte asked for."""
+    length: int
+    """How many bytes were asked for."""
+    attempt: int
+    """Which attempt it was, from 1."""
+    again: bool
+    """Whether it was sent again."""
+    reason: str
+    """What happened."""
 
 
 def _reopen(path: str, options: dict[str, Any]) -> ReadOnlyFile:

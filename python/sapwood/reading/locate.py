@@ -11,12 +11,11 @@ import glob
 import itertools
 import os
 import re
-import threading
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sapwood.errors import ArgumentError, MissingFileError, StorageError
+from sapwood.errors import MissingFileError
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 _SPLIT = re.compile(r"(.+\.root(?:\.[0-9]+)?):(?!//)(.*)", re.IGNORECASE | re.DOTALL)
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
-_LOCAL = frozenset({"file", "local"})
 _ONE_SLASH = re.compile(r"((?:file|https?|root):/)(?=[^/])", re.IGNORECASE)
 
 Files = Any
@@ -53,83 +51,6 @@ def plain_path(path: object) -> Foreign:
     if isinstance(path, os.PathLike):
         return _ONE_SLASH.sub(r"\1/", os.fspath(path))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
     return path
-
-
-class FileLike:
-    """Lets the native core read from an object with `read` and `seek`: one read at a time, at any offset."""
-
-    def __init__(self, stream: Foreign) -> None:
-        """Measure the stream by seeking to its end."""
-        self._stream = stream
-        self._lock = threading.Lock()
-        with self._lock:
-            stream.seek(0, os.SEEK_END)
-            self.size: int = stream.tell()
-
-    def read_at(self, offset: int, length: int) -> bytes:
-        """Read `length` bytes at `offset`; fewer only at the end of the stream."""
-        with self._lock:
-            self._stream.seek(offset)
-            pieces = [self._stream.read(length)]
-            missing = length - len(pieces[0])
-            while missing > 0 and pieces[-1]:
-                pieces.append(self._stream.read(missing))
-                missing -= len(pieces[-1])
-        return b"".join(pieces)
-
-
-def source_of(given: object, options: Mapping[str, Any]) -> tuple[Any, str]:
-    """Give what the native core can open, and the name to call it by.
-
-    Parameters
-    ----------
-    given
-        A local path, a URL, bytes, or an object with `read` and `seek`.
-    options
-        Passed to `fsspec` for a URL other than ``file:``.
-
-    Raises
-    ------
-    TypeError
-        There are options, and the file is a local one.
-    ArgumentError
-        The path is of another kind, or the URL needs `fsspec`, which is not there.
-    StorageError
-        The URL cannot be opened.
-    """
-    path = plain_path(given)
-    if isinstance(path, str):
-        scheme = _SCHEME.match(path)
-        if "::" in path or (scheme is not None and scheme[1].lower() not in _LOCAL):
-            return FileLike(_open_url(path, options)), path
-    if options:
-        raise TypeError(f"no such option for a local file: {', '.join(options)}")
-    if isinstance(path, str):
-        return str(Path(_SCHEME.sub("", path)).expanduser()), path
-    if isinstance(path, (bytes, bytearray, memoryview)):
-        return bytes(path), f"<{len(path)} bytes>"
-    if callable(getattr(path, "read", None)) and callable(getattr(path, "seek", None)):
-        return FileLike(path), str(getattr(path, "name", None) or repr(path))
-    raise ArgumentError(
-        "a file is given by its path, a URL, bytes, an object with 'read' and 'seek', or a dict with one path and "
-        f"the object's path in it, not by {path!r}"
-    )
-
-
-def _open_url(url: str, options: Mapping[str, Any]) -> Foreign:
-    try:
-        import fsspec  # pyright: ignore[reportMissingTypeStubs]
-    except ImportError:
-        raise ArgumentError(
-            f"{url}: reading from a URL needs the package fsspec (pip install 'sapwood[remote]')"
-        ) from None
-    try:
-        file: Foreign = fsspec.open(url, "rb", **options)
-        return file.open()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    except FileNotFoundError as error:
-        raise MissingFileError(f"{url}: {error}") from error
-    except (OSError, ValueError) as error:
-        raise StorageError(f"{url}: {error}") from error
 
 
 def expand(files: Files, is_tree: Callable[[object], bool]) -> list[Located]:

@@ -106,7 +106,7 @@ def plan_steps(selection: Selection, step_size: int | str, start: int, stop: int
 
 
 def carry_for(selection: Selection, steps: Sequence[tuple[int, int]]) -> _native.Carry:
-    """Make what keeps the ends of baskets from one step for the next.
+    """Make what keeps the ends of baskets from one step for the next, and tell far storage of all that will be read.
 
     Few steps to a cluster: a bit, since a basket decompressed twice costs less than the memory. Many: all of a cluster,
     or each step would decompress it again.
@@ -115,7 +115,10 @@ def carry_for(selection: Selection, steps: Sequence[tuple[int, int]]) -> _native
 
     step = max((selection.bytes_between(*step) for step in steps), default=0)
     cluster = max((selection.bytes_between(*pair) for pair in pairwise(selection.source.tree.clusters)), default=0)
-    return _native.Carry(_CARRIED if cluster <= 4 * step else min(int(cluster), _CARRIED_AT_MOST))
+    carry = _native.Carry(_CARRIED if cluster <= 4 * step else min(int(cluster), _CARRIED_AT_MOST))
+    if steps:
+        carry.announce(selection.source.tree.native, selection.indexes, steps[0][0], steps[-1][1])
+    return carry
 
 
 def one_ahead(jobs: Iterator[Callable[[], T]]) -> Generator[T, None, None]:

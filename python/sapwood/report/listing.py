@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sapwood import _native
 from sapwood.errors import NotFoundError, SapwoodError, warn_of_lost_keys
+from sapwood.reading.sources import source_of
 from sapwood.report.units import bytes_text, count_text
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ def list_file(where: str, *, recursive: bool = False, branches: bool = False, ch
         If the file cannot be read.
     """
     path, inside = split(where)
-    file = _native.File(path)
+    source = source_of(path, {})
+    file = _native.File(source.source, source.label, source.far)
     found = list(_keys(path, file.directory(), "", inside.split("/") if inside else [], recursive=recursive))
     if inside and not found:
         raise NotFoundError(f"{path} has no {inside}")

@@ -15,7 +15,7 @@ use crate::compress::decode;
 use crate::error::{Error, Result, Within};
 use crate::streamer::Classes;
 use crate::wire::Cursor;
-use sapwood_io::Source;
+use sapwood_io::{Cause, Range, Source};
 use std::sync::{Arc, OnceLock};
 
 /// A ROOT file opened for reading.
@@ -54,7 +54,7 @@ impl RootFile {
     pub fn open(source: Arc<dyn Source>) -> Result<Self> {
         let name = source.name().to_owned();
         let mut first = vec![0; source.size().min(FIRST_READ) as usize];
-        source.fetch(0, &mut first)?;
+        source.fetch(&[Range { offset: 0, length: first.len() as u64 }], &mut first, Cause::Header)?;
         let header = Header::parse(&first, source.size()).within(|| name)?;
         Ok(Self { source, header, classes: OnceLock::new() })
     }
@@ -72,7 +72,7 @@ impl RootFile {
     }
 
     /// Bytes of the file; an error names the file.
-    pub fn bytes(&self, offset: u64, length: u64) -> Result<Vec<u8>> {
+    pub fn bytes(&self, offset: u64, length: u64, cause: Cause) -> Result<Vec<u8>> {
         let size = self.source.size();
         if offset.checked_add(length).is_none_or(|end| end > size) {
             return Err(Error::corrupt(format!(
@@ -81,7 +81,7 @@ impl RootFile {
             .within(self.name()));
         }
         let mut out = vec![0; length as usize];
-        self.source.fetch(offset, &mut out)?;
+        self.source.fetch(&[Range { offset, length }], &mut out, cause)?;
         Ok(out)
     }
 
@@ -100,7 +100,7 @@ impl RootFile {
     fn directory_at(&self, seek: u64, skip: u64, root: bool) -> Result<Directory> {
         let start = seek.saturating_add(skip);
         let end = start.saturating_add(u64::from(self.header.is_64bit) * 24 + 80).min(self.source.size());
-        let record = self.bytes(seek, end.saturating_sub(seek))?;
+        let record = self.bytes(seek, end.saturating_sub(seek), Cause::Directory)?;
         let mut cursor = Cursor::new(&record, seek);
         let key = Key::parse(&mut cursor).within(|| "its key")?;
         let (name, title) =
@@ -132,7 +132,7 @@ impl RootFile {
     }
 
     fn keys(&self, seek: u64, nbytes: u64) -> Result<Vec<Key>> {
-        let record = self.bytes(seek, nbytes)?;
+        let record = self.bytes(seek, nbytes, Cause::Directory)?;
         let mut cursor = Cursor::new(&record, seek);
         Key::parse(&mut cursor).within(|| "the record of the key list")?;
         let count = cursor.count(Key::SMALLEST)?;
@@ -150,7 +150,7 @@ impl RootFile {
         let length = u64::from(key.total_bytes)
             .checked_sub(header)
             .ok_or_else(|| Error::corrupt("a key longer than its record").at(key.seek).within(place()))?;
-        let stored = self.bytes(key.seek.saturating_add(header), length).within(place)?;
+        let stored = self.bytes(key.seek.saturating_add(header), length, Cause::Object).within(place)?;
         unpack(stored, key.object_bytes as usize).map_err(|e| e.within(place()))
     }
 
@@ -169,7 +169,7 @@ impl RootFile {
             return Ok(Classes::default());
         }
         let place = || format!("the streamer info of {}", self.name());
-        let record = self.bytes(h.seek_info, u64::from(h.nbytes_info))?;
+        let record = self.bytes(h.seek_info, u64::from(h.nbytes_info), Cause::Streamers)?;
         let mut cursor = Cursor::new(&record, h.seek_info);
         let key = Key::parse(&mut cursor).within(place)?;
         let stored = record.get(usize::from(key.key_bytes)..).unwrap_or_default().to_vec();

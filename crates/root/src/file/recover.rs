@@ -3,6 +3,7 @@
 use super::{Key, RootFile};
 use crate::error::Result;
 use crate::wire::Cursor;
+use sapwood_io::Cause;
 use std::collections::HashMap;
 
 /// Bytes looked at for each record's key; longer names end the key early and the record is passed over.
@@ -19,7 +20,7 @@ pub(super) fn keys(file: &RootFile, parent: u64) -> Result<Vec<Key>> {
     let mut places: HashMap<(String, u16), usize> = HashMap::new();
     let mut pos = file.header().begin;
     while pos.saturating_add(Key::SMALLEST as u64) < size {
-        let window = file.bytes(pos, WINDOW.min(size - pos))?;
+        let window = file.bytes(pos, WINDOW.min(size - pos), Cause::Directory)?;
         let mut c = Cursor::new(&window, pos);
         let length = i64::from(c.i32()?);
         if length == 0 {

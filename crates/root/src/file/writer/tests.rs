@@ -3,7 +3,7 @@
 use super::*;
 use crate::file::RootFile;
 use crate::streamer::Value;
-use sapwood_io::Memory;
+use sapwood_io::{Cause, Memory};
 use std::io;
 use std::sync::{Arc, Mutex};
 
@@ -119,7 +119,7 @@ fn every_state_between_two_commits_shows_the_first() {
         let directory = back.directory().unwrap();
         assert_eq!(directory.keys.len(), round + 2);
         let key = &directory.keys[0];
-        let bytes = back.bytes(key.seek, u64::from(key.total_bytes)).unwrap();
+        let bytes = back.bytes(key.seek, u64::from(key.total_bytes), Cause::Object).unwrap();
         let wanted = format!("{round}").repeat(round + 1);
         assert!(bytes.ends_with(wanted.as_bytes()));
     }

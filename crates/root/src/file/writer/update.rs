@@ -10,6 +10,7 @@ use crate::compress::encode::Compression;
 use crate::error::{Error, Result, Within};
 use crate::file::{Key, RootFile};
 use crate::wire::Cursor;
+use sapwood_io::Cause;
 use sapwood_io::sink::Sink;
 use std::collections::HashMap;
 
@@ -54,7 +55,7 @@ impl FileWriter {
             Some(compression) => compression,
             None => Compression::from_code(h.compression).unwrap_or(options.compression),
         };
-        let lead = file.bytes(BEGIN, h.nbytes_name)?;
+        let lead = file.bytes(BEGIN, h.nbytes_name, Cause::Directory)?;
         let mut writer = Self {
             sink,
             options: Options { compression, ..options },
@@ -83,7 +84,7 @@ impl FileWriter {
         if h.seek_info == 0 {
             writer.infos_changed = true;
         } else {
-            let record = file.bytes(h.seek_info, u64::from(h.nbytes_info))?;
+            let record = file.bytes(h.seek_info, u64::from(h.nbytes_info), Cause::Streamers)?;
             let key = Key::parse(&mut Cursor::new(&record, h.seek_info)).within(|| "the streamer info")?;
             writer.old_infos = Some(Record::read(file, &key)?);
         }
@@ -115,7 +116,7 @@ impl FileWriter {
                 text.name
             )));
         }
-        let record = file.bytes(key.seek + nbytes_name, room)?;
+        let record = file.bytes(key.seek + nbytes_name, room, Cause::Directory)?;
         let mut c = Cursor::new(&record, key.seek + nbytes_name);
         let version = c.u16()?;
         let (created, _modified) = (c.u32()?, c.u32()?);
@@ -144,7 +145,7 @@ impl FileWriter {
             changed: false,
             gone: false,
         });
-        let list = file.bytes(seek_keys, nbytes_keys.into())?;
+        let list = file.bytes(seek_keys, nbytes_keys.into(), Cause::Directory)?;
         let mut c = Cursor::new(&list, seek_keys);
         let own = Key::parse(&mut c).within(|| "the record of the key list")?;
         c.seek(own.key_bytes.into())?;
@@ -197,7 +198,7 @@ impl FileWriter {
     /// stays listed as it is and is left alone.
     fn read_segments(&mut self, file: &RootFile) -> Result<usize> {
         let (seek, bytes) = self.segments;
-        let record = file.bytes(seek, bytes as u64)?;
+        let record = file.bytes(seek, bytes as u64, Cause::Directory)?;
         let mut c = Cursor::new(&record, seek);
         let key = Key::parse(&mut c).within(|| "the record of the free segments")?;
         c.seek(key.key_bytes.into())?;
@@ -214,7 +215,7 @@ impl FileWriter {
             }
             let end = end.min(self.end);
             let marked = end - first >= 4 && {
-                let mark = file.bytes(first, 4)?;
+                let mark = file.bytes(first, 4, Cause::Directory)?;
                 let word = mark.first_chunk::<4>().map_or(0, |word| i32::from_be_bytes(*word));
                 i64::from(word) == -((end - first).min(i32::MAX as u64) as i64)
             };

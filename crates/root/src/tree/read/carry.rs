@@ -2,15 +2,19 @@
 
 use super::super::Framing;
 use super::super::basket::Values;
+use super::Part;
+use super::ahead::announce;
 use crate::array::pool;
+use sapwood_io::Announced;
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Decompressed ends of baskets that reach into the next step, so that no basket is decompressed twice.
 ///
 /// Holds a given number of bytes at most; what does not fit is read again.
 pub struct Carry {
     kept: Mutex<Kept>,
+    ahead: OnceLock<Announced>,
 }
 
 struct Kept {
@@ -32,7 +36,18 @@ pub struct Tail {
 impl Carry {
     /// For so many bytes.
     pub fn new(room: usize) -> Self {
-        Self { kept: Mutex::new(Kept { room, tails: HashMap::new() }) }
+        Self { kept: Mutex::new(Kept { room, tails: HashMap::new() }), ahead: OnceLock::new() }
+    }
+    /// Tells storage of all that the steps will need together, once.
+    pub fn announce(&self, part: &Part<'_>) {
+        if let Some(announced) = announce(part) {
+            // A second announcement would only be for what the first one has.
+            let _ = self.ahead.set(announced);
+        }
+    }
+    /// Whether that was done, and the storage wants to know.
+    pub fn announced(&self) -> bool {
+        self.ahead.get().is_some()
     }
     fn kept(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)

@@ -4,10 +4,12 @@
 //! its records by coalesced requests, then decompresses and decodes them one after another. Values of fixed size go
 //! straight to their final place, others are appended in the order of entries.
 
+mod ahead;
 mod carry;
 mod run;
 mod values;
 
+pub use ahead::{Planned, planned};
 pub use carry::Carry;
 
 use super::{Framing, Layout, Place, Tree};
@@ -16,7 +18,7 @@ use crate::error::{Error, Result, Within};
 use crate::streamer::kind::Programs;
 use arrow_buffer::Buffer;
 use sapwood_io::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Entries `start` to `stop` of some branches of a tree.
 pub struct Part<'a> {
@@ -35,13 +37,13 @@ pub struct Part<'a> {
 /// Uses the current rayon pool. The memory beside the result is for each thread one chunk of records and one
 /// decompressed basket, and what other threads have decoded of a column before it was their turn.
 pub fn read(parts: &[Part<'_>]) -> Result<Vec<Column>> {
-    Reader::plan(parts)?.read(None)
+    Reader::plan(parts, true)?.read(None)
 }
 
 /// As [`read`], for a part that follows another: what is left of a basket that reaches beyond the part's end goes to
 /// `carry`, and what the part before has left there is used.
 pub fn read_on(part: &Part<'_>, carry: &Carry) -> Result<Vec<Column>> {
-    Reader::plan(std::slice::from_ref(part))?.read(Some(carry))
+    Reader::plan(std::slice::from_ref(part), !carry.announced())?.read(Some(carry))
 }
 
 /// No codec makes a byte into more: an RLE block of zstd, the densest, holds 128 KiB in four bytes.
@@ -68,6 +70,7 @@ struct Reader<'a> {
     /// Bytes that the baskets of each column take in the files.
     stored: Vec<u64>,
     targets: Vec<Target>,
+    ahead: Option<Mutex<ahead::Ahead>>,
 }
 
 /// Elements of each entry as a counter branch gives them, summed up.
@@ -121,6 +124,16 @@ fn words(values: &Buffer, size: usize) -> impl Iterator<Item = u64> {
     })
 }
 
+/// The branch that must be read to read another, and whether it counts the values of each element.
+fn counter_of(tree: &Tree, branch: usize) -> Result<Option<(usize, bool)>> {
+    let Some(found) = tree.branches.get(branch) else { return Ok(None) };
+    Ok(match (tree.layout(branch)?.framing, found.counter) {
+        (Framing::CountedColumn(counter), _) => Some((counter, true)),
+        (_, Some(counter)) if found.offsets_from_counter => Some((counter, false)),
+        _ => None,
+    })
+}
+
 /// The number and how many of it, for a type that is numbers of fixed dimensions.
 fn flat(of: &Type) -> Option<(Number, usize)> {
     match of {
@@ -141,7 +154,8 @@ fn nest(of: &Type, length: usize, number: Number, values: Buffer) -> Result<Colu
 }
 
 impl<'a> Reader<'a> {
-    fn plan(parts: &'a [Part<'a>]) -> Result<Self> {
+    /// `ahead`: whether what is read is announced to storage here.
+    fn plan(parts: &'a [Part<'a>], ahead: bool) -> Result<Self> {
         let mut reader = Self {
             parts,
             layouts: Vec::new(),
@@ -150,7 +164,9 @@ impl<'a> Reader<'a> {
             jobs: Vec::new(),
             stored: Vec::new(),
             targets: Vec::new(),
+            ahead: ahead.then(Mutex::default),
         };
+        reader.announce(0);
         let mut types: Vec<Type> = Vec::new();
         reader.stored.resize(parts.first().map_or(0, |part| part.branches.len()), 0);
         for (p, part) in parts.iter().enumerate() {
@@ -217,6 +233,13 @@ impl<'a> Reader<'a> {
         Ok(reader)
     }
 
+    /// Tells storage that part `p` is read now, and that the next one follows.
+    fn announce(&self, p: usize) {
+        if let Some(ahead) = &self.ahead {
+            ahead.lock().unwrap_or_else(PoisonError::into_inner).go_on(self.parts, p);
+        }
+    }
+
     /// Makes room in the columns that grow, by the size of their baskets.
     fn reserve(&mut self) {
         for ((column, target), stored) in self.targets.iter_mut().enumerate().zip(&self.stored) {
@@ -276,11 +299,7 @@ impl<'a> Reader<'a> {
     /// Reads the counter of a branch whose baskets have no table of offsets, or whose elements are variable arrays.
     fn counts_for(&self, part: &Part<'_>, branch: usize, start: usize) -> Result<Option<Counts>> {
         let Some(found) = part.tree.branches.get(branch) else { return Ok(None) };
-        let (counter, of_each) = match (part.tree.layout(branch)?.framing, found.counter) {
-            (Framing::CountedColumn(counter), _) => (counter, true),
-            (_, Some(counter)) if found.offsets_from_counter => (counter, false),
-            _ => return Ok(None),
-        };
+        let Some((counter, of_each)) = counter_of(part.tree, branch)? else { return Ok(None) };
         let jobs = self.jobs.get(start..).unwrap_or_default();
         let basket = |job: Option<&Job>| job.and_then(|j| found.baskets.get(j.basket));
         let (Some(first), Some(last)) = (basket(jobs.first()), basket(jobs.last())) else { return Ok(None) };
@@ -292,7 +311,9 @@ impl<'a> Reader<'a> {
             Framing::Counted { skip: 0, .. } if of_each => {}
             _ => return Err(wrong()),
         }
-        let columns = read(&[Part { tree: part.tree, branches: &[counter], start, stop }])?;
+        // Its baskets are announced with those of the branch.
+        let counter = [Part { tree: part.tree, branches: &[counter], start, stop }];
+        let columns = Reader::plan(&counter, false)?.read(None)?;
         let mut counts = Counts { first: start, sums: vec![0], each: Vec::new() };
         match columns.first() {
             Some(Column::Number { number, values }) if !of_each => {

@@ -9,7 +9,7 @@ use crate::error::{Result, Within};
 use crate::wire::Cursor;
 use rayon::prelude::*;
 use sapwood_io::counters::{Counters, clock, count};
-use sapwood_io::{Range, Request, coalesce};
+use sapwood_io::{Cause, Range, Request, trace};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -99,10 +99,9 @@ impl<'a> Run<'a> {
                 }
             }
         }
-        // Enough chunks for all threads, but none that is not worth a request.
         let bytes: u64 = jobs.iter().map(|job| job.range.length).fold(0, u64::saturating_add);
-        let (least, most) = plan.parts.first().map_or((1, 1), |part| part.tree.file.source().request());
-        let most = (bytes / (4 * rayon::current_num_threads() as u64)).clamp(least, most);
+        let threads = rayon::current_num_threads();
+        let most = plan.parts.first().map_or(1, |part| part.tree.file.source().chunk(bytes, threads));
         let chunks = Mutex::new(Chunks { jobs, most, lanes });
         Self { plan, carry, chunks, turns, failed: AtomicBool::new(false) }
     }
@@ -120,6 +119,9 @@ impl<'a> Run<'a> {
         let mut records = Records::default();
         while !self.failed.load(Ordering::Relaxed) {
             let Some(chunk) = lock(&self.chunks).next() else { break };
+            if let Some((job, _)) = chunk.last() {
+                self.plan.announce(job.part);
+            }
             let result = self.chunk(chunk, &mut records);
             if result.is_err() {
                 self.failed.store(true, Ordering::Relaxed);
@@ -263,7 +265,10 @@ impl One<'_, '_> {
         let result = basket::object(&header, record, &mut scratch).and_then(|object| {
             self.count(|c| clock(&c.time_decompression_ns, start));
             self.unpacked(packed, header.object_bytes);
-            self.put(&Values::split(&header, object)?, goal)
+            let unpacked = Instant::now();
+            let result = self.put(&Values::split(&header, object)?, goal);
+            trace::record(|t| self.trace(t, header.object_bytes, start, unpacked));
+            result
         });
         if scratch.len() <= KEEP {
             SCRATCH.set(scratch);
@@ -285,8 +290,39 @@ impl One<'_, '_> {
         if let Some(carry) = self.run.carry.filter(|_| share.to < share.entries) {
             carry.keep((self.branch, job.basket), values, share.layout.framing, job.to, self.dropped);
         }
-        self.count(|c| clock(&c.time_decoding_ns, start));
+        let used = share.used(values) as u64;
+        self.count(|c| {
+            count(&c.bytes_used, used);
+            clock(&c.time_decoding_ns, start);
+        });
         Ok(())
+    }
+
+    fn trace(&self, trace: &mut trace::Trace, decompressed: usize, start: Instant, unpacked: Instant) {
+        let Some(part) = self.run.plan.parts.get(self.job.part) else { return };
+        let tree = part.tree;
+        let found = tree.branches.get(self.branch).and_then(|b| b.baskets.get(self.job.basket));
+        let first = found.map_or(0, |b| b.first) as i64;
+        let end = Instant::now();
+        let row = trace::Row {
+            file: trace.number(tree.file.name()),
+            tree: trace.number(&tree.name),
+            branch: trace.number(&tree.path(self.branch)),
+            cause: "decode",
+            basket: self.job.basket as i64,
+            entry_start: first + self.job.from as i64,
+            entry_stop: first + self.job.to as i64,
+            offset: self.job.range.offset,
+            length: self.job.range.length,
+            start: trace.since(start),
+            end: trace.since(end),
+            decompression: unpacked.duration_since(start).as_nanos() as u64,
+            decoding: end.duration_since(unpacked).as_nanos() as u64,
+            decompressed: decompressed as u64,
+            request: 0,
+            thread: trace::thread(),
+        };
+        trace.rows.push(row);
     }
 
     fn count(&self, what: impl Fn(&Counters)) {
@@ -389,7 +425,7 @@ impl Records {
             for c in [source.counters(), Counters::process()] {
                 count(&c.bytes_requested, bytes);
             }
-            for mut request in coalesce(&ranges, source.gap(), source.request().1) {
+            for mut request in source.plan(&ranges) {
                 for i in &mut request.wanted {
                     *i = start + needed.get(*i).copied().unwrap_or_default();
                 }
@@ -405,20 +441,25 @@ impl Records {
         }
         let mut rest = self.buffer.as_mut_slice();
         let mut filled = 0;
-        for (part, request) in &requests {
-            for &i in &request.wanted {
-                if let (Some(place), Some((_, range))) = (self.places.get_mut(i), wanted.get(i)) {
-                    let start = filled + (range.offset - request.range.offset) as usize;
-                    *place = (start, range.length as usize);
+        for of_part in requests.chunk_by(|a, b| a.0 == b.0) {
+            let mut ranges = Vec::with_capacity(of_part.len());
+            let mut bytes = 0;
+            for (_, request) in of_part {
+                for &i in &request.wanted {
+                    if let (Some(place), Some((_, range))) = (self.places.get_mut(i), wanted.get(i)) {
+                        let start = filled + bytes + (range.offset - request.range.offset) as usize;
+                        *place = (start, range.length as usize);
+                    }
                 }
+                ranges.push(request.range);
+                bytes += request.range.length as usize;
             }
-            let length = request.range.length as usize;
-            let (to, behind) = rest.split_at_mut_checked(length).unwrap_or_default();
-            if let Some(part) = parts.get(*part) {
-                part.tree.file.source().fetch(request.range.offset, to)?;
+            let (to, behind) = rest.split_at_mut_checked(bytes).unwrap_or_default();
+            if let Some(part) = of_part.first().and_then(|&(part, _)| parts.get(part)) {
+                part.tree.file.source().fetch(&ranges, to, Cause::Basket)?;
             }
             rest = behind;
-            filled += length;
+            filled += bytes;
         }
         Ok(())
     }

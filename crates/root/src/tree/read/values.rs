@@ -32,6 +32,15 @@ pub struct Share<'a> {
 }
 
 impl Share<'_> {
+    /// Bytes of the wanted entries, as far as can be told without decoding; else of all.
+    pub fn used(&self, values: &Values<'_>) -> usize {
+        if let Framing::Fixed(bytes) = self.layout.framing {
+            return (self.to - self.from) * bytes;
+        }
+        let end = if self.to == self.entries { Some(values.data.len()) } else { values.start(self.to) };
+        let start = if self.from == 0 { Some(0) } else { values.start(self.from) };
+        end.zip(start).map_or(values.data.len(), |(end, start)| end.saturating_sub(start))
+    }
     /// Decodes the wanted entries.
     pub fn decode(&self, values: &Values<'_>, out: Output<'_>) -> Result<()> {
         let job = self;

@@ -1,0 +1,505 @@
+//! HTTP and HTTPS, and S3 by way of them.
+//!
+//! Ranges by RFC 9110: a server may take one range, ten or a thousand, may answer with other ranges than were asked for,
+//! or with the whole file. What it takes is learnt from what it answers.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the copy of a file whose server takes no ranges is a file of our own"
+)]
+
+mod multipart;
+mod s3;
+
+pub use s3::Keys;
+
+use crate::plan::Range;
+use crate::remote::{Fault, Options, Remote, Transport};
+use crate::source::{Local, Source};
+use std::io::{Error, ErrorKind, Read, Result, Write};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use ureq::http::{HeaderMap, Response, StatusCode};
+use ureq::{Agent, Body, ResponseExt};
+
+/// How files are asked for.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Headers of every request.
+    pub headers: Vec<(String, String)>,
+    /// Bytes that the line of ranges may have: servers refuse longer headers.
+    pub header_bytes: usize,
+    /// The most ranges of a request.
+    pub ranges: usize,
+    /// How requests are signed for S3.
+    pub keys: Option<Keys>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        // nginx and others take 8 KiB for a line.
+        Self { headers: Vec::new(), header_bytes: 7 << 10, ranges: 1000, keys: None }
+    }
+}
+
+/// What is read first: it tells the size, too.
+const FIRST: u64 = 64 << 10;
+/// Bytes taken from the network at a time.
+const PIECE: usize = 64 << 10;
+
+/// Opens a file by its URL; by several, if they lead to the same bytes.
+pub fn open(urls: &[String], settings: &Settings, options: &Options) -> Result<Arc<dyn Source>> {
+    let Some(name) = urls.first() else { return Err(Error::new(ErrorKind::InvalidInput, "no URL")) };
+    let first = Range { offset: 0, length: FIRST };
+    let agent = agent(options);
+    let mut trouble = None;
+    for attempt in 0..=options.retries {
+        for (at, url) in urls.iter().enumerate() {
+            let http = Http {
+                urls: urls.to_vec(),
+                state: Mutex::new(State {
+                    replica: at,
+                    url: url.clone(),
+                    tag: None,
+                    agent: (std::process::id(), agent.clone()),
+                }),
+                settings: settings.clone(),
+                options: options.clone(),
+                size: 0,
+                ranges: AtomicUsize::new(settings.ranges.max(1)),
+                cuts: AtomicUsize::new(0),
+            };
+            match http.look(first) {
+                Ok(Begun::Ranged { transport, bytes }) => {
+                    return Ok(Arc::new(Remote::new(transport, options.clone(), bytes)));
+                }
+                Ok(Begun::Whole(file)) => return Ok(Arc::new(Local::of(file, name.clone())?)),
+                Err(fault) => {
+                    let error = Error::new(fault.error.kind(), format!("{url}: {}", fault.error));
+                    trouble = Some((fault.again, error));
+                }
+            }
+        }
+        if trouble.as_ref().is_none_or(|(again, _)| !again) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50 << attempt.min(7)));
+    }
+    Err(trouble.map_or_else(|| Error::other("not tried"), |(_, error)| error))
+}
+
+fn agent(options: &Options) -> Agent {
+    static PROVIDER: std::sync::Once = std::sync::Once::new();
+    PROVIDER.call_once(|| {
+        // Somebody else in the process may have chosen one already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    });
+    let tls = ureq::tls::TlsConfig::builder().root_certs(ureq::tls::RootCerts::PlatformVerifier).build();
+    Agent::config_builder()
+        .http_status_as_error(false)
+        .tls_config(tls)
+        .user_agent(concat!("sapwood/", env!("CARGO_PKG_VERSION")))
+        .accept_encoding("identity")
+        .timeout_connect(Some(options.timeout))
+        .timeout_recv_response(Some(options.timeout))
+        .timeout_per_read(Some(options.timeout))
+        .max_idle_connections_per_host(options.workers + 4)
+        .input_buffer_size(PIECE)
+        .max_response_header_size(64 << 10)
+        .build()
+        .new_agent()
+}
+
+/// A file on a server, or the same file on several.
+struct Http {
+    urls: Vec<String>,
+    state: Mutex<State>,
+    settings: Settings,
+    options: Options,
+    size: u64,
+    /// Ranges that the server is thought to take in one request.
+    ranges: AtomicUsize,
+    /// Requests of several ranges, one after the other, that the server closed the connection on.
+    cuts: AtomicUsize,
+}
+
+struct State {
+    /// Which of the URLs is in use.
+    replica: usize,
+    /// Where it led to.
+    url: String,
+    /// The version of the file: its `ETag`, or else its date.
+    tag: Option<String>,
+    /// With the process that made its connections.
+    agent: (u32, Agent),
+}
+
+enum Begun {
+    Ranged { transport: Arc<Http>, bytes: Vec<u8> },
+    Whole(std::fs::File),
+}
+
+impl Http {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn get(&self, ranges: &str, limit: Duration) -> std::result::Result<Response<Body>, Fault> {
+        let (agent, url) = {
+            let mut state = self.state();
+            if state.agent.0 != std::process::id() {
+                state.agent = (std::process::id(), agent(&self.options));
+            }
+            (state.agent.1.clone(), state.url.clone())
+        };
+        let mut request = agent.get(&url).header("Range", ranges);
+        for (name, value) in &self.settings.headers {
+            request = request.header(name, value);
+        }
+        if let Some(keys) = &self.settings.keys {
+            for (name, value) in keys.sign(&url).map_err(Fault::lasting)? {
+                request = request.header(name, value);
+            }
+        }
+        request.config().timeout_global(Some(limit)).build().call().map_err(fault)
+    }
+
+    /// Reads the first bytes, and with them what the file is.
+    fn look(mut self, first: Range) -> std::result::Result<Begun, Fault> {
+        let limit = self.options.timeout;
+        let mut response = self.get(&format!("bytes=0-{}", first.length - 1), limit)?;
+        let status = response.status();
+        let tag = tag(response.headers());
+        let led = response.get_uri().to_string();
+        let place = content_range(response.headers());
+        if let Some((Range { offset: 0, .. }, size)) = place.filter(|_| status.is_success()) {
+            let mut bytes = Vec::new();
+            let wanted = size.min(first.length);
+            response.body_mut().as_reader().take(wanted).read_to_end(&mut bytes).map_err(Fault::passing)?;
+            if (bytes.len() as u64) < wanted {
+                return Err(Fault::passing(Error::new(ErrorKind::UnexpectedEof, "the connection was cut")));
+            }
+            self.size = size;
+            self.state().tag = tag;
+            self.lead(Some(led));
+            return Ok(Begun::Ranged { transport: Arc::new(self), bytes });
+        }
+        if status == StatusCode::OK || status == StatusCode::RANGE_NOT_SATISFIABLE {
+            // It takes no ranges (or the file is empty): all of it is fetched, once.
+            let mut file = temporary().map_err(Fault::lasting)?;
+            if status == StatusCode::OK {
+                let length = response.body().content_length();
+                let response = match length {
+                    Some(length) if length > FIRST => {
+                        drop(response);
+                        self.get("bytes=0-", limit + Duration::from_secs(length / (64 << 10)))?
+                    }
+                    _ => response,
+                };
+                let copied = std::io::copy(&mut response.into_body().into_reader(), &mut file)
+                    .map_err(Fault::passing)?;
+                if length.is_some_and(|length| length != copied) {
+                    return Err(Fault::passing(Error::new(
+                        ErrorKind::UnexpectedEof,
+                        "the connection was cut",
+                    )));
+                }
+                file.flush().map_err(Fault::lasting)?;
+            }
+            return Ok(Begun::Whole(file));
+        }
+        Err(refused(status))
+    }
+
+    /// The URL as it was given.
+    fn begin(&self) -> String {
+        self.urls.get(self.state().replica).cloned().unwrap_or_default()
+    }
+
+    /// Has a redirection followed from now on, or none any more; whether that is new.
+    ///
+    /// Signed requests are signed for where they go first, so each is led there.
+    fn lead(&self, to: Option<String>) -> bool {
+        let to = to.filter(|_| self.settings.keys.is_none()).unwrap_or_else(|| self.begin());
+        let mut state = self.state();
+        let new = state.url != to;
+        state.url = to;
+        new
+    }
+
+    /// As many of the ranges as fit into a request, as a header says it.
+    fn header(&self, ranges: &[Range]) -> (String, usize) {
+        let mut text = String::from("bytes=");
+        let most = self.ranges.load(Ordering::Relaxed).max(1);
+        let mut taken = 0;
+        for range in ranges.iter().take(most) {
+            let one = format!("{}-{}", range.offset, range.end().saturating_sub(1));
+            if taken > 0 && text.len() + one.len() + 1 > self.settings.header_bytes {
+                break;
+            }
+            if taken > 0 {
+                text.push(',');
+            }
+            text.push_str(&one);
+            taken += 1;
+        }
+        (text, taken)
+    }
+
+    /// Learns that a server took fewer ranges than it was asked for.
+    fn fewer(&self, ranges: usize) {
+        self.ranges.fetch_min(ranges.max(1), Ordering::Relaxed);
+        self.cuts.store(0, Ordering::Relaxed);
+    }
+
+    /// A server that closes the connection once may have had its reasons; twice, it does not like what it is asked.
+    fn cut_off(&self, fault: Fault, asked: usize) -> Fault {
+        let closed = fault.again && fault.error.kind() != ErrorKind::TimedOut && asked > 1;
+        if closed && self.cuts.fetch_add(1, Ordering::Relaxed) > 0 {
+            self.fewer(if asked > 10 { 10 } else { 1 });
+            return Fault::learnt(format!("{asked} ranges: {}", fault.error));
+        }
+        fault
+    }
+
+    /// Sees whether it is still the same file.
+    fn verify(&self, headers: &HeaderMap, size: u64) -> std::result::Result<(), Fault> {
+        let changed = |what: &str| {
+            Fault::lasting(Error::other(format!("the file was changed while it was read ({what})")))
+        };
+        if size != self.size {
+            return Err(changed(&format!("it had {} bytes, now it has {size}", self.size)));
+        }
+        let now = tag(headers);
+        let mut state = self.state();
+        match (&state.tag, now) {
+            (Some(before), Some(now)) if *before != now => {
+                Err(changed(&format!("it was version {before}, now it is {now}")))
+            }
+            (None, now) => {
+                state.tag = now;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Transport for Http {
+    fn name(&self) -> &str {
+        self.urls.first().map_or("", String::as_str)
+    }
+    fn size(&self) -> u64 {
+        self.size
+    }
+    fn most_ranges(&self) -> usize {
+        // Two numbers of a file's offsets, a dash and a comma each.
+        let digits = self.size.max(1).ilog10() as usize + 1;
+        self.ranges.load(Ordering::Relaxed).min(self.settings.header_bytes / (2 * digits + 2)).max(1)
+    }
+    fn request(
+        &self,
+        ranges: &[Range],
+        limit: Duration,
+        take: &mut dyn FnMut(u64, &[u8]) -> bool,
+    ) -> std::result::Result<(), Fault> {
+        let (header, asked) = self.header(ranges);
+        let response = self.get(&header, limit).map_err(|fault| self.cut_off(fault, asked))?;
+        self.cuts.store(0, Ordering::Relaxed);
+        let status = response.status();
+        match status {
+            StatusCode::PARTIAL_CONTENT | StatusCode::OK => {}
+            // Too long a header, or more ranges than are taken.
+            StatusCode::BAD_REQUEST
+            | StatusCode::PAYLOAD_TOO_LARGE
+            | StatusCode::URI_TOO_LONG
+            | StatusCode::RANGE_NOT_SATISFIABLE
+            | StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE
+            | StatusCode::NOT_IMPLEMENTED
+                if asked > 1 =>
+            {
+                self.fewer(if asked > 10 { 10 } else { 1 });
+                return Err(Fault::learnt(format!("{asked} ranges: {status}")));
+            }
+            _ => {
+                // Where a redirection led may have been for some time only: the way is asked for anew.
+                let led = self.lead(None) || response.get_uri() != self.begin().as_str();
+                let fault = refused(status);
+                return Err(if led { Fault { again: true, pause: true, ..fault } } else { fault });
+            }
+        }
+        self.lead(Some(response.get_uri().to_string()));
+        if let Some(boundary) = multipart::boundary(response.headers()) {
+            let headers = response.headers().clone();
+            let mut parts = 0;
+            let mut body = multipart::Parts::new(response.into_body().into_reader(), &boundary);
+            while let Some((range, size)) = body.next_part().map_err(Fault::passing)? {
+                if parts == 0 {
+                    self.verify(&headers, size)?;
+                }
+                parts += 1;
+                if !forward(&mut body, range, take)? {
+                    return Ok(());
+                }
+            }
+            // Overlapping ranges may come as one, others not at all.
+            if parts < asked {
+                self.fewer(parts);
+            }
+            return Ok(());
+        }
+        let length = response.body().content_length();
+        let (range, size) = match content_range(response.headers()) {
+            Some(place) => place,
+            None if status == StatusCode::OK => {
+                // The whole file. What is wanted of it is taken, but no more such requests are sent.
+                if asked > 1 {
+                    self.fewer(if asked > 10 { 10 } else { 1 });
+                }
+                let size = length.unwrap_or(self.size);
+                (Range { offset: 0, length: size }, size)
+            }
+            None => return Err(Fault::passing(Error::other("an answer without a Content-Range"))),
+        };
+        self.verify(response.headers(), size)?;
+        if asked > 1 && status != StatusCode::OK && ranges.iter().take(asked).any(|r| r.end() > range.end()) {
+            self.fewer(1);
+        }
+        if status == StatusCode::OK
+            && asked > 1
+            && range.length > 2 * ranges.iter().map(|r| r.length).sum::<u64>()
+        {
+            return Err(Fault::learnt(format!("{asked} ranges: the whole file came")));
+        }
+        forward(&mut response.into_body().into_reader(), range, take)?;
+        Ok(())
+    }
+    fn replica(&self) -> usize {
+        self.state().replica
+    }
+    fn leave_replica(&self, failed: usize) -> bool {
+        let mut state = self.state();
+        if state.replica != failed {
+            // Another thread has left it already.
+            return true;
+        }
+        let Some(url) = self.urls.get(state.replica + 1) else { return false };
+        state.url.clone_from(url);
+        state.replica += 1;
+        // Another server numbers versions in its own way; the size must be the same.
+        state.tag = None;
+        true
+    }
+    fn forked(&self) {
+        // The connections belong to the parent: neither used nor closed here.
+        let mut state = self.state();
+        let new = (std::process::id(), agent(&self.options));
+        std::mem::forget(std::mem::replace(&mut state.agent, new));
+    }
+}
+
+/// Hands over the bytes of a range as they come; false if no more are wanted.
+fn forward(
+    from: &mut impl Read,
+    range: Range,
+    take: &mut dyn FnMut(u64, &[u8]) -> bool,
+) -> std::result::Result<bool, Fault> {
+    let mut piece = vec![0; PIECE];
+    let mut offset = range.offset;
+    while offset < range.end() {
+        let most = ((range.end() - offset) as usize).min(PIECE);
+        let n = from.read(piece.get_mut(..most).unwrap_or_default()).map_err(Fault::passing)?;
+        let bytes = piece.get(..n).unwrap_or_default();
+        if bytes.is_empty() {
+            return Err(Fault::passing(Error::new(ErrorKind::UnexpectedEof, "the connection was cut")));
+        }
+        let more = take(offset, bytes);
+        offset += n as u64;
+        if !more && offset < range.end() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// What an error of the client means.
+fn fault(error: ureq::Error) -> Fault {
+    match error {
+        ureq::Error::Io(error) => Fault::passing(error),
+        ureq::Error::Timeout(what) => {
+            Fault::passing(Error::new(ErrorKind::TimedOut, format!("timeout: {what}")))
+        }
+        ureq::Error::ConnectionFailed | ureq::Error::Protocol(_) => {
+            Fault::passing(Error::other(error.to_string()))
+        }
+        ureq::Error::HostNotFound => Fault::lasting(Error::new(ErrorKind::NotConnected, error.to_string())),
+        other => Fault::lasting(Error::other(other.to_string())),
+    }
+}
+
+fn refused(status: StatusCode) -> Fault {
+    let error = |kind| Error::new(kind, status.to_string());
+    match status {
+        StatusCode::NOT_FOUND | StatusCode::GONE => Fault::lasting(error(ErrorKind::NotFound)),
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+            Fault::lasting(error(ErrorKind::PermissionDenied))
+        }
+        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => {
+            Fault::passing(error(ErrorKind::Other))
+        }
+        _ if status.is_server_error() => Fault::passing(error(ErrorKind::Other)),
+        _ => Fault::lasting(error(ErrorKind::Other)),
+    }
+}
+
+/// The version of a file.
+fn tag(headers: &HeaderMap) -> Option<String> {
+    let text = |name| headers.get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
+    text("etag").or_else(|| text("last-modified"))
+}
+
+fn content_range(headers: &HeaderMap) -> Option<(Range, u64)> {
+    parse_content_range(headers.get("content-range")?.to_str().ok()?)
+}
+
+/// `bytes 0-99/1234`: the range, and the size of the file.
+fn parse_content_range(text: &str) -> Option<(Range, u64)> {
+    let (range, size) = text.trim().strip_prefix("bytes")?.trim().split_once('/')?;
+    let (first, last) = range.split_once('-')?;
+    let (first, last, size): (u64, u64, u64) =
+        (first.trim().parse().ok()?, last.trim().parse().ok()?, size.trim().parse().ok()?);
+    let length = last.checked_sub(first)?.checked_add(1)?;
+    (last < size).then_some((Range { offset: first, length }, size))
+}
+
+/// A file without a name, gone when it is closed.
+fn temporary() -> Result<std::fs::File> {
+    static NUMBER: AtomicUsize = AtomicUsize::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let path = std::env::temp_dir().join(format!("sapwood-{}-{number}", std::process::id()));
+    let file = std::fs::OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
+    std::fs::remove_file(&path)?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_ranges() {
+        let range = |offset, length, size| Some((Range { offset, length }, size));
+        for (text, want) in [
+            ("bytes 0-99/1234", range(0, 100, 1234)),
+            ("bytes 5-5/6", range(5, 1, 6)),
+            ("bytes 5-6/6", None),
+            ("bytes 6-5/9", None),
+            ("bytes */6", None),
+            ("bytes 0-5/*", None),
+            ("bytes 0-18446744073709551615/1", None),
+        ] {
+            assert_eq!(parse_content_range(text), want, "{text}");
+        }
+    }
+}

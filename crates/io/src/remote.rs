@@ -1,0 +1,626 @@
+//! Storage far away: what is announced is fetched ahead, in few requests; what fails is tried again.
+
+mod pace;
+mod scatter;
+
+use crate::counters::{self, Counters};
+use crate::plan::{Range, Request, coalesce};
+use crate::source::{self, Source};
+use crate::trace::{self, Cause};
+use pace::Pace;
+use scatter::Scatter;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::io::{Error, ErrorKind, Result};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+/// A way to storage: sends one request at a time from each thread that asks.
+pub trait Transport: Send + Sync {
+    /// Path or URL, for messages.
+    fn name(&self) -> &str;
+    /// Length in bytes.
+    fn size(&self) -> u64;
+    /// The most ranges that a request may ask for, as far as is known.
+    fn most_ranges(&self) -> usize;
+    /// Sends one request for `ranges`, which rise, and hands over what comes: where in the file, and bytes.
+    ///
+    /// It may be more or less than was asked for. Ends early when `take` gives false. `limit` is all the time it has.
+    fn request(
+        &self,
+        ranges: &[Range],
+        limit: Duration,
+        take: &mut dyn FnMut(u64, &[u8]) -> bool,
+    ) -> std::result::Result<(), Fault>;
+    /// Which of several ways to the same bytes is taken now.
+    fn replica(&self) -> usize {
+        0
+    }
+    /// Takes another way than `failed` from now on, if there is one that was not taken yet.
+    fn leave_replica(&self, _failed: usize) -> bool {
+        false
+    }
+    /// Forgets connections that a parent process shares.
+    fn forked(&self) {}
+}
+
+/// Why a request failed.
+#[derive(Debug)]
+pub struct Fault {
+    /// Whether trying again may help.
+    pub again: bool,
+    /// Whether to wait before that.
+    pub pause: bool,
+    /// What happened.
+    pub error: Error,
+}
+
+impl Fault {
+    /// One that may pass.
+    pub fn passing(error: impl Into<Error>) -> Self {
+        Self { again: true, pause: true, error: error.into() }
+    }
+    /// One that comes of the way of asking, which is another one from now on.
+    pub fn learnt(message: impl Into<String>) -> Self {
+        Self { again: true, pause: false, error: Error::other(message.into()) }
+    }
+    /// One that will not.
+    pub fn lasting(error: impl Into<Error>) -> Self {
+        Self { again: false, pause: false, error: error.into() }
+    }
+}
+
+/// How storage far away is read.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The longest wait for anything to come. A request as a whole has this and the time of its bytes at 64 KiB/s.
+    pub timeout: Duration,
+    /// How often a request is sent again that brought nothing new.
+    pub retries: u32,
+    /// Bytes that may be fetched ahead.
+    pub ahead: u64,
+    /// Requests in flight for what is fetched ahead.
+    pub workers: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { timeout: Duration::from_secs(30), retries: 5, ahead: 128 << 20, workers: 4 }
+    }
+}
+
+/// A request that did not go well.
+#[derive(Debug, Clone)]
+pub struct Incident {
+    /// Nanoseconds since 1970.
+    pub time: u64,
+    /// First byte asked for.
+    pub offset: u64,
+    /// Bytes asked for, gaps left out.
+    pub length: u64,
+    /// Which attempt it was, from 1.
+    pub attempt: u32,
+    /// Whether it was sent again.
+    pub again: bool,
+    /// What happened.
+    pub message: String,
+}
+
+/// The slowest transfer that is waited for, in bytes a second.
+const SLOWEST: u64 = 64 << 10;
+/// Bytes of a request, if no range alone is larger: what ROOT makes a cluster by default.
+const LARGEST: u64 = 32 << 20;
+/// Bytes of a request, if as many are wanted: smaller ones would only be more.
+const SMALLEST: u64 = 4 << 20;
+/// Incidents that are kept.
+const INCIDENTS: usize = 10_000;
+/// What is read around a record of the file's own: others often lie beside it.
+const WINDOW: u64 = 256 << 10;
+/// Windows that are kept.
+const WINDOWS: usize = 4;
+
+/// A file in storage far away.
+pub struct Remote {
+    shared: RwLock<(u32, Arc<Shared>)>,
+    name: String,
+    size: u64,
+    counters: Arc<Counters>,
+}
+
+struct Shared {
+    transport: Arc<dyn Transport>,
+    options: Options,
+    counters: Arc<Counters>,
+    pace: Pace,
+    state: Mutex<State>,
+    changed: Condvar,
+    ledger: Mutex<Vec<Incident>>,
+}
+
+#[derive(Default)]
+struct State {
+    /// What is announced.
+    pieces: HashMap<Range, Piece>,
+    /// What of it is still to be asked for.
+    queue: VecDeque<Range>,
+    /// Threads that fetch ahead.
+    workers: usize,
+    /// Bytes for each thread, when the queue was made.
+    share: u64,
+    /// Bytes that are in flight or wait to be used.
+    held: u64,
+    /// What was read around records, the newest last.
+    windows: VecDeque<(u64, Arc<[u8]>)>,
+}
+
+struct Piece {
+    /// Announcements that are not dropped yet.
+    announced: usize,
+    /// How often it is still to be fetched.
+    uses: usize,
+    place: Place,
+}
+
+enum Place {
+    Queued,
+    Flying,
+    Here(Arc<Vec<u8>>),
+    Failed(ErrorKind, String),
+    Used,
+}
+
+/// Ranges that are fetched ahead as long as this lives.
+pub struct Announced {
+    shared: Arc<Shared>,
+    ranges: Vec<Range>,
+}
+
+impl Drop for Announced {
+    fn drop(&mut self) {
+        let mut state = self.shared.state();
+        for range in &self.ranges {
+            let Some(piece) = state.pieces.get_mut(range) else { continue };
+            piece.announced -= 1;
+            if piece.announced == 0 {
+                // One in flight is let go when it comes.
+                let held = matches!(piece.place, Place::Here(_) | Place::Flying);
+                state.pieces.remove(range);
+                state.held -= if held { range.length } else { 0 };
+            }
+        }
+        let State { queue, pieces, .. } = &mut *state;
+        queue.retain(|range| pieces.contains_key(range));
+        self.shared.changed.notify_all();
+    }
+}
+
+impl Remote {
+    /// Reads by way of `transport`; `first` is what is known of the start of the file.
+    pub fn new(transport: Arc<dyn Transport>, options: Options, first: Vec<u8>) -> Self {
+        let counters = Arc::new(Counters::default());
+        let (name, size) = (transport.name().to_owned(), transport.size());
+        let shared = Shared::new(transport, options, counters.clone());
+        if !first.is_empty() {
+            shared.state().windows.push_back((0, first.into()));
+        }
+        Self { shared: RwLock::new((std::process::id(), Arc::new(shared))), name, size, counters }
+    }
+
+    /// What threads share; made anew in a forked process, which has none of the threads and none of the connections.
+    fn shared(&self) -> Arc<Shared> {
+        let process = std::process::id();
+        {
+            let slot = self.shared.read().unwrap_or_else(PoisonError::into_inner);
+            if slot.0 == process {
+                return slot.1.clone();
+            }
+        }
+        let mut slot = self.shared.write().unwrap_or_else(PoisonError::into_inner);
+        if slot.0 != process {
+            let old = slot.1.clone();
+            old.transport.forked();
+            let new = Shared::new(old.transport.clone(), old.options.clone(), self.counters.clone());
+            *slot = (process, Arc::new(new));
+            // A lock in it may be held by a thread that is not there.
+            std::mem::forget(old);
+        }
+        slot.1.clone()
+    }
+}
+
+impl Source for Remote {
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn size(&self) -> u64 {
+        self.size
+    }
+    fn counters(&self) -> &Counters {
+        &self.counters
+    }
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.fetch(&[Range { offset, length: out.len() as u64 }], out, Cause::Object)
+    }
+    /// Requests are planned when ranges are announced: here each stands for itself.
+    fn plan(&self, ranges: &[Range]) -> Vec<Request> {
+        coalesce(ranges, 0, 0)
+    }
+    fn fetch(&self, ranges: &[Range], out: &mut [u8], cause: Cause) -> Result<()> {
+        let shared = self.shared();
+        let mut rest = out;
+        let mut missing = Vec::new();
+        for range in ranges {
+            source::check(*range, self.size, &self.name)?;
+            let (to, behind) =
+                rest.split_at_mut_checked(range.length as usize).ok_or_else(source::too_small)?;
+            rest = behind;
+            match shared.wait_for(range)? {
+                Some(bytes) => to.copy_from_slice(bytes.get(..to.len()).ok_or_else(source::too_small)?),
+                None => missing.push((*range, to)),
+            }
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        if cause == Cause::Basket {
+            shared.count(|c| &c.misses, missing.len() as u64);
+            let wanted = missing.iter().map(|(range, _)| *range).collect();
+            let found = Mutex::new(HashMap::new());
+            let put = |range, bytes| {
+                found.lock().unwrap_or_else(PoisonError::into_inner).insert(range, bytes);
+            };
+            shared.vector(wanted, Cause::Miss, &put, &|| true)?;
+            let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+            for (range, to) in missing {
+                let bytes: Option<&Vec<u8>> = found.get(&range);
+                to.copy_from_slice(bytes.filter(|b| b.len() == to.len()).ok_or_else(source::too_small)?);
+            }
+            return Ok(());
+        }
+        for (range, to) in missing {
+            shared.record(range, self.size, to, cause)?;
+        }
+        Ok(())
+    }
+    fn announce(&self, ranges: &dyn Fn() -> Vec<Range>) -> Option<Announced> {
+        let shared = self.shared();
+        let ranges: Vec<Range> =
+            ranges().into_iter().filter(|r| r.length > 0 && r.end() <= self.size).collect();
+        shared.announce(&ranges);
+        Some(Announced { shared, ranges })
+    }
+    fn requests(&self, ranges: &[Range], _threads: usize) -> Vec<Vec<Range>> {
+        let shared = self.shared();
+        let mut state = State::default();
+        let mut seen = HashSet::new();
+        state.queue.extend(ranges.iter().filter(|range| seen.insert(**range)));
+        state.share = shared.share(&state.queue);
+        let (most, gap) = (shared.transport.most_ranges(), shared.pace.gap(shared.transport.most_ranges()));
+        let mut requests = Vec::new();
+        while !state.queue.is_empty() {
+            let group = shared.group(&mut state);
+            requests.extend(
+                coalesce(&group, gap, u64::MAX)
+                    .chunks(most)
+                    .map(|spans| spans.iter().map(|request| request.range).collect()),
+            );
+        }
+        requests
+    }
+    fn ledger(&self) -> Vec<Incident> {
+        self.shared().ledger.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Shared {
+    fn new(transport: Arc<dyn Transport>, options: Options, counters: Arc<Counters>) -> Self {
+        Self {
+            transport,
+            options,
+            counters,
+            pace: Pace::default(),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            ledger: Mutex::default(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn count(&self, which: impl Fn(&Counters) -> &std::sync::atomic::AtomicU64, n: u64) {
+        for c in [&*self.counters, Counters::process()] {
+            counters::count(which(c), n);
+        }
+    }
+
+    fn announce(self: &Arc<Self>, ranges: &[Range]) {
+        let mut times: HashMap<Range, usize> = HashMap::new();
+        for range in ranges {
+            *times.entry(*range).or_default() += 1;
+        }
+        let mut state = self.state();
+        for range in ranges {
+            let uses = times.get(range).copied().unwrap_or(1);
+            let State { pieces, queue, .. } = &mut *state;
+            let new = || Piece { announced: 0, uses: 0, place: Place::Used };
+            let piece = pieces.entry(*range).or_insert_with(new);
+            piece.announced += 1;
+            piece.uses = piece.uses.max(uses);
+            if matches!(piece.place, Place::Used) {
+                piece.place = Place::Queued;
+                queue.push_back(*range);
+            }
+        }
+        state.share = self.share(&state.queue);
+        self.staff(&mut state);
+    }
+
+    /// Bytes for each thread, of what is queued.
+    fn share(&self, queue: &VecDeque<Range>) -> u64 {
+        let queued = queue.iter().map(|r| r.length).fold(0, u64::saturating_add);
+        queued / self.options.workers.max(1) as u64
+    }
+
+    /// Bytes of a request: enough to be worth its latency, not more than the thread's share, but no crumbs.
+    fn target(&self, share: u64) -> u64 {
+        let worth = self.pace.worth().unwrap_or(LARGEST).min(share);
+        worth.clamp(SMALLEST, LARGEST).min(self.options.ahead / 2).max(1)
+    }
+
+    /// Sees to it that there are threads for what can be asked for.
+    fn staff(self: &Arc<Self>, state: &mut State) {
+        while state.workers < self.options.workers
+            && state.held < self.options.ahead
+            && state.queue.len() > state.workers
+        {
+            let shared = self.clone();
+            let thread = thread::Builder::new().name("sapwood-fetch".to_owned());
+            if thread.spawn(move || shared.work()).is_err() {
+                break;
+            }
+            state.workers += 1;
+        }
+    }
+
+    /// What a thread does that fetches ahead; it ends when there is nothing to do.
+    fn work(self: Arc<Self>) {
+        loop {
+            let group = {
+                let mut state = self.state();
+                if state.held >= self.options.ahead || state.queue.is_empty() {
+                    state.workers -= 1;
+                    self.changed.notify_all();
+                    return;
+                }
+                let group = self.group(&mut state);
+                for range in &group {
+                    if let Some(piece) = state.pieces.get_mut(range) {
+                        piece.place = Place::Flying;
+                        state.held += range.length;
+                    }
+                }
+                group
+            };
+            let put = |range: Range, bytes: Vec<u8>| {
+                // It may have been let go meanwhile, and even announced again.
+                if let Some(piece) = self.state().pieces.get_mut(&range)
+                    && matches!(piece.place, Place::Flying)
+                {
+                    piece.place = Place::Here(Arc::new(bytes));
+                }
+                self.changed.notify_all();
+            };
+            let wanted = || {
+                let state = self.state();
+                group.iter().rev().any(|range| {
+                    state.pieces.get(range).is_some_and(|piece| matches!(piece.place, Place::Flying))
+                })
+            };
+            let result = self.vector(group.clone(), Cause::Prefetch, &put, &wanted);
+            let mut state = self.state();
+            for range in &group {
+                let State { pieces, held, .. } = &mut *state;
+                let Some(piece) = pieces.get_mut(range) else { continue };
+                if matches!(piece.place, Place::Flying) {
+                    *held -= range.length;
+                    let error = result.as_ref().err();
+                    let message = error.map_or_else(|| "not delivered".to_owned(), ToString::to_string);
+                    piece.place = Place::Failed(error.map_or(ErrorKind::Other, Error::kind), message);
+                }
+            }
+            self.changed.notify_all();
+        }
+    }
+
+    /// Takes what the next request is for: neighbours in the queue, as many as make a good one.
+    fn group(&self, state: &mut State) -> Vec<Range> {
+        let most = self.transport.most_ranges();
+        let gap = self.pace.gap(most);
+        let target = self.target(state.share);
+        let mut group: Vec<Range> = Vec::new();
+        let (mut bytes, mut spans) = (0u64, 0);
+        while let Some(&range) = state.queue.front() {
+            let near = group.last().is_some_and(|last: &Range| {
+                range.offset >= last.offset && range.offset <= last.end().saturating_add(gap)
+            });
+            spans += usize::from(!near);
+            bytes = bytes.saturating_add(range.length);
+            if !group.is_empty() && (bytes > target || spans > most) {
+                break;
+            }
+            state.queue.pop_front();
+            group.push(range);
+        }
+        group
+    }
+
+    /// Bytes that were announced, as soon as they are there; nothing for what this thread had better fetch itself.
+    fn wait_for(self: &Arc<Self>, range: &Range) -> Result<Option<Arc<Vec<u8>>>> {
+        let mut waited: Option<Instant> = None;
+        let mut state = self.state();
+        let result = loop {
+            let Some(piece) = state.pieces.get_mut(range) else { break Ok(None) };
+            match &piece.place {
+                Place::Used => break Ok(None),
+                Place::Failed(kind, message) => {
+                    let error = Error::new(*kind, message.clone());
+                    piece.place = Place::Used;
+                    break Err(error);
+                }
+                Place::Here(bytes) => {
+                    let bytes = bytes.clone();
+                    piece.uses = piece.uses.saturating_sub(1);
+                    if piece.uses == 0 {
+                        piece.place = Place::Used;
+                        state.held -= range.length;
+                        self.staff(&mut state);
+                    }
+                    break Ok(Some(bytes));
+                }
+                Place::Flying => {}
+                Place::Queued => {
+                    self.staff(&mut state);
+                    if state.workers == 0 {
+                        // Everything that may be fetched ahead is there, and this is not among it.
+                        state.queue.retain(|queued| queued != range);
+                        if let Some(piece) = state.pieces.get_mut(range) {
+                            piece.place = Place::Used;
+                        }
+                        break Ok(None);
+                    }
+                }
+            }
+            waited.get_or_insert_with(Instant::now);
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        };
+        drop(state);
+        if let Some(start) = waited {
+            for c in [&*self.counters, Counters::process()] {
+                counters::clock(&c.time_waiting_ns, start);
+            }
+        }
+        result
+    }
+
+    /// Reads a record of the file itself, with what is around it.
+    fn record(&self, range: Range, size: u64, to: &mut [u8], cause: Cause) -> Result<()> {
+        let inside = |start: u64, bytes: &[u8], to: &mut [u8]| {
+            let from = range.offset.checked_sub(start).and_then(|from| usize::try_from(from).ok());
+            let found = from.and_then(|from| bytes.get(from..)?.get(..to.len()));
+            found.map(|found| to.copy_from_slice(found)).is_some()
+        };
+        if self.state().windows.iter().any(|(start, bytes)| inside(*start, bytes, to)) {
+            return Ok(());
+        }
+        let length = range.length.max(WINDOW).min(size);
+        let window = Range { offset: range.offset.min(size - length), length };
+        let found = Mutex::new(Vec::new());
+        let put = |_, bytes| *found.lock().unwrap_or_else(PoisonError::into_inner) = bytes;
+        self.vector(vec![window], cause, &put, &|| true)?;
+        let bytes = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if !inside(window.offset, &bytes, to) {
+            return Err(source::too_small());
+        }
+        if range.length < WINDOW {
+            let mut state = self.state();
+            state.windows.push_back((window.offset, bytes.into()));
+            if state.windows.len() > WINDOWS {
+                state.windows.pop_front();
+            }
+        }
+        Ok(())
+    }
+
+    /// Has ranges delivered, each as soon as it is whole, by as many requests and attempts as it takes.
+    fn vector(
+        &self,
+        ranges: Vec<Range>,
+        cause: Cause,
+        put: &dyn Fn(Range, Vec<u8>),
+        wanted: &dyn Fn() -> bool,
+    ) -> Result<()> {
+        let bytes: u64 = ranges.iter().map(|r| r.length).fold(0, u64::saturating_add);
+        let deadline = Instant::now() + self.options.timeout + Duration::from_secs(bytes / SLOWEST);
+        let mut scatter = Scatter::new(ranges)?;
+        let mut attempt = 1;
+        loop {
+            let most = self.transport.most_ranges().max(1);
+            let mut spans: Vec<Range> = coalesce(&scatter.missing(), self.pace.gap(most), u64::MAX)
+                .into_iter()
+                .map(|r| r.range)
+                .collect();
+            spans.truncate(most);
+            let (before, start) = (scatter.filled, Instant::now());
+            let (mut served, mut first) = (0u64, None);
+            let mut whole = Vec::new();
+            let limit = deadline.saturating_duration_since(start);
+            let replica = self.transport.replica();
+            let result = self.transport.request(&spans, limit, &mut |offset, bytes| {
+                first.get_or_insert_with(Instant::now);
+                served += bytes.len() as u64;
+                scatter.put(offset, bytes, &mut |range, bytes| whole.push((range, bytes)));
+                if scatter.more() {
+                    whole.drain(..).for_each(|(range, bytes)| put(range, bytes));
+                }
+                scatter.more() && Instant::now() < deadline && wanted()
+            });
+            self.pace.measure(start, first, served);
+            self.count(|c| &c.read_calls, 1);
+            self.count(|c| &c.bytes_read, served);
+            for c in [&*self.counters, Counters::process()] {
+                counters::clock(&c.time_storage_ns, start);
+            }
+            trace::record(|t| t.request(self.transport.name(), &spans, cause, start));
+            // The last ones only now: who has them all must find their cost counted.
+            whole.into_iter().for_each(|(range, bytes)| put(range, bytes));
+            if !scatter.more() || !wanted() {
+                return Ok(());
+            }
+            let moved = scatter.filled > before;
+            let fault = match result {
+                Ok(()) if moved && Instant::now() < deadline => continue,
+                Ok(()) => {
+                    Fault::passing(Error::new(ErrorKind::UnexpectedEof, "less came than was asked for"))
+                }
+                Err(fault) => fault,
+            };
+            attempt = if moved { 1 } else { attempt };
+            let pause = Duration::from_millis(50 << attempt.min(7));
+            let late = Instant::now() + pause >= deadline;
+            let again = fault.again && !late && attempt <= self.options.retries;
+            self.note(&spans, attempt, again, &fault.error);
+            if !again {
+                let why = if late { " (out of time)" } else { "" };
+                let tries = if attempt > 1 { format!(", after {attempt} attempts") } else { String::new() };
+                let message = format!("{}: {}{why}{tries}", self.transport.name(), fault.error);
+                if self.transport.leave_replica(replica) {
+                    attempt = 1;
+                    continue;
+                }
+                return Err(Error::new(fault.error.kind(), message));
+            }
+            if fault.pause && !moved {
+                thread::sleep(pause);
+            }
+            attempt += 1;
+        }
+    }
+
+    fn note(&self, spans: &[Range], attempt: u32, again: bool, error: &Error) {
+        self.count(|c| if again { &c.retries } else { &c.failures }, 1);
+        let mut ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
+        if ledger.len() < INCIDENTS {
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+            ledger.push(Incident {
+                time: now.map_or(0, |t| t.as_nanos() as u64),
+                offset: spans.first().map_or(0, |r| r.offset),
+                length: spans.iter().map(|r| r.length).sum(),
+                attempt,
+                again,
+                message: error.to_string(),
+            });
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! How far away storage is, as measured, and what that means for requests.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
+
+/// Measured latency and bandwidth.
+#[derive(Default)]
+pub struct Pace {
+    /// Nanoseconds from a request to its first byte, smoothed; 0 while nothing is known.
+    latency: AtomicU64,
+    /// Bytes a second of one transfer, smoothed; 0 while nothing is known.
+    bandwidth: AtomicU64,
+}
+
+/// What of a transfer is too short to measure bandwidth by.
+const SHORT: u64 = 256 << 10;
+
+impl Pace {
+    /// Takes a request into account that began at `start`, whose first byte came at `first`, and that ends now.
+    pub fn measure(&self, start: Instant, first: Option<Instant>, bytes: u64) {
+        let smooth = |slot: &AtomicU64, now: u64| {
+            let before = slot.load(Relaxed);
+            slot.store(if before == 0 { now } else { (3 * before + now) / 4 }, Relaxed);
+        };
+        let Some(first) = first else { return };
+        smooth(&self.latency, first.duration_since(start).as_nanos() as u64);
+        let seconds = first.elapsed().as_secs_f64();
+        if bytes >= SHORT && seconds > 0.0 {
+            smooth(&self.bandwidth, (bytes as f64 / seconds) as u64);
+        }
+    }
+
+    /// Bytes that could come in the time that a request takes to begin.
+    fn underway(&self) -> u64 {
+        (self.latency.load(Relaxed) as f64 / 1e9 * self.bandwidth.load(Relaxed) as f64) as u64
+    }
+
+    /// Bytes worth reading beyond a need rather than asking for another range. A further range of the same request costs
+    /// its headers, a further request its latency, which those in flight beside it share.
+    pub fn gap(&self, most_ranges: usize) -> u64 {
+        if most_ranges > 1 { 4 << 10 } else { (self.underway() / 4).clamp(32 << 10, 1 << 20) }
+    }
+
+    /// Bytes that are worth a request, many times what its latency costs; nothing while that is not known.
+    pub fn worth(&self) -> Option<u64> {
+        (self.bandwidth.load(Relaxed) > 0).then(|| 8 * self.underway())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn far_storage_gets_larger_requests_and_gaps() {
+        let pace = Pace::default();
+        let gap = pace.gap(1);
+        assert_eq!(pace.worth(), None);
+        pace.latency.store(140_000_000, Relaxed);
+        pace.bandwidth.store(100_000_000, Relaxed);
+        assert!(pace.gap(1) > gap);
+        assert_eq!((pace.gap(1), pace.worth()), (1 << 20, Some(112_000_000)));
+        assert!(pace.gap(100) < gap);
+    }
+}

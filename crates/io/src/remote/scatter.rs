@@ -1,0 +1,105 @@
+//! Bytes as they come from storage, put to the ranges that want them.
+
+use crate::plan::Range;
+use std::io::{Error, ErrorKind, Result};
+
+/// Room that is made for a range before its bytes are there.
+const MOST_RESERVED: usize = 32 << 20;
+
+/// Ranges that are being filled, each from its start on.
+pub struct Scatter {
+    /// By offset.
+    wanted: Vec<(Range, Vec<u8>)>,
+    /// The longest of them.
+    longest: u64,
+    /// How many are not whole.
+    open: usize,
+    /// Bytes in all of them.
+    pub filled: u64,
+}
+
+impl Scatter {
+    /// Nothing of any range is there.
+    pub fn new(mut ranges: Vec<Range>) -> Result<Self> {
+        ranges.sort();
+        ranges.dedup();
+        if ranges.iter().any(|r| usize::try_from(r.length).is_err()) {
+            return Err(Error::new(ErrorKind::OutOfMemory, "a range that no memory can hold"));
+        }
+        let longest = ranges.iter().map(|r| r.length).max().unwrap_or(0);
+        let open = ranges.iter().filter(|r| r.length > 0).count();
+        let wanted = ranges.into_iter().map(|r| (r, Vec::new())).collect();
+        Ok(Self { wanted, longest, open, filled: 0 })
+    }
+
+    /// Whether anything is missing.
+    pub fn more(&self) -> bool {
+        self.open > 0
+    }
+
+    /// What is missing.
+    pub fn missing(&self) -> Vec<Range> {
+        self.wanted
+            .iter()
+            .filter_map(|(range, bytes)| {
+                let offset = range.offset + bytes.len() as u64;
+                (offset < range.end()).then(|| Range { offset, length: range.end() - offset })
+            })
+            .collect()
+    }
+
+    /// Takes bytes that lie at `offset` in the file; hands over what is whole by them.
+    pub fn put(&mut self, offset: u64, bytes: &[u8], done: &mut dyn FnMut(Range, Vec<u8>)) {
+        let end = offset.saturating_add(bytes.len() as u64);
+        let first = self.wanted.partition_point(|(r, _)| r.offset.saturating_add(self.longest) <= offset);
+        for (range, have) in self.wanted.iter_mut().skip(first) {
+            if range.offset >= end {
+                break;
+            }
+            // What was handed over has no length any more.
+            if range.length == 0 {
+                continue;
+            }
+            let next = range.offset + have.len() as u64;
+            let Some(skip) = next.checked_sub(offset) else { continue };
+            let most = (range.end() - next) as usize;
+            let Some(new) = bytes.get(skip as usize..).filter(|new| !new.is_empty()) else { continue };
+            if have.capacity() == 0 {
+                // Refusal is no error yet: less may come than was promised.
+                let _ = have.try_reserve_exact((range.length as usize).min(MOST_RESERVED));
+            }
+            let new = new.get(..most).unwrap_or(new);
+            have.extend_from_slice(new);
+            self.filled += new.len() as u64;
+            if have.len() as u64 == range.length {
+                self.open -= 1;
+                done(*range, std::mem::take(have));
+                range.length = 0;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(offset: u64, length: u64) -> Range {
+        Range { offset, length }
+    }
+
+    #[test]
+    fn fills_ranges_from_whatever_comes_and_says_what_is_missing() {
+        let mut done = Vec::new();
+        let mut put = |r: Range, b: Vec<u8>| done.push((r.offset, b));
+        let mut scatter = Scatter::new(vec![range(20, 4), range(0, 6), range(4, 4), range(4, 4)]).unwrap();
+        scatter.put(2, &[9; 1], &mut put); // not the start of anything
+        assert_eq!(scatter.filled, 0);
+        scatter.put(0, &[0, 1, 2, 3, 4], &mut put);
+        assert_eq!(scatter.missing(), [range(5, 1), range(5, 3), range(20, 4)]);
+        scatter.put(3, &(3..30).collect::<Vec<u8>>(), &mut put);
+        assert!(!scatter.more() && scatter.missing().is_empty());
+        let want = vec![(0, vec![0, 1, 2, 3, 4, 5]), (4, vec![4, 5, 6, 7]), (20, vec![20, 21, 22, 23])];
+        assert_eq!(done, want);
+    }
+}

@@ -1,0 +1,191 @@
+//! A record of every access, on request.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Instant, SystemTime};
+
+/// Why bytes were read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// The header of the file.
+    Header,
+    /// A directory and its keys.
+    Directory,
+    /// The streamer info.
+    Streamers,
+    /// An object: a tree's own record, a histogram.
+    Object,
+    /// Baskets, when they were needed.
+    Basket,
+    /// Baskets, ahead of need.
+    Prefetch,
+    /// Baskets that were announced but not there in time, or not announced, from storage that reads ahead.
+    Miss,
+}
+
+impl Cause {
+    /// As it is called in a trace.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Header => "header",
+            Self::Directory => "directory",
+            Self::Streamers => "streamers",
+            Self::Object => "object",
+            Self::Basket => "basket",
+            Self::Prefetch => "prefetch",
+            Self::Miss => "miss",
+        }
+    }
+}
+
+/// One record: a byte range of a request to storage, or a basket that was decoded.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// Path or URL.
+    pub file: u32,
+    /// Tree, as a number in the list of names; the empty name for a request.
+    pub tree: u32,
+    /// Branch, likewise.
+    pub branch: u32,
+    /// Why (the name); "decode" for a basket.
+    pub cause: &'static str,
+    /// Number of the basket; -1 for a request.
+    pub basket: i64,
+    /// First entry that was wanted.
+    pub entry_start: i64,
+    /// One past the last.
+    pub entry_stop: i64,
+    /// First byte in the file.
+    pub offset: u64,
+    /// Bytes in the file.
+    pub length: u64,
+    /// Nanoseconds since the trace began.
+    pub start: u64,
+    /// Nanoseconds since the trace began.
+    pub end: u64,
+    /// Nanoseconds of decompression.
+    pub decompression: u64,
+    /// Nanoseconds of decoding.
+    pub decoding: u64,
+    /// Bytes after decompression.
+    pub decompressed: u64,
+    /// Ranges of one request share its number; 0 for a basket.
+    pub request: u64,
+    /// Number of the thread.
+    pub thread: u32,
+}
+
+/// What was recorded.
+#[derive(Debug)]
+pub struct Trace {
+    began: Instant,
+    /// When it began, in nanoseconds since 1970.
+    pub epoch: u64,
+    /// In the order of their ends.
+    pub rows: Vec<Row>,
+    /// Files, trees and branches.
+    pub names: Vec<String>,
+    numbers: HashMap<String, u32>,
+    requests: u64,
+}
+
+static ON: AtomicBool = AtomicBool::new(false);
+static TRACE: Mutex<Option<Trace>> = Mutex::new(None);
+
+fn trace() -> MutexGuard<'static, Option<Trace>> {
+    TRACE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether accesses are recorded; cheap.
+pub fn on() -> bool {
+    ON.load(Ordering::Relaxed)
+}
+
+/// Begins to record; false where that is done already.
+pub fn start() -> bool {
+    let mut slot = trace();
+    if slot.is_some() {
+        return false;
+    }
+    let epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |t| t.as_nanos() as u64);
+    let mut begun = Trace {
+        began: Instant::now(),
+        epoch,
+        rows: Vec::new(),
+        names: Vec::new(),
+        numbers: HashMap::new(),
+        requests: 0,
+    };
+    begun.number("");
+    *slot = Some(begun);
+    ON.store(true, Ordering::Relaxed);
+    true
+}
+
+/// Ends recording and gives what was recorded.
+pub fn stop() -> Option<Trace> {
+    let mut slot = trace();
+    ON.store(false, Ordering::Relaxed);
+    slot.take()
+}
+
+/// Adds to the trace, if there is one.
+pub fn record(add: impl FnOnce(&mut Trace)) {
+    if on()
+        && let Some(trace) = trace().as_mut()
+    {
+        add(trace);
+    }
+}
+
+impl Trace {
+    /// The number of a name.
+    pub fn number(&mut self, name: &str) -> u32 {
+        if let Some(&number) = self.numbers.get(name) {
+            return number;
+        }
+        let number = self.names.len() as u32;
+        self.names.push(name.to_owned());
+        self.numbers.insert(name.to_owned(), number);
+        number
+    }
+    /// Nanoseconds from the beginning.
+    pub fn since(&self, when: Instant) -> u64 {
+        when.saturating_duration_since(self.began).as_nanos() as u64
+    }
+    /// Adds a request that ends now.
+    pub fn request(&mut self, file: &str, ranges: &[crate::Range], cause: Cause, start: Instant) {
+        self.requests += 1;
+        let (file, start, end) = (self.number(file), self.since(start), self.since(Instant::now()));
+        for range in ranges {
+            self.rows.push(Row {
+                file,
+                tree: 0,
+                branch: 0,
+                cause: cause.name(),
+                basket: -1,
+                entry_start: -1,
+                entry_stop: -1,
+                offset: range.offset,
+                length: range.length,
+                start,
+                end,
+                decompression: 0,
+                decoding: 0,
+                decompressed: 0,
+                request: self.requests,
+                thread: thread(),
+            });
+        }
+    }
+}
+
+/// A number for the present thread.
+pub fn thread() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    thread_local! {
+        static NUMBER: u32 = NEXT.fetch_add(1, Ordering::Relaxed);
+    }
+    NUMBER.with(|number| *number)
+}

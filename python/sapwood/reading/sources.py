@@ -1,0 +1,254 @@
+"""What the native core can open: local paths, bytes, URLs, file systems of `fsspec`, objects that read."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
+
+from sapwood.errors import ArgumentError, MissingFileError, StorageError
+from sapwood.reading.locate import plain_path
+from sapwood.reading.steps import memory_size
+
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
+
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
+_LOCAL = frozenset({"file", "local"})
+_NATIVE = frozenset({"http", "https", "s3"})
+
+# Options for storage far away. Those that uproot has, too, may be given for a local file, and change nothing there.
+_FAR = frozenset(
+    [
+        "headers",
+        "http_max_header_bytes",
+        "http_max_ranges",
+        "num_workers",
+        "prefetch_size",
+        "replicas",
+        "retries",
+        "timeout",
+    ]
+)
+_ALSO_LOCAL = frozenset(["http_max_header_bytes", "num_workers", "timeout"])
+_S3 = frozenset(["key", "secret", "token", "anon", "endpoint_url", "client_kwargs"])
+
+
+class Far(NamedTuple):
+    """How storage far away is read; the native core knows what each is for."""
+
+    timeout: float
+    retries: int
+    workers: int
+    prefetch: int
+    headers: Sequence[tuple[str, str]]
+    header_bytes: int
+    ranges: int
+    keys: tuple[str, str, str | None, str] | None
+
+
+class FileLike:
+    """Lets the native core read from an object with `read` and `seek`: one read at a time, at any offset."""
+
+    def __init__(self, stream: Foreign) -> None:
+        """Measure the stream by seeking to its end."""
+        self._stream = stream
+        self._lock = threading.Lock()
+        with self._lock:
+            stream.seek(0, os.SEEK_END)
+            self.size: int = stream.tell()
+
+    def read_ranges(self, ranges: Iterable[tuple[int, int]]) -> list[bytes]:
+        """Read (offset, length) ranges; fewer bytes only at the end of the stream."""
+        return [self._read(offset, length) for offset, length in ranges]
+
+    def _read(self, offset: int, length: int) -> bytes:
+        with self._lock:
+            self._stream.seek(offset)
+            pieces = [self._stream.read(length)]
+            missing = length - len(pieces[0])
+            while missing > 0 and pieces[-1]:
+                pieces.append(self._stream.read(missing))
+                missing -= len(pieces[-1])
+        return b"".join(pieces)
+
+
+class InFileSystem:
+    """Lets the native core read a file of an asynchronous `fsspec` file system: many ranges at once."""
+
+    def __init__(self, system: Foreign, path: str) -> None:
+        """Ask for the size."""
+        self._system = system
+        self._path = path
+        self.size = int(system.size(path))
+
+    def read_ranges(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Read (offset, length) ranges."""
+        starts = [offset for offset, _ in ranges]
+        ends = [offset + length for offset, length in ranges]
+        return self._system.cat_ranges([self._path] * len(starts), starts, ends, on_error="raise")
+
+
+class Found(NamedTuple):
+    """What the native core opens, its name, how it is read if it is far away, and how another process opens it."""
+
+    source: Any
+    name: str
+    far: Far | None = None
+    address: str | None = None
+
+    @property
+    def label(self) -> str:
+        """The name for messages: one that is not UTF-8 may look different there."""
+        return self.name.encode(errors="replace").decode()
+
+
+def source_of(given: object, options: Mapping[str, Any]) -> Found:
+    """Give what the native core can open.
+
+    Parameters
+    ----------
+    given
+        A local path, a URL, bytes, an object with `read` and `seek`, or an open file of `fsspec`.
+    options
+        As in `open`.
+
+    Raises
+    ------
+    TypeError
+        There are options, and the file is a local one.
+    ArgumentError
+        The path is of another kind, an option makes no sense, or the URL needs `fsspec`, which is not there.
+    StorageError
+        The URL cannot be opened.
+    """
+    path = plain_path(given)
+    handler = options.get("handler")
+    options = {name: value for name, value in options.items() if name != "handler"}
+    if isinstance(path, str):
+        scheme = _SCHEME.match(path)
+        kind = scheme[1].lower() if scheme is not None else "file"
+        if "::" in path or kind not in _LOCAL:
+            known = _FAR | (_S3 if kind == "s3" else frozenset[str]())
+            if kind in _NATIVE and "::" not in path and handler != "fsspec" and options.keys() <= known:
+                found = _native(path, kind, options)
+                if found is not None:
+                    return found
+            return _through_fsspec(path, options)
+    if options.keys() - _ALSO_LOCAL:
+        raise TypeError(f"no such option for a local file: {', '.join(sorted(options.keys() - _ALSO_LOCAL))}")
+    if isinstance(path, str):
+        local = str(Path(_SCHEME.sub("", path)).expanduser())
+        # Another process may stand in another directory.
+        return Found(local, path, None, str(Path(local).absolute()))
+    if isinstance(path, (bytes, bytearray, memoryview)):
+        return Found(bytes(path), f"<{len(path)} bytes>")
+    if callable(getattr(path, "read", None)) and callable(getattr(path, "seek", None)):
+        return Found(FileLike(path), str(getattr(path, "name", None) or repr(path)))
+    if hasattr(path, "fs") and hasattr(path, "path"):
+        return _in_system(path.fs, path.path, str(getattr(path, "full_name", path.path)), _far(options))
+    raise ArgumentError(
+        "a file is given by its path, a URL, bytes, an object with 'read' and 'seek', or a dict with one path and "
+        f"the object's path in it, not by {path!r}"
+    )
+
+
+def _far(options: Mapping[str, Any], keys: tuple[str, str, str | None, str] | None = None) -> Far:
+    def number(name: str, default: int, least: int) -> int:
+        value = options.get(name)
+        value = default if value is None else value
+        if not hasattr(value, "__index__") or value < least:
+            raise ArgumentError(f"{name} is a number from {least}, not {value!r}")
+        return int(value)
+
+    timeout = options.get("timeout")
+    size = options.get("prefetch_size")
+    return Far(
+        timeout=30.0 if timeout is None else float(timeout),
+        retries=number("retries", 5, 0),
+        workers=number("num_workers", 4, 1),
+        prefetch=128 << 20 if size is None else memory_size(size),
+        headers=[(str(name), str(value)) for name, value in dict(options.get("headers") or {}).items()],
+        header_bytes=number("http_max_header_bytes", 7 << 10, 64),
+        ranges=number("http_max_ranges", 1000, 1),
+        keys=keys,
+    )
+
+
+def _native(url: str, kind: str, options: Mapping[str, Any]) -> Found | None:
+    keys = None
+    replicas = options.get("replicas") or ()
+    urls = [url, *([replicas] if isinstance(replicas, str) else replicas)]
+    if kind == "s3":
+        if not options.get("anon"):
+            keys = _keys(options)
+            if keys is None and _has_profile():
+                return None
+        urls = [_s3_address(one, options) for one in urls]
+    else:
+        # Only what no URL may have is quoted.
+        urls = [quote(one, safe="%/:=&?~#+!$,;'@()*[]") for one in urls]
+    return Found(urls, url, _far(options, keys), url)
+
+
+def _s3_option(options: Mapping[str, Any], name: str, *variables: str) -> str | None:
+    inner = options.get("client_kwargs") or {}
+    found = options.get(name) or inner.get(name)
+    return found or next((os.environ[v] for v in variables if os.environ.get(v)), None)
+
+
+def _region(options: Mapping[str, Any]) -> str:
+    return _s3_option(options, "region_name", "AWS_REGION", "AWS_DEFAULT_REGION") or "us-east-1"
+
+
+def _keys(options: Mapping[str, Any]) -> tuple[str, str, str | None, str] | None:
+    key, secret, token = options.get("key"), options.get("secret"), options.get("token")
+    if not key:
+        key, secret = os.environ.get("AWS_ACCESS_KEY_ID"), os.environ.get("AWS_SECRET_ACCESS_KEY")
+        token = os.environ.get("AWS_SESSION_TOKEN")
+    return (key, secret, token, _region(options)) if key and secret else None
+
+
+def _has_profile() -> bool:
+    file = os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or "~/.aws/credentials"
+    return bool(os.environ.get("AWS_PROFILE")) or Path(file).expanduser().exists()
+
+
+def _s3_address(url: str, options: Mapping[str, Any]) -> str:
+    bucket, _, key = url.split("://", 1)[1].partition("/")
+    if not bucket or not key:
+        raise ArgumentError(f"{url}: a file in S3 is s3://bucket/key")
+    path = quote(key, safe="/-_.~")
+    endpoint = _s3_option(options, "endpoint_url", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+    if endpoint is not None:
+        return f"{endpoint.rstrip('/')}/{bucket}/{path}"
+    host = f"s3.{_region(options)}.amazonaws.com"
+    return f"https://{host}/{bucket}/{path}" if "." in bucket else f"https://{bucket}.{host}/{path}"
+
+
+def _through_fsspec(url: str, options: Mapping[str, Any]) -> Found:
+    try:
+        import fsspec  # pyright: ignore[reportMissingTypeStubs]
+    except ImportError:
+        raise ArgumentError(
+            f"{url}: reading from a URL of this kind needs the package fsspec (pip install 'sapwood[remote]')"
+        ) from None
+    ours = {name: options[name] for name in options if name in _FAR}
+    try:
+        theirs = {name: value for name, value in options.items() if name not in _FAR}
+        system, path = fsspec.core.url_to_fs(url, **theirs)
+        return _in_system(system, path, url, _far(ours), url)
+    except FileNotFoundError as error:
+        raise MissingFileError(f"{url}: {error}") from error
+    except (OSError, ValueError, ImportError) as error:
+        raise StorageError(f"{url}: {error}") from error
+
+
+def _in_system(system: Foreign, path: str, name: str, far: Far, address: str | None = None) -> Found:
+    if getattr(system, "async_impl", False):
+        return Found(InFileSystem(system, path), name, far, address)
+    return Found(FileLike(system.open(path, "rb")), name, None, address)

@@ -1,0 +1,194 @@
+"""Servers that tests start: one of our own with every bad habit, and nginx where it is installed."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+import socket
+import struct
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+
+class Server(ThreadingHTTPServer):
+    """Serves bytes, as badly as it is told to; `log` has what was asked for: (path, list of ranges, what was done)."""
+
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self, files: dict[str, bytes]) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.files = files
+        self.latency = 0.0
+        self.most_ranges = 1000
+        self.beyond = "whole"  # or "first", "refuse", "close"
+        self.merge = False
+        self.tag: str | None = '"1"'
+        self.fault: Callable[[int], str | None] = lambda _number: None
+        self.log: list[tuple[str, list[tuple[int, int]], str]] = []
+        self.heard: list[dict[str, str]] = []
+        self.busy = 0
+        self.busiest = 0
+        self.lock = threading.Lock()
+
+    def url(self, name: str) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/{name}"
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        del request, client_address  # clients that leave in the middle are part of the tests
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers as its server wants."""
+
+    protocol_version = "HTTP/1.1"
+    server: Server
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        del format, args
+
+    def do_GET(self) -> None:
+        server = self.server
+        with server.lock:
+            server.busy += 1
+            server.busiest = max(server.busiest, server.busy)
+            number = len(server.log)
+            what = server.fault(number) or "served"
+            header = self.headers.get("Range", "")
+            asked = [(int(a), int(b) + 1) for a, b in re.findall(r"(\d+)-(\d+)", header)]
+            server.log.append((self.path, asked, what))
+            server.heard.append({name.lower(): value for name, value in self.headers.items()})
+        try:
+            time.sleep(server.latency)
+            self.answer(asked, what, header)
+        finally:
+            with server.lock:
+                server.busy -= 1
+
+    def answer(self, asked: list[tuple[int, int]], what: str, header: str) -> None:
+        server = self.server
+        data = server.files.get(self.path.split("?")[0].lstrip("/"))
+        if what.startswith("redirect "):
+            self.reply(302, b"", {"Location": what.split()[1]})
+            return
+        if what.isdigit():
+            self.reply(int(what), b"")
+            return
+        if what == "hang":
+            time.sleep(3)
+            what = "reset"
+        if what == "reset":
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.close_connection = True
+            self.connection.close()
+            return
+        if data is None:
+            self.reply(404, b"")
+            return
+        asked = [(a, min(b, len(data))) for a, b in asked if a < len(data)]
+        if len(asked) > server.most_ranges or len(header) > 8000:
+            if server.beyond == "refuse" or len(header) > 8000:
+                self.reply(400, b"")
+                return
+            if server.beyond == "close":
+                self.close_connection = True
+                self.connection.close()
+                return
+            asked = asked[: server.most_ranges] if server.beyond == "first" else []
+        cut = what == "cut"
+        if not asked:
+            self.reply(200, data, cut=cut)
+        elif len(asked) == 1 or server.merge:
+            start, stop = asked[0][0], max(b for _, b in asked)
+            self.reply(206, data[start:stop], {"Content-Range": f"bytes {start}-{stop - 1}/{len(data)}"}, cut=cut)
+        else:
+            parts = [
+                f"\r\n--xx\r\nContent-Type: a/b\r\nContent-Range: bytes {a}-{b - 1}/{len(data)}\r\n\r\n".encode()
+                + data[a:b]
+                for a, b in asked
+            ]
+            kind = {"Content-Type": "multipart/byteranges; boundary=xx"}
+            self.reply(206, b"".join(parts) + b"\r\n--xx--\r\n", kind, cut=cut)
+
+    def reply(self, status: int, body: bytes, headers: dict[str, str] | None = None, cut: bool = False) -> None:
+        self.send_response(status)
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
+        if self.server.tag is not None:
+            self.send_header("ETag", self.server.tag)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body[: len(body) // 2] if cut else body)
+        if cut:
+            self.close_connection = True
+
+
+@contextlib.contextmanager
+def serving(files: dict[str, bytes]) -> Iterator[Server]:
+    with Server(files) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+NGINX = """
+daemon off; worker_processes 1; pid {home}/pid; error_log {home}/error.log warn;
+events {{ worker_connections 64; }}
+http {{
+  access_log {home}/access.log; max_ranges 1000;
+  client_body_temp_path {home}/t; proxy_temp_path {home}/t; fastcgi_temp_path {home}/t;
+  uwsgi_temp_path {home}/t; scgi_temp_path {home}/t;
+  server {{
+    listen 127.0.0.1:{port}; root {data};
+    location /norange/ {{ alias {data}/; max_ranges 0; }}
+    location /one/ {{ alias {data}/; max_ranges 1; }}
+    location /redirect/ {{ rewrite ^/redirect/(.*)$ http://127.0.0.1:{port}/$1 redirect; }}
+    location /deny/ {{ deny all; }}
+  }}
+}}
+"""
+
+
+@contextlib.contextmanager
+def nginx(data: Path, home: Path) -> Iterator[str]:
+    """Serve a folder by nginx; gives the beginning of its URLs."""
+    program = shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin")
+    if program is None:
+        pytest.skip("nginx is not installed (apt-get install nginx-light)")
+    # Its workers run as another user.
+    for folder in (data, home, *data.parents[:-2]):
+        if folder.stat().st_uid == Path.home().stat().st_uid and folder != Path("/"):
+            folder.chmod(folder.stat().st_mode | 0o055)
+    port = free_port()
+    (home / "nginx.conf").write_text(NGINX.format(home=home, data=data, port=port))
+    command = [program, "-p", str(home), "-c", str(home / "nginx.conf")]
+    with (home / "out").open("wb") as out:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+    try:
+        for _ in range(100):
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                break
+            time.sleep(0.05)
+        else:
+            pytest.fail(f"nginx did not start: {(home / 'out').read_text()}")
+        yield f"http://127.0.0.1:{port}/"
+    finally:
+        process.terminate()
+        process.wait(10)

@@ -1,0 +1,335 @@
+"""Files far away: the same arrays as from a local file, in few requests, whatever the server does."""
+
+from __future__ import annotations
+
+import io
+import multiprocessing
+import os
+import pickle
+import random
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import awkward as ak
+import numpy as np
+import pytest
+from servers import Server, nginx, serving
+
+import sapwood
+
+ENTRIES = 60_000
+CLUSTERS = 12
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write a tree of twelve clusters and thirty branches, some of them jagged, and two objects."""
+    path = tmp_path_factory.mktemp("far") / "events.root"
+    random = np.random.default_rng(7)
+    columns: dict[str, Any] = {f"x{i}": random.normal(size=ENTRIES).astype(np.float32) for i in range(27)}
+    columns["id"] = np.arange(ENTRIES)
+    columns["jet"] = ak.unflatten(random.normal(size=2 * ENTRIES), np.arange(ENTRIES) % 5)
+    types = dict.fromkeys(columns, "float32") | {"id": "int64", "jet": "var * float64"}
+    with sapwood.recreate(path, compression=sapwood.LZ4(1)) as out:
+        tree = out.mktree("t", types, auto_flush=ENTRIES // CLUSTERS)
+        tree.extend(columns)
+        out["h"] = np.histogram(columns["x0"], 10)
+    return path
+
+
+@pytest.fixture(scope="module")
+def local(path: Path) -> Any:
+    with sapwood.open(path) as file:
+        return file["t"].arrays()
+
+
+@pytest.fixture
+def server(path: Path) -> Iterator[Server]:
+    with serving({"events.root": path.read_bytes()}) as server:
+        yield server
+
+
+def cost(before: dict[str, int], *names: str) -> tuple[int, ...]:
+    after = sapwood.counters()
+    return tuple(after[name] - before[name] for name in names)
+
+
+def test_every_way_gives_the_same(path: Path, local: Any, server: Server) -> None:
+    pytest.importorskip("fsspec")
+    import fsspec
+
+    fsspec.filesystem("memory").pipe("/far/events.root", path.read_bytes())
+    ways: list[Any] = [path.read_bytes(), io.BytesIO(path.read_bytes()), server.url("events.root"), path.as_uri()]
+    ways += ["memory://far/events.root", fsspec.open("memory://far/events.root")]
+    for way in ways:
+        with sapwood.open(way) as file:
+            assert ak.array_equal(file["t"].arrays(), local), way
+            assert file["h"].to_numpy()[0].sum() == ENTRIES
+    url = server.url("events.root")
+    assert ak.array_equal(sapwood.open(f"{url}:t").arrays(), local)
+    assert ak.array_equal(sapwood.open({url: "t"}).arrays(), local)
+    assert ak.array_equal(sapwood.concatenate([f"{url}:t", {path: "t"}])[ENTRIES:], local)
+    assert list(sapwood.num_entries(f"{url}:t")) == [(url, "t", ENTRIES)]
+
+
+def test_through_fsspec(local: Any, server: Server, tmp_path: Path) -> None:
+    pytest.importorskip("aiohttp")
+    url = server.url("events.root")
+    with sapwood.open(url, handler="fsspec") as file:
+        assert ak.array_equal(file["t"].arrays(), local)
+    with sapwood.open(f"simplecache::{url}", simplecache={"cache_storage": str(tmp_path)}) as file:
+        assert ak.array_equal(file["t"].arrays(), local)
+    with sapwood.open(f"{url}:t", client_kwargs={"read_bufsize": 1 << 16}) as tree:
+        assert ak.array_equal(tree.arrays(["id"]), local[["id"]])
+
+
+def test_requests_at_50_ms(local: Any, server: Server) -> None:
+    """No more than one request for each cluster and five to open, for any choice of branches."""
+    server.latency = 0.05
+    for branches in (None, [f"x{i}" for i in range(0, 27, 6)], ["jet"]):
+        server.log.clear()
+        with sapwood.open(server.url("events.root")) as file:
+            array = file["t"].arrays(branches)
+        assert ak.array_equal(array, local if branches is None else local[branches])
+        assert len(server.log) <= CLUSTERS + 5
+    server.log.clear()
+    steps = list(sapwood.iterate(server.url("events.root") + ":t", ["id", "jet"], step_size=ENTRIES // CLUSTERS))
+    assert ak.array_equal(ak.concatenate(steps), local[["id", "jet"]])
+    assert len(server.log) <= CLUSTERS + 5
+    server.log.clear()
+    steps = list(sapwood.iterate(server.url("events.root") + ":t", step_size=1700))
+    assert ak.array_equal(ak.concatenate(steps), local)
+    assert len(server.log) <= CLUSTERS + 5
+
+
+def test_reading_ahead_overlaps_with_work(server: Server, local: Any) -> None:
+    """While a step is worked on, the next ones come; never more than the memory allows."""
+    server.latency = 0.05
+    url = server.url("events.root") + ":t"
+    options = {"step_size": ENTRIES // CLUSTERS, "prefetch_size": "1 MB"}
+    start = time.monotonic()
+    seen = 0
+    for step in sapwood.iterate(url, **options):
+        time.sleep(0.05)
+        seen += len(step)
+    together = time.monotonic() - start
+    assert seen == ENTRIES
+    # Twelve steps of work, and as many requests of the same time one behind the other would be 1.2 s.
+    assert together < 1.15
+    assert server.busiest > 1
+
+
+@pytest.mark.parametrize("beyond", ["whole", "first", "refuse", "close"])
+@pytest.mark.parametrize("most", [1, 10])
+def test_servers_that_take_few_ranges(server: Server, local: Any, most: int, beyond: str) -> None:
+    server.most_ranges, server.beyond = most, beyond
+    branches = [f"x{i}" for i in range(0, 27, 2)]
+    with sapwood.open(server.url("events.root"), retries=8) as file:
+        assert ak.array_equal(file["t"].arrays(branches), local[branches])
+
+
+def test_a_server_that_joins_ranges(server: Server, local: Any) -> None:
+    server.merge = True
+    with sapwood.open(server.url("events.root")) as file:
+        assert ak.array_equal(file["t"].arrays(["x3", "x9"]), local[["x3", "x9"]])
+
+
+def test_a_server_that_takes_no_ranges(server: Server, local: Any) -> None:
+    server.most_ranges = 0
+    with sapwood.open(server.url("events.root")) as file:
+        assert ak.array_equal(file["t"].arrays(), local)
+    # Once to see it, once for all of it.
+    assert len(server.log) == 2
+
+
+def test_redirections_that_expire(server: Server, path: Path, local: Any) -> None:
+    """Where a redirection leads is used until it is refused; then the way there is asked for again."""
+    with serving({"events.root": path.read_bytes()}) as storage:
+        server.fault = lambda _n: f"redirect {storage.url('events.root')}?until={len(server.log)}"
+        storage.fault = lambda n: "403" if n == 2 else None
+        with sapwood.open(server.url("events.root")) as file:
+            assert ak.array_equal(file["t"].arrays(), local)
+            assert [entry.reason for entry in file.file.ledger()] == ["403 Forbidden"]
+        # Asked for the way at first and after the refusal, also by those that were under way meanwhile.
+        assert 2 <= len(server.log) <= 5
+
+
+def test_a_file_that_changes_is_noticed(server: Server, path: Path) -> None:
+    with sapwood.open(server.url("events.root")) as file:
+        tree = file["t"]
+        server.tag = '"2"'
+        with pytest.raises(sapwood.StorageError, match="changed while it was read"):
+            tree.arrays()
+    with sapwood.open(server.url("events.root")) as file:
+        tree = file["t"]
+        server.files["events.root"] = path.read_bytes() + b"more"
+        with pytest.raises(sapwood.StorageError, match="changed while it was read"):
+            tree.arrays()
+
+
+def test_a_thousand_reads_among_faults(server: Server, local: Any) -> None:
+    """One request in ten is delayed, refused, cut or reset: all reads succeed, and the ledger knows each fault."""
+    chance = random.Random(5)
+    server.fault = lambda _n: chance.choice(["cut", "reset", "503", "429"]) if chance.random() < 0.1 else None
+    opened = [sapwood.open(server.url("events.root"), retries=8, num_workers=2) for _ in range(4)]
+    wrong: list[int] = []
+
+    def reads(number: int) -> None:
+        choose = random.Random(number)
+        tree = opened[number]["t"]
+        for i in range(250):
+            start = choose.randrange(ENTRIES)
+            stop = min(ENTRIES, start + choose.randrange(2000))
+            name = choose.choice(["id", "jet", "x5"])
+            if not ak.array_equal(tree[name].array(entry_start=start, entry_stop=stop), local[name][start:stop]):
+                wrong.append(i)
+
+    threads = [threading.Thread(target=reads, args=(n,)) for n in range(4)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert not wrong
+    assert len(server.log) > 1000
+    faults = sum(what != "served" for _, _, what in server.log)
+    ledger = [entry for file in opened for entry in file.file.ledger()]
+    assert all(entry.again for entry in ledger)
+    # A fault while a file is opened is tried again, too, before there is a ledger.
+    assert faults - 8 <= len(ledger) <= faults
+    assert len(ledger) > 50
+    [file.close() for file in opened]
+
+
+def test_what_fails_says_why_in_time(server: Server) -> None:
+    url = server.url("events.root")
+    with pytest.raises(sapwood.MissingFileError, match="404"):
+        sapwood.open(server.url("nothing.root"))
+    with sapwood.open(url, timeout=0.5, retries=2) as file:
+        tree = file["t"]
+        server.fault = lambda _n: "hang"
+        start = time.monotonic()
+        with pytest.raises(sapwood.StorageError, match=r"timeout|out of time"):
+            tree.arrays(["x1"])
+        assert time.monotonic() - start < 30
+        assert not file.file.ledger()[-1].again
+        server.fault = lambda _n: "403"
+        with pytest.raises(sapwood.StorageError, match="403"):
+            tree.arrays(["x1"])
+        server.fault = lambda _n: None
+        assert len(tree.arrays(["x1"])) == ENTRIES
+    server.fault = lambda _n: "503"
+    with pytest.raises(sapwood.StorageError, match="503"):
+        sapwood.open(url, retries=1)
+    with pytest.raises(sapwood.StorageError):
+        sapwood.open("http://127.0.0.1:9/nothing.root", retries=0)
+    with pytest.raises(sapwood.ArgumentError, match="timeout"):
+        sapwood.open(url, timeout=0)
+    with pytest.raises(sapwood.ArgumentError, match="retries"):
+        sapwood.open(url, retries=-1)
+
+
+def test_another_replica_finishes(server: Server, path: Path, local: Any) -> None:
+    with serving({"copy.root": path.read_bytes()}) as second:
+        url, replica = server.url("events.root"), second.url("copy.root")
+        with sapwood.open(url, replicas=[replica], retries=1) as file:
+            tree = file["t"]
+            server.fault = lambda _n: "reset"
+            assert ak.array_equal(tree.arrays(), local)
+            assert [entry.again for entry in file.file.ledger()].count(False) >= 1
+        server.fault = lambda _n: "404"
+        with sapwood.open(url, replicas=replica) as file:
+            assert ak.array_equal(file["t"].arrays(["id"]), local[["id"]])
+
+
+def test_headers_are_sent_and_handles_pickle(server: Server, local: Any) -> None:
+    with sapwood.open(server.url("events.root"), headers={"X-Test": "yes"}) as file:
+        again = pickle.loads(pickle.dumps(file["t"]))
+        assert all(heard["x-test"] == "yes" for heard in server.heard)
+        assert again.file.options == {"headers": {"X-Test": "yes"}}
+        assert ak.array_equal(again.arrays(["jet"]), local[["jet"]])
+
+
+def test_s3(server: Server, path: Path, local: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The way to a bucket, and who asks; that the signature is right is seen to where it is made."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    server.files = {"bucket/a%20b/events.root": path.read_bytes()}
+    url = "s3://bucket/a b/events.root"
+    endpoint = server.url("")
+    with sapwood.open(url, key="me", secret="x", client_kwargs={"endpoint_url": endpoint}) as file:
+        assert ak.array_equal(file["t"].arrays(["id"]), local[["id"]])
+        assert pickle.loads(pickle.dumps(file.file)).size == file.file.size
+    assert all("Credential=me/" in heard.get("authorization", "") for heard in server.heard)
+    server.heard.clear()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    with sapwood.open(f"{url}:t", anon=True) as tree:
+        assert tree.num_entries == ENTRIES
+    assert server.heard
+    assert not any("authorization" in heard for heard in server.heard)
+    with pytest.raises(sapwood.ArgumentError, match="s3://bucket/key"):
+        sapwood.open("s3://bucket", anon=True)
+
+
+def _read(tree: Any, queue: Any) -> None:
+    queue.put(int(ak.sum(tree["id"].array())))
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_handles_in_other_processes(server: Server, method: str) -> None:
+    """A handle that was in use works in a child, and afterwards in the parent."""
+    context = multiprocessing.get_context(method)
+    with sapwood.open(server.url("events.root")) as file:
+        tree = file["t"]
+        want = int(ak.sum(tree["id"].array()))
+        queue = context.Queue()
+        child = context.Process(target=_read, args=(tree, queue))
+        child.start()
+        assert queue.get(timeout=20) == want
+        child.join(20)
+        assert child.exitcode == 0
+        assert int(ak.sum(tree["id"].array())) == want
+
+
+def test_leaving_in_the_middle(server: Server) -> None:
+    """What is in flight when nobody wants it any more is let go."""
+    server.latency = 0.02
+    with sapwood.open(server.url("events.root")) as file:
+        for _step in file["t"].iterate(step_size=1000):
+            break
+    code = (
+        "import sapwood, os\n"
+        f"tree = sapwood.open({server.url('events.root')!r} + ':t')\n"
+        "steps = tree.iterate(step_size=1000)\n"
+        "next(steps)\n"
+    )
+    import subprocess
+    import sys
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, env=os.environ)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_nginx(path: Path, local: Any, tmp_path: Path) -> None:
+    with nginx(path.parent, tmp_path) as start:
+        for way in ("", "one/", "norange/", "redirect/"):
+            with sapwood.open(f"{start}{way}events.root:t") as tree:
+                assert ak.array_equal(tree.arrays(), local), way
+                assert ak.array_equal(tree.arrays(["x3", "jet"]), local[["x3", "jet"]]), way
+        with pytest.raises(sapwood.StorageError, match="403"):
+            sapwood.open(f"{start}deny/events.root")
+
+
+def test_bytes_add_up(server: Server) -> None:
+    """Asked, served, decompressed and used, from far and near, of a slice."""
+    with sapwood.open(server.url("events.root")) as file:
+        tree = file["t"]
+        before = sapwood.counters()
+        tree.arrays(["x1"], entry_start=100, entry_stop=200)
+        asked, served, decompressed, used = cost(
+            before, "bytes_requested", "bytes_read", "bytes_decompressed", "bytes_used"
+        )
+    assert used == 400
+    assert decompressed == 4 * ENTRIES // CLUSTERS
+    assert served >= asked > 0

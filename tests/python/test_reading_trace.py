@@ -1,0 +1,136 @@
+"""The trace of accesses, and what reading is said to cost."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import awkward as ak
+import numpy as np
+import pytest
+from servers import serving
+
+import sapwood
+from sapwood.cli import main
+from sapwood.reading.trace import COLUMNS, VERSION
+
+ENTRIES = 30_000
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("trace") / "events.root"
+    with sapwood.recreate(path, compression=sapwood.LZ4(1)) as out:
+        types = {"x": "float64", "i": "int32", "jet": "var * float32"}
+        tree = out.mktree("t", types, auto_flush=6000)
+        x = np.arange(ENTRIES, dtype=np.float64)
+        jet = ak.unflatten(np.arange(2 * ENTRIES, dtype=np.float32), np.arange(ENTRIES) % 5)
+        tree.extend({"x": x, "i": x.astype(np.int32), "jet": jet})
+    return path
+
+
+def test_a_trace_has_every_access_and_adds_up(path: Path) -> None:
+    before = sapwood.counters()
+    with sapwood.trace() as trace, sapwood.open(path) as file:
+        file["t"].arrays(["x", "jet"], entry_start=100, entry_stop=12_500)
+    after = sapwood.counters()
+    found = {name: after[name] - before[name] for name in after}
+    requests = trace["cause"] != "decode"
+    assert len(np.unique(trace["request"][requests])) == found["read_calls"]
+    assert trace["length"][requests].sum() == found["bytes_read"]
+    assert trace["bytes_decompressed"].sum() == found["bytes_decompressed"]
+    assert (~requests).sum() == found["baskets"]
+    assert list(dict.fromkeys(trace["cause"])) == ["header", "directory", "streamers", "object", "basket", "decode"]
+    assert set(trace["file"]) == {str(path)}
+    assert set(trace["branch"][~requests]) == {"x", "jet"}
+    assert (trace["end_ns"] >= trace["start_ns"]).all()
+    x = trace["branch"] == "x"
+    assert trace["entry_start"][x].min() == 100
+    assert trace["entry_stop"][x].max() == 12_500
+    times = trace["decompression_ns"] + trace["decoding_ns"]
+    assert (times <= trace["end_ns"] - trace["start_ns"]).all()
+    assert "baskets of" in trace.summary()
+    assert len(trace) == len(trace["offset"])
+
+
+def test_a_trace_of_far_storage(path: Path) -> None:
+    with serving({"events.root": path.read_bytes()}) as server:
+        with sapwood.trace() as trace, sapwood.open(server.url("events.root")) as file:
+            file["t"].arrays(["x", "jet"])
+        asked = [(a, b - a) for _, ranges, _ in server.log[1:] for a, b in ranges]
+    rows = trace["cause"] != "decode"
+    traced = list(zip(trace["offset"][rows].tolist(), trace["length"][rows].tolist(), strict=True))
+    assert sorted(traced) == sorted(asked)
+    assert "prefetch" in trace["cause"]
+    assert "miss" not in trace["cause"]
+
+
+def test_a_trace_as_a_file(path: Path, tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.feather
+    import pyarrow.parquet
+
+    for name, load in (("t.parquet", pyarrow.parquet.read_table), ("t.arrow", pyarrow.feather.read_table)):
+        with sapwood.trace(tmp_path / name) as trace, sapwood.open(path) as file:
+            file["t"].arrays()
+        table = load(tmp_path / name)
+        assert table.column_names == list(COLUMNS)
+        assert table.num_rows == len(trace) > 10
+        assert table.schema.metadata[b"sapwood.trace"] == VERSION.encode()
+        assert table["offset"].to_pylist() == trace["offset"].tolist()
+    assert pa.table(trace)["branch"].to_pylist() == trace["branch"].tolist()
+
+
+def test_one_trace_at_a_time(tmp_path: Path) -> None:
+    with sapwood.trace(), pytest.raises(sapwood.ArgumentError, match="already"), sapwood.trace():
+        pass
+    with pytest.raises(sapwood.ArgumentError, match=r"\.parquet or \.arrow"), sapwood.trace(tmp_path / "t.csv"):
+        pass
+    with sapwood.trace() as trace:
+        assert len(trace) == 0
+        with pytest.raises(sapwood.ArgumentError, match="no column"):
+            trace["size"]
+
+
+@pytest.mark.parametrize("far", [False, True])
+def test_what_is_explained_is_what_happens(path: Path, far: bool) -> None:
+    with serving({"events.root": path.read_bytes()}) as server:
+        where = server.url("events.root") if far else path
+        with sapwood.open(where) as file:
+            tree = file["t"]
+            before = tree.file.counters()
+            for branches, entries in ((None, (0, ENTRIES)), (["x"], (0, ENTRIES)), (["jet", "i"], (7000, 13_000))):
+                plan = tree.explain(branches, entry_start=entries[0], entry_stop=entries[1])
+                assert tree.file.counters() == before
+                done = tree.explain(branches, entry_start=entries[0], entry_stop=entries[1], analyze=True)
+                assert done.plan == plan.plan
+                assert done.counters is not None
+                assert done.counters["read_calls"] == plan.requests
+                assert done.counters["bytes_requested"] == plan.bytes_asked
+                assert done.counters["bytes_read"] == plan.bytes_planned
+                assert done.counters["baskets"] == plan.baskets
+                before = tree.file.counters()
+            assert plan.clusters == 2
+            assert plan.clusters_in_tree == 5
+            assert plan.bytes_over == plan.bytes_planned - plan.bytes_asked >= 0
+            assert "clusters   2 of 5" in str(plan)
+            assert "served" in str(done)
+            assert tree["x"].explain().baskets == 5
+
+
+def test_the_command(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    out = tmp_path / "t.parquet"
+    assert main(["trace", "-o", str(out), "ls", "--check", str(path)]) == 0
+    printed = capsys.readouterr()
+    assert "baskets of" in printed.err
+    assert "TTree" in printed.out
+    assert pyarrow.parquet.read_table(out).num_rows > 5
+    assert main(["trace"]) == 2
+    assert "what to run is missing" in capsys.readouterr().err
+    with serving({"events.root": path.read_bytes()}) as server:
+        assert main(["ls", server.url("events.root")]) == 0
+    assert "TTree" in capsys.readouterr().out
+    assert "sapwood.reading.trace" in sys.modules
