@@ -491,8 +491,9 @@ impl<'a> Decoder<'a> {
         };
         let Builder::List { offsets, values } = out else { return Err(misfit(&step.kind, c)) };
         match &step.kind {
-            Kind::Counted { item, flagged, .. } => {
+            Kind::Counted { item, flagged, triangle, .. } => {
                 let present = !*flagged || c.u8()? != 0;
+                let count = if *triangle { sized(c, count, count + 1)? / 2 } else { count };
                 for _ in 0..rows {
                     self.decode(item, c, values, if present { count } else { 0 })?;
                     offsets.push(values.len() as i64);

@@ -1,6 +1,9 @@
 //! The streamer info of a file: a list of classes, each version with its members (`TStreamerInfo`).
 
+use super::kind::basic_number;
 use super::name::Name;
+use super::typename::{self, Cpp};
+use crate::array::Number;
 use crate::error::{Error, Result, Within};
 use crate::wire::Cursor;
 use crate::wire::cursor::{ClassTag, Pointer};
@@ -117,6 +120,16 @@ pub struct StreamerInfo {
 pub struct Classes {
     infos: Vec<Arc<StreamerInfo>>,
     by_name: HashMap<String, Vec<usize>>,
+    enumerations: HashMap<String, Enumeration>,
+}
+
+/// What stands in the file for a value of an enumeration.
+#[derive(Debug, PartialEq)]
+struct Enumeration {
+    /// In containers: 32 bits, whatever it is in memory (`TGenCollectionProxy`).
+    number: Number,
+    /// In pairs and maps: of its own width.
+    in_pair: Option<Number>,
 }
 
 impl Classes {
@@ -129,6 +142,19 @@ impl Classes {
                 classes.infos.get(i).is_some_and(|k| k.version == info.version && k.checksum == info.checksum)
             });
             if !twice {
+                let pair = info.name.starts_with("pair<");
+                for (name, number) in info.elements.iter().filter_map(named_number) {
+                    let in_list = if number == Number::U32 { number } else { Number::I32 };
+                    let found = classes.enumerations.entry(name);
+                    let found = found.or_insert(Enumeration { number: in_list, in_pair: None });
+                    if in_list == Number::U32 {
+                        // Members are streamed as signed ones, even those that are not.
+                        found.number = in_list;
+                    }
+                    if pair {
+                        found.in_pair = Some(number);
+                    }
+                }
                 known.push(classes.infos.len());
                 classes.infos.push(Arc::new(info));
             }
@@ -175,10 +201,52 @@ impl Classes {
         self.infos.iter().find(|i| i.checksum == checksum && plain(&i.name) == wanted)
     }
 
+    /// A type by its name, with numbers for the enumerations in it.
+    pub fn type_named(&self, name: &str) -> Result<Cpp> {
+        typename::parse(name).map(|cpp| self.numbered(cpp, false))
+    }
+
+    fn numbered(&self, cpp: Cpp, in_pair: bool) -> Cpp {
+        let inside = |cpp: Box<Cpp>, in_pair| Box::new(self.numbered(*cpp, in_pair));
+        match cpp {
+            Cpp::List(item) => Cpp::List(inside(item, false)),
+            Cpp::Map(key, value) => Cpp::Map(inside(key, true), inside(value, true)),
+            Cpp::Pair(a, b) => Cpp::Pair(inside(a, true), inside(b, true)),
+            Cpp::Class(name) => {
+                self.enumeration(&name, in_pair).map_or(Cpp::Class(name), Cpp::Number)
+            }
+            other => other,
+        }
+    }
+
+    /// The number that stands in the file for a value of an enumeration: the name is that of no class, but members
+    /// or containers say what it is streamed as.
+    pub fn enumeration(&self, name: &str, in_pair: bool) -> Option<Number> {
+        let found = self.enumerations.get(name).filter(|_| !self.contains(name))?;
+        found.in_pair.filter(|_| in_pair).or(Some(found.number))
+    }
+
     /// The newest version of a class.
     pub fn latest(&self, name: &str) -> Option<&Arc<StreamerInfo>> {
         self.versions(name).max_by_key(|i| i.version)
     }
+}
+
+/// The name of an enumeration that a member is, or holds, and the integer that it is streamed as.
+fn named_number(e: &Element) -> Option<(String, Number)> {
+    let (name, code) = match e.class {
+        ElementClass::BasicType if typename::number(&e.typename).is_none() => (e.typename.clone(), e.kind % 20),
+        ElementClass::Stl if basic_number(e.ctype).is_some() => match typename::parse(&e.typename) {
+            Ok(Cpp::List(item)) => match *item {
+                Cpp::Class(name) => (name, e.ctype),
+                _ => return None,
+            },
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let number = basic_number(code).filter(|n| !matches!(n, Number::F32 | Number::F64))?;
+    Some((name, number))
 }
 
 struct Reader<'a> {

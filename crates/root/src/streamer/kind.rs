@@ -34,6 +34,8 @@ pub enum Kind {
         rows: Option<usize>,
         /// A byte precedes, 0 when no values follow (a member that is a pointer).
         flagged: bool,
+        /// The counter is the number of rows of a symmetric matrix, of which the upper half is there.
+        triangle: bool,
         /// Values for each count.
         item: Box<Kind>,
     },
@@ -188,6 +190,7 @@ impl Kind {
             | Self::Pointer
             | Self::StatusBits => 4,
             Self::Object(_) | Self::Framed(_) | Self::Loop { .. } => 2,
+            Self::Counted { flagged: true, .. } => 1,
             Self::ObjectBits => 10,
             Self::Text | Self::TString => 1,
             // Objects of classes without members take no bytes: what counts them is checked elsewhere.
@@ -374,25 +377,39 @@ impl<'a> Compiler<'a> {
             Cpp::TString => Kind::TString,
             Cpp::Bits(_) => Kind::Bits,
             Cpp::List(item) => Kind::List(Box::new(self.element(item))),
-            Cpp::Map(key, value) => Kind::Map(Box::new(self.element(key)), Box::new(self.element(value))),
-            Cpp::Pair(..) if self.pair_class(cpp).is_some() => {
-                let name = self.pair_class(cpp).unwrap_or_default();
-                self.object(&name)
-            }
-            Cpp::Pair(a, b) => {
-                let steps = [("first", a), ("second", b)];
-                let steps = steps.map(|(name, cpp)| (name.to_owned(), false, self.value(cpp)));
-                Kind::Record(Arc::new(Record::new("pair", steps)))
-            }
+            Cpp::Map(key, value) => Kind::Map(Box::new(self.half(key)), Box::new(self.half(value))),
+            Cpp::Pair(a, b) => match self.pair_class(cpp) {
+                Some(name) => self.object(&name),
+                None => {
+                    let steps = [("first", a), ("second", b)];
+                    let steps = steps.map(|(name, cpp)| (name.to_owned(), false, self.half(cpp)));
+                    Kind::Record(Arc::new(Record::new("pair", steps)))
+                }
+            },
             Cpp::Pointer(_) => Kind::Pointer,
-            Cpp::Class(name) => self.object(name),
+            Cpp::Class(name) => match self.classes.enumeration(name, false) {
+                Some(number) => Kind::Number(number),
+                None => self.object(name),
+            },
         }
     }
 
     /// The name under which the file describes a pair: then it is streamed as an object, with a header.
     fn pair_class(&self, pair: &Cpp) -> Option<String> {
+        if !matches!(pair, Cpp::Pair(..)) {
+            return None;
+        }
         let mut pairs = self.classes.iter().map(|info| &info.name).filter(|name| name.starts_with("pair<"));
         pairs.find(|name| typename::parse(name).is_ok_and(|found| found == *pair)).map(ToString::to_string)
+    }
+
+    /// A key or value of a map, or half of a pair.
+    fn half(&mut self, cpp: &Cpp) -> Kind {
+        let number = match cpp {
+            Cpp::Class(name) => self.classes.enumeration(name, true),
+            _ => None,
+        };
+        number.map_or_else(|| self.element(cpp), Kind::Number)
     }
 
     /// An element of a container. A class that is not described is no hindrance as long as containers are empty.
@@ -441,12 +458,32 @@ impl<'a> Compiler<'a> {
             "TRefArray" => return Kind::References,
             _ => {}
         }
+        if let Some(element) = name.strip_prefix("TMatrixTSym<").and_then(|rest| rest.strip_suffix('>')) {
+            return self.symmetric(name, element.trim());
+        }
         if let Some(kind) = self.collection_class(name) {
             return kind;
         }
         match self.class(name, None) {
             Ok(class) => Kind::Object(class),
             Err(e) => unreadable(e.to_string()),
+        }
+    }
+
+    /// A `TMatrixTSym`: its base, and the elements of the upper half row by row (`TMatrixTSym::Streamer`).
+    fn symmetric(&mut self, name: &str, element: &str) -> Kind {
+        let base = format!("TMatrixTBase<{element}>");
+        let mut record = Record::new(name, []);
+        let kind = self.object(&base);
+        record.push(base, true, kind);
+        match (record.field_of("fNrows"), typename::number(element)) {
+            (Some(counter), Some(number)) => {
+                let item = Box::new(Kind::Number(number));
+                let kind = Kind::Counted { counter, rows: None, flagged: false, triangle: true, item };
+                record.push("fElements".to_owned(), false, kind);
+                Kind::Record(Arc::new(record))
+            }
+            _ => unreadable(format!("class {name} is not described in the file (no streamer info)")),
         }
     }
 
@@ -469,7 +506,9 @@ impl<'a> Compiler<'a> {
     }
 
     /// An object that is a whole branch, of the version (or checksum) that the branch names.
-    pub fn top(&mut self, name: &str, version: i32, checksum: u32) -> Kind {
+    pub fn top(&mut self, cpp: &Cpp, version: i32, checksum: u32) -> Kind {
+        let pair = self.pair_class(cpp);
+        let ((Some(name), _) | (None, Cpp::Class(name))) = (&pair, cpp) else { return self.framed(cpp) };
         match self.object(name) {
             Kind::Object(_) => match self.class(name, Some((version, checksum))) {
                 Ok(class) => Kind::Top(class),
@@ -558,6 +597,7 @@ impl<'a> Compiler<'a> {
                     counter,
                     rows: Some(n).filter(|&n| n > 0),
                     flagged: true,
+                    triangle: false,
                     item: Box::new(item.clone()),
                 })
             }
@@ -570,10 +610,6 @@ impl<'a> Compiler<'a> {
             300 | 365 | 500 | 320 | 71 if matches!(e.class, ElementClass::Stl | ElementClass::StlString) => {
                 // A pointer to a container is streamed as the container.
                 let inner = match typename::parse(class) {
-                    // The element of an enumeration has no description; its numbers have a code.
-                    Ok(Cpp::List(item)) if self.is_enumeration(&item, e.ctype) => {
-                        Kind::List(Box::new(self.basic(e.ctype, "")))
-                    }
                     Ok(cpp) => self.value(&cpp),
                     Err(error) => unreadable(error.to_string()),
                 };
@@ -591,14 +627,11 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    fn is_enumeration(&self, item: &Cpp, code: i32) -> bool {
-        matches!(item, Cpp::Class(name) if !self.classes.contains(name)) && basic_number(code).is_some()
-    }
-
     fn embedded(&mut self, class: &str) -> Kind {
         match typename::parse(class) {
             Ok(Cpp::Class(name)) => self.object(&name),
-            Ok(cpp) => self.framed(&cpp),
+            // A container where an object stands, as in a `std::array`, has no header.
+            Ok(cpp) => self.value(&cpp),
             Err(error) => unreadable(error.to_string()),
         }
     }

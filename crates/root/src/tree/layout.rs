@@ -233,7 +233,7 @@ fn leaf_list(leaves: &[Leaf]) -> Layout {
                     "unknown",
                 );
             };
-            kind = Kind::Counted { counter, rows: None, flagged: false, item: Box::new(kind) };
+            kind = Kind::Counted { counter, rows: None, flagged: false, triangle: false, item: Box::new(kind) };
         }
         let variable = if leaf.counted { "[]" } else { "" };
         names.push(format!("{} {}{variable}{};", number_name(&item), leaf.name, brackets(&dims)));
@@ -276,10 +276,9 @@ fn by_class(tree: &Tree, branch: &Branch, leaf: Option<&Leaf>) -> Layout {
     if branch.parent.is_none() && element.id < 0 {
         let name = element.class_name.clone();
         return match typename::parse(&name) {
-            Ok(Cpp::Class(class)) => {
-                finish(Framing::Whole, compiler.top(&class, element.class_version, element.checksum), class)
+            Ok(cpp) => {
+                whole(compiler.top(&cpp, element.class_version, element.checksum), cpp_name(&cpp))
             }
-            Ok(cpp) => whole(compiler.framed(&cpp), cpp_name(&cpp)),
             Err(error) => failed(error.to_string(), &name),
         };
     }
