@@ -35,9 +35,9 @@ pub(super) fn type_of(e: &Element, classes: &Classes) -> Result<Cpp> {
         && let Some(held) =
             e.title.strip_prefix('<').and_then(|t| t.split_once("> Used")).map(|(held, _)| held)
     {
-        return Ok(Cpp::List(Box::new(classes.type_named(held)?)));
+        return Ok(Cpp::List(Box::new(classes.type_named(held, false)?)));
     }
-    Ok(match classes.type_named(name)? {
+    Ok(match classes.type_named(name, false)? {
         Cpp::Class(_) if e.class == ElementClass::StlString => Cpp::Text,
         cpp => cpp,
     })

@@ -126,10 +126,10 @@ pub struct Classes {
 /// What stands in the file for a value of an enumeration.
 #[derive(Debug, PartialEq)]
 struct Enumeration {
-    /// In containers: 32 bits, whatever it is in memory (`TGenCollectionProxy`).
+    /// As a member and in a container that is a member: 32 bits, whatever it is in memory.
     number: Number,
-    /// In pairs and maps: of its own width.
-    in_pair: Option<Number>,
+    /// In pairs, maps and containers of containers: of its own width, as far as that is known.
+    own: Option<Number>,
 }
 
 impl Classes {
@@ -142,17 +142,18 @@ impl Classes {
                 classes.infos.get(i).is_some_and(|k| k.version == info.version && k.checksum == info.checksum)
             });
             if !twice {
-                let pair = info.name.starts_with("pair<");
-                for (name, number) in info.elements.iter().filter_map(named_number) {
-                    let in_list = if number == Number::U32 { number } else { Number::I32 };
+                let in_pair = info.name.starts_with("pair<");
+                for (element, (name, number)) in
+                    info.elements.iter().filter_map(|e| Some((e, named_number(e)?)))
+                {
                     let found = classes.enumerations.entry(name);
-                    let found = found.or_insert(Enumeration { number: in_list, in_pair: None });
-                    if in_list == Number::U32 {
-                        // Members are streamed as signed ones, even those that are not.
-                        found.number = in_list;
+                    let found = found.or_insert(Enumeration { number: Number::I32, own: None });
+                    // Members are called signed, even those that are not.
+                    if number == Number::U32 {
+                        found.number = number;
                     }
-                    if pair {
-                        found.in_pair = Some(number);
+                    if in_pair || element.class == ElementClass::Stl {
+                        found.own = Some(number);
                     }
                 }
                 known.push(classes.infos.len());
@@ -201,29 +202,37 @@ impl Classes {
         self.infos.iter().find(|i| i.checksum == checksum && plain(&i.name) == wanted)
     }
 
-    /// A type by its name, with numbers for the enumerations in it.
-    pub fn type_named(&self, name: &str) -> Result<Cpp> {
-        typename::parse(name).map(|cpp| self.numbered(cpp, false))
+    /// A type by its name, with numbers for the enumerations in it; those of a container that is a whole key have
+    /// their own width.
+    pub fn type_named(&self, name: &str, whole: bool) -> Result<Cpp> {
+        typename::parse(name).map(|cpp| self.numbered(cpp, whole))
     }
 
-    fn numbered(&self, cpp: Cpp, in_pair: bool) -> Cpp {
-        let inside = |cpp: Box<Cpp>, in_pair| Box::new(self.numbered(*cpp, in_pair));
+    fn numbered(&self, cpp: Cpp, own: bool) -> Cpp {
+        let half = |cpp: Box<Cpp>| {
+            let own = own || matches!(*cpp, Cpp::Class(_));
+            Box::new(self.numbered(*cpp, own))
+        };
         match cpp {
-            Cpp::List(item) => Cpp::List(inside(item, false)),
-            Cpp::Map(key, value) => Cpp::Map(inside(key, true), inside(value, true)),
-            Cpp::Pair(a, b) => Cpp::Pair(inside(a, true), inside(b, true)),
-            Cpp::Class(name) => {
-                self.enumeration(&name, in_pair).map_or(Cpp::Class(name), Cpp::Number)
+            Cpp::List(item) => {
+                let own = own || item.is_container();
+                Cpp::List(Box::new(self.numbered(*item, own)))
             }
+            Cpp::Map(key, value) => Cpp::Map(half(key), half(value)),
+            Cpp::Pair(a, b) => Cpp::Pair(half(a), half(b)),
+            Cpp::Class(name) => match self.enumeration(&name, own) {
+                Some(number) => Cpp::Number(number),
+                None => Cpp::Class(name),
+            },
             other => other,
         }
     }
 
     /// The number that stands in the file for a value of an enumeration: the name is that of no class, but members
-    /// or containers say what it is streamed as.
-    pub fn enumeration(&self, name: &str, in_pair: bool) -> Option<Number> {
+    /// or containers say what it is streamed as, `own` being its own width.
+    pub fn enumeration(&self, name: &str, own: bool) -> Option<Number> {
         let found = self.enumerations.get(name).filter(|_| !self.contains(name))?;
-        found.in_pair.filter(|_| in_pair).or(Some(found.number))
+        found.own.filter(|_| own).or(Some(found.number))
     }
 
     /// The newest version of a class.

@@ -369,6 +369,11 @@ impl<'a> Compiler<'a> {
     /// A value of a type, as it stands inside a container or as a whole: without a version header of its own,
     /// unless it is an object.
     pub fn value(&mut self, cpp: &Cpp) -> Kind {
+        self.value_in(cpp, false)
+    }
+
+    /// The same, with enumerations of their own width.
+    fn value_in(&mut self, cpp: &Cpp, own: bool) -> Kind {
         match cpp {
             Cpp::Number(number) => Kind::Number(*number),
             Cpp::Double32 => Kind::Packed(Packing::of(false, "")),
@@ -376,18 +381,20 @@ impl<'a> Compiler<'a> {
             Cpp::Text => Kind::Text,
             Cpp::TString => Kind::TString,
             Cpp::Bits(_) => Kind::Bits,
-            Cpp::List(item) => Kind::List(Box::new(self.element(item))),
-            Cpp::Map(key, value) => Kind::Map(Box::new(self.half(key)), Box::new(self.half(value))),
+            Cpp::List(item) => Kind::List(Box::new(self.element(item, own || item.is_container()))),
+            Cpp::Map(key, value) => {
+                Kind::Map(Box::new(self.half(key, own)), Box::new(self.half(value, own)))
+            }
             Cpp::Pair(a, b) => match self.pair_class(cpp) {
                 Some(name) => self.object(&name),
                 None => {
                     let steps = [("first", a), ("second", b)];
-                    let steps = steps.map(|(name, cpp)| (name.to_owned(), false, self.half(cpp)));
+                    let steps = steps.map(|(name, cpp)| (name.to_owned(), false, self.half(cpp, own)));
                     Kind::Record(Arc::new(Record::new("pair", steps)))
                 }
             },
             Cpp::Pointer(_) => Kind::Pointer,
-            Cpp::Class(name) => match self.classes.enumeration(name, false) {
+            Cpp::Class(name) => match self.classes.enumeration(name, own) {
                 Some(number) => Kind::Number(number),
                 None => self.object(name),
             },
@@ -404,17 +411,13 @@ impl<'a> Compiler<'a> {
     }
 
     /// A key or value of a map, or half of a pair.
-    fn half(&mut self, cpp: &Cpp) -> Kind {
-        let number = match cpp {
-            Cpp::Class(name) => self.classes.enumeration(name, true),
-            _ => None,
-        };
-        number.map_or_else(|| self.element(cpp), Kind::Number)
+    fn half(&mut self, cpp: &Cpp, own: bool) -> Kind {
+        self.element(cpp, own || matches!(cpp, Cpp::Class(_)))
     }
 
     /// An element of a container. A class that is not described is no hindrance as long as containers are empty.
-    fn element(&mut self, cpp: &Cpp) -> Kind {
-        match (cpp, self.value(cpp)) {
+    fn element(&mut self, cpp: &Cpp, own: bool) -> Kind {
+        match (cpp, self.value_in(cpp, own)) {
             (Cpp::Class(name), Kind::Unreadable(_)) if !self.classes.contains(name) => {
                 Kind::Opaque(name.as_str().into())
             }
@@ -425,7 +428,7 @@ impl<'a> Compiler<'a> {
     /// A member or branch of that type: containers have a version header.
     pub fn framed(&mut self, cpp: &Cpp) -> Kind {
         match cpp {
-            Cpp::List(_) | Cpp::Map(..) | Cpp::Bits(_) => Kind::Framed(Box::new(self.value(cpp))),
+            cpp if cpp.is_container() => Kind::Framed(Box::new(self.value(cpp))),
             _ => self.value(cpp),
         }
     }
@@ -499,7 +502,7 @@ impl<'a> Compiler<'a> {
         let argument = || name.split_once('<').and_then(|(_, rest)| rest.strip_suffix('>'));
         let inner = commented.map(|(inner, _)| inner).or_else(argument).unwrap_or_default();
         let item = match typename::parse(inner.trim().trim_end_matches('*')) {
-            Ok(cpp) => self.element(&cpp),
+            Ok(cpp) => self.element(&cpp, false),
             Err(error) => unreadable(error.to_string()),
         };
         Some(Kind::Framed(Box::new(Kind::List(Box::new(item)))))

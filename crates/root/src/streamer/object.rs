@@ -288,7 +288,7 @@ impl<'a> ObjectReader<'a> {
 
     /// The whole payload of a key of a class, which may be a container or a string too.
     pub fn payload(&mut self, class: &str) -> Result<Value> {
-        match self.classes.type_named(class)? {
+        match self.classes.type_named(class, true)? {
             Cpp::Class(_) => {
                 let mut object = self.object(class)?;
                 object.reference = TOP;
@@ -653,7 +653,7 @@ impl<'a> ObjectReader<'a> {
     }
 
     pub(super) fn embedded(&mut self, class: &str) -> Result<Value> {
-        match self.classes.type_named(class)? {
+        match self.classes.type_named(class, false)? {
             // Neither `TString` nor `std::string` has a header of its own.
             Cpp::Text | Cpp::TString => self.cursor.string().map(Value::Text),
             Cpp::Pair(a, b) => self.pair(&a, &b),

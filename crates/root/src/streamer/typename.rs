@@ -30,6 +30,13 @@ pub enum Cpp {
     Class(String),
 }
 
+impl Cpp {
+    /// Whether it has a version header of its own when it is a member.
+    pub fn is_container(&self) -> bool {
+        matches!(self, Self::List(_) | Self::Map(..) | Self::Bits(_))
+    }
+}
+
 /// How deep templates may nest before a name is refused.
 const DEEPEST: usize = 32;
 
@@ -96,7 +103,7 @@ fn parse_at(name: &str, depth: usize) -> Result<Cpp> {
 
 /// Whether a type name is a container that has a version header of its own when it is a member.
 pub fn is_container(name: &str) -> bool {
-    matches!(parse(name), Ok(Cpp::List(_) | Cpp::Map(..) | Cpp::Bits(_)))
+    parse(name).is_ok_and(|cpp| cpp.is_container())
 }
 
 fn simplify(mut name: &str) -> &str {

@@ -44,12 +44,21 @@ pub struct Layout {
     pub group: bool,
 }
 
+/// The class of a branch of pointers that has a sub-branch for each class of objects.
+pub(super) const POINTERS: &str = "TBranchSTL";
+
 /// Compiles a branch.
 pub fn compile(tree: &Tree, index: usize) -> Layout {
     let Some(branch) = tree.branches.get(index) else {
         return failed(format!("no branch {index}"), "unknown");
     };
     let class = whole_class(tree, branch);
+    if branch.class == POINTERS && branch.other_file.is_empty() {
+        // A `TIndArray`: header with checksum, size, flag, and for each object the number of the sub-branch, from 1,
+        // that holds those of its class; 0 for none.
+        let framing = Framing::Counted { skip: 15, bytes: 1 };
+        return finish(framing, Kind::Number(Number::U8), "uint8_t[]".to_owned());
+    }
     if !branch.children.is_empty() && class.as_deref() != Some("TClonesArray") {
         return Layout {
             framing: Framing::Whole,
@@ -273,7 +282,8 @@ fn by_class(tree: &Tree, branch: &Branch, leaf: Option<&Leaf>) -> Layout {
         let (framing, brackets) = if collected { (Framing::Column, "[]") } else { (Framing::Whole, "") };
         return finish(framing, Kind::TString, format!("TString{brackets}"));
     }
-    if branch.parent.is_none() && element.id < 0 {
+    let of_pointers = branch.parent.and_then(|p| tree.branches.get(p)).is_some_and(|b| b.class == POINTERS);
+    if element.id < 0 && (branch.parent.is_none() || of_pointers) {
         let name = element.class_name.clone();
         return match typename::parse(&name) {
             Ok(cpp) => {

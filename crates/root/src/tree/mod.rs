@@ -147,6 +147,8 @@ pub enum Place {
     File(u64, u64),
     /// Inside the tree object.
     Tree(Arc<Embedded>),
+    /// Nowhere: the branch was not there yet, and nothing was to be written to it.
+    Nowhere,
 }
 
 impl Basket {
@@ -441,6 +443,17 @@ fn add_branch(branches: &mut Vec<Branch>, object: &Arc<Object>, parent: Option<u
             _ => None,
         },
     );
+    let mut found = found.within(place)?;
+    let mut entries = entries;
+    // A sub-branch of pointers is made when the first object of its class occurs.
+    let mut up = parent.and_then(|p| branches.get(p));
+    while let Some(above) = up.filter(|above| above.class != layout::POINTERS) {
+        up = above.parent.and_then(|p| branches.get(p));
+    }
+    if let (Some(_), Some(first)) = (up, found.first().map(|b| b.first).filter(|&first| first > 0)) {
+        found.insert(0, Basket { first: 0, entries: first, place: Place::Nowhere });
+        entries = entries.saturating_add(first);
+    }
     let branch = Branch {
         title: object.text("fTitle").unwrap_or_default().to_owned(),
         class: object.class.to_string(),
@@ -452,7 +465,7 @@ fn add_branch(branches: &mut Vec<Branch>, object: &Arc<Object>, parent: Option<u
         total_bytes: count("fTotBytes"),
         compressed_bytes: count("fZipBytes"),
         compression: int("fCompress"),
-        baskets: found.within(place)?,
+        baskets: found,
         element,
         other_file: object.text("fFileName").unwrap_or_default().to_owned(),
         offsets_from_counter: matches!(object.get("fIOFeatures"), Some(Value::Object(f)) if f.int("fIOBits").unwrap_or(0) & 1 != 0),

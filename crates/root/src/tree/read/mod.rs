@@ -47,6 +47,9 @@ pub fn read_on(part: &Part<'_>, carry: &Carry) -> Result<Vec<Column>> {
 /// No codec makes a byte into more: an RLE block of zstd, the densest, holds 128 KiB in four bytes.
 const EXPANSION: u64 = 1 << 15;
 
+/// So many entries of fifteen bytes each, all alike, may have been compressed to one byte.
+const SPARSEST: u64 = 256;
+
 /// One basket's share of a column.
 struct Job {
     part: usize,
@@ -248,6 +251,12 @@ impl<'a> Reader<'a> {
             let (range, bytes) = match &b.place {
                 Place::File(offset, length) => (Range { offset: *offset, length: *length }, *length),
                 Place::Tree(values) => (Range { offset: 0, length: 0 }, values.values().data.len() as u64),
+                // The branch that says so for each entry is in the file.
+                Place::Nowhere if b.entries / SPARSEST > size => {
+                    let message = format!("{} entries before the first basket, in {size} bytes", b.entries);
+                    return Err(Error::corrupt(message));
+                }
+                Place::Nowhere => (Range { offset: 0, length: 0 }, 0),
             };
             stored = stored.saturating_add(bytes);
             if range.end() > size {

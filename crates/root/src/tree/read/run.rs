@@ -184,6 +184,7 @@ impl<'a> Run<'a> {
                 one.put(&values, goal)
             }
             (None, Place::File(..)) => one.stored(record, goal),
+            (None, Place::Nowhere) => one.nothing(goal),
         };
         result.within(|| {
             format!(
@@ -269,6 +270,19 @@ impl One<'_, '_> {
             SCRATCH.set(scratch);
         }
         result
+    }
+
+    /// Appends lists of nothing.
+    fn nothing(&self, goal: Goal<'_>) -> Result<()> {
+        let entries = self.job.to - self.job.from;
+        match goal {
+            Goal::Place(to) => to.fill(0),
+            Goal::Turn(number) => self.run.append(self.job, number, 0, |to| {
+                to.append_default(entries);
+                Ok(())
+            })?,
+        }
+        Ok(())
     }
 
     /// Decodes.
