@@ -5,7 +5,7 @@ use crate::array::{Number, Type};
 use crate::error::{Error, Result};
 use crate::streamer::kind::{Compiler, Kind, Record, basic_number, fixed, unreadable};
 use crate::streamer::packed::Packing;
-use crate::streamer::typename::{self, Cpp, short_name};
+use crate::streamer::typename::{self, short_name};
 use crate::streamer::{Element, ElementClass, StreamerInfo};
 use std::sync::Arc;
 
@@ -287,7 +287,7 @@ fn by_class(tree: &Tree, branch: &Branch, leaf: Option<&Leaf>) -> Layout {
         let name = element.class_name.clone();
         return match typename::parse(&name) {
             Ok(cpp) => {
-                whole(compiler.top(&cpp, element.class_version, element.checksum), cpp_name(&cpp))
+                whole(compiler.top(&cpp, element.class_version, element.checksum), typename::usual(&name))
             }
             Err(error) => failed(error.to_string(), &name),
         };
@@ -301,7 +301,7 @@ fn by_class(tree: &Tree, branch: &Branch, leaf: Option<&Leaf>) -> Layout {
             "unknown",
         );
     };
-    let name = typename::parse(&member.typename).map_or(member.typename.clone(), |c| cpp_name(&c));
+    let name = typename::usual(&member.typename);
     if (41..60).contains(&member.kind) && member.array_length > 0 {
         return failed(format!("{} is an array of variable arrays in a split object", member.name), &name);
     }
@@ -352,21 +352,4 @@ fn whole(kind: Kind, name: String) -> Layout {
         return finish(Framing::Counted { skip: 10, bytes }, item.as_ref().clone(), name);
     }
     finish(Framing::Whole, kind, name)
-}
-
-/// The usual spelling of a type.
-pub fn cpp_name(cpp: &Cpp) -> String {
-    match cpp {
-        Cpp::Number(number) => short_name(*number).to_owned(),
-        Cpp::Double32 => "Double32_t".to_owned(),
-        Cpp::Float16 => "Float16_t".to_owned(),
-        Cpp::Text => "std::string".to_owned(),
-        Cpp::TString => "TString".to_owned(),
-        Cpp::Bits(n) => format!("std::bitset<{n}>"),
-        Cpp::List(item) => format!("std::vector<{}>", cpp_name(item)),
-        Cpp::Map(key, value) => format!("std::map<{}, {}>", cpp_name(key), cpp_name(value)),
-        Cpp::Pair(a, b) => format!("std::pair<{}, {}>", cpp_name(a), cpp_name(b)),
-        Cpp::Pointer(to) => format!("{}*", cpp_name(to)),
-        Cpp::Class(name) => name.clone(),
-    }
 }
