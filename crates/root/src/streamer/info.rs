@@ -244,7 +244,9 @@ impl Classes {
 /// The name of an enumeration that a member is, or holds, and the integer that it is streamed as.
 fn named_number(e: &Element) -> Option<(String, Number)> {
     let (name, code) = match e.class {
-        ElementClass::BasicType if typename::number(&e.typename).is_none() => (e.typename.clone(), e.kind % 20),
+        ElementClass::BasicType if typename::number(&e.typename).is_none() => {
+            (e.typename.clone(), e.kind % 20)
+        }
         ElementClass::Stl if basic_number(e.ctype).is_some() => match typename::parse(&e.typename) {
             Ok(Cpp::List(item)) => match *item {
                 Cpp::Class(name) => (name, e.ctype),

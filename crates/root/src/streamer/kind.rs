@@ -9,7 +9,8 @@ use super::packed::Packing;
 use super::typename::{self, Cpp};
 use crate::array::{Number, Type};
 use crate::error::{Error, Result, Within};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// How one value is streamed.
@@ -86,8 +87,21 @@ pub enum Kind {
     Collection(Collection),
     /// A `TRefArray`.
     References,
+    /// A member that is passed over by its byte count, because it is not decodable.
+    Skipped(Arc<Skipped>),
     /// Not decodable, and why.
     Unreadable(Arc<str>),
+}
+
+/// What is passed over.
+#[derive(Debug)]
+pub struct Skipped {
+    /// Why it is not decodable.
+    pub why: String,
+    /// Values of one member, each with a byte count.
+    pub times: usize,
+    /// Member-wise, one byte count is for the values of all objects.
+    pub shared: bool,
 }
 
 /// ROOT's collections of pointers.
@@ -112,6 +126,8 @@ pub struct Record {
     pub steps: Vec<Step>,
     /// Number of fields they fill.
     pub fields: usize,
+    /// Why one of them cannot be decoded.
+    problem: Option<Box<str>>,
 }
 
 /// One step of a record.
@@ -247,7 +263,21 @@ impl Kind {
                 ],
             ),
             Self::Unreadable(why) => return Err(Error::unsupported(why.to_string())),
+            Self::Skipped(skipped) => return Err(Error::unsupported(skipped.why.clone())),
         })
+    }
+
+    /// Why it cannot be decoded, if so.
+    fn problem(&self) -> Option<&str> {
+        match self {
+            Self::Unreadable(why) => Some(why),
+            Self::Fixed { item, .. } | Self::Counted { item, .. } | Self::Loop { item, .. } => item.problem(),
+            Self::List(inner) | Self::Framed(inner) | Self::Named(inner) => inner.problem(),
+            Self::Map(key, value) => key.problem().or_else(|| value.problem()),
+            Self::Record(record) => record.problem(),
+            Self::Object(class) | Self::Top(class) => class.versions.first()?.record.problem(),
+            _ => None,
+        }
     }
 }
 
@@ -264,25 +294,33 @@ impl Step {
 impl Record {
     /// A record of steps, in order.
     pub fn new(name: impl Into<String>, steps: impl IntoIterator<Item = (String, bool, Kind)>) -> Self {
-        let mut record = Self { name: name.into(), steps: Vec::new(), fields: 0 };
+        let mut record = Self { name: name.into(), steps: Vec::new(), fields: 0, problem: None };
         for (name, base, kind) in steps {
             record.push(name, base, kind);
         }
         record
     }
     fn push(&mut self, name: String, base: bool, kind: Kind) {
+        if self.problem.is_none() {
+            self.problem =
+                kind.problem().map(|why| format!("{why} (in member {name} of {})", self.name).into());
+        }
         let step = Step { name, base, field: self.fields, kind };
         self.fields += match (&step.kind, step.flattened()) {
             (_, Some(class)) => class.versions.first().map_or(0, |v| v.record.fields),
             (Kind::ObjectBits | Kind::Opaque(_), _) if base => 0,
+            (Kind::Skipped(_), _) => 0,
             _ => 1,
         };
         self.steps.push(step);
     }
+    fn problem(&self) -> Option<&str> {
+        self.problem.as_deref()
+    }
     /// The field of a member, for counters.
     fn field_of(&self, name: &str) -> Option<usize> {
         self.steps.iter().find_map(|s| match s.flattened() {
-            None if !s.base && s.name == name => Some(s.field),
+            None if !s.base && s.name == name && !matches!(s.kind, Kind::Skipped(_)) => Some(s.field),
             Some(class) => class.versions.first().and_then(|v| v.record.field_of(name)).map(|f| f + s.field),
             None => None,
         })
@@ -297,6 +335,7 @@ impl Record {
             match (&step.kind, step.flattened()) {
                 (_, Some(class)) => class.first()?.record.add_fields(fields)?,
                 (Kind::ObjectBits | Kind::Opaque(_), _) if step.base => {}
+                (Kind::Skipped(_), _) => {}
                 (kind, _) => {
                     let found = kind.type_of().within(|| format!("member {} of {}", step.name, self.name))?;
                     // The numbers of a TArray that is a base.
@@ -321,12 +360,40 @@ impl Class {
 pub struct Programs {
     classes: Arc<Classes>,
     compiled: Mutex<HashMap<String, Arc<Class>>>,
+    hidden: Mutex<Hidden>,
+    changes: AtomicUsize,
 }
+
+/// Classes that turned out not to be decodable, and why.
+type Hidden = BTreeMap<String, Arc<str>>;
 
 impl Programs {
     /// Programs of the classes of a file.
     pub fn new(classes: Arc<Classes>) -> Self {
-        Self { classes, compiled: Mutex::default() }
+        Self { classes, compiled: Mutex::default(), hidden: Mutex::default(), changes: AtomicUsize::new(0) }
+    }
+    /// Has the objects of a class passed over from now on; whether that is new.
+    pub fn hide(&self, class: &str, why: &str) -> bool {
+        self.change(|hidden| hidden.insert(class.to_owned(), why.into()).is_none())
+    }
+    /// Undoes [`Programs::hide`].
+    pub fn show(&self, class: &str) {
+        self.change(|hidden| hidden.remove(class).is_some());
+    }
+    fn change(&self, change: impl FnOnce(&mut Hidden) -> bool) -> bool {
+        let mut hidden = self.hidden.lock().unwrap_or_else(PoisonError::into_inner);
+        self.changes.fetch_add(1, Ordering::Relaxed);
+        self.compiled.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        change(&mut hidden)
+    }
+    /// How often classes were hidden or shown.
+    pub fn changes(&self) -> usize {
+        self.changes.load(Ordering::Relaxed)
+    }
+    /// Compiles for the classes of the file.
+    pub fn compiler(&self) -> Compiler<'_> {
+        let hidden = self.hidden.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Compiler { hidden, ..Compiler::new(&self.classes) }
     }
     /// The classes.
     pub fn classes(&self) -> &Classes {
@@ -338,7 +405,7 @@ impl Programs {
         if let Some(class) = lock().get(name) {
             return Kind::Object(class.clone());
         }
-        let kind = Compiler::new(&self.classes).object(name);
+        let kind = self.compiler().object(name);
         if let Kind::Object(class) = &kind {
             lock().insert(name.to_owned(), class.clone());
         }
@@ -356,14 +423,26 @@ const MOST_MEMBERS: usize = 20_000;
 /// Compiles type names and members into programs.
 pub struct Compiler<'a> {
     classes: &'a Classes,
+    hidden: Hidden,
     inside: Vec<String>,
     members: usize,
+    /// Members that are passed over, and why.
+    pub left_out: Vec<String>,
+    /// Elements of containers that cannot be decoded, should there be any.
+    pub doubts: Vec<String>,
 }
 
 impl<'a> Compiler<'a> {
     /// Uses the classes of a file.
     pub fn new(classes: &'a Classes) -> Self {
-        Self { classes, inside: Vec::new(), members: 0 }
+        Self {
+            classes,
+            hidden: Hidden::new(),
+            inside: Vec::new(),
+            members: 0,
+            left_out: Vec::new(),
+            doubts: Vec::new(),
+        }
     }
 
     /// A value of a type, as it stands inside a container or as a whole: without a version header of its own,
@@ -382,9 +461,7 @@ impl<'a> Compiler<'a> {
             Cpp::TString => Kind::TString,
             Cpp::Bits(_) => Kind::Bits,
             Cpp::List(item) => Kind::List(Box::new(self.element(item, own || item.is_container()))),
-            Cpp::Map(key, value) => {
-                Kind::Map(Box::new(self.half(key, own)), Box::new(self.half(value, own)))
-            }
+            Cpp::Map(key, value) => Kind::Map(Box::new(self.half(key, own)), Box::new(self.half(value, own))),
             Cpp::Pair(a, b) => match self.pair_class(cpp) {
                 Some(name) => self.object(&name),
                 None => {
@@ -418,7 +495,10 @@ impl<'a> Compiler<'a> {
     /// An element of a container. A class that is not described is no hindrance as long as containers are empty.
     fn element(&mut self, cpp: &Cpp, own: bool) -> Kind {
         match (cpp, self.value_in(cpp, own)) {
-            (Cpp::Class(name), Kind::Unreadable(_)) if !self.classes.contains(name) => {
+            (Cpp::Class(name), Kind::Unreadable(why))
+                if !self.classes.contains(name) && !self.hidden.contains_key(name) =>
+            {
+                self.doubts.push(format!("{why}; where there are none of it, the rest is read"));
                 Kind::Opaque(name.as_str().into())
             }
             (_, kind) => kind,
@@ -523,6 +603,9 @@ impl<'a> Compiler<'a> {
 
     /// The fields of a class are those of the preferred version, else of the newest.
     fn class(&mut self, name: &str, prefer: Option<(i32, u32)>) -> Result<Arc<Class>> {
+        if let Some(why) = self.hidden.get(name) {
+            return Err(Error::unsupported(why.to_string()));
+        }
         if self.inside.iter().any(|n| n == name) {
             return Err(Error::unsupported(format!("class {name} contains itself")));
         }
@@ -565,12 +648,26 @@ impl<'a> Compiler<'a> {
         self.members = self.members.saturating_add(info.elements.len());
         for element in &info.elements {
             let base = element.class == ElementClass::Base;
+            let (left_out, doubts) = (self.left_out.len(), self.doubts.len());
             let kind = if base {
                 self.object(&element.name)
             } else {
                 let counter = record.field_of(&element.count_name);
                 self.member(element, counter)
             };
+            let kind = match kind.problem().map(str::to_owned).zip(byte_counts(element)) {
+                Some((why, (times, shared))) => {
+                    // What is in it is not there either.
+                    self.left_out.truncate(left_out);
+                    self.doubts.truncate(doubts);
+                    self.left_out.push(format!("member {} of {}: {why}", element.name, info.name));
+                    Kind::Skipped(Arc::new(Skipped { why, times, shared }))
+                }
+                None => kind,
+            };
+            for doubt in self.doubts.iter_mut().skip(doubts).filter(|doubt| !doubt.starts_with("member ")) {
+                *doubt = format!("member {} of {}: {doubt}", element.name, info.name);
+            }
             record.push(element.name.to_string(), base, kind);
         }
         record
@@ -647,6 +744,20 @@ impl<'a> Compiler<'a> {
             (9 | 19, _) => Kind::Packed(Packing::of(kind == 19, title)),
             _ => unreadable(format!("basic type code {kind}")),
         }
+    }
+}
+
+/// How many byte counts stand in a member, and whether a single one is for all objects of a member-wise container;
+/// nothing where there are none.
+fn byte_counts(e: &Element) -> Option<(usize, bool)> {
+    match e.kind {
+        _ if e.class == ElementClass::Base => Some((1, false)),
+        _ if matches!(e.class, ElementClass::Stl | ElementClass::StlString) => Some((1, true)),
+        // Containers have none there, unless they are described.
+        61..=63 | 66..=68 | 81..=83 | 88 if typename::is_container(&e.typename) => None,
+        61..=63 | 66..=68 | 81..=83 | 88 => Some(((e.array_length.max(1)) as usize, false)),
+        85..=87 | 500 | 501 => Some((1, e.kind != 501)),
+        _ => None,
     }
 }
 

@@ -109,9 +109,9 @@ pub fn is_container(name: &str) -> bool {
 /// The usual spelling of a type, as users of Python readers know it.
 pub fn usual(name: &str) -> String {
     let plain = simplify(name);
-    let arguments = plain.split_once('<').and_then(|(template, rest)| {
-        Some((simplify(template), split(rest.strip_suffix('>')?).ok()?))
-    });
+    let arguments = plain
+        .split_once('<')
+        .and_then(|(template, rest)| Some((simplify(template), split(rest.strip_suffix('>')?).ok()?)));
     match (parse(plain), arguments) {
         (Ok(Cpp::List(_)), Some((template @ ("vector" | "set" | "list"), arguments))) => {
             format!("std::{template}<{}>", arguments.first().copied().map(usual).unwrap_or_default())

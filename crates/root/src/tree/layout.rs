@@ -2,7 +2,7 @@
 
 use super::{Branch, BranchElement, Leaf, Tree};
 use crate::array::{Number, Type};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::streamer::kind::{Compiler, Kind, Record, basic_number, fixed, unreadable};
 use crate::streamer::packed::Packing;
 use crate::streamer::typename::{self, short_name};
@@ -42,6 +42,10 @@ pub struct Layout {
     pub typename: String,
     /// The branch only groups others.
     pub group: bool,
+    /// Members that are left out, and why.
+    pub left_out: Vec<String>,
+    /// Elements of containers that cannot be decoded, should there be any.
+    pub doubts: Vec<String>,
 }
 
 /// The class of a branch of pointers that has a sub-branch for each class of objects.
@@ -60,13 +64,15 @@ pub fn compile(tree: &Tree, index: usize) -> Layout {
         return finish(framing, Kind::Number(Number::U8), "uint8_t[]".to_owned());
     }
     if !branch.children.is_empty() && class.as_deref() != Some("TClonesArray") {
-        return Layout {
-            framing: Framing::Whole,
-            kind: unreadable("the branch only groups others"),
-            of: Err(Error::unsupported("the branch only groups others")),
-            typename: class.unwrap_or_else(|| group_name(tree, branch)),
-            group: true,
+        let typename = class.unwrap_or_else(|| group_name(tree, branch));
+        let counts = branch.element.as_ref().is_some_and(|e| matches!(e.kind, 3 | 4));
+        let layout = if counts && branch.other_file.is_empty() {
+            // That of a split collection holds the number of its elements, by which its parts are checked.
+            finish(Framing::Fixed(4), Kind::Number(Number::I32), typename)
+        } else {
+            failed("the branch only groups others", &typename)
         };
+        return Layout { group: true, ..layout };
     }
     if !branch.other_file.is_empty() {
         return failed(format!("its baskets are in another file, {}", branch.other_file), "unknown");
@@ -78,11 +84,11 @@ pub fn compile(tree: &Tree, index: usize) -> Layout {
     let leaves = branch.leaves.as_slice();
     match leaves {
         // A base without members of its own has no leaf, but its headers are there.
-        [] if branch.element.is_some() => by_class(tree, branch, None),
+        [] if branch.element.is_some() => described(tree, branch, None),
         [] => failed("the branch has no leaf", "unknown"),
         [leaf] => match numeric(tree, branch, leaf) {
             Some(layout) => layout,
-            None => by_class(tree, branch, Some(leaf)),
+            None => described(tree, branch, Some(leaf)),
         },
         _ => leaf_list(leaves),
     }
@@ -106,7 +112,7 @@ fn finish(framing: Framing, kind: Kind, typename: String) -> Layout {
         Framing::CountedColumn(_) => Type::List(Box::new(Type::List(Box::new(of)))),
         _ => of,
     });
-    Layout { framing, kind, of, typename, group: false }
+    Layout { framing, kind, of, typename, group: false, left_out: Vec::new(), doubts: Vec::new() }
 }
 
 /// The class that the branch holds, when its own record or its class's members say so.
@@ -242,7 +248,8 @@ fn leaf_list(leaves: &[Leaf]) -> Layout {
                     "unknown",
                 );
             };
-            kind = Kind::Counted { counter, rows: None, flagged: false, triangle: false, item: Box::new(kind) };
+            kind =
+                Kind::Counted { counter, rows: None, flagged: false, triangle: false, item: Box::new(kind) };
         }
         let variable = if leaf.counted { "[]" } else { "" };
         names.push(format!("{} {}{variable}{};", number_name(&item), leaf.name, brackets(&dims)));
@@ -256,7 +263,21 @@ fn leaf_list(leaves: &[Leaf]) -> Layout {
     }
 }
 
-fn by_class(tree: &Tree, branch: &Branch, leaf: Option<&Leaf>) -> Layout {
+fn described(tree: &Tree, branch: &Branch, leaf: Option<&Leaf>) -> Layout {
+    let mut compiler = tree.programs().compiler();
+    let mut layout = by_class(tree, branch, leaf, &mut compiler);
+    if layout.of.is_ok() {
+        layout.left_out = compiler.left_out;
+        layout.doubts = compiler.doubts;
+        for notes in [&mut layout.left_out, &mut layout.doubts] {
+            notes.sort_unstable();
+            notes.dedup();
+        }
+    }
+    layout
+}
+
+fn by_class(tree: &Tree, branch: &Branch, leaf: Option<&Leaf>, compiler: &mut Compiler<'_>) -> Layout {
     let leaf_class = leaf.map_or("no leaf", |leaf| leaf.class.as_str());
     if leaf_class == "TLeafC" {
         return finish(Framing::Whole, Kind::LeafText, "char*".to_owned());
@@ -264,7 +285,6 @@ fn by_class(tree: &Tree, branch: &Branch, leaf: Option<&Leaf>) -> Layout {
     let Some(element) = &branch.element else {
         return failed(format!("a {} with a {leaf_class} is not decoded", branch.class), "unknown");
     };
-    let mut compiler = Compiler::new(tree.classes());
     if branch.class == "TBranchObject" {
         let kind = compiler.object(&element.class_name);
         let kind = if leaf.is_some_and(|l| l.named) { Kind::Named(Box::new(kind)) } else { kind };

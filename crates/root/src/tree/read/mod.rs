@@ -5,10 +5,12 @@
 //! straight to their final place, others are appended in the order of entries.
 
 mod carry;
+mod longest;
 mod run;
 mod values;
 
 pub use carry::Carry;
+pub use longest::longest_entry;
 
 use super::{Framing, Layout, Place, Tree};
 use crate::array::{Builder, Column, Number, Type, pool};
@@ -16,7 +18,8 @@ use crate::error::{Error, Result, Within};
 use crate::streamer::kind::Programs;
 use arrow_buffer::Buffer;
 use sapwood_io::Range;
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Entries `start` to `stop` of some branches of a tree.
 pub struct Part<'a> {
@@ -35,13 +38,60 @@ pub struct Part<'a> {
 /// Uses the current rayon pool. The memory beside the result is for each thread one chunk of records and one
 /// decompressed basket, and what other threads have decoded of a column before it was their turn.
 pub fn read(parts: &[Part<'_>]) -> Result<Vec<Column>> {
-    Reader::plan(parts)?.read(None)
+    Reader::plan(parts, None)?.read(None)
 }
 
 /// As [`read`], for a part that follows another: what is left of a basket that reaches beyond the part's end goes to
 /// `carry`, and what the part before has left there is used.
 pub fn read_on(part: &Part<'_>, carry: &Carry) -> Result<Vec<Column>> {
-    Reader::plan(std::slice::from_ref(part))?.read(Some(carry))
+    Reader::plan(std::slice::from_ref(part), None)?.read(Some(carry))
+}
+
+/// As [`read`] or [`read_on`], but members that cannot be decoded, only passed over, are left out and noted.
+///
+/// Which classes cannot be decoded shows when they are: then the branches are compiled without them, and read again.
+pub fn read_most(parts: &[Part<'_>], carry: Option<&Carry>, left_out: &LeftOut) -> Result<Vec<Column>> {
+    let changes = || parts.iter().map(|part| part.tree.programs().changes()).sum::<usize>();
+    let mut hidden: Vec<String> = Vec::new();
+    let mut first = None;
+    loop {
+        let before = changes();
+        let error = match Reader::plan(parts, Some(left_out)).and_then(|reader| reader.read(carry)) {
+            // Another thread may have hidden a class in the midst of it.
+            Ok(_) if changes() != before => continue,
+            Ok(columns) => return Ok(columns),
+            Err(error) => error,
+        };
+        let class = error.class().map(str::to_owned);
+        let new = class.filter(|class| {
+            parts.iter().fold(false, |new, part| part.tree.hide(class, error.message()) || new)
+        });
+        first.get_or_insert(error);
+        let Some(class) = new else { break };
+        hidden.push(class);
+    }
+    // It did not help.
+    for class in &hidden {
+        parts.iter().for_each(|part| part.tree.show(class));
+    }
+    Err(first.unwrap_or_else(|| Error::corrupt("nothing could be read")))
+}
+
+/// What was left out of the columns that were read.
+#[derive(Default)]
+pub struct LeftOut {
+    found: Mutex<BTreeMap<(usize, String), Error>>,
+}
+
+impl LeftOut {
+    fn add(&self, column: usize, what: String, error: Error) {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        found.entry((column, what)).or_insert(error);
+    }
+    /// Each class or member, with the place of the first in its column.
+    pub fn into_errors(self) -> Vec<Error> {
+        self.found.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect()
+    }
 }
 
 /// No codec makes a byte into more: an RLE block of zstd, the densest, holds 128 KiB in four bytes.
@@ -71,6 +121,7 @@ struct Reader<'a> {
     /// Bytes that the baskets of each column take in the files.
     stored: Vec<u64>,
     targets: Vec<Target>,
+    left_out: Option<&'a LeftOut>,
 }
 
 /// Elements of each entry as a counter branch gives them, summed up.
@@ -116,12 +167,20 @@ impl Target {
 }
 
 /// Unsigned numbers of some size.
-fn words(values: &Buffer, size: usize) -> impl Iterator<Item = u64> {
+fn words(values: &[u8], size: usize) -> impl Iterator<Item = u64> {
     values.chunks_exact(size).map(|chunk| {
         let mut word = [0u8; 8];
         word.iter_mut().zip(chunk).for_each(|(w, c)| *w = *c);
         u64::from_le_bytes(word)
     })
+}
+
+/// The sum of some numbers of a counter; 0 for what is none.
+fn elements(counts: &Column, start: usize, stop: usize) -> u64 {
+    let Column::Number { number, values } = counts else { return 0 };
+    let size = number.size();
+    let some = start * size..stop.min(values.len() / size) * size;
+    words(values.get(some).unwrap_or_default(), size).fold(0, u64::saturating_add)
 }
 
 /// The number and how many of it, for a type that is numbers of fixed dimensions.
@@ -144,7 +203,7 @@ fn nest(of: &Type, length: usize, number: Number, values: Buffer) -> Result<Colu
 }
 
 impl<'a> Reader<'a> {
-    fn plan(parts: &'a [Part<'a>]) -> Result<Self> {
+    fn plan(parts: &'a [Part<'a>], left_out: Option<&'a LeftOut>) -> Result<Self> {
         let mut reader = Self {
             parts,
             layouts: Vec::new(),
@@ -153,6 +212,7 @@ impl<'a> Reader<'a> {
             jobs: Vec::new(),
             stored: Vec::new(),
             targets: Vec::new(),
+            left_out,
         };
         let mut types: Vec<Type> = Vec::new();
         reader.stored.resize(parts.first().map_or(0, |part| part.branches.len()), 0);
@@ -346,6 +406,61 @@ impl<'a> Reader<'a> {
         let jobs = std::mem::take(&mut self.jobs);
         let mut targets = std::mem::take(&mut self.targets);
         run::Run::new(&self, carry, &jobs, &mut targets).all()?;
-        targets.into_iter().map(Target::finish).collect()
+        let columns: Vec<Column> = targets.into_iter().map(Target::finish).collect::<Result<_>>()?;
+        self.verify(&jobs, &columns)?;
+        Ok(columns)
+    }
+
+    /// Fails where baskets hold no bytes, but the branch that counts their elements says that there are some.
+    fn verify(&self, jobs: &[Job], columns: &[Column]) -> Result<()> {
+        let mut starts = vec![0u64];
+        for part in self.parts {
+            starts.push(starts.last().copied().unwrap_or(0) + (part.stop - part.start));
+        }
+        for job in jobs {
+            let Some(Column::List { offsets, .. }) = columns.get(job.column) else { continue };
+            let Some((part, start)) = self.parts.get(job.part).zip(starts.get(job.part)) else { continue };
+            let branch = part.branches.get(job.column).and_then(|&index| part.tree.branches.get(index));
+            let Some((branch, counter)) = branch.and_then(|branch| Some((branch, branch.counter?))) else {
+                continue;
+            };
+            let layout = self.layouts.get(job.part).and_then(|layouts| layouts.get(job.column));
+            let counted = layout.is_some_and(|layout| {
+                matches!(layout.framing, Framing::Column | Framing::Counted { skip: 0, .. })
+                    && layout.kind.least_bytes() > 0
+            });
+            let basket = branch.baskets.get(job.basket).filter(|b| !matches!(b.place, Place::Nowhere));
+            let Some(basket) = basket.filter(|_| counted) else { continue };
+            let first = basket.first + job.from as u64;
+            let entry = (start + (first - part.start)) as usize;
+            let at = |entry: usize| offsets.get(entry * 8..entry * 8 + 8);
+            if at(entry) != at(entry + job.to - job.from) {
+                continue;
+            }
+            let known = part.branches.iter().position(|&other| other == counter);
+            if part.tree.layout(counter)?.of.is_err() {
+                continue;
+            }
+            let elements = match known.and_then(|column| columns.get(column)) {
+                Some(counts) => elements(counts, entry, entry + job.to - job.from),
+                None => {
+                    let stop = first + (job.to - job.from) as u64;
+                    let counts = Part { tree: part.tree, branches: &[counter], start: first, stop };
+                    let counts = read(&[counts])?;
+                    counts.first().map_or(0, |counts| elements(counts, 0, job.to - job.from))
+                }
+            };
+            if elements > 0 {
+                let message = format!(
+                    "basket {} (byte {}) holds no bytes, where its counter says {elements} elements",
+                    job.basket,
+                    basket.seek()
+                );
+                let place =
+                    format!("branch {} of tree {} in {}", branch.name, part.tree.name, part.tree.file.name());
+                return Err(Error::corrupt(message).within(place));
+            }
+        }
+        Ok(())
     }
 }
