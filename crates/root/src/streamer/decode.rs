@@ -292,6 +292,10 @@ impl<'a> Decoder<'a> {
             (Kind::Opaque(name), _) => {
                 return Err(super::info::unknown_class(name).at(c.place()).of_class(name));
             }
+            (Kind::Again(name), Builder::Dynamic(out)) if n > 0 => {
+                self.deeper(c, |decoder, c| decoder.dynamic(name, c, out, n))?;
+            }
+            (Kind::Again(_), Builder::Dynamic(_)) => {}
             (Kind::Pointer, Builder::Dynamic(out)) => {
                 for _ in 0..n {
                     self.pointer(c, out)?;
@@ -407,6 +411,17 @@ impl<'a> Decoder<'a> {
         let count = c.count(0)?;
         match kind {
             Kind::List(item) => match item.as_ref() {
+                Kind::Again(_) if count == 0 => {}
+                Kind::Again(name) => {
+                    let (Kind::Object(class), Builder::Dynamic(out)) = (self.program(name), values.as_mut())
+                    else {
+                        return Err(misfit(item, c));
+                    };
+                    let first = class.first()?.record.clone();
+                    let into = out.variant(name, count, || Ok(Builder::new(&Kind::Record(first).type_of()?)))?;
+                    let chosen = by_header(&class, header, c)?;
+                    self.deeper(c, |decoder, c| decoder.versioned_columns(&class, chosen, c, into, count))?;
+                }
                 Kind::Object(class) => {
                     let chosen = by_header(class, header, c)?;
                     self.versioned_columns(class, chosen, c, values, count)?;
@@ -646,11 +661,21 @@ impl<'a> Decoder<'a> {
     }
 
     fn pointer(&mut self, c: &mut Cursor<'_>, out: &mut Dynamic) -> Result<()> {
+        self.deeper(c, |decoder, c| decoder.pointer_inside(c, out))
+    }
+
+    /// Counts how deep pointers lead, and objects that hold objects of their own class.
+    fn deeper<'c>(
+        &mut self,
+        c: &mut Cursor<'c>,
+        decode: impl FnOnce(&mut Self, &mut Cursor<'c>) -> Result<()>,
+    ) -> Result<()> {
         if self.depth >= DEEPEST {
-            return Err(Error::limit(format!("pointers lead deeper than {DEEPEST}")).at(c.place()));
+            let message = format!("pointers lead deeper than {DEEPEST}, or objects of one class in each other");
+            return Err(Error::limit(message).at(c.place()));
         }
         self.depth += 1;
-        let result = self.pointer_inside(c, out);
+        let result = decode(self, c);
         self.depth -= 1;
         result
     }

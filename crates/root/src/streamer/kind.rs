@@ -79,6 +79,8 @@ pub enum Kind {
     ObjectBits,
     /// An object of a class that is not described: none may occur, or nothing of it may follow.
     Opaque(Arc<str>),
+    /// An object of a class that holds such objects in a container: its program is that of the class itself.
+    Again(Arc<str>),
     /// A pointer: nothing, an object seen before, or a new one with its class.
     Pointer,
     /// A `TClonesArray`.
@@ -205,7 +207,7 @@ impl Kind {
             | Self::LongText
             | Self::Pointer
             | Self::StatusBits => 4,
-            Self::Object(_) | Self::Framed(_) | Self::Loop { .. } => 2,
+            Self::Object(_) | Self::Again(_) | Self::Framed(_) | Self::Loop { .. } => 2,
             Self::Counted { flagged: true, .. } => 1,
             Self::ObjectBits => 10,
             Self::Text | Self::TString => 1,
@@ -249,7 +251,7 @@ impl Kind {
                 &[("fUniqueID", Type::Number(Number::U32)), ("fBits", Type::Number(Number::U32))],
             ),
             Self::Opaque(name) => record(name, &[]),
-            Self::Pointer => Type::Dynamic,
+            Self::Pointer | Self::Again(_) => Type::Dynamic,
             Self::Collection(Collection::Map) => {
                 Type::List(Box::new(record("", &[("0", Type::Dynamic), ("1", Type::Dynamic)])))
             }
@@ -547,6 +549,9 @@ impl<'a> Compiler<'a> {
         if let Some(kind) = self.collection_class(name) {
             return kind;
         }
+        if self.inside.iter().any(|n| n == name) {
+            return Kind::Again(name.into());
+        }
         match self.class(name, None) {
             Ok(class) => Kind::Object(class),
             Err(e) => unreadable(e.to_string()),
@@ -605,9 +610,6 @@ impl<'a> Compiler<'a> {
     fn class(&mut self, name: &str, prefer: Option<(i32, u32)>) -> Result<Arc<Class>> {
         if let Some(why) = self.hidden.get(name) {
             return Err(Error::unsupported(why.to_string()));
-        }
-        if self.inside.iter().any(|n| n == name) {
-            return Err(Error::unsupported(format!("class {name} contains itself")));
         }
         if self.inside.len() >= DEEPEST {
             return Err(Error::limit(format!("classes nested deeper than {DEEPEST}")));
