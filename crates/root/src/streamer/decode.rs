@@ -418,7 +418,8 @@ impl<'a> Decoder<'a> {
                         return Err(misfit(item, c));
                     };
                     let first = class.first()?.record.clone();
-                    let into = out.variant(name, count, || Ok(Builder::new(&Kind::Record(first).type_of()?)))?;
+                    let into =
+                        out.variant(name, count, || Ok(Builder::new(&Kind::Record(first).type_of()?)))?;
                     let chosen = by_header(&class, header, c)?;
                     self.deeper(c, |decoder, c| decoder.versioned_columns(&class, chosen, c, into, count))?;
                 }
@@ -671,7 +672,8 @@ impl<'a> Decoder<'a> {
         decode: impl FnOnce(&mut Self, &mut Cursor<'c>) -> Result<()>,
     ) -> Result<()> {
         if self.depth >= DEEPEST {
-            let message = format!("pointers lead deeper than {DEEPEST}, or objects of one class in each other");
+            let message =
+                format!("pointers lead deeper than {DEEPEST}, or objects of one class in each other");
             return Err(Error::limit(message).at(c.place()));
         }
         self.depth += 1;

@@ -458,7 +458,7 @@ impl<'a> Reader<'a> {
                 );
                 let place =
                     format!("branch {} of tree {} in {}", branch.name, part.tree.name, part.tree.file.name());
-                return Err(Error::corrupt(message).within(place));
+                return Err(Error::corrupt(message).at(basket.seek()).within(place));
             }
         }
         Ok(())
