@@ -5,6 +5,7 @@
 //! straight to their final place, others are appended in the order of entries.
 
 mod carry;
+mod counted;
 mod longest;
 mod run;
 mod values;
@@ -173,14 +174,6 @@ fn words(values: &[u8], size: usize) -> impl Iterator<Item = u64> {
         word.iter_mut().zip(chunk).for_each(|(w, c)| *w = *c);
         u64::from_le_bytes(word)
     })
-}
-
-/// The sum of some numbers of a counter; 0 for what is none.
-fn elements(counts: &Column, start: usize, stop: usize) -> u64 {
-    let Column::Number { number, values } = counts else { return 0 };
-    let size = number.size();
-    let some = start * size..stop.min(values.len() / size) * size;
-    words(values.get(some).unwrap_or_default(), size).fold(0, u64::saturating_add)
 }
 
 /// The number and how many of it, for a type that is numbers of fixed dimensions.
@@ -407,60 +400,7 @@ impl<'a> Reader<'a> {
         let mut targets = std::mem::take(&mut self.targets);
         run::Run::new(&self, carry, &jobs, &mut targets).all()?;
         let columns: Vec<Column> = targets.into_iter().map(Target::finish).collect::<Result<_>>()?;
-        self.verify(&jobs, &columns)?;
+        counted::verify(&self, &jobs, &columns)?;
         Ok(columns)
-    }
-
-    /// Fails where baskets hold no bytes, but the branch that counts their elements says that there are some.
-    fn verify(&self, jobs: &[Job], columns: &[Column]) -> Result<()> {
-        let mut starts = vec![0u64];
-        for part in self.parts {
-            starts.push(starts.last().copied().unwrap_or(0) + (part.stop - part.start));
-        }
-        for job in jobs {
-            let Some(Column::List { offsets, .. }) = columns.get(job.column) else { continue };
-            let Some((part, start)) = self.parts.get(job.part).zip(starts.get(job.part)) else { continue };
-            let branch = part.branches.get(job.column).and_then(|&index| part.tree.branches.get(index));
-            let Some((branch, counter)) = branch.and_then(|branch| Some((branch, branch.counter?))) else {
-                continue;
-            };
-            let layout = self.layouts.get(job.part).and_then(|layouts| layouts.get(job.column));
-            let counted = layout.is_some_and(|layout| {
-                matches!(layout.framing, Framing::Column | Framing::Counted { skip: 0, .. })
-                    && layout.kind.least_bytes() > 0
-            });
-            let basket = branch.baskets.get(job.basket).filter(|b| !matches!(b.place, Place::Nowhere));
-            let Some(basket) = basket.filter(|_| counted) else { continue };
-            let first = basket.first + job.from as u64;
-            let entry = (start + (first - part.start)) as usize;
-            let at = |entry: usize| offsets.get(entry * 8..entry * 8 + 8);
-            if at(entry) != at(entry + job.to - job.from) {
-                continue;
-            }
-            let known = part.branches.iter().position(|&other| other == counter);
-            if part.tree.layout(counter)?.of.is_err() {
-                continue;
-            }
-            let elements = match known.and_then(|column| columns.get(column)) {
-                Some(counts) => elements(counts, entry, entry + job.to - job.from),
-                None => {
-                    let stop = first + (job.to - job.from) as u64;
-                    let counts = Part { tree: part.tree, branches: &[counter], start: first, stop };
-                    let counts = read(&[counts])?;
-                    counts.first().map_or(0, |counts| elements(counts, 0, job.to - job.from))
-                }
-            };
-            if elements > 0 {
-                let message = format!(
-                    "basket {} (byte {}) holds no bytes, where its counter says {elements} elements",
-                    job.basket,
-                    basket.seek()
-                );
-                let place =
-                    format!("branch {} of tree {} in {}", branch.name, part.tree.name, part.tree.file.name());
-                return Err(Error::corrupt(message).at(basket.seek()).within(place));
-            }
-        }
-        Ok(())
     }
 }
