@@ -34,21 +34,29 @@ class Enumerations {
 public:
    EByte fByte = EByte::kMost;
    std::vector<EPlain> fPlain;
-   std::vector<EByte> fBytes;
-   std::vector<ELong> fLongs;
-   std::set<EPlain> fSet;
    std::map<int, EPlain> fMap;
    std::map<EByte, float> fKeys;
    std::map<std::string, ELong> fWords;
    std::pair<EPlain, int> fPair = {kMinus, 1};
    std::vector<std::pair<int, EPlain>> fPairs;
    std::vector<std::vector<EPlain>> fNested;
-   std::vector<std::vector<EByte>> fNestedBytes;
    std::map<int, std::vector<EPlain>> fLists;
    std::vector<EPlain> fRow[2];
    virtual ~Enumerations() {}
    void Set(int n);
    ClassDef(Enumerations, 1)
+};
+
+/// ROOT's JSON form has no such members.
+class Widths {
+public:
+   std::vector<EByte> fBytes;
+   std::vector<ELong> fLongs;
+   std::vector<std::vector<EByte>> fNestedBytes;
+   std::set<EPlain> fSet;
+   virtual ~Widths() {}
+   void Set(int n);
+   ClassDef(Widths, 1)
 };
 
 class Pairs {
@@ -141,7 +149,7 @@ public:
    std::vector<std::pair<std::string, std::vector<OfTwo>>> fPairs;
    std::set<std::vector<int>> fSets;
    std::list<std::map<int, std::string>> fMaps;
-   std::map<int, std::bitset<4>> fBits;
+   std::map<int, std::bitset<4>> fSwitches;
    std::vector<std::deque<std::string>> fDeques;
    std::vector<FirstBase *> fPointers;
    std::vector<std::unique_ptr<FirstBase>> fOwned;

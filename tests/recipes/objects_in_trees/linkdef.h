@@ -52,6 +52,7 @@
 #pragma link C++ enum ELong;
 #pragma link C++ struct Point+;
 #pragma link C++ class Enumerations+;
+#pragma link C++ class Widths+;
 #pragma link C++ class std::vector<EPlain>+;
 #pragma link C++ class std::vector<EByte>+;
 #pragma link C++ class std::vector<ELong>+;

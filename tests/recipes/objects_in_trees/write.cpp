@@ -89,17 +89,23 @@ void Enumerations::Set(int n)
       const auto byte = i % 2 ? EByte::kOne : EByte::kMost;
       const auto wide = i % 2 ? ELong::kOne : ELong::kFar;
       fPlain.push_back(plain);
-      fBytes.push_back(byte);
-      fLongs.push_back(wide);
-      fSet.insert(plain);
       fMap[i] = plain;
       fKeys[byte] = i;
       fWords[std::string(i, 'w')] = wide;
       fPairs.emplace_back(i, plain);
       fNested.push_back({kMuch, plain});
-      fNestedBytes.push_back({EByte::kMost, byte});
       fLists[i] = {kMuch, plain, kNothing};
       fRow[i % 2].push_back(plain);
+   }
+}
+
+void Widths::Set(int n)
+{
+   for (int i = 0; i < n; ++i) {
+      fBytes.push_back(i % 2 ? EByte::kOne : EByte::kMost);
+      fLongs.push_back(i % 2 ? ELong::kOne : ELong::kFar);
+      fNestedBytes.push_back({EByte::kMost, fBytes.back()});
+      fSet.insert(i % 2 ? kMinus : kMuch);
    }
 }
 
@@ -189,7 +195,7 @@ void Nests::Set(int n)
       fPairs.push_back({"p", {of_two(i)}});
       fSets.insert({i, n});
       fMaps.push_back({{i, "x"}});
-      fBits[i] = std::bitset<4>(i);
+      fSwitches[i] = std::bitset<4>(i);
       fDeques.push_back({"q", std::string(i, 'r')});
       fPointers.push_back(i % 2 ? new OfTwo(of_two(i)) : new FirstBase);
       fOwned.emplace_back(i % 2 ? new OfTwo(of_two(i)) : new FirstBase);
@@ -262,6 +268,7 @@ static void write_objects(TFile &file)
       file.WriteObjectAny(object, TClass::GetClass(typeid(*object)), name);
    };
    write("enumerations", set_to<Enumerations>(3));
+   write("widths", set_to<Widths>(3));
    write("matrices", set_to<Matrices>(2));
    write("bytes", new std::vector<EByte>{EByte::kMost, EByte::kOne});
    write("nested_bytes", new std::vector<std::vector<EByte>>{{EByte::kMost}, {}});
@@ -291,6 +298,7 @@ void write_trees(const std::string &path, bool member_wise)
          a->fNext = b, b->fFirst = a, b->fAny = b;
          return a; }, 5);
       tree<Enumerations>("enumerations", split, set_to<Enumerations>, 5);
+      tree<Widths>("widths", split, set_to<Widths>, 5);
       tree<Pairs>("pairs", split, set_to<Pairs>, 5);
       tree<Arrays>("arrays", split, set_to<Arrays>, 5);
       tree<Matrices>("matrices", split, set_to<Matrices>, 5);

@@ -738,13 +738,13 @@ impl<'a> Decoder<'a> {
     ) -> Result<()> {
         if let (Some(end), Kind::Unreadable(why)) = (end, self.program(class)) {
             self.leave_out(&format!("class {class}"), &why, c.place())?;
-            self.empty_records(class, 1, out, c)?;
+            Self::empty_records(class, 1, out, c)?;
             return c.seek(end);
         }
         self.dynamic(class, c, out, 1)
     }
 
-    fn empty_records(&self, class: &str, n: usize, out: &mut Dynamic, c: &Cursor<'_>) -> Result<()> {
+    fn empty_records(class: &str, n: usize, out: &mut Dynamic, c: &Cursor<'_>) -> Result<()> {
         let name = class.to_owned();
         let make = || Ok(Builder::Record { length: 0, name, fields: Vec::new() });
         match out.variant(class, n, make)? {
@@ -794,7 +794,7 @@ impl<'a> Decoder<'a> {
         };
         if let Some((end, why)) = unreadable {
             self.leave_out(&format!("class {class}"), &why, c.place())?;
-            self.empty_records(class, count, out, c)?;
+            Self::empty_records(class, count, out, c)?;
             c.seek(end)?;
         } else if bits & BYPASS == 0 {
             for _ in 0..count {

@@ -65,7 +65,8 @@ pub fn read_most(parts: &[Part<'_>], carry: Option<&Carry>, left_out: &LeftOut) 
         };
         let class = error.class().map(str::to_owned);
         let new = class.filter(|class| {
-            parts.iter().fold(false, |new, part| part.tree.hide(class, error.message()) || new)
+            // Of all parts, not up to the first that is new.
+            parts.iter().filter(|part| part.tree.hide(class, error.message())).count() > 0
         });
         first.get_or_insert(error);
         let Some(class) = new else { break };
