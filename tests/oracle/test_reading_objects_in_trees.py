@@ -148,8 +148,7 @@ def test_symmetric_matrices(written: Path, kind: str) -> None:
         for split in (0, 1, 99):
             top = file[f"matrices_{split}/object"]
             members = {
-                name: (top.array()[name] if split == 0 else top[name].array()).tolist()
-                for name in NO_JUDGE["matrices"]
+                name: (top.array()[name] if split == 0 else top[name].array()).tolist() for name in NO_JUDGE["matrices"]
             }
             assert [m["fElements"] for m in members["fSymmetric"]] == [symmetric(n + 1) for n in range(5)]
             assert members["fSymmetric"][2]["fElements"] == by_key.member("fElements").tolist()
