@@ -209,6 +209,7 @@ impl Kind {
             | Self::StatusBits => 4,
             Self::Object(_) | Self::Again(_) | Self::Framed(_) | Self::Loop { .. } => 2,
             Self::ObjectBits => 10,
+            Self::Skipped(_) => 6,
             Self::Text | Self::TString | Self::Counted { flagged: true, .. } => 1,
             // Objects of classes without members take no bytes: what counts them is checked elsewhere.
             Self::Fixed { size, item } => item.least_bytes().saturating_mul(*size),
@@ -886,6 +887,23 @@ mod tests {
         assert_eq!(decoder.left_out().len(), 2);
         programs.show("Secret");
         assert!(programs.compiler().object("Outer").type_of().is_ok());
+    }
+
+    #[test]
+    fn a_negative_count_is_an_error_with_its_place() {
+        let members =
+            [("n", 6, "int", ElementClass::BasicType), ("x", 45, "float*", ElementClass::BasicPointer)];
+        let mut info = with_members("Counted", &members);
+        info.elements[1].count_name = "n".to_owned();
+        let programs = Programs::new(Arc::new(Classes::new([info])));
+        let kind = programs.object("Counted");
+        let mut builder = Builder::new(&kind.type_of().unwrap());
+        let bytes = [0x40, 0, 0, 11, 0, 1, 255, 255, 255, 255, 1, 0, 0, 0, 0];
+        let error = Decoder::new(&programs, true)
+            .decode(&kind, &mut Cursor::new(&bytes, 100), &mut builder, 1)
+            .unwrap_err();
+        assert_eq!(error.kind(), crate::error::ErrorKind::Corrupt);
+        assert_eq!(error.to_string(), "-1 values, says n (in class Counted, at byte 110)");
     }
 
     #[test]

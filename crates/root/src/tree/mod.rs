@@ -309,9 +309,15 @@ impl Tree {
         if let Some(layout) = lock(&found.layout).as_ref() {
             return Ok(layout.clone());
         }
-        // Not under the lock: a group asks for its branches, which ask for what they are part of.
-        let layout = Arc::new(layout::compile(self, branch));
-        Ok(lock(&found.layout).get_or_insert(layout).clone())
+        loop {
+            let changes = self.programs.changes();
+            // Not under the lock: a group asks for its branches, which ask for what they are part of.
+            let layout = Arc::new(layout::compile(self, branch));
+            let mut kept = lock(&found.layout);
+            if self.programs.changes() == changes {
+                return Ok(kept.get_or_insert(layout).clone());
+            }
+        }
     }
 
     /// Has the objects of a class, which cannot be decoded, passed over from now on; whether that is new.
