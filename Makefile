@@ -37,6 +37,7 @@ test: build ## all tests that need neither ROOT nor the corpus
 check: $(STAGES) ## exactly what CI runs, save the tests that need ROOT (make oracle)
 
 lint: build ## formatting, clippy, ruff, pyright, stubs against the built module, generated pages
+	! git grep -nE "^(<<<<<<<|>>>>>>>) "
 	cargo fmt --all --check
 	cargo clippy --release --workspace --all-targets --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --release --workspace --no-deps --quiet
@@ -82,6 +83,9 @@ bench-writing: build oracle-venv ## writing from memory against ROOT, uproot and
 
 bench-histograms: build ## 61,944 histograms in one file: open, list and read them all, against uproot
 	$(BIN)/python benches/histograms.py
+
+bench-filling: build oracle-venv ## 120 million fills into 20 histograms, against ROOT's TH1F::Fill
+	$(BIN)/python benches/filling.py --root $(ORACLE_PYTHON)
 
 peers: oracle-venv ## generate the reference files and build the rivals (from ../shared/peers; 2.6 GB)
 	benches/peers.sh "$(SHARED)/peers" $(PEERS) $(ORACLE_PYTHON)
@@ -130,4 +134,4 @@ oracle-venv:
 	  $(ORACLE_VENV)/bin/python -m pip install --quiet --upgrade 'pip>=25.1' && \
 	  $(ORACLE_VENV)/bin/python -m pip install --quiet --group oracle; }
 
-.PHONY: build oracle-venv stages demo setup test check lint damage fuzz corpus oracle wheel readme bench bench-quick peers docs format clean help
+.PHONY: build oracle-venv stages demo setup test check lint damage fuzz corpus oracle wheel readme bench bench-quick bench-writing bench-histograms bench-filling peers docs format clean help

@@ -1,9 +1,11 @@
 """Reads a tree with sapwood or uproot, which share their API, and prints one line of JSON.
 
-reader.py ENGINE arrays|iterate|sums|digest TREE [-b BRANCH]... [--library ak|np|pd] [--ranges A:B,...] FILE...
+reader.py ENGINE arrays|iterate|sums|digest TREE [-b BRANCH]... [--library ak|np|pd] [--ranges A:B,...] [--passes N]
+          FILE...
 
 arrays (of all entries or of each range), iterate and sums (of every branch) give the time from opening the first file
-to the last value; imports are not counted. digest gives, for every branch and every member of an object in it, a hash
+to the last value, and the peak of the process's memory above what it was after the imports (iterate: after each pass);
+imports are not counted. digest gives, for every branch and every member of an object in it, a hash
 of the values (bit for bit, whatever their layout), the number of numbers, their sum and the sum of their magnitudes.
 """
 
@@ -70,6 +72,11 @@ def describe(array: ak.Array) -> dict[str, Any]:
     }
 
 
+def memory() -> int:
+    """Give the largest resident size of this process so far, in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
 def main() -> None:
     """Read as the command line says."""
     parser = argparse.ArgumentParser()
@@ -79,6 +86,7 @@ def main() -> None:
     parser.add_argument("-b", dest="branches", action="append")
     parser.add_argument("--library", default="ak")
     parser.add_argument("--ranges", default="")
+    parser.add_argument("--passes", type=int, default=1)
     parser.add_argument("files", nargs="+")
     args = parser.parse_args()
     library = importlib.import_module(args.engine)
@@ -89,15 +97,19 @@ def main() -> None:
         importlib.import_module("pandas")
     how = {"filter_name": args.branches, "library": args.library}
     ranges = [tuple(map(int, pair.split(":"))) for pair in args.ranges.split(",") if pair]
+    before, peaks = memory(), []
     begin, cpu = time.perf_counter(), time.process_time()
     if args.mode in ("iterate", "sums"):
-        entries = 0
         sums: dict[str, float] = {}
-        for step in library.iterate(places, step_size="50 MB", **how):
-            entries += len(step)
-            if args.mode == "sums":
-                for name in step.fields:
-                    sums[name] = sums.get(name, 0.0) + float(np.asarray(step[name]).sum(dtype=np.float64))
+        for _ in range(args.passes):
+            entries = 0
+            for step in library.iterate(places, step_size="50 MB", **how):
+                entries += len(step)
+                if args.mode == "sums":
+                    for name in step.fields:
+                        sums[name] = sums.get(name, 0.0) + float(np.asarray(step[name]).sum(dtype=np.float64))
+            del step
+            peaks.append(memory() - before)
     elif ranges:
         tree = library.open(places[0])
         read = (tree.arrays(entry_start=start, entry_stop=stop, **how) for start, stop in ranges)
@@ -117,9 +129,9 @@ def main() -> None:
             described |= describe_all(array[name], name)
         json.dump(described, sys.stdout)
         return
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    memories = peaks or [memory() - before]
     json.dump(
-        {"wall": wall, "cpu": cpu, "entries": entries, "peak_rss": peak, "version": library.__version__}, sys.stdout
+        {"wall": wall, "cpu": cpu, "entries": entries, "memory": memories, "version": library.__version__}, sys.stdout
     )
 
 

@@ -19,6 +19,8 @@ LABELS = {
     "limit": "limit",
     "sapwood": "sapwood, 1 thread",
     "sapwood-2": "sapwood, 2 threads",
+    "sapwood-4": "sapwood, 4 threads",
+    "sapwood-8": "sapwood, 8 threads",
     "sapwood-iterate": "iterate, 1 thread",
     "sapwood-iterate-2": "iterate, 2 threads",
 }
@@ -30,8 +32,14 @@ NAMES = {
     "sapwood / limit": "ours ÷ limit",
     "sapwood-iterate / limit": "iterate ÷ limit",
     "sapwood / sapwood-2": "1 ÷ 2 threads",
+    "root-imt / sapwood-2": "ROOT, implicit threads ÷ ours, 2 threads",
+    "root-imt / sapwood-iterate-2": "ROOT, implicit threads ÷ iterate, 2 threads",
+    "sapwood / sapwood-iterate": "arrays ÷ iterate",
+    "sapwood-2 / sapwood-4": "2 ÷ 4 threads",
+    "sapwood-2 / sapwood-8": "2 ÷ 8 threads",
 }
-RATIOS = tuple(NAMES)
+RATIOS = tuple(NAMES)[:6]
+"""Those that have a column of their own."""
 
 
 def medians(workload: dict[str, Any], what: str = "wall") -> dict[str, float]:
@@ -56,7 +64,24 @@ def verdicts(workload: dict[str, Any]) -> list[tuple[str, str, float | None, boo
     for name, most in workload.get("ceilings", {}).items():
         value = ratio(times, name)
         found.append((name, f"≤ {most:g}", value, value is not None and value <= most))
+    if workload.get("memory"):
+        passes = memories(workload)["sapwood-iterate"]
+        growth = passes[-1] / passes[0]
+        found.append(
+            ("memory of iterate (MB)", f"≤ {workload['memory']:g}", passes[-1], passes[-1] <= workload["memory"])
+        )
+        found.append((f"pass {len(passes)} ÷ pass 1 in memory", "≤ 1.1", growth, growth <= 1.1))
     return found
+
+
+def memories(workload: dict[str, Any]) -> dict[str, list[float]]:
+    """Give the peak memory of each rival in Python above the process after its imports, after each pass, in MB."""
+    stated = {rival: [run["memory"] for run in runs if "memory" in run] for rival, runs in workload["runs"].items()}
+    return {
+        rival: [statistics.median(values) / 1e6 for values in zip(*runs, strict=True)]
+        for rival, runs in stated.items()
+        if runs
+    }
 
 
 def _row(cells: list[str]) -> str:
@@ -82,6 +107,12 @@ def tables(result: dict[str, Any]) -> str:
             word = "met" if met else "no figure" if found is None else f"**missed** ({found:.2f})"
             held.append(f"{NAMES.get(name, name)} {bound}: {word}")
         lines.append(_row([workload["name"], *cells, "; ".join(held)]))
+    takers = [name for name in rivals if any(name in memories(workload) for workload in result["workloads"])]
+    heads = ["memory in MB, above the process after its imports", *(LABELS[name] for name in takers)]
+    lines += ["", _row(heads), _row(["---", *["---:"] * len(takers)])]
+    for workload in result["workloads"]:
+        peaks = memories(workload)
+        lines.append(_row([workload["name"], *(f"{peaks[r][-1]:.0f}" if r in peaks else "" for r in takers)]))
     return "\n".join(lines)
 
 

@@ -54,10 +54,11 @@ class Rivals:
         if self._have("limit", binaries / "limit"):
             engines["limit"] = self.limit
         if importlib.util.find_spec("sapwood"):
-            for threads, suffix in ((1, ""), (2, "-2")):
+            for threads, suffix in ((1, ""), (2, "-2"), (4, "-4"), (8, "-8")):
                 engines["sapwood" + suffix] = lambda w, f, n=threads: self.python(
                     "sapwood", "sums" if w.sums else "arrays", w, f, n
                 )
+            for threads, suffix in ((1, ""), (2, "-2")):
                 engines["sapwood-iterate" + suffix] = lambda w, f, n=threads: self.python("sapwood", "iterate", w, f, n)
         else:
             self.missing.append("sapwood")
@@ -92,6 +93,7 @@ class Rivals:
         """Read with a Python library."""
         named = [word for branch in workload.branches for word in ("-b", branch)]
         how = ["--library", "ak" if mode == "digest" else workload.library, "--ranges", _ranges(workload)]
+        how += ["--passes", str(workload.passes)]
         command = [sys.executable, str(HERE / "reader.py"), engine, mode, workload.tree, *named, *how, *files]
         return json.loads(self._output(command, SAPWOOD_NUM_THREADS=str(threads)))
 
@@ -110,6 +112,10 @@ def _ranges(workload: Workload) -> str:
 
 def takes_part(engine: str, workload: Workload) -> bool:
     """Tell whether a rival can do equal work on a workload."""
+    if engine in ("sapwood-4", "sapwood-8"):
+        return workload.threads
+    if workload.passes > 1:
+        return engine in ("sapwood-iterate", "sapwood-iterate-2")
     if workload.sums:
         return engine in ("root-rdf", "root-rdf-2", "uproot", "sapwood", "sapwood-2")
     if engine.startswith("root-rdf") or (engine == "uproot" and not workload.uproot):
@@ -148,6 +154,8 @@ def same_sums(found: dict[str, Any], root: dict[str, list[float]]) -> int:
 
 def compare(rivals: Rivals, workload: Workload, files: list[str]) -> dict[str, int]:
     """Compare the values that the rivals read."""
+    if workload.passes > 1:
+        return {}  # The same file is compared for the workload that reads it once.
     have = [e for e in ("sapwood", "uproot") if e in rivals.engines and takes_part(e, workload)]
     described = {engine: rivals.python(engine, "digest", workload, files, 2) for engine in have}
     agreed: dict[str, int] = {}
@@ -242,10 +250,16 @@ def main() -> int:
     if args.quick:
         rivals.engines.pop("root-imt", None)
     for name in args.skip:
-        rivals.engines.pop(name)
+        if not rivals.engines.pop(name, None):
+            parser.error(f"no such rival: {name}; there are {', '.join(rivals.engines)}")
     for name in rivals.missing:
         print(f"NOT MEASURED: {name} (not found)")
     rounds = args.rounds or (2 if args.quick else 7)
+    unknown = {*(args.only or [])} - {w.name for w in WORKLOADS}
+    if unknown:
+        parser.error(
+            f"no such workload: {', '.join(sorted(unknown))}; there are {', '.join(w.name for w in WORKLOADS)}"
+        )
     chosen = [w for w in WORKLOADS if (w.name in args.only if args.only else w.quick or not args.quick)]
 
     result: dict[str, Any] = {"format": 1, "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")}

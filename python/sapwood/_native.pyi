@@ -83,6 +83,8 @@ class File:
         """List the same with their members: name, version, checksum, and of each member what `TStreamerElement` has."""
     def counters(self) -> dict[str, int]:
         """Count what was read from this file so far; the names are those of `counters`."""
+    def close(self) -> None:
+        """Close what was opened by its path; reading more is a `StorageError`."""
 
 @final
 class Key:

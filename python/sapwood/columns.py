@@ -23,8 +23,10 @@ read-only memory that must become writable.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -131,6 +133,66 @@ def is_settled(kind: Type) -> bool:
             return True
 
 
+class _Plain(NamedTuple):
+    """Makers of Awkward's nodes without parameters."""
+
+    numbers: Callable[[Array], Foreign]
+    lists: Callable[[Foreign, Foreign], Foreign]
+    index64: Callable[[Array], Foreign]
+    index8: Callable[[Array], Foreign]
+
+
+@cache
+def _plain_nodes() -> _Plain:
+    import awkward
+
+    c: Any = awkward.contents
+    index: Any = awkward.index
+    # Left to itself, Awkward Array asks each buffer whose it is, which takes longer than anything else it does.
+    backend = c.EmptyArray().backend
+
+    def numbers(values: Array) -> Foreign:
+        return c.NumpyArray(values, backend=backend)
+
+    def index64(values: Array) -> Foreign:
+        return index.Index64(values, nplike=backend.nplike)
+
+    few, many = np.zeros(1, dtype=np.int64), np.zeros(3, dtype=np.int64)
+    return _Plain(
+        _copier(numbers, (few,), (many.astype(np.float32),)),
+        _copier(c.ListOffsetArray, (index64(few), numbers(few)), (index64(many), numbers(many))),
+        _copier(index64, (few,), (many,)),
+        index.Index8,
+    )
+
+
+def _copier(make: Callable[..., Any], *samples: tuple[Any, ...]) -> Callable[..., Any]:
+    """Give what makes the same objects as `make`, faster: a copy of one that was made, with other parts put in.
+
+    Awkward's constructors check each buffer at length, which costs more than all else where branches are many and
+    entries few. Whether the parts are all that tells two such objects apart is found out from samples; where it is
+    not so, `make` itself is given.
+    """
+    made = [make(*parts) for parts in samples]
+    states = [vars(one) for one in made]
+    names = [[name for name, value in states[0].items() if value is part] for part in samples[0]]
+    same = {name for name, value in states[0].items() if all(state.get(name, ...) is value for state in states)}
+    if any(len(found) != 1 for found in names) or same | {found[0] for found in names} != set(states[0]):
+        return make
+    kind, state = type(made[0]), {name: states[0][name] for name in same}
+    places = [found[0] for found in names]
+
+    def copy(*parts: Foreign) -> Foreign:
+        new = object.__new__(kind)
+        attributes = new.__dict__
+        attributes.update(state)
+        for place, part in zip(places, parts, strict=True):
+            attributes[place] = part
+        return new
+
+    return copy
+
+
 class Layouts:
     """Turns columns into Awkward layouts, without a copy.
 
@@ -140,39 +202,33 @@ class Layouts:
 
     def __init__(self) -> None:
         """Start with no index known."""
-        from awkward import contents, index
+        from awkward import contents
 
         self._contents: Any = contents
-        self._index: Any = index
-        # Left to itself, Awkward Array asks each buffer whose it is, which takes longer than anything else it does.
-        self._backend: Any = contents.EmptyArray().backend
+        self._plain = _plain_nodes()
         self._known: dict[int, tuple[Any, Any]] = {}
 
     def _offsets(self, offsets: Array) -> Foreign:
         known = self._known.get(id(offsets))
         if known is None:
             # The array is kept beside its index, so that its id is not given to another one.
-            known = self._known[id(offsets)] = (offsets, self._index64(offsets))
+            known = self._known[id(offsets)] = (offsets, self._plain.index64(offsets))
         return known[1]
-
-    def _index64(self, values: Array) -> Foreign:
-        return self._index.Index64(values, nplike=self._backend.nplike)
-
-    def _numbers(self, values: Array, parameters: dict[str, Any] | None) -> Foreign:
-        return self._contents.NumpyArray(values, parameters=parameters, backend=self._backend)
 
     def layout(self, column: Column, parameters: dict[str, Any] | None = None) -> Foreign:
         """Give the `awkward.contents.Content` of a column, with these parameters on its outermost node."""
         c = self._contents
         match column:
             case ("number", values):
-                return self._numbers(values, parameters)
+                return c.NumpyArray(values, parameters=parameters) if parameters else self._plain.numbers(values)
             case ("list", offsets, content):
-                return c.ListOffsetArray(self._offsets(offsets), self.layout(content), parameters=parameters)
+                if parameters:
+                    return c.ListOffsetArray(self._offsets(offsets), self.layout(content), parameters=parameters)
+                return self._plain.lists(self._offsets(offsets), self.layout(content))
             case ("fixed", length, size, content):
                 return c.RegularArray(self.layout(content), size, zeros_length=length, parameters=parameters)
             case ("text", offsets, data):
-                characters = self._numbers(data, {"__array__": "char"})
+                characters = c.NumpyArray(data, parameters={"__array__": "char"})
                 return c.ListOffsetArray(
                     self._offsets(offsets), characters, parameters={"__array__": "string", **(parameters or {})}
                 )
@@ -185,14 +241,14 @@ class Layouts:
                     parameters={**named, **(parameters or {})} or None,
                 )
             case ("option", index, content):
-                return c.IndexedOptionArray(self._index64(index), self.layout(content), parameters=parameters)
+                return c.IndexedOptionArray(self._plain.index64(index), self.layout(content), parameters=parameters)
             case ("union", tags, index, contents):
                 # Awkward wants all of them to be options, or none.
                 options = any(content[0] == "option" for content in contents)
                 parts = [self.layout(content) for content in contents]
                 if options:
                     parts = [p if p.is_option else c.UnmaskedArray(p) for p in parts]
-                return c.UnionArray(self._index.Index8(tags), self._index64(index), parts, parameters=parameters)
+                return c.UnionArray(self._plain.index8(tags), self._plain.index64(index), parts, parameters=parameters)
             case ("empty",):
                 return c.EmptyArray()
             case _:

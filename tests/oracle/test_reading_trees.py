@@ -131,6 +131,15 @@ def test_newest_cycle_comes_first(written: Path) -> None:
         assert [file[name].num_entries for name in ("cycles", "cycles;1", "cycles;2")] == [50, 30, 50]
 
 
+def test_branches_filled_without_their_tree(written: Path) -> None:
+    with sapwood.open(written / "layouts.root") as file:
+        tree = file["loose"]
+        assert (tree.num_entries, tree["n"].num_entries, tree["late"].num_entries) == (0, 3, 0)
+        assert tree["n"].array().tolist() == [0, 1, 2]
+        assert tree["late"].array().tolist() == []
+        assert file.file.unreadable() == {}
+
+
 def test_positions_beyond_two_gigabytes(written: Path) -> None:
     with sapwood.open(written / "large.root") as file:
         assert (written / "large.root").stat().st_size > 2**31

@@ -205,7 +205,7 @@ def test_run_writes_histograms(results: Path) -> None:
     with sapwood.open(results / "results.root") as file:
         names = set(file.keys(cycle=False, recursive=True))
     assert {"dimuon/pt", "dimuon/mass/opposite charges", "dimuon/mass/equal charges", "spectra/pt/muons"} <= names
-    uproot = pytest.importorskip("uproot")
+    uproot = pytest.importorskip("uproot", reason="needs uproot (pip install --group test)")
     with uproot.open(results / "results.root") as file:
         mass = file["dimuon/mass/opposite charges"]
         assert mass.values(flow=True).sum() == 2 * EVENTS
@@ -336,7 +336,7 @@ def test_run_options_and_json(folder: Path, tmp_path: Path) -> None:
 def test_progress_is_shown_on_a_terminal(folder: Path, tmp_path: Path) -> None:
     import pty
 
-    pytest.importorskip("rich")
+    pytest.importorskip("rich", reason="needs rich (an extra: run)")
     parent, child = pty.openpty()
     command = [
         sys.executable,

@@ -151,7 +151,7 @@ def test_histograms_follow_the_protocol_of_uhi(mine: Any) -> None:
 def test_histograms_plot_with_mplhep(mine: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # those of Matplotlib are not ours
-        mplhep = pytest.importorskip("mplhep")
+        mplhep = pytest.importorskip("mplhep", reason="needs mplhep (pip install --group test)")
         import matplotlib as mpl
 
         mpl.use("Agg")

@@ -125,6 +125,33 @@ def test_to_numpy(column: Column, kind: str, values: list[Any]) -> None:
     assert array.flags.writeable
 
 
+def test_layouts_are_those_that_the_constructors_make() -> None:
+    ours = columns.to_awkward(LIST).layout
+    theirs = ak.contents.ListOffsetArray(ak.index.Index64(LIST[1]), ak.contents.NumpyArray(NUMBER[1]))
+    for mine, made in ((ours, theirs), (ours.offsets, theirs.offsets), (ours.content, theirs.content)):
+        assert type(mine) is type(made)
+        assert vars(mine).keys() == vars(made).keys()
+        for name, value in vars(made).items():
+            assert isinstance(value, ak.contents.Content | ak.index.Index) or vars(mine)[name] is value
+
+
+def test_a_constructor_is_used_where_a_copy_would_miss_something() -> None:
+    class Counted:
+        def __init__(self, values: list[int]) -> None:
+            self.values = values
+            self.count = len(values)
+
+    class Kept:
+        def __init__(self, values: list[int]) -> None:
+            self.values = values
+            self.kind = int
+
+    assert columns._copier(Counted, ([],), ([1],)) is Counted  # pyright: ignore[reportPrivateUsage]
+    copy = columns._copier(Kept, ([],), ([1],))  # pyright: ignore[reportPrivateUsage]
+    assert copy is not Kept
+    assert vars(copy([7, 8])) == vars(Kept([7, 8]))
+
+
 def test_nothing_is_copied_that_need_not_be() -> None:
     array = columns.to_awkward(LIST)
     assert array.layout.content.data is LIST[2][1]

@@ -327,6 +327,15 @@ def test_the_steps_of_a_tree_are_the_whole(folder: Path, whole: Any, size: Any) 
         assert [r.tree_entry_stop for r in reports][-1] == tree.num_entries
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc to count open files")
+def test_files_without_entries_are_closed_at_once(folder: Path) -> None:
+    places = [f"{folder}/part1.root:events"] * 30 + [f"{folder}/part0.root:events"]
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for step in sapwood.iterate(places):
+        assert len(step) == EDGES[1]
+        assert len(list(Path("/proc/self/fd").iterdir())) <= before + 2
+
+
 def test_arguments_of_iterate_are_checked_at_the_call(folder: Path) -> None:
     with sapwood.open(f"{folder}/part0.root:events") as tree:
         with pytest.raises(NotFoundError):

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{Error, ErrorKind, Result};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
 /// Storage that delivers exact byte ranges; safe to use from many threads.
@@ -28,6 +28,8 @@ pub trait Source: Send + Sync {
     }
     /// Counters of this source.
     fn counters(&self) -> &Counters;
+    /// Gives up what the system holds open for it; reading more fails, what is being read comes to its end.
+    fn close(&self) {}
 
     /// As [`Source::read_at`], checked against the size and counted.
     fn fetch(&self, offset: u64, out: &mut [u8]) -> Result<()> {
@@ -61,7 +63,8 @@ pub fn open(path: &Path) -> Result<Arc<dyn Source>> {
 
 /// A local file, read with `pread`.
 pub struct Local {
-    file: File,
+    /// None once it is closed.
+    file: RwLock<Option<Arc<File>>>,
     name: String,
     size: u64,
     counters: Counters,
@@ -78,7 +81,7 @@ impl Local {
         }
         let file = File::open(path).map_err(fail)?;
         let size = file.metadata().map_err(fail)?.len();
-        Ok(Self { file, name, size, counters: Counters::default() })
+        Ok(Self { file: RwLock::new(Some(Arc::new(file))), name, size, counters: Counters::default() })
     }
 }
 
@@ -90,10 +93,15 @@ impl Source for Local {
         self.size
     }
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
-        self.file.read_exact_at(out, offset).map_err(|e| Error::new(e.kind(), format!("{}: {e}", self.name)))
+        let file = self.file.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let file = file.ok_or_else(|| Error::other(format!("the file is closed: {}", self.name)))?;
+        file.read_exact_at(out, offset).map_err(|e| Error::new(e.kind(), format!("{}: {e}", self.name)))
     }
     fn counters(&self) -> &Counters {
         &self.counters
+    }
+    fn close(&self) {
+        self.file.write().unwrap_or_else(PoisonError::into_inner).take();
     }
 }
 

@@ -6,11 +6,17 @@ mod arrow;
 mod borrow;
 mod columns;
 mod errors;
+#[cfg(target_os = "linux")]
+mod memory;
 mod objects;
 mod reading;
 mod writing;
 
 use pyo3::prelude::*;
+
+#[cfg(target_os = "linux")]
+#[global_allocator]
+static ALLOCATOR: memory::Mapped = memory::Mapped;
 
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -136,6 +136,9 @@ impl PyFile {
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         snapshot(py, self.file.source().counters())
     }
+    fn close(&self) {
+        self.file.source().close();
+    }
     fn __repr__(&self) -> String {
         format!("<File {:?}>", self.file.name())
     }

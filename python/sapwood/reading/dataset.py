@@ -186,6 +186,8 @@ def _iterate(
                 trees.done_with(opened.pop())
                 continue
             steps = list(plan_steps(selection, step_size, 0, entries)) if selection.branches else []
+            if not steps:
+                trees.done_with(opened.pop())
             carry = carry_for(selection, steps)
             for start, stop in steps:
                 yield lambda s=selection, a=start, b=stop, o=offset, c=carry: (

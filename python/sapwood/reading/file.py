@@ -268,6 +268,8 @@ class ReadOnlyFile:
         """Close the file; what was read stays, reading more is an error."""
         self._closed = True
         self._objects.clear()
+        # Not left to the end of the last object of the file, which may lie in a cycle.
+        self._native.close()
 
     @property
     def closed(self) -> bool:

@@ -187,7 +187,9 @@ def main() -> None:
     expected: dict[str, Any] = {}
     for path in sorted(folder.glob("*.root")):
         file = ROOT.TFile.Open(str(path))
-        expected[path.name] = {place: read_tree(tree) for place, tree in trees(file)}
+        # Of entries that the tree does not count, GetEntry of the tree knows nothing.
+        counted = ((place, tree) for place, tree in trees(file) if tree.GetTitle() != "branches filled alone")
+        expected[path.name] = {place: read_tree(tree) for place, tree in counted}
     (folder / "expected.json").write_text(json.dumps(expected))
 
 

@@ -326,6 +326,13 @@ static void layouts(const std::string &folder)
       for (int entry = 30; entry < 50; ++entry) n = late = entry, cycles.Fill(), partner.Fill();
       cycles.Write("cycles"), partner.Write();
    }
+   {
+      TTree loose("loose", "branches filled alone");
+      auto *branch = loose.Branch("n", &n, "n/I");
+      loose.Branch("late", &late, "late/I");
+      for (n = 0; n < 3; ++n) branch->Fill();
+      loose.Write();
+   }
 }
 
 // Merged byte for byte, so that cluster sizes change in the middle.

@@ -238,15 +238,15 @@ impl Builder {
 
     /// Has the memory ready that the next values will take: they are `bytes` on disk, and `share` of what there is
     /// already took as many for each byte.
-    pub fn expect(&mut self, bytes: usize, share: f64) {
+    pub fn prepare(&mut self, bytes: usize, share: f64) {
         match self {
             Self::Number { values, .. } => provide(values, bytes),
             Self::List { offsets, values } => {
                 provide(offsets, (offsets.len() as f64 * share) as usize);
-                values.expect(bytes, share);
+                values.prepare(bytes, share);
             }
-            Self::FixedList { values, .. } => values.expect(bytes, share),
-            other => other.each_buffer(&mut Expect(share)),
+            Self::FixedList { values, .. } => values.prepare(bytes, share),
+            other => other.each_buffer(&mut Prepare(share)),
         }
     }
 
@@ -483,9 +483,9 @@ impl Visit for Foresee {
 }
 
 /// Has memory ready for that share of what there is.
-struct Expect(f64);
+struct Prepare(f64);
 
-impl Visit for Expect {
+impl Visit for Prepare {
     fn bytes(&mut self, values: &mut Vec<u8>) {
         self.words(values);
     }

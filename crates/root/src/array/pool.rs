@@ -43,9 +43,15 @@ pub fn with_capacity(bytes: usize) -> Vec<u8> {
     buffer.clear();
     if buffer.capacity() < bytes {
         // Refusal is no error yet: the estimate may be too large, and growing fails by itself.
-        let _ = buffer.try_reserve_exact(bytes);
+        let _ = buffer.try_reserve_exact(roomy(bytes));
     }
     buffer
+}
+
+/// Somewhat more than `bytes`, so that a buffer serves again where the next step takes a little more. Pages that are
+/// never touched cost nothing.
+fn roomy(bytes: usize) -> usize {
+    if bytes < SMALLEST { bytes } else { bytes.saturating_add(bytes / 8) }
 }
 
 /// Bytes that are meant to be overwritten.
@@ -60,7 +66,7 @@ impl Filled {
     pub fn new(bytes: usize) -> Result<Self> {
         let mut buffer = take(bytes);
         if buffer.capacity() == 0 {
-            buffer = zeroed(bytes)?;
+            buffer = zeroed(roomy(bytes))?;
         } else if buffer.len() < bytes {
             buffer.resize(bytes, 0);
         }

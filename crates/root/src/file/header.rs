@@ -46,7 +46,8 @@ impl Header {
             }
             Err(_) => return Err(Error::corrupt(format!("not a ROOT file: it has only {size} bytes")).at(0)),
         }
-        let raw = c.u32()?;
+        // Signed: some files have been copied with the mark of 64-bit headers taken off one that had none.
+        let raw = c.u32()?.cast_signed();
         let is_64bit = raw >= 1_000_000;
         let begin = u64::from(c.u32()?);
         let position = |c: &mut Cursor<'_>| if is_64bit { c.u64() } else { c.u32().map(u64::from) };
@@ -66,7 +67,7 @@ impl Header {
             );
         }
         Ok(Self {
-            version: raw % 1_000_000,
+            version: raw.rem_euclid(1_000_000) as u32,
             is_64bit,
             begin,
             end,

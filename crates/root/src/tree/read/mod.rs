@@ -211,10 +211,14 @@ impl<'a> Reader<'a> {
         let mut types: Vec<Type> = Vec::new();
         reader.stored.resize(parts.first().map_or(0, |part| part.branches.len()), 0);
         for (p, part) in parts.iter().enumerate() {
-            if part.start > part.stop || part.stop > part.tree.entries {
+            // Branches filled without their tree have entries that it does not count.
+            let filled =
+                part.branches.iter().filter_map(|&b| part.tree.branches.get(b)).map(|b| b.entries).min();
+            let entries = part.tree.entries.max(filled.unwrap_or(0));
+            if part.start > part.stop || part.stop > entries {
                 return Err(Error::argument(format!(
-                    "entries {} to {} of a tree that has {}",
-                    part.start, part.stop, part.tree.entries
+                    "entries {} to {} of a tree that has {entries}",
+                    part.start, part.stop
                 )));
             }
             // Of trees that are alike, the first one's branches are compiled for all.

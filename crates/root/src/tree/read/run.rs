@@ -224,7 +224,7 @@ impl<'a> Run<'a> {
         };
         let mut aside = match next {
             Ok(to) => {
-                to.expect(bytes, if done > 0 { bytes as f64 / done as f64 } else { 0.0 });
+                to.prepare(bytes, if done > 0 { bytes as f64 / done as f64 } else { 0.0 });
                 decode(to)?;
                 if number == 0 && job.range.length > 0 {
                     // The others will be like the first, or a little larger.
@@ -236,7 +236,7 @@ impl<'a> Run<'a> {
             Err(aside) => aside,
         };
         aside.reserve(bytes);
-        aside.expect(bytes, 0.0);
+        aside.prepare(bytes, 0.0);
         decode(&mut aside)?;
         let to = {
             let mut turn = lock(turn);
@@ -426,7 +426,8 @@ impl Records {
         let total = requests.iter().map(|(_, request)| request.range.length as usize).sum();
         if self.buffer.len() < total {
             pool::give_back(std::mem::take(&mut self.buffer));
-            self.buffer = pool::Filled::new(total)?.into_inner();
+            // Chunks differ a little: the buffer is not exchanged for each that is the largest so far.
+            self.buffer = pool::Filled::new(total.next_multiple_of(256 << 10))?.into_inner();
         }
         let mut rest = self.buffer.as_mut_slice();
         let mut filled = 0;

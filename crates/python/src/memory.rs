@@ -1,0 +1,72 @@
+//! Memory of the native core: large blocks come from the system and go back to it.
+//!
+//! An allocator that keeps freed blocks of all sizes in one heap (glibc does, once it has seen a large one freed)
+//! leaves holes between columns whose sizes differ from step to step, and the process grows by them.
+
+#![allow(
+    unsafe_code,
+    reason = "an allocator deals in raw memory; each block is mapped and unmapped with one size"
+)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::ptr;
+
+/// Blocks of at least so many bytes are mappings of their own; smaller ones are left to the system's allocator.
+const LARGE: usize = 128 << 10;
+/// What every mapping is aligned to.
+const PAGE: usize = 4096;
+
+/// The allocator of this module's Rust code (NumPy and Python keep theirs).
+pub struct Mapped;
+
+fn is_large(layout: Layout) -> bool {
+    layout.size() >= LARGE && layout.align() <= PAGE
+}
+
+// SAFETY: which way a block came is told by its layout alone, which Rust hands back unchanged with the block; the
+// system gives zeroed mappings of whole pages, and nothing at all (null) where it has no memory.
+unsafe impl GlobalAlloc for Mapped {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        unsafe { if is_large(layout) { map(layout.size()) } else { System.alloc(layout) } }
+    }
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        unsafe { if is_large(layout) { map(layout.size()) } else { System.alloc_zeroed(layout) } }
+    }
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        unsafe {
+            if is_large(layout) {
+                libc::munmap(block.cast(), layout.size());
+            } else {
+                System.dealloc(block, layout);
+            }
+        }
+    }
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        unsafe {
+            let Ok(wanted) = Layout::from_size_align(size, layout.align()) else { return ptr::null_mut() };
+            match (is_large(layout), is_large(wanted)) {
+                (false, false) => System.realloc(block, layout, size),
+                (true, true) => mapped(libc::mremap(block.cast(), layout.size(), size, libc::MREMAP_MAYMOVE)),
+                _ => {
+                    let moved = self.alloc(wanted);
+                    if !moved.is_null() {
+                        ptr::copy_nonoverlapping(block, moved, layout.size().min(size));
+                        self.dealloc(block, layout);
+                    }
+                    moved
+                }
+            }
+        }
+    }
+}
+
+unsafe fn map(bytes: usize) -> *mut u8 {
+    let rights = libc::PROT_READ | libc::PROT_WRITE;
+    mapped(unsafe {
+        libc::mmap(ptr::null_mut(), bytes, rights, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
+    })
+}
+
+fn mapped(start: *mut libc::c_void) -> *mut u8 {
+    if start == libc::MAP_FAILED { ptr::null_mut() } else { start.cast() }
+}
