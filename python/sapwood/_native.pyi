@@ -329,6 +329,14 @@ class Branch:
     def reason(self) -> str | None:
         """Why it cannot be read, None where it can."""
     @property
+    def left_out(self) -> list[str]:
+        """The members that cannot be decoded, only passed over, as far as that is known before: which, and why."""
+    @property
+    def doubts(self) -> list[str]:
+        """What cannot be read should it occur: elements of containers whose class the file does not describe."""
+    def longest_entry(self) -> int | None:
+        """Find the longest entry of the first basket whose entries differ in length; None where all are alike."""
+    @property
     def has_data(self) -> bool:
         """Whether it has values of its own, not only sub-branches."""
 
@@ -465,7 +473,11 @@ class Carry:
     def announce(self, tree: Tree, branches: Sequence[int], start: int, stop: int) -> None:
         """Tell storage that is far away what all steps together will read, so that it is fetched ahead."""
 
-def read(parts: Sequence[tuple[Tree, Sequence[int], int, int]], carry: Carry | None = None) -> list[Column]:
+def read(
+    parts: Sequence[tuple[Tree, Sequence[int], int, int]],
+    carry: Carry | None = None,
+    left_out: list[str] | None = None,
+) -> list[Column]:
     """Read branches.
 
     Parameters
@@ -475,6 +487,9 @@ def read(parts: Sequence[tuple[Tree, Sequence[int], int, int]], carry: Carry | N
         the same order.
     carry
         What steps of the same iteration leave for each other; only with a single part.
+    left_out
+        Takes the members and objects that cannot be decoded but passed over: which, where the first is, and why. They
+        are left out then; without a list, they are an error.
 
     Returns
     -------

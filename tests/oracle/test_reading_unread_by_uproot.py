@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 import subprocess
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -66,7 +67,7 @@ def unread(corpus: Path) -> list[Branch]:
                     if path in listed or not isinstance(wanted["branches"].get(path), dict):
                         continue
                     listed.add(path)
-                    if native.num_baskets == 0 or native.total_bytes == 0 or branch.is_group:
+                    if branch.is_group or not holds_bytes(corpus / "files" / name, native):
                         continue
                     entry = Branch(name, key, path, branch)
                     try:
@@ -75,6 +76,20 @@ def unread(corpus: Path) -> list[Branch]:
                         entry.error = f"{type(error).__name__}: {error}".splitlines()[0]
                     found.append(entry)
     return found
+
+
+def holds_bytes(path: Path, native: Any) -> bool:
+    """Whether any basket has bytes of values: `fLast`, at the end of its header, is beyond the header."""
+    with path.open("rb") as file:
+        for seek in native.basket_seeks:
+            if seek == 0:
+                return True  # inside the tree
+            file.seek(seek + 14)
+            (header,) = struct.unpack(">h", file.read(2))
+            file.seek(seek + header - 5)
+            if struct.unpack(">i", file.read(4)) != (header,):
+                return True
+    return False
 
 
 def ask(python: Path, corpus: Path, folder: Path, requests: list[Any], name: str, compiled: bool) -> list[Any]:

@@ -170,7 +170,7 @@ def fake_tree(top: list[FakeBranch], entries: int, **more: Any) -> TTree:
     return TTree(native, key)
 
 
-def fake_read(parts: list[tuple[FakeTree, list[int], int, int]], carry: object = None) -> list[columns.Column]:
+def fake_read(parts: list[tuple[FakeTree, list[int], int, int]], *more: object) -> list[columns.Column]:
     """Stand in for the native `read`."""
     found = []
     for place in range(len(parts[0][1])):

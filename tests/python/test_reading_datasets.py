@@ -86,7 +86,7 @@ def test_concatenate_in_other_shapes(folder: Path, library: str, cut: str | None
 def test_parts_of_one_shape_are_one_native_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
     read = _native.read
-    monkeypatch.setattr(_native, "read", lambda parts, carry=None: calls.append(len(parts)) or read(parts, carry))
+    monkeypatch.setattr(_native, "read", lambda parts, *more: calls.append(len(parts)) or read(parts, *more))
     sapwood.concatenate(f"{folder}/part*.root:events", "jet_pt", library="np")
     assert calls == [4]
     calls.clear()
@@ -112,7 +112,7 @@ def test_same_branches_in_another_order_are_one_read(tmp_path: Path, monkeypatch
             file.mktree("t", dict.fromkeys(order, "float64")).extend({"x": np.arange(3.0), "y": -np.arange(3.0)})
     calls: list[int] = []
     read = _native.read
-    monkeypatch.setattr(_native, "read", lambda parts, carry=None: calls.append(len(parts)) or read(parts, carry))
+    monkeypatch.setattr(_native, "read", lambda parts, *more: calls.append(len(parts)) or read(parts, *more))
     found = sapwood.concatenate(f"{tmp_path}/*.root")
     assert (calls, found.x.tolist(), found.y.tolist()) == ([2], [0, 1, 2, 0, 1, 2], [0, -1, -2, 0, -1, -2])
 

@@ -22,12 +22,10 @@ WHY = "bytes follow what its streamer info says of Secret (version 2): its class
 def test_branches_whose_data_cannot_be_decoded() -> None:
     with sapwood.open(HIDDEN) as file:
         assert file.unreadable(entries=0) == {}
-        first = file.unreadable()
-        assert list(first) == ["tree;1/secret", "tree;1/holder"]
         found = file.unreadable(entries=None)
-        # In the fifth entry, a pointer leads to an object that has a streamer of its own.
+        # In the fifth entry, the longest, a pointer leads to an object that has a streamer of its own.
         assert list(found) == ["tree;1/secret", "tree;1/items", "tree;1/holder"]
-        assert file.unreadable(entries=4) == first and file.unreadable(entries=5) == found
+        assert all(file.unreadable(entries=n) == found for n in (1, 4, 5))
         for where, why in found.items():
             branch = file[where]
             for part in (WHY, "class Secret", "at byte ", f"of branch {branch.name} of tree tree", str(HIDDEN)):
@@ -35,7 +33,7 @@ def test_branches_whose_data_cannot_be_decoded() -> None:
         assert "member fSecret" in found["tree;1/holder"] and "entry 4" in found["tree;1/items"]
         assert file["tree"].unreadable(None) == {path.removeprefix("tree;1/"): why for path, why in found.items()}
         assert list(file["tree/secret"].unreadable()) == ["secret"] and file["tree/last"].unreadable() == {}
-        assert file.file.unreadable() == first
+        assert file.file.unreadable() == found
 
 
 def test_reading_all_branches_says_which_to_leave_out() -> None:
@@ -53,10 +51,35 @@ def test_reading_all_branches_says_which_to_leave_out() -> None:
         bad = tree.unreadable(entries=None)
         arrays = tree.arrays(filter_branch=lambda branch: branch.name not in bad)
         assert arrays.tolist() == [{"number": i, "last": i / 2} for i in range(6)]
-        # Entries that can be decoded are there.
-        assert tree["items"].array(entry_stop=4).tolist()[0] == []
-        with pytest.raises(UnsupportedError, match="entry 4 of the basket"):
-            tree["items"].array()
+
+
+def test_members_that_cannot_be_decoded_are_passed_over() -> None:
+    kept = {"fName": "kept", "fTitle": "readable"}
+    holder = {"fName": "holder", "fTitle": "of a secret", "fBefore": 1, "fAfter": 2, "fLast": 4.5}
+    holder |= {"fItems": [kept, {}, {"fString": "kept too"}], "fPointer": {}}
+    with sapwood.open(HIDDEN) as file:
+        tree = file["tree"]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert tree["items"].array(entry_stop=4).tolist() == [[], [kept], [kept], [kept]]
+        for _ in range(2):
+            with pytest.warns(SapwoodWarning) as caught:
+                assert tree["holder"].array().tolist() == [holder] * 6
+            assert caught[0].filename == __file__
+            for part in (WHY, "member fSecret of Holder", "class Secret", "at byte ", "branch holder of tree tree"):
+                assert part in str(caught[0].message)
+        with pytest.warns(SapwoodWarning, match="class Secret"):
+            # Of the object that is passed over, only the class is known.
+            assert tree["items"].array()[4].tolist() == [kept, {}]
+        with pytest.warns(SapwoodWarning, match="member fSecret of Holder"):
+            steps = list(tree.iterate(["holder"], step_size=4))
+        assert [entry["holder"] for step in steps for entry in step.tolist()] == [holder] * 6
+        # What is left out stays listed, with its place.
+        assert "member fSecret" in file.unreadable()["tree;1/holder"]
+        assert "at byte " in file.unreadable()["tree;1/holder"]
+        assert file.unreadable(entries=0)["tree;1/holder"].startswith("member fSecret of Holder: ")
+        with pytest.raises(UnsupportedError, match="class Secret"):
+            tree["secret"].array()
 
 
 def test_objects_that_cannot_be_read() -> None:
@@ -104,10 +127,10 @@ def test_the_command_line_marks_them() -> None:
 
     assert "cannot be read" not in listing()
     lines = {line.split()[0]: line for line in listing("--check").splitlines()}
-    for name, bad in {"number": False, "secret": True, "items": False, "holder": True, "last": False}.items():
+    for name, bad in {"number": False, "secret": True, "items": True, "holder": True, "last": False}.items():
         assert ("cannot be read: " in lines[name] and WHY in lines[name]) is bad
     (tree,) = json.loads(listing("--check", "--json"))[0]["keys"]
-    assert [branch["readable"] for branch in tree["branches"]] == [True, False, True, False, True]
+    assert [branch["readable"] for branch in tree["branches"]] == [True, False, False, False, True]
 
 
 def test_trees_show_why() -> None:

@@ -10,7 +10,9 @@ use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use sapwood_io::counters::Counters;
 use sapwood_root::Error;
 use sapwood_root::file::{Directory, Key, RootFile};
-use sapwood_root::tree::read::{Carry, Part, planned, read as read_parts, read_on};
+use sapwood_root::tree::read::{
+    Carry, LeftOut, Part, longest_entry, planned, read as read_parts, read_most, read_on,
+};
 use sapwood_root::tree::{Branch, Tree};
 use std::sync::{Arc, RwLock};
 
@@ -421,6 +423,17 @@ impl PyBranch {
         Ok(layout.of.as_ref().err().filter(|_| !layout.group).map(ToString::to_string))
     }
     #[getter]
+    fn left_out(&self) -> PyResult<Vec<String>> {
+        Ok(self.tree.layout(self.index).map_err(raise)?.left_out.clone())
+    }
+    #[getter]
+    fn doubts(&self) -> PyResult<Vec<String>> {
+        Ok(self.tree.layout(self.index).map_err(raise)?.doubts.clone())
+    }
+    fn longest_entry(&self, py: Python<'_>) -> PyResult<Option<u64>> {
+        py.detach(|| longest_entry(&self.tree, self.index)).map_err(raise)
+    }
+    #[getter]
     fn has_data(&self) -> PyResult<bool> {
         Ok(!self.tree.layout(self.index).map_err(raise)?.group)
     }
@@ -523,31 +536,41 @@ impl PyCarry {
 }
 
 #[pyfunction]
-#[pyo3(signature = (parts, carry = None))]
+#[pyo3(signature = (parts, carry = None, left_out = None))]
 fn read<'py>(
     py: Python<'py>,
     parts: Vec<(PyRef<'py, PyTree>, Vec<usize>, u64, u64)>,
     carry: Option<Py<PyCarry>>,
+    left_out: Option<Bound<'py, PyList>>,
 ) -> PyResult<Bound<'py, PyList>> {
     let parts: Vec<(Arc<Tree>, Vec<usize>, u64, u64)> = parts
         .into_iter()
         .map(|(tree, branches, start, stop)| (tree.tree.clone(), branches, start, stop))
         .collect();
     let carry = carry.as_ref().map(Py::get);
+    let noted = left_out.is_some().then(LeftOut::default);
     let columns = py.detach(|| {
         on_pool(|| {
             let parts: Vec<Part<'_>> = parts
                 .iter()
                 .map(|(tree, branches, start, stop)| Part { tree, branches, start: *start, stop: *stop })
                 .collect();
-            match (parts.as_slice(), &carry) {
-                ([part], Some(carry)) => read_on(part, &carry.carry),
-                _ => read_parts(&parts),
+            let carry = carry.filter(|_| parts.len() == 1).map(|carry| &carry.carry);
+            match (parts.as_slice(), carry, &noted) {
+                (parts, carry, Some(noted)) => read_most(parts, carry, noted),
+                ([part], Some(carry), None) => read_on(part, carry),
+                (parts, _, None) => read_parts(parts),
             }
         })
     })?;
     let list = PyList::empty(py);
-    for column in columns.map_err(raise)? {
+    let columns = columns.map_err(raise)?;
+    if let (Some(left_out), Some(noted)) = (left_out, noted) {
+        for error in noted.into_errors() {
+            left_out.append(error.to_string())?;
+        }
+    }
+    for column in columns {
         list.append(columns::column(py, column)?)?;
     }
     Ok(list)

@@ -30,6 +30,7 @@ struct Inner {
     message: String,
     offset: Option<u64>,
     trail: Vec<String>,
+    class: Option<String>,
 }
 
 /// Shorthand for results of this crate.
@@ -38,7 +39,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 impl Error {
     /// An error of `kind` that says `message`.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self(Box::new(Inner { kind, message: message.into(), offset: None, trail: Vec::new() }))
+        Self(Box::new(Inner { kind, message: message.into(), offset: None, trail: Vec::new(), class: None }))
     }
     /// The bytes contradict the format.
     pub fn corrupt(message: impl Into<String>) -> Self {
@@ -71,6 +72,16 @@ impl Error {
     pub fn within(mut self, place: impl Into<String>) -> Self {
         self.0.trail.insert(0, place.into());
         self
+    }
+    /// Names the class whose objects cannot be decoded, though it is known where each ends; unless one is named.
+    #[must_use]
+    pub fn of_class(mut self, class: &str) -> Self {
+        self.0.class.get_or_insert_with(|| class.to_owned());
+        self
+    }
+    /// The class whose objects cannot be decoded, but passed over.
+    pub fn class(&self) -> Option<&str> {
+        self.0.class.as_deref()
     }
     /// The kind of the error.
     pub fn kind(&self) -> ErrorKind {

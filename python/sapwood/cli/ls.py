@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--check",
         action="store_true",
-        help="as --tree, and decode the first entry of every branch, to mark those that fail",
+        help="as --tree, and decode the first and a long entry of every branch, to mark those that fail",
     )
     parser.add_argument("--json", action="store_true", help="as JSON: a list with an object for every file")
 

@@ -402,8 +402,10 @@ class HasBranches(HasMembers):
         ----------
         entries
             What a branch holds may turn out to be unreadable when it is decoded only, as when a pointer leads to a
-            class that the file does not describe. Decode so many entries of each branch to find out: none, or all
-            (None), one branch after another.
+            class that the file does not describe. Decode so many entries of each branch to find out, and the longest
+            of its first basket: none, or all (None), one branch after another.
+
+        Members that cannot be decoded but passed over are named, too, though the rest of the branch is read.
         """
         found: dict[str, str] = {}
         for path, branch in [*((branch.name, branch) for branch in self._itself), *self.walk(True)]:
@@ -412,8 +414,8 @@ class HasBranches(HasMembers):
             if branch.reason is not None:
                 found[path] = f"{branch.reason} (in class {branch.cpp_class})"
                 continue
-            reason = undecodable(branch, entries)
-            if reason is not None:
+            reason = undecodable(branch, entries) or "; ".join(branch.native.left_out)
+            if reason:
                 found[path] = reason
         return found
 

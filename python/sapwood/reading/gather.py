@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sapwood import columns
 from sapwood.columns import Column, Foreign
-from sapwood.errors import CorruptError, LimitError, UnsupportedError
+from sapwood.errors import CorruptError, LimitError, SapwoodWarning, UnsupportedError, stacklevel
 from sapwood.reading.libraries import How, Library, Result
 from sapwood.reading.selection import Group, Leaf, Selection, documentation
 
@@ -35,12 +36,25 @@ def read(parts: Sequence[Part], carry: _native.Carry | None = None) -> list[Colu
     if not parts or not parts[0][1]:
         return []
     wanted = [(selection.source.tree.native, indexes, start, stop) for selection, indexes, start, stop in parts]
+    left_out: list[str] = []
     try:
-        return _native.read(wanted, carry)
+        found = _native.read(wanted, carry, left_out)
     except (UnsupportedError, CorruptError) as error:
         if len(parts[0][1]) == 1:
             raise
         raise type(error)(f"{error}\n{_HOW_TO_LEAVE_OUT}") from error
+    if left_out:
+        listed = "\n    ".join(left_out[:_SHOWN] + ["and others"] * (len(left_out) > _SHOWN))
+        warnings.warn(
+            f"parts of {len(left_out)} kinds cannot be read and are left out:\n    {listed}",
+            SapwoodWarning,
+            stacklevel=stacklevel(),
+        )
+    return found
+
+
+_SHOWN = 5
+"""So many parts that are left out are named."""
 
 
 _HOW_TO_LEAVE_OUT = (
@@ -50,13 +64,17 @@ _HOW_TO_LEAVE_OUT = (
 
 
 def undecodable(branch: TBranch, entries: int | None) -> str | None:
-    """Decode the first entries of a branch (None: all) and forget them; say what went wrong, None if nothing did."""
+    """Decode the first entries of a branch (None: all) and a long one, and forget them; say what went wrong."""
     from sapwood import _native
 
     stop = branch.num_entries if entries is None else min(entries, branch.num_entries)
     try:
         for start in range(0, stop, _AT_ONCE):
             _native.read([(branch.tree.native, [branch.native_index], start, min(start + _AT_ONCE, stop))])
+        # The first entries are often empty.
+        longest = branch.native.longest_entry() if stop else None
+        if longest is not None and stop <= longest < branch.num_entries:
+            _native.read([(branch.tree.native, [branch.native_index], longest, longest + 1)])
     except (UnsupportedError, CorruptError, LimitError) as error:
         return str(error)
     return None

@@ -317,6 +317,16 @@ class TBranch(HasBranches):
         return self._reason
 
     @property
+    def left_out(self) -> list[str]:
+        """The members that cannot be decoded and are left out, as far as that is known beforehand: which, and why."""
+        return self.native.left_out
+
+    @property
+    def doubts(self) -> list[str]:
+        """What could not be read if it occurred: elements of containers whose class the file does not describe."""
+        return self.native.doubts
+
+    @property
     def interpretation(self) -> Interpretation:
         """What it is read as, or why it cannot be read."""
         return Interpretation(self)

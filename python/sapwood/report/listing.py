@@ -34,7 +34,8 @@ def list_file(where: str, *, recursive: bool = False, branches: bool = False, ch
     branches
         List the branches of the trees.
     check
-        Decode the first entry of every branch, to find those whose data cannot be decoded.
+        Decode the first entry of every branch, and the longest of its first basket, to find those whose data cannot
+        be decoded.
 
     Returns
     -------
@@ -137,6 +138,7 @@ def _branches(tree: Foreign, *, check: bool) -> Iterator[dict[str, Any]]:
         reason = branch.reason
         if check and reason is None and branch.has_data:
             reason = _undecodable(tree, branch)
+        left_out = branch.left_out if reason is None else []
         depths[branch.index] = depths[branch.parent] + 1 if branch.parent is not None else 0
         yield {
             "name": branch.name,
@@ -150,12 +152,18 @@ def _branches(tree: Foreign, *, check: bool) -> Iterator[dict[str, Any]]:
             "compression": compression_text(branch.compression),
             "readable": reason is None,
             "reason": reason,
+            "left_out": left_out,
+            "doubts": branch.doubts if reason is None else [],
         }
 
 
 def _undecodable(tree: Foreign, branch: Foreign) -> str | None:
     try:
         _native.read([(tree, [branch.index], 0, min(1, branch.entries))])
+        # The first entry is often empty.
+        longest = branch.longest_entry()
+        if longest:
+            _native.read([(tree, [branch.index], longest, longest + 1)])
     except SapwoodError as error:
         return " ".join(str(error).split())
     return None
@@ -208,6 +216,10 @@ def branches_text(listing: dict[str, Any]) -> str:
         rows = [["branch", "type", "baskets", "bytes", "uncompressed", "factor", ""]]
         for branch in key["branches"]:
             reason = "" if branch["readable"] else f"cannot be read: {branch['reason']}"
+            if branch["left_out"]:
+                reason = f"is read without {'; '.join(branch['left_out'])}"
+            elif branch["doubts"]:
+                reason = f"is read in part: {'; '.join(branch['doubts'])}"
             name = "  " * branch["depth"] + branch["name"]
             rows.append([name, branch["type"], count_text(branch["baskets"]), *_sizes(branch), reason])
         compressed, full, factor = _sizes(key)

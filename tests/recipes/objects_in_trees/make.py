@@ -33,7 +33,8 @@ def build(out: Path, version: int) -> Path:
     subprocess.run([*dictionary, *includes, *headers], cwd=out, check=True)
     compile_ = ["g++", "-O0", "-std=c++20", "-w", "-fPIC", "-shared", *includes, "-I.", f"-I{root}/include"]
     sources = ["dict.cxx", f"{SHAPES}/write.cpp", f"{HERE}/write.cpp", "-o", f"{name}.so"]
-    libraries = [f"-l{library}" for library in ("Core", "RIO", "Tree", "Hist", "Physics", "ROOTVecOps")]
+    names = ("Core", "RIO", "Tree", "Hist", "Physics", "Matrix", "Smatrix", "ROOTVecOps")
+    libraries = [f"-l{library}" for library in names]
     subprocess.run([*compile_, *sources, f"-L{root}/lib", f"-Wl,-rpath,{root}/lib", *libraries], cwd=out, check=True)
     return out / f"{name}.so"
 

@@ -1,6 +1,7 @@
 // More classes, for trees: inheritance, templates, enums, objects in objects; version 1 or 2 of those that change.
 #ifndef SAPWOOD_MORE_H
 #define SAPWOOD_MORE_H
+#include "further.h"
 #include "shapes.h"
 #include <TGraph.h>
 #include <TH1F.h>

@@ -81,6 +81,138 @@ Deep::Deep(int n) : fVector(n, 1, 2), fLorentz(1, 2, 3, n), fArray{{0.5 * n, 1}}
    }
 }
 
+void Enumerations::Set(int n)
+{
+   fPair = {kMinus, n};
+   for (int i = 0; i < n; ++i) {
+      const auto plain = i % 2 ? kMinus : kMuch;
+      const auto byte = i % 2 ? EByte::kOne : EByte::kMost;
+      const auto wide = i % 2 ? ELong::kOne : ELong::kFar;
+      fPlain.push_back(plain);
+      fMap[i] = plain;
+      fKeys[byte] = i;
+      fWords[std::string(i, 'w')] = wide;
+      fPairs.emplace_back(i, plain);
+      fNested.push_back({kMuch, plain});
+      fLists[i] = {kMuch, plain, kNothing};
+      fRow[i % 2].push_back(plain);
+   }
+}
+
+void Widths::Set(int n)
+{
+   for (int i = 0; i < n; ++i) {
+      fBytes.push_back(i % 2 ? EByte::kOne : EByte::kMost);
+      fLongs.push_back(i % 2 ? ELong::kOne : ELong::kFar);
+      fNestedBytes.push_back({EByte::kMost, fBytes.back()});
+      fSet.insert(i % 2 ? kMinus : kMuch);
+   }
+}
+
+void Pairs::Set(int n)
+{
+   fPair.first = n;
+   fTexts = {std::string(n, 's'), TString('t', n)};
+   fDeep.second = "deep";
+   for (int i = 0; i < n; ++i) {
+      fPair.second.push_back(i + 0.5f);
+      fBoth.first.push_back(i);
+      fBoth.second[i] = n;
+      fDeep.first.second.push_back(i);
+      fList.push_back({i, {1.f * i, 2.f}});
+      fMap[i] = {i, {3.f, 1.f * n}};
+   }
+}
+
+void Arrays::Set(int n)
+{
+   for (int i = 0; i < n; ++i) {
+      fVectors[i % 3].push_back(i);
+      fStrings[i % 2] += 'x';
+      fGrid[i % 2][1].push_back(i);
+      fPoints[1].n = i;
+      fMaps[i % 2][i] = 0.5f * i;
+      fWords[1] += "w";
+      fPlane[1][0].x = n;
+      fNames[0][1] = "name";
+      fTable[i % 2][1] = {i, n};
+   }
+}
+
+static void set_symmetric(TMatrixDSym &matrix, int n)
+{
+   matrix.ResizeTo(n, n);
+   for (int row = 0; row < n; ++row)
+      for (int column = 0; column < n; ++column) matrix(row, column) = 10 * std::max(row, column) + std::min(row, column);
+}
+
+void Matrices::Set(int n)
+{
+   set_symmetric(fSymmetric, n + 1);
+   fSingle.ResizeTo(2, 2);
+   fSingle(0, 0) = n;
+   fFull.ResizeTo(2, 3);
+   fFull(1, 2) = n;
+   fVector.ResizeTo(n);
+   if (n % 2) set_symmetric(*(fPointer = new TMatrixDSym), 2);
+   for (int i = 0; i < n % 3; ++i) {
+      TMatrixDSym matrix;
+      set_symmetric(matrix, i + 1);
+      fMany.push_back(matrix);
+   }
+   fPacked(1, 2) = n;
+   fAfter = n;
+}
+
+static OfTwo of_two(int n)
+{
+   OfTwo object;
+   object.fFirst = n;
+   object.fInts.assign(n % 4, n);
+   object.fText = std::string(n % 5, 't');
+   object.fPacked = Packed{3.3 * n, n - 0.7f, {0, 0.3}, 0.3f * n};
+   return object;
+}
+
+void Family::Set(int n)
+{
+   fAge = n;
+   fChildren.resize(n);
+   for (int i = 0; i < n; ++i) fChildren[i].Set(n - 1 - i);
+}
+
+void Nests::Set(int n)
+{
+   for (int i = 0; i < n; ++i) {
+      fPacked.push_back(of_two(i).fPacked);
+      fPackedMap[i] = of_two(n).fPacked;
+      fList.push_back(of_two(n + i));
+      fByWord[std::string(i, 'w')] = {of_two(i), of_two(1)};
+      fByNumbers[i][i] = {of_two(i)};
+      fByNumbers[i][9];
+      fNested.push_back({of_two(i), of_two(2)});
+      fPair = {of_two(n), n};
+      fPairs.push_back({"p", {of_two(i)}});
+      fSets.insert({i, n});
+      fMaps.push_back({{i, "x"}});
+      fSwitches[i] = std::bitset<4>(i);
+      fDeques.push_back({"q", std::string(i, 'r')});
+      fPointers.push_back(i % 2 ? new OfTwo(of_two(i)) : new FirstBase);
+      fOwned.emplace_back(i % 2 ? new OfTwo(of_two(i)) : new FirstBase);
+   }
+   if (n % 2) {
+      fArray = new TObjArray;
+      auto clones = new TClonesArray("TNamed");
+      new ((*clones)[0]) TNamed("in", "clones");
+      fArray->Add(clones);
+      auto list = new TList;
+      list->Add(new TObjString("deep"));
+      fArray->Add(list);
+      fMap = new TMap;
+      fMap->Add(new TObjString("key"), fArray);
+   }
+}
+
 template <typename T, typename Make>
 static void tree(const std::string &name, Int_t split, Make make, int entries)
 {
@@ -98,11 +230,51 @@ static void tree(const std::string &name, Int_t split, Make make, int entries)
    tree.ResetBranchAddresses();
 }
 
+// Of as many elements as the entry's number.
+template <typename T>
+static T *set_to(int entry)
+{
+   auto object = new T;
+   object->Set(entry);
+   return object;
+}
+
+// Pointers of several classes, split by class: ROOT keeps to the vector that it is given first.
+static void write_by_class(int split)
+{
+   std::vector<FirstBase *> pointers, *object = &pointers;
+   TTree tree(("byclass_" + std::to_string(split)).c_str(), "");
+   tree.Branch("object", &object, 32000, split);
+   for (int entry = 0; entry < 6; ++entry) {
+      pointers.clear();
+      for (int i = 0; i < entry; ++i) pointers.push_back(i % 2 ? new OfTwo(of_two(i)) : new FirstBase);
+      tree.Fill();
+   }
+   tree.Write();
+   tree.ResetBranchAddresses();
+}
+
 // Whole values and default ones in turn.
 template <typename T>
 static T *in_turn(int entry)
 {
    return entry % 3 == 1 ? new T() : new T(1);
+}
+
+// The same under keys of their own.
+static void write_objects(TFile &file)
+{
+   auto write = [&](const char *name, auto *object) {
+      file.WriteObjectAny(object, TClass::GetClass(typeid(*object)), name);
+   };
+   write("enumerations", set_to<Enumerations>(3));
+   write("widths", set_to<Widths>(3));
+   write("matrices", set_to<Matrices>(2));
+   write("bytes", new std::vector<EByte>{EByte::kMost, EByte::kOne});
+   write("nested_bytes", new std::vector<std::vector<EByte>>{{EByte::kMost}, {}});
+   write("longs", new std::vector<ELong>{ELong::kFar});
+   write("plain", new std::map<int, EPlain>{{1, kMinus}});
+   write("keys", new std::map<EByte, float>{{EByte::kMost, 1.5f}});
 }
 
 void write_trees(const std::string &path, bool member_wise)
@@ -125,6 +297,22 @@ void write_trees(const std::string &path, bool member_wise)
          auto a = new Node("a", i), b = new Node("b", i + 1);
          a->fNext = b, b->fFirst = a, b->fAny = b;
          return a; }, 5);
+      tree<Enumerations>("enumerations", split, set_to<Enumerations>, 5);
+      tree<Widths>("widths", split, set_to<Widths>, 5);
+      tree<Pairs>("pairs", split, set_to<Pairs>, 5);
+      tree<Arrays>("arrays", split, set_to<Arrays>, 5);
+      tree<Matrices>("matrices", split, set_to<Matrices>, 5);
+      tree<Family>("family", split, set_to<Family>, 4);
+      tree<Nests>("nests", split, set_to<Nests>, 5);
+      tree<std::pair<int, std::vector<float>>>("pair", split, [](int i) {
+         return new std::pair<int, std::vector<float>>(i, std::vector<float>(i, 0.5f)); }, 4);
+      tree<std::vector<EByte>>("bytes", split, [](int i) { return new std::vector<EByte>(i, EByte::kMost); }, 4);
+      tree<std::map<int, EPlain>>("plain", split, [](int i) {
+         return new std::map<int, EPlain>{{i, kMinus}, {-1, kMuch}}; }, 4);
+      tree<TMatrixDSym>("symmetric", split, [](int i) {
+         auto matrix = new TMatrixDSym; set_symmetric(*matrix, i + 1); return matrix; }, 4);
+      tree<TMatrixD>("full", split, [](int i) {
+         auto matrix = new TMatrixD(i + 1, 2); (*matrix)(0, 1) = i; return matrix; }, 4);
       tree<std::vector<Both>>("boths", split, [](int i) { return new std::vector<Both>(i); }, 5);
       tree<std::vector<Left *>>("lefts", split, [](int i) {
          return new std::vector<Left *>{new Left, new Both, i % 2 ? nullptr : new Left}; }, 5);
@@ -148,6 +336,9 @@ void write_trees(const std::string &path, bool member_wise)
          auto h = new TH1F("h", "t", 3, 0, 1); h->Fill(0.5, i); return h; }, 5);
       tree<TLorentzVector>("lorentz", split, [](int i) { return new TLorentzVector(i, 1, 2, 3); }, 5);
    }
+   write_by_class(101);
+   write_by_class(199);
+   write_objects(file);
    file.Close();
 }
 

@@ -1,6 +1,6 @@
 //! STL containers inside objects: element by element, or member by member (`TBufferFile::kStreamedMemberWise`).
 
-use super::info::{Element, ElementClass, StreamerInfo, unknown_class};
+use super::info::{Classes, Element, ElementClass, StreamerInfo, unknown_class};
 use super::object::{Object, ObjectReader, Shared, Value, has_header};
 use super::packed::Packing;
 use super::typename::{self, Cpp};
@@ -27,7 +27,7 @@ pub(super) enum Layout {
 }
 
 /// The type of a container member.
-pub(super) fn type_of(e: &Element) -> Result<Cpp> {
+pub(super) fn type_of(e: &Element, classes: &Classes) -> Result<Cpp> {
     let name = e.typename.trim_end_matches('*').trim_end();
     // A class that is a container says in its comment what it holds: `<Type> Used to call ...`.
     if e.name == "This"
@@ -35,16 +35,11 @@ pub(super) fn type_of(e: &Element) -> Result<Cpp> {
         && let Some(held) =
             e.title.strip_prefix('<').and_then(|t| t.split_once("> Used")).map(|(held, _)| held)
     {
-        return Ok(Cpp::List(Box::new(typename::parse(held)?)));
+        return Ok(Cpp::List(Box::new(classes.type_named(held, false)?)));
     }
-    let cpp = typename::parse(name)?;
-    Ok(match (cpp, super::kind::basic_number(e.ctype)) {
-        // The element says of an unknown name that it is an enumeration.
-        (Cpp::List(item), Some(number)) if matches!(*item, Cpp::Class(_)) => {
-            Cpp::List(Box::new(Cpp::Number(number)))
-        }
-        (Cpp::Class(_), _) if e.class == ElementClass::StlString => Cpp::Text,
-        (cpp, _) => cpp,
+    Ok(match classes.type_named(name, false)? {
+        Cpp::Class(_) if e.class == ElementClass::StlString => Cpp::Text,
+        cpp => cpp,
     })
 }
 

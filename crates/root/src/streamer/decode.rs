@@ -1,9 +1,9 @@
 //! Running programs: values in a buffer become columns.
 
-use super::kind::{Class, Collection, Kind, Programs, Record, Step, Version};
+use super::kind::{Class, Collection, Kind, Programs, Record, Skipped, Step, Version};
 use super::values::{number_lists, numbers, strided, texts};
 use crate::array::{Builder, Dynamic, Number};
-use crate::error::{Error, Result, Within};
+use crate::error::{Error, ErrorKind, Result, Within};
 use crate::wire::cursor::{BYTE_COUNT_MASK, ClassTag, Frame, IS_REFERENCED, Pointer};
 use crate::wire::{Cursor, swap};
 use std::collections::HashMap;
@@ -23,6 +23,8 @@ pub struct Decoder<'a> {
     /// Objects decoded again because a pointer refers to them, in this entry, and their bytes.
     repeated: usize,
     repeated_bytes: usize,
+    /// What was passed over because it cannot be decoded, the first of each; without it, that is an error.
+    left_out: Option<Vec<(String, Error)>>,
 }
 
 /// An object that was read behind a pointer.
@@ -45,8 +47,8 @@ const MOST_REPEATED_BYTES: usize = 64 << 20;
 const BYPASS: u32 = 1 << 12;
 
 impl<'a> Decoder<'a> {
-    /// For one basket.
-    pub fn new(programs: &'a Programs) -> Self {
+    /// For one basket. What cannot be decoded but passed over is left out, or an error.
+    pub fn new(programs: &'a Programs, leave_out: bool) -> Self {
         Self {
             programs,
             used: HashMap::new(),
@@ -57,7 +59,46 @@ impl<'a> Decoder<'a> {
             nested: 0,
             repeated: 0,
             repeated_bytes: 0,
+            left_out: leave_out.then(Vec::new),
         }
+    }
+
+    /// What was left out, with the place of the first.
+    pub fn left_out(self) -> Vec<(String, Error)> {
+        self.left_out.unwrap_or_default()
+    }
+
+    /// Notes that something is left out, or makes that an error.
+    fn leave_out(&mut self, what: &str, why: &str, place: u64) -> Result<()> {
+        let error = || Error::unsupported(why).at(place);
+        let Some(left_out) = &mut self.left_out else { return Err(error()) };
+        if !left_out.iter().any(|(known, _)| known == what) {
+            left_out.push((what.to_owned(), error().within(what)));
+        }
+        Ok(())
+    }
+
+    /// Passes over a member of `n` objects.
+    fn skip(
+        &mut self,
+        skipped: &Skipped,
+        step: &Step,
+        class: &str,
+        c: &mut Cursor<'_>,
+        n: usize,
+    ) -> Result<()> {
+        let place = c.place();
+        let times = if skipped.shared { 1 } else { sized(c, skipped.times, n)? };
+        if n == 0 || times == 0 {
+            return Ok(());
+        }
+        self.leave_out(&format!("member {} of {class}", step.name), &skipped.why, place)?;
+        for _ in 0..times {
+            let frame = c.frame()?;
+            let end = frame.end.ok_or_else(|| Error::unsupported(skipped.why.clone()).at(place))?;
+            c.seek(end)?;
+        }
+        Ok(())
     }
 
     /// Forgets what pointers of the entry before refer to.
@@ -248,7 +289,13 @@ impl<'a> Decoder<'a> {
                 }
                 *length += n;
             }
-            (Kind::Opaque(name), _) => return Err(super::info::unknown_class(name).at(c.place())),
+            (Kind::Opaque(name), _) => {
+                return Err(super::info::unknown_class(name).at(c.place()).of_class(name));
+            }
+            (Kind::Again(name), Builder::Dynamic(out)) if n > 0 => {
+                self.deeper(c, |decoder, c| decoder.dynamic(name, c, out, n))?;
+            }
+            (Kind::Again(_), Builder::Dynamic(_)) => {}
             (Kind::Pointer, Builder::Dynamic(out)) => {
                 for _ in 0..n {
                     self.pointer(c, out)?;
@@ -364,6 +411,18 @@ impl<'a> Decoder<'a> {
         let count = c.count(0)?;
         match kind {
             Kind::List(item) => match item.as_ref() {
+                Kind::Again(_) if count == 0 => {}
+                Kind::Again(name) => {
+                    let (Kind::Object(class), Builder::Dynamic(out)) = (self.program(name), values.as_mut())
+                    else {
+                        return Err(misfit(item, c));
+                    };
+                    let first = class.first()?.record.clone();
+                    let into =
+                        out.variant(name, count, || Ok(Builder::new(&Kind::Record(first).type_of()?)))?;
+                    let chosen = by_header(&class, header, c)?;
+                    self.deeper(c, |decoder, c| decoder.versioned_columns(&class, chosen, c, into, count))?;
+                }
                 Kind::Object(class) => {
                     let chosen = by_header(class, header, c)?;
                     self.versioned_columns(class, chosen, c, values, count)?;
@@ -434,6 +493,7 @@ impl<'a> Decoder<'a> {
             let place = || format!("member {}", step.name);
             match &step.kind {
                 Kind::ObjectBits if step.base => c.skip_object_bits(n)?,
+                Kind::Skipped(skipped) => self.skip(skipped, step, &record.name, c, n).within(place)?,
                 Kind::Opaque(_) if step.base => {}
                 Kind::Object(class) if step.base => {
                     let inner = fields.get_mut(step.field..).unwrap_or_default();
@@ -459,6 +519,10 @@ impl<'a> Decoder<'a> {
         for step in &record.steps {
             match &step.kind {
                 Kind::ObjectBits if step.base => c.skip_object_bits(1)?,
+                Kind::Skipped(skipped) => {
+                    let member = || format!("member {}", step.name);
+                    self.skip(skipped, step, &record.name, c, 1).within(member)?;
+                }
                 Kind::Opaque(name) if step.base => {
                     return Err(super::info::unknown_class(name).at(c.place()).within("a base"));
                 }
@@ -491,8 +555,9 @@ impl<'a> Decoder<'a> {
         };
         let Builder::List { offsets, values } = out else { return Err(misfit(&step.kind, c)) };
         match &step.kind {
-            Kind::Counted { item, flagged, .. } => {
+            Kind::Counted { item, flagged, triangle, .. } => {
                 let present = !*flagged || c.u8()? != 0;
+                let count = if *triangle { sized(c, count, count + 1)? / 2 } else { count };
                 for _ in 0..rows {
                     self.decode(item, c, values, if present { count } else { 0 })?;
                     offsets.push(values.len() as i64);
@@ -521,6 +586,22 @@ impl<'a> Decoder<'a> {
 
     fn object_inside(&mut self, class: &Class, c: &mut Cursor<'_>, fields: &mut Fields) -> Result<()> {
         let frame = c.frame()?;
+        let result = self.object_in(frame, class, c, fields);
+        match result {
+            Err(error) if error.kind() == ErrorKind::Unsupported && frame.end.is_some() => {
+                Err(error.of_class(&class.name))
+            }
+            result => result,
+        }
+    }
+
+    fn object_in(
+        &mut self,
+        frame: Frame,
+        class: &Class,
+        c: &mut Cursor<'_>,
+        fields: &mut Fields,
+    ) -> Result<()> {
         let version = i32::from(frame.version as i16);
         let chosen = choose(class, version, frame.end, c)?;
         if std::ptr::eq(chosen, class.first()?) {
@@ -581,11 +662,22 @@ impl<'a> Decoder<'a> {
     }
 
     fn pointer(&mut self, c: &mut Cursor<'_>, out: &mut Dynamic) -> Result<()> {
+        self.deeper(c, |decoder, c| decoder.pointer_inside(c, out))
+    }
+
+    /// Counts how deep pointers lead, and objects that hold objects of their own class.
+    fn deeper<'c>(
+        &mut self,
+        c: &mut Cursor<'c>,
+        decode: impl FnOnce(&mut Self, &mut Cursor<'c>) -> Result<()>,
+    ) -> Result<()> {
         if self.depth >= DEEPEST {
-            return Err(Error::limit(format!("pointers lead deeper than {DEEPEST}")).at(c.place()));
+            let message =
+                format!("pointers lead deeper than {DEEPEST}, or objects of one class in each other");
+            return Err(Error::limit(message).at(c.place()));
         }
         self.depth += 1;
-        let result = self.pointer_inside(c, out);
+        let result = decode(self, c);
         self.depth -= 1;
         result
     }
@@ -621,7 +713,7 @@ impl<'a> Decoder<'a> {
                 let class = self.class_name(class, c)?;
                 let start = c.pos();
                 self.seen.insert(reference, Seen::Open);
-                self.dynamic(&class, c, out, 1).within(|| format!("class {class}"))?;
+                self.pointee(&class, end, c, out).within(|| format!("class {class}"))?;
                 self.seen.insert(reference, Seen::Done(class.clone(), start));
                 if let Some(end) = end
                     && c.pos() != end
@@ -632,6 +724,32 @@ impl<'a> Decoder<'a> {
                     )));
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// An object that a pointer leads to: one that cannot be decoded gives a record without fields.
+    fn pointee(
+        &mut self,
+        class: &str,
+        end: Option<usize>,
+        c: &mut Cursor<'_>,
+        out: &mut Dynamic,
+    ) -> Result<()> {
+        if let (Some(end), Kind::Unreadable(why)) = (end, self.program(class)) {
+            self.leave_out(&format!("class {class}"), &why, c.place())?;
+            Self::empty_records(class, 1, out, c)?;
+            return c.seek(end);
+        }
+        self.dynamic(class, c, out, 1)
+    }
+
+    fn empty_records(class: &str, n: usize, out: &mut Dynamic, c: &Cursor<'_>) -> Result<()> {
+        let name = class.to_owned();
+        let make = || Ok(Builder::Record { length: 0, name, fields: Vec::new() });
+        match out.variant(class, n, make)? {
+            Builder::Record { length, fields, .. } if fields.is_empty() => *length += n,
+            _ => return Err(c.corrupt(format!("no column for objects of class {class}"))),
         }
         Ok(())
     }
@@ -667,7 +785,18 @@ impl<'a> Decoder<'a> {
         if count > c.remaining() {
             return Err(c.corrupt(format!("{count} objects in {} bytes", c.remaining())));
         }
-        if bits & BYPASS == 0 {
+        let unreadable = match (count, frame.end) {
+            (1.., Some(end)) => Some(end).zip(match self.program(class) {
+                Kind::Unreadable(why) => Some(why),
+                _ => None,
+            }),
+            _ => None,
+        };
+        if let Some((end, why)) = unreadable {
+            self.leave_out(&format!("class {class}"), &why, c.place())?;
+            Self::empty_records(class, count, out, c)?;
+            c.seek(end)?;
+        } else if bits & BYPASS == 0 {
             for _ in 0..count {
                 if c.u8()? == 0 {
                     out.push_none();

@@ -1,6 +1,9 @@
 //! The streamer info of a file: a list of classes, each version with its members (`TStreamerInfo`).
 
+use super::kind::basic_number;
 use super::name::Name;
+use super::typename::{self, Cpp};
+use crate::array::Number;
 use crate::error::{Error, Result, Within};
 use crate::wire::Cursor;
 use crate::wire::cursor::{ClassTag, Pointer};
@@ -117,6 +120,16 @@ pub struct StreamerInfo {
 pub struct Classes {
     infos: Vec<Arc<StreamerInfo>>,
     by_name: HashMap<String, Vec<usize>>,
+    enumerations: HashMap<String, Enumeration>,
+}
+
+/// What stands in the file for a value of an enumeration.
+#[derive(Debug, PartialEq)]
+struct Enumeration {
+    /// As a member and in a container that is a member: 32 bits, whatever it is in memory.
+    number: Number,
+    /// In pairs, maps and containers of containers: of its own width, as far as that is known.
+    own: Option<Number>,
 }
 
 impl Classes {
@@ -129,6 +142,20 @@ impl Classes {
                 classes.infos.get(i).is_some_and(|k| k.version == info.version && k.checksum == info.checksum)
             });
             if !twice {
+                let in_pair = info.name.starts_with("pair<");
+                for (element, (name, number)) in
+                    info.elements.iter().filter_map(|e| Some((e, named_number(e)?)))
+                {
+                    let found = classes.enumerations.entry(name);
+                    let found = found.or_insert(Enumeration { number: Number::I32, own: None });
+                    // Members are called signed, even those that are not.
+                    if number == Number::U32 {
+                        found.number = number;
+                    }
+                    if in_pair || element.class == ElementClass::Stl {
+                        found.own = Some(number);
+                    }
+                }
                 known.push(classes.infos.len());
                 classes.infos.push(Arc::new(info));
             }
@@ -175,10 +202,62 @@ impl Classes {
         self.infos.iter().find(|i| i.checksum == checksum && plain(&i.name) == wanted)
     }
 
+    /// A type by its name, with numbers for the enumerations in it; those of a container that is a whole key have
+    /// their own width.
+    pub fn type_named(&self, name: &str, whole: bool) -> Result<Cpp> {
+        typename::parse(name).map(|cpp| self.numbered(cpp, whole))
+    }
+
+    fn numbered(&self, cpp: Cpp, own: bool) -> Cpp {
+        let half = |cpp: Box<Cpp>| {
+            let own = own || matches!(*cpp, Cpp::Class(_));
+            Box::new(self.numbered(*cpp, own))
+        };
+        match cpp {
+            Cpp::List(item) => {
+                let own = own || item.is_container();
+                Cpp::List(Box::new(self.numbered(*item, own)))
+            }
+            Cpp::Map(key, value) => Cpp::Map(half(key), half(value)),
+            Cpp::Pair(a, b) => Cpp::Pair(half(a), half(b)),
+            Cpp::Class(name) => match self.enumeration(&name, own) {
+                Some(number) => Cpp::Number(number),
+                None => Cpp::Class(name),
+            },
+            other => other,
+        }
+    }
+
+    /// The number that stands in the file for a value of an enumeration: the name is that of no class, but members
+    /// or containers say what it is streamed as, `own` being its own width.
+    pub fn enumeration(&self, name: &str, own: bool) -> Option<Number> {
+        let found = self.enumerations.get(name).filter(|_| !self.contains(name))?;
+        found.own.filter(|_| own).or(Some(found.number))
+    }
+
     /// The newest version of a class.
     pub fn latest(&self, name: &str) -> Option<&Arc<StreamerInfo>> {
         self.versions(name).max_by_key(|i| i.version)
     }
+}
+
+/// The name of an enumeration that a member is, or holds, and the integer that it is streamed as.
+fn named_number(e: &Element) -> Option<(String, Number)> {
+    let (name, code) = match e.class {
+        ElementClass::BasicType if typename::number(&e.typename).is_none() => {
+            (e.typename.clone(), e.kind % 20)
+        }
+        ElementClass::Stl if basic_number(e.ctype).is_some() => match typename::parse(&e.typename) {
+            Ok(Cpp::List(item)) => match *item {
+                Cpp::Class(name) => (name, e.ctype),
+                _ => return None,
+            },
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let number = basic_number(code).filter(|n| !matches!(n, Number::F32 | Number::F64))?;
+    Some((name, number))
 }
 
 struct Reader<'a> {

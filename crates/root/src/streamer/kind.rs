@@ -9,7 +9,8 @@ use super::packed::Packing;
 use super::typename::{self, Cpp};
 use crate::array::{Number, Type};
 use crate::error::{Error, Result, Within};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// How one value is streamed.
@@ -34,6 +35,8 @@ pub enum Kind {
         rows: Option<usize>,
         /// A byte precedes, 0 when no values follow (a member that is a pointer).
         flagged: bool,
+        /// The counter is the number of rows of a symmetric matrix, of which the upper half is there.
+        triangle: bool,
         /// Values for each count.
         item: Box<Kind>,
     },
@@ -76,6 +79,8 @@ pub enum Kind {
     ObjectBits,
     /// An object of a class that is not described: none may occur, or nothing of it may follow.
     Opaque(Arc<str>),
+    /// An object of a class that holds such objects in a container: its program is that of the class itself.
+    Again(Arc<str>),
     /// A pointer: nothing, an object seen before, or a new one with its class.
     Pointer,
     /// A `TClonesArray`.
@@ -84,8 +89,21 @@ pub enum Kind {
     Collection(Collection),
     /// A `TRefArray`.
     References,
+    /// A member that is passed over by its byte count, because it is not decodable.
+    Skipped(Arc<Skipped>),
     /// Not decodable, and why.
     Unreadable(Arc<str>),
+}
+
+/// What is passed over.
+#[derive(Debug)]
+pub struct Skipped {
+    /// Why it is not decodable.
+    pub why: String,
+    /// Values of one member, each with a byte count.
+    pub times: usize,
+    /// Member-wise, one byte count is for the values of all objects.
+    pub shared: bool,
 }
 
 /// ROOT's collections of pointers.
@@ -110,6 +128,8 @@ pub struct Record {
     pub steps: Vec<Step>,
     /// Number of fields they fill.
     pub fields: usize,
+    /// Why one of them cannot be decoded.
+    problem: Option<Box<str>>,
 }
 
 /// One step of a record.
@@ -187,9 +207,10 @@ impl Kind {
             | Self::LongText
             | Self::Pointer
             | Self::StatusBits => 4,
-            Self::Object(_) | Self::Framed(_) | Self::Loop { .. } => 2,
+            Self::Object(_) | Self::Again(_) | Self::Framed(_) | Self::Loop { .. } => 2,
             Self::ObjectBits => 10,
-            Self::Text | Self::TString => 1,
+            Self::Skipped(_) => 6,
+            Self::Text | Self::TString | Self::Counted { flagged: true, .. } => 1,
             // Objects of classes without members take no bytes: what counts them is checked elsewhere.
             Self::Fixed { size, item } => item.least_bytes().saturating_mul(*size),
             Self::Record(record) => {
@@ -230,7 +251,7 @@ impl Kind {
                 &[("fUniqueID", Type::Number(Number::U32)), ("fBits", Type::Number(Number::U32))],
             ),
             Self::Opaque(name) => record(name, &[]),
-            Self::Pointer => Type::Dynamic,
+            Self::Pointer | Self::Again(_) => Type::Dynamic,
             Self::Collection(Collection::Map) => {
                 Type::List(Box::new(record("", &[("0", Type::Dynamic), ("1", Type::Dynamic)])))
             }
@@ -244,7 +265,21 @@ impl Kind {
                 ],
             ),
             Self::Unreadable(why) => return Err(Error::unsupported(why.to_string())),
+            Self::Skipped(skipped) => return Err(Error::unsupported(skipped.why.clone())),
         })
+    }
+
+    /// Why it cannot be decoded, if so.
+    fn problem(&self) -> Option<&str> {
+        match self {
+            Self::Unreadable(why) => Some(why),
+            Self::Fixed { item, .. } | Self::Counted { item, .. } | Self::Loop { item, .. } => item.problem(),
+            Self::List(inner) | Self::Framed(inner) | Self::Named(inner) => inner.problem(),
+            Self::Map(key, value) => key.problem().or_else(|| value.problem()),
+            Self::Record(record) => record.problem(),
+            Self::Object(class) | Self::Top(class) => class.versions.first()?.record.problem(),
+            _ => None,
+        }
     }
 }
 
@@ -261,25 +296,33 @@ impl Step {
 impl Record {
     /// A record of steps, in order.
     pub fn new(name: impl Into<String>, steps: impl IntoIterator<Item = (String, bool, Kind)>) -> Self {
-        let mut record = Self { name: name.into(), steps: Vec::new(), fields: 0 };
+        let mut record = Self { name: name.into(), steps: Vec::new(), fields: 0, problem: None };
         for (name, base, kind) in steps {
             record.push(name, base, kind);
         }
         record
     }
     fn push(&mut self, name: String, base: bool, kind: Kind) {
+        if self.problem.is_none() {
+            self.problem =
+                kind.problem().map(|why| format!("{why} (in member {name} of {})", self.name).into());
+        }
         let step = Step { name, base, field: self.fields, kind };
         self.fields += match (&step.kind, step.flattened()) {
             (_, Some(class)) => class.versions.first().map_or(0, |v| v.record.fields),
             (Kind::ObjectBits | Kind::Opaque(_), _) if base => 0,
+            (Kind::Skipped(_), _) => 0,
             _ => 1,
         };
         self.steps.push(step);
     }
+    fn problem(&self) -> Option<&str> {
+        self.problem.as_deref()
+    }
     /// The field of a member, for counters.
     fn field_of(&self, name: &str) -> Option<usize> {
         self.steps.iter().find_map(|s| match s.flattened() {
-            None if !s.base && s.name == name => Some(s.field),
+            None if !s.base && s.name == name && !matches!(s.kind, Kind::Skipped(_)) => Some(s.field),
             Some(class) => class.versions.first().and_then(|v| v.record.field_of(name)).map(|f| f + s.field),
             None => None,
         })
@@ -294,6 +337,7 @@ impl Record {
             match (&step.kind, step.flattened()) {
                 (_, Some(class)) => class.first()?.record.add_fields(fields)?,
                 (Kind::ObjectBits | Kind::Opaque(_), _) if step.base => {}
+                (Kind::Skipped(_), _) => {}
                 (kind, _) => {
                     let found = kind.type_of().within(|| format!("member {} of {}", step.name, self.name))?;
                     // The numbers of a TArray that is a base.
@@ -318,12 +362,40 @@ impl Class {
 pub struct Programs {
     classes: Arc<Classes>,
     compiled: Mutex<HashMap<String, Arc<Class>>>,
+    hidden: Mutex<Hidden>,
+    changes: AtomicUsize,
 }
+
+/// Classes that turned out not to be decodable, and why.
+type Hidden = BTreeMap<String, Arc<str>>;
 
 impl Programs {
     /// Programs of the classes of a file.
     pub fn new(classes: Arc<Classes>) -> Self {
-        Self { classes, compiled: Mutex::default() }
+        Self { classes, compiled: Mutex::default(), hidden: Mutex::default(), changes: AtomicUsize::new(0) }
+    }
+    /// Has the objects of a class passed over from now on; whether that is new.
+    pub fn hide(&self, class: &str, why: &str) -> bool {
+        self.change(|hidden| hidden.insert(class.to_owned(), why.into()).is_none())
+    }
+    /// Undoes [`Programs::hide`].
+    pub fn show(&self, class: &str) {
+        self.change(|hidden| hidden.remove(class).is_some());
+    }
+    fn change(&self, change: impl FnOnce(&mut Hidden) -> bool) -> bool {
+        let mut hidden = self.hidden.lock().unwrap_or_else(PoisonError::into_inner);
+        self.changes.fetch_add(1, Ordering::Relaxed);
+        self.compiled.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        change(&mut hidden)
+    }
+    /// How often classes were hidden or shown.
+    pub fn changes(&self) -> usize {
+        self.changes.load(Ordering::Relaxed)
+    }
+    /// Compiles for the classes of the file.
+    pub fn compiler(&self) -> Compiler<'_> {
+        let hidden = self.hidden.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Compiler { hidden, ..Compiler::new(&self.classes) }
     }
     /// The classes.
     pub fn classes(&self) -> &Classes {
@@ -335,7 +407,7 @@ impl Programs {
         if let Some(class) = lock().get(name) {
             return Kind::Object(class.clone());
         }
-        let kind = Compiler::new(&self.classes).object(name);
+        let kind = self.compiler().object(name);
         if let Kind::Object(class) = &kind {
             lock().insert(name.to_owned(), class.clone());
         }
@@ -353,19 +425,36 @@ const MOST_MEMBERS: usize = 20_000;
 /// Compiles type names and members into programs.
 pub struct Compiler<'a> {
     classes: &'a Classes,
+    hidden: Hidden,
     inside: Vec<String>,
     members: usize,
+    /// Members that are passed over, and why.
+    pub left_out: Vec<String>,
+    /// Elements of containers that cannot be decoded, should there be any.
+    pub doubts: Vec<String>,
 }
 
 impl<'a> Compiler<'a> {
     /// Uses the classes of a file.
     pub fn new(classes: &'a Classes) -> Self {
-        Self { classes, inside: Vec::new(), members: 0 }
+        Self {
+            classes,
+            hidden: Hidden::new(),
+            inside: Vec::new(),
+            members: 0,
+            left_out: Vec::new(),
+            doubts: Vec::new(),
+        }
     }
 
     /// A value of a type, as it stands inside a container or as a whole: without a version header of its own,
     /// unless it is an object.
     pub fn value(&mut self, cpp: &Cpp) -> Kind {
+        self.value_in(cpp, false)
+    }
+
+    /// The same, with enumerations of their own width.
+    fn value_in(&mut self, cpp: &Cpp, own: bool) -> Kind {
         match cpp {
             Cpp::Number(number) => Kind::Number(*number),
             Cpp::Double32 => Kind::Packed(Packing::of(false, "")),
@@ -373,32 +462,45 @@ impl<'a> Compiler<'a> {
             Cpp::Text => Kind::Text,
             Cpp::TString => Kind::TString,
             Cpp::Bits(_) => Kind::Bits,
-            Cpp::List(item) => Kind::List(Box::new(self.element(item))),
-            Cpp::Map(key, value) => Kind::Map(Box::new(self.element(key)), Box::new(self.element(value))),
-            Cpp::Pair(..) if self.pair_class(cpp).is_some() => {
-                let name = self.pair_class(cpp).unwrap_or_default();
-                self.object(&name)
-            }
+            Cpp::List(item) => Kind::List(Box::new(self.element(item, own || item.is_container()))),
+            Cpp::Map(key, value) => Kind::Map(Box::new(self.half(key, own)), Box::new(self.half(value, own))),
             Cpp::Pair(a, b) => {
+                if let Some(name) = self.pair_class(cpp) {
+                    return self.object(&name);
+                }
                 let steps = [("first", a), ("second", b)];
-                let steps = steps.map(|(name, cpp)| (name.to_owned(), false, self.value(cpp)));
+                let steps = steps.map(|(name, cpp)| (name.to_owned(), false, self.half(cpp, own)));
                 Kind::Record(Arc::new(Record::new("pair", steps)))
             }
             Cpp::Pointer(_) => Kind::Pointer,
-            Cpp::Class(name) => self.object(name),
+            Cpp::Class(name) => match self.classes.enumeration(name, own) {
+                Some(number) => Kind::Number(number),
+                None => self.object(name),
+            },
         }
     }
 
     /// The name under which the file describes a pair: then it is streamed as an object, with a header.
     fn pair_class(&self, pair: &Cpp) -> Option<String> {
+        if !matches!(pair, Cpp::Pair(..)) {
+            return None;
+        }
         let mut pairs = self.classes.iter().map(|info| &info.name).filter(|name| name.starts_with("pair<"));
         pairs.find(|name| typename::parse(name).is_ok_and(|found| found == *pair)).map(ToString::to_string)
     }
 
+    /// A key or value of a map, or half of a pair.
+    fn half(&mut self, cpp: &Cpp, own: bool) -> Kind {
+        self.element(cpp, own || matches!(cpp, Cpp::Class(_)))
+    }
+
     /// An element of a container. A class that is not described is no hindrance as long as containers are empty.
-    fn element(&mut self, cpp: &Cpp) -> Kind {
-        match (cpp, self.value(cpp)) {
-            (Cpp::Class(name), Kind::Unreadable(_)) if !self.classes.contains(name) => {
+    fn element(&mut self, cpp: &Cpp, own: bool) -> Kind {
+        match (cpp, self.value_in(cpp, own)) {
+            (Cpp::Class(name), Kind::Unreadable(why))
+                if !self.classes.contains(name) && !self.hidden.contains_key(name) =>
+            {
+                self.doubts.push(format!("{why}; where there are none of it, the rest is read"));
                 Kind::Opaque(name.as_str().into())
             }
             (_, kind) => kind,
@@ -408,7 +510,7 @@ impl<'a> Compiler<'a> {
     /// A member or branch of that type: containers have a version header.
     pub fn framed(&mut self, cpp: &Cpp) -> Kind {
         match cpp {
-            Cpp::List(_) | Cpp::Map(..) | Cpp::Bits(_) => Kind::Framed(Box::new(self.value(cpp))),
+            cpp if cpp.is_container() => Kind::Framed(Box::new(self.value(cpp))),
             _ => self.value(cpp),
         }
     }
@@ -441,12 +543,35 @@ impl<'a> Compiler<'a> {
             "TRefArray" => return Kind::References,
             _ => {}
         }
+        if let Some(element) = name.strip_prefix("TMatrixTSym<").and_then(|rest| rest.strip_suffix('>')) {
+            return self.symmetric(name, element.trim());
+        }
         if let Some(kind) = self.collection_class(name) {
             return kind;
+        }
+        if self.inside.iter().any(|n| n == name) {
+            return Kind::Again(name.into());
         }
         match self.class(name, None) {
             Ok(class) => Kind::Object(class),
             Err(e) => unreadable(e.to_string()),
+        }
+    }
+
+    /// A `TMatrixTSym`: its base, and the elements of the upper half row by row (`TMatrixTSym::Streamer`).
+    fn symmetric(&mut self, name: &str, element: &str) -> Kind {
+        let base = format!("TMatrixTBase<{element}>");
+        let mut record = Record::new(name, []);
+        let kind = self.object(&base);
+        record.push(base, true, kind);
+        match (record.field_of("fNrows"), typename::number(element)) {
+            (Some(counter), Some(number)) => {
+                let item = Box::new(Kind::Number(number));
+                let kind = Kind::Counted { counter, rows: None, flagged: false, triangle: true, item };
+                record.push("fElements".to_owned(), false, kind);
+                Kind::Record(Arc::new(record))
+            }
+            _ => unreadable(format!("class {name} is not described in the file (no streamer info)")),
         }
     }
 
@@ -462,14 +587,16 @@ impl<'a> Compiler<'a> {
         let argument = || name.split_once('<').and_then(|(_, rest)| rest.strip_suffix('>'));
         let inner = commented.map(|(inner, _)| inner).or_else(argument).unwrap_or_default();
         let item = match typename::parse(inner.trim().trim_end_matches('*')) {
-            Ok(cpp) => self.element(&cpp),
+            Ok(cpp) => self.element(&cpp, false),
             Err(error) => unreadable(error.to_string()),
         };
         Some(Kind::Framed(Box::new(Kind::List(Box::new(item)))))
     }
 
     /// An object that is a whole branch, of the version (or checksum) that the branch names.
-    pub fn top(&mut self, name: &str, version: i32, checksum: u32) -> Kind {
+    pub fn top(&mut self, cpp: &Cpp, version: i32, checksum: u32) -> Kind {
+        let pair = self.pair_class(cpp);
+        let ((Some(name), _) | (None, Cpp::Class(name))) = (&pair, cpp) else { return self.framed(cpp) };
         match self.object(name) {
             Kind::Object(_) => match self.class(name, Some((version, checksum))) {
                 Ok(class) => Kind::Top(class),
@@ -481,8 +608,8 @@ impl<'a> Compiler<'a> {
 
     /// The fields of a class are those of the preferred version, else of the newest.
     fn class(&mut self, name: &str, prefer: Option<(i32, u32)>) -> Result<Arc<Class>> {
-        if self.inside.iter().any(|n| n == name) {
-            return Err(Error::unsupported(format!("class {name} contains itself")));
+        if let Some(why) = self.hidden.get(name) {
+            return Err(Error::unsupported(why.to_string()));
         }
         if self.inside.len() >= DEEPEST {
             return Err(Error::limit(format!("classes nested deeper than {DEEPEST}")));
@@ -523,12 +650,26 @@ impl<'a> Compiler<'a> {
         self.members = self.members.saturating_add(info.elements.len());
         for element in &info.elements {
             let base = element.class == ElementClass::Base;
+            let (left_out, doubts) = (self.left_out.len(), self.doubts.len());
             let kind = if base {
                 self.object(&element.name)
             } else {
                 let counter = record.field_of(&element.count_name);
                 self.member(element, counter)
             };
+            let kind = match kind.problem().map(str::to_owned).zip(byte_counts(element)) {
+                Some((why, (times, shared))) => {
+                    // What is in it is not there either.
+                    self.left_out.truncate(left_out);
+                    self.doubts.truncate(doubts);
+                    self.left_out.push(format!("member {} of {}: {why}", element.name, info.name));
+                    Kind::Skipped(Arc::new(Skipped { why, times, shared }))
+                }
+                None => kind,
+            };
+            for doubt in self.doubts.iter_mut().skip(doubts).filter(|doubt| !doubt.starts_with("member ")) {
+                *doubt = format!("member {} of {}: {doubt}", element.name, info.name);
+            }
             record.push(element.name.to_string(), base, kind);
         }
         record
@@ -558,6 +699,7 @@ impl<'a> Compiler<'a> {
                     counter,
                     rows: Some(n).filter(|&n| n > 0),
                     flagged: true,
+                    triangle: false,
                     item: Box::new(item.clone()),
                 })
             }
@@ -570,10 +712,6 @@ impl<'a> Compiler<'a> {
             300 | 365 | 500 | 320 | 71 if matches!(e.class, ElementClass::Stl | ElementClass::StlString) => {
                 // A pointer to a container is streamed as the container.
                 let inner = match typename::parse(class) {
-                    // The element of an enumeration has no description; its numbers have a code.
-                    Ok(Cpp::List(item)) if self.is_enumeration(&item, e.ctype) => {
-                        Kind::List(Box::new(self.basic(e.ctype, "")))
-                    }
                     Ok(cpp) => self.value(&cpp),
                     Err(error) => unreadable(error.to_string()),
                 };
@@ -591,14 +729,11 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    fn is_enumeration(&self, item: &Cpp, code: i32) -> bool {
-        matches!(item, Cpp::Class(name) if !self.classes.contains(name)) && basic_number(code).is_some()
-    }
-
     fn embedded(&mut self, class: &str) -> Kind {
         match typename::parse(class) {
             Ok(Cpp::Class(name)) => self.object(&name),
-            Ok(cpp) => self.framed(&cpp),
+            // A container where an object stands, as in a `std::array`, has no header.
+            Ok(cpp) => self.value(&cpp),
             Err(error) => unreadable(error.to_string()),
         }
     }
@@ -611,6 +746,20 @@ impl<'a> Compiler<'a> {
             (9 | 19, _) => Kind::Packed(Packing::of(kind == 19, title)),
             _ => unreadable(format!("basic type code {kind}")),
         }
+    }
+}
+
+/// How many byte counts stand in a member, and whether a single one is for all objects of a member-wise container;
+/// nothing where there are none.
+fn byte_counts(e: &Element) -> Option<(usize, bool)> {
+    match e.kind {
+        _ if e.class == ElementClass::Base => Some((1, false)),
+        _ if matches!(e.class, ElementClass::Stl | ElementClass::StlString) => Some((1, true)),
+        // Containers have none there, unless they are described.
+        61..=63 | 66..=68 | 81..=83 | 88 if typename::is_container(&e.typename) => None,
+        61..=63 | 66..=68 | 81..=83 | 88 => Some(((e.array_length.max(1)) as usize, false)),
+        85..=87 | 500 | 501 => Some((1, e.kind != 501)),
+        _ => None,
     }
 }
 
@@ -640,6 +789,9 @@ pub fn unreadable(why: impl Into<Arc<str>>) -> Kind {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::array::Builder;
+    use crate::streamer::decode::Decoder;
+    use crate::wire::Cursor;
 
     /// Classes `C0` to the last, each with two members of the next one.
     fn doubling(last: usize) -> Classes {
@@ -664,16 +816,132 @@ mod tests {
         }))
     }
 
+    /// A class with members of the types given, by their codes.
+    fn with_members(name: &str, members: &[(&str, i32, &str, ElementClass)]) -> StreamerInfo {
+        let any = super::super::builtin::classes().iter().flat_map(|i| &i.elements).next().cloned().unwrap();
+        let element = |&(name, kind, typename, class): &(&str, i32, &str, ElementClass)| Element {
+            class,
+            name: name.to_owned().into(),
+            kind,
+            array_length: 0,
+            array_dim: 0,
+            typename: typename.to_owned(),
+            ..any.clone()
+        };
+        let elements = members.iter().map(element).collect();
+        StreamerInfo { name: name.to_owned().into(), title: String::new(), version: 1, checksum: 1, elements }
+    }
+
     #[test]
-    fn classes_that_double_at_every_level_are_refused() {
+    fn members_of_unknown_classes_are_passed_over() {
+        let members = [
+            ("a", 3, "int", ElementClass::BasicType),
+            ("b", 62, "Secret", ElementClass::ObjectAny),
+            ("c", 300, "vector<Secret>", ElementClass::Stl),
+            ("d", 3, "int", ElementClass::BasicType),
+        ];
+        let classes = Arc::new(Classes::new([with_members("Outer", &members)]));
+        let programs = Programs::new(classes);
+        let mut compiler = programs.compiler();
+        let kind = compiler.object("Outer");
+        assert_eq!(
+            compiler.left_out,
+            ["member b of Outer: class Secret is not described in the file (no streamer info)"]
+        );
+        assert!(compiler.doubts[0].starts_with("member c of Outer: class Secret is not described"));
+        let mut builder = Builder::new(&kind.type_of().unwrap());
+        // Version header, 7, an object of three bytes, an empty container, 8.
+        let bytes = [
+            &[0x40, 0, 0, 29, 0, 1, 0, 0, 0, 7][..],
+            &[0x40, 0, 0, 5, 0, 1, 1, 2, 3],
+            &[0x40, 0, 0, 6, 0, 9, 0, 0, 0, 0],
+            &[0, 0, 0, 8],
+        ]
+        .concat();
+        let mut decoder = Decoder::new(&programs, true);
+        decoder.decode(&kind, &mut Cursor::new(&bytes, 0), &mut builder, 1).unwrap();
+        let left_out = decoder.left_out();
+        assert_eq!(left_out.len(), 1);
+        assert!(left_out[0].1.to_string().ends_with("(in member b of Outer, at byte 10)"));
+        let Builder::Record { fields, .. } = &builder else { unreachable!() };
+        let names: Vec<&str> = fields.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["a", "c", "d"]);
+        assert!(matches!(&fields[2].1, Builder::Number { values, .. } if *values == 8i32.to_ne_bytes()));
+        // Without a place for notes it is an error, as it is where there is no byte count.
+        let strict =
+            Decoder::new(&programs, false).decode(&kind, &mut Cursor::new(&bytes, 0), &mut builder, 1);
+        assert!(strict.unwrap_err().to_string().contains("in member b"));
+        let mut bare = bytes.clone();
+        bare[10] = 0;
+        assert!(
+            Decoder::new(&programs, true).decode(&kind, &mut Cursor::new(&bare, 0), &mut builder, 1).is_err()
+        );
+        // One that turns out to be unknown is marked, and its container passed over, too.
+        assert!(programs.hide("Secret", "why") && !programs.hide("Secret", "why"));
+        let mut compiler = programs.compiler();
+        let kind = compiler.object("Outer");
+        assert_eq!(compiler.left_out, ["member b of Outer: why", "member c of Outer: why"]);
+        let mut builder = Builder::new(&kind.type_of().unwrap());
+        let mut decoder = Decoder::new(&programs, true);
+        decoder.decode(&kind, &mut Cursor::new(&bytes, 0), &mut builder, 1).unwrap();
+        assert_eq!(decoder.left_out().len(), 2);
+        programs.show("Secret");
+        assert!(programs.compiler().object("Outer").type_of().is_ok());
+    }
+
+    #[test]
+    fn a_negative_count_is_an_error_with_its_place() {
+        let members =
+            [("n", 6, "int", ElementClass::BasicType), ("x", 45, "float*", ElementClass::BasicPointer)];
+        let mut info = with_members("Counted", &members);
+        info.elements[1].count_name = "n".to_owned();
+        let programs = Programs::new(Arc::new(Classes::new([info])));
+        let kind = programs.object("Counted");
+        let mut builder = Builder::new(&kind.type_of().unwrap());
+        let bytes = [0x40, 0, 0, 11, 0, 1, 255, 255, 255, 255, 1, 0, 0, 0, 0];
+        let error = Decoder::new(&programs, true)
+            .decode(&kind, &mut Cursor::new(&bytes, 100), &mut builder, 1)
+            .unwrap_err();
+        assert_eq!(error.kind(), crate::error::ErrorKind::Corrupt);
+        assert_eq!(error.to_string(), "-1 values, says n (in class Counted, at byte 110)");
+    }
+
+    #[test]
+    fn enumerations_are_numbers_wherever_they_are() {
+        let members =
+            [("a", 3, "Colour", ElementClass::BasicType), ("first", 11, "Small", ElementClass::BasicType)];
+        let mut infos =
+            vec![with_members("Holder", &members[..1]), with_members("pair<Small,int>", &members[1..])];
+        infos.push(with_members("Known", &[]));
+        let classes = Classes::new(infos);
+        assert_eq!(classes.enumeration("Colour", true), Some(Number::I32));
+        assert_eq!(classes.enumeration("Small", false), Some(Number::I32));
+        assert_eq!(classes.enumeration("Small", true), Some(Number::U8));
+        assert_eq!(classes.enumeration("Known", true), None);
+        for (name, want) in [
+            ("vector<Small>", "List(Number(I32))"),
+            ("vector<vector<Small> >", "List(List(Number(U8)))"),
+            ("map<Small,Colour>", "Map(Number(U8), Number(I32))"),
+            ("map<int,vector<Small> >", "Map(Number(I32), List(Number(I32)))"),
+            ("vector<Unknown>", "List(Opaque(\"Unknown\"))"),
+        ] {
+            let kind = Compiler::new(&classes).value(&typename::parse(name).unwrap());
+            assert_eq!(format!("{kind:?}"), want, "{name}");
+        }
+    }
+
+    #[test]
+    fn classes_that_double_at_every_level_end_somewhere() {
         let few = doubling(5);
-        let kind = Compiler::new(&few).object("C0");
-        assert!(kind.type_of().unwrap_err().to_string().contains("class C5 is not described"));
+        let mut compiler = Compiler::new(&few);
+        let kind = compiler.object("C0");
+        assert!(kind.type_of().is_ok() && compiler.left_out.len() == 32);
+        assert!(compiler.left_out.iter().all(|why| why.contains("class C5 is not described")));
         // Without the limit this would be a program of four million members.
         let many = doubling(22);
         let mut compiler = Compiler::new(&many);
-        let kind = compiler.object("C0");
-        assert!(kind.type_of().is_err());
+        compiler.object("C0");
+        assert!(compiler.left_out.iter().any(|why| why.contains("classes of more than 20000 members")));
         assert!(compiler.members < 2 * MOST_MEMBERS, "{} members", compiler.members);
     }
 }

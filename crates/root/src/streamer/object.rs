@@ -288,7 +288,7 @@ impl<'a> ObjectReader<'a> {
 
     /// The whole payload of a key of a class, which may be a container or a string too.
     pub fn payload(&mut self, class: &str) -> Result<Value> {
-        match typename::parse(class)? {
+        match self.classes.type_named(class, true)? {
             Cpp::Class(_) => {
                 let mut object = self.object(class)?;
                 object.reference = TOP;
@@ -587,7 +587,7 @@ impl<'a> ObjectReader<'a> {
                 None => Err(Error::unsupported(format!("container {}", e.typename)).at(self.cursor.place())),
             },
             7 => {
-                let length = self.cursor.i32()?.max(0) as usize;
+                let length = self.cursor.count(1)?;
                 Ok(Value::Text(crate::wire::cursor::text(self.cursor.take(length)?)))
             }
             1..=19 => self.basic(e.kind, e),
@@ -624,7 +624,7 @@ impl<'a> ObjectReader<'a> {
         if !is_stl(e) {
             return Ok(Shared::default());
         }
-        let cpp = super::containers::type_of(e)?;
+        let cpp = super::containers::type_of(e, self.classes)?;
         let layout = self.layout(&cpp, frame)?;
         Ok(Shared { cpp: Some(cpp), layout })
     }
@@ -653,7 +653,7 @@ impl<'a> ObjectReader<'a> {
     }
 
     pub(super) fn embedded(&mut self, class: &str) -> Result<Value> {
-        match typename::parse(class)? {
+        match self.classes.type_named(class, false)? {
             // Neither `TString` nor `std::string` has a header of its own.
             Cpp::Text | Cpp::TString => self.cursor.string().map(Value::Text),
             Cpp::Pair(a, b) => self.pair(&a, &b),

@@ -30,6 +30,13 @@ pub enum Cpp {
     Class(String),
 }
 
+impl Cpp {
+    /// Whether it has a version header of its own when it is a member.
+    pub fn is_container(&self) -> bool {
+        matches!(self, Self::List(_) | Self::Map(..) | Self::Bits(_))
+    }
+}
+
 /// How deep templates may nest before a name is refused.
 const DEEPEST: usize = 32;
 
@@ -96,7 +103,36 @@ fn parse_at(name: &str, depth: usize) -> Result<Cpp> {
 
 /// Whether a type name is a container that has a version header of its own when it is a member.
 pub fn is_container(name: &str) -> bool {
-    matches!(parse(name), Ok(Cpp::List(_) | Cpp::Map(..) | Cpp::Bits(_)))
+    parse(name).is_ok_and(|cpp| cpp.is_container())
+}
+
+/// The usual spelling of a type, as users of Python readers know it.
+pub fn usual(name: &str) -> String {
+    let plain = simplify(name);
+    let arguments = plain
+        .split_once('<')
+        .and_then(|(template, rest)| Some((simplify(template), split(rest.strip_suffix('>')?).ok()?)));
+    match (parse(plain), arguments) {
+        (Ok(Cpp::List(_)), Some((template @ ("vector" | "set" | "list"), arguments))) => {
+            format!("std::{template}<{}>", arguments.first().copied().map(usual).unwrap_or_default())
+        }
+        (Ok(Cpp::List(_)), Some((template, arguments))) if template.ends_with("RVec") => {
+            format!("RVec<{}>", arguments.first().copied().map(usual).unwrap_or_default())
+        }
+        (Ok(Cpp::Map(..)), Some(("map", arguments))) => {
+            let halves: Vec<String> = arguments.iter().take(2).map(|name| usual(name)).collect();
+            format!("std::map<{}>", halves.join(", "))
+        }
+        (Ok(Cpp::Number(number)), _) => short_name(number).to_owned(),
+        (Ok(Cpp::Double32), _) => "Double32_t".to_owned(),
+        (Ok(Cpp::Float16), _) => "Float16_t".to_owned(),
+        (Ok(Cpp::Text), _) => "std::string".to_owned(),
+        (Ok(Cpp::TString), _) => "TString".to_owned(),
+        (Ok(Cpp::Bits(n)), _) => format!("std::bitset<{n}>"),
+        (Ok(Cpp::Pointer(_)), _) => format!("{}*", usual(plain.trim_end_matches('*').trim_end())),
+        // Other containers, pairs and classes have the name that the file gives them.
+        _ => plain.replace("> >", ">>").replace("> >", ">>"),
+    }
 }
 
 fn simplify(mut name: &str) -> &str {
@@ -184,6 +220,24 @@ pub const fn short_name(number: Number) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn usual_spellings() {
+        for (name, want) in [
+            ("vector<set<unsigned int> >", "std::vector<std::set<uint32_t>>"),
+            ("map<int,vector<string> >", "std::map<int32_t, std::vector<std::string>>"),
+            ("list<deque<int> >", "std::list<deque<int>>"),
+            ("unordered_map<string,int>", "unordered_map<string,int>"),
+            ("ROOT::VecOps::RVec<float>", "RVec<float>"),
+            ("pair<int,vector<float> >", "pair<int,vector<float>>"),
+            ("vector<Poly*>", "std::vector<Poly*>"),
+            ("const char*", "std::string"),
+            ("bitset<8ul>", "std::bitset<8>"),
+            ("vector<", "vector<"),
+        ] {
+            assert_eq!(usual(name), want);
+        }
+    }
 
     #[test]
     fn names_of_the_field() {

@@ -316,7 +316,7 @@ impl<'a> Reader<'a, '_> {
             }),
             other_file: fields.text(Text::FileName),
             offsets_from_counter: number(Number::IoBits) & 1 != 0,
-            layout: std::sync::OnceLock::new(),
+            layout: std::sync::Mutex::default(),
             leaves,
         };
         *self.branches.get_mut(index)? = branch;

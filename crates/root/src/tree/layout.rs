@@ -2,10 +2,10 @@
 
 use super::{Branch, BranchElement, Leaf, Tree};
 use crate::array::{Number, Type};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::streamer::kind::{Compiler, Kind, Record, basic_number, fixed, unreadable};
 use crate::streamer::packed::Packing;
-use crate::streamer::typename::{self, Cpp, short_name};
+use crate::streamer::typename::{self, short_name};
 use crate::streamer::{Element, ElementClass, StreamerInfo};
 use std::sync::Arc;
 
@@ -42,7 +42,14 @@ pub struct Layout {
     pub typename: String,
     /// The branch only groups others.
     pub group: bool,
+    /// Members that are left out, and why.
+    pub left_out: Vec<String>,
+    /// Elements of containers that cannot be decoded, should there be any.
+    pub doubts: Vec<String>,
 }
+
+/// The class of a branch of pointers that has a sub-branch for each class of objects.
+pub(super) const POINTERS: &str = "TBranchSTL";
 
 /// Compiles a branch.
 pub fn compile(tree: &Tree, index: usize) -> Layout {
@@ -50,14 +57,22 @@ pub fn compile(tree: &Tree, index: usize) -> Layout {
         return failed(format!("no branch {index}"), "unknown");
     };
     let class = whole_class(tree, branch);
+    if branch.class == POINTERS && branch.other_file.is_empty() {
+        // A `TIndArray`: header with checksum, size, flag, and for each object the number of the sub-branch, from 1,
+        // that holds those of its class; 0 for none.
+        let framing = Framing::Counted { skip: 15, bytes: 1 };
+        return finish(framing, Kind::Number(Number::U8), "uint8_t[]".to_owned());
+    }
     if !branch.children.is_empty() && class.as_deref() != Some("TClonesArray") {
-        return Layout {
-            framing: Framing::Whole,
-            kind: unreadable("the branch only groups others"),
-            of: Err(Error::unsupported("the branch only groups others")),
-            typename: class.unwrap_or_else(|| group_name(tree, branch)),
-            group: true,
+        let typename = class.unwrap_or_else(|| group_name(tree, branch));
+        let counts = branch.element.as_ref().is_some_and(|e| matches!(e.kind, 3 | 4));
+        let layout = if counts && branch.other_file.is_empty() {
+            // That of a split collection holds the number of its elements, by which its parts are checked.
+            finish(Framing::Fixed(4), Kind::Number(Number::I32), typename)
+        } else {
+            failed("the branch only groups others", &typename)
         };
+        return Layout { group: true, ..layout };
     }
     if !branch.other_file.is_empty() {
         return failed(format!("its baskets are in another file, {}", branch.other_file), "unknown");
@@ -69,11 +84,11 @@ pub fn compile(tree: &Tree, index: usize) -> Layout {
     let leaves = branch.leaves.as_slice();
     match leaves {
         // A base without members of its own has no leaf, but its headers are there.
-        [] if branch.element.is_some() => by_class(tree, branch, None),
+        [] if branch.element.is_some() => described(tree, branch, None),
         [] => failed("the branch has no leaf", "unknown"),
         [leaf] => match numeric(tree, branch, leaf) {
             Some(layout) => layout,
-            None => by_class(tree, branch, Some(leaf)),
+            None => described(tree, branch, Some(leaf)),
         },
         _ => leaf_list(leaves),
     }
@@ -97,7 +112,7 @@ fn finish(framing: Framing, kind: Kind, typename: String) -> Layout {
         Framing::CountedColumn(_) => Type::List(Box::new(Type::List(Box::new(of)))),
         _ => of,
     });
-    Layout { framing, kind, of, typename, group: false }
+    Layout { framing, kind, of, typename, group: false, left_out: Vec::new(), doubts: Vec::new() }
 }
 
 /// The class that the branch holds, when its own record or its class's members say so.
@@ -233,7 +248,8 @@ fn leaf_list(leaves: &[Leaf]) -> Layout {
                     "unknown",
                 );
             };
-            kind = Kind::Counted { counter, rows: None, flagged: false, item: Box::new(kind) };
+            kind =
+                Kind::Counted { counter, rows: None, flagged: false, triangle: false, item: Box::new(kind) };
         }
         let variable = if leaf.counted { "[]" } else { "" };
         names.push(format!("{} {}{variable}{};", number_name(&item), leaf.name, brackets(&dims)));
@@ -247,7 +263,21 @@ fn leaf_list(leaves: &[Leaf]) -> Layout {
     }
 }
 
-fn by_class(tree: &Tree, branch: &Branch, leaf: Option<&Leaf>) -> Layout {
+fn described(tree: &Tree, branch: &Branch, leaf: Option<&Leaf>) -> Layout {
+    let mut compiler = tree.programs().compiler();
+    let mut layout = by_class(tree, branch, leaf, &mut compiler);
+    if layout.of.is_ok() {
+        layout.left_out = compiler.left_out;
+        layout.doubts = compiler.doubts;
+        for notes in [&mut layout.left_out, &mut layout.doubts] {
+            notes.sort_unstable();
+            notes.dedup();
+        }
+    }
+    layout
+}
+
+fn by_class(tree: &Tree, branch: &Branch, leaf: Option<&Leaf>, compiler: &mut Compiler<'_>) -> Layout {
     let leaf_class = leaf.map_or("no leaf", |leaf| leaf.class.as_str());
     if leaf_class == "TLeafC" {
         return finish(Framing::Whole, Kind::LeafText, "char*".to_owned());
@@ -255,7 +285,6 @@ fn by_class(tree: &Tree, branch: &Branch, leaf: Option<&Leaf>) -> Layout {
     let Some(element) = &branch.element else {
         return failed(format!("a {} with a {leaf_class} is not decoded", branch.class), "unknown");
     };
-    let mut compiler = Compiler::new(tree.classes());
     if branch.class == "TBranchObject" {
         let kind = compiler.object(&element.class_name);
         let kind = if leaf.is_some_and(|l| l.named) { Kind::Named(Box::new(kind)) } else { kind };
@@ -273,13 +302,13 @@ fn by_class(tree: &Tree, branch: &Branch, leaf: Option<&Leaf>) -> Layout {
         let (framing, brackets) = if collected { (Framing::Column, "[]") } else { (Framing::Whole, "") };
         return finish(framing, Kind::TString, format!("TString{brackets}"));
     }
-    if branch.parent.is_none() && element.id < 0 {
+    let of_pointers = branch.parent.and_then(|p| tree.branches.get(p)).is_some_and(|b| b.class == POINTERS);
+    if element.id < 0 && (branch.parent.is_none() || of_pointers) {
         let name = element.class_name.clone();
         return match typename::parse(&name) {
-            Ok(Cpp::Class(class)) => {
-                finish(Framing::Whole, compiler.top(&class, element.class_version, element.checksum), class)
+            Ok(cpp) => {
+                whole(compiler.top(&cpp, element.class_version, element.checksum), typename::usual(&name))
             }
-            Ok(cpp) => whole(compiler.framed(&cpp), cpp_name(&cpp)),
             Err(error) => failed(error.to_string(), &name),
         };
     }
@@ -292,7 +321,7 @@ fn by_class(tree: &Tree, branch: &Branch, leaf: Option<&Leaf>) -> Layout {
             "unknown",
         );
     };
-    let name = typename::parse(&member.typename).map_or(member.typename.clone(), |c| cpp_name(&c));
+    let name = typename::usual(&member.typename);
     if (41..60).contains(&member.kind) && member.array_length > 0 {
         return failed(format!("{} is an array of variable arrays in a split object", member.name), &name);
     }
@@ -343,21 +372,4 @@ fn whole(kind: Kind, name: String) -> Layout {
         return finish(Framing::Counted { skip: 10, bytes }, item.as_ref().clone(), name);
     }
     finish(Framing::Whole, kind, name)
-}
-
-/// The usual spelling of a type.
-pub fn cpp_name(cpp: &Cpp) -> String {
-    match cpp {
-        Cpp::Number(number) => short_name(*number).to_owned(),
-        Cpp::Double32 => "Double32_t".to_owned(),
-        Cpp::Float16 => "Float16_t".to_owned(),
-        Cpp::Text => "std::string".to_owned(),
-        Cpp::TString => "TString".to_owned(),
-        Cpp::Bits(n) => format!("std::bitset<{n}>"),
-        Cpp::List(item) => format!("std::vector<{}>", cpp_name(item)),
-        Cpp::Map(key, value) => format!("std::map<{}, {}>", cpp_name(key), cpp_name(value)),
-        Cpp::Pair(a, b) => format!("std::pair<{}, {}>", cpp_name(a), cpp_name(b)),
-        Cpp::Pointer(to) => format!("{}*", cpp_name(to)),
-        Cpp::Class(name) => name.clone(),
-    }
 }

@@ -20,7 +20,7 @@ use crate::streamer::{Classes, Object, ObjectReader, Value};
 use crate::wire::Cursor;
 use basket::Embedded;
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A tree opened for reading.
 pub struct Tree {
@@ -82,7 +82,7 @@ pub struct Branch {
     pub other_file: String,
     /// Baskets leave out the table of entry offsets; the counter gives it (`TIOFeatures::kGenerateOffsetMap`).
     pub offsets_from_counter: bool,
-    layout: OnceLock<Arc<Layout>>,
+    layout: Mutex<Option<Arc<Layout>>>,
 }
 
 /// What a `TBranchElement` adds to a branch.
@@ -147,6 +147,8 @@ pub enum Place {
     File(u64, u64),
     /// Inside the tree object.
     Tree(Arc<Embedded>),
+    /// Nowhere: the branch was not there yet, and nothing was to be written to it.
+    Nowhere,
 }
 
 impl Basket {
@@ -304,7 +306,35 @@ impl Tree {
         let found = self.branches.get(branch);
         let found =
             found.ok_or_else(|| Error::argument(format!("branch {branch} of {}", self.branches.len())))?;
-        Ok(found.layout.get_or_init(|| Arc::new(layout::compile(self, branch))).clone())
+        if let Some(layout) = lock(&found.layout).as_ref() {
+            return Ok(layout.clone());
+        }
+        loop {
+            let changes = self.programs.changes();
+            // Not under the lock: a group asks for its branches, which ask for what they are part of.
+            let layout = Arc::new(layout::compile(self, branch));
+            let mut kept = lock(&found.layout);
+            if self.programs.changes() == changes {
+                return Ok(kept.get_or_insert(layout).clone());
+            }
+        }
+    }
+
+    /// Has the objects of a class, which cannot be decoded, passed over from now on; whether that is new.
+    fn hide(&self, class: &str, why: &str) -> bool {
+        let new = self.programs.hide(class, why);
+        self.forget_layouts();
+        new
+    }
+
+    /// Undoes `hide`.
+    fn show(&self, class: &str) {
+        self.programs.show(class);
+        self.forget_layouts();
+    }
+
+    fn forget_layouts(&self) {
+        self.branches.iter().for_each(|branch| *lock(&branch.layout) = None);
     }
 
     /// Classes of the file.
@@ -325,6 +355,10 @@ impl Tree {
             None => found.name.clone(),
         }
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What is used of the objects that a tree has most of: trees of 10,000 branches are common.
@@ -441,6 +475,17 @@ fn add_branch(branches: &mut Vec<Branch>, object: &Arc<Object>, parent: Option<u
             _ => None,
         },
     );
+    let mut found = found.within(place)?;
+    let mut entries = entries;
+    // A sub-branch of pointers is made when the first object of its class occurs.
+    let mut up = parent.and_then(|p| branches.get(p));
+    while let Some(above) = up.filter(|above| above.class != layout::POINTERS) {
+        up = above.parent.and_then(|p| branches.get(p));
+    }
+    if let (Some(_), Some(first)) = (up, found.first().map(|b| b.first).filter(|&first| first > 0)) {
+        found.insert(0, Basket { first: 0, entries: first, place: Place::Nowhere });
+        entries = entries.saturating_add(first);
+    }
     let branch = Branch {
         title: object.text("fTitle").unwrap_or_default().to_owned(),
         class: object.class.to_string(),
@@ -452,11 +497,11 @@ fn add_branch(branches: &mut Vec<Branch>, object: &Arc<Object>, parent: Option<u
         total_bytes: count("fTotBytes"),
         compressed_bytes: count("fZipBytes"),
         compression: int("fCompress"),
-        baskets: found.within(place)?,
+        baskets: found,
         element,
         other_file: object.text("fFileName").unwrap_or_default().to_owned(),
         offsets_from_counter: matches!(object.get("fIOFeatures"), Some(Value::Object(f)) if f.int("fIOBits").unwrap_or(0) & 1 != 0),
-        layout: OnceLock::new(),
+        layout: Mutex::default(),
         name,
     };
     branches.push(branch);

@@ -6,11 +6,14 @@
 
 mod ahead;
 mod carry;
+mod counted;
+mod longest;
 mod run;
 mod values;
 
 pub use ahead::{Planned, planned};
 pub use carry::Carry;
+pub use longest::longest_entry;
 
 use super::{Framing, Layout, Place, Tree};
 use crate::array::{Builder, Column, Number, Type, pool};
@@ -18,6 +21,7 @@ use crate::error::{Error, Result, Within};
 use crate::streamer::kind::Programs;
 use arrow_buffer::Buffer;
 use sapwood_io::Range;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Entries `start` to `stop` of some branches of a tree.
@@ -37,17 +41,69 @@ pub struct Part<'a> {
 /// Uses the current rayon pool. The memory beside the result is for each thread one chunk of records and one
 /// decompressed basket, and what other threads have decoded of a column before it was their turn.
 pub fn read(parts: &[Part<'_>]) -> Result<Vec<Column>> {
-    Reader::plan(parts, true)?.read(None)
+    Reader::plan(parts, true, None)?.read(None)
 }
 
 /// As [`read`], for a part that follows another: what is left of a basket that reaches beyond the part's end goes to
 /// `carry`, and what the part before has left there is used.
 pub fn read_on(part: &Part<'_>, carry: &Carry) -> Result<Vec<Column>> {
-    Reader::plan(std::slice::from_ref(part), !carry.announced())?.read(Some(carry))
+    Reader::plan(std::slice::from_ref(part), !carry.announced(), None)?.read(Some(carry))
+}
+
+/// As [`read`] or [`read_on`], but members that cannot be decoded, only passed over, are left out and noted.
+///
+/// Which classes cannot be decoded shows when they are: then the branches are compiled without them, and read again.
+pub fn read_most(parts: &[Part<'_>], carry: Option<&Carry>, left_out: &LeftOut) -> Result<Vec<Column>> {
+    let changes = || parts.iter().map(|part| part.tree.programs().changes()).sum::<usize>();
+    let mut hidden: Vec<String> = Vec::new();
+    let mut first = None;
+    let ahead = carry.is_none_or(|carry| !carry.announced());
+    loop {
+        let before = changes();
+        let error = match Reader::plan(parts, ahead, Some(left_out)).and_then(|reader| reader.read(carry)) {
+            // Another thread may have hidden a class in the midst of it.
+            Ok(_) if changes() != before => continue,
+            Ok(columns) => return Ok(columns),
+            Err(error) => error,
+        };
+        let class = error.class().map(str::to_owned);
+        let new = class.filter(|class| {
+            // Of all parts, not up to the first that is new.
+            parts.iter().filter(|part| part.tree.hide(class, error.message())).count() > 0
+        });
+        first.get_or_insert(error);
+        let Some(class) = new else { break };
+        hidden.push(class);
+    }
+    // It did not help.
+    for class in &hidden {
+        parts.iter().for_each(|part| part.tree.show(class));
+    }
+    Err(first.unwrap_or_else(|| Error::corrupt("nothing could be read")))
+}
+
+/// What was left out of the columns that were read.
+#[derive(Default)]
+pub struct LeftOut {
+    found: Mutex<BTreeMap<(usize, String), Error>>,
+}
+
+impl LeftOut {
+    fn add(&self, column: usize, what: String, error: Error) {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        found.entry((column, what)).or_insert(error);
+    }
+    /// Each class or member, with the place of the first in its column.
+    pub fn into_errors(self) -> Vec<Error> {
+        self.found.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect()
+    }
 }
 
 /// No codec makes a byte into more: an RLE block of zstd, the densest, holds 128 KiB in four bytes.
 const EXPANSION: u64 = 1 << 15;
+
+/// So many entries of fifteen bytes each, all alike, may have been compressed to one byte.
+const SPARSEST: u64 = 256;
 
 /// One basket's share of a column.
 struct Job {
@@ -71,6 +127,7 @@ struct Reader<'a> {
     stored: Vec<u64>,
     targets: Vec<Target>,
     ahead: Option<Mutex<ahead::Ahead>>,
+    left_out: Option<&'a LeftOut>,
 }
 
 /// Elements of each entry as a counter branch gives them, summed up.
@@ -116,7 +173,7 @@ impl Target {
 }
 
 /// Unsigned numbers of some size.
-fn words(values: &Buffer, size: usize) -> impl Iterator<Item = u64> {
+fn words(values: &[u8], size: usize) -> impl Iterator<Item = u64> {
     values.chunks_exact(size).map(|chunk| {
         let mut word = [0u8; 8];
         word.iter_mut().zip(chunk).for_each(|(w, c)| *w = *c);
@@ -155,7 +212,7 @@ fn nest(of: &Type, length: usize, number: Number, values: Buffer) -> Result<Colu
 
 impl<'a> Reader<'a> {
     /// `ahead`: whether what is read is announced to storage here.
-    fn plan(parts: &'a [Part<'a>], ahead: bool) -> Result<Self> {
+    fn plan(parts: &'a [Part<'a>], ahead: bool, left_out: Option<&'a LeftOut>) -> Result<Self> {
         let mut reader = Self {
             parts,
             layouts: Vec::new(),
@@ -165,6 +222,7 @@ impl<'a> Reader<'a> {
             stored: Vec::new(),
             targets: Vec::new(),
             ahead: ahead.then(Mutex::default),
+            left_out,
         };
         reader.announce(0);
         let mut types: Vec<Type> = Vec::new();
@@ -275,6 +333,12 @@ impl<'a> Reader<'a> {
             let (range, bytes) = match &b.place {
                 Place::File(offset, length) => (Range { offset: *offset, length: *length }, *length),
                 Place::Tree(values) => (Range { offset: 0, length: 0 }, values.values().data.len() as u64),
+                // The branch that says so for each entry is in the file.
+                Place::Nowhere if b.entries / SPARSEST > size => {
+                    let message = format!("{} entries before the first basket, in {size} bytes", b.entries);
+                    return Err(Error::corrupt(message));
+                }
+                Place::Nowhere => (Range { offset: 0, length: 0 }, 0),
             };
             stored = stored.saturating_add(bytes);
             if range.end() > size {
@@ -313,7 +377,7 @@ impl<'a> Reader<'a> {
         }
         // Its baskets are announced with those of the branch.
         let counter = [Part { tree: part.tree, branches: &[counter], start, stop }];
-        let columns = Reader::plan(&counter, false)?.read(None)?;
+        let columns = Reader::plan(&counter, false, None)?.read(None)?;
         let mut counts = Counts { first: start, sums: vec![0], each: Vec::new() };
         match columns.first() {
             Some(Column::Number { number, values }) if !of_each => {
@@ -362,6 +426,8 @@ impl<'a> Reader<'a> {
         let jobs = std::mem::take(&mut self.jobs);
         let mut targets = std::mem::take(&mut self.targets);
         run::Run::new(&self, carry, &jobs, &mut targets).all()?;
-        targets.into_iter().map(Target::finish).collect()
+        let columns: Vec<Column> = targets.into_iter().map(Target::finish).collect::<Result<_>>()?;
+        counted::verify(&self, &jobs, &columns)?;
+        Ok(columns)
     }
 }

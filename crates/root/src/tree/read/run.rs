@@ -5,7 +5,7 @@ use super::carry::Tail;
 use super::values::{Output, Share};
 use super::{Carry, Job, Part, Place, Reader, Target};
 use crate::array::{Builder, pool};
-use crate::error::{Result, Within};
+use crate::error::{Error, Result, Within};
 use crate::wire::Cursor;
 use rayon::prelude::*;
 use sapwood_io::counters::{Counters, clock, count};
@@ -168,6 +168,7 @@ impl<'a> Run<'a> {
             entries: found.entries as usize - dropped,
             counts: counts.and_then(|c| c.sums.get((found.first - c.first) as usize + dropped..)),
             each: counts.map_or(&[], |c| c.each.as_slice()),
+            leave_out: self.plan.left_out.is_some(),
         };
         let source = part.tree.file.source();
         let one = One {
@@ -186,8 +187,9 @@ impl<'a> Run<'a> {
                 one.put(&values, goal)
             }
             (None, Place::File(..)) => one.stored(record, goal),
+            (None, Place::Nowhere) => one.nothing(goal),
         };
-        result.within(|| {
+        let place = || {
             format!(
                 "basket {} (byte {}) of branch {} of tree {} in {}",
                 job.basket,
@@ -196,7 +198,14 @@ impl<'a> Run<'a> {
                 part.tree.name,
                 part.tree.file.name()
             )
-        })
+        };
+        let left_out = result.within(place)?;
+        if let Some(all) = self.plan.left_out.filter(|_| !left_out.is_empty()) {
+            for (what, error) in left_out {
+                all.add(job.column, what, error.within(place()));
+            }
+        }
+        Ok(())
     }
 
     /// Decodes a basket to the end of a column if it is the next one, else aside for when its turn comes.
@@ -257,7 +266,7 @@ struct One<'r, 'a> {
 
 impl One<'_, '_> {
     /// Decompresses and decodes what is stored.
-    fn stored(&self, record: &[u8], goal: Goal<'_>) -> Result<()> {
+    fn stored(&self, record: &[u8], goal: Goal<'_>) -> Result<Vec<(String, Error)>> {
         let header = BasketHeader::parse(&mut Cursor::new(record, self.job.range.offset))?;
         let packed = header.total_bytes - header.key_bytes;
         let start = Instant::now();
@@ -276,14 +285,31 @@ impl One<'_, '_> {
         result
     }
 
-    /// Decodes.
-    fn put(&self, values: &Values<'_>, goal: Goal<'_>) -> Result<()> {
+    /// Appends lists of nothing.
+    fn nothing(&self, goal: Goal<'_>) -> Result<Vec<(String, Error)>> {
+        let entries = self.job.to - self.job.from;
+        match goal {
+            Goal::Place(to) => to.fill(0),
+            Goal::Turn(number) => self.run.append(self.job, number, 0, |to| {
+                to.append_default(entries);
+                Ok(())
+            })?,
+        }
+        Ok(Vec::new())
+    }
+
+    /// Decodes; gives what was left out.
+    fn put(&self, values: &Values<'_>, goal: Goal<'_>) -> Result<Vec<(String, Error)>> {
         let start = Instant::now();
         let Self { share, job, .. } = self;
+        let mut left_out = Vec::new();
         match goal {
-            Goal::Place(to) => share.decode(values, Output::Place(to))?,
+            Goal::Place(to) => left_out = share.decode(values, Output::Place(to))?,
             Goal::Turn(number) => {
-                let decode = |to: &mut Builder| share.decode(values, Output::Append(to));
+                let decode = |to: &mut Builder| {
+                    left_out = share.decode(values, Output::Append(to))?;
+                    Ok(())
+                };
                 self.run.append(job, number, values.data.len(), decode)?;
             }
         }
@@ -295,7 +321,7 @@ impl One<'_, '_> {
             count(&c.bytes_used, used);
             clock(&c.time_decoding_ns, start);
         });
-        Ok(())
+        Ok(left_out)
     }
 
     fn trace(&self, trace: &mut trace::Trace, decompressed: usize, start: Instant, unpacked: Instant) {

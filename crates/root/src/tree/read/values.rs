@@ -29,6 +29,8 @@ pub struct Share<'a> {
     pub counts: Option<&'a [u64]>,
     /// Values of each element, from the first that is counted on, where these are variable arrays.
     pub each: &'a [u64],
+    /// Whether members that cannot be decoded are left out.
+    pub leave_out: bool,
 }
 
 impl Share<'_> {
@@ -41,8 +43,8 @@ impl Share<'_> {
         let start = if self.from == 0 { Some(0) } else { values.start(self.from) };
         end.zip(start).map_or(values.data.len(), |(end, start)| end.saturating_sub(start))
     }
-    /// Decodes the wanted entries.
-    pub fn decode(&self, values: &Values<'_>, out: Output<'_>) -> Result<()> {
+    /// Decodes the wanted entries; gives what was left out, with the place of the first.
+    pub fn decode(&self, values: &Values<'_>, out: Output<'_>) -> Result<Vec<(String, Error)>> {
         let job = self;
         let kind = &self.layout.kind;
         if values.entries != self.entries {
@@ -64,16 +66,18 @@ impl Share<'_> {
             Output::Append(to) => to,
             Output::Place(to) => {
                 return match self.layout.framing {
-                    Framing::Fixed(bytes) => place(kind, entry_bytes(values, job, bytes)?, to),
+                    Framing::Fixed(bytes) => {
+                        place(kind, entry_bytes(values, job, bytes)?, to).map(|()| Vec::new())
+                    }
                     framing => Err(Error::unsupported(format!("{framing:?} values at fixed places"))),
                 };
             }
         };
-        let mut decoder = Decoder::new(self.programs);
+        let mut decoder = Decoder::new(self.programs, self.leave_out);
         match self.layout.framing {
             Framing::Fixed(bytes) => {
                 let mut c = Cursor::new(entry_bytes(values, job, bytes)?, (job.from * bytes) as u64);
-                decoder.decode(kind, &mut c, to, job.to - job.from)
+                decoder.decode(kind, &mut c, to, job.to - job.from)?;
             }
             Framing::Counted { skip, bytes } => {
                 let bounds = match (values.bounds()?, self.counts) {
@@ -81,12 +85,13 @@ impl Share<'_> {
                     (None, Some(counts)) => from_counts(values, counts, bytes)?,
                     (None, None) => one_entry(values)?,
                 };
-                counted(&mut decoder, values.data, &bounds, job, kind, skip, bytes, to)
+                counted(&mut decoder, values.data, &bounds, job, kind, skip, bytes, to)?;
             }
-            Framing::Whole => whole(&mut decoder, values, job, kind, to),
-            Framing::Column => column(&mut decoder, values, job, kind, to),
-            Framing::CountedColumn(_) => counted_column(&mut decoder, values, job, kind, to),
+            Framing::Whole => whole(&mut decoder, values, job, kind, to)?,
+            Framing::Column => column(&mut decoder, values, job, kind, to)?,
+            Framing::CountedColumn(_) => counted_column(&mut decoder, values, job, kind, to)?,
         }
+        Ok(decoder.left_out())
     }
 }
 

@@ -30,6 +30,7 @@ use existing::Existing;
 use item::{Item, View};
 use plan::Plan;
 use rayon::prelude::*;
+use sapwood_io::Cause;
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -196,6 +197,8 @@ impl TreeWriter {
         for (branch, found) in branches.iter_mut().zip(&tree.branches) {
             let basket = |b: &crate::tree::Basket| match b.place {
                 Place::File(seek, bytes) => Some(Basket { bytes: bytes as u32, entry: b.first, seek }),
+                // A place that is none stays one.
+                Place::Nowhere => Some(Basket { bytes: 0, entry: b.first, seek: 0 }),
                 Place::Tree(_) => None,
             };
             branch.baskets = found.baskets.iter().filter_map(basket).collect();
@@ -676,7 +679,7 @@ impl Output {
             Err(_) => Vec::new(),
         };
         let is_basket = |(seek, bytes): &(u64, u64)| {
-            let head = source.bytes(*seek, (*bytes).min(BASKET_KEY)).unwrap_or_default();
+            let head = source.bytes(*seek, (*bytes).min(BASKET_KEY), Cause::Directory).unwrap_or_default();
             Key::parse(&mut Cursor::new(&head, *seek)).is_ok_and(|key| {
                 key.classname == "TBasket" && key.seek == *seek && u64::from(key.total_bytes) == *bytes
             })

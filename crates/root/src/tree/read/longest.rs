@@ -1,0 +1,52 @@
+//! The entry of a branch that tells most.
+
+use super::super::basket::{self, BasketHeader, Values};
+use super::{Framing, Place, Tree};
+use crate::error::Result;
+use crate::wire::Cursor;
+use sapwood_io::Cause;
+
+/// Baskets that are looked at.
+const MOST_BASKETS: usize = 64;
+
+/// The entry with most bytes in the first basket whose entries differ in length; nothing where all that are looked at
+/// are alike.
+///
+/// # Errors
+/// When a basket cannot be fetched or unpacked.
+pub fn longest_entry(tree: &Tree, branch: usize) -> Result<Option<u64>> {
+    let Some(found) = tree.branches.get(branch) else { return Ok(None) };
+    if matches!(tree.layout(branch)?.framing, Framing::Fixed(_)) {
+        return Ok(None);
+    }
+    let mut shortest = None;
+    for of in found.baskets.iter().take(MOST_BASKETS) {
+        let longest = match &of.place {
+            Place::Nowhere => None,
+            Place::Tree(values) => longest(&values.values(), &mut shortest)?,
+            Place::File(offset, length) => {
+                let record = tree.file.bytes(*offset, *length, Cause::Basket)?;
+                let header = BasketHeader::parse(&mut Cursor::new(&record, *offset))?;
+                let mut scratch = Vec::new();
+                let object = basket::object(&header, &record, &mut scratch)?;
+                longest(&Values::split(&header, object)?, &mut shortest)?
+            }
+        };
+        if let Some(entry) =
+            longest.map(|entry| of.first + entry as u64).filter(|&entry| entry < found.entries)
+        {
+            return Ok(Some(entry));
+        }
+    }
+    Ok(None)
+}
+
+/// The longest entry, if one is longer than the shortest so far.
+fn longest(values: &Values<'_>, shortest: &mut Option<u32>) -> Result<Option<usize>> {
+    let Some(bounds) = values.bounds()? else { return Ok(None) };
+    let lengths = || bounds.windows(2).map(|pair| if let [a, b] = pair { b - a } else { 0 });
+    let least = lengths().chain(*shortest).min();
+    *shortest = least;
+    let longest = lengths().enumerate().max_by_key(|&(entry, length)| (length, std::cmp::Reverse(entry)));
+    Ok(longest.filter(|&(_, length)| Some(length) > least).map(|(entry, _)| entry))
+}
