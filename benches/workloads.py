@@ -65,6 +65,9 @@ TRACKS = {
     "fTracks.fNpoint": "event..fTracks.fNpoint",
 }
 EVENT = {**TRACKS, "fEvtHdr.fEvtNum": "event..fEvtHdr.fEvtNum", "fH.fEntries": "event..fH.fEntries"}
+SPLIT = {formula: place.replace("..", ".") for formula, place in EVENT.items()} | {
+    "fTracks.fVertex": "event.fTracks.fVertex[3]"
+}
 
 
 def _some(count: int, length: int, entries: int) -> tuple[tuple[int, int], ...]:
@@ -116,12 +119,42 @@ WORKLOADS = (
         "event-split-none",
         "event-split99-none.root",
         "T",
+        root_sums=False,
+        uproot=False,
+        formulas=SPLIT,
         targets=_root(2.5, "sapwood-iterate"),
         ceilings={LIMIT_STEPS: 3},
     ),
-    Workload("event-split-zlib", "event-split99-zlib.root", "T", targets=_root(1.9), ceilings={LIMIT: 1.2}),
-    Workload("event-split-zstd", "event-split99-zstd.root", "T", targets=_root(2.2), ceilings={LIMIT: 1.4}),
-    Workload("event-split-lz4", "event-split99-lz4.root", "T", targets=_root(3), ceilings={LIMIT: 2.5}),
+    Workload(
+        "event-split-zlib",
+        "event-split99-zlib.root",
+        "T",
+        root_sums=False,
+        uproot=False,
+        formulas=SPLIT,
+        targets=_root(1.9),
+        ceilings={LIMIT: 1.2},
+    ),
+    Workload(
+        "event-split-zstd",
+        "event-split99-zstd.root",
+        "T",
+        root_sums=False,
+        uproot=False,
+        formulas=SPLIT,
+        targets=_root(2.2),
+        ceilings={LIMIT: 1.4},
+    ),
+    Workload(
+        "event-split-lz4",
+        "event-split99-lz4.root",
+        "T",
+        root_sums=False,
+        uproot=False,
+        formulas=SPLIT,
+        targets=_root(3),
+        ceilings={LIMIT: 2.5},
+    ),
     Workload(
         "event-unsplit-none",
         "event-split0-none.root",

@@ -16,7 +16,7 @@ const LARGE: usize = 128 << 10;
 /// What every mapping is aligned to.
 const PAGE: usize = 4096;
 
-/// The allocator of this module's Rust code (NumPy and Python keep theirs).
+/// The allocator of the Rust code here; Python and what it loads keep theirs.
 pub struct Mapped;
 
 fn is_large(layout: Layout) -> bool {
