@@ -50,3 +50,10 @@ def problems(mine: Any, theirs: Any) -> list[Any]:
     if (mine.num_entries, mine.aliases, mine.object_path) != (theirs.num_entries, theirs.aliases, theirs.object_path):
         found.append("entries, aliases or path")
     return found
+
+
+def test_every_branch_has_a_compression(corpus: Path) -> None:
+    with sapwood.open(corpus / "files" / "uproot-issue-407.root") as file:
+        branches = [branch for key in file.keys(filter_classname=list(TREES)) for branch in file[key].branches]
+        assert {branch.native.compression for branch in branches} == {-1}
+        assert {branch.compression for branch in branches} == {file.file.compression}

@@ -394,8 +394,9 @@ class TBranch(HasBranches):
 
     @property
     def compression(self) -> Compression | None:
-        """The compression setting."""
-        return Compression.from_code(self.native.compression)
+        """The compression setting; the file's where the branch has none of its own (`kInherit`)."""
+        code = self.native.compression
+        return self.file.compression if code < 0 else Compression.from_code(code)
 
     def array(
         self,
