@@ -307,7 +307,7 @@ impl Builder {
         self.len() == 0
     }
 
-    /// Forgets all values and keeps the memory.
+    /// Forgets all values and keeps the memory; a column of many classes keeps these, too.
     pub fn clear(&mut self) {
         match self {
             Self::Number { values, .. } => values.clear(),
@@ -327,7 +327,10 @@ impl Builder {
                 *length = 0;
                 fields.iter_mut().for_each(|(_, field)| field.clear());
             }
-            Self::Dynamic(d) => *d = Dynamic::default(),
+            Self::Dynamic(d) => {
+                d.variants.iter_mut().for_each(|(_, values)| values.clear());
+                d.places = (d.variants.len() > 1).then(Places::default);
+            }
         }
     }
 
@@ -335,10 +338,12 @@ impl Builder {
     pub fn append(&mut self, other: &Builder) {
         match (self, other) {
             (Self::Number { values, .. }, Self::Number { values: more, .. }) => {
+                provide(values, more.len());
                 values.extend_from_slice(more);
             }
             (Self::Text { offsets, bytes }, Self::Text { offsets: more, bytes: text }) => {
                 extend_offsets(offsets, more);
+                provide(bytes, text.len());
                 bytes.extend_from_slice(text);
             }
             (Self::FixedList { length, values, .. }, Self::FixedList { length: n, values: more, .. }) => {
@@ -511,6 +516,7 @@ fn provide<T>(values: &mut Vec<T>, more: usize) {
 
 fn extend_offsets(offsets: &mut Vec<i64>, more: &[i64]) {
     let last = offsets.last().copied().unwrap_or_default();
+    provide(offsets, more.len());
     offsets.extend(more.iter().skip(1).map(|o| last + o));
 }
 

@@ -56,6 +56,8 @@ struct Turn<'a> {
     like: Builder,
     /// Baskets decoded before it was their turn.
     early: BTreeMap<usize, Builder>,
+    /// Empty columns with the memory of such baskets, which are no longer needed.
+    spare: Vec<Builder>,
     /// Bytes in the files, of all its baskets.
     stored: u64,
     /// Bytes of values in the baskets that it holds.
@@ -93,6 +95,7 @@ impl<'a> Run<'a> {
                         to: Some(builder),
                         like,
                         early: BTreeMap::new(),
+                        spare: Vec::new(),
                         stored,
                         done: 0,
                     })));
@@ -222,7 +225,8 @@ impl<'a> Run<'a> {
             let to = if turn.next == number { turn.to.take() } else { None };
             let done = turn.done;
             turn.done += bytes;
-            (to.ok_or_else(|| turn.like.like()), turn.stored, done)
+            let next = to.ok_or_else(|| turn.spare.pop().unwrap_or_else(|| turn.like.like()));
+            (next, turn.stored, done)
         };
         let mut aside = match next {
             Ok(to) => {
@@ -368,7 +372,7 @@ impl One<'_, '_> {
 /// Appends what is there of the baskets from `next` on, and leaves the column to whoever has the one behind them.
 fn pass_on<'a>(turn: &Mutex<Turn<'a>>, mut next: usize, to: &'a mut Builder) {
     loop {
-        let aside = {
+        let mut aside = {
             let mut turn = lock(turn);
             let Some(aside) = turn.early.remove(&next) else {
                 turn.next = next;
@@ -378,8 +382,8 @@ fn pass_on<'a>(turn: &Mutex<Turn<'a>>, mut next: usize, to: &'a mut Builder) {
             aside
         };
         to.append(&aside);
-        // Its memory is used again.
-        drop(aside.finish());
+        aside.clear();
+        lock(turn).spare.push(aside);
         next += 1;
     }
 }
