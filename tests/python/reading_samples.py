@@ -170,6 +170,16 @@ def fake_tree(top: list[FakeBranch], entries: int, **more: Any) -> TTree:
     return TTree(native, key)
 
 
+class FakeCarry:
+    """What the native core keeps from step to step: nothing of a fake tree."""
+
+    def __init__(self, room: int) -> None:
+        """Take what the native one takes."""
+
+    def announce(self, *what: object) -> None:
+        """Need not know."""
+
+
 def fake_read(parts: list[tuple[FakeTree, list[int], int, int]], *more: object) -> list[columns.Column]:
     """Stand in for the native `read`."""
     found = []

@@ -8,7 +8,7 @@ from typing import Any
 import awkward as ak
 import numpy as np
 import pytest
-from reading_samples import FakeBranch, fake_read, fake_tree
+from reading_samples import FakeBranch, FakeCarry, fake_read, fake_tree
 
 from sapwood import _native
 from sapwood.errors import SapwoodWarning, UnsupportedError
@@ -20,6 +20,7 @@ N = np.arange(4)
 @pytest.fixture(autouse=True)
 def _no_native(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_native, "read", fake_read)
+    monkeypatch.setattr(_native, "Carry", FakeCarry)
 
 
 def number(name: str, factor: int = 1, **more: Any) -> FakeBranch:

@@ -18,6 +18,7 @@ from sapwood.errors import ArgumentError, StorageError
 from sapwood.train import catalogue as catalogues
 from sapwood.train.catalogue import Catalogue, Schema, TreeInfo
 from sapwood.train.columns import Columns
+from sapwood.train.memory import resident
 from sapwood.train.plan import Plan
 
 ENTRIES = 60
@@ -246,7 +247,7 @@ def test_friends_by_entry(folder: Path, tmp_path: Path) -> None:
         def process(self, events: Any) -> dict[str, Any]:
             return {"same": int(ak.sum(events.w == events.event)), "sum": int(ak.sum(events.sum)), "n": len(events)}
 
-    for options in ({}, {"step_size": 7}, {"memory": "300 MB", "step_size": 33}):
+    for options in ({}, {"step_size": 7}, {"memory": resident() + 300_000_000, "step_size": 33}):
         assert train.run(Both(), dataset, **options)["both"] == {"same": 180, "sum": 180 * 179, "n": 180}
     with pytest.raises(ArgumentError, match="has 100 entries"):
         train.run(Both(), train.Dataset.of(folder).with_friend("g", tmp_path / "g0.root"))

@@ -20,12 +20,27 @@ def resident() -> int:
 
 def peak() -> int:
     """Give the most resident memory the process has had."""
+    if _STATUS.exists():
+        # Not what `getrusage` says, which on Linux counts what the process that started this one had.
+        return max(_before_reset, _high_water())
     try:
         import resource
     except ImportError:
         return 0
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+_before_reset = 0
+"""The most there was before the system was last asked to forget."""
+
+
+def _high_water() -> int:
+    with suppress(OSError):
+        found = re.search(r"VmHWM:\s*(\d+) kB", _STATUS.read_text(encoding="ascii"))
+        if found:
+            return int(found[1]) * 1024
+    return 0
 
 
 class HighWater:
@@ -36,7 +51,9 @@ class HighWater:
 
     def reset(self) -> bool:
         """Begin; tells whether that could be done."""
+        global _before_reset  # noqa: PLW0603  (the system has one such mark for a process)
         self._start = resident()
+        _before_reset = max(_before_reset, _high_water())
         try:
             _CLEAR.write_text("5", encoding="ascii")
         except OSError:
@@ -45,8 +62,4 @@ class HighWater:
 
     def growth(self) -> int:
         """Give by how much memory was above that of the beginning, at most."""
-        with suppress(OSError):
-            found = re.search(r"VmHWM:\s*(\d+) kB", _STATUS.read_text(encoding="ascii"))
-            if found:
-                return max(0, int(found[1]) * 1024 - self._start)
-        return 0
+        return max(0, _high_water() - self._start)

@@ -5,7 +5,7 @@
 //! the order of the branches, so that a cluster, or any row of branches in it, is one stretch of the file.
 //!
 //! Memory: the uncompressed bytes of one cluster; while it is written, also a batch of baskets for each thread and
-//! [`AHEAD`] more, each at most [`MAX_BASKET`] bytes twice (in one piece and compressed).
+//! two more, each at most [`MAX_BASKET`] bytes twice (in one piece and compressed).
 
 mod basket;
 mod branch;
