@@ -1,4 +1,4 @@
-"""RDataFrame as judge of friends, by entry and by index, of entry lists, and of the files that tasks write."""
+"""RDataFrame as judge of friends, by entry and by index, and of the files that tasks write; TChain of entry lists."""
 
 from __future__ import annotations
 
@@ -35,10 +35,13 @@ if kind == "skim":
     sys.exit()
 if kind == "list":
     main.Draw(">>list", "event == 1003 || event == 1004 || event == 2060", "entrylist")
-    main.SetEntryList(ROOT.gDirectory.Get("list"))
-    frame = ROOT.RDataFrame(main)
-    events = sorted(int(x) for x in frame.Take["Long64_t"]("event"))
-    print(json.dumps({"n": frame.Count().GetValue(), "events": events}))
+    chosen = ROOT.gDirectory.Get("list")
+    main.SetEntryList(chosen)
+    events = []
+    for place in range(chosen.GetN()):
+        main.GetEntry(main.GetEntryNumber(place))
+        events.append(int(main.event))
+    print(json.dumps({"n": chosen.GetN(), "events": events}))
     sys.exit()
 if kind == "entry":
     for n in range(2):

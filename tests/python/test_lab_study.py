@@ -216,7 +216,10 @@ def test_dropping_the_page_cache(tmp_path: Path) -> None:
 
 
 @pytest.mark.oracle
-def test_lab_event_with_root(tmp_path: Path) -> None:
+def test_lab_event_with_root(tmp_path: Path, root_python: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    find = "import importlib.util as u, pathlib; print(pathlib.Path(u.find_spec('ROOT').origin).parent)"
+    root = subprocess.run([root_python, "-c", find], check=True, capture_output=True, text=True).stdout.strip()
+    monkeypatch.setenv("ROOTSYS", root)
     program, reason = event.compiled(tmp_path)
     assert program is not None, reason
     worker = event._Worker("root", [str(program)], tmp_path / "root.root", ["600", "505", "500"], 1)
