@@ -12,8 +12,9 @@ use sapwood_io::counters::{Counters, clock, count};
 use sapwood_io::{Cause, Range, Request, trace};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 /// The reading of a plan.
@@ -111,7 +112,8 @@ impl<'a> Run<'a> {
 
     /// Reads everything.
     pub fn all(&self) -> Result<()> {
-        match rayon::current_num_threads() {
+        // Some may wait for storage; still more threads would only stand in each other's way.
+        match rayon::current_num_threads().min(processors().saturating_mul(2)) {
             1 => self.work(),
             threads => (0..threads).into_par_iter().with_max_len(1).try_for_each(|_| self.work()),
         }
@@ -386,6 +388,12 @@ fn pass_on<'a>(turn: &Mutex<Turn<'a>>, mut next: usize, to: &'a mut Builder) {
         lock(turn).spare.push(aside);
         next += 1;
     }
+}
+
+/// How many processors this process may use.
+fn processors() -> usize {
+    static FOUND: OnceLock<usize> = OnceLock::new();
+    *FOUND.get_or_init(|| std::thread::available_parallelism().map_or(usize::MAX, NonZero::get))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
