@@ -385,3 +385,14 @@ def test_the_examples_run_on_real_data(corpus: Path, tmp_path: Path, name: str, 
     assert results["dimuon"]["pairs"] == pairs
     assert set(results) == {"dimuon", "multiplicity", "spectra"}
     assert sum(results["multiplicity"]["objects"]["storage"]["values"][0]) == results["dimuon"]["events"]
+
+
+def test_a_terminal_that_lacks_letters(tmp_path: Path) -> None:
+    with sapwood.recreate(path := tmp_path / "dash.root") as file:
+        file["t"] = {"x": [1, 2, 3]}
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    for more in ([], ["--tree"], ["--check"]):
+        command = [sys.executable, "-m", "sapwood", "ls", str(path), *more]
+        run = subprocess.run(command, capture_output=True, text=True, env=environment)
+        assert run.returncode == 0, run.stderr
+        assert "int64" in run.stdout or not more

@@ -7,6 +7,7 @@ or a task was taken off, 130 interrupted.
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 import warnings
@@ -69,6 +70,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as leaving:  # argparse has said why
         return leaving.code if isinstance(leaving.code, int) else USAGE
     warnings.showwarning = _show_warning
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # names and dashes that the terminal has no letters for
     try:
         code = _dispatch(top, chosen)
         sys.stdout.flush()  # a closed pipe shows here, not when the interpreter ends

@@ -54,7 +54,10 @@ def run(arguments: argparse.Namespace) -> int:
             continue
         if len(arguments.files) > 1:
             print(f"{listing['file']}:" if len(listed) == 1 else f"\n{listing['file']}:")
-        print(branches_text(listing) if arguments.tree else keys_text(listing, long=arguments.long), end="")
+        print(
+            branches_text(listing) if arguments.tree or arguments.check else keys_text(listing, long=arguments.long),
+            end="",
+        )
     if arguments.json:
         print(json.dumps(listed, indent=1))
     return 1 if failed else 0

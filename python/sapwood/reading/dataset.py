@@ -342,11 +342,11 @@ class _Batch:
         self._bytes = 0.0
 
 
-def num_entries(files: Files, *, allow_missing: bool = False, **options: object) -> Iterator[tuple[str, str, int]]:
-    """Count the entries of trees, reading nothing else; arguments as in `iterate`.
+def num_entries(paths: Files, *, allow_missing: bool = False, **options: object) -> Iterator[tuple[str, str, int]]:
+    """Count the entries of trees, reading nothing else; arguments as in `iterate`, `paths` as `files` there.
 
     Yields
     ------
     The path of each file, the path of the tree in it, and the number of its entries.
     """
-    yield from _Files(files, allow_missing, options).count()
+    yield from _Files(paths, allow_missing, options).count()

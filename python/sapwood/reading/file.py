@@ -558,6 +558,14 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         """When the directory was last changed, in the writer's local time."""
         return unpack_datetime(self._native.modified)
 
+    def counters(self) -> dict[str, int]:
+        """Count what was read from the file so far: see `ReadOnlyFile.counters`."""
+        return self._file.counters()
+
+    def ledger(self) -> list[Incident]:
+        """List the requests to the file that did not go well: see `ReadOnlyFile.ledger`."""
+        return self._file.ledger()
+
     def close(self) -> None:
         """Close the file."""
         self._file.close()

@@ -155,6 +155,10 @@ class Report:
         self._stop = tree_entry_stop
         self._offset = global_offset
 
+    def to_global(self, global_offset: int) -> Report:
+        """Give the same with entries counted from an offset over all files."""
+        return Report(self._source, self._start, self._stop, global_offset)
+
     @property
     def source(self) -> HasBranches:
         """The tree or branch that is stepped through."""

@@ -400,5 +400,7 @@ def find_tree(file: Foreign, source: Source) -> tuple[Any, str]:
     if not names:
         raise NotFoundError(f"{source.path} has no tree")
     if len(names) > 1:
-        raise ArgumentError(f"{source.path} has several trees; name one with --tree: {', '.join(names)}")
+        raise ArgumentError(
+            f"{source.path} has several trees; name one ({source.path}:TREE, or --tree where there is one): {', '.join(names)}"
+        )
     return file[names[0]], names[0]
