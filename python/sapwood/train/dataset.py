@@ -400,7 +400,5 @@ def find_tree(file: Foreign, source: Source) -> tuple[Any, str]:
     if not names:
         raise NotFoundError(f"{source.path} has no tree")
     if len(names) > 1:
-        raise ArgumentError(
-            f"{source.path} has several trees; name one ({source.path}:TREE, or --tree where there is one): {', '.join(names)}"
-        )
+        raise ArgumentError(f"{source.path} has several trees; name one, as FILE:TREE: {', '.join(names)}")
     return file[names[0]], names[0]
