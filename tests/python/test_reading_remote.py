@@ -58,7 +58,7 @@ def cost(before: dict[str, int], *names: str) -> tuple[int, ...]:
 
 
 def test_every_way_gives_the_same(path: Path, local: Any, server: Server) -> None:
-    pytest.importorskip("fsspec")
+    pytest.importorskip("fsspec", reason="needs fsspec (an extra: remote)")
     import fsspec
 
     fsspec.filesystem("memory").pipe("/far/events.root", path.read_bytes())
@@ -76,7 +76,7 @@ def test_every_way_gives_the_same(path: Path, local: Any, server: Server) -> Non
 
 
 def test_through_fsspec(local: Any, server: Server, tmp_path: Path) -> None:
-    pytest.importorskip("aiohttp")
+    pytest.importorskip("aiohttp", reason="needs aiohttp (pip install --group test)")
     url = server.url("events.root")
     with sapwood.open(url, handler="fsspec") as file:
         assert ak.array_equal(file["t"].arrays(), local)

@@ -66,7 +66,7 @@ def test_a_trace_of_far_storage(path: Path) -> None:
 
 
 def test_a_trace_as_a_file(path: Path, tmp_path: Path) -> None:
-    pa = pytest.importorskip("pyarrow")
+    pa = pytest.importorskip("pyarrow", reason="needs pyarrow (an extra: frames)")
     import pyarrow.feather
     import pyarrow.parquet
 
@@ -119,7 +119,7 @@ def test_what_is_explained_is_what_happens(path: Path, far: bool) -> None:
 
 
 def test_the_command(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow", reason="needs pyarrow (an extra: frames)")
     import pyarrow.parquet
 
     out = tmp_path / "t.parquet"
