@@ -10,7 +10,7 @@ from sapwood.columns import Column, Foreign
 from sapwood.errors import ArgumentError, NotFoundError
 from sapwood.reading.explain import Explanation, explain
 from sapwood.reading.filters import Filter, NameFilter, no_filter
-from sapwood.reading.gather import read, together, undecodable
+from sapwood.reading.gather import Lost, read, together, undecodable
 from sapwood.reading.gather import virtual as virtual_arrays
 from sapwood.reading.libraries import How, Library, library_of
 from sapwood.reading.members import HasMembers
@@ -513,8 +513,8 @@ class HasBranches(HasMembers):
         NotFoundError
             A name is not there.
         UnsupportedError
-            A branch that was asked for by name cannot be read. (One that merely passed a filter is left out with a
-            `SapwoodWarning`.)
+            A branch that was asked for by name cannot be read, or none can. (One that merely passed a filter is left
+            out with a `SapwoodWarning`.)
         ArgumentError
             An expression, a cut or another argument cannot be used.
         CorruptError, StorageError
@@ -652,10 +652,10 @@ class HasBranches(HasMembers):
         add_doc: bool | Mapping[str, str],
         report: bool,
     ) -> Iterator[Foreign]:
-        def job(start: int, stop: int) -> Callable[[], tuple[list[Column], int, int]]:
-            return lambda: (read([(selection, selection.indexes, start, stop)], carry), start, stop)
+        def job(start: int, stop: int) -> Callable[[], tuple[list[Column | None], int, int]]:
+            return lambda: (read([(selection, selection.indexes, start, stop)], carry, lost), start, stop)
 
-        carry = carry_for(selection, steps)
+        carry, lost = carry_for(selection, steps), Lost()
         for data, start, stop in one_ahead(job(start, stop) for start, stop in steps):
             box = [together(selection, data, start, stop, library, how, add_doc)]
             del data

@@ -12,7 +12,7 @@ from sapwood.errors import ArgumentError, NotFoundError, SapwoodWarning
 from sapwood.reading.branches import HasBranches
 from sapwood.reading.file import TREE_CLASSES, ReadOnlyFile
 from sapwood.reading.filters import NameFilter, no_filter
-from sapwood.reading.gather import Part, read, together
+from sapwood.reading.gather import Lost, Part, read, together
 from sapwood.reading.libraries import How, Library, library_of
 from sapwood.reading.locate import Files, Located, expand
 from sapwood.reading.selection import BranchFilter, Expressions, Selection
@@ -188,10 +188,10 @@ def _iterate(
             steps = list(plan_steps(selection, step_size, 0, entries)) if selection.branches else []
             if not steps:
                 trees.done_with(opened.pop())
-            carry = carry_for(selection, steps)
+            carry, lost = carry_for(selection, steps), Lost()
             for start, stop in steps:
-                yield lambda s=selection, a=start, b=stop, o=offset, c=carry: (
-                    (s, read([(s, s.indexes, a, b)], c), a, b, o)
+                yield lambda s=selection, a=start, b=stop, o=offset, c=carry, lost=lost: (
+                    (s, read([(s, s.indexes, a, b)], c, lost), a, b, o)
                 )
             offset += entries
 
