@@ -117,7 +117,7 @@ class ReadOnlyFile:
         try:
             self._native: _native.File = _native.File(found.source, found.label, found.far)
         except FileNotFoundError as error:
-            raise MissingFileError(f"no such file: {error}") from error
+            raise MissingFileError(str(error)) from error
         except OSError as error:
             if isinstance(error, StorageError):
                 raise

@@ -133,6 +133,10 @@ def single(branch: TBranch, start: int, stop: int, library: Library, add_doc: bo
     return library.finish(result, entries)
 
 
+def _column(selection: Selection, branch: TBranch, start: int, stop: int) -> Column:
+    return next(column for column in read([(selection, [branch.native_index], start, stop)]) if column is not None)
+
+
 class Accessed(NamedTuple):
     """One entry of an access log: which branch was read, for which buffer of the virtual array."""
 
@@ -198,8 +202,7 @@ def _form(
             nonlocal log
             with once:
                 if not known:
-                    (column,) = read([(selection, [branch.native_index], *entries)])
-                    known.update(columns.buffers_of(column, key))
+                    known.update(columns.buffers_of(_column(selection, branch, *entries), key))
             if log is not None:
                 log += [Accessed(branch.path_in(selection.source), name)]
             return known[name]
@@ -209,7 +212,7 @@ def _form(
     kind = branch.type or ("dynamic",)
     if not columns.is_settled(kind):
         # Only its data say what it is, so it is read now.
-        (column,) = read([(selection, [branch.native_index], *entries)])
+        column = _column(selection, branch, *entries)
         known.update(columns.buffers_of(column, key))
         kind = columns.type_of(column)
     form = columns.form_of(kind, key, parameters)
