@@ -461,6 +461,8 @@ class Output:
         """Take entries: a column for each branch but the counters, in order. They are not changed, and not kept."""
     def flush(self, tree: int) -> None:
         """Write what waits as a cluster."""
+    def finish_tree(self, tree: int) -> None:
+        """Write what waits and make it part of the readable file; the tree takes no more."""
     def tree_counts(self, tree: int) -> tuple[int, int, int]:
         """Count entries taken, entries in the file, and baskets of the branch that has most."""
     def set_branch_compression(self, tree: int, branch: int, code: int | None) -> None:
