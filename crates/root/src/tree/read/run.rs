@@ -312,10 +312,8 @@ impl One<'_, '_> {
         let mut left_out = Vec::new();
         // A program without the dictionary of a class writes the entries of its branches, but no bytes of them.
         let nothing = values.data.is_empty() && matches!(share.layout.framing, Framing::Whole);
-        let explain = |error| match nothing {
-            true => Error::unsupported("the basket has entries, but no byte of them was written"),
-            false => error,
-        };
+        let unwritten = || Error::unsupported("the basket has entries, but no byte of them was written");
+        let explain = |error| if nothing { unwritten() } else { error };
         match goal {
             Goal::Place(to) => left_out = share.decode(values, Output::Place(to)).map_err(explain)?,
             Goal::Turn(number) => {
