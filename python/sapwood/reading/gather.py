@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -127,7 +127,7 @@ def together(
 
 
 @contextmanager
-def _no_garbage() -> Iterator[None]:
+def _no_garbage() -> Generator[None]:
     """Let Python not look for garbage in a block that makes many objects, all of them wanted.
 
     It would look again and again, which costs more than making them where branches are many.
