@@ -185,7 +185,8 @@ fn words(values: &[u8], size: usize) -> impl Iterator<Item = u64> {
 fn counter_of(tree: &Tree, branch: usize) -> Result<Option<(usize, bool)>> {
     let Some(found) = tree.branches.get(branch) else { return Ok(None) };
     Ok(match (tree.layout(branch)?.framing, found.counter) {
-        (Framing::CountedColumn(counter), _) => Some((counter, true)),
+        (Framing::CountedColumn(counter) | Framing::Rows(counter), _) => Some((counter, true)),
+        (Framing::Objects, Some(counter)) => Some((counter, false)),
         (_, Some(counter)) if found.offsets_from_counter => Some((counter, false)),
         _ => None,
     })
