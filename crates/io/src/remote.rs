@@ -348,7 +348,8 @@ impl Shared {
             let piece = pieces.entry(*range).or_insert_with(new);
             piece.announced += 1;
             piece.uses = piece.uses.max(uses);
-            if matches!(piece.place, Place::Used) {
+            // What failed before is tried anew for whoever asks now.
+            if matches!(piece.place, Place::Used | Place::Failed(..)) {
                 piece.place = Place::Queued;
                 queue.push_back(*range);
             }

@@ -103,6 +103,17 @@ struct History {
     trouble: Option<String>,
     /// Where the file was open, and when it had been changed.
     version: Option<(String, i64)>,
+    /// When it could not be opened, and why: who waited for it need not try the same.
+    failed: Option<(Instant, ErrorKind, String)>,
+}
+
+impl History {
+    /// Keeps what an open file tells of the file.
+    fn note(&mut self, handle: &Handle, trouble: Option<String>) {
+        let server = handle.session.place.server();
+        self.trouble = trouble.map(|why| format!("{server}: {why}"));
+        self.version = Some((server, handle.changed));
+    }
 }
 
 /// An open file.
@@ -118,7 +129,7 @@ struct Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        if self.process == std::process::id() && self.session.usable() {
+        if self.process == std::process::id() && self.session.over().is_none() {
             // Nobody waits for the answer.
             let _ = self.session.ask(kind::CLOSE, &self.id, &[], SMALL);
         }
@@ -214,15 +225,33 @@ impl Xrootd {
     /// The open file; opened anew if it is not.
     fn handle(&self, deadline: Instant) -> std::result::Result<Arc<Handle>, Fault> {
         let state = self.state();
-        let current = || lock(&state.current).clone().filter(|handle| handle.session.usable());
-        if let Some(handle) = current() {
+        let usable = |handle: &Arc<Handle>| handle.session.over().is_none();
+        let asked = Instant::now();
+        if let Some(handle) = lock(&state.current).clone().filter(usable) {
             return Ok(handle);
         }
         let mut history = lock(&state.history);
-        if let Some(handle) = current() {
-            return Ok(handle);
+        let current = lock(&state.current).take();
+        if let Some(handle) = current {
+            if usable(&handle) {
+                *lock(&state.current) = Some(handle.clone());
+                return Ok(handle);
+            }
+            // The connection ended while nothing was asked for.
+            history.note(&handle, handle.session.over());
         }
-        let handle = self.find(&mut history, deadline)?;
+        if let Some((when, kind, why)) = &history.failed
+            && *when > asked
+        {
+            return Err(Fault::lasting(Error::new(*kind, why.clone())));
+        }
+        let handle = match self.find(&mut history, deadline) {
+            Ok(handle) => handle,
+            Err(fault) => {
+                history.failed = Some((Instant::now(), fault.error.kind(), fault.error.to_string()));
+                return Err(fault);
+            }
+        };
         let changed = |what: String| {
             Err(Fault::lasting(Error::other(format!("the file was changed while it was read ({what})"))))
         };
@@ -250,18 +279,15 @@ impl Xrootd {
         current.take();
         drop(current);
         let mut history = lock(&state.history);
-        let place = &handle.session.place;
-        history.version = Some((place.server(), handle.changed));
-        if let Some((reason, error)) = failed {
-            history.trouble = Some(format!("{}: {error}", place.server()));
-            if handle.redirected {
-                history.tried.push((place.host.clone(), reason));
-            }
+        history.note(handle, failed.map(|(_, error)| error.to_string()));
+        if let Some((reason, _)) = failed.filter(|_| handle.redirected) {
+            history.tried.push((handle.session.place.host.clone(), reason));
         }
     }
 
     /// Finds the file and opens it, wherever the way leads.
     fn find(&self, history: &mut History, deadline: Instant) -> std::result::Result<Handle, Fault> {
+        let deadline = deadline.min(Instant::now() + self.options.timeout);
         let Some(address) = self.addresses.get(self.replica()) else {
             return Err(Fault::lasting(Error::other("no URL")));
         };
@@ -271,7 +297,8 @@ impl Xrootd {
         let mut pause = Duration::from_millis(100);
         let late = |history: &History| {
             let why = history.trouble.as_ref().map(|why| format!(" (last: {why})")).unwrap_or_default();
-            Fault::passing(Error::new(ErrorKind::TimedOut, format!("not opened in time{why}")))
+            // Trying again is what was done all the time.
+            Fault::lasting(Error::new(ErrorKind::TimedOut, format!("not opened in time{why}")))
         };
         // What may help later, or elsewhere, is waited for until time is out.
         loop {
@@ -554,11 +581,12 @@ impl Transport for Xrootd {
             }
             Ok(Some(Answer::Refused(no))) => {
                 let (lasting, reason) = (no.lasting(), no.reason());
-                let error = named(&Error::from(no));
+                let plain = Error::from(no);
+                let error = named(&plain);
                 if lasting {
                     return Err(Fault::lasting(error));
                 }
-                self.lose(&handle, Some((reason, &error)));
+                self.lose(&handle, Some((reason, &plain)));
                 Err(Fault::passing(error))
             }
             Ok(Some(_)) => Err(Fault::lasting(Error::new(

@@ -148,14 +148,12 @@ impl Link {
         }
     }
 
-    /// The address of this end, as servers write it.
+    /// The address of this end, as servers see it.
     pub fn own_address(&self) -> Result<String> {
-        Ok(match self.socket.local_addr()?.ip() {
-            IpAddr::V4(v4) => format!("[::{v4}]"),
-            IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
-                Some(v4) => format!("[::{v4}]"),
-                None => format!("[{v6}]"),
-            },
+        let own = self.socket.local_addr()?;
+        Ok(match own.ip() {
+            IpAddr::V4(v4) => format!("[::ffff:{v4}]:{}", own.port()),
+            IpAddr::V6(v6) => format!("[{v6}]:{}", own.port()),
         })
     }
 

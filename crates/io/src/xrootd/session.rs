@@ -161,7 +161,7 @@ impl Session {
         let key = (place.clone(), auth::surroundings());
         let door = lock(&pool().doors).entry(key).or_default().clone();
         let mut slot = lock(&door);
-        if let Some(session) = slot.as_ref().filter(|session| session.usable()) {
+        if let Some(session) = slot.as_ref().filter(|session| session.over().is_none()) {
             return Ok(session.clone());
         }
         let session = Self::begin(place, deadline).map_err(|fault| Fault {
@@ -212,9 +212,9 @@ impl Session {
         lock(&self.streams)
     }
 
-    /// Whether requests can be sent.
-    pub fn usable(&self) -> bool {
-        self.streams().over.is_none()
+    /// Why no requests can be sent any more, if so.
+    pub fn over(&self) -> Option<String> {
+        self.streams().over.as_ref().map(|(_, why)| why.clone())
     }
 
     /// What the server takes; waits for it to say so, but not for long.
