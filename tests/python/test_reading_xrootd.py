@@ -165,7 +165,7 @@ def test_a_server_that_comes_again(path: Path, local: Any) -> None:
     with folder() as home:
         with single({"events.root": path}, home=home) as server:
             port = server.port
-            file = slow(server.url("events.root"))
+            file = slow(server.url("events.root"), retries=12)
             steps = file["t"].iterate(step_size=10_000)
             first = [next(steps)]
         with single({"events.root": path}, f"xrd.port {port}\n", home):
@@ -178,7 +178,7 @@ def test_a_file_that_changes_is_noticed(path: Path, how: str) -> None:
     with folder() as home:
         with single({"events.root": path}, home=home) as server:
             port = server.port
-            file = slow(server.url("events.root"))
+            file = slow(server.url("events.root"), retries=12)
             steps = file["t"].iterate(step_size=10_000)
             next(steps)
         other = home / "other.root"
@@ -214,7 +214,7 @@ def test_through_a_redirector(pool: Cluster, local: Any) -> None:
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_another_server_finishes(pool: Cluster, local: Any, number: int) -> None:
     """A server is killed, or hangs, in the middle of reading; the other one has the file, too."""
-    with slow(pool.url("both.root"), timeout=3) as file:
+    with slow(pool.url("both.root"), timeout=6) as file:
         steps = file["t"].iterate(step_size=10_000)
         first = [next(steps), next(steps)]
         pool.daemons[pool.serving("srv1", "srv2")]["xrootd"].send(number)

@@ -31,6 +31,9 @@ const MOST_HOPS: usize = 16;
 /// Options of `kXR_open`: for reading, with what the file is; and not by what was remembered of it.
 const OPEN: u16 = 0x10 | 0x400;
 const REFRESH: u16 = 0x80;
+/// How often a server is not asked that failed before, although it is named again; and the pause before another is asked for.
+const PASSED_OVER: usize = 4;
+const SHORT_PAUSE: Duration = Duration::from_millis(20);
 /// The longest pause before the same is asked for again, whatever a server says.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
@@ -98,21 +101,37 @@ struct State {
 #[derive(Default)]
 struct History {
     /// Servers that failed, and why, as redirectors want to be told.
-    tried: Vec<(String, &'static str)>,
+    tried: Vec<Tried>,
     /// The last failure, in words.
     trouble: Option<String>,
     /// Where the file was open, and when it had been changed.
     version: Option<(String, i64)>,
-    /// When it could not be opened, and why: who waited for it need not try the same.
-    failed: Option<(Instant, ErrorKind, String)>,
+    /// When it could not be opened, and why, and whether that may pass: who waited for it need not try the same.
+    failed: Option<(Instant, ErrorKind, String, bool)>,
+}
+
+/// A server that failed, why, and where redirectors look for it.
+struct Tried {
+    host: String,
+    server: String,
+    reason: &'static str,
 }
 
 impl History {
     /// Keeps what an open file tells of the file.
-    fn note(&mut self, handle: &Handle, trouble: Option<String>) {
+    fn note(&mut self, handle: &Handle, trouble: Option<String>, failed: Option<&'static str>) {
         let server = handle.session.place.server();
         self.trouble = trouble.map(|why| format!("{server}: {why}"));
         self.version = Some((server, handle.changed));
+        if let Some(reason) = failed.filter(|_| handle.redirected) {
+            self.add(&handle.session.place, reason);
+        }
+    }
+
+    fn add(&mut self, place: &Place, reason: &'static str) {
+        let (host, server) = (place.host.clone(), place.server());
+        self.tried.retain(|t| t.server != server);
+        self.tried.push(Tried { host, server, reason });
     }
 }
 
@@ -237,18 +256,20 @@ impl Xrootd {
                 *lock(&state.current) = Some(handle.clone());
                 return Ok(handle);
             }
-            // The connection ended while nothing was asked for.
-            history.note(&handle, handle.session.over());
+            // Its connection ended, maybe while nothing was asked for.
+            let (kind, why) = handle.session.over().unwrap_or((ErrorKind::Other, String::new()));
+            history.note(&handle, Some(why), (kind == ErrorKind::TimedOut).then_some("srverr"));
         }
-        if let Some((when, kind, why)) = &history.failed
+        if let Some((when, kind, why, again)) = &history.failed
             && *when > asked
         {
-            return Err(Fault::lasting(Error::new(*kind, why.clone())));
+            return Err(Fault { again: *again, pause: true, error: Error::new(*kind, why.clone()) });
         }
         let handle = match self.find(&mut history, deadline) {
             Ok(handle) => handle,
             Err(fault) => {
-                history.failed = Some((Instant::now(), fault.error.kind(), fault.error.to_string()));
+                let (kind, why) = (fault.error.kind(), fault.error.to_string());
+                history.failed = Some((Instant::now(), kind, why, fault.again));
                 return Err(fault);
             }
         };
@@ -279,10 +300,7 @@ impl Xrootd {
         current.take();
         drop(current);
         let mut history = lock(&state.history);
-        history.note(handle, failed.map(|(_, error)| error.to_string()));
-        if let Some((reason, _)) = failed.filter(|_| handle.redirected) {
-            history.tried.push((handle.session.place.host.clone(), reason));
-        }
+        history.note(handle, failed.map(|(_, error)| error.to_string()), failed.map(|(reason, _)| reason));
     }
 
     /// Finds the file and opens it, wherever the way leads.
@@ -293,20 +311,28 @@ impl Xrootd {
         };
         let first = Stop::first(address, &self.who);
         let mut stop = first.clone();
-        let (mut hops, mut refresh, mut forgiven) = (0, false, false);
+        let (mut hops, mut refresh, mut naming, mut passed) = (0, false, true, 0);
         let mut pause = Duration::from_millis(100);
-        let late = |history: &History| {
-            let why = history.trouble.as_ref().map(|why| format!(" (last: {why})")).unwrap_or_default();
-            // Trying again is what was done all the time.
-            Fault::lasting(Error::new(ErrorKind::TimedOut, format!("not opened in time{why}")))
-        };
         // What may help later, or elsewhere, is waited for until time is out.
         loop {
-            let now = Instant::now();
-            if now >= deadline {
-                return Err(late(history));
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let why = history.trouble.as_ref().map(|why| format!(" (last: {why})")).unwrap_or_default();
+                // Trying again is what was done all the time.
+                let error = Error::new(ErrorKind::TimedOut, format!("not opened in time{why}"));
+                return Err(Fault::lasting(error));
             }
-            let fault = match self.open_at(&stop, refresh, history, deadline) {
+            let server = stop.place.server();
+            let failed_before = stop.redirected && history.tried.iter().any(|t| t.server == server);
+            if failed_before && passed < PASSED_OVER {
+                // Redirectors name servers in turn: another one may be next.
+                passed += 1;
+                naming = !naming;
+                (stop, hops) = (first.clone(), 0);
+                thread::sleep(SHORT_PAUSE.min(left));
+                continue;
+            }
+            let (fault, reason) = match self.open_at(&stop, refresh, naming, history, deadline) {
                 Ok((Answer::Done, Some(handle))) => return Ok(handle),
                 Ok((Answer::Redirect(target), _)) => {
                     hops += 1;
@@ -319,9 +345,12 @@ impl Xrootd {
                 Ok((Answer::Wait(wait, why), _)) => {
                     let why = why.trim();
                     let said = if why.is_empty() { String::new() } else { format!(": {why}") };
-                    let message = format!("{} says to wait{said}", stop.place.server());
-                    history.trouble.get_or_insert(message);
-                    thread::sleep(wait.min(LONGEST_PAUSE).min(deadline.saturating_duration_since(now)));
+                    history.trouble.get_or_insert(format!("{server} says to wait{said}"));
+                    // It may take too many for those that failed, as all of one host.
+                    naming = !naming || history.tried.is_empty();
+                    if naming {
+                        thread::sleep(wait.min(LONGEST_PAUSE).min(left));
+                    }
                     continue;
                 }
                 Ok((Answer::Refused(no), _)) => {
@@ -331,28 +360,25 @@ impl Xrootd {
                 Ok(_) => return Err(Fault::lasting(Error::other("an answer that makes no sense"))),
                 Err(fault) => (fault, "srverr"),
             };
-            let (fault, reason) = fault;
-            let permitted = fault.error.kind() != ErrorKind::PermissionDenied;
-            if stop.redirected && permitted {
-                // The server that was named does not do: the redirector names another one.
-                let server = stop.place.server();
-                history.trouble = Some(format!("{server}: {}", plain(&fault.error, &server)));
-                if !history.tried.iter().any(|(host, _)| *host == stop.place.host) {
-                    history.tried.push((stop.place.host.clone(), reason));
-                } else {
-                    thread::sleep(pause.min(deadline.saturating_duration_since(now)));
-                    pause = (2 * pause).min(LONGEST_PAUSE);
+            if fault.error.kind() != ErrorKind::PermissionDenied {
+                if stop.redirected {
+                    // The server that was named does not do: the redirector names another one.
+                    history.trouble = Some(format!("{server}: {}", plain(&fault.error, &server)));
+                    history.add(&stop.place, reason);
+                    if failed_before {
+                        thread::sleep(pause.min(left));
+                        pause = (2 * pause).min(LONGEST_PAUSE);
+                    }
+                    (stop, hops, refresh, naming, passed) = (first.clone(), 0, !failed_before, true, 0);
+                    continue;
                 }
-                (stop, hops, refresh) = (first.clone(), 0, true);
-                continue;
+                if naming && !history.tried.is_empty() {
+                    // Nobody else has the file. Those that failed get another chance.
+                    naming = false;
+                    continue;
+                }
             }
-            if !history.tried.is_empty() && permitted && !forgiven {
-                // Nobody else has the file. Those that failed get another chance.
-                history.tried.clear();
-                (stop, hops, refresh, forgiven) = (first.clone(), 0, true, true);
-                continue;
-            }
-            let before = history.trouble.take().filter(|_| forgiven);
+            let before = history.trouble.take().filter(|_| !history.tried.is_empty());
             let before = before.map(|why| format!(" (before: {why})")).unwrap_or_default();
             let error = Error::new(fault.error.kind(), format!("{}{before}", fault.error));
             return Err(Fault { error, ..fault });
@@ -364,6 +390,7 @@ impl Xrootd {
         &self,
         stop: &Stop,
         refresh: bool,
+        naming: bool,
         history: &History,
         deadline: Instant,
     ) -> std::result::Result<(Answer, Option<Handle>), Fault> {
@@ -374,12 +401,11 @@ impl Xrootd {
         let session = Session::at(&stop.place, until)?;
         let server = stop.place.server();
         let failed = |error: Error| Fault::passing(Error::new(error.kind(), format!("{server}: {error}")));
-        let (hosts, reasons): (Vec<_>, Vec<_>) =
-            history.tried.iter().map(|(host, why)| (host.as_str(), *why)).unzip();
-        let tried = if hosts.is_empty() {
-            String::new()
-        } else {
-            format!("tried={}&triedrc={}", hosts.join(","), reasons.join(","))
+        let named = history.tried.iter().filter(|_| naming);
+        let (hosts, reasons): (Vec<_>, Vec<_>) = named.map(|t| (t.host.as_str(), t.reason)).unzip();
+        let tried = match hosts.as_slice() {
+            [] => String::new(),
+            hosts => format!("tried={}&triedrc={}", hosts.join(","), reasons.join(",")),
         };
         let opaque = joined(&[&stop.opaque, &tried]);
         let path = if opaque.is_empty() { stop.path.clone() } else { format!("{}?{opaque}", stop.path) };

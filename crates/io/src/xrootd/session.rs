@@ -213,8 +213,8 @@ impl Session {
     }
 
     /// Why no requests can be sent any more, if so.
-    pub fn over(&self) -> Option<String> {
-        self.streams().over.as_ref().map(|(_, why)| why.clone())
+    pub fn over(&self) -> Option<(ErrorKind, String)> {
+        self.streams().over.clone()
     }
 
     /// What the server takes; waits for it to say so, but not for long.
@@ -403,8 +403,8 @@ impl Stream {
                 Ok(Event::Answer(Answer::Later(wait))) => self.until = Some(Instant::now() + wait + patience),
                 Ok(Event::Answer(answer)) => return Ok(Some(answer)),
                 Err(RecvTimeoutError::Disconnected) => {
-                    let over = self.session.streams().over.clone();
-                    let (kind, why) = over.unwrap_or((ErrorKind::Other, "no answer".to_owned()));
+                    let (kind, why) =
+                        self.session.over().unwrap_or((ErrorKind::Other, "no answer".to_owned()));
                     return Err(Error::new(kind, why));
                 }
                 Err(RecvTimeoutError::Timeout) => {
