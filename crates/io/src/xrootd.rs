@@ -1,6 +1,6 @@
-//! XRootD: `root://`, and `roots://` with TLS.
+//! `XRootD`: `root://`, and `roots://` with TLS.
 //!
-//! A client of our own: two copies of the XRootD project's client in one process crash, and ROOT brings one. Requests to
+//! A client of our own: two copies of the `XRootD` project's client in one process crash, and ROOT brings one. Requests to
 //! one server share a connection, each on a stream of its own. A file is found by way of a redirector, if there is one; a
 //! server that fails is named to it when another is asked for.
 
@@ -22,8 +22,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 use wire::{Address, Answer, ELEMENT, Reader, Refusal, Target, kind};
 
-/// What is read first.
+/// What is read first of the start and of the end, where the file's own records lie.
 const FIRST: u64 = 64 << 10;
+const LAST: u64 = 256 << 10;
 /// Bytes of a read of one range.
 const LONGEST: u64 = 1 << 30;
 /// Redirections from one server to the next, until a file must be open.
@@ -195,6 +196,71 @@ impl Stop {
             redirected: true,
         }
     }
+
+    /// Asks one server for the file.
+    fn open(
+        &self,
+        refresh: bool,
+        naming: bool,
+        history: &History,
+        deadline: Instant,
+    ) -> std::result::Result<(Answer, Option<Handle>), Fault> {
+        // A server that does not answer must leave time to ask another one.
+        let patience =
+            deadline.saturating_duration_since(Instant::now()) / if self.redirected { 2 } else { 1 };
+        let until = Instant::now() + patience;
+        let session = Session::at(&self.place, until)?;
+        let server = self.place.server();
+        let failed = |error: Error| Fault::passing(Error::new(error.kind(), format!("{server}: {error}")));
+        let named = history.tried.iter().filter(|_| naming);
+        let (hosts, reasons): (Vec<_>, Vec<_>) = named.map(|t| (t.host.as_str(), t.reason)).unzip();
+        let tried = match hosts.as_slice() {
+            [] => String::new(),
+            hosts => format!("tried={}&triedrc={}", hosts.join(","), reasons.join(",")),
+        };
+        let opaque = joined(&[&self.opaque, &tried]);
+        let path = if opaque.is_empty() { self.path.clone() } else { format!("{}?{opaque}", self.path) };
+        let options = if refresh && !self.redirected { OPEN | REFRESH } else { OPEN };
+        let mut parameters = vec![0, 0];
+        parameters.extend_from_slice(&options.to_be_bytes());
+        let asked = session.ask(kind::OPEN, &parameters, path.as_bytes(), SMALL);
+        let (answer, body) = small(asked.map_err(failed)?, until, deadline).map_err(failed)?;
+        if answer != Answer::Done {
+            return Ok((answer, None));
+        }
+        let mut from = Reader(&body);
+        let mut id = [0; 4];
+        id.copy_from_slice(from.take(4).map_err(failed)?);
+        let mut handle = Handle {
+            session: session.clone(),
+            id,
+            size: 0,
+            changed: 0,
+            redirected: self.redirected,
+            process: std::process::id(),
+        };
+        // Compression, which no server has, and its kind; then what the file is.
+        let said = from.take(8).ok().and_then(|_| wire::parse_stat(&from.text()));
+        let found = if said.is_some() {
+            said
+        } else {
+            let mut parameters = vec![0; 12];
+            parameters.extend_from_slice(&id);
+            let asked = session.ask(kind::STAT, &parameters, &[], SMALL).map_err(failed)?;
+            match small(asked, until, deadline).map_err(failed)? {
+                (Answer::Done, body) => wire::parse_stat(&Reader(&body).text()),
+                (answer, _) => return Ok((answer, None)),
+            }
+        };
+        let strange = || {
+            Fault::lasting(Error::new(
+                ErrorKind::InvalidData,
+                format!("{server}: not told how long the file is"),
+            ))
+        };
+        (handle.size, handle.changed) = found.ok_or_else(strange)?;
+        Ok((Answer::Done, Some(handle)))
+    }
 }
 
 /// Parts of what stands behind the question mark.
@@ -216,21 +282,33 @@ impl Xrootd {
         self.state.read().unwrap_or_else(PoisonError::into_inner).1.clone()
     }
 
-    /// Opens the file and reads its first bytes.
-    fn look(&mut self, deadline: Instant) -> std::result::Result<Vec<u8>, Fault> {
+    /// Opens the file and reads its start and its end.
+    fn look(&mut self, deadline: Instant) -> std::result::Result<Vec<(u64, Vec<u8>)>, Fault> {
         let handle = self.find(&mut lock(&self.state().history), deadline)?;
         let size = handle.size;
-        let mut bytes = Vec::new();
-        if size > 0 {
-            let range = Range { offset: 0, length: size.min(FIRST) };
-            self.read(&handle, &[range], deadline, &mut |_, new| {
-                bytes.extend_from_slice(new);
+        let (first, last) = (size.min(FIRST), size.saturating_sub(FIRST).min(LAST));
+        let mut known = vec![(0, Vec::new()), (size - last, Vec::new())];
+        let wanted = [Range { offset: 0, length: first }, Range { offset: size - last, length: last }];
+        let wanted: Vec<Range> = wanted.into_iter().filter(|range| range.length > 0).collect();
+        if !wanted.is_empty() {
+            let answer = self.read(&handle, &wanted, deadline, &mut |at, new| {
+                for (start, bytes) in &mut known {
+                    if *start + bytes.len() as u64 == at {
+                        bytes.extend_from_slice(new);
+                        break;
+                    }
+                }
                 true
             })?;
+            match answer {
+                None | Some(Answer::Done) => {}
+                Some(Answer::Refused(no)) => return Err(refused(no)),
+                Some(_) => return Err(Fault::passing(Error::other("the server puts off reading"))),
+            }
         }
         self.size = size;
         self.keep(handle);
-        Ok(bytes)
+        Ok(known)
     }
 
     fn keep(&self, handle: Handle) -> Arc<Handle> {
@@ -332,8 +410,11 @@ impl Xrootd {
                 thread::sleep(SHORT_PAUSE.min(left));
                 continue;
             }
-            let (fault, reason) = match self.open_at(&stop, refresh, naming, history, deadline) {
-                Ok((Answer::Done, Some(handle))) => return Ok(handle),
+            let (fault, reason) = match stop.open(refresh, naming, history, deadline) {
+                Ok((Answer::Done, Some(handle))) => {
+                    history.trouble = None;
+                    return Ok(handle);
+                }
                 Ok((Answer::Redirect(target), _)) => {
                     hops += 1;
                     if hops > MOST_HOPS {
@@ -383,73 +464,6 @@ impl Xrootd {
             let error = Error::new(fault.error.kind(), format!("{}{before}", fault.error));
             return Err(Fault { error, ..fault });
         }
-    }
-
-    /// Asks one server for the file.
-    fn open_at(
-        &self,
-        stop: &Stop,
-        refresh: bool,
-        naming: bool,
-        history: &History,
-        deadline: Instant,
-    ) -> std::result::Result<(Answer, Option<Handle>), Fault> {
-        // A server that does not answer must leave time to ask another one.
-        let patience =
-            deadline.saturating_duration_since(Instant::now()) / if stop.redirected { 2 } else { 1 };
-        let until = Instant::now() + patience;
-        let session = Session::at(&stop.place, until)?;
-        let server = stop.place.server();
-        let failed = |error: Error| Fault::passing(Error::new(error.kind(), format!("{server}: {error}")));
-        let named = history.tried.iter().filter(|_| naming);
-        let (hosts, reasons): (Vec<_>, Vec<_>) = named.map(|t| (t.host.as_str(), t.reason)).unzip();
-        let tried = match hosts.as_slice() {
-            [] => String::new(),
-            hosts => format!("tried={}&triedrc={}", hosts.join(","), reasons.join(",")),
-        };
-        let opaque = joined(&[&stop.opaque, &tried]);
-        let path = if opaque.is_empty() { stop.path.clone() } else { format!("{}?{opaque}", stop.path) };
-        let options = if refresh && !stop.redirected { OPEN | REFRESH } else { OPEN };
-        let mut parameters = vec![0, 0];
-        parameters.extend_from_slice(&options.to_be_bytes());
-        let asked = session.ask(kind::OPEN, &parameters, path.as_bytes(), SMALL);
-        let (answer, body) = small(asked.map_err(failed)?, until, deadline).map_err(failed)?;
-        if answer != Answer::Done {
-            return Ok((answer, None));
-        }
-        let mut from = Reader(&body);
-        let mut id = [0; 4];
-        id.copy_from_slice(from.take(4).map_err(failed)?);
-        let mut handle = Handle {
-            session: session.clone(),
-            id,
-            size: 0,
-            changed: 0,
-            redirected: stop.redirected,
-            process: std::process::id(),
-        };
-        // Compression, which no server has, and its kind; then what the file is.
-        let said = from.take(8).ok().and_then(|_| wire::parse_stat(&from.text()));
-        let found = match said {
-            Some(found) => Some(found),
-            None => {
-                let mut parameters = vec![0; 12];
-                parameters.extend_from_slice(&id);
-                let asked = session.ask(kind::STAT, &parameters, &[], SMALL).map_err(failed)?;
-                match small(asked, until, deadline).map_err(failed)? {
-                    (Answer::Done, body) => wire::parse_stat(&Reader(&body).text()),
-                    (answer, _) => return Ok((answer, None)),
-                }
-            }
-        };
-        let strange = || {
-            Fault::lasting(Error::new(
-                ErrorKind::InvalidData,
-                format!("{server}: not told how long the file is"),
-            ))
-        };
-        (handle.size, handle.changed) = found.ok_or_else(strange)?;
-        Ok((Answer::Done, Some(handle)))
     }
 
     /// Reads ranges by one request.

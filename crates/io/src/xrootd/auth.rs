@@ -155,17 +155,16 @@ impl Key {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
             match Self::parse(line, now) {
-                Some(Some(key)) => return Ok(key),
-                Some(None) => {}
+                Some((key, false)) => return Ok(key),
+                Some(_) => {}
                 None => return Err(format!("{}: a line that is no key", path.display())),
             }
         }
         Err(format!("{}: no key that has not expired", path.display()))
     }
 
-    /// A line as in `0 u:USER g:GROUP n:NAME N:NUMBER c:CREATED e:EXPIRES f:FLAGS k:HEX`; outer nothing if it is none,
-    /// inner nothing if it has expired.
-    fn parse(line: &str, now: u64) -> Option<Option<Self>> {
+    /// A line as in `0 u:USER g:GROUP n:NAME N:NUMBER c:CREATED e:EXPIRES f:FLAGS k:HEX`, and whether it has expired.
+    fn parse(line: &str, now: u64) -> Option<(Self, bool)> {
         let field = |name: &str| line.split_ascii_whitespace().find_map(|word| word.strip_prefix(name));
         let expires: u64 = field("e:").map_or(Some(0), |e| e.parse().ok())?;
         let hex = field("k:")?.as_bytes();
@@ -177,7 +176,7 @@ impl Key {
         let secret: Option<Vec<u8>> =
             pairs.map(|pair| Some((digit(pair.first()?)? << 4 | digit(pair.last()?)?) as u8)).collect();
         let key = Self { name: field("n:")?.to_owned(), number: field("N:")?.parse().ok()?, secret: secret? };
-        Some((expires == 0 || expires > now).then_some(key))
+        Some((key, expires != 0 && expires <= now))
     }
 }
 
@@ -250,9 +249,10 @@ mod tests {
     #[test]
     fn keys() {
         let line = "0 u:alice g:users n:alicekey N:7 c:1 e:0 f:0 k:000102030405060708ff";
-        let key = Key::parse(line, 5).unwrap().unwrap();
+        let (key, expired) = Key::parse(line, 5).unwrap();
+        assert!(!expired);
         assert_eq!((key.name.as_str(), key.number, key.secret.last()), ("alicekey", 7, Some(&0xff)));
-        assert_eq!(Key::parse("n:a N:1 e:4 k:00112233", 5), Some(None));
+        assert!(Key::parse("n:a N:1 e:4 k:00112233", 5).unwrap().1);
         for bad in ["n:a N:1 k:0", "n:a N:1 k:", "n:a N:x k:00112233", "n:a k:00112233", "n:a N:1 k:zz112233"]
         {
             assert_eq!(Key::parse(bad, 5), None, "{bad}");

@@ -1,6 +1,6 @@
 //! What goes over the wire: requests as bytes, and what came cut into answers.
 //!
-//! Facts: the XRootD protocol specification, version 5.2. Numbers are big-endian. A request is a stream's number, a kind,
+//! Facts: the `XRootD` protocol specification, version 5.2. Numbers are big-endian. A request is a stream's number, a kind,
 //! 16 bytes of parameters, a length and a body; an answer is the stream's number, a status, a length and a body.
 
 use std::io::{Error, ErrorKind, Result};
@@ -108,6 +108,9 @@ impl Head {
     }
 }
 
+/// Takes a piece of an answer: whose it is, which bytes, and whether they are the last.
+pub type Put<'a> = dyn FnMut(Head, &[u8], bool) -> Result<()> + 'a;
+
 /// Cuts what comes into answers, however it is divided; keeps none of it.
 #[derive(Default)]
 pub struct Frames {
@@ -118,27 +121,22 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// Hands over pieces of answers: whose, which bytes, and whether they are the last of it.
-    pub fn feed(
-        &mut self,
-        mut bytes: &[u8],
-        put: &mut dyn FnMut(Head, &[u8], bool) -> Result<()>,
-    ) -> Result<()> {
+    /// Hands over pieces of answers.
+    pub fn feed(&mut self, mut bytes: &[u8], put: &mut Put<'_>) -> Result<()> {
         loop {
-            let head = match self.current {
-                Some(head) => head,
-                None => {
-                    let (begin, rest) = bytes.split_at((Head::SIZE - self.begun.len()).min(bytes.len()));
-                    self.begun.extend_from_slice(begin);
-                    bytes = rest;
-                    if self.begun.len() < Head::SIZE {
-                        return Ok(());
-                    }
-                    let head = Head::parse(&mut Reader(&self.begun))?;
-                    self.begun.clear();
-                    self.left = head.length as usize;
-                    *self.current.insert(head)
+            let head = if let Some(head) = self.current {
+                head
+            } else {
+                let (begin, rest) = bytes.split_at((Head::SIZE - self.begun.len()).min(bytes.len()));
+                self.begun.extend_from_slice(begin);
+                bytes = rest;
+                if self.begun.len() < Head::SIZE {
+                    return Ok(());
                 }
+                let head = Head::parse(&mut Reader(&self.begun))?;
+                self.begun.clear();
+                self.left = head.length as usize;
+                *self.current.insert(head)
             };
             if bytes.is_empty() && self.left > 0 {
                 return Ok(());
