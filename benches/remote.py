@@ -14,7 +14,6 @@ import argparse
 import asyncio
 import contextlib
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -189,9 +188,7 @@ def servers(file: Path, schemes: list[str]) -> Iterator[dict[str, int]]:
         if "http" in schemes:
             home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ngx", dir="/tmp")))
             (home / "data").mkdir()
-            os.link(file, home / "data" / file.name) if file.stat().st_dev == home.stat().st_dev else None
-            if not (home / "data" / file.name).exists():
-                (home / "data" / file.name).write_bytes(file.read_bytes())
+            (home / "data" / file.name).write_bytes(file.read_bytes())
             start = stack.enter_context(nginx(home / "data", home))
             ports["http"] = int(start.rsplit(":", 1)[1].strip("/"))
         yield ports
@@ -206,6 +203,14 @@ def agree(file: Path, tree: str, url: str) -> None:
     with sapwood.open(file) as near, sapwood.open(url) as far:
         if not ak.array_equal(near[tree].arrays(), far[tree].arrays(), equal_nan=True):
             raise SystemExit("what came over the network is not what is in the file")
+
+
+def line(place: dict[str, Any], runs: list[dict[str, Any]]) -> str:
+    """Sum up the runs of a rival in a line of the table."""
+    walls = [run["wall"] for run in runs if "wall" in run]
+    wall = f"{statistics.median(walls):8.2f} s" if walls else f"  {runs[0]['error']}"
+    words = f"{place['scheme']:5} {place['latency_ms']:4g} ms  {place['branches']:5} {place['rival']:11}"
+    return f"{words} {wall} {runs[0]['requests']:6} requests {runs[0]['bytes'] / 1e6:8.1f} MB"
 
 
 def main() -> None:
@@ -253,13 +258,9 @@ def main() -> None:
                             proxy.close()
                     for rival, found in runs.items():
                         if found:
-                            results.append({
-                                "scheme": scheme, "latency_ms": latency, "branches": choice, "rival": rival, "runs": found
-                            })
-                            walls = [run["wall"] for run in found if "wall" in run]
-                            wall = f"{statistics.median(walls):8.2f} s" if walls else f"  {found[0]['error']}"
-                            print(f"{scheme:5} {latency:4g} ms  {choice:5} {rival:11} {wall} "
-                                  f"{found[0]['requests']:6} requests {found[0]['bytes'] / 1e6:8.1f} MB", flush=True)  # fmt: skip
+                            place = {"scheme": scheme, "latency_ms": latency, "branches": choice, "rival": rival}
+                            results.append({**place, "runs": found})
+                            print(line(place, found), flush=True)
     if given.output is not None:
         record = {
             "file": given.file.name, "size": given.file.stat().st_size, "tree": given.tree, **shape, "choices": choices,

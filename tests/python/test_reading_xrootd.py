@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
+import json
 import multiprocessing
 import os
 import pickle
@@ -24,7 +24,7 @@ from typing import Any
 import awkward as ak
 import numpy as np
 import pytest
-from xrootd_servers import Cluster, Single, cluster, folder, hand_over, program, single
+from xrootd_servers import Cluster, Single, cluster, folder, program, single
 
 import sapwood
 
@@ -56,6 +56,18 @@ def local(path: Path) -> Any:
 def server(path: Path) -> Iterator[Single]:
     with single({"events.root": path, "sub/events.root": path}) as server:
         yield server
+
+
+TASK = """
+from sapwood import train
+
+
+class Sum(train.Task):
+    branches = ["id"]
+
+    def process(self, events):
+        return {"n": len(events)}
+"""
 
 
 def slow(url: str, **options: Any) -> Any:
@@ -97,14 +109,7 @@ def test_commands(server: Single, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert "t;1  TTree" in done.stdout
     task = tmp_path / "task.py"
-    task.write_text(
-        "import awkward as ak\n"
-        "from sapwood import train\n\n"
-        "class Sum(train.Task):\n"
-        "    branches = ['id']\n\n"
-        "    def process(self, events):\n"
-        "        return {'n': len(events), 'sum': int(ak.sum(events.id))}\n"
-    )
+    task.write_text(TASK)
     out = tmp_path / "out"
     run = [*command, "run", str(task), "--input", f"{url}:t", "--output", str(out)]
     done = subprocess.run(run, capture_output=True, text=True, timeout=120)
@@ -120,7 +125,7 @@ def test_what_fails_says_why(server: Single) -> None:
         sapwood.open("root://localhost:9//events.root", retries=0)
     with pytest.raises(sapwood.StorageError, match="not root://HOST"):
         sapwood.open("root://localhost")
-    with pytest.raises(sapwood.StorageError, match="isDirectory|NotFile"):
+    with pytest.raises(sapwood.StorageError, match=r"isDirectory|NotFile"):
         sapwood.open(server.url("sub"))
 
 
@@ -252,7 +257,7 @@ def test_a_redirector_without_servers(path: Path) -> None:
     with cluster({"srv1": {"events.root": path}}) as pool:
         [daemon.kill() for daemon in pool.daemons["srv1"].values()]
         start = time.monotonic()
-        with pytest.raises((sapwood.StorageError, FileNotFoundError), match="3011|not opened in time"):
+        with pytest.raises((sapwood.StorageError, FileNotFoundError), match=r"3011|not opened in time"):
             sapwood.open(pool.url("events.root"), timeout=4)
         assert time.monotonic() - start < 10
 
@@ -324,7 +329,7 @@ def test_sss(path: Path, local: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: 
             with pytest.raises(sapwood.StorageError, match="login refused: sss: there is no keytab"):
                 sapwood.open(url)
             monkeypatch.setenv("XrdSecSSSKT", str(wrong))
-            with pytest.raises(sapwood.StorageError, match="login refused: sss: .*[Kk]ey not found"):
+            with pytest.raises(sapwood.StorageError, match=r"login refused: sss: .*[Kk]ey not found"):
                 sapwood.open(url)
             monkeypatch.setenv("XrdSecSSSKT", str(right))
             with sapwood.open(url) as file:
@@ -447,6 +452,8 @@ class Script(socketserver.BaseRequestHandler):
 
 
 class Scripted(socketserver.ThreadingTCPServer):
+    """Serves bytes as one file; `say` may answer in its place, `log` has what was asked for."""
+
     allow_reuse_address = True
     daemon_threads = True
 
@@ -524,9 +531,9 @@ def test_what_servers_may_answer(scripted: Scripted, local: Any) -> None:
         (3010, 4242, b"", "unknown kind"),
         (3010, 0, b"abc", "too short"),
         (3010, 4005, struct.pack(">I", 100_000) + b"tape", "not opened in time .last: .*tape"),
-        (3013, 0, bytes(1 << 20), "more came than was asked for"),
-        (3013, 4003, struct.pack(">I", 3007), "IOError"),
-        (3013, 4001, struct.pack(">I", 5000) + b"go away", "ends the session"),
+        (3025, 0, bytes(1 << 20), "more came than was asked for"),
+        (3025, 4003, struct.pack(">I", 3007), "IOError"),
+        (3025, 4001, struct.pack(">I", 5000) + b"go away", "ends the session"),
     ],
 )
 def test_what_servers_must_not_answer(scripted: Scripted, kind: int, status: int, body: bytes, message: str) -> None:
@@ -535,6 +542,19 @@ def test_what_servers_must_not_answer(scripted: Scripted, kind: int, status: int
     with pytest.raises((sapwood.StorageError, FileNotFoundError), match=message):
         sapwood.open(scripted.url, timeout=2, retries=1)
     assert time.monotonic() - start < 10
+
+
+def test_a_disk_that_fails(scripted: Scripted) -> None:
+    """What a server says in the middle of reading is in the error and in the ledger, with the server's name."""
+    with sapwood.open(scripted.url, retries=2) as file:
+        tree = file["t"]
+        error = struct.pack(">I", 3007) + b"disk on fire"
+        scripted.say = lambda stream, kind, *_: answer(stream, 4003, error) if kind in {3013, 3025} else None
+        with pytest.raises(sapwood.StorageError, match=r"127.0.0.1:\d+: .3007 IOError. disk on fire, after 3 attempts"):
+            tree.arrays(["x1"])
+        assert [entry.again for entry in file.file.ledger()] == [True, True, False]
+        scripted.say = lambda *_: None
+        assert len(tree.arrays(["x1"])) == ENTRIES
 
 
 def test_redirections_without_end(scripted: Scripted) -> None:
@@ -582,6 +602,21 @@ def test_leaving_in_the_middle(server: Single) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_pool_of_the_sites(path: Path, tmp_path: Path) -> None:
+    """`sites/xrootd-pool` starts a redirector and three servers, runs a train on them, and ends them."""
+    program("cmsd")
+    pool = Path(__file__).resolve().parents[2] / "sites" / "xrootd-pool" / "pool.sh"
+    (tmp_path / "task.py").write_text(TASK)
+    other = tmp_path / "other.root"
+    shutil.copyfile(path, other)
+    command = [pool, "task.py", path, other, "-o", "out"]
+    package = Path(sapwood.__file__).parent.parent
+    environment = os.environ | {"PYTHON": sys.executable, "PYTHONPATH": str(package)}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads((tmp_path / "out" / "results.json").read_text())["results"]["sum"]["n"] == 2 * ENTRIES
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""XRootD servers that tests start: a single one, and a redirector with data servers, each in a short folder of its own."""
+"""XRootD servers that tests start: a single one, a redirector with data servers; each in a short folder of its own."""
 
 from __future__ import annotations
 
