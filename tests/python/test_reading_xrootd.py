@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import multiprocessing
@@ -12,6 +13,7 @@ import shutil
 import signal
 import socket
 import socketserver
+import sqlite3
 import struct
 import subprocess
 import sys
@@ -392,6 +394,92 @@ def test_tls(path: Path, local: Any, which: str, monkeypatch: pytest.MonkeyPatch
                 sapwood.open(server.url("events.root", "roots"), retries=0)
     with single({"events.root": path}) as plain, pytest.raises(sapwood.StorageError, match="does not do it"):
         sapwood.open(plain.url("events.root", "roots"))
+
+
+TOKENS = """
+xrootd.seclib libXrdSec.so
+sec.protocol ztn
+sec.protbind * only ztn
+ofs.authorize 1
+acc.authdb {home}/authdb
+ofs.authlib ++ libXrdAccSciTokens.so config={home}/scitokens.cfg
+"""
+ISSUER = "https://localhost:9999"
+
+
+def _base64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _issuer(home: Path) -> Callable[[str], str]:
+    """Put an issuer's key where the server looks for it; gives what makes tokens of a scope."""
+    subprocess.run(["openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", "issuer.key"],
+                   cwd=home, check=True, capture_output=True)  # fmt: skip
+    public = subprocess.run(["openssl", "ec", "-in", "issuer.key", "-pubout", "-outform", "DER"],
+                            cwd=home, check=True, capture_output=True).stdout[-64:]  # fmt: skip
+    now = int(time.time())
+    key = {"kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": "k1",
+           "x": _base64(public[:32]), "y": _base64(public[32:])}  # fmt: skip
+    known = {"expires": now + 86_400, "next_update": now + 86_400, "jwks": {"keys": [key]}}
+    cache = home / "cache" / "scitokens"
+    cache.mkdir(parents=True)
+    with contextlib.closing(sqlite3.connect(cache / "scitokens_cpp.sqllite")) as database:
+        database.execute("CREATE TABLE keycache (issuer text UNIQUE PRIMARY KEY NOT NULL, keys text NOT NULL)")
+        database.execute("INSERT INTO keycache VALUES (?, ?)", (ISSUER, json.dumps(known)))
+        database.commit()
+    audience = "https://wlcg.cern.ch/jwt/v1/any"
+    (home / "scitokens.cfg").write_text(
+        f"[Global]\naudience = {audience}\n[Issuer test]\nissuer = {ISSUER}\nbase_path = /prot\n"
+    )
+
+    def token(scope: str) -> str:
+        head = {"alg": "ES256", "typ": "JWT", "kid": "k1"}
+        claims = {"iss": ISSUER, "sub": "me", "aud": audience, "scope": scope, "wlcg.ver": "1.0",
+                  "iat": now, "nbf": now - 10, "exp": now + 3600, "jti": scope}  # fmt: skip
+        text = ".".join(_base64(json.dumps(part).encode()) for part in (head, claims))
+        signed = subprocess.run(["openssl", "dgst", "-sha256", "-sign", "issuer.key"],
+                                cwd=home, check=True, capture_output=True, input=text.encode()).stdout  # fmt: skip
+        # Two numbers, each behind its kind and its length.
+        first = signed[4 : 4 + signed[3]]
+        second = signed[6 + signed[3] :]
+        return f"{text}.{_base64(b''.join(n[-32:].rjust(32, bytes(1)) for n in (first, second)))}"
+
+    return token
+
+
+def test_tokens(path: Path, local: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A token of the right scope, from a variable and from a file; another scope; none. TLS comes by itself."""
+    program("xrootd")
+    if not any(Path("/usr/lib").rglob("libXrdAccSciTokens-5.so")):
+        pytest.skip("tokens are not supported by the server (apt-get install xrootd-scitokens-plugins)")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/nonexistent")
+    with folder() as home:
+        _certificates(home)
+        (home / "authdb").write_text("")
+        token = _issuer(home)
+        monkeypatch.setenv("X509_CERT_DIR", str(home / "ca"))
+        monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
+        extra = TLS.format(home=home, which="capable all") + TOKENS.format(home=home)
+        with single({"prot/e.root": path}, extra, home) as server:
+            for scheme in ("roots", "root"):
+                url = server.url("prot/e.root", scheme)
+                monkeypatch.delenv("BEARER_TOKEN_FILE", raising=False)
+                monkeypatch.setenv("BEARER_TOKEN", token("storage.read:/"))
+                with sapwood.open(url) as file:
+                    assert ak.array_equal(file["t"].arrays(["id"]), local[["id"]])
+                monkeypatch.setenv("BEARER_TOKEN", token("storage.create:/"))
+                with pytest.raises(sapwood.StorageError, match="3010 NotAuthorized"):
+                    sapwood.open(url)
+                monkeypatch.setenv("BEARER_TOKEN", "x.y.z")
+                with pytest.raises(sapwood.StorageError, match="login refused: ztn"):
+                    sapwood.open(url)
+                monkeypatch.delenv("BEARER_TOKEN")
+                with pytest.raises(sapwood.StorageError, match="login refused: ztn"):
+                    sapwood.open(url)
+                (home / "token").write_text(token("storage.read:/") + "\n")
+                (home / "token").chmod(0o600)
+                monkeypatch.setenv("BEARER_TOKEN_FILE", str(home / "token"))
+                assert sapwood.open(f"{url}:t").num_entries == ENTRIES
 
 
 # What a server may say. Each takes what was asked (stream, kind, parameters, body) and gives bytes to send.
