@@ -91,6 +91,8 @@ def test_the_same_as_local(server: Single, path: Path, local: Any) -> None:
     assert ak.array_equal(both[ENTRIES:], local[["jet"]])
     steps = list(sapwood.iterate(f"{url}:t", ["id", "x7"], step_size=17_000))
     assert ak.array_equal(ak.concatenate(steps), local[["id", "x7"]])
+    for host in ("127.0.0.1", "[::1]", "[::127.0.0.1]", "somebody@localhost"):
+        assert sapwood.open(f"root://{host}:{server.port}//events.root:t").num_entries == ENTRIES
     again = pickle.loads(pickle.dumps(sapwood.open(url)["t"]))
     assert ak.array_equal(again.arrays(["x1"]), local[["x1"]])
 

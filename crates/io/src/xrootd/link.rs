@@ -115,9 +115,12 @@ impl Link {
         let mut socket = &self.socket;
         let mut guard = self.tls();
         let Some(tls) = guard.as_mut() else { return socket.write_all(bytes).map_err(late) };
-        tls.writer().write_all(bytes)?;
-        while tls.wants_write() {
-            tls.write_tls(&mut socket).map_err(late)?;
+        // No more at a time than what is buffered.
+        for piece in bytes.chunks(16 << 10) {
+            tls.writer().write_all(piece)?;
+            while tls.wants_write() {
+                tls.write_tls(&mut socket).map_err(late)?;
+            }
         }
         Ok(())
     }
