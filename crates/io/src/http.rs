@@ -72,7 +72,7 @@ pub fn open(urls: &[String], settings: &Settings, options: &Options) -> Result<A
             };
             match http.look(first) {
                 Ok(Begun::Ranged { transport, bytes }) => {
-                    return Ok(Arc::new(Remote::new(transport, options.clone(), bytes)));
+                    return Ok(Arc::new(Remote::new(transport, options.clone(), vec![(0, bytes)])));
                 }
                 Ok(Begun::Whole(file)) => return Ok(Arc::new(Local::of(file, name.clone())?)),
                 Err(fault) => {

@@ -10,6 +10,7 @@ pub mod remote;
 pub mod sink;
 pub mod source;
 pub mod trace;
+pub mod xrootd;
 
 pub use counters::Counters;
 pub use plan::{Range, Request, coalesce};

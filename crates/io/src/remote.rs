@@ -195,14 +195,13 @@ impl Drop for Announced {
 }
 
 impl Remote {
-    /// Reads by way of `transport`; `first` is what is known of the start of the file.
-    pub fn new(transport: Arc<dyn Transport>, options: Options, first: Vec<u8>) -> Self {
+    /// Reads by way of `transport`; `known` is what is there already, with where it begins.
+    pub fn new(transport: Arc<dyn Transport>, options: Options, known: Vec<(u64, Vec<u8>)>) -> Self {
         let counters = Arc::new(Counters::default());
         let (name, size) = (transport.name().to_owned(), transport.size());
         let shared = Shared::new(transport, options, counters.clone());
-        if !first.is_empty() {
-            shared.state().windows.push_back((0, first.into()));
-        }
+        let windows = known.into_iter().filter(|(_, bytes)| !bytes.is_empty());
+        shared.state().windows.extend(windows.map(|(start, bytes)| (start, bytes.into())));
         Self { shared: RwLock::new((std::process::id(), Arc::new(shared))), name, size, counters }
     }
 
@@ -348,7 +347,8 @@ impl Shared {
             let piece = pieces.entry(*range).or_insert_with(new);
             piece.announced += 1;
             piece.uses = piece.uses.max(uses);
-            if matches!(piece.place, Place::Used) {
+            // What failed before is tried anew for whoever asks now.
+            if matches!(piece.place, Place::Used | Place::Failed(..)) {
                 piece.place = Place::Queued;
                 queue.push_back(*range);
             }

@@ -6,6 +6,7 @@ use pyo3::exceptions::{PyFileNotFoundError, PyPermissionError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 use sapwood_io::http::{self, Keys, Settings};
+use sapwood_io::xrootd::{self, Identity};
 use sapwood_io::{Counters, Fault, Memory, Options, Range, Remote, Source, Transport, trace};
 use sapwood_root::Error;
 use sapwood_root::array::{Column, Number};
@@ -25,6 +26,7 @@ pub struct Far {
     header_bytes: usize,
     ranges: usize,
     keys: Option<(String, String, Option<String>, String)>,
+    user: (String, String, u32),
 }
 
 impl Far {
@@ -44,6 +46,10 @@ impl Far {
         let keys =
             self.keys.clone().map(|(access, secret, token, region)| Keys { access, secret, token, region });
         Settings { headers: self.headers.clone(), header_bytes: self.header_bytes, ranges: self.ranges, keys }
+    }
+    fn identity(&self) -> Identity {
+        let (user, group, number) = self.user.clone();
+        Identity { user, group, number }
     }
 }
 
@@ -65,8 +71,15 @@ pub fn source(
     }
     if let (Ok(urls), Some(far)) = (source.cast::<PyList>(), far) {
         let urls: Vec<String> = urls.extract()?;
-        let (settings, options) = (far.settings(), far.options()?);
-        return py.detach(|| http::open(&urls, &settings, &options)).map_err(PyErr::from);
+        let options = far.options()?;
+        let open = || {
+            if urls.iter().any(|url| xrootd::takes(url)) {
+                xrootd::open(&urls, &far.identity(), &options)
+            } else {
+                http::open(&urls, &far.settings(), &options)
+            }
+        };
+        return py.detach(open).map_err(PyErr::from);
     }
     let size = source.getattr("size")?.extract()?;
     let name = name.unwrap_or_else(|| "<object>".to_owned());

@@ -68,13 +68,13 @@ def open(path: object, *, object_cache: int | None = 100, **options: object) -> 
     object_cache
         How many objects read from the file are kept for the next time they are asked for (None or 0: none).
     options
-        For what is far away: ``timeout`` (seconds in which something must come, 30), ``retries`` (5), ``num_workers``
-        (requests in flight for what is fetched ahead, 4), ``prefetch_size`` (memory for that, "128 MiB"), ``replicas``
-        (further URLs of the same file, tried when one fails), ``headers``, ``http_max_header_bytes`` and
-        ``http_max_ranges`` (of a request); for ``s3://`` also ``key``, ``secret``, ``token``, ``anon``,
-        ``endpoint_url`` and ``client_kwargs`` as `s3fs` has them. With other options, or ``handler="fsspec"``, a URL is
-        read by its `fsspec` file system, which gets them. Those of uproot that steer its own threads and caches
-        (``array_cache``, ``use_threads``, ...) may be given and have no effect.
+        For what is far away (``root://``, ``http://``, ``s3://``, ...): ``timeout`` (seconds in which something must
+        come, 30), ``retries`` (5), ``num_workers`` (requests in flight for what is fetched ahead, 4), ``prefetch_size``
+        (memory for that, "128 MiB"), ``replicas`` (further URLs of the same file, tried when one fails), ``headers``,
+        ``http_max_header_bytes`` and ``http_max_ranges`` (of a request); for ``s3://`` also ``key``, ``secret``,
+        ``token``, ``anon``, ``endpoint_url`` and ``client_kwargs`` as `s3fs` has them. With other options, or
+        ``handler="fsspec"``, a URL is read by its `fsspec` file system, which gets them. Those of uproot that steer its
+        own threads and caches (``array_cache``, ``use_threads``, ...) may be given and have no effect.
 
     Returns
     -------

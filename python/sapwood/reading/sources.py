@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 _LOCAL = frozenset({"file", "local"})
-_NATIVE = frozenset({"http", "https", "s3"})
+_XROOTD = frozenset({"root", "roots", "xroot", "xroots"})
+_NATIVE = frozenset({"http", "https", "s3"}) | _XROOTD
 
 # Options for storage far away. Those that uproot has, too, may be given for a local file, and change nothing there.
 _FAR = frozenset(
@@ -49,6 +50,7 @@ class Far(NamedTuple):
     header_bytes: int
     ranges: int
     keys: tuple[str, str, str | None, str] | None
+    user: tuple[str, str, int]
 
 
 class FileLike:
@@ -176,7 +178,21 @@ def _far(options: Mapping[str, Any], keys: tuple[str, str, str | None, str] | No
         header_bytes=number("http_max_header_bytes", 7 << 10, 64),
         ranges=number("http_max_ranges", 1000, 1),
         keys=keys,
+        user=_user(),
     )
+
+
+def _user() -> tuple[str, str, int]:
+    """Give the names of the user and of its group, and its number, as the system has them."""
+    number = os.geteuid()
+    try:
+        import grp
+        import pwd
+
+        return pwd.getpwuid(number).pw_name, grp.getgrgid(os.getegid()).gr_name, number
+    except (ImportError, KeyError):
+        # In a container, a user need not have a name.
+        return str(number), str(os.getegid()), number
 
 
 def _native(url: str, kind: str, options: Mapping[str, Any]) -> Found | None:
@@ -189,7 +205,7 @@ def _native(url: str, kind: str, options: Mapping[str, Any]) -> Found | None:
             if keys is None and _has_profile():
                 return None
         urls = [_s3_address(one, options) for one in urls]
-    else:
+    elif kind not in _XROOTD:
         # Only what no URL may have is quoted.
         urls = [quote(one, safe="%/:=&?~#+!$,;'@()*[]") for one in urls]
     return Found(urls, url, _far(options, keys), url)
