@@ -6,6 +6,13 @@ import argparse
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from sapwood.lab.study import Study
 
 
 def add_study_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,6 +30,15 @@ def add_study_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--fresh", action="store_true", help="begin anew; else a study that was interrupted goes on")
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
+
+
+def show_study(study: Study, written: Mapping[str, Path], *, quiet: bool) -> int:
+    """Print what a study found; gives the exit code."""
+    from sapwood.lab.study import summary_text
+
+    if not quiet:
+        print(summary_text(study.content, written), end="")
+    return 0
 
 
 @contextmanager
