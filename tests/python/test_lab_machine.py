@@ -62,7 +62,8 @@ def test_a_process_of_the_probe_is_small() -> None:
     """A probe that forks starts from little memory, and from one thread."""
     code = (
         "import os, sys; from sapwood import _native; import sapwood.lab.probe; _native.lab_forget();"
-        "print(len(os.listdir('/proc/self/task')), 'numpy' in sys.modules, _native.lab_probe('fork', 0, 0, '.', 0.01)[0])"
+        "print(len(os.listdir('/proc/self/task')), 'numpy' in sys.modules, "
+        "_native.lab_probe('fork', 0, 0, '.', 0.01)[0])"
     )
     if not Path("/proc/self/task").exists():
         pytest.skip("this system does not list a process's threads")
@@ -79,7 +80,7 @@ def test_what_fails_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(ArgumentError, match="name of a file"):
         machine.run(tmp_path, label="a/b")
     one = machine._probe("files", ["create", "delete"], ["1/s"] * 2, 0.0, folder=str(tmp_path / "none"))
-    with pytest.raises(SapwoodError, match="the probe of create failed: .*No such file"):
+    with pytest.raises(SapwoodError, match=r"the probe of create failed: .*No such file"):
         one.steps()[0].run()
     monkeypatch.setattr(machine.shutil, "which", lambda name: None)
     study = Study("machine", {}, tmp_path)

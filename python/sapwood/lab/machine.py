@@ -19,7 +19,7 @@ from sapwood.errors import ArgumentError, SapwoodError
 from sapwood.lab.probe import CODECS
 from sapwood.lab.study import Step, Study
 from sapwood.report.study import value_text
-from sapwood.report.units import bytes_text, number_text
+from sapwood.report.units import bytes_text, number_text, seconds_text
 
 SECONDS, QUICK_SECONDS = 0.5, 0.12
 KILO, MEGA = 1 << 10, 1 << 20
@@ -173,9 +173,8 @@ def _probes(folders: Sequence[str], scratch: str, last: int, *, quick: bool) -> 
     seconds = QUICK_SECONDS if quick else SECONDS
     probes = [_probe("stream", STREAM, ["MB/s"] * 4, 2 * seconds, size=4 * last)]
     for size in QUICK_SIZES if quick else SIZES:
-        for name in ("read", "write", "copy"):
-            probes.append(_probe(name, [_sized(name, size)], ["MB/s"], seconds, size=size))
-        probes.append(_probe("latency", [_sized("latency", size)], ["ns"], seconds, size=size))
+        units = {"read": "MB/s", "write": "MB/s", "copy": "MB/s", "latency": "ns"}
+        probes += [_probe(name, [_sized(name, size)], [unit], seconds, size=size) for name, unit in units.items()]
     probes += [_probe(name, [text], ["µs"], seconds) for name, text in SYSTEM.items()]
     for count in (2, 8):
         for size in (0, 16 * KILO, 64 * KILO):
@@ -249,7 +248,8 @@ def _tables(study: Study, sizes: Sequence[int]) -> list[dict[str, Any]]:
         blocks.append([_sized("", size).strip(), *(f"{value:.0f}" for value in values[:3]), number_text(values[3], 3)])
     memory = {
         "title": "Memory by size", "head": ["Block", "read MB/s", "write MB/s", "copy MB/s", "latency ns"],
-        "rows": blocks, "caption": "One core. Latency is that of loads in random order, each of which waits for the one before.",
+        "rows": blocks,
+        "caption": "One core. Latency is that of loads in random order, each of which waits for the one before.",
     }  # fmt: skip
     size = bytes_text(4 * study.content["settings"]["last_cache"])
     tables = [
@@ -303,8 +303,8 @@ def _figures(study: Study, sizes: Sequence[int]) -> list[dict[str, Any]]:
     switches = {
         "kind": "lines", "title": "Context switch", "x": "Working set [kB]", "y": "Time [µs]",
         "curves": [
-            {"label": f"{count} processes", "points": [[k, study.median(_switch(count, k * KILO), OURS)] for k in (0, 16, 64)]}
-            for count in (2, 8)
+            {"label": f"{n} processes", "points": [[k, study.median(_switch(n, k * KILO), OURS)] for k in (0, 16, 64)]}
+            for n in (2, 8)
         ],
     }  # fmt: skip
     short = {name: name.partition(" ")[2] for name in _named(study, ["decompression"])}
@@ -347,19 +347,33 @@ def _findings(study: Study, sizes: Sequence[int]) -> list[str]:
     def value(what: str) -> float:
         return study.median(what, OURS) or 0.0
 
+    def times(what: str, base: str) -> str:
+        return f"{value(what) / value(base):.1f}" if value(base) else "–"
+
+    def gigabyte(what: str) -> str:
+        return seconds_text(1e3 / value(what)) if value(what) else "–"
+
     small, large = (_sized("", size).strip() for size in (min(sizes), max(sizes)))
-    found = [
+    call, fork, program, shell = (SYSTEM[name] for name in ("null call", "fork", "exec", "shell"))
+    memory = (
         f"Memory gives {value('STREAM triad') / 1000:.1f} GB/s to one core (triad); blocks of {small} are read "
-        f"{value(f'read {small}') / max(value(f'read {large}'), 1e-9):.1f} times as quickly as blocks of {large}.",
-        f"A load waits {value(f'latency {small}'):.2g} ns in {small} and {value(f'latency {large}'):.0f} ns in {large}.",
-        f"A process costs {value(SYSTEM['fork']) / max(value(SYSTEM['null call']), 1e-9):.0f} system calls to start; "
-        f"a program in it {value(SYSTEM['exec']) / max(value(SYSTEM['fork']), 1e-9):.1f}, by a shell "
-        f"{value(SYSTEM['shell']) / max(value(SYSTEM['fork']), 1e-9):.1f} times that.",
-        f"RPC adds {value(SYSTEM['rpc udp']) - value(SYSTEM['udp']):.2g} µs to UDP and "
-        f"{value(SYSTEM['rpc tcp']) - value(SYSTEM['tcp']):.2g} µs to TCP.",
-        f"Of {bytes_text(1e9)}, LZMA takes {1e3 / max(value('decompression lzma:6'), 1e-9):.1f} s to decompress, "
-        f"ZSTD {1e3 / max(value('decompression zstd:5'), 1e-9):.1f} s, decoding {1e3 / max(value('decoding'), 1e-9):.2f} s.",
-    ]
+        f"{times(f'read {small}', f'read {large}')} times as quickly as blocks of {large}."
+    )
+    latency = (
+        f"A load waits {value(f'latency {small}'):.2g} ns in {small}, {value(f'latency {large}'):.0f} ns in {large}."
+    )
+    processes = (
+        f"A process takes as long as {times(fork, call)} system calls; with a program in it {times(program, fork)}, "
+        f"by a shell {times(shell, fork)} times as long as without."
+    )
+    calls = " and ".join(
+        f"{value(SYSTEM[f'rpc {name}']) - value(SYSTEM[name]):.2g} µs to {name.upper()}" for name in ("udp", "tcp")
+    )
+    codecs = (
+        f"For 1 GB, decompression takes {gigabyte('decompression lzma:6')} by LZMA and "
+        f"{gigabyte('decompression zstd:5')} by ZSTD, decoding {gigabyte('decoding')}."
+    )
+    found = [memory, latency, processes, f"RPC adds {calls}.", codecs]
     gains = [
         (study.median(what, "native") or 0.0) / base
         for what in KERNELS

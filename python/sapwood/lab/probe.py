@@ -22,7 +22,7 @@ _VALUES = 1_000_000  # of 4 bytes, in the file that is decompressed and decoded
 
 
 def reading(codec: str, folder: str, seconds: float) -> list[float]:
-    """Read a tree of measured-like floats, single and in lists; MB/s of decompression (not of ``none``) and of decoding."""
+    """Read a tree of floats, single and in lists; MB/s of decompression (not of ``none``) and of decoding."""
     import numpy as np
 
     import sapwood

@@ -34,7 +34,7 @@ class Line:
 
 
 def line(speeds: Mapping[str, float], benchmark: Mapping[str, float]) -> Line:
-    """Lay a line through the origin: its slope is the mean of speed over benchmark, so that all machines weigh alike."""
+    """Lay a line through the origin: its slope is the mean of speed over benchmark; all machines weigh alike."""
     ratios = {name: speeds[name] / benchmark[name] for name in speeds}
     slope = sum(ratios.values()) / len(ratios)
     return Line(slope, {name: ratio / slope - 1 for name, ratio in ratios.items()})
@@ -102,7 +102,8 @@ def run(
     }  # fmt: skip
     rows = [[what, number_text(one.slope, 3), f"{100 * one.spread:.1f} %", *_worst(one)] for what, one in lines.items()]
     follows = {
-        "title": "How the application follows", "head": ["Benchmark", "slope", "deviation", "largest", "of"], "rows": rows,
+        "title": "How the application follows", "rows": rows,
+        "head": ["Benchmark", "slope", "deviation", "largest", "of"],
         "caption": "A line through the origin, speed = slope × benchmark (for a time: × 1/time); "
         "the root of the mean square of the machines' relative deviations, and the largest one.",
     }  # fmt: skip
@@ -163,7 +164,8 @@ def _findings(lines: Mapping[str, Line], application: str) -> list[str]:
     names = list(lines)
     best, worst = names[0], names[-1]
     name = _worst(lines[best])
-    return [
+    said = (
         f"The speed of {application} follows {best} most closely (deviation {100 * lines[best].spread:.1f} %; "
         f"the farthest machine is {name[1]}, {name[0]}), and {worst} least ({100 * lines[worst].spread:.0f} %)."
-    ]
+    )
+    return [said]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from sapwood.cli.lab import compare, event, machine, monitor, scaling, sweep
+from sapwood.cli.lab import compare, event, machine, monitor, scaling, site, sweep
 
 HELP = "Measure programs, files and machines, and say what to change."
 EPILOG = "Each has its own --help."
@@ -14,6 +14,7 @@ COMMANDS = {
     "sweep": sweep,
     "machine": machine,
     "scaling": scaling,
+    "site": site,
     "monitor": monitor,
     "compare": compare,
 }

@@ -6,8 +6,10 @@ import argparse
 
 from sapwood.cli.lab.options import add_study_arguments, show_study, study_progress
 
-HELP = "Measure memory, system and processor of this machine: STREAM's and lmbench's figures, and kernels of analyses."
-EPILOG = "Each probe is a process of its own, on one core. With a Rust compiler the kernels are compiled by each option, too."
+HELP = "Measure memory, system and processor of this machine, by STREAM's and lmbench's rules."
+EPILOG = (
+    "Each probe is a process of its own, on one core. A Rust compiler, if there, compiles the kernels by each option."
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

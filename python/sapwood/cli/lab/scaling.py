@@ -7,7 +7,9 @@ import argparse
 from sapwood.cli.lab.options import show_study
 
 HELP = "Show how the speed of an application follows each benchmark across the machines of a store."
-EPILOG = "A store is a folder of results of sapwood lab machine (--store): one for each machine, or for each of its settings."
+EPILOG = (
+    "A store is a folder of results of sapwood lab machine (--store): one a machine, or one for each of its settings."
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
