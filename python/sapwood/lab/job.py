@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 TASKS = 20
 """Histograms that a job fills, at most: a train of so many tasks."""
 
-CHUNK, RANDOM_CHUNK = 1 << 20, 1 << 16
+CHUNK, RANDOM_CHUNK, UNPACKED = 1 << 20, 1 << 16, 30
 _FAR = re.compile(r"^[a-z0-9+]+://")
 
 
@@ -154,12 +154,26 @@ def direct_job(spec: Mapping[str, Any], took: _Took) -> None:
         took.add("storage", time.perf_counter() - start)
 
 
+def unpacking_job(spec: Mapping[str, Any], took: _Took) -> None:
+    """Decompress from memory, as much for each file: what the processor gives without storage."""
+    import zlib
+
+    text = b"".join(number.to_bytes(4, "big") for number in range(0, 1 << 22, 37))
+    packed = zlib.compress(text, 1)
+    start = time.perf_counter()
+    for _ in spec["files"]:
+        for _ in range(UNPACKED):
+            took.bytes += len(zlib.decompress(packed))
+    took.add("decompression", time.perf_counter() - start)
+
+
 ENGINES = {
     "sapwood": (sapwood_job, ("awkward", "sapwood.reading.file")),
     "uproot": (uproot_job, ("uproot", "awkward")),
     "raw": (raw_job, ()),
     "direct": (direct_job, ()),
     "direct random": (direct_job, ()),
+    "processor": (unpacking_job, ()),
 }
 
 

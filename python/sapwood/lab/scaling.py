@@ -85,7 +85,7 @@ def run(
             lines[what] = line(speeds, rates)
         for name in speeds:
             kept = {"what": what, "engine": name, "unit": units[what], "values": [values[name][what]], "runs": [{}]}
-            study.content["measurements"].append(kept)
+            study.content["measurements"].append(kept | {"derived": True})
     lines = dict(sorted(lines.items(), key=lambda item: item[1].spread))
     ranked = sorted(
         speeds, key=lambda name: speeds[name] if by is None else _rates(values[name], units)[by], reverse=True

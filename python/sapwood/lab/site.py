@@ -27,7 +27,9 @@ from sapwood.report.units import bytes_text, count_text, number_text, seconds_te
 from sapwood.train.dataset import Dataset, parse_size
 
 ENGINES = ("sapwood", "root", "uproot", "raw")
-LIMITS = ("direct", "direct random")
+DIRECT, PROCESSOR = ("direct", "direct random"), "processor"
+LIMITS = (*DIRECT, PROCESSOR)
+"""What is measured beside the engines: reading past the page cache, and decompression from memory."""
 AS_IS, ALONE, PLAIN, PRIOR = "as is", "tree alone", "uncompressed", "copied before"
 ALL, FEW = "all branches", "few branches"
 LAYERS = ("storage", "waiting", "open", "decompression", "decoding", "task", "other")
@@ -290,7 +292,7 @@ def _cases(
                 Case(data, AS_IS, ALL, name, n)
                 for name in LIMITS
                 if name in engines
-                for n in (ends if quick else counts)
+                for n in (ends if quick and name in DIRECT else counts)
             ]
         few = [name for name in readers if name != "raw"]
         if first or not quick:
@@ -465,8 +467,9 @@ def _tables(study: Study, cases: Sequence[Case], known: Mapping[str, Any]) -> li
             rows.append(row)
         facts = known[data][AS_IS]
         caption = (
-            f"Each job reads {facts['files']} files of {bytes_text(facts['file_bytes'])} with {facts['events']} events. "
-            "MB/s are of the stored bytes of the branches that are read; of raw and direct reading, of the whole files."
+            f"A job reads {facts['files']} files of {bytes_text(facts['file_bytes'])} with {facts['events']} events. "
+            "MB/s: stored bytes of the branches that are read; of raw and direct reading, whole files. "
+            "processor: bytes that zlib gives from memory to as many jobs."
         )
         tables.append({"title": f"{data}, {task}", "head": ["Jobs", *engines], "rows": rows, "caption": caption})
     ours = [case for case in cases if case.engine == "sapwood"]
@@ -518,9 +521,10 @@ def _figures(study: Study, cases: Sequence[Case]) -> list[dict[str, Any]]:
 
         if len(counts) < 2:
             continue
-        rates = [curve(engine, lambda case: study.median(case.what, case.engine)) for engine in engines]
+        shown = [engine for engine in engines if engine != PROCESSOR]
+        rates = [curve(engine, lambda case: study.median(case.what, case.engine)) for engine in shown]
         limit = max(
-            (point[1] for one in rates if one["label"] in ("raw", *LIMITS) for point in one["points"]), default=None
+            (point[1] for one in rates if one["label"] in ("raw", *DIRECT) for point in one["points"]), default=None
         )
         one = {
             "kind": "lines",
@@ -548,7 +552,7 @@ def _figures(study: Study, cases: Sequence[Case]) -> list[dict[str, Any]]:
             groups: list[list[Any]] = []
             for count in counts:
                 shares = layers(study, Case(data, AS_IS, task, "sapwood", count))
-                groups.append([f"{count} job{'s' * (count > 1)}", {name: [100 * v] * 3 for name, v in shares.items()}])
+                groups.append([f"{count} job{'s' * (count > 1)}", {name: [round(100 * v, 1)] * 3 for name, v in shares.items()}])
             figures.append({
                 "kind": "bars", "title": f"{data}, {task}: where time goes", "engines": list(LAYERS), "unit": "%",
                 "label": "Share of a job's time [%]", "groups": groups,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from sapwood.cli.lab import compare, event, machine, monitor, scaling, site, sweep
+from sapwood.cli.lab import compare, event, machine, monitor, predict, scaling, site, sweep
 
 HELP = "Measure programs, files and machines, and say what to change."
 EPILOG = "Each has its own --help."
@@ -15,6 +15,7 @@ COMMANDS = {
     "machine": machine,
     "scaling": scaling,
     "site": site,
+    "predict": predict,
     "monitor": monitor,
     "compare": compare,
 }
