@@ -72,7 +72,7 @@ def test_a_description() -> None:
     assert load == Load(5, 10 * MB, 100, 1 * MB, open=0.011, event=0.003, ahead=2)
     assert jobs == [1, 2, 8]
     if sys.version_info >= (3, 11):
-        text = 'cores = 2\nprocessor = [1.0, 1.5]\n[[storage]]\ncurve = [80, 100]\n[job]\nfile = 3.3\nevents = 100\n'
+        text = "cores = 2\nprocessor = [1.0, 1.5]\n[[storage]]\ncurve = [80, 100]\n[job]\nfile = 3.3\nevents = 100\n"
         found, load, jobs = predict.parse(text, "site.toml")
         assert found == Site((1.0, 1.5), (Storage((80.0, 100.0)),)) and jobs == [1, 2, 4]
         assert (load.files, load.piece) == (10, 3.3 * MB)

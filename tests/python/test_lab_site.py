@@ -175,6 +175,8 @@ def test_root_reads_the_same(tmp_path: Path, root_python: Path, monkeypatch: pyt
     assert program is not None, reason
     monkeypatch.setattr(samples, "KINDS", SMALL)
     study, _ = site.run(tmp_path / "out", names=["sapwood", "root"], jobs=[1], per_job=2, rounds=1, quick=True)
-    found = {m["engine"]: m["runs"][0] for m in study.content["measurements"] if m["what"].startswith("esd, as is, all")}
+    found = {
+        m["engine"]: m["runs"][0] for m in study.content["measurements"] if m["what"].startswith("esd, as is, all")
+    }
     assert found["root"]["events"] == found["sapwood"]["events"]
     assert found["root"]["check"] == pytest.approx(found["sapwood"]["check"])

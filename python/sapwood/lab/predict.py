@@ -1,4 +1,4 @@
-"""`sapwood lab predict`: what jobs would get from a site, by simulating their queues for storage, network and processor."""
+"""`sapwood lab predict`: what jobs would get from a site, by simulating queues for storage, network and processor."""
 
 from __future__ import annotations
 
@@ -241,8 +241,8 @@ def parse(text: str, name: str, costs: Load | None = None) -> tuple[Site, Load, 
     for one in top.get("storage") or []:
         part = _part(one, f"{name}, storage", {"rate", "curve", "access", "disks", "count"})
         curve = part.get("curve") or [_number(part, "rate", None, name) * _number(part, "disks", 1, name)]
-        one = Storage(tuple(map(float, curve)), MILLI * _number(part, "access", 0, name))
-        stores += [one] * int(_number(part, "count", 1, name))
+        store = Storage(tuple(map(float, curve)), MILLI * _number(part, "access", 0, name))
+        stores += [store] * int(_number(part, "count", 1, name))
     network = _part(top.get("network") or {}, f"{name}, network", {"rate", "latency"})
     cores = int(_number(top, "cores", None, name))
     processor = tuple(map(float, top.get("processor") or range(1, cores + 1)))
@@ -306,18 +306,23 @@ def layers_of(content: Mapping[str, Any], data: str) -> tuple[Site, Load, dict[i
     counts = content["settings"]["jobs"]
 
     def curve(engine: str) -> dict[int, float]:
-        cases = {count: Case(data, AS_IS, ALL, engine, count) for count in counts}
-        return {n: found[case.what, engine] for n, case in cases.items() if (case.what, engine) in found}
+        """Give its median rates by jobs, with other data where it was not measured with these."""
+        for name in (data, *content["files"]):
+            cases = {count: Case(name, AS_IS, ALL, engine, count) for count in counts}
+            if rates := {n: found[case.what, engine] for n, case in cases.items() if (case.what, engine) in found}:
+                return rates
+        return {}
 
+    if data not in content["files"]:
+        raise ArgumentError(f"the result has no data {data}: {', '.join(content['files'])}")
     measured, plain, processor = (curve(engine) for engine in ("sapwood", "raw", PROCESSOR))
-    if not plain:  # measured for the first data only
-        first = next(iter(content["files"]))
-        return layers_of_other(content, data, first, measured)
     one = runs.get((Case(data, AS_IS, ALL, "sapwood", 1).what, "sapwood"))
     if not one or 1 not in plain:
         raise ArgumentError(f"the result has no single job of sapwood and of plain reading for {data}")
     facts = content["files"][data][AS_IS]
-    figure = {name: statistics.median(run.get(name, 0.0) for run in one) for name in ("job", "storage", "open", "bytes")}
+    figure = {
+        name: statistics.median(run.get(name, 0.0) for run in one) for name in ("job", "storage", "open", "bytes")
+    }
     files = int(facts["files"])
     size, events = figure["bytes"] / files, facts["events"]
     computing = max(figure["job"] - figure["storage"] - figure["open"], 0.0)
@@ -325,28 +330,13 @@ def layers_of(content: Mapping[str, Any], data: str) -> tuple[Site, Load, dict[i
     storage = tuple(own * rate / plain[1] for rate in _filled(plain))
     scale = processor.get(1, 1.0)
     cores = content["host"]["cores_usable"]
-    together = tuple(rate / scale for rate in _filled(processor)) if processor else tuple(map(float, range(1, cores + 1)))
+    together = (
+        tuple(rate / scale for rate in _filled(processor)) if processor else tuple(map(float, range(1, cores + 1)))
+    )
     load = Load(files, size, events, max(size, 1.0), figure["open"] / files, computing / files / events)
     # MB/s are those of the stored bytes of the branches.
     share = size / facts["stored"]
     return Site(together, (Storage(storage),)), load, {n: rate * share for n, rate in measured.items()}
-
-
-def layers_of_other(
-    content: Mapping[str, Any], data: str, first: str, measured: Mapping[int, float]
-) -> tuple[Site, Load, dict[int, float]]:
-    """Take the curves of the data for which plain reading was measured, the costs of other data."""
-    if data == first or data not in content["files"]:
-        raise ArgumentError(f"the result has no plain reading for {data}")
-    renamed = {**content, "files": {data: content["files"][data]}}
-    kept: list[dict[str, Any]] = []
-    for one in content["measurements"]:
-        if one["engine"] in ("raw", PROCESSOR) and one["what"].startswith(f"{first}, "):
-            kept.append({**one, "what": data + one["what"].removeprefix(first)})
-        elif one["what"].startswith(f"{data}, "):
-            kept.append(one)
-    del measured
-    return layers_of({**renamed, "measurements": kept}, data)
 
 
 def _filled(curve: Mapping[int, float]) -> list[float]:
@@ -369,7 +359,7 @@ class Published:
 class Gsi:
     """The study at GSI. Its RAID with 8 MB read ahead and its four disks are stated; the rest here is assumed."""
 
-    CORES, DISK, ACCESS, ARRAY = 8, 60.0, 0.012, 105.0
+    CORES, DISK, ACCESS, ARRAY = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0), 60.0, 0.012, 105.0
     ASSUMED: ClassVar[Mapping[str, str]] = {
         "8 cores": "a worker node of the time",
         "disk 60 MB/s, 12 ms": "a SATA disk of the time; 12 ms whenever another job's data were read before",
@@ -382,14 +372,14 @@ class Gsi:
     _ESD = Load(40, 3.3e6, 100, 0.5e6, open=0.011, event=0.0014)
     _PYTHIA = Load(40, 4e6, 190, 2e6, event=0.06 / 190)
     FIGURES = (
-        Published("one ESD job", 16.0, 1, Site(tuple(map(float, range(1, CORES + 1))), _DISKS[:1]), _ESD),
+        Published("one ESD job", 16.0, 1, Site(CORES, _DISKS[:1]), _ESD),
         Published(
             "4 Pythia jobs, RAID, 8 MB read ahead", 90.0, 4,
-            Site(tuple(map(float, range(1, CORES + 1))), (Storage((ARRAY,), ACCESS),)),
+            Site(CORES, (Storage((ARRAY,), ACCESS),)),
             Load(20, 8e6, 380, 8e6, event=0.06 / 190, ahead=1),
         ),
-        Published("12 Pythia jobs, four disks", 178.0, 12, Site(tuple(map(float, range(1, CORES + 1))), _DISKS), _PYTHIA),
-        Published("12 ESD jobs, four disks", 96.0, 12, Site(tuple(map(float, range(1, CORES + 1))), _DISKS), _ESD),
+        Published("12 Pythia jobs, four disks", 178.0, 12, Site(CORES, _DISKS), _PYTHIA),
+        Published("12 ESD jobs, four disks", 96.0, 12, Site(CORES, _DISKS), _ESD),
     )  # fmt: skip
 
 
@@ -426,7 +416,11 @@ def run(
     """
     study = Study(
         "predict",
-        {name: str(value) for name, value in (("description", description), ("costs", costs), ("check", check)) if value}
+        {
+            name: str(value)
+            for name, value in (("description", description), ("costs", costs), ("check", check))
+            if value
+        }
         | {"gsi": gsi},
         folder,
         fresh=True,
@@ -477,11 +471,18 @@ def _describe(
         _keep(study, f"{count} jobs", "predicted", outcome.megabytes)
     stations = list(next(iter(outcomes.values())).busy)
     rows = [
-        [str(n), f"{o.megabytes:.1f} MB/s", f"{number_text(o.events)} /s", *(f"{100 * o.busy[s]:.0f} %" for s in stations)]
+        [
+            str(n),
+            f"{o.megabytes:.1f} MB/s",
+            f"{number_text(o.events)} /s",
+            *(f"{100 * o.busy[s]:.0f} %" for s in stations),
+        ]
         for n, o in outcomes.items()
     ]
     caption = "What all jobs get together, and how long stations are busy. The figures are simulated, not measured."
-    tables.append({"title": "Prediction", "head": ["Jobs", "rate", "events", *stations], "rows": rows, "caption": caption})
+    tables.append(
+        {"title": "Prediction", "head": ["Jobs", "rate", "events", *stations], "rows": rows, "caption": caption}
+    )
     points = [[n, o.megabytes] for n, o in outcomes.items()]
     axes = {"kind": "lines", "x": "Jobs", "y": "Aggregate rate [MB/s]"}
     figures.append({**axes, "title": "Prediction", "curves": [{"label": "predicted", "points": points}]})
@@ -494,7 +495,9 @@ def _bend(outcomes: Mapping[int, Outcome]) -> str:
     busiest, share = max(outcomes[max(outcomes)].busy.items(), key=lambda item: item[1])
     words = f"{enough} job{'s' * (enough > 1)} get{'s' * (enough == 1)} {outcomes[enough].megabytes:.0f} MB/s"
     if share >= _BUSY:
-        return f"{words}, and more jobs hardly more; with {max(outcomes)}, {busiest} is busy {100 * share:.0f} % of the time."
+        return (
+            f"{words}, more jobs hardly more; with {max(outcomes)}, {busiest} is busy {100 * share:.0f} % of the time."
+        )
     return f"{words}; nothing is busy all the time with {max(outcomes)}: more jobs would get more."
 
 
@@ -513,7 +516,15 @@ def _check(
         worst = max(worst, abs(off)) if count > 1 else worst
         curves["predicted"].append([count, outcome.megabytes])
         busy = ", ".join(f"{name} {100 * share:.0f} %" for name, share in outcome.busy.items())
-        rows.append([str(count), f"{outcome.megabytes:.1f} MB/s", f"{rate:.1f} MB/s", f"{100 * off:+.0f} %".replace("-", "−"), busy])
+        rows.append(
+            [
+                str(count),
+                f"{outcome.megabytes:.1f} MB/s",
+                f"{rate:.1f} MB/s",
+                f"{100 * off:+.0f} %".replace("-", "−"),
+                busy,
+            ]
+        )
     caption = (
         "Costs are those of one job; the curves of storage and processor those of plain reading and of decompression "
         "from memory by as many jobs. MB/s are of all bytes that are read."
@@ -538,7 +549,9 @@ def _gsi(study: Study, tables: list[dict[str, Any]], found: list[str]) -> None:
         shown = [f"{outcome.megabytes:.1f} MB/s", f"{one.megabytes:.0f} MB/s", f"{100 * off:+.0f} %".replace("-", "−")]
         rows.append([one.what, *shown])
     head = ["Case", "model", "published", "off by"]
-    tables.append({"title": "GSI", "head": head, "rows": rows, "caption": "Published: analysis throughput of ALICE at GSI."})
+    tables.append(
+        {"title": "GSI", "head": head, "rows": rows, "caption": "Published: analysis throughput of ALICE at GSI."}
+    )
     assumed = [[what, why] for what, why in Gsi.ASSUMED.items()]
     caption = "Stated: the RAID with 8 MB read ahead, the four disks, the numbers of jobs. Everything else is assumed:"
     tables.append({"title": "Assumptions for GSI", "head": ["Assumed", "because"], "rows": assumed, "caption": caption})

@@ -552,7 +552,9 @@ def _figures(study: Study, cases: Sequence[Case]) -> list[dict[str, Any]]:
             groups: list[list[Any]] = []
             for count in counts:
                 shares = layers(study, Case(data, AS_IS, task, "sapwood", count))
-                groups.append([f"{count} job{'s' * (count > 1)}", {name: [round(100 * v, 1)] * 3 for name, v in shares.items()}])
+                groups.append(
+                    [f"{count} job{'s' * (count > 1)}", {name: [round(100 * v, 1)] * 3 for name, v in shares.items()}]
+                )
             figures.append({
                 "kind": "bars", "title": f"{data}, {task}: where time goes", "engines": list(LAYERS), "unit": "%",
                 "label": "Share of a job's time [%]", "groups": groups,

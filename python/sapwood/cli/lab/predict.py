@@ -12,7 +12,9 @@ EPILOG = "The guide describes the words of a site's description."
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("description", nargs="?", metavar="SITE", help="description of the site: a .json, .yaml or .toml file")
+    parser.add_argument(
+        "description", nargs="?", metavar="SITE", help="description of the site: a .json, .yaml or .toml file"
+    )
     parser.add_argument(
         "-o", "--output", required=True, metavar="DIR", help="folder for the JSON file and the page; made where missing"
     )
