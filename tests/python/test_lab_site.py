@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import awkward as ak
 import pytest
 from servers import Server, serving
 
 import sapwood
-from sapwood.errors import ArgumentError, SapwoodError
+from sapwood.errors import ArgumentError, SapwoodError, UnsupportedError
 from sapwood.lab import event, job, samples, site
 from sapwood.lab.samples import Kind
 from sapwood.lab.study import Study
@@ -180,3 +181,25 @@ def test_root_reads_the_same(tmp_path: Path, root_python: Path, monkeypatch: pyt
     }
     assert found["root"]["events"] == found["sapwood"]["events"]
     assert found["root"]["check"] == pytest.approx(found["sapwood"]["check"])
+
+
+def test_what_cannot_be_written_anew_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise UnsupportedError("objects of Event are not written anew")
+
+    monkeypatch.setattr(site, "rewrite", refuse)
+    monkeypatch.setattr(
+        site._Runner, "measure", lambda self, case: {"value": 1.0, "wall": 1.0, "events_per_second": 1.0}
+    )
+    samples.make("pythia", tmp_path / "one.root")
+    study, _ = site.run(tmp_path / "out", files=[str(tmp_path / "one.root")], names=["sapwood"], jobs=[1], rounds=1)
+    assert study.content["left_out"]["uncompressed"] == "objects of Event are not written anew"
+    assert "tree alone" not in study.content["left_out"]
+
+
+def test_only_numbers_are_histogrammed() -> None:
+    took = job._Took()
+    job._fill({"a": ak.Array(["x", "y"]), "b": ak.Array([[1.0], [2.0, 3.0]]), "c": ak.Array([{"x": 1}])}, took)
+    assert took.check is None
+    job._fill({"b": ak.Array([[[1.0]], [[2.0, 3.0]]])}, took)
+    assert took.check == 6.0

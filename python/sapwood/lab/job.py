@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from sapwood.errors import SapwoodError
+
 TASKS = 20
 """Histograms that a job fills, at most: a train of so many tasks."""
 
@@ -37,7 +39,8 @@ class _Took:
 
     def __init__(self) -> None:
         self.times: dict[str, float] = {}
-        self.events, self.bytes, self.check = 0, 0, 0.0
+        self.events, self.bytes = 0, 0
+        self.check: float | None = None
 
     def add(self, what: str, seconds: float) -> None:
         self.times[what] = self.times.get(what, 0.0) + seconds
@@ -50,14 +53,20 @@ def _fill(arrays: Mapping[str, Any], took: _Took) -> None:
     ak: Any = importlib.import_module("awkward")
     start = time.perf_counter()
     for place, name in enumerate(sorted(arrays)[:TASKS]):
-        try:
-            values = np.asarray(ak.flatten(arrays[name], axis=None), np.float64)
-        except (TypeError, ValueError):  # what is no number has no histogram
+        if not _is_numbers(arrays[name].layout):  # what is no number has no histogram
             continue
+        values = np.asarray(ak.flatten(arrays[name], axis=None), np.float64)
         np.histogram(values, 100, (-200.0, 200.0))
         if place == 0:
-            took.check += float(values.sum())
+            took.check = (took.check or 0.0) + float(values.sum())
     took.add("task", time.perf_counter() - start)
+
+
+def _is_numbers(layout: Any) -> bool:
+    """Tell whether values are numbers, or lists of them to any depth."""
+    while layout.is_list and layout.parameter("__array__") is None:
+        layout = layout.content
+    return bool(layout.is_numpy) and layout.parameter("__array__") is None
 
 
 def sapwood_job(spec: Mapping[str, Any], took: _Took) -> None:
@@ -70,12 +79,9 @@ def sapwood_job(spec: Mapping[str, Any], took: _Took) -> None:
         before = sapwood.counters()
         options = {"prefetch_size": spec["read_ahead"]} if far(path) and spec["read_ahead"] else {}
         with sapwood.open({path: spec["tree"]}, **options) as tree:
-            wanted = spec["branches"] or tree.keys()
-            taken = sapwood.counters()
-            storage = taken["time_storage_ns"] - before["time_storage_ns"]
+            storage = sapwood.counters()["time_storage_ns"] - before["time_storage_ns"]
             took.add("open", time.perf_counter() - start - storage * 1e-9)
-            arrays = tree.arrays(wanted, library="ak", how=dict)
-            _fill(arrays, took)
+            _fill(tree.arrays(spec["branches"], library="ak", how=dict), took)
             took.events += tree.num_entries
     spent = {name: value - begin[name] for name, value in sapwood.counters().items()}
     for what in ("storage", "decompression", "decoding", "waiting"):
@@ -90,9 +96,8 @@ def uproot_job(spec: Mapping[str, Any], took: _Took) -> None:
     for path in spec["files"]:
         start = time.perf_counter()
         with uproot.open({path: spec["tree"]}) as tree:
-            wanted = spec["branches"] or tree.keys(recursive=False)
             took.add("open", time.perf_counter() - start)
-            _fill(tree.arrays(wanted, library="ak", how=dict), took)
+            _fill(tree.arrays(spec["branches"], library="ak", how=dict), took)
             took.events += tree.num_entries
 
 
@@ -213,7 +218,11 @@ def main() -> int:
         for path in spec["files"]:
             _sequentially(path, CHUNK)
         took.add("storage", time.perf_counter() - start)
-    work(spec, took)
+    try:
+        work(spec, took)
+    except (SapwoodError, OSError) as error:
+        print(" ".join(str(error).split()), file=sys.stderr)
+        return 1
     wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF)
     figures = {"wall": wall, "user": after.ru_utime - before.ru_utime, "system": after.ru_stime - before.ru_stime}
     print(json.dumps({**figures, "events": took.events, "bytes": took.bytes, "check": took.check, **took.times}))

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import sapwood
-from sapwood.errors import ArgumentError, SapwoodError
+from sapwood.errors import ArgumentError, SapwoodError, UnsupportedError
 from sapwood.lab import job, samples
 from sapwood.lab.event import compiled, drop
 from sapwood.lab.layout import tree_paths
@@ -173,11 +173,13 @@ class _Stock:
         self._branches = branches
         self.data = ["files"] if given else list(samples.KINDS)
         self.far = any(map(job.far, given))
-        self.tree = samples.TREE
+        self.tree, self.flat = samples.TREE, True
         if given:
             (where,) = Dataset.of(given[0], tree).sources
             with sapwood.open({where.path: None}) as file:
                 paths = tree_paths(file, where)
+                if len(paths) == 1:
+                    self.flat = file[paths[0]].keys() == file[paths[0]].keys(recursive=False)
             if len(paths) != 1:
                 raise ArgumentError(f"{given[0]} has not one tree; name one with --tree: {', '.join(paths)}")
             self.tree = paths[0]
@@ -200,15 +202,11 @@ class _Stock:
     def facts(self, data: str, variant: str) -> dict[str, float]:
         """Give what the files of one job are: how many, bytes, events, stored bytes of all and of few branches."""
         files = self.files(data, variant)[0]
-        with sapwood.open({files[0]: self.tree}) as tree:
-            few = set(self.few(data))
-            stored = {name: tree[name].compressed_bytes for name in tree.keys(recursive=False)}
-            events = tree.num_entries
-        size = float(sum(stored.values())) if job.far(files[0]) else float(Path(files[0]).stat().st_size)
-        return {
-            "files": len(files), "file_bytes": size, "events": events, "stored": float(sum(stored.values())),
-            "few": float(sum(value for name, value in stored.items() if name in few)),
-        }  # fmt: skip
+        with sapwood.open({files[0]: self.tree_of(variant)}) as tree:
+            part = sum(tree[name].compressed_bytes for name in self.few(data))
+            stored, events = float(tree.compressed_bytes), tree.num_entries
+        size = stored if job.far(files[0]) else float(Path(files[0]).stat().st_size)
+        return {"files": len(files), "file_bytes": size, "events": events, "stored": stored, "few": float(part)}
 
     def _make(self, data: str, variant: str) -> Iterator[list[str]]:
         word, _, number = variant.partition(" ")
@@ -310,6 +308,11 @@ def _cases(
             variants = [*(f"merged {many}" for many in merged), ALONE, PLAIN, PRIOR, *variants]
             variants += [f"disks {stock.disks}"] * (stock.disks > 1)
         for variant in variants:
+            try:
+                stock.files(data, variant)
+            except UnsupportedError as error:  # objects that are not written anew
+                study.leave_out(variant, str(error))
+                continue
             who = readers if variant.startswith("read ahead") else [main]
             cases += [
                 Case(data, variant, ALL, name, n)
@@ -346,10 +349,12 @@ class _Runner:
                 one.say("go\n")
             said = [json.loads(one.answer()) for one in running]
             wall = time.perf_counter() - start
-        figures = {name: sum(one.get(name, 0.0) for one in said) for one in said for name in one}
+        figures = {name: sum(one.get(name) or 0.0 for one in said) for one in said for name in one}
         figures |= {"wall": wall, "job": sum(one["wall"] for one in said) / len(said)}
         if case.engine != "raw" and case.engine not in LIMITS:
-            self._compare(case, int(figures["events"]), float(figures["check"]))
+            # Of a tree with branches below branches, engines do not name the same one first.
+            checked = self._stock.flat and all(one["check"] is not None for one in said)
+            self._compare(case, int(figures["events"]), figures["check"] if checked else math.nan)
         facts = self._stock.facts(case.data, case.variant)
         if figures["events"]:
             moved = figures["events"] * facts["few" if case.task == FEW else "stored"] / facts["events"]
@@ -376,7 +381,7 @@ class _Runner:
         """Make sure that all engines find the same in the same files."""
         key = case.data, case.variant, case.task, case.jobs
         engine, count, total = self._checks.setdefault(key, (case.engine, events, check))
-        same = math.isclose(check, total, rel_tol=1e-6) or not math.isfinite(check)
+        same = math.isclose(check, total, rel_tol=1e-6) or not (math.isfinite(check) and math.isfinite(total))
         if count != events or not same:
             raise SapwoodError(
                 f"{case.what}: {case.engine} finds {events} events, sum {check:g}; {engine} {count}, {total:g}"
