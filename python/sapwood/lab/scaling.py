@@ -150,12 +150,11 @@ def _figure(
     rates = {name: _rates(values[name], units)[what] for name in speeds}
     unit = f"1/{units[what]}" if units[what] in _TIMES else units[what]
     most = max(rates.values())
-    steps = [most * step / 40 for step in range(41)]
     curves = [{"label": name, "points": [[rates[name], speeds[name]]]} for name in speeds]
-    curves.append({"label": "line through the origin", "points": [[x, one.slope * x] for x in steps]})
+    curves.append({"label": "line through the origin", "points": [[0.0, 0.0], [most, one.slope * most]]})
     said = f"Deviation {100 * one.spread:.1f} %."
     return {
-        "kind": "lines", "title": what, "x": f"{what} [{unit}]", "y": f"{application}, speed", "points": True,
+        "kind": "lines", "title": what, "x": f"{what} [{unit}]", "y": f"{application}, speed",
         "curves": curves, "caption": said,
     }  # fmt: skip
 
