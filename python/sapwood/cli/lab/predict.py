@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from sapwood.cli.lab.options import show_study
+from sapwood.cli.lab.options import add_output_arguments, show_study
 
 HELP = "Predict what jobs would get from a site, by simulating their queues; or check that against a measurement."
 EPILOG = "The guide describes the words of a site's description."
@@ -15,14 +15,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "description", nargs="?", metavar="SITE", help="description of the site: a .json, .yaml or .toml file"
     )
-    parser.add_argument(
-        "-o", "--output", required=True, metavar="DIR", help="folder for the JSON file and the page; made where missing"
-    )
+    add_output_arguments(parser)
     parser.add_argument("--costs", metavar="RESULT", help="take what a job costs from this result of lab site")
     parser.add_argument("--check", metavar="RESULT", help="predict the curve of this result of lab site, and compare")
     parser.add_argument("--data", metavar="NAME", help="which data of the result, such as esd")
     parser.add_argument("--gsi", action="store_true", help="compare with the published figures of the study at GSI")
-    parser.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from sapwood.cli.lab.options import show_study
+from sapwood.cli.lab.options import add_output_arguments, show_study
 
 HELP = "Show how the speed of an application follows each benchmark across the machines of a store."
 EPILOG = (
@@ -15,9 +15,7 @@ EPILOG = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("store", metavar="STORE", help="folder of results of lab machine")
-    parser.add_argument(
-        "-o", "--output", required=True, metavar="DIR", help="folder for the JSON file and the page; made where missing"
-    )
+    add_output_arguments(parser)
     parser.add_argument(
         "--application",
         default="track finding",
@@ -25,7 +23,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a benchmark, or a JSON file of speeds by the names of the machines (default %(default)s)",
     )
     parser.add_argument("--by", metavar="BENCHMARK", help="sort the machines by this (default: the application)")
-    parser.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
 
 
 def run(arguments: argparse.Namespace) -> int:
