@@ -27,6 +27,8 @@ class Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.files = files
         self.latency = 0.0
+        self.bandwidth: float | None = None  # bytes a second, of one line for all requests
+        self.line = threading.Lock()
         self.most_ranges = 1000
         self.beyond = "whole"  # or "first", "refuse", "close"
         self.merge = False
@@ -125,6 +127,9 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header("ETag", self.server.tag)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
+        if self.server.bandwidth:
+            with self.server.line:
+                time.sleep(len(body) / self.server.bandwidth)
         self.wfile.write(body[: len(body) // 2] if cut else body)
         if cut:
             self.close_connection = True

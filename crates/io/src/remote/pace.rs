@@ -1,7 +1,7 @@
 //! How far away storage is, as measured, and what that means for requests.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Measured latency and bandwidth.
 #[derive(Default)]
@@ -28,6 +28,19 @@ impl Pace {
         if bytes >= SHORT && seconds > 0.0 {
             smooth(&self.bandwidth, (bytes as f64 / seconds) as u64);
         }
+    }
+
+    /// Takes for granted what is not measured yet.
+    pub fn suppose(&self, latency: Duration, bandwidth: Option<u64>) {
+        self.latency.store(latency.as_nanos() as u64, Relaxed);
+        if let Some(bandwidth) = bandwidth {
+            self.bandwidth.store(bandwidth, Relaxed);
+        }
+    }
+
+    /// Time from a request to its first byte.
+    pub fn latency(&self) -> Duration {
+        Duration::from_nanos(self.latency.load(Relaxed))
     }
 
     /// Bytes that could come in the time that a request takes to begin.
