@@ -94,10 +94,20 @@ def together(
     return library.group(results, entries, how, documentation(selection.source, add_doc))
 
 
+def read_one(selection: Selection, branch: TBranch, start: int, stop: int) -> Column:
+    """Read a branch that was not named beforehand; see `sapwood.reading.learning`."""
+    carry = branch.tree.learned.carry_for(branch, start, stop) if branch.file.is_far else None
+    (column,) = read([(selection, [branch.native_index], start, stop)], carry)
+    return column
+
+
 def single(branch: TBranch, start: int, stop: int, library: Library, add_doc: bool | Mapping[str, str]) -> Foreign:
     """Read one branch; one with only sub-branches as a record of them (NumPy: a dict, pandas: a frame)."""
     selection = Selection(branch.parent, filter_branch=lambda other: other is branch)
-    data = read([(selection, selection.indexes, start, stop)])
+    if selection.indexes == [branch.native_index]:
+        data = [read_one(selection, branch, start, stop)]
+    else:
+        data = read([(selection, selection.indexes, start, stop)])
     ((_, result),), entries = selection.results(data, start, stop, library, add_doc)
     if branch.is_group and library.name in ("np", "pd"):
         return library.table([(name, Result(column)) for name, column in result.value[3]], entries, None, None)
@@ -160,8 +170,7 @@ def _form(
             nonlocal log
             with once:
                 if not known:
-                    (column,) = read([(selection, [branch.native_index], *entries)])
-                    known.update(columns.buffers_of(column, key))
+                    known.update(columns.buffers_of(read_one(selection, branch, *entries), key))
             if log is not None:
                 log += [Accessed(branch.path_in(selection.source), name)]
             return known[name]
