@@ -12,6 +12,7 @@ from sapwood.reading.explain import Explanation, explain
 from sapwood.reading.filters import Filter, NameFilter, no_filter
 from sapwood.reading.gather import read, together, undecodable
 from sapwood.reading.gather import virtual as virtual_arrays
+from sapwood.reading.groups import GroupBy, iterate_groups
 from sapwood.reading.libraries import How, Library, library_of
 from sapwood.reading.members import HasMembers
 from sapwood.reading.selection import BranchFilter, Expressions, Selection
@@ -560,6 +561,7 @@ class HasBranches(HasMembers):
         entry_start: int | None = None,
         entry_stop: int | None = None,
         step_size: int | str = "100 MB",
+        group_by: GroupBy | None = None,
         decompression_executor: object = None,
         interpretation_executor: object = None,
         library: str | Library = "ak",
@@ -578,6 +580,12 @@ class HasBranches(HasMembers):
         step_size
             Entries per step, or the memory a step may take (``"100 MB"``, uncompressed). By memory, a step is made of
             whole clusters as far as they fit, so that no basket is read twice.
+        group_by
+            Visit the entries grouped by a key: a branch or expression (``"run"``), or several, that give a number or a
+            string for each entry. The groups come in the order of their keys, the entries of each in the order of the
+            tree; a step is of one group, and its report a `sapwood.reading.groups.GroupReport` with the ``key``. The
+            keys are read first, for all entries. Clusters in which groups meet are decoded once, if what must be kept
+            of them for that is no more than 512 MiB.
         report
             Give pairs of arrays and a `Report`, which says which entries of which file they are.
         expressions, cut, filter_name, filter_typename, filter_branch, aliases, language, entry_start, entry_stop
@@ -599,6 +607,9 @@ class HasBranches(HasMembers):
             aliases=aliases,
             language=language,
         )
+        if group_by is not None:
+            arguments = (step_size, (start, stop), wanted, how, ak_add_doc, report)
+            return iterate_groups(self, selection, group_by, *arguments)
         # The arguments are checked here, at the call; what follows runs with the first step.
         steps = plan_steps(selection, step_size, start, stop) if selection.branches else iter(())
         return self._iterate(selection, list(steps), wanted, how, ak_add_doc, report)
@@ -656,7 +667,7 @@ class HasBranches(HasMembers):
             return lambda: (read([(selection, selection.indexes, start, stop)], carry), start, stop)
 
         carry = carry_for(selection, steps)
-        for data, start, stop in one_ahead(job(start, stop) for start, stop in steps):
+        for data, start, stop in one_ahead((job(start, stop) for start, stop in steps), carry.give_up):
             box = [together(selection, data, start, stop, library, how, add_doc)]
             del data
             yield (box.pop(), Report(self, start, stop)) if report else box.pop()

@@ -21,6 +21,7 @@ from sapwood.reading.steps import Report, carry_for, entry_range, one_ahead, pla
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sapwood import _native
     from sapwood.reading.expressions import Language
 
 _FILES_AT_ONCE = 400
@@ -172,6 +173,11 @@ def _iterate(
     report: bool,
 ) -> Iterator[Any]:
     opened: list[HasBranches] = []
+    carries: list[_native.Carry] = []
+
+    def give_up() -> None:
+        for carry in carries:
+            carry.give_up()
 
     def jobs() -> Iterator[Callable[[], Any]]:
         offset = 0
@@ -189,6 +195,8 @@ def _iterate(
             if not steps:
                 trees.done_with(opened.pop())
             carry = carry_for(selection, steps)
+            # Those of the step that is read and the one that is worked on.
+            carries[:] = [*carries[-1:], carry]
             for start, stop in steps:
                 yield lambda s=selection, a=start, b=stop, o=offset, c=carry: (
                     (s, read([(s, s.indexes, a, b)], c), a, b, o)
@@ -196,7 +204,7 @@ def _iterate(
             offset += entries
 
     try:
-        with closing(one_ahead(jobs())) as steps:
+        with closing(one_ahead(jobs(), give_up)) as steps:
             for selection, data, start, stop, offset in steps:
                 while opened[0] is not selection.source:
                     trees.done_with(opened.pop(0))

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sapwood import columns
-from sapwood.columns import Column, Foreign
+from sapwood.columns import Array, Column, Foreign
 from sapwood.errors import CorruptError, LimitError, SapwoodWarning, UnsupportedError, stacklevel
 from sapwood.reading.libraries import How, Library, Result
 from sapwood.reading.selection import Group, Leaf, Selection, documentation
@@ -88,9 +88,10 @@ def together(
     library: Library,
     how: How,
     add_doc: bool | Mapping[str, str],
+    only: Array | None = None,
 ) -> Foreign:
-    """Make what `arrays` gives of the columns that `read` gave for the entries from `start` to `stop`."""
-    results, entries = selection.results(data, start, stop, library, add_doc)
+    """Make what `arrays` gives of the columns that `read` gave for the entries from `start` to `stop`, or `only` some."""
+    results, entries = selection.results(data, start, stop, library, add_doc, only)
     return library.group(results, entries, how, documentation(selection.source, add_doc))
 
 

@@ -105,7 +105,9 @@ def plan_steps(selection: Selection, step_size: int | str, start: int, stop: int
         start = end
 
 
-def carry_for(selection: Selection, steps: Sequence[tuple[int, int]]) -> _native.Carry:
+def carry_for(
+    selection: Selection, steps: Sequence[tuple[int, int]], *, announce: bool = True
+) -> _native.Carry:
     """Make what keeps the ends of baskets from one step for the next, and tell far storage of all that will be read.
 
     Few steps to a cluster: a bit, since a basket decompressed twice costs less than the memory. Many: all of a cluster,
@@ -116,16 +118,16 @@ def carry_for(selection: Selection, steps: Sequence[tuple[int, int]]) -> _native
     step = max((selection.bytes_between(*step) for step in steps), default=0)
     cluster = max((selection.bytes_between(*pair) for pair in pairwise(selection.source.tree.clusters)), default=0)
     carry = _native.Carry(_CARRIED if cluster <= 4 * step else min(int(cluster), _CARRIED_AT_MOST))
-    if steps:
+    if steps and announce:
         carry.announce(selection.source.tree.native, selection.indexes, steps[0][0], steps[-1][1])
     return carry
 
 
-def one_ahead(jobs: Iterator[Callable[[], T]]) -> Generator[T, None, None]:
+def one_ahead(jobs: Iterator[Callable[[], T]], give_up: Callable[[], object]) -> Generator[T, None, None]:
     """Run jobs one after another in a background thread, each while the result of the one before is in use.
 
-    At most one result waits. Closing the iterator waits for the job that runs, and starts no other; an error of a job
-    comes out in its place.
+    At most one result waits. Closing the iterator calls `give_up`, which ends the job that runs, and starts no other;
+    an error of a job comes out in its place.
     """
     from concurrent.futures import ThreadPoolExecutor
 
@@ -142,6 +144,7 @@ def one_ahead(jobs: Iterator[Callable[[], T]]) -> Generator[T, None, None]:
                 yield box.pop()
         finally:
             pending.cancel()
+            give_up()
 
 
 class Report:
