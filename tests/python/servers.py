@@ -29,6 +29,7 @@ class Server(ThreadingHTTPServer):
         self.latency = 0.0
         self.bandwidth: float | None = None  # bytes a second, of one line for all requests
         self.line = threading.Lock()
+        self.free = 0.0  # when the line is, by time.monotonic
         self.most_ranges = 1000
         self.beyond = "whole"  # or "first", "refuse", "close"
         self.merge = False
@@ -127,10 +128,18 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header("ETag", self.server.tag)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        if self.server.bandwidth:
-            with self.server.line:
-                time.sleep(len(body) / self.server.bandwidth)
-        self.wfile.write(body[: len(body) // 2] if cut else body)
+        body = body[: len(body) // 2] if cut else body
+        rate = self.server.bandwidth
+        piece = max(len(body), 1) if rate is None else 1 << 18
+        for start in range(0, len(body), piece):
+            if rate is not None:
+                with self.server.line:
+                    # The line is taken until its time is over, however late a thread wakes.
+                    now = time.monotonic()
+                    self.server.free = max(now, self.server.free) + len(body[start : start + piece]) / rate
+                    until = self.server.free
+                time.sleep(max(0.0, until - now))
+            self.wfile.write(body[start : start + piece])
         if cut:
             self.close_connection = True
 

@@ -162,6 +162,10 @@ struct Shared {
     ledger: Mutex<Vec<Incident>>,
     blocks: Option<Arc<Blocks>>,
     closed: AtomicBool,
+    /// Bytes that came, whether wanted or not.
+    came: AtomicU64,
+    /// Bytes that came of those that were to be fetched ahead.
+    filled: AtomicU64,
 }
 
 #[derive(Default)]
@@ -176,6 +180,12 @@ struct State {
     direct: usize,
     /// Bytes for each thread, when the queue was made.
     share: u64,
+    /// Requests for what is queued that were sent already.
+    sent: u32,
+    /// Requests in flight that fetch ahead.
+    flying: usize,
+    /// Bytes that these and those before them were sent for.
+    asked: u64,
     /// Bytes that are in flight or wait to be used.
     held: u64,
     /// What was read around records, the newest last.
@@ -392,6 +402,22 @@ impl Shared {
             ledger: Mutex::default(),
             blocks,
             closed: AtomicBool::new(false),
+            came: AtomicU64::new(0),
+            filled: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether another request is worth sending beside those in flight.
+    ///
+    /// Where all share one line, one that is sent early makes those that are needed sooner come later. It is sent when
+    /// what is still to come of these is about to end. As long as nothing is known, two go beside each other.
+    fn may_send(&self, state: &State) -> bool {
+        let due = state.asked.saturating_sub(self.filled.load(Relaxed));
+        match self.pace.shared() {
+            _ if state.flying == 0 => true,
+            None => state.flying < 2 || state.share <= SMALLEST,
+            Some(true) => due <= 2 * self.pace.line(),
+            Some(false) => true,
         }
     }
 
@@ -441,6 +467,9 @@ impl Shared {
             *times.entry(*range).or_default() += 1;
         }
         let mut state = self.state();
+        if state.queue.is_empty() {
+            state.sent = 0;
+        }
         for range in ranges {
             let uses = times.get(range).copied().unwrap_or(1);
             let State { pieces, queue, .. } = &mut *state;
@@ -463,9 +492,11 @@ impl Shared {
         queued / self.options.workers.max(1) as u64
     }
 
-    /// Bytes of a request: enough to be worth its latency, not more than the thread's share, but no crumbs.
-    fn target(&self, share: u64) -> u64 {
+    /// Bytes of a request: enough to be worth its latency, not more than the thread's share, but no crumbs. The first
+    /// ones are small, so that what is needed first does not share the line with much that comes later.
+    fn target(&self, share: u64, sent: u32) -> u64 {
         let worth = self.pace.worth().unwrap_or(LARGEST).min(share);
+        let worth = worth.min(SMALLEST << sent.saturating_sub(1).min(8));
         worth.clamp(SMALLEST, LARGEST).min(self.options.ahead / 2).max(1)
     }
 
@@ -494,11 +525,17 @@ impl Shared {
                     self.changed.notify_all();
                     return;
                 }
+                if !self.may_send(&state) {
+                    drop(self.changed.wait_timeout(state, LOOK / 10));
+                    continue;
+                }
                 let group = self.group(&mut state);
+                state.flying += 1;
                 for range in &group {
                     if let Some(piece) = state.pieces.get_mut(range) {
                         piece.place = Place::Flying;
                         state.held += range.length;
+                        state.asked += range.length;
                     }
                 }
                 group
@@ -520,6 +557,11 @@ impl Shared {
             };
             let result = self.vector(group.clone(), Cause::Prefetch, &put, &wanted);
             let mut state = self.state();
+            state.flying -= 1;
+            if state.flying == 0 {
+                // What was let go did not come.
+                state.asked = self.filled.load(Relaxed);
+            }
             for range in &group {
                 let State { pieces, held, .. } = &mut *state;
                 let Some(piece) = pieces.get_mut(range) else { continue };
@@ -538,7 +580,8 @@ impl Shared {
     fn group(&self, state: &mut State) -> Vec<Range> {
         let most = self.transport.most_ranges();
         let gap = self.pace.gap(most);
-        let target = self.target(state.share);
+        let target = self.target(state.share, state.sent);
+        state.sent += 1;
         let mut group: Vec<Range> = Vec::new();
         let (mut bytes, mut spans) = (0u64, 0);
         while let Some(&range) = state.queue.front() {
@@ -667,14 +710,23 @@ impl Shared {
             spans.truncate(most);
             let (before, start) = (scatter.filled, Instant::now());
             let (mut served, mut first) = (0u64, None);
+            let mut came = self.came.load(Relaxed);
             let mut whole = Vec::new();
             let limit = deadline.saturating_duration_since(start);
             let replica = self.transport.replica();
             let mut keeper = self.blocks.as_ref().map(|blocks| blocks.keeper());
             let result = self.transport.request(&spans, limit, &mut |offset, bytes| {
-                first.get_or_insert_with(Instant::now);
+                if first.is_none() {
+                    first = Some(Instant::now());
+                    came = self.came.load(Relaxed);
+                }
                 served += bytes.len() as u64;
+                self.came.fetch_add(bytes.len() as u64, Relaxed);
+                let filled = scatter.filled;
                 scatter.put(offset, bytes, &mut |range, bytes| whole.push((range, bytes)));
+                if cause == Cause::Prefetch {
+                    self.filled.fetch_add(scatter.filled - filled, Relaxed);
+                }
                 if let Some(keeper) = &mut keeper {
                     keeper.take(offset, bytes);
                 }
@@ -684,7 +736,7 @@ impl Shared {
                 // The rest of a block is worth waiting for, to keep it.
                 (scatter.more() || keeper.is_some()) && Instant::now() < deadline && wanted()
             });
-            self.pace.measure(start, first, served);
+            self.pace.measure(start, first, served, self.came.load(Relaxed) - came);
             self.count(|c| &c.read_calls, 1);
             self.count(|c| &c.bytes_read, served);
             for c in [&*self.counters, Counters::process()] {

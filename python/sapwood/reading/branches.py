@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, TextIO
 
-from sapwood.columns import Column, Foreign
+from sapwood.columns import Foreign
 from sapwood.errors import ArgumentError, NotFoundError
 from sapwood.reading.explain import Explanation, explain
 from sapwood.reading.filters import Filter, NameFilter, no_filter
@@ -663,14 +664,21 @@ class HasBranches(HasMembers):
         add_doc: bool | Mapping[str, str],
         report: bool,
     ) -> Iterator[Foreign]:
-        def job(start: int, stop: int) -> Callable[[], tuple[list[Column], int, int]]:
-            return lambda: (read([(selection, selection.indexes, start, stop)], carry), start, stop)
-
         carry = carry_for(selection, steps)
-        for data, start, stop in one_ahead((job(start, stop) for start, stop in steps), carry.give_up):
-            box = [together(selection, data, start, stop, library, how, add_doc)]
-            del data
-            yield (box.pop(), Report(self, start, stop)) if report else box.pop()
+
+        def job(start: int, stop: int) -> Callable[[], tuple[Foreign, int, int]]:
+            def run() -> tuple[Foreign, int, int]:
+                data = read([(selection, selection.indexes, start, stop)], carry)
+                return together(selection, data, start, stop, library, how, add_doc), start, stop
+
+            return run
+
+        with closing(one_ahead((job(start, stop) for start, stop in steps), carry.give_up)) as found:
+            for array, start, stop in found:
+                # Nothing here keeps hold of an array that the caller lets go.
+                box = [array]
+                del array
+                yield (box.pop(), Report(self, start, stop)) if report else box.pop()
 
     def _as_source(
         self,

@@ -179,6 +179,17 @@ def _iterate(
         for carry in carries:
             carry.give_up()
 
+    def job(
+        selection: Selection, start: int, stop: int, offset: int, carry: _native.Carry
+    ) -> Callable[[], tuple[Foreign, HasBranches, int, int, int]]:
+        def run() -> tuple[Foreign, HasBranches, int, int, int]:
+            data = read([(selection, selection.indexes, start, stop)], carry)
+            # Entry numbers count over all files.
+            array = together(selection, data, start + offset, stop + offset, library, how, add_doc)
+            return array, selection.source, start, stop, offset
+
+        return run
+
     def jobs() -> Iterator[Callable[[], Any]]:
         offset = 0
         selection = None
@@ -198,20 +209,18 @@ def _iterate(
             # Those of the step that is read and the one that is worked on.
             carries[:] = [*carries[-1:], carry]
             for start, stop in steps:
-                yield lambda s=selection, a=start, b=stop, o=offset, c=carry: (
-                    (s, read([(s, s.indexes, a, b)], c), a, b, o)
-                )
+                yield job(selection, start, stop, offset, carry)
             offset += entries
 
     try:
         with closing(one_ahead(jobs(), give_up)) as steps:
-            for selection, data, start, stop, offset in steps:
-                while opened[0] is not selection.source:
+            for array, source, start, stop, offset in steps:
+                while opened[0] is not source:
                     trees.done_with(opened.pop(0))
-                # Entry numbers count over all files.
-                box = [together(selection, data, start + offset, stop + offset, library, how, add_doc)]
-                del data
-                yield (box.pop(), Report(selection.source, start, stop, offset)) if report else box.pop()
+                # Nothing here keeps hold of an array that the caller lets go.
+                box = [array]
+                del array
+                yield (box.pop(), Report(source, start, stop, offset)) if report else box.pop()
         trees.report()
     finally:
         for tree in opened:
