@@ -104,7 +104,7 @@ def test_one_trace_at_a_time(tmp_path: Path) -> None:
 def test_what_is_explained_is_what_happens(path: Path, far: bool) -> None:
     with serving({"events.root": path.read_bytes()}) as server:
         where = server.url("events.root") if far else path
-        with sapwood.open(where) as file:
+        with sapwood.open(where, prior=None) as file:
             tree = file["t"]
             before = tree.file.counters()
             for branches, entries in ((None, (0, ENTRIES)), (["x"], (0, ENTRIES)), (["jet", "i"], (7000, 13_000))):

@@ -698,6 +698,9 @@ impl Shared {
         let mut attempt = 1;
         while scatter.more() {
             self.check()?;
+            if !wanted() {
+                return Ok(());
+            }
             let most = self.transport.most_ranges().max(1);
             let mut missing = scatter.missing();
             if let Some(blocks) = &self.blocks {

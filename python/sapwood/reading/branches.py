@@ -17,7 +17,7 @@ from sapwood.reading.groups import GroupBy, iterate_groups
 from sapwood.reading.libraries import How, Library, library_of
 from sapwood.reading.members import HasMembers
 from sapwood.reading.selection import BranchFilter, Expressions, Selection
-from sapwood.reading.steps import Report, carry_for, entries_for, entry_range, one_ahead, plan_steps
+from sapwood.reading.steps import Report, carry_for, entries_for, entry_range, plan_steps, read_ahead, steps_ahead
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -572,7 +572,8 @@ class HasBranches(HasMembers):
     ) -> Iterator[Foreign]:
         """Read several branches in steps.
 
-        While one step is worked on, the next is read in the background; never more than these two are in memory, and
+        While one step is worked on, the next is read in the background; never more than these two are in memory (of
+        small steps as many as fit into 64 MiB, up to eight), and
         the ends of baskets that reach into the next step: up to 32 MiB, or with steps much smaller than the tree's
         clusters up to a cluster or 256 MiB.
 
@@ -673,7 +674,8 @@ class HasBranches(HasMembers):
 
             return run
 
-        with closing(one_ahead((job(start, stop) for start, stop in steps), carry.give_up)) as found:
+        ahead = steps_ahead(selection, steps)
+        with closing(read_ahead((job(*step) for step in steps), carry.give_up, lambda: ahead)) as found:
             for array, start, stop in found:
                 # Nothing here keeps hold of an array that the caller lets go.
                 box = [array]

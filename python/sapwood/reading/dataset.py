@@ -16,7 +16,7 @@ from sapwood.reading.gather import Part, read, together
 from sapwood.reading.libraries import How, Library, library_of
 from sapwood.reading.locate import Files, Located, expand
 from sapwood.reading.selection import BranchFilter, Expressions, Selection
-from sapwood.reading.steps import Report, carry_for, entry_range, one_ahead, plan_steps
+from sapwood.reading.steps import Report, carry_for, entry_range, plan_steps, read_ahead, steps_ahead
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -174,6 +174,7 @@ def _iterate(
 ) -> Iterator[Any]:
     opened: list[HasBranches] = []
     carries: list[_native.Carry] = []
+    ahead = 1
 
     def give_up() -> None:
         for carry in carries:
@@ -191,6 +192,7 @@ def _iterate(
         return run
 
     def jobs() -> Iterator[Callable[[], Any]]:
+        nonlocal ahead
         offset = 0
         selection = None
         for tree in trees:
@@ -206,14 +208,15 @@ def _iterate(
             if not steps:
                 trees.done_with(opened.pop())
             carry = carry_for(selection, steps)
-            # Those of the step that is read and the one that is worked on.
-            carries[:] = [*carries[-1:], carry]
+            ahead = steps_ahead(selection, steps)
+            # Those of the steps that are read or wait.
+            carries[:] = [*carries[-8:], carry]
             for start, stop in steps:
                 yield job(selection, start, stop, offset, carry)
             offset += entries
 
     try:
-        with closing(one_ahead(jobs(), give_up)) as steps:
+        with closing(read_ahead(jobs(), give_up, lambda: ahead)) as steps:
             for array, source, start, stop, offset in steps:
                 while opened[0] is not source:
                     trees.done_with(opened.pop(0))

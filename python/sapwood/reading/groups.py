@@ -19,7 +19,7 @@ from sapwood.errors import ArgumentError
 from sapwood.reading.gather import read, together
 from sapwood.reading.libraries import How, Library, library_of
 from sapwood.reading.selection import Selection
-from sapwood.reading.steps import Report, carry_for, entries_for, one_ahead, plan_steps
+from sapwood.reading.steps import Report, carry_for, entries_for, plan_steps, read_ahead
 
 if TYPE_CHECKING:
     from sapwood.reading.branches import HasBranches
@@ -139,7 +139,7 @@ def iterate_groups(
     held: dict[int, list[Column]] = {}
     pieces: list[Any] = []
     places: list[Array] = []
-    with closing(one_ahead((job(step) for step in fresh), carry.give_up)) as reading:
+    with closing(read_ahead((job(step) for step in fresh), carry.give_up)) as reading:
         for place, (group, step, is_fresh, dropped) in enumerate(visits):
             begin, end = steps[step]
             if is_fresh:
