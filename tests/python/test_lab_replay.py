@@ -62,7 +62,9 @@ def test_the_model_counts_latencies_and_bytes() -> None:
 
 
 @pytest.mark.parametrize(("latency", "bandwidth"), [(0.05, None), (0.1, None), (0.03, 20e6)])
-def test_the_model_is_what_a_server_does(traced: Trace, server: Server, latency: float, bandwidth: float | None) -> None:
+def test_the_model_is_what_a_server_does(
+    traced: Trace, server: Server, latency: float, bandwidth: float | None
+) -> None:
     server.latency, server.bandwidth = latency, bandwidth
     server.log.clear()
     done = replay(traced)

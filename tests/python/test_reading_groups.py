@@ -99,7 +99,9 @@ def test_with_a_cut_and_in_other_libraries(path: Path, everything: Any) -> None:
         assert ak.array_equal(jets.jet, everything.jet[everything.jet > 0][order])
         part = list(tree.iterate("x", group_by="run", entry_start=1000, entry_stop=9000, how=tuple))
         inside = np.arange(1000, 9000)
-        assert (np.concatenate([np.asarray(s[0]) for s in part]) == inside[np.argsort(run[inside], kind="stable")]).all()
+        assert (
+            np.concatenate([np.asarray(s[0]) for s in part]) == inside[np.argsort(run[inside], kind="stable")]
+        ).all()
         pandas = pytest.importorskip("pandas", reason="needs pandas (an extra: frames)")
         frame = pandas.concat(list(tree.iterate(["x", "run"], group_by="run", library="pd")))
         assert (frame.index == order).all()

@@ -171,7 +171,7 @@ def test_a_file_that_changes_is_noticed(server: Server, path: Path) -> None:
 
 
 def test_a_thousand_reads_among_faults(server: Server, local: Any) -> None:
-    """One request in ten is delayed, refused, cut, reset or expired: all reads succeed or say why not, as the log does."""
+    """One request in ten is delayed, refused, cut, reset or expired: reads succeed or say why not, as the log does."""
     chance = random.Random(5)
     opened = [sapwood.open(server.url("events.root"), retries=8, num_workers=2, prior=None) for _ in range(4)]
     trees = [file["t"] for file in opened]
@@ -419,7 +419,9 @@ def test_https(path: Path, local: Any, tmp_path: Path) -> None:
     certificate = self_made_certificate(tmp_path)
     with nginx(path.parent, tmp_path, certificate) as start:
         url = start.replace("http://127.0.0.1", "https://localhost")
-        code = f"import sapwood\ntree = sapwood.open({url + 'events.root'!r} + ':t')\nprint(int(tree['id'].array()[-1]))"
+        code = (
+            f"import sapwood\ntree = sapwood.open({url + 'events.root'!r} + ':t')\nprint(int(tree['id'].array()[-1]))"
+        )
         command = [sys.executable, "-c", code]
         clean = {name: value for name, value in os.environ.items() if name not in ("SSL_CERT_FILE", "SSL_CERT_DIR")}
         env = {**clean, "SSL_CERT_FILE": str(certificate[0])}

@@ -178,7 +178,13 @@ def test_a_trace_is_shown(path: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     (jet,) = (line for line in shown.splitlines() if line.startswith("  jet "))
     assert jet.count("▆") + jet.count("▇") + jet.count("█") == 5
     html = page.read_text()
-    for text in ("File offset against entry", "Requests over time", "Map of the file", "offset in the file [MB]", "time [s]"):
+    for text in (
+        "File offset against entry",
+        "Requests over time",
+        "Map of the file",
+        "offset in the file [MB]",
+        "time [s]",
+    ):
         assert text in html
     assert "<script" not in html
     assert "http://" not in html

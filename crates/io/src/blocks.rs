@@ -13,8 +13,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{Error, Result};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::SystemTime;
 
 /// Bytes of a block.
@@ -40,7 +40,12 @@ impl Folder {
     pub fn open(path: &Path, limit: u64) -> Result<Arc<Self>> {
         std::fs::create_dir_all(path)
             .map_err(|e| Error::new(e.kind(), format!("block cache {}: {e}", path.display())))?;
-        Ok(Arc::new(Self { path: path.to_owned(), limit, written: AtomicU64::new(u64::MAX), full: AtomicBool::new(false) }))
+        Ok(Arc::new(Self {
+            path: path.to_owned(),
+            limit,
+            written: AtomicU64::new(u64::MAX),
+            full: AtomicBool::new(false),
+        }))
     }
 
     /// How much may be written before the files are counted again.
@@ -100,10 +105,10 @@ impl Folder {
             let path = self.path.join(&name).with_extension(ending);
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
         };
-        let (blocks, index) = (open("blocks")?, open("index")?);
+        let (data, index) = (open("blocks")?, open("index")?);
         // The age by which files are removed.
         index.set_modified(SystemTime::now())?;
-        Ok(Blocks { folder: self.clone(), name, size, blocks, index })
+        Ok(Blocks { folder: self.clone(), name, size, data, index })
     }
 }
 
@@ -113,7 +118,7 @@ pub struct Blocks {
     folder: Arc<Folder>,
     name: String,
     size: u64,
-    blocks: File,
+    data: File,
     index: File,
 }
 
@@ -138,7 +143,7 @@ impl Blocks {
                 let mut want = [0; 8];
                 let here = self.index.read_exact_at(&mut want, number * 8).is_ok()
                     && want != [0; 8]
-                    && self.blocks.read_exact_at(block, number * BLOCK).is_ok()
+                    && self.data.read_exact_at(block, number * BLOCK).is_ok()
                     && self.digest(number, block) == want;
                 if here {
                     put(number * BLOCK, block);
@@ -157,7 +162,7 @@ impl Blocks {
     /// Keeps a block, if there is room. That it cannot be written is no reason not to go on.
     fn keep(&self, number: u64, block: &[u8]) {
         if self.folder.has_room(block.len() as u64, &self.name)
-            && self.blocks.write_all_at(block, number * BLOCK).is_ok()
+            && self.data.write_all_at(block, number * BLOCK).is_ok()
         {
             let _ = self.index.write_all_at(&self.digest(number, block), number * 8);
         }
@@ -234,17 +239,27 @@ mod tests {
         keeper.take(3 * BLOCK, &bytes[3 * BLOCK as usize..]);
         // The first one is not whole.
         assert_eq!(found(&file, &all), [1, 3]);
-        assert_eq!(found(&folder.file("u", "1", size).unwrap(), &[Range { offset: BLOCK + 5, length: 1 }]), [1]);
+        assert_eq!(
+            found(&folder.file("u", "1", size).unwrap(), &[Range { offset: BLOCK + 5, length: 1 }]),
+            [1]
+        );
         assert_eq!(found(&folder.file("u", "2", size).unwrap(), &all), [0; 0]);
-        file.blocks.write_all_at(&[7], BLOCK + 77).unwrap();
+        file.data.write_all_at(&[7], BLOCK + 77).unwrap();
         assert_eq!(found(&file, &all), [3]);
-        assert_eq!(file.around(Range { offset: 70_000, length: 3 * BLOCK }), Range { offset: BLOCK, length: 2 * BLOCK + 100 });
+        assert_eq!(
+            file.around(Range { offset: 70_000, length: 3 * BLOCK }),
+            Range { offset: BLOCK, length: 2 * BLOCK + 100 }
+        );
         for url in 0..40 {
             folder.file(&url.to_string(), "1", BLOCK).unwrap().keeper().take(0, &bytes[..BLOCK as usize]);
         }
-        let taken: u64 = std::fs::read_dir(&path).unwrap().map(|e| e.unwrap().metadata().unwrap().blocks() * 512).sum();
+        let taken: u64 =
+            std::fs::read_dir(&path).unwrap().map(|e| e.unwrap().metadata().unwrap().blocks() * 512).sum();
         assert!(taken <= 1 << 20, "{taken}");
-        assert_eq!(found(&folder.file("39", "1", BLOCK).unwrap(), &[Range { offset: 0, length: BLOCK }]), [0]);
+        assert_eq!(
+            found(&folder.file("39", "1", BLOCK).unwrap(), &[Range { offset: 0, length: BLOCK }]),
+            [0]
+        );
         std::fs::remove_dir_all(&path).unwrap();
     }
 }

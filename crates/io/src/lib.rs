@@ -17,7 +17,7 @@ pub mod trace;
 pub use cancel::Token;
 pub use counters::Counters;
 pub use plan::{Range, Request, coalesce};
-pub use remote::{Announced, Fault, Incident, Options, Remote, Transport};
 pub use prior::Prior;
+pub use remote::{Announced, Fault, Incident, Options, Remote, Transport};
 pub use source::{Local, Memory, Source, open};
 pub use trace::Cause;

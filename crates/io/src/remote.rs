@@ -692,7 +692,8 @@ impl Shared {
         let mut scatter = Scatter::new(ranges)?;
         if let Some(blocks) = &self.blocks {
             let missing = scatter.missing();
-            let kept = blocks.read(&missing, &mut |offset, bytes| scatter.put(offset, bytes, &mut |r, b| put(r, b)));
+            let kept =
+                blocks.read(&missing, &mut |offset, bytes| scatter.put(offset, bytes, &mut |r, b| put(r, b)));
             self.count(|c| &c.bytes_kept, kept);
         }
         let mut attempt = 1;
@@ -706,10 +707,8 @@ impl Shared {
             if let Some(blocks) = &self.blocks {
                 missing.iter_mut().for_each(|range| *range = blocks.around(*range));
             }
-            let mut spans: Vec<Range> = coalesce(&missing, self.pace.gap(most), u64::MAX)
-                .into_iter()
-                .map(|r| r.range)
-                .collect();
+            let mut spans: Vec<Range> =
+                coalesce(&missing, self.pace.gap(most), u64::MAX).into_iter().map(|r| r.range).collect();
             spans.truncate(most);
             let (before, start) = (scatter.filled, Instant::now());
             let (mut served, mut first) = (0u64, None);
@@ -801,7 +800,13 @@ impl Shared {
 }
 
 /// Storage that is only thought of, as far away as is said: its [`Source::requests`] are those that would be sent.
-pub fn imagined(size: u64, most_ranges: usize, latency: Duration, bandwidth: u64, options: Options) -> Remote {
+pub fn imagined(
+    size: u64,
+    most_ranges: usize,
+    latency: Duration,
+    bandwidth: u64,
+    options: Options,
+) -> Remote {
     let remote = Remote::new(Arc::new(Imagined { size, most_ranges }), options, Vec::new());
     remote.shared().pace.suppose(latency, Some(bandwidth));
     remote

@@ -607,7 +607,8 @@ fn read<'py>(
             (parts, _, None) => read_parts(parts),
         }
     };
-    let far: Vec<_> = parts.iter().map(|part| part.0.file.source()).filter(|s| s.latency().is_some()).collect();
+    let far: Vec<_> =
+        parts.iter().map(|part| part.0.file.source()).filter(|s| s.latency().is_some()).collect();
     let columns = if far.is_empty() {
         py.detach(|| on_pool(work))?
     } else {

@@ -5,8 +5,8 @@ use crate::errors::raise;
 use pyo3::exceptions::{PyFileNotFoundError, PyPermissionError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
-use sapwood_io::http::{self, Keys, Settings};
 use sapwood_io::blocks::Folder;
+use sapwood_io::http::{self, Keys, Settings};
 use sapwood_io::remote::imagined;
 use sapwood_io::{
     Cause, Counters, Fault, Memory, Options, Prior, Range, Remote, Source, Token, Transport, trace,
@@ -87,8 +87,13 @@ pub fn source(
     }
     let deadline = source.deadline();
     let interrupted = source.clone();
-    interruptible(py, deadline, move || interrupted.interrupt(), move || sapwood_io::prior::copied(source, prior))?
-        .map_err(PyErr::from)
+    interruptible(
+        py,
+        deadline,
+        move || interrupted.interrupt(),
+        move || sapwood_io::prior::copied(source, prior),
+    )?
+    .map_err(PyErr::from)
 }
 
 /// Does work on another thread while this one listens for signals and looks at the clock.
@@ -126,13 +131,19 @@ pub fn listen<T: Send>(py: Python<'_>, deadline: Option<Duration>, from: &Mutex<
         match receive(py, from, left) {
             Ok(result) => return Ok(result),
             Err(RecvTimeoutError::Disconnected) => {
-                return Err(raise(Error::new(sapwood_root::ErrorKind::Io, "a thread has ended before its work")));
+                return Err(raise(Error::new(
+                    sapwood_root::ErrorKind::Io,
+                    "a thread has ended before its work",
+                )));
             }
             Err(RecvTimeoutError::Timeout) => py.check_signals()?,
         }
         if end.is_some_and(|end| Instant::now() >= end) {
             let limit = deadline.unwrap_or_default().as_secs_f64();
-            return Err(raise(Error::new(sapwood_root::ErrorKind::Io, format!("not done within its deadline of {limit} s"))));
+            return Err(raise(Error::new(
+                sapwood_root::ErrorKind::Io,
+                format!("not done within its deadline of {limit} s"),
+            )));
         }
     }
 }
@@ -146,11 +157,7 @@ pub fn receive<T: Send>(
     py.detach(|| from.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(limit))
 }
 
-fn direct(
-    source: &Bound<'_, PyAny>,
-    name: Option<String>,
-    far: Option<&Far>,
-) -> PyResult<Arc<dyn Source>> {
+fn direct(source: &Bound<'_, PyAny>, name: Option<String>, far: Option<&Far>) -> PyResult<Arc<dyn Source>> {
     let py = source.py();
     if let Ok(path) = source.cast::<PyString>() {
         // Not every file name is UTF-8.

@@ -7,7 +7,7 @@ import argparse
 HELP = "Repeat the accesses of a trace on other storage or a model of it, as they were or planned anew."
 EPILOG = (
     "Without a what-if option the requests are those of the trace, each sent when all had ended that had ended before "
-    "it began then. With one, the baskets of the trace are planned anew: simulated, or really read with --on. The model: "
+    "it began then. With one, the baskets of the trace are planned anew: simulated, or else really read. The model: "
     "a request waits for the latency, then for its bytes, which share one line of the bandwidth."
 )
 

@@ -71,8 +71,11 @@ class Changes:
 
 @dataclass(frozen=True)
 class Cost:
-    """What accesses cost: `asked` are the bytes of baskets, `served` those of all requests, `seconds` from the first
-    request to the end of the last, `busiest` the most requests in flight."""
+    """What accesses cost.
+
+    `asked` are the bytes of baskets, `served` those of all requests, `seconds` from the first request to the end of the
+    last, `busiest` the most requests in flight.
+    """
 
     requests: int
     ranges: int
@@ -133,7 +136,9 @@ def parse_rate(text: str) -> float:
 def requests_of(trace: Trace) -> list[Request]:
     """Give the requests of a trace, in the order in which they began."""
     rows = np.flatnonzero(trace.is_request)
-    columns = (trace[name][rows].tolist() for name in ("request", "file", "offset", "length", "start_ns", "end_ns", "cause"))
+    columns = (
+        trace[name][rows].tolist() for name in ("request", "file", "offset", "length", "start_ns", "end_ns", "cause")
+    )
     found: dict[int, Request] = {}
     first = int(trace["start_ns"][rows].min()) if len(rows) else 0
     for number, file, offset, length, start, end, cause in zip(*columns, strict=True):
@@ -385,7 +390,7 @@ def replay(
     limits
         `in_flight` and `think` for requests that are sent.
     changes
-        What is planned anew. Without a model it is read then, with decompression and decoding, which its time has in it.
+        What is planned anew. Without a model it is read then, with decompression and decoding, which take time, too.
 
     Returns
     -------
@@ -455,7 +460,7 @@ def _rewritten(place: str, folder: Path, changes: Changes) -> str:
 
 
 def _read_anew(wanted: Sequence[Wanted], places: dict[str, str], changes: Changes) -> Cost:
-    options = {} if changes.prefetch_size is None else {"prefetch_size": changes.prefetch_size}
+    options: dict[str, Any] = {} if changes.prefetch_size is None else {"prefetch_size": changes.prefetch_size}
     with Trace() as trace:
         for one in wanted:
             far = re.match(r"\w+://", places[one.file]) is not None

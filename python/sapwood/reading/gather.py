@@ -90,7 +90,7 @@ def together(
     add_doc: bool | Mapping[str, str],
     only: Array | None = None,
 ) -> Foreign:
-    """Make what `arrays` gives of the columns that `read` gave for the entries from `start` to `stop`, or `only` some."""
+    """Make what `arrays` gives of the columns that `read` gave for the entries from `start` to `stop`, or some only."""
     results, entries = selection.results(data, start, stop, library, add_doc, only)
     return library.group(results, entries, how, documentation(selection.source, add_doc))
 

@@ -94,7 +94,7 @@ def plan_visits(groups: Array, steps: Sequence[tuple[int, int]], sizes: Sequence
         later.setdefault(step, []).append(place)
     held: set[int] = set()
     visits: list[Visit] = []
-    for place, (group, step) in enumerate(parts):
+    for group, step in parts:
         later[step].pop(0)
         fresh = step not in held
         held.add(step)

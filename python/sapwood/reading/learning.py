@@ -89,4 +89,3 @@ class Learned:
 
 def _path(branch: TBranch) -> str:
     return branch.path_in(branch.tree)
-

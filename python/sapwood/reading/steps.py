@@ -109,9 +109,7 @@ def plan_steps(selection: Selection, step_size: int | str, start: int, stop: int
         start = end
 
 
-def carry_for(
-    selection: Selection, steps: Sequence[tuple[int, int]], *, announce: bool = True
-) -> _native.Carry:
+def carry_for(selection: Selection, steps: Sequence[tuple[int, int]], *, announce: bool = True) -> _native.Carry:
     """Make what keeps the ends of baskets from one step for the next, and tell far storage of all that will be read.
 
     Few steps to a cluster: a bit, since a basket decompressed twice costs less than the memory. Many: all of a cluster,

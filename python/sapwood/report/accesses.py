@@ -40,7 +40,9 @@ def summary(trace: Trace) -> str:
         f"{seconds_text(trace['decompression_ns'].sum() / 1e9)}, "
         f"decoded in {seconds_text(trace['decoding_ns'].sum() / 1e9)} (summed over threads)"
     )
-    return "\n".join(lines) + "\n" + "".join(f"{name:<13} {size:>10}  {note}\n" for name, size, note in layer_rows(trace))
+    return (
+        "\n".join(lines) + "\n" + "".join(f"{name:<13} {size:>10}  {note}\n" for name, size, note in layer_rows(trace))
+    )
 
 
 def layer_rows(trace: Trace) -> list[tuple[str, str, str]]:
@@ -82,7 +84,7 @@ def maps(trace: Trace) -> list[tuple[str, list[str], Numbers, Numbers]]:
 
 
 def _requests_text(trace: Trace, width: int = 60) -> str:
-    starts, ends, lengths = _requests(trace)
+    starts, ends, _ = _requests(trace)
     if not len(starts):
         return ""
     span = max(int(ends.max() - starts.min()), 1)
@@ -226,8 +228,8 @@ def _time_figure(trace: Trace) -> str:
     colour = np.array([legend.index(cause) for cause in causes])
     begin = trace["start_ns"][rows].min()
     offset, length = trace["offset"][rows] / 1e6, trace["length"][rows] / 1e6
-    times = [(trace[name][rows] - begin) / 1e9 for name in ("start_ns", "end_ns")]
-    marks = Marks(*times, offset, offset + length, colour)
+    start, end = ((trace[name][rows] - begin) / 1e9 for name in ("start_ns", "end_ns"))
+    marks = Marks(start, end, offset, offset + length, colour)
     drawing = draw_marks(marks, "time [s]", "offset in the file [MB]", "Requests over time")
     starts, ends, _ = _requests(trace)
     caption = (

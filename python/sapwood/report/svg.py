@@ -304,7 +304,9 @@ def draw_marks(marks: Marks, x_label: str, y_label: str, description: str) -> st
                 strict=True,
             )
         }
-        path = "".join(f"M{left:g} {top:g}h{width:g}v{height:g}h{-width:g}z" for left, width, top, height in sorted(corners))
+        path = "".join(
+            f"M{left:g} {top:g}h{width:g}v{height:g}h{-width:g}z" for left, width, top, height in sorted(corners)
+        )
         parts.append(f'<path class="c{number}" d="{path}" fill="currentColor" opacity="0.8"/>')
     parts.append(_frame(Axis(np.array([x.low, x.high]), x_label), x, y, y_label))
     return _svg(parts, description)
@@ -385,7 +387,7 @@ _STOPS = np.array(
 )
 
 
-def _coloured(parts: Array, shown: Array) -> Array:
+def _coloured(parts: Array, shown: NDArray[Any]) -> Array:
     place = np.clip(parts, 0, 1) * (len(_STOPS) - 1)
     colours = np.stack([np.interp(place, np.arange(len(_STOPS)), _STOPS[:, channel]) for channel in range(3)], axis=-1)
     return np.concatenate([colours, np.where(shown, 255, 0)[..., None]], axis=-1)
@@ -412,4 +414,6 @@ def _image(pixels: Array, attributes: str) -> str:
 
 def _svg(parts: list[str], description: str, height: int = HEIGHT) -> str:
     label = html.escape(description, quote=True)
-    return f'<svg viewBox="0 0 {WIDTH} {height}" overflow="visible" role="img" aria-label="{label}">{"".join(parts)}</svg>'
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {height}" overflow="visible" role="img" aria-label="{label}">{"".join(parts)}</svg>'
+    )
