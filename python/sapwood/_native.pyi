@@ -43,12 +43,17 @@ class File:
     """An open ROOT file: its header, and counters of what was read from it."""
 
     def __new__(
-        cls, source: str | bytes | list[str] | _Readable, name: str | None = None, far: Far | None = None
+        cls,
+        source: str | bytes | list[str] | _Readable,
+        name: str | None = None,
+        far: Far | None = None,
+        prior: str | None = None,
     ) -> File:
         """Open a local path, bytes, URLs that lead to the same bytes, or an object.
 
         `name` is what errors call it. `far` says how storage far away is read: wanted for URLs, and for an object it
-        means that many ranges are better asked for at once.
+        means that many ranges are better asked for at once. `prior` is where it is copied before it is read: "memory",
+        "disk", "auto" (where that pays), or not.
 
         Raises
         ------
@@ -474,6 +479,11 @@ class Carry:
     def __new__(cls, room: int) -> Carry: ...  # noqa: PYI034
     def announce(self, tree: Tree, branches: Sequence[int], start: int, stop: int) -> None:
         """Tell storage that is far away what all steps together will read, so that it is fetched ahead."""
+    @property
+    def announced(self) -> bool:
+        """Whether storage was told, and wants to know."""
+    def give_up(self) -> None:
+        """End the reading that uses this, if there is one, and let go of what was fetched ahead."""
 
 def read(
     parts: Sequence[tuple[Tree, Sequence[int], int, int]],
@@ -560,3 +570,48 @@ def lab_forget() -> None:
 
 def lab_sources() -> list[tuple[str, str]]:
     """Give the sources of the kernels, names and texts; the last is the program."""
+
+def trace_so_far() -> tuple[int, dict[str, Column]] | None:
+    """Give the same of what was recorded so far."""
+
+@final
+class Storage:
+    """Storage as such: requests are sent as they are given, and nothing is made of the bytes."""
+
+    def __new__(
+        cls, source: str | bytes | list[str] | _Readable, name: str | None = None, far: Far | None = None
+    ) -> Storage:
+        """Open what `File` opens."""
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+    def request(self, ranges: Sequence[tuple[int, int]]) -> int:
+        """Read (offset, length) ranges by one request if storage takes that; gives the number of bytes wanted."""
+    def counters(self) -> dict[str, int]:
+        """Count what was read."""
+    def ledger(self) -> list[tuple[int, int, int, int, bool, str]]:
+        """List what went wrong, as `File.ledger` does."""
+    def close(self) -> None:
+        """Close it."""
+
+def plan_requests(
+    ranges: Sequence[tuple[int, int]],
+    prefetch: int,
+    workers: int,
+    latency: float,
+    bandwidth: float,
+    most_ranges: int,
+) -> list[list[tuple[int, int]]]:
+    """Give the requests by which (offset, length) ranges, wanted in this order, would be fetched from storage.
+
+    Parameters
+    ----------
+    prefetch
+        Bytes that may be fetched ahead.
+    workers
+        Requests in flight.
+    latency, bandwidth
+        Seconds from a request to its first byte, and bytes a second then.
+    most_ranges
+        Ranges that a request may ask for.
+    """

@@ -27,6 +27,9 @@ class Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.files = files
         self.latency = 0.0
+        self.bandwidth: float | None = None  # bytes a second, of one line for all requests
+        self.line = threading.Lock()
+        self.free = 0.0  # when the line is, by time.monotonic
         self.most_ranges = 1000
         self.beyond = "whole"  # or "first", "refuse", "close"
         self.merge = False
@@ -81,8 +84,13 @@ class Handler(BaseHTTPRequestHandler):
         if what.isdigit():
             self.reply(int(what), b"")
             return
-        if what == "hang":
-            time.sleep(3)
+        if what == "slow":
+            time.sleep(0.05)
+        if what == "expired":
+            self.reply(401, b"")
+            return
+        if what.startswith("hang"):
+            time.sleep(float(what[4:] or 3))
             what = "reset"
         if what == "reset":
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -125,7 +133,18 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header("ETag", self.server.tag)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body[: len(body) // 2] if cut else body)
+        body = body[: len(body) // 2] if cut else body
+        rate = self.server.bandwidth
+        piece = max(len(body), 1) if rate is None else 1 << 18
+        for start in range(0, len(body), piece):
+            if rate is not None:
+                with self.server.line:
+                    # The line is taken until its time is over, however late a thread wakes.
+                    now = time.monotonic()
+                    self.server.free = max(now, self.server.free) + len(body[start : start + piece]) / rate
+                    until = self.server.free
+                time.sleep(max(0.0, until - now))
+            self.wfile.write(body[start : start + piece])
         if cut:
             self.close_connection = True
 
@@ -148,6 +167,20 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
+def self_made_certificate(home: Path) -> tuple[Path, Path]:
+    """Make a certificate for localhost by openssl, and its key."""
+    program = shutil.which("openssl")
+    if program is None:
+        pytest.skip("openssl is not installed")
+    certificate, key = home / "certificate.pem", home / "key.pem"
+    words = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost"
+    words += " -addext basicConstraints=critical,CA:FALSE"
+    command = [program, *words.split(), "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(command, check=True, capture_output=True)
+    key.chmod(0o644)
+    return certificate, key
+
+
 NGINX = """
 daemon off; worker_processes 1; pid {home}/pid; error_log {home}/error.log warn;
 events {{ worker_connections 64; }}
@@ -156,7 +189,7 @@ http {{
   client_body_temp_path {home}/t; proxy_temp_path {home}/t; fastcgi_temp_path {home}/t;
   uwsgi_temp_path {home}/t; scgi_temp_path {home}/t;
   server {{
-    listen 127.0.0.1:{port}; root {data};
+    listen 127.0.0.1:{port}{tls}; root {data};
     location /norange/ {{ alias {data}/; max_ranges 0; }}
     location /one/ {{ alias {data}/; max_ranges 1; }}
     location /redirect/ {{ rewrite ^/redirect/(.*)$ http://127.0.0.1:{port}/$1 redirect; }}
@@ -167,8 +200,8 @@ http {{
 
 
 @contextlib.contextmanager
-def nginx(data: Path, home: Path) -> Iterator[str]:
-    """Serve a folder by nginx; gives the beginning of its URLs."""
+def nginx(data: Path, home: Path, certificate: tuple[Path, Path] | None = None) -> Iterator[str]:
+    """Serve a folder by nginx, by TLS with a certificate and its key; gives the beginning of its URLs."""
     program = shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin")
     if program is None:
         pytest.skip("nginx is not installed (apt-get install nginx-light)")
@@ -177,7 +210,10 @@ def nginx(data: Path, home: Path) -> Iterator[str]:
         if folder.stat().st_uid == Path.home().stat().st_uid and folder != Path("/"):
             folder.chmod(folder.stat().st_mode | 0o055)
     port = free_port()
-    (home / "nginx.conf").write_text(NGINX.format(home=home, data=data, port=port))
+    tls = ""
+    if certificate is not None:
+        tls = f" ssl; ssl_certificate {certificate[0]}; ssl_certificate_key {certificate[1]}"
+    (home / "nginx.conf").write_text(NGINX.format(home=home, data=data, port=port, tls=tls))
     command = [program, "-p", str(home), "-c", str(home / "nginx.conf")]
     with (home / "out").open("wb") as out:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out)

@@ -27,7 +27,7 @@ from sapwood import _native
 from sapwood.errors import ArgumentError, MissingFileError, NotFoundError, SapwoodWarning, StorageError
 from sapwood.reading.locate import expand
 from sapwood.reading.selection import Selection
-from sapwood.reading.steps import one_ahead, plan_steps
+from sapwood.reading.steps import plan_steps, read_ahead
 
 EDGES = [0, 400, 400, 555, ENTRIES]
 
@@ -358,7 +358,8 @@ def test_one_step_is_read_ahead_and_no_more() -> None:
 
         return run
 
-    steps = one_ahead(job(i) for i in range(5))
+    given_up: list[bool] = []
+    steps = read_ahead((job(i) for i in range(5)), lambda: given_up.append(True))
     assert started == []
     for i in range(5):
         assert next(steps) == i
@@ -366,8 +367,17 @@ def test_one_step_is_read_ahead_and_no_more() -> None:
             assert gate.acquire(timeout=5)
         time.sleep(0.01)
         assert started == list(range(min(i + 2, 5)))
+    assert not given_up
     with pytest.raises(StopIteration):
         next(steps)
+    assert given_up == [True]
+    steps = read_ahead((job(i) for i in range(10, 15)), lambda: None, lambda: 3)
+    assert next(steps) == 10
+    for _ in range(4):
+        assert gate.acquire(timeout=5)
+    time.sleep(0.01)
+    assert started[5:] == [10, 11, 12, 13]
+    steps.close()
 
 
 def test_what_the_caller_lets_go_is_freed() -> None:
@@ -378,7 +388,7 @@ def test_what_the_caller_lets_go_is_freed() -> None:
         return Thing()
 
     alive: list[Any] = []
-    for thing in one_ahead(make for _ in range(6)):
+    for thing in read_ahead((make for _ in range(6)), lambda: None):
         alive.append(weakref.ref(thing))
         del thing
         gc.collect()
@@ -408,7 +418,7 @@ def test_an_error_comes_in_its_place() -> None:
         yield lambda: 1 // 0
         yield lambda: 3
 
-    steps = one_ahead(jobs())
+    steps = read_ahead(jobs(), lambda: None)
     assert [next(steps), next(steps)] == [1, 2]
     with pytest.raises(ZeroDivisionError):
         next(steps)

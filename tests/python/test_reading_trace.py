@@ -50,6 +50,14 @@ def test_a_trace_has_every_access_and_adds_up(path: Path) -> None:
     times = trace["decompression_ns"] + trace["decoding_ns"]
     assert (times <= trace["end_ns"] - trace["start_ns"]).all()
     assert "baskets of" in trace.summary()
+    layers = trace.layers()
+    for name in ("bytes_requested", "bytes_read", "bytes_decompressed", "bytes_used"):
+        assert layers[name] == found[name], name
+    assert layers["bytes_requested"] + layers["over_read"] + layers["records"] == layers["bytes_read"]
+    assert layers["bytes_used"] < layers["bytes_decompressed"]
+    clusters = trace["cluster"][~requests]
+    assert set(clusters) == {0, 1, 2}
+    assert (trace["entry_start"][~requests] >= 6000 * clusters).all()
     assert len(trace) == len(trace["offset"])
 
 
@@ -96,7 +104,7 @@ def test_one_trace_at_a_time(tmp_path: Path) -> None:
 def test_what_is_explained_is_what_happens(path: Path, far: bool) -> None:
     with serving({"events.root": path.read_bytes()}) as server:
         where = server.url("events.root") if far else path
-        with sapwood.open(where) as file:
+        with sapwood.open(where, prior=None) as file:
             tree = file["t"]
             before = tree.file.counters()
             for branches, entries in ((None, (0, ENTRIES)), (["x"], (0, ENTRIES)), (["jet", "i"], (7000, 13_000))):
@@ -134,3 +142,54 @@ def test_the_command(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
         assert main(["ls", server.url("events.root")]) == 0
     assert "TTree" in capsys.readouterr().out
     assert "sapwood.reading.trace" in sys.modules
+
+
+@pytest.mark.parametrize("far", [False, True])
+def test_bytes_add_up_in_steps_too(path: Path, far: bool) -> None:
+    """What one step leaves of a basket is used by the next: it is decompressed once, and used once."""
+    with serving({"events.root": path.read_bytes()}) as server:
+        before = sapwood.counters()
+        with sapwood.trace() as trace, sapwood.open(server.url("events.root") if far else path) as file:
+            steps = sum(len(step) for step in file["t"].iterate(["x", "jet"], step_size=1000))
+        after = sapwood.counters()
+    assert steps == ENTRIES
+    layers = trace.layers()
+    for name in ("bytes_requested", "bytes_read", "bytes_decompressed", "bytes_used"):
+        assert layers[name] == after[name] - before[name], name
+    assert (trace["cause"] == "carried").sum() == 2 * 25
+    # Lists are used with their offsets left out.
+    assert 8 * ENTRIES + 4 * 2 * ENTRIES <= layers["bytes_used"] <= layers["bytes_decompressed"]
+
+
+def test_a_trace_is_shown(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("pyarrow", reason="needs pyarrow (an extra: frames)")
+    for name in ("t.arrow", "t.parquet"):
+        with sapwood.trace(tmp_path / name) as trace, sapwood.open(path) as file:
+            file["t"].arrays()
+        again = sapwood.reading.trace.Trace.load(tmp_path / name)
+        assert all((again[column] == trace[column]).all() for column in COLUMNS)
+        assert again.epoch_ns == trace.epoch_ns
+    page = tmp_path / "page.html"
+    assert main(["trace", "show", str(tmp_path / "t.parquet"), "--output", str(page)]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(again.summary())
+    for text in ("asked", "served", "decompressed", "used", "requests in flight over", "clusters 0 to 4"):
+        assert text in shown
+    (jet,) = (line for line in shown.splitlines() if line.startswith("  jet "))
+    assert jet.count("▆") + jet.count("▇") + jet.count("█") == 5
+    html = page.read_text()
+    for text in (
+        "File offset against entry",
+        "Requests over time",
+        "Map of the file",
+        "offset in the file [MB]",
+        "time [s]",
+    ):
+        assert text in html
+    assert "<script" not in html
+    assert "http://" not in html
+    with pytest.raises(sapwood.MissingFileError):
+        sapwood.reading.trace.Trace.load(tmp_path / "none.parquet")
+    (tmp_path / "bad.parquet").write_bytes(b"no")
+    assert main(["trace", "show", str(tmp_path / "bad.parquet")]) == 2
+    assert "is no trace" in capsys.readouterr().err

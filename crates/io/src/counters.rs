@@ -29,6 +29,8 @@ counters! {
     bytes_requested,
     /// Bytes that storage delivered, over-read included.
     bytes_read,
+    /// Bytes that the block cache delivered instead of storage.
+    bytes_kept,
     /// Bytes of baskets before decompression, key headers left out.
     bytes_compressed,
     /// Bytes of baskets after decompression.

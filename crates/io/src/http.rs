@@ -3,11 +3,6 @@
 //! Ranges by RFC 9110: a server may take one range, ten or a thousand, may answer with other ranges than were asked for,
 //! or with the whole file. What it takes is learnt from what it answers.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "the copy of a file whose server takes no ranges is a file of our own"
-)]
-
 mod multipart;
 mod s3;
 
@@ -15,11 +10,11 @@ pub use s3::Keys;
 
 use crate::plan::Range;
 use crate::remote::{Fault, Options, Remote, Transport};
-use crate::source::{Local, Source};
+use crate::source::{self, Local, Source};
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use ureq::http::{HeaderMap, Response, StatusCode};
 use ureq::{Agent, Body, ResponseExt};
 
@@ -70,9 +65,12 @@ pub fn open(urls: &[String], settings: &Settings, options: &Options) -> Result<A
                 ranges: AtomicUsize::new(settings.ranges.max(1)),
                 cuts: AtomicUsize::new(0),
             };
+            let began = Instant::now();
             match http.look(first) {
                 Ok(Begun::Ranged { transport, bytes }) => {
-                    return Ok(Arc::new(Remote::new(transport, options.clone(), vec![(0, bytes)])));
+                    let remote = Remote::new(transport, options.clone(), vec![(0, bytes)]);
+                    remote.answered_in(began.elapsed());
+                    return Ok(Arc::new(remote));
                 }
                 Ok(Begun::Whole(file)) => return Ok(Arc::new(Local::of(file, name.clone())?)),
                 Err(fault) => {
@@ -187,7 +185,7 @@ impl Http {
         }
         if status == StatusCode::OK || status == StatusCode::RANGE_NOT_SATISFIABLE {
             // It takes no ranges (or the file is empty): all of it is fetched, once.
-            let mut file = temporary().map_err(Fault::lasting)?;
+            let mut file = source::temporary().map_err(Fault::lasting)?;
             if status == StatusCode::OK {
                 let length = response.body().content_length();
                 let response = match length {
@@ -391,6 +389,17 @@ impl Transport for Http {
         state.tag = None;
         true
     }
+    fn identity(&self) -> Option<String> {
+        self.state().tag.clone()
+    }
+    fn interrupt(&self) {
+        let mut state = self.state();
+        let new = (std::process::id(), agent(&self.options));
+        let (process, old) = std::mem::replace(&mut state.agent, new);
+        if process == std::process::id() {
+            old.shutdown();
+        }
+    }
     fn forked(&self) {
         // The connections belong to the parent: neither used nor closed here.
         let mut state = self.state();
@@ -471,16 +480,6 @@ fn parse_content_range(text: &str) -> Option<(Range, u64)> {
         (first.trim().parse().ok()?, last.trim().parse().ok()?, size.trim().parse().ok()?);
     let length = last.checked_sub(first)?.checked_add(1)?;
     (last < size).then_some((Range { offset: first, length }, size))
-}
-
-/// A file without a name, gone when it is closed.
-fn temporary() -> Result<std::fs::File> {
-    static NUMBER: AtomicUsize = AtomicUsize::new(0);
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let path = std::env::temp_dir().join(format!("sapwood-{}-{number}", std::process::id()));
-    let file = std::fs::OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
-    std::fs::remove_file(&path)?;
-    Ok(file)
 }
 
 #[cfg(test)]

@@ -3,17 +3,22 @@
 //! A [`Source`] hands out exact byte ranges and counts what it is asked for. One in memory or on a local disk does so
 //! at once; a [`Remote`] one plans requests to a [`Transport`], fetches ahead what is announced, and tries again.
 
+pub mod blocks;
+pub mod cancel;
 pub mod counters;
 pub mod http;
 pub mod plan;
+pub mod prior;
 pub mod remote;
 pub mod sink;
 pub mod source;
 pub mod trace;
 pub mod xrootd;
 
+pub use cancel::Token;
 pub use counters::Counters;
 pub use plan::{Range, Request, coalesce};
+pub use prior::Prior;
 pub use remote::{Announced, Fault, Incident, Options, Remote, Transport};
 pub use source::{Local, Memory, Source, open};
 pub use trace::Cause;

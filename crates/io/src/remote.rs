@@ -3,14 +3,18 @@
 mod pace;
 mod scatter;
 
+use crate::blocks::{self, Blocks};
+use crate::cancel;
 use crate::counters::{self, Counters};
 use crate::plan::{Range, Request, coalesce};
+use crate::prior;
 use crate::source::{self, Source};
 use crate::trace::{self, Cause};
 use pace::Pace;
 use scatter::Scatter;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{Error, ErrorKind, Result};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
@@ -42,6 +46,12 @@ pub trait Transport: Send + Sync {
     }
     /// Forgets connections that a parent process shares.
     fn forked(&self) {}
+    /// Which version of the file it is (an `ETag`, a date of change), if storage says so.
+    fn identity(&self) -> Option<String> {
+        None
+    }
+    /// Ends the requests that are under way, at once; they fail. Later ones are sent as ever.
+    fn interrupt(&self) {}
 }
 
 /// Why a request failed.
@@ -81,11 +91,22 @@ pub struct Options {
     pub ahead: u64,
     /// Requests in flight for what is fetched ahead.
     pub workers: usize,
+    /// How long an operation may take as a whole.
+    pub deadline: Option<Duration>,
+    /// Where blocks are kept for the next time.
+    pub blocks: Option<Arc<blocks::Folder>>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { timeout: Duration::from_secs(30), retries: 5, ahead: 128 << 20, workers: 4 }
+        Self {
+            timeout: Duration::from_secs(30),
+            retries: 5,
+            ahead: 128 << 20,
+            workers: 4,
+            deadline: None,
+            blocks: None,
+        }
     }
 }
 
@@ -108,6 +129,8 @@ pub struct Incident {
 
 /// The slowest transfer that is waited for, in bytes a second.
 const SLOWEST: u64 = 64 << 10;
+/// How often a thread that waits looks whether anybody still wants it to.
+const LOOK: Duration = Duration::from_millis(50);
 /// Bytes of a request, if no range alone is larger: what ROOT makes a cluster by default.
 const LARGEST: u64 = 32 << 20;
 /// Bytes of a request, if as many are wanted: smaller ones would only be more.
@@ -125,6 +148,8 @@ pub struct Remote {
     name: String,
     size: u64,
     counters: Arc<Counters>,
+    /// Bytes that were announced so far.
+    wanted: AtomicU64,
 }
 
 struct Shared {
@@ -135,6 +160,12 @@ struct Shared {
     state: Mutex<State>,
     changed: Condvar,
     ledger: Mutex<Vec<Incident>>,
+    blocks: Option<Arc<Blocks>>,
+    closed: AtomicBool,
+    /// Bytes that came, whether wanted or not.
+    came: AtomicU64,
+    /// Bytes that came of those that were to be fetched ahead.
+    filled: AtomicU64,
 }
 
 #[derive(Default)]
@@ -145,8 +176,16 @@ struct State {
     queue: VecDeque<Range>,
     /// Threads that fetch ahead.
     workers: usize,
+    /// Threads that fetch what they need themselves.
+    direct: usize,
     /// Bytes for each thread, when the queue was made.
     share: u64,
+    /// Requests for what is queued that were sent already.
+    sent: u32,
+    /// Requests in flight that fetch ahead.
+    flying: usize,
+    /// Bytes that these and those before them were sent for.
+    asked: u64,
     /// Bytes that are in flight or wait to be used.
     held: u64,
     /// What was read around records, the newest last.
@@ -191,6 +230,10 @@ impl Drop for Announced {
         let State { queue, pieces, .. } = &mut *state;
         queue.retain(|range| pieces.contains_key(range));
         self.shared.changed.notify_all();
+        if state.pieces.is_empty() && state.workers > 0 && state.direct == 0 {
+            // What is under way is for nobody.
+            self.shared.transport.interrupt();
+        }
     }
 }
 
@@ -199,10 +242,19 @@ impl Remote {
     pub fn new(transport: Arc<dyn Transport>, options: Options, known: Vec<(u64, Vec<u8>)>) -> Self {
         let counters = Arc::new(Counters::default());
         let (name, size) = (transport.name().to_owned(), transport.size());
-        let shared = Shared::new(transport, options, counters.clone());
+        let kept = options.blocks.as_ref().zip(transport.identity());
+        // A folder that cannot be used is no reason not to read.
+        let blocks = kept.and_then(|(folder, version)| folder.file(&name, &version, size).ok());
+        let shared = Shared::new(transport, options, counters.clone(), blocks.map(Arc::new));
         let windows = known.into_iter().filter(|(_, bytes)| !bytes.is_empty());
         shared.state().windows.extend(windows.map(|(start, bytes)| (start, bytes.into())));
-        Self { shared: RwLock::new((std::process::id(), Arc::new(shared))), name, size, counters }
+        let shared = RwLock::new((std::process::id(), Arc::new(shared)));
+        Self { shared, name, size, counters, wanted: AtomicU64::new(0) }
+    }
+
+    /// Takes into account how long a request took that was sent before this was made.
+    pub fn answered_in(&self, latency: Duration) {
+        self.shared().pace.suppose(latency, None);
     }
 
     /// What threads share; made anew in a forked process, which has none of the threads and none of the connections.
@@ -218,7 +270,8 @@ impl Remote {
         if slot.0 != process {
             let old = slot.1.clone();
             old.transport.forked();
-            let new = Shared::new(old.transport.clone(), old.options.clone(), self.counters.clone());
+            let (options, counters) = (old.options.clone(), self.counters.clone());
+            let new = Shared::new(old.transport.clone(), options, counters, old.blocks.clone());
             *slot = (process, Arc::new(new));
             // A lock in it may be held by a thread that is not there.
             std::mem::forget(old);
@@ -268,7 +321,7 @@ impl Source for Remote {
             let put = |range, bytes| {
                 found.lock().unwrap_or_else(PoisonError::into_inner).insert(range, bytes);
             };
-            shared.vector(wanted, Cause::Miss, &put, &|| true)?;
+            shared.directly(wanted, Cause::Miss, &put)?;
             let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
             for (range, to) in missing {
                 let bytes: Option<&Vec<u8>> = found.get(&range);
@@ -285,6 +338,8 @@ impl Source for Remote {
         let shared = self.shared();
         let ranges: Vec<Range> =
             ranges().into_iter().filter(|r| r.length > 0 && r.end() <= self.size).collect();
+        let bytes = ranges.iter().map(|range| range.length).sum::<u64>();
+        prior::wanted(self.wanted.fetch_add(bytes, Relaxed).saturating_add(bytes), self.size);
         shared.announce(&ranges);
         Some(Announced { shared, ranges })
     }
@@ -306,13 +361,36 @@ impl Source for Remote {
         }
         requests
     }
+    fn latency(&self) -> Option<Duration> {
+        Some(self.shared().pace.latency())
+    }
+    fn deadline(&self) -> Option<Duration> {
+        self.shared().options.deadline
+    }
+    fn interrupt(&self) {
+        self.shared().transport.interrupt();
+    }
+    fn close(&self) {
+        let shared = self.shared();
+        // Under the lock: who waits must not look before and sleep after.
+        let state = shared.state();
+        shared.closed.store(true, Relaxed);
+        drop(state);
+        shared.changed.notify_all();
+        shared.transport.interrupt();
+    }
     fn ledger(&self) -> Vec<Incident> {
         self.shared().ledger.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
 impl Shared {
-    fn new(transport: Arc<dyn Transport>, options: Options, counters: Arc<Counters>) -> Self {
+    fn new(
+        transport: Arc<dyn Transport>,
+        options: Options,
+        counters: Arc<Counters>,
+        blocks: Option<Arc<Blocks>>,
+    ) -> Self {
         Self {
             transport,
             options,
@@ -321,7 +399,55 @@ impl Shared {
             state: Mutex::default(),
             changed: Condvar::new(),
             ledger: Mutex::default(),
+            blocks,
+            closed: AtomicBool::new(false),
+            came: AtomicU64::new(0),
+            filled: AtomicU64::new(0),
         }
+    }
+
+    /// Whether another request is worth sending beside those in flight.
+    ///
+    /// Where all share one line, one that is sent early makes those that are needed sooner come later. It is sent when
+    /// what is still to come of these is about to end. As long as nothing is known, two go beside each other.
+    fn may_send(&self, state: &State) -> bool {
+        let due = state.asked.saturating_sub(self.filled.load(Relaxed));
+        match self.pace.shared() {
+            _ if state.flying == 0 => true,
+            None => state.flying < 2 || state.share <= SMALLEST,
+            Some(true) => due <= 2 * self.pace.line(),
+            Some(false) => true,
+        }
+    }
+
+    /// Fails where nobody waits for bytes any more.
+    fn check(&self) -> Result<()> {
+        if self.closed.load(Relaxed) {
+            return Err(Error::other(format!("the file is closed: {}", self.transport.name())));
+        }
+        if cancel::given_up() {
+            let message = format!("{}: given up", self.transport.name());
+            return Err(Error::new(ErrorKind::Interrupted, message));
+        }
+        Ok(())
+    }
+
+    /// Waits before a request is sent again, unless it is given up.
+    fn pause(&self, pause: Duration) -> Result<()> {
+        let end = Instant::now() + pause;
+        while let Some(left) = end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+            self.check()?;
+            thread::sleep(left.min(LOOK));
+        }
+        Ok(())
+    }
+
+    /// Has ranges delivered to the thread that needs them.
+    fn directly(&self, ranges: Vec<Range>, cause: Cause, put: &dyn Fn(Range, Vec<u8>)) -> Result<()> {
+        self.state().direct += 1;
+        let result = self.vector(ranges, cause, put, &|| true);
+        self.state().direct -= 1;
+        result
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -340,6 +466,9 @@ impl Shared {
             *times.entry(*range).or_default() += 1;
         }
         let mut state = self.state();
+        if state.queue.is_empty() {
+            state.sent = 0;
+        }
         for range in ranges {
             let uses = times.get(range).copied().unwrap_or(1);
             let State { pieces, queue, .. } = &mut *state;
@@ -363,9 +492,11 @@ impl Shared {
         queued / self.options.workers.max(1) as u64
     }
 
-    /// Bytes of a request: enough to be worth its latency, not more than the thread's share, but no crumbs.
-    fn target(&self, share: u64) -> u64 {
+    /// Bytes of a request: enough to be worth its latency, not more than the thread's share, but no crumbs. The first
+    /// ones are small, so that what is needed first does not share the line with much that comes later.
+    fn target(&self, share: u64, sent: u32) -> u64 {
         let worth = self.pace.worth().unwrap_or(LARGEST).min(share);
+        let worth = worth.min(SMALLEST << sent.saturating_sub(1).min(8));
         worth.clamp(SMALLEST, LARGEST).min(self.options.ahead / 2).max(1)
     }
 
@@ -394,11 +525,17 @@ impl Shared {
                     self.changed.notify_all();
                     return;
                 }
+                if !self.may_send(&state) {
+                    drop(self.changed.wait_timeout(state, LOOK / 10));
+                    continue;
+                }
                 let group = self.group(&mut state);
+                state.flying += 1;
                 for range in &group {
                     if let Some(piece) = state.pieces.get_mut(range) {
                         piece.place = Place::Flying;
                         state.held += range.length;
+                        state.asked += range.length;
                     }
                 }
                 group
@@ -420,6 +557,11 @@ impl Shared {
             };
             let result = self.vector(group.clone(), Cause::Prefetch, &put, &wanted);
             let mut state = self.state();
+            state.flying -= 1;
+            if state.flying == 0 {
+                // What was let go did not come.
+                state.asked = self.filled.load(Relaxed);
+            }
             for range in &group {
                 let State { pieces, held, .. } = &mut *state;
                 let Some(piece) = pieces.get_mut(range) else { continue };
@@ -438,7 +580,8 @@ impl Shared {
     fn group(&self, state: &mut State) -> Vec<Range> {
         let most = self.transport.most_ranges();
         let gap = self.pace.gap(most);
-        let target = self.target(state.share);
+        let target = self.target(state.share, state.sent);
+        state.sent += 1;
         let mut group: Vec<Range> = Vec::new();
         let (mut bytes, mut spans) = (0u64, 0);
         while let Some(&range) = state.queue.front() {
@@ -461,6 +604,9 @@ impl Shared {
         let mut waited: Option<Instant> = None;
         let mut state = self.state();
         let result = loop {
+            if let Err(error) = self.check() {
+                break Err(error);
+            }
             let Some(piece) = state.pieces.get_mut(range) else { break Ok(None) };
             match &piece.place {
                 Place::Used => break Ok(None),
@@ -493,7 +639,7 @@ impl Shared {
                 }
             }
             waited.get_or_insert_with(Instant::now);
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.changed.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0;
         };
         drop(state);
         if let Some(start) = waited {
@@ -518,7 +664,7 @@ impl Shared {
         let window = Range { offset: range.offset.min(size - length), length };
         let found = Mutex::new(Vec::new());
         let put = |_, bytes| *found.lock().unwrap_or_else(PoisonError::into_inner) = bytes;
-        self.vector(vec![window], cause, &put, &|| true)?;
+        self.directly(vec![window], cause, &put)?;
         let bytes = found.into_inner().unwrap_or_else(PoisonError::into_inner);
         if !inside(window.offset, &bytes, to) {
             return Err(source::too_small());
@@ -544,29 +690,55 @@ impl Shared {
         let bytes: u64 = ranges.iter().map(|r| r.length).fold(0, u64::saturating_add);
         let deadline = Instant::now() + self.options.timeout + Duration::from_secs(bytes / SLOWEST);
         let mut scatter = Scatter::new(ranges)?;
+        if let Some(blocks) = &self.blocks {
+            let missing = scatter.missing();
+            let kept =
+                blocks.read(&missing, &mut |offset, bytes| scatter.put(offset, bytes, &mut |r, b| put(r, b)));
+            self.count(|c| &c.bytes_kept, kept);
+        }
         let mut attempt = 1;
-        loop {
+        while scatter.more() {
+            self.check()?;
+            if !wanted() {
+                return Ok(());
+            }
             let most = self.transport.most_ranges().max(1);
-            let mut spans: Vec<Range> = coalesce(&scatter.missing(), self.pace.gap(most), u64::MAX)
-                .into_iter()
-                .map(|r| r.range)
-                .collect();
+            let mut missing = scatter.missing();
+            if let Some(blocks) = &self.blocks {
+                missing.iter_mut().for_each(|range| *range = blocks.around(*range));
+            }
+            let mut spans: Vec<Range> =
+                coalesce(&missing, self.pace.gap(most), u64::MAX).into_iter().map(|r| r.range).collect();
             spans.truncate(most);
             let (before, start) = (scatter.filled, Instant::now());
             let (mut served, mut first) = (0u64, None);
+            let mut came = self.came.load(Relaxed);
             let mut whole = Vec::new();
             let limit = deadline.saturating_duration_since(start);
             let replica = self.transport.replica();
+            let mut keeper = self.blocks.as_ref().map(|blocks| blocks.keeper());
             let result = self.transport.request(&spans, limit, &mut |offset, bytes| {
-                first.get_or_insert_with(Instant::now);
+                if first.is_none() {
+                    first = Some(Instant::now());
+                    came = self.came.load(Relaxed);
+                }
                 served += bytes.len() as u64;
+                self.came.fetch_add(bytes.len() as u64, Relaxed);
+                let filled = scatter.filled;
                 scatter.put(offset, bytes, &mut |range, bytes| whole.push((range, bytes)));
+                if cause == Cause::Prefetch {
+                    self.filled.fetch_add(scatter.filled - filled, Relaxed);
+                }
+                if let Some(keeper) = &mut keeper {
+                    keeper.take(offset, bytes);
+                }
                 if scatter.more() {
                     whole.drain(..).for_each(|(range, bytes)| put(range, bytes));
                 }
-                scatter.more() && Instant::now() < deadline && wanted()
+                // The rest of a block is worth waiting for, to keep it.
+                (scatter.more() || keeper.is_some()) && Instant::now() < deadline && wanted()
             });
-            self.pace.measure(start, first, served);
+            self.pace.measure(start, first, served, self.came.load(Relaxed) - came);
             self.count(|c| &c.read_calls, 1);
             self.count(|c| &c.bytes_read, served);
             for c in [&*self.counters, Counters::process()] {
@@ -578,6 +750,7 @@ impl Shared {
             if !scatter.more() || !wanted() {
                 return Ok(());
             }
+            self.check()?;
             let moved = scatter.filled > before;
             let fault = match result {
                 Ok(()) if moved && Instant::now() < deadline => continue,
@@ -602,10 +775,11 @@ impl Shared {
                 return Err(Error::new(fault.error.kind(), message));
             }
             if fault.pause && !moved {
-                thread::sleep(pause);
+                self.pause(pause)?;
             }
             attempt += 1;
         }
+        Ok(())
     }
 
     fn note(&self, spans: &[Range], attempt: u32, again: bool, error: &Error) {
@@ -622,5 +796,43 @@ impl Shared {
                 message: error.to_string(),
             });
         }
+    }
+}
+
+/// Storage that is only thought of, as far away as is said: its [`Source::requests`] are those that would be sent.
+pub fn imagined(
+    size: u64,
+    most_ranges: usize,
+    latency: Duration,
+    bandwidth: u64,
+    options: Options,
+) -> Remote {
+    let remote = Remote::new(Arc::new(Imagined { size, most_ranges }), options, Vec::new());
+    remote.shared().pace.suppose(latency, Some(bandwidth));
+    remote
+}
+
+struct Imagined {
+    size: u64,
+    most_ranges: usize,
+}
+
+impl Transport for Imagined {
+    fn name(&self) -> &'static str {
+        "imagined storage"
+    }
+    fn size(&self) -> u64 {
+        self.size
+    }
+    fn most_ranges(&self) -> usize {
+        self.most_ranges.max(1)
+    }
+    fn request(
+        &self,
+        _ranges: &[Range],
+        _limit: Duration,
+        _take: &mut dyn FnMut(u64, &[u8]) -> bool,
+    ) -> std::result::Result<(), Fault> {
+        Err(Fault::lasting(Error::from(ErrorKind::Unsupported)))
     }
 }

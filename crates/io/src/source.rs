@@ -10,8 +10,9 @@ use std::fs::File;
 use std::io::{Error, ErrorKind, Result};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Storage that delivers exact byte ranges; safe to use from many threads.
 pub trait Source: Send + Sync {
@@ -80,6 +81,16 @@ pub trait Source: Send + Sync {
         }
         requests
     }
+    /// How long storage far away takes to begin an answer, as far as is known.
+    fn latency(&self) -> Option<Duration> {
+        None
+    }
+    /// How long an operation may take.
+    fn deadline(&self) -> Option<Duration> {
+        None
+    }
+    /// Ends the requests that are under way; those that are still wanted are sent again.
+    fn interrupt(&self) {}
     /// What went wrong and was tried again, or not.
     fn ledger(&self) -> Vec<Incident> {
         Vec::new()
@@ -87,7 +98,7 @@ pub trait Source: Send + Sync {
 }
 
 /// An error for a range that is not in a file of `size` bytes.
-pub(crate) fn check(range: Range, size: u64, name: &str) -> Result<()> {
+pub fn check(range: Range, size: u64, name: &str) -> Result<()> {
     if range.offset.checked_add(range.length).is_some_and(|end| end <= size) {
         return Ok(());
     }
@@ -98,6 +109,16 @@ pub(crate) fn check(range: Range, size: u64, name: &str) -> Result<()> {
 
 pub(crate) fn too_small() -> Error {
     Error::new(ErrorKind::InvalidInput, "a buffer smaller than what is wanted")
+}
+
+/// A file without a name, gone when it is closed.
+pub(crate) fn temporary() -> Result<File> {
+    static NUMBER: AtomicUsize = AtomicUsize::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let path = std::env::temp_dir().join(format!("sapwood-{}-{number}", std::process::id()));
+    let file = std::fs::OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
+    std::fs::remove_file(&path)?;
+    Ok(file)
 }
 
 /// Opens a local file.

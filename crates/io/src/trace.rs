@@ -52,6 +52,8 @@ pub struct Row {
     pub cause: &'static str,
     /// Number of the basket; -1 for a request.
     pub basket: i64,
+    /// Number of the cluster in which the basket begins; -1 for a request.
+    pub cluster: i64,
     /// First entry that was wanted.
     pub entry_start: i64,
     /// One past the last.
@@ -70,6 +72,8 @@ pub struct Row {
     pub decoding: u64,
     /// Bytes after decompression.
     pub decompressed: u64,
+    /// Bytes of the wanted entries among these.
+    pub used: u64,
     /// Ranges of one request share its number; 0 for a basket.
     pub request: u64,
     /// Number of the thread.
@@ -77,7 +81,7 @@ pub struct Row {
 }
 
 /// What was recorded.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Trace {
     began: Instant,
     /// When it began, in nanoseconds since 1970.
@@ -130,6 +134,11 @@ pub fn stop() -> Option<Trace> {
     slot.take()
 }
 
+/// What was recorded so far.
+pub fn so_far() -> Option<Trace> {
+    trace().clone()
+}
+
 /// Adds to the trace, if there is one.
 pub fn record(add: impl FnOnce(&mut Trace)) {
     if on()
@@ -165,6 +174,7 @@ impl Trace {
                 branch: 0,
                 cause: cause.name(),
                 basket: -1,
+                cluster: -1,
                 entry_start: -1,
                 entry_stop: -1,
                 offset: range.offset,
@@ -174,6 +184,7 @@ impl Trace {
                 decompression: 0,
                 decoding: 0,
                 decompressed: 0,
+                used: 0,
                 request: self.requests,
                 thread: thread(),
             });

@@ -7,6 +7,7 @@ use crate::storage::{self, Far};
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use sapwood_io::Token;
 use sapwood_io::counters::Counters;
 use sapwood_root::Error;
 use sapwood_root::file::{Directory, Key, RootFile};
@@ -14,7 +15,9 @@ use sapwood_root::tree::read::{
     Carry, LeftOut, Part, longest_entry, planned, read as read_parts, read_most, read_on,
 };
 use sapwood_root::tree::{Branch, Tree};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex, RwLock, mpsc};
+use std::thread;
+use std::time::Duration;
 
 #[pyclass(frozen, name = "File", module = "sapwood._native")]
 pub struct PyFile {
@@ -31,15 +34,24 @@ impl PyFile {
 #[pymethods]
 impl PyFile {
     #[new]
-    #[pyo3(signature = (source, name = None, far = None))]
+    #[pyo3(signature = (source, name = None, far = None, prior = None))]
     fn new(
         py: Python<'_>,
         source: &Bound<'_, PyAny>,
         name: Option<String>,
         far: Option<Far>,
+        prior: Option<&str>,
     ) -> PyResult<Self> {
-        let source = storage::source(source, name, far.as_ref())?;
-        let file = py.detach(|| RootFile::open(source)).map_err(raise)?;
+        let source = storage::source(source, name, far.as_ref(), prior)?;
+        let interrupted = source.clone();
+        let file = if source.latency().is_some() {
+            let deadline = source.deadline();
+            let open = move || RootFile::open(source);
+            storage::interruptible(py, deadline, move || interrupted.close(), open)?
+        } else {
+            py.detach(|| RootFile::open(source))
+        };
+        let file = file.map_err(raise)?;
         Ok(Self { file: Arc::new(file) })
     }
     #[getter]
@@ -442,7 +454,7 @@ impl PyBranch {
     }
 }
 
-fn snapshot<'py>(py: Python<'py>, counters: &Counters) -> PyResult<Bound<'py, PyDict>> {
+pub fn snapshot<'py>(py: Python<'py>, counters: &Counters) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     for (name, value) in counters.snapshot() {
         dict.set_item(name, value)?;
@@ -479,6 +491,33 @@ pub fn on_pool<T: Send>(work: impl FnOnce() -> T + Send) -> PyResult<T> {
         None => set_pool(default_threads()?)?,
     };
     Ok(pool.install(work))
+}
+
+/// As [`on_pool`], but Ctrl-C and the deadline end the work. The thread that asks listens, and does not work itself.
+fn on_pool_interruptibly<T: Send>(
+    py: Python<'_>,
+    deadline: Option<Duration>,
+    token: &Token,
+    interrupt: impl Fn() + Sync,
+    work: impl FnOnce() -> T + Send,
+) -> PyResult<T> {
+    let (sender, receiver) = mpsc::channel();
+    let receiver = Mutex::new(receiver);
+    let mut result = None;
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let _ = sender.send(on_pool(|| token.during(work)));
+        });
+        let heard = storage::listen(py, deadline, &receiver);
+        if heard.is_err() {
+            token.give_up();
+            py.detach(&interrupt);
+            // The work borrows what this thread has; given up, it is done at once.
+            let _ = storage::receive(py, &receiver, Duration::MAX);
+        }
+        result = Some(heard);
+    });
+    result.unwrap_or_else(|| Err(PyValueError::new_err("no result")))?
 }
 
 fn set_pool(threads: usize) -> PyResult<Arc<rayon::ThreadPool>> {
@@ -533,6 +572,13 @@ impl PyCarry {
         let tree = tree.tree.clone();
         py.detach(|| self.carry.announce(&Part { tree: &tree, branches: &branches, start, stop }));
     }
+    #[getter]
+    fn announced(&self) -> bool {
+        self.carry.announced()
+    }
+    fn give_up(&self, py: Python<'_>) {
+        py.detach(|| self.carry.give_up());
+    }
 }
 
 #[pyfunction]
@@ -549,20 +595,28 @@ fn read<'py>(
         .collect();
     let carry = carry.as_ref().map(Py::get);
     let noted = left_out.is_some().then(LeftOut::default);
-    let columns = py.detach(|| {
-        on_pool(|| {
-            let parts: Vec<Part<'_>> = parts
-                .iter()
-                .map(|(tree, branches, start, stop)| Part { tree, branches, start: *start, stop: *stop })
-                .collect();
-            let carry = carry.filter(|_| parts.len() == 1).map(|carry| &carry.carry);
-            match (parts.as_slice(), carry, &noted) {
-                (parts, carry, Some(noted)) => read_most(parts, carry, noted),
-                ([part], Some(carry), None) => read_on(part, carry),
-                (parts, _, None) => read_parts(parts),
-            }
-        })
-    })?;
+    let carry = carry.filter(|_| parts.len() == 1).map(|carry| &carry.carry);
+    let work = || {
+        let parts: Vec<Part<'_>> = parts
+            .iter()
+            .map(|(tree, branches, start, stop)| Part { tree, branches, start: *start, stop: *stop })
+            .collect();
+        match (parts.as_slice(), carry, &noted) {
+            (parts, carry, Some(noted)) => read_most(parts, carry, noted),
+            ([part], Some(carry), None) => read_on(part, carry),
+            (parts, _, None) => read_parts(parts),
+        }
+    };
+    let far: Vec<_> =
+        parts.iter().map(|part| part.0.file.source()).filter(|s| s.latency().is_some()).collect();
+    let columns = if far.is_empty() {
+        py.detach(|| on_pool(work))?
+    } else {
+        let token = carry.map_or_else(Token::default, |carry| carry.token().clone());
+        let deadline = far.iter().filter_map(|source| source.deadline()).min();
+        let interrupt = || far.iter().for_each(|source| source.interrupt());
+        on_pool_interruptibly(py, deadline, &token, interrupt, work)?
+    };
     let list = PyList::empty(py);
     let columns = columns.map_err(raise)?;
     if let (Some(left_out), Some(noted)) = (left_out, noted) {

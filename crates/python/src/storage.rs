@@ -5,15 +5,22 @@ use crate::errors::raise;
 use pyo3::exceptions::{PyFileNotFoundError, PyPermissionError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
+use sapwood_io::blocks::Folder;
 use sapwood_io::http::{self, Keys, Settings};
+use sapwood_io::remote::imagined;
 use sapwood_io::xrootd::{self, Identity};
-use sapwood_io::{Counters, Fault, Memory, Options, Range, Remote, Source, Transport, trace};
+use sapwood_io::{
+    Cause, Counters, Fault, Memory, Options, Prior, Range, Remote, Source, Token, Transport, trace,
+};
 use sapwood_root::Error;
 use sapwood_root::array::{Column, Number};
 use std::io::{Error as IoError, ErrorKind};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// How storage far away is read, as `sapwood.reading.locate` gives it.
 #[derive(FromPyObject)]
@@ -27,6 +34,8 @@ pub struct Far {
     ranges: usize,
     keys: Option<(String, String, Option<String>, String)>,
     user: (String, String, u32),
+    deadline: Option<f64>,
+    blocks: Option<(PathBuf, u64)>,
 }
 
 impl Far {
@@ -35,11 +44,17 @@ impl Far {
         let timeout = timeout.ok_or_else(|| {
             raise(Error::argument(format!("a timeout is a number of seconds above 0, not {}", self.timeout)))
         })?;
+        let deadline = self.deadline.map(Duration::try_from_secs_f64).transpose();
+        let deadline = deadline
+            .map_err(|e| raise(Error::argument(format!("a deadline is a number of seconds: {e}"))))?;
+        let blocks = self.blocks.as_ref().map(|(folder, size)| Folder::open(folder, *size)).transpose()?;
         Ok(Options {
             timeout,
             retries: self.retries,
             ahead: self.prefetch,
             workers: self.workers.clamp(1, 64),
+            deadline,
+            blocks,
         })
     }
     fn settings(&self) -> Settings {
@@ -53,12 +68,102 @@ impl Far {
     }
 }
 
-/// Opens what Python means: a path, bytes, URLs, or an object that reads.
+/// Opens what Python means: a path, bytes, URLs, or an object that reads; copies it first if `prior` says so.
 pub fn source(
     source: &Bound<'_, PyAny>,
     name: Option<String>,
     far: Option<&Far>,
+    prior: Option<&str>,
 ) -> PyResult<Arc<dyn Source>> {
+    let py = source.py();
+    let prior = match prior {
+        None => Prior::Never,
+        // As much as may be fetched ahead.
+        Some("auto") => far.map_or(Prior::Never, |far| Prior::Auto(far.prefetch)),
+        Some("memory") => Prior::Memory,
+        Some("disk") => Prior::Disk,
+        Some(other) => {
+            let message = format!("prior is 'memory', 'disk', 'auto' or None, not {other:?}");
+            return Err(raise(Error::argument(message)));
+        }
+    };
+    let source = direct(source, name, far)?;
+    if prior == Prior::Never {
+        return Ok(source);
+    }
+    let deadline = source.deadline();
+    let interrupted = source.clone();
+    interruptible(
+        py,
+        deadline,
+        move || interrupted.interrupt(),
+        move || sapwood_io::prior::copied(source, prior),
+    )?
+    .map_err(PyErr::from)
+}
+
+/// Does work on another thread while this one listens for signals and looks at the clock.
+///
+/// After Ctrl-C or the deadline the work is given up: `interrupt` is called, and nobody waits for its end.
+pub fn interruptible<T: Send + 'static>(
+    py: Python<'_>,
+    deadline: Option<Duration>,
+    interrupt: impl FnOnce() + Send,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> PyResult<T> {
+    let token = Token::default();
+    let (sender, receiver) = mpsc::channel();
+    let theirs = token.clone();
+    let worker = thread::Builder::new().name("sapwood-open".to_owned());
+    worker.spawn(move || {
+        let _ = sender.send(theirs.during(work));
+    })?;
+    let result = listen(py, deadline, &Mutex::new(receiver));
+    if result.is_err() {
+        token.give_up();
+        py.detach(interrupt);
+    }
+    result
+}
+
+/// How often signals are looked for.
+const LISTEN: Duration = Duration::from_millis(50);
+
+/// Waits for a result, for a signal, or for the deadline.
+pub fn listen<T: Send>(py: Python<'_>, deadline: Option<Duration>, from: &Mutex<Receiver<T>>) -> PyResult<T> {
+    let end = deadline.and_then(|limit| Instant::now().checked_add(limit));
+    loop {
+        let left = end.map_or(LISTEN, |end| end.saturating_duration_since(Instant::now()).min(LISTEN));
+        match receive(py, from, left) {
+            Ok(result) => return Ok(result),
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(raise(Error::new(
+                    sapwood_root::ErrorKind::Io,
+                    "a thread has ended before its work",
+                )));
+            }
+            Err(RecvTimeoutError::Timeout) => py.check_signals()?,
+        }
+        if end.is_some_and(|end| Instant::now() >= end) {
+            let limit = deadline.unwrap_or_default().as_secs_f64();
+            return Err(raise(Error::new(
+                sapwood_root::ErrorKind::Io,
+                format!("not done within its deadline of {limit} s"),
+            )));
+        }
+    }
+}
+
+/// Waits for a result while other Python threads run.
+pub fn receive<T: Send>(
+    py: Python<'_>,
+    from: &Mutex<Receiver<T>>,
+    limit: Duration,
+) -> std::result::Result<T, RecvTimeoutError> {
+    py.detach(|| from.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(limit))
+}
+
+fn direct(source: &Bound<'_, PyAny>, name: Option<String>, far: Option<&Far>) -> PyResult<Arc<dyn Source>> {
     let py = source.py();
     if let Ok(path) = source.cast::<PyString>() {
         // Not every file name is UTF-8.
@@ -71,15 +176,16 @@ pub fn source(
     }
     if let (Ok(urls), Some(far)) = (source.cast::<PyList>(), far) {
         let urls: Vec<String> = urls.extract()?;
-        let options = far.options()?;
-        let open = || {
+        let (settings, options) = (far.settings(), far.options()?);
+        let (identity, deadline) = (far.identity(), options.deadline);
+        let open = move || {
             if urls.iter().any(|url| xrootd::takes(url)) {
-                xrootd::open(&urls, &far.identity(), &options)
+                xrootd::open(&urls, &identity, &options)
             } else {
-                http::open(&urls, &far.settings(), &options)
+                http::open(&urls, &settings, &options)
             }
         };
-        return py.detach(open).map_err(PyErr::from);
+        return interruptible(py, deadline, || {}, open)?.map_err(PyErr::from);
     }
     let size = source.getattr("size")?.extract()?;
     let name = name.unwrap_or_else(|| "<object>".to_owned());
@@ -188,7 +294,16 @@ fn start_trace() -> bool {
 /// The columns of the trace, or nothing if there is none.
 #[pyfunction]
 fn stop_trace(py: Python<'_>) -> PyResult<Option<(u64, Bound<'_, PyDict>)>> {
-    let Some(trace) = trace::stop() else { return Ok(None) };
+    trace::stop().map(|trace| traced(py, &trace)).transpose()
+}
+
+/// The same of what was recorded so far.
+#[pyfunction]
+fn trace_so_far(py: Python<'_>) -> PyResult<Option<(u64, Bound<'_, PyDict>)>> {
+    trace::so_far().map(|trace| traced(py, &trace)).transpose()
+}
+
+fn traced<'py>(py: Python<'py>, trace: &trace::Trace) -> PyResult<(u64, Bound<'py, PyDict>)> {
     let columns = PyDict::new(py);
     let name = |number: u32| trace.names.get(number as usize).map_or("", String::as_str);
     let text = |of: &dyn Fn(&trace::Row) -> String| {
@@ -203,12 +318,13 @@ fn stop_trace(py: Python<'_>) -> PyResult<Option<(u64, Bound<'_, PyDict>)>> {
         number: Number::I64,
         values: trace.rows.iter().map(of).collect::<Vec<i64>>().into(),
     };
-    let all: [(&str, Column); 16] = [
+    let all: [(&str, Column); 18] = [
         ("cause", text(&|r| r.cause.to_owned())),
         ("file", text(&|r| name(r.file).to_owned())),
         ("tree", text(&|r| name(r.tree).to_owned())),
         ("branch", text(&|r| name(r.branch).to_owned())),
         ("basket", number(&|r| r.basket)),
+        ("cluster", number(&|r| r.cluster)),
         ("entry_start", number(&|r| r.entry_start)),
         ("entry_stop", number(&|r| r.entry_stop)),
         ("offset", number(&|r| r.offset as i64)),
@@ -219,17 +335,85 @@ fn stop_trace(py: Python<'_>) -> PyResult<Option<(u64, Bound<'_, PyDict>)>> {
         ("decompression_ns", number(&|r| r.decompression as i64)),
         ("decoding_ns", number(&|r| r.decoding as i64)),
         ("bytes_decompressed", number(&|r| r.decompressed as i64)),
+        ("bytes_used", number(&|r| r.used as i64)),
         ("thread", number(&|r| i64::from(r.thread))),
     ];
     for (name, column) in all {
         columns.set_item(name, columns::column(py, column)?)?;
     }
-    Ok(Some((trace.epoch, columns)))
+    Ok((trace.epoch, columns))
+}
+
+/// Storage as such, without a file's structure: requests are sent as they are given.
+#[pyclass(frozen, name = "Storage", module = "sapwood._native")]
+pub struct PyStorage {
+    source: Arc<dyn Source>,
+}
+
+#[pymethods]
+impl PyStorage {
+    #[new]
+    #[pyo3(signature = (source, name = None, far = None))]
+    fn new(source: &Bound<'_, PyAny>, name: Option<String>, far: Option<Far>) -> PyResult<Self> {
+        Ok(Self { source: direct(source, name, far.as_ref())? })
+    }
+    #[getter]
+    fn size(&self) -> u64 {
+        self.source.size()
+    }
+    /// Reads ranges by one request, and forgets them; gives their bytes.
+    fn request(&self, py: Python<'_>, ranges: Vec<(u64, u64)>) -> PyResult<u64> {
+        let ranges: Vec<Range> =
+            ranges.into_iter().map(|(offset, length)| Range { offset, length }).collect();
+        let source = &self.source;
+        py.detach(|| {
+            for range in &ranges {
+                // Before room is made for it.
+                sapwood_io::source::check(*range, source.size(), source.name())?;
+            }
+            let total = ranges.iter().map(|range| range.length).sum();
+            let mut bytes = vec![0; total as usize];
+            source.fetch(&ranges, &mut bytes, Cause::Basket).map(|()| total)
+        })
+        .map_err(|e| raise(Error::from(e)))
+    }
+    fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        crate::reading::snapshot(py, self.source.counters())
+    }
+    fn ledger(&self) -> Vec<(u64, u64, u64, u32, bool, String)> {
+        ledger(self.source.as_ref())
+    }
+    fn close(&self) {
+        self.source.close();
+    }
+}
+
+/// The requests by which ranges, wanted in this order, would be fetched from storage of which so much is known.
+#[pyfunction]
+#[allow(clippy::type_complexity, reason = "a plain table")]
+fn plan_requests(
+    ranges: Vec<(u64, u64)>,
+    prefetch: u64,
+    workers: usize,
+    latency: f64,
+    bandwidth: f64,
+    most_ranges: usize,
+) -> PyResult<Vec<Vec<(u64, u64)>>> {
+    let ranges: Vec<Range> = ranges.into_iter().map(|(offset, length)| Range { offset, length }).collect();
+    let size = ranges.iter().map(|range| range.end()).max().unwrap_or(0);
+    let options = Options { ahead: prefetch, workers: workers.max(1), ..Options::default() };
+    let latency = Duration::try_from_secs_f64(latency)
+        .map_err(|e| raise(Error::argument(format!("a latency is a number of seconds: {e}"))))?;
+    let storage = imagined(size, most_ranges, latency, bandwidth as u64, options);
+    Ok(storage.requests(&ranges, 1).iter().map(|request| pairs(request)).collect())
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(start_trace, module)?)?;
-    module.add_function(wrap_pyfunction!(stop_trace, module)?)
+    module.add_function(wrap_pyfunction!(stop_trace, module)?)?;
+    module.add_function(wrap_pyfunction!(trace_so_far, module)?)?;
+    module.add_class::<PyStorage>()?;
+    module.add_function(wrap_pyfunction!(plan_requests, module)?)
 }
 
 /// An incident as Python gets it: time in nanoseconds since 1970, offset, length, attempt, whether it was sent again, why.

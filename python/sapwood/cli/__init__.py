@@ -13,7 +13,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 
-from sapwood.cli import advise, lab, ls, rewrite, run, schema, show, trace
+from sapwood.cli import advise, lab, ls, replay, rewrite, run, schema, show, trace
 from sapwood.errors import ArgumentError, SapwoodError
 
 DONE, FAILED, USAGE, SKIPPED, INTERRUPTED = 0, 1, 2, 3, 130
@@ -27,6 +27,7 @@ _COMMANDS = {
     "rewrite": rewrite,
     "lab": lab,
     "trace": trace,
+    "replay": replay,
 }
 
 

@@ -4,29 +4,56 @@ from __future__ import annotations
 
 import argparse
 
-HELP = "Run another command of sapwood, and record every access to files."
-EPILOG = "The trace is a Parquet (or .arrow) file, which needs PyArrow; docs/guide/remote.md has its columns."
+HELP = "Run another command of sapwood, and record every access to files; or show such a trace."
+EPILOG = (
+    "The trace is a Parquet (or .arrow) file, which needs PyArrow; docs/guide/remote.md has its columns. "
+    "'sapwood trace show FILE.parquet' shows one: sums, bytes at four layers, requests over time, and a map of "
+    "branches and clusters; with --output PAGE.html as a page with plots."
+)
+
+_ENDINGS = (".parquet", ".arrow", ".feather")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("-o", "--trace", metavar="FILE", help="write the trace there (.parquet, .arrow)")
     parser.add_argument(
-        "words", nargs=argparse.REMAINDER, metavar="COMMAND ...", help="the command, as in: trace run TASK.py ..."
-    )
+        "words", nargs=argparse.REMAINDER, metavar="COMMAND ...",
+        help="the command, as in: trace run TASK.py ...; or: show FILE.parquet [--output PAGE.html]",
+    )  # fmt: skip
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command."""
+    """Run the command, or show a trace."""
     import sys
 
     from sapwood.cli import main
     from sapwood.errors import ArgumentError
     from sapwood.reading.trace import Trace
 
-    if not arguments.words or arguments.words[0] == "trace":
+    words: list[str] = arguments.words
+    if not words or words[0] == "trace":
         raise ArgumentError("what to run is missing, as in: sapwood trace -o trace.parquet run TASK.py -i FILE -o DIR")
+    if words[0] == "show" and any(word.endswith(_ENDINGS) for word in words):
+        return _show(words[1:])
     with Trace(arguments.trace) as trace:
-        code = main(arguments.words)
+        code = main(words)
     print(trace.summary(), end="", file=sys.stderr)
     return code
+
+
+def _show(words: list[str]) -> int:
+    from pathlib import Path
+
+    from sapwood.reading.trace import Trace
+    from sapwood.report.accesses import page, text_of
+
+    parser = argparse.ArgumentParser(prog="sapwood trace show", description="Show a trace.")
+    parser.add_argument("file", metavar="FILE", help="the trace (.parquet, .arrow)")
+    parser.add_argument("-o", "--output", metavar="PAGE.html", help="write a page with plots there")
+    chosen = parser.parse_args(words)
+    trace = Trace.load(chosen.file)
+    print(text_of(trace), end="")
+    if chosen.output:
+        Path(chosen.output).write_text(page(trace, chosen.file), encoding="utf-8")
+    return 0

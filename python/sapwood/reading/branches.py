@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, TextIO
 
-from sapwood.columns import Column, Foreign
+from sapwood.columns import Foreign
 from sapwood.errors import ArgumentError, NotFoundError
 from sapwood.reading.explain import Explanation, explain
 from sapwood.reading.filters import Filter, NameFilter, no_filter
 from sapwood.reading.gather import Lost, read, together, undecodable
 from sapwood.reading.gather import virtual as virtual_arrays
+from sapwood.reading.groups import GroupBy, iterate_groups
 from sapwood.reading.libraries import How, Library, library_of
 from sapwood.reading.members import HasMembers
 from sapwood.reading.selection import BranchFilter, Expressions, Selection
-from sapwood.reading.steps import Report, carry_for, entries_for, entry_range, one_ahead, plan_steps
+from sapwood.reading.steps import Report, carry_for, entries_for, entry_range, plan_steps, read_ahead, steps_ahead
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -560,6 +562,7 @@ class HasBranches(HasMembers):
         entry_start: int | None = None,
         entry_stop: int | None = None,
         step_size: int | str = "100 MB",
+        group_by: GroupBy | None = None,
         decompression_executor: object = None,
         interpretation_executor: object = None,
         library: str | Library = "ak",
@@ -569,7 +572,8 @@ class HasBranches(HasMembers):
     ) -> Iterator[Foreign]:
         """Read several branches in steps.
 
-        While one step is worked on, the next is read in the background; never more than these two are in memory, and
+        While one step is worked on, the next is read in the background; never more than these two are in memory (of
+        small steps as many as fit into 64 MiB, up to eight), and
         the ends of baskets that reach into the next step: up to 32 MiB, or with steps much smaller than the tree's
         clusters up to a cluster or 256 MiB.
 
@@ -578,6 +582,12 @@ class HasBranches(HasMembers):
         step_size
             Entries per step, or the memory a step may take (``"100 MB"``, uncompressed). By memory, a step is made of
             whole clusters as far as they fit, so that no basket is read twice.
+        group_by
+            Visit the entries grouped by a key: a branch or expression (``"run"``), or several, that give a number or a
+            string for each entry. The groups come in the order of their keys, the entries of each in the order of the
+            tree; a step is of one group, and its report a `sapwood.reading.groups.GroupReport` with the ``key``. The
+            keys are read first, for all entries. Clusters in which groups meet are decoded once, if what must be kept
+            of them for that is no more than 512 MiB.
         report
             Give pairs of arrays and a `Report`, which says which entries of which file they are.
         expressions, cut, filter_name, filter_typename, filter_branch, aliases, language, entry_start, entry_stop
@@ -599,6 +609,9 @@ class HasBranches(HasMembers):
             aliases=aliases,
             language=language,
         )
+        if group_by is not None:
+            arguments = (step_size, (start, stop), wanted, how, ak_add_doc, report)
+            return iterate_groups(self, selection, group_by, *arguments)
         # The arguments are checked here, at the call; what follows runs with the first step.
         steps = plan_steps(selection, step_size, start, stop) if selection.branches else iter(())
         return self._iterate(selection, list(steps), wanted, how, ak_add_doc, report)
@@ -652,14 +665,22 @@ class HasBranches(HasMembers):
         add_doc: bool | Mapping[str, str],
         report: bool,
     ) -> Iterator[Foreign]:
-        def job(start: int, stop: int) -> Callable[[], tuple[list[Column | None], int, int]]:
-            return lambda: (read([(selection, selection.indexes, start, stop)], carry, lost), start, stop)
-
         carry, lost = carry_for(selection, steps), Lost()
-        for data, start, stop in one_ahead(job(start, stop) for start, stop in steps):
-            box = [together(selection, data, start, stop, library, how, add_doc)]
-            del data
-            yield (box.pop(), Report(self, start, stop)) if report else box.pop()
+
+        def job(start: int, stop: int) -> Callable[[], tuple[Foreign, int, int]]:
+            def run() -> tuple[Foreign, int, int]:
+                data = read([(selection, selection.indexes, start, stop)], carry, lost)
+                return together(selection, data, start, stop, library, how, add_doc), start, stop
+
+            return run
+
+        ahead = steps_ahead(selection, steps)
+        with closing(read_ahead((job(*step) for step in steps), carry.give_up, lambda: ahead)) as found:
+            for array, start, stop in found:
+                # Nothing here keeps hold of an array that the caller lets go.
+                box = [array]
+                del array
+                yield (box.pop(), Report(self, start, stop)) if report else box.pop()
 
     def _as_source(
         self,

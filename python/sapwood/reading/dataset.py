@@ -16,11 +16,12 @@ from sapwood.reading.gather import Lost, Part, read, together
 from sapwood.reading.libraries import How, Library, library_of
 from sapwood.reading.locate import Files, Located, expand
 from sapwood.reading.selection import BranchFilter, Expressions, Selection
-from sapwood.reading.steps import Report, carry_for, entry_range, one_ahead, plan_steps
+from sapwood.reading.steps import Report, carry_for, entry_range, plan_steps, read_ahead, steps_ahead
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sapwood import _native
     from sapwood.reading.expressions import Language
 
 _FILES_AT_ONCE = 400
@@ -172,8 +173,26 @@ def _iterate(
     report: bool,
 ) -> Iterator[Any]:
     opened: list[HasBranches] = []
+    carries: list[_native.Carry] = []
+    ahead = 1
+
+    def give_up() -> None:
+        for carry in carries:
+            carry.give_up()
+
+    def job(
+        selection: Selection, start: int, stop: int, offset: int, carry: _native.Carry, lost: Lost
+    ) -> Callable[[], tuple[Foreign, HasBranches, int, int, int]]:
+        def run() -> tuple[Foreign, HasBranches, int, int, int]:
+            data = read([(selection, selection.indexes, start, stop)], carry, lost)
+            # Entry numbers count over all files.
+            array = together(selection, data, start + offset, stop + offset, library, how, add_doc)
+            return array, selection.source, start, stop, offset
+
+        return run
 
     def jobs() -> Iterator[Callable[[], Any]]:
+        nonlocal ahead
         offset = 0
         selection = None
         for tree in trees:
@@ -189,21 +208,22 @@ def _iterate(
             if not steps:
                 trees.done_with(opened.pop())
             carry, lost = carry_for(selection, steps), Lost()
+            ahead = steps_ahead(selection, steps)
+            # Those of the steps that are read or wait.
+            carries[:] = [*carries[-8:], carry]
             for start, stop in steps:
-                yield lambda s=selection, a=start, b=stop, o=offset, c=carry, lost=lost: (
-                    (s, read([(s, s.indexes, a, b)], c, lost), a, b, o)
-                )
+                yield job(selection, start, stop, offset, carry, lost)
             offset += entries
 
     try:
-        with closing(one_ahead(jobs())) as steps:
-            for selection, data, start, stop, offset in steps:
-                while opened[0] is not selection.source:
+        with closing(read_ahead(jobs(), give_up, lambda: ahead)) as steps:
+            for array, source, start, stop, offset in steps:
+                while opened[0] is not source:
                     trees.done_with(opened.pop(0))
-                # Entry numbers count over all files.
-                box = [together(selection, data, start + offset, stop + offset, library, how, add_doc)]
-                del data
-                yield (box.pop(), Report(selection.source, start, stop, offset)) if report else box.pop()
+                # Nothing here keeps hold of an array that the caller lets go.
+                box = [array]
+                del array
+                yield (box.pop(), Report(source, start, stop, offset)) if report else box.pop()
         trees.report()
     finally:
         for tree in opened:

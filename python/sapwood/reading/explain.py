@@ -41,8 +41,8 @@ class Explanation:
 
     @property
     def bytes_over(self) -> int:
-        """Bytes planned that nobody asked for."""
-        return self.bytes_planned - self.bytes_asked
+        """Bytes planned that nobody asked for; none where the file was copied before, so that nothing is requested."""
+        return max(0, self.bytes_planned - self.bytes_asked)
 
     def __str__(self) -> str:
         """Show what would be read, and what was."""

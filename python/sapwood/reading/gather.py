@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sapwood import columns
-from sapwood.columns import Column, Foreign
+from sapwood.columns import Array, Column, Foreign
 from sapwood.errors import CorruptError, LimitError, SapwoodWarning, UnsupportedError, stacklevel
 from sapwood.reading.libraries import How, Library, Result
 from sapwood.reading.selection import Formula, Group, Leaf, Selection, documentation
@@ -119,10 +119,11 @@ def together(
     library: Library,
     how: How,
     add_doc: bool | Mapping[str, str],
+    only: Array | None = None,
 ) -> Foreign:
-    """Make what `arrays` gives of the columns that `read` gave for the entries from `start` to `stop`."""
+    """Make what `arrays` gives of the columns that `read` gave for the entries from `start` to `stop`, or some only."""
     with _no_garbage():
-        results, entries = selection.results(data, start, stop, library, add_doc)
+        results, entries = selection.results(data, start, stop, library, add_doc, only)
         return library.group(results, entries, how, documentation(selection.source, add_doc))
 
 
@@ -141,18 +142,24 @@ def _no_garbage() -> Generator[None]:
             gc.enable()
 
 
+def read_one(selection: Selection, branch: TBranch, start: int, stop: int) -> Column:
+    """Read a branch that was not named beforehand; see `sapwood.reading.learning`."""
+    carry = branch.tree.learned.carry_for(branch, start, stop) if branch.file.is_far else None
+    found = read([(selection, [branch.native_index], start, stop)], carry)
+    return next(column for column in found if column is not None)
+
+
 def single(branch: TBranch, start: int, stop: int, library: Library, add_doc: bool | Mapping[str, str]) -> Foreign:
     """Read one branch; one with only sub-branches as a record of them (NumPy: a dict, pandas: a frame)."""
     selection = Selection(branch.parent, filter_branch=lambda other: other is branch)
-    data = read([(selection, selection.indexes, start, stop)])
+    if selection.indexes == [branch.native_index]:
+        data: list[Column | None] = [read_one(selection, branch, start, stop)]
+    else:
+        data = read([(selection, selection.indexes, start, stop)])
     ((_, result),), entries = selection.results(data, start, stop, library, add_doc)
     if branch.is_group and library.name in ("np", "pd"):
         return library.table([(name, Result(column)) for name, column in result.value[3]], entries, None, None)
     return library.finish(result, entries)
-
-
-def _column(selection: Selection, branch: TBranch, start: int, stop: int) -> Column:
-    return next(column for column in read([(selection, [branch.native_index], start, stop)]) if column is not None)
 
 
 class Accessed(NamedTuple):
@@ -220,7 +227,7 @@ def _form(
             nonlocal log
             with once:
                 if not known:
-                    known.update(columns.buffers_of(_column(selection, branch, *entries), key))
+                    known.update(columns.buffers_of(read_one(selection, branch, *entries), key))
             if log is not None:
                 log += [Accessed(branch.path_in(selection.source), name)]
             return known[name]
@@ -230,7 +237,7 @@ def _form(
     kind = branch.type or ("dynamic",)
     if not columns.is_settled(kind):
         # Only its data say what it is, so it is read now.
-        column = _column(selection, branch, *entries)
+        column = read_one(selection, branch, *entries)
         known.update(columns.buffers_of(column, key))
         kind = columns.type_of(column)
     form = columns.form_of(kind, key, parameters)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sapwood import columns
-from sapwood.columns import Column, Foreign
+from sapwood.columns import Array, Column, Foreign
 from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning, UnsupportedError, stacklevel
 from sapwood.reading.expressions import Expression, Language
 from sapwood.reading.filters import Filter, NameFilter, no_filter
@@ -264,10 +264,12 @@ class Selection:
         stop: int,
         library: Library,
         add_doc: bool | Mapping[str, str] = False,
+        only: Array | None = None,
     ) -> tuple[list[tuple[str, Result]], Entries]:
         """Compute the results from the columns of `branches`, for the entries from `start` to `stop`.
 
         What consists of columns that were left out (None) is left out, too.
+        `only` says of each of these entries whether it is wanted at all.
 
         Returns
         -------
@@ -278,8 +280,12 @@ class Selection:
         mask = None
         if self.cut is not None:
             mask = work.mask(self.cut)
-            if isinstance(mask, np.ndarray) and library.uses_index:
-                entries = np.arange(start, stop)[mask]
+        if only is not None and (mask is None or isinstance(mask, np.ndarray)):
+            mask, only = (only if mask is None else mask & only), None
+        if isinstance(mask, np.ndarray) and library.uses_index:
+            entries = np.arange(start, stop)[mask]
+        elif only is not None:
+            entries = np.arange(start, stop)[only]
         results: list[tuple[str, Result]] = []
         for name, node in self.outputs:
             parameters = None if isinstance(node, Formula) else documentation(node.branch, add_doc)
@@ -288,6 +294,8 @@ class Selection:
                 continue
             if mask is not None:
                 value = work.keep(value, mask, name)
+            if only is not None:
+                value = work.keep(value, only, name)
             results.append((name, Result(value, parameters)))
         return results, entries
 

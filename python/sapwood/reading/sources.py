@@ -22,20 +22,27 @@ _LOCAL = frozenset({"file", "local"})
 _XROOTD = frozenset({"root", "roots", "xroot", "xroots"})
 _NATIVE = frozenset({"http", "https", "s3"}) | _XROOTD
 
-# Options for storage far away. Those that uproot has, too, may be given for a local file, and change nothing there.
+# Options for storage far away. Some may be given for a local file, too: one that uproot has, or that a program sets for
+# all its files. All but `prior` change nothing there.
 _FAR = frozenset(
     [
+        "block_cache",
+        "block_cache_size",
+        "deadline",
         "headers",
         "http_max_header_bytes",
         "http_max_ranges",
         "num_workers",
         "prefetch_size",
+        "prior",
         "replicas",
         "retries",
         "timeout",
     ]
 )
-_ALSO_LOCAL = frozenset(["http_max_header_bytes", "num_workers", "timeout"])
+_ALSO_LOCAL = frozenset(
+    ["block_cache", "block_cache_size", "deadline", "http_max_header_bytes", "num_workers", "prior", "timeout"]
+)
 _S3 = frozenset(["key", "secret", "token", "anon", "endpoint_url", "client_kwargs"])
 
 
@@ -51,6 +58,8 @@ class Far(NamedTuple):
     ranges: int
     keys: tuple[str, str, str | None, str] | None
     user: tuple[str, str, int]
+    deadline: float | None
+    blocks: tuple[str, int] | None
 
 
 class FileLike:
@@ -102,6 +111,7 @@ class Found(NamedTuple):
     name: str
     far: Far | None = None
     address: str | None = None
+    prior: str | None = None
 
     @property
     def label(self) -> str:
@@ -110,6 +120,11 @@ class Found(NamedTuple):
 
 
 def source_of(given: object, options: Mapping[str, Any]) -> Found:
+    """Give what the native core can open, and whether it is copied first: see `_source_of`."""
+    return _source_of(given, options)._replace(prior=options.get("prior", "auto"))
+
+
+def _source_of(given: object, options: Mapping[str, Any]) -> Found:
     """Give what the native core can open.
 
     Parameters
@@ -179,6 +194,8 @@ def _far(options: Mapping[str, Any], keys: tuple[str, str, str | None, str] | No
         ranges=number("http_max_ranges", 1000, 1),
         keys=keys,
         user=_user(),
+        deadline=None if options.get("deadline") is None else float(options["deadline"]),
+        blocks=_block_cache(options),
     )
 
 
@@ -193,6 +210,15 @@ def _user() -> tuple[str, str, int]:
     except (ImportError, KeyError):
         # In a container, a user need not have a name.
         return str(number), str(os.getegid()), number
+
+
+def _block_cache(options: Mapping[str, Any]) -> tuple[str, int] | None:
+    folder = options.get("block_cache", os.environ.get("SAPWOOD_BLOCK_CACHE"))
+    if not folder:
+        return None
+    size = options.get("block_cache_size")
+    size = os.environ.get("SAPWOOD_BLOCK_CACHE_SIZE", "10 GB") if size is None else size
+    return str(Path(folder).expanduser().absolute()), memory_size(size)
 
 
 def _native(url: str, kind: str, options: Mapping[str, Any]) -> Found | None:

@@ -1,9 +1,10 @@
-"""Steps through the entries of trees: where they end, reading one ahead, and reporting where one is."""
+"""Steps through the entries of trees: where they end, reading ahead, and reporting where one is."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeGuard, TypeVar
@@ -21,6 +22,9 @@ T = TypeVar("T")
 _CARRIED = 32 << 20
 _CARRIED_AT_MOST = 256 << 20
 """Bytes of baskets that reach into the next step which are kept for it."""
+
+_AHEAD = 64 << 20
+"""Bytes of small steps that are read ahead."""
 
 _SIZE = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([kmgtpezy]?)(i?)b\s*", re.IGNORECASE)
 
@@ -105,7 +109,7 @@ def plan_steps(selection: Selection, step_size: int | str, start: int, stop: int
         start = end
 
 
-def carry_for(selection: Selection, steps: Sequence[tuple[int, int]]) -> _native.Carry:
+def carry_for(selection: Selection, steps: Sequence[tuple[int, int]], *, announce: bool = True) -> _native.Carry:
     """Make what keeps the ends of baskets from one step for the next, and tell far storage of all that will be read.
 
     Few steps to a cluster: a bit, since a basket decompressed twice costs less than the memory. Many: all of a cluster,
@@ -116,32 +120,46 @@ def carry_for(selection: Selection, steps: Sequence[tuple[int, int]]) -> _native
     step = max((selection.bytes_between(*step) for step in steps), default=0)
     cluster = max((selection.bytes_between(*pair) for pair in pairwise(selection.source.tree.clusters)), default=0)
     carry = _native.Carry(_CARRIED if cluster <= 4 * step else min(int(cluster), _CARRIED_AT_MOST))
-    if steps:
+    if steps and announce:
         carry.announce(selection.source.tree.native, selection.indexes, steps[0][0], steps[-1][1])
     return carry
 
 
-def one_ahead(jobs: Iterator[Callable[[], T]]) -> Generator[T, None, None]:
-    """Run jobs one after another in a background thread, each while the result of the one before is in use.
+def steps_ahead(selection: Selection, steps: Sequence[tuple[int, int]]) -> int:
+    """Say how many steps are read ahead: one, or small ones as many as fit into `_AHEAD` bytes, and no more than 8.
 
-    At most one result waits. Closing the iterator waits for the job that runs, and starts no other; an error of a job
-    comes out in its place.
+    A step that begins a cluster may take much longer than those that use what it decompressed.
     """
-    from concurrent.futures import ThreadPoolExecutor
+    most = max((selection.bytes_between(*step) for step in steps), default=0)
+    return max(1, min(8, int(_AHEAD / max(most, 1))))
+
+
+def read_ahead(
+    jobs: Iterator[Callable[[], T]], give_up: Callable[[], object], ahead: Callable[[], int] = lambda: 1
+) -> Generator[T, None, None]:
+    """Run jobs one after another in a background thread, while the results of those before are in use.
+
+    At most `ahead()` results wait. Closing the iterator calls `give_up`, which ends the job that runs, and starts no
+    other; an error of a job comes out in its place.
+    """
+    from concurrent.futures import Future, ThreadPoolExecutor
 
     def run() -> list[T]:
         job = next(jobs, None)
         return [] if job is None else [job()]
 
     with ThreadPoolExecutor(1, "sapwood-read-ahead") as pool:
-        pending = pool.submit(run)
+        pending: deque[Future[list[T]]] = deque([pool.submit(run)])
         try:
-            while box := pending.result():
-                pending = pool.submit(run)
+            while box := pending.popleft().result():
+                while len(pending) < ahead():
+                    pending.append(pool.submit(run))
                 # Nothing here keeps hold of a result that the caller lets go.
                 yield box.pop()
         finally:
-            pending.cancel()
+            for job in pending:
+                job.cancel()
+            give_up()
 
 
 class Report:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sapwood.errors import ArgumentError
+from sapwood.errors import ArgumentError, MissingFileError
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -19,21 +19,24 @@ VERSION = "1"
 
 COLUMNS = {
     "cause": 'why: "header", "directory", "streamers", "object" (a tree\'s own record, a histogram), "basket" (when '
-    'needed), "prefetch" (ahead of need), "miss" (far away, not fetched ahead); "decode" for a basket that was decoded',
+    'needed), "prefetch" (ahead of need), "miss" (far away, not fetched ahead); "decode" for a basket that was '
+    'decompressed and decoded, "carried" for the rest of one that a step before had decompressed',
     "file": "the path or URL",
     "tree": "the tree; empty for a request",
     "branch": "the path of the branch; empty for a request",
     "basket": "the number of the basket in its branch; -1 for a request",
+    "cluster": "the number of the cluster in which the basket begins; -1 for a request",
     "entry_start": "the first entry of the basket that was wanted; -1 for a request",
     "entry_stop": "the entry behind the last one that was wanted",
     "offset": "the first byte in the file",
-    "length": "bytes in the file",
+    "length": "bytes in the file; 0 for what was carried",
     "request": "the number of the request; its ranges share it, each with a row of its own; 0 for a basket",
     "start_ns": "when it began, in nanoseconds since the trace began",
     "end_ns": "when it ended",
     "decompression_ns": "time of decompression",
     "decoding_ns": "time of decoding",
     "bytes_decompressed": "bytes of the basket after decompression",
+    "bytes_used": "bytes of the wanted entries among these",
     "thread": "the number of the thread",
 }
 """The columns of a trace. A row is a range of a request to storage, or a basket that was decoded."""
@@ -114,30 +117,76 @@ class Trace:
         about = {"sapwood.trace": VERSION, "sapwood.epoch_ns": str(self.epoch_ns)}
         _writer(Path(path))(table.replace_schema_metadata(about), str(path))
 
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a trace from the file that `save` wrote.
+
+        Raises
+        ------
+        ArgumentError
+            It is no trace, or one of a version that this sapwood does not know.
+        MissingFileError
+            There is no such file.
+        """
+        path = Path(path)
+        read = _reader(path)
+        try:
+            table: Any = read(str(path))
+        except FileNotFoundError as error:
+            raise MissingFileError(f"no such file: {path}") from error
+        except (OSError, ValueError) as error:
+            raise ArgumentError(f"{path} is no trace: {error}") from error
+        about: dict[bytes, bytes] = table.schema.metadata or {}
+        if about.get(b"sapwood.trace") != VERSION.encode() or not set(COLUMNS) <= set(table.column_names):
+            raise ArgumentError(f"{path} is no trace of version {VERSION}")
+        trace = cls()
+        trace.epoch_ns = int(about.get(b"sapwood.epoch_ns", 0))
+        trace._columns = {name: _column(table[name], name in _TEXT) for name in COLUMNS}
+        return trace
+
+    @classmethod
+    def so_far(cls) -> Self | None:
+        """Give what the trace that is being recorded in this process has so far; None if there is none."""
+        from sapwood import _native
+
+        found = _native.trace_so_far()
+        if found is None:
+            return None
+        trace = cls()
+        trace.epoch_ns, trace._columns = found
+        return trace
+
+    @property
+    def is_request(self) -> Array:
+        """Which rows are ranges of requests to storage."""
+        return self["request"] > 0
+
+    def layers(self) -> dict[str, int]:
+        """Give the bytes at the four layers: each is what the counter of the same name counts.
+
+        ``bytes_requested`` (asked): of the baskets that were decoded, in the file; ``bytes_read`` (served): of all
+        requests to storage; ``bytes_decompressed``; ``bytes_used``: of the wanted entries. ``over_read`` is what was
+        served for baskets and is in none that was asked for, ``records`` what was served for the file's own records:
+        asked, over-read and records are together what was served, unless bytes were asked for more often than served.
+        """
+        requests, baskets = self.is_request, self["cause"] == "decode"
+        lengths = self["length"]
+        of_baskets = requests & np.isin(self["cause"], ("basket", "prefetch", "miss"))
+        asked = int(lengths[baskets].sum())
+        return {
+            "bytes_requested": asked,
+            "bytes_read": int(lengths[requests].sum()),
+            "bytes_decompressed": int(self["bytes_decompressed"].sum()),
+            "bytes_used": int(self["bytes_used"].sum()),
+            "over_read": int(lengths[of_baskets].sum()) - asked,
+            "records": int(lengths[requests & ~of_baskets].sum()),
+        }
+
     def summary(self) -> str:
         """Sum up in a few lines: requests, bytes and time of each cause, and of decoding."""
-        from sapwood.report.units import bytes_text, seconds_text
+        from sapwood.report.accesses import summary
 
-        causes, lengths = self["cause"], self["length"]
-        spans = self["end_ns"] - self["start_ns"]
-        lines = [f"{'cause':<10} {'requests':>9} {'ranges':>9} {'bytes':>10} {'time':>10}"]
-        for cause in dict.fromkeys(causes.tolist()):
-            rows = np.flatnonzero(causes == cause)
-            if cause == "decode":
-                continue
-            _, firsts = np.unique(self["request"][rows], return_index=True)
-            time = seconds_text(spans[rows][firsts].sum() / 1e9)
-            size = bytes_text(int(lengths[rows].sum()))
-            lines.append(f"{cause:<10} {len(firsts):>9} {len(rows):>9} {size:>10} {time:>10}")
-        rows = causes == "decode"
-        lines.append(
-            f"{int(rows.sum())} baskets of {len(np.unique(self['branch'][rows]))} branches: "
-            f"{bytes_text(int(lengths[rows].sum()))} in the file, "
-            f"{bytes_text(int(self['bytes_decompressed'][rows].sum()))} decompressed in "
-            f"{seconds_text(self['decompression_ns'][rows].sum() / 1e9)}, "
-            f"decoded in {seconds_text(self['decoding_ns'][rows].sum() / 1e9)} (summed over threads)"
-        )
-        return "\n".join(lines) + "\n"
+        return summary(self)
 
     def __repr__(self) -> str:
         """Show how much there is."""
@@ -163,6 +212,25 @@ def trace(path: str | Path | None = None) -> Trace:
         Another trace is being recorded, or the path has another ending.
     """
     return Trace(path)
+
+
+def _column(column: Foreign, is_text: bool) -> Column:
+    if not is_text:
+        return ("number", np.ascontiguousarray(column.to_numpy(), np.int64))
+    texts = [text.encode() for text in column.to_pylist()]
+    offsets = np.concatenate([[0], np.cumsum([len(text) for text in texts])]).astype(np.int64)
+    return ("text", offsets, np.frombuffer(b"".join(texts), np.uint8))
+
+
+def _reader(path: Path) -> Foreign:
+    _writer(path)
+    if path.suffix == ".parquet":
+        import pyarrow.parquet as parquet
+
+        return parquet.read_table
+    import pyarrow.feather as feather
+
+    return feather.read_table
 
 
 def _writer(path: Path) -> Foreign:

@@ -14,6 +14,7 @@ from sapwood.compression import Compression
 from sapwood.errors import ArgumentError
 from sapwood.reading.branches import HasBranches
 from sapwood.reading.gather import single
+from sapwood.reading.learning import Learned
 from sapwood.reading.libraries import Library, library_of
 from sapwood.reading.members import described_by
 from sapwood.reading.selection import Selection, unreadable_error
@@ -47,6 +48,16 @@ class TTree(HasBranches):
         self._nodes: list[TBranch] | None = None
         self._clusters: list[int] | None = None
         self._model: Model | None = None
+        self._learned: Learned | None = None
+
+    @property
+    def learned(self) -> Learned:
+        """Which branches were read one by one."""
+        if self._learned is None:
+            with _GROWING:
+                if self._learned is None:
+                    self._learned = Learned(self)
+        return self._learned
 
     @property
     def nodes(self) -> list[TBranch]:

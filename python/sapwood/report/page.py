@@ -37,7 +37,16 @@ def render(run: Run, unwritten: Mapping[str, str] | None = None) -> str:
     names = ", ".join(task.name for task in run.tasks)
     body = [_header(run), _tiles(run), _interrupted(run), _taken_off(run), _notice(run), _unwritten(unwritten or {})]
     body += [_task(task, place) for place, task in enumerate(run.tasks)]
-    body += [_cost(run), _train(run), _scaling(run), _plan(run), _outputs(run), _files(run), _settings(run)]
+    body += [
+        _cost(run),
+        _accesses(),
+        _train(run),
+        _scaling(run),
+        _plan(run),
+        _outputs(run),
+        _files(run),
+        _settings(run),
+    ]
     footer = (
         f"Made by sapwood {_text(run.versions.get('sapwood', ''))}. The numbers behind this page are in "
         "<code>results.json</code>, the histograms in <code>results.root</code>."
@@ -271,6 +280,15 @@ def _cost(run: Run) -> str:
         + table(["Layer", "Size", ""], sizes, numbers=(1,), classes="values")
         + "</section>"
     )
+
+
+def _accesses() -> str:
+    """Show the trace that is being recorded, if there is one; it knows of this process only."""
+    from sapwood.reading.trace import Trace
+    from sapwood.report.accesses import figures
+
+    trace = Trace.so_far()
+    return figures(trace) if trace is not None and len(trace) else ""
 
 
 def _calls(counters: dict[str, int]) -> str:

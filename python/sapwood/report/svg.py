@@ -10,6 +10,7 @@ import struct
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -269,6 +270,100 @@ def draw_map(chart: Map, *, log: bool) -> str:
     return _svg(parts, f"{plain(chart.title)}: {plain(chart.y.label)} against {plain(chart.x.label)}")
 
 
+@dataclass(frozen=True)
+class Marks:
+    """Rectangles of two ranges, each with the number of its colour."""
+
+    x_start: NDArray[Any]
+    x_stop: NDArray[Any]
+    y_start: NDArray[Any]
+    y_stop: NDArray[Any]
+    colour: NDArray[Any]
+
+
+def draw_marks(marks: Marks, x_label: str, y_label: str, description: str) -> str:
+    """Draw rectangles over two linear axes; what would be too small to see is drawn a pixel large."""
+    x = _scale_of(marks.x_start, marks.x_stop, LEFT, WIDTH - RIGHT)
+    y = _scale_of(marks.y_start, marks.y_stop, HEIGHT - BOTTOM, TOP)
+    parts = [_grid(y)]
+    for number in np.unique(marks.colour):
+        rows = np.flatnonzero(marks.colour == number)
+        # On a grid of half pixels what lies on another is not drawn again, so that a page stays small.
+        corners = {
+            (
+                round(2 * x(a)) / 2,
+                max(1.0, round(2 * (x(b) - x(a))) / 2),
+                round(2 * y(d)) / 2,
+                max(1.0, round(2 * (y(c) - y(d))) / 2),
+            )
+            for a, b, c, d in zip(
+                marks.x_start[rows].tolist(),
+                marks.x_stop[rows].tolist(),
+                marks.y_start[rows].tolist(),
+                marks.y_stop[rows].tolist(),
+                strict=True,
+            )
+        }
+        path = "".join(
+            f"M{left:g} {top:g}h{width:g}v{height:g}h{-width:g}z" for left, width, top, height in sorted(corners)
+        )
+        parts.append(f'<path class="c{number}" d="{path}" fill="currentColor" opacity="0.8"/>')
+    parts.append(_frame(Axis(np.array([x.low, x.high]), x_label), x, y, y_label))
+    return _svg(parts, description)
+
+
+def _scale_of(starts: NDArray[Any], stops: NDArray[Any], begin: float, end: float) -> Scale:
+    low, high = float(starts.min(initial=0.0)), float(stops.max(initial=0.0))
+    return Scale(low, high if high > low else low + 1.0, begin, end)
+
+
+def draw_cells(
+    values: NDArray[Any], edges: tuple[int, int], names: Sequence[str], labels: tuple[str, str, str], description: str
+) -> str:
+    """Draw rows of cells of one width as colours, each row with its name.
+
+    Parameters
+    ----------
+    values
+        Of (row, cell), from 0.
+    edges
+        The number of the first cell, and the one behind the last.
+    names
+        Of the rows, the first at the top.
+    labels
+        Of the horizontal axis, of the rows, of the values.
+    """
+    left, right, top, row = 190, WIDTH - 84, 30, max(17, 170 // len(names))
+    bottom = top + row * len(names)
+    most = float(values.max()) or 1.0
+    x, z = Scale(edges[0], edges[1], left, right), Scale(0.0, most, bottom, top)
+    height = f'height="{bottom - top}"'
+    bar = np.linspace(1, 0, 64)[:, None]
+    parts = [
+        _image(_coloured(values / most, values > 0), f'x="{left}" y="{top}" width="{right - left}" {height}'),
+        _image(_coloured(bar, np.ones_like(bar, bool)), f'x="{right + 14}" y="{top}" width="14" {height}'),
+        f'<path class="frame" d="M{left} {top}V{bottom}H{right}"/>',
+    ]
+    for place, name in enumerate(names):
+        short = name if len(name) <= 24 else f"{name[:11]}…{name[-12:]}"
+        parts.append(
+            f'<text x="{left - 7}" y="{top + (place + 0.5) * row + 4.5:.1f}" text-anchor="end" style="font-size:13px">'
+            f"{html.escape(short)}<title>{html.escape(name)}</title></text>"
+        )
+    # The number of a cell stands below its middle.
+    step = max(1, math.ceil((edges[1] - edges[0]) / 12))
+    for number in range(edges[0], edges[1], step):
+        at = x(number + 0.5)
+        parts.append(f'<path class="tick" d="M{at:.1f} {bottom}v6"/>')
+        parts.append(f'<text x="{at:.1f}" y="{bottom + 21}" text-anchor="middle">{number}</text>')
+    for value, said in z.ticks(6):
+        parts.append(f'<path class="tick" d="M{right + 28} {z(value):.1f}h5"/>')
+        parts.append(f'<text x="{right + 36}" y="{z(value) + 4:.1f}">{said}</text>')
+    for label, at, y in ((labels[1], left - 7, 18), (labels[2], WIDTH - 4, 18), (labels[0], right, bottom + 42)):
+        parts.append(f'<text class="title" x="{at}" y="{y}" text-anchor="end">{html.escape(label)}</text>')
+    return _svg(parts, description, bottom + 52)
+
+
 def _pixels(chart: Map, z: Scale) -> Array:
     """Give the colours of the picture, one pixel a cell where all cells are alike."""
     values = chart.values.T[::-1]
@@ -292,7 +387,7 @@ _STOPS = np.array(
 )
 
 
-def _coloured(parts: Array, shown: Array) -> Array:
+def _coloured(parts: Array, shown: NDArray[Any]) -> Array:
     place = np.clip(parts, 0, 1) * (len(_STOPS) - 1)
     colours = np.stack([np.interp(place, np.arange(len(_STOPS)), _STOPS[:, channel]) for channel in range(3)], axis=-1)
     return np.concatenate([colours, np.where(shown, 255, 0)[..., None]], axis=-1)
@@ -317,6 +412,8 @@ def _image(pixels: Array, attributes: str) -> str:
     )
 
 
-def _svg(parts: list[str], description: str) -> str:
+def _svg(parts: list[str], description: str, height: int = HEIGHT) -> str:
     label = html.escape(description, quote=True)
-    return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">{"".join(parts)}</svg>'
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {height}" overflow="visible" role="img" aria-label="{label}">{"".join(parts)}</svg>'
+    )

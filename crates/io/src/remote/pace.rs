@@ -1,7 +1,7 @@
 //! How far away storage is, as measured, and what that means for requests.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Measured latency and bandwidth.
 #[derive(Default)]
@@ -10,14 +10,19 @@ pub struct Pace {
     latency: AtomicU64,
     /// Bytes a second of one transfer, smoothed; 0 while nothing is known.
     bandwidth: AtomicU64,
+    /// Bytes a second of a transfer beside which there was no other.
+    alone: AtomicU64,
+    /// Bytes a second of all transfers together, where there were several.
+    together: AtomicU64,
 }
 
 /// What of a transfer is too short to measure bandwidth by.
 const SHORT: u64 = 256 << 10;
 
 impl Pace {
-    /// Takes a request into account that began at `start`, whose first byte came at `first`, and that ends now.
-    pub fn measure(&self, start: Instant, first: Option<Instant>, bytes: u64) {
+    /// Takes a request into account that began at `start`, whose first byte came at `first`, and that ends now; `all` are
+    /// the bytes that came meanwhile, those of others with them.
+    pub fn measure(&self, start: Instant, first: Option<Instant>, bytes: u64, all: u64) {
         let smooth = |slot: &AtomicU64, now: u64| {
             let before = slot.load(Relaxed);
             slot.store(if before == 0 { now } else { (3 * before + now) / 4 }, Relaxed);
@@ -27,7 +32,34 @@ impl Pace {
         let seconds = first.elapsed().as_secs_f64();
         if bytes >= SHORT && seconds > 0.0 {
             smooth(&self.bandwidth, (bytes as f64 / seconds) as u64);
+            let slot = if all <= bytes + bytes / 8 { &self.alone } else { &self.together };
+            smooth(slot, (all as f64 / seconds) as u64);
         }
+    }
+
+    /// Takes for granted what is not measured yet.
+    pub fn suppose(&self, latency: Duration, bandwidth: Option<u64>) {
+        self.latency.store(latency.as_nanos() as u64, Relaxed);
+        if let Some(bandwidth) = bandwidth {
+            self.bandwidth.store(bandwidth, Relaxed);
+        }
+    }
+
+    /// Time from a request to its first byte.
+    pub fn latency(&self) -> Duration {
+        Duration::from_nanos(self.latency.load(Relaxed))
+    }
+
+    /// Whether several transfers share one line, so that they are together no faster than one; nothing while that is not
+    /// known.
+    pub fn shared(&self) -> Option<bool> {
+        let (alone, together) = (self.alone.load(Relaxed), self.together.load(Relaxed));
+        (alone > 0 && together > 0).then(|| together < alone + alone / 3)
+    }
+
+    /// Bytes that could come by all transfers together in the time that a request takes to begin.
+    pub fn line(&self) -> u64 {
+        (self.latency.load(Relaxed) as f64 / 1e9 * self.together.load(Relaxed) as f64) as u64
     }
 
     /// Bytes that could come in the time that a request takes to begin.
@@ -61,5 +93,16 @@ mod tests {
         assert!(pace.gap(1) > gap);
         assert_eq!((pace.gap(1), pace.worth()), (1 << 20, Some(112_000_000)));
         assert!(pace.gap(100) < gap);
+    }
+
+    #[test]
+    fn a_line_is_shared_where_several_transfers_are_no_faster() {
+        let pace = Pace::default();
+        pace.alone.store(100, Relaxed);
+        assert_eq!(pace.shared(), None);
+        pace.together.store(110, Relaxed);
+        assert_eq!(pace.shared(), Some(true));
+        pace.together.store(200, Relaxed);
+        assert_eq!(pace.shared(), Some(false));
     }
 }

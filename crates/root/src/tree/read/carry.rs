@@ -5,16 +5,18 @@ use super::super::basket::Values;
 use super::Part;
 use super::ahead::announce;
 use crate::array::pool;
-use sapwood_io::Announced;
+use sapwood_io::{Announced, Token};
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Decompressed ends of baskets that reach into the next step, so that no basket is decompressed twice.
 ///
 /// Holds a given number of bytes at most; what does not fit is read again.
 pub struct Carry {
     kept: Mutex<Kept>,
-    ahead: OnceLock<Announced>,
+    ahead: Mutex<Option<Announced>>,
+    /// Gives up the steps.
+    token: Token,
 }
 
 struct Kept {
@@ -36,18 +38,31 @@ pub struct Tail {
 impl Carry {
     /// For so many bytes.
     pub fn new(room: usize) -> Self {
-        Self { kept: Mutex::new(Kept { room, tails: HashMap::new() }), ahead: OnceLock::new() }
+        let kept = Mutex::new(Kept { room, tails: HashMap::new() });
+        Self { kept, ahead: Mutex::default(), token: Token::default() }
+    }
+    fn ahead(&self) -> MutexGuard<'_, Option<Announced>> {
+        self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
     }
     /// Tells storage of all that the steps will need together, once.
     pub fn announce(&self, part: &Part<'_>) {
-        if let Some(announced) = announce(part) {
-            // A second announcement would only be for what the first one has.
-            let _ = self.ahead.set(announced);
+        if !self.announced() && !self.token.is_given_up() {
+            *self.ahead() = announce(part);
         }
     }
     /// Whether that was done, and the storage wants to know.
     pub fn announced(&self) -> bool {
-        self.ahead.get().is_some()
+        self.ahead().is_some()
+    }
+    /// What gives up the steps that use this.
+    pub fn token(&self) -> &Token {
+        &self.token
+    }
+    /// Gives up the step that is read now, if any, and those after it.
+    pub fn give_up(&self) {
+        self.token.give_up();
+        let ahead = self.ahead().take();
+        drop(ahead);
     }
     fn kept(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)

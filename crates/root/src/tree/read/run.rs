@@ -6,11 +6,11 @@ use super::carry::Tail;
 use super::values::{Output, Share};
 use super::{Carry, Job, Part, Place, Reader, Target};
 use crate::array::{Builder, pool};
-use crate::error::{Error, Result, Within};
+use crate::error::{Error, ErrorKind, Result, Within};
 use crate::wire::Cursor;
 use rayon::prelude::*;
 use sapwood_io::counters::{Counters, clock, count};
-use sapwood_io::{Cause, Range, Request, trace};
+use sapwood_io::{Cause, Range, Request, Token, trace};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::num::NonZero;
@@ -25,6 +25,9 @@ pub struct Run<'a> {
     chunks: Mutex<Chunks<'a>>,
     turns: Vec<Option<Mutex<Turn<'a>>>>,
     failed: AtomicBool,
+    token: Token,
+    /// Where the clusters of each part begin, for a trace.
+    borders: Vec<OnceLock<Vec<u64>>>,
 }
 
 /// What is still to be read.
@@ -108,7 +111,15 @@ impl<'a> Run<'a> {
         let threads = rayon::current_num_threads();
         let most = plan.parts.first().map_or(1, |part| part.tree.file.source().chunk(bytes, threads));
         let chunks = Mutex::new(Chunks { jobs, most, lanes });
-        Self { plan, carry, chunks, turns, failed: AtomicBool::new(false) }
+        let borders = plan.parts.iter().map(|_| OnceLock::new()).collect();
+        Self { plan, carry, chunks, turns, failed: AtomicBool::new(false), token: Token::current(), borders }
+    }
+
+    /// The number of the cluster that an entry is in.
+    fn cluster(&self, part: usize, entry: u64) -> usize {
+        let (Some(slot), Some(part)) = (self.borders.get(part), self.plan.parts.get(part)) else { return 0 };
+        let borders = slot.get_or_init(|| part.tree.cluster_borders());
+        borders.partition_point(|&border| border <= entry).saturating_sub(1)
     }
 
     /// Reads everything.
@@ -116,7 +127,10 @@ impl<'a> Run<'a> {
         // Some may wait for storage; still more threads would only stand in each other's way.
         match rayon::current_num_threads().min(processors().saturating_mul(2)) {
             1 => self.work(),
-            threads => (0..threads).into_par_iter().with_max_len(1).try_for_each(|_| self.work()),
+            threads => {
+                let work = |_| self.token.during(|| self.work());
+                (0..threads).into_par_iter().with_max_len(1).try_for_each(work)
+            }
         }
     }
 
@@ -124,6 +138,9 @@ impl<'a> Run<'a> {
     fn work(&self) -> Result<()> {
         let mut records = Records::default();
         while !self.failed.load(Ordering::Relaxed) {
+            if self.token.is_given_up() {
+                return Err(Error::new(ErrorKind::Io, "the reading was given up"));
+            }
             let Some(chunk) = lock(&self.chunks).next() else { break };
             if let Some((job, _)) = chunk.last() {
                 self.plan.announce(job.part);
@@ -186,11 +203,11 @@ impl<'a> Run<'a> {
             counters: [source.counters(), Counters::process()],
         };
         let result = match (tail, &found.place) {
-            (Some(tail), _) => one.put(&tail.values(), goal),
+            (Some(tail), _) => one.put(&tail.values(), goal, None),
             (None, Place::Tree(values)) => {
                 let values = values.values();
                 one.unpacked(0, values.data.len());
-                one.put(&values, goal)
+                one.put(&values, goal, Some((Instant::now(), values.data.len())))
             }
             (None, Place::File(..)) => one.stored(record, goal),
             (None, Place::Nowhere) => one.nothing(goal),
@@ -281,10 +298,7 @@ impl One<'_, '_> {
         let result = basket::object(&header, record, &mut scratch).and_then(|object| {
             self.count(|c| clock(&c.time_decompression_ns, start));
             self.unpacked(packed, header.object_bytes);
-            let unpacked = Instant::now();
-            let result = self.put(&Values::split(&header, object)?, goal);
-            trace::record(|t| self.trace(t, header.object_bytes, start, unpacked));
-            result
+            self.put(&Values::split(&header, object)?, goal, Some((start, header.object_bytes)))
         });
         if scratch.len() <= KEEP {
             SCRATCH.set(scratch);
@@ -305,8 +319,14 @@ impl One<'_, '_> {
         Ok(Vec::new())
     }
 
-    /// Decodes; gives what was left out.
-    fn put(&self, values: &Values<'_>, goal: Goal<'_>) -> Result<Vec<(String, Error)>> {
+    /// Decodes; gives what was left out. `unpacked`: since when the basket was decompressed, and its bytes; nothing for
+    /// what a step before has left of it.
+    fn put(
+        &self,
+        values: &Values<'_>,
+        goal: Goal<'_>,
+        unpacked: Option<(Instant, usize)>,
+    ) -> Result<Vec<(String, Error)>> {
         let start = Instant::now();
         let Self { share, job, .. } = self;
         let mut left_out = Vec::new();
@@ -332,11 +352,13 @@ impl One<'_, '_> {
             count(&c.bytes_used, used);
             clock(&c.time_decoding_ns, start);
         });
+        trace::record(|t| self.trace(t, unpacked, start, used));
         Ok(left_out)
     }
 
-    fn trace(&self, trace: &mut trace::Trace, decompressed: usize, start: Instant, unpacked: Instant) {
+    fn trace(&self, trace: &mut trace::Trace, from: Option<(Instant, usize)>, unpacked: Instant, used: u64) {
         let Some(part) = self.run.plan.parts.get(self.job.part) else { return };
+        let (start, decompressed) = from.unwrap_or((unpacked, 0));
         let tree = part.tree;
         let found = tree.branches.get(self.branch).and_then(|b| b.baskets.get(self.job.basket));
         let first = found.map_or(0, |b| b.first) as i64;
@@ -345,17 +367,19 @@ impl One<'_, '_> {
             file: trace.number(tree.file.name()),
             tree: trace.number(&tree.name),
             branch: trace.number(&tree.path(self.branch)),
-            cause: "decode",
+            cause: if from.is_some() { "decode" } else { "carried" },
             basket: self.job.basket as i64,
+            cluster: self.run.cluster(self.job.part, first as u64) as i64,
             entry_start: first + self.job.from as i64,
             entry_stop: first + self.job.to as i64,
             offset: self.job.range.offset,
-            length: self.job.range.length,
+            length: if from.is_some() { self.job.range.length } else { 0 },
             start: trace.since(start),
             end: trace.since(end),
             decompression: unpacked.duration_since(start).as_nanos() as u64,
             decoding: end.duration_since(unpacked).as_nanos() as u64,
             decompressed: decompressed as u64,
+            used,
             request: 0,
             thread: trace::thread(),
         };

@@ -1,0 +1,265 @@
+//! The block cache: blocks of files far away, kept in a local folder, for any number of processes.
+//!
+//! A file far away has two files here: its blocks, each at its own place in a sparse file, and an index with a digest of
+//! each. Both are named by a digest of the URL, the version and the size, so that a file that was changed has others.
+//! A block is written before its digest, and believed only if they agree: no lock is needed, and what was damaged or
+//! written by halves is as if it were not there. What was not used for longest is removed, a whole file at a time.
+
+#![allow(clippy::disallowed_methods, reason = "the files of the block cache are our own")]
+
+use crate::plan::Range;
+use ring::digest::{SHA256, digest};
+use std::fs::{File, OpenOptions};
+use std::io::{Error, Result};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::SystemTime;
+
+/// Bytes of a block.
+pub const BLOCK: u64 = 64 << 10;
+
+/// The version of the layout, a part of the names of the files.
+const LAYOUT: &str = "1";
+
+/// A folder of blocks.
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+    /// The most bytes that all its files may take.
+    limit: u64,
+    /// Bytes written since the files were counted last.
+    written: AtomicU64,
+    /// Whether there is no room, and nothing to be removed.
+    full: AtomicBool,
+}
+
+impl Folder {
+    /// Opens a folder, made if it is missing, that holds so many bytes at most.
+    pub fn open(path: &Path, limit: u64) -> Result<Arc<Self>> {
+        std::fs::create_dir_all(path)
+            .map_err(|e| Error::new(e.kind(), format!("block cache {}: {e}", path.display())))?;
+        Ok(Arc::new(Self {
+            path: path.to_owned(),
+            limit,
+            written: AtomicU64::new(u64::MAX),
+            full: AtomicBool::new(false),
+        }))
+    }
+
+    /// How much may be written before the files are counted again.
+    fn slack(&self) -> u64 {
+        self.limit / 16
+    }
+
+    /// Whether there is room for some bytes; removes what was not used for longest, save the files of `keep`.
+    fn has_room(&self, bytes: u64, keep: &str) -> bool {
+        let before = self.written.load(Relaxed);
+        if before.saturating_add(bytes) > self.slack() {
+            self.written.store(0, Relaxed);
+            let most = self.limit.saturating_sub(self.slack()).saturating_sub(bytes);
+            self.full.store(!self.shrink(most, keep).is_ok_and(|fits| fits), Relaxed);
+        }
+        let room = !self.full.load(Relaxed);
+        if room {
+            self.written.fetch_add(bytes, Relaxed);
+        }
+        room
+    }
+
+    /// Removes files until the others take no more than `most`; whether that could be done.
+    fn shrink(&self, most: u64, keep: &str) -> Result<bool> {
+        let mut files: Vec<(SystemTime, PathBuf, u64)> = Vec::new();
+        let mut total = 0u64;
+        for entry in std::fs::read_dir(&self.path)? {
+            let path = entry?.path();
+            let size = |path: &Path| path.metadata().map_or(0, |m| m.blocks().saturating_mul(512));
+            if path.extension().is_some_and(|e| e == "index") {
+                let bytes = size(&path).saturating_add(size(&path.with_extension("blocks")));
+                total = total.saturating_add(bytes);
+                let used = path.metadata().and_then(|m| m.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
+                files.push((used, path, bytes));
+            }
+        }
+        files.sort();
+        for (_, index, bytes) in files {
+            if total <= most {
+                break;
+            }
+            if index.file_stem().is_some_and(|name| name == keep) {
+                continue;
+            }
+            // Another process may have removed it, or go on using it, open and without a name.
+            let _ = std::fs::remove_file(&index);
+            let _ = std::fs::remove_file(index.with_extension("blocks"));
+            total = total.saturating_sub(bytes);
+        }
+        Ok(total <= most)
+    }
+
+    /// The blocks of a file: by its URL, its version and its size.
+    pub fn file(self: &Arc<Self>, url: &str, version: &str, size: u64) -> Result<Blocks> {
+        let name = hex(digest(&SHA256, format!("{LAYOUT}\n{url}\n{version}\n{size}").as_bytes()).as_ref());
+        let open = |ending| {
+            let path = self.path.join(&name).with_extension(ending);
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
+        };
+        let (data, index) = (open("blocks")?, open("index")?);
+        // The age by which files are removed.
+        index.set_modified(SystemTime::now())?;
+        Ok(Blocks { folder: self.clone(), name, size, data, index })
+    }
+}
+
+/// The blocks of a file.
+#[derive(Debug)]
+pub struct Blocks {
+    folder: Arc<Folder>,
+    name: String,
+    size: u64,
+    data: File,
+    index: File,
+}
+
+impl Blocks {
+    /// The whole blocks that a range is in.
+    pub fn around(&self, range: Range) -> Range {
+        let offset = range.offset / BLOCK * BLOCK;
+        let end = range.end().div_ceil(BLOCK).saturating_mul(BLOCK).min(self.size);
+        Range { offset, length: end - offset }
+    }
+
+    /// Hands over the blocks of ranges that are here, in the order of the file; gives their bytes.
+    pub fn read(&self, ranges: &[Range], put: &mut dyn FnMut(u64, &[u8])) -> u64 {
+        let mut next = 0;
+        let mut bytes = vec![0; BLOCK as usize];
+        let mut total = 0;
+        for range in ranges {
+            for number in (range.offset / BLOCK).max(next)..range.end().div_ceil(BLOCK) {
+                next = number + 1;
+                let length = BLOCK.min(self.size.saturating_sub(number * BLOCK)) as usize;
+                let Some(block) = bytes.get_mut(..length) else { continue };
+                let mut want = [0; 8];
+                let here = self.index.read_exact_at(&mut want, number * 8).is_ok()
+                    && want != [0; 8]
+                    && self.data.read_exact_at(block, number * BLOCK).is_ok()
+                    && self.digest(number, block) == want;
+                if here {
+                    put(number * BLOCK, block);
+                    total += length as u64;
+                }
+            }
+        }
+        total
+    }
+
+    /// What takes bytes as they come, and keeps the blocks that are whole by them.
+    pub fn keeper(&self) -> Keeper<'_> {
+        Keeper { blocks: self, start: 0, bytes: Vec::new() }
+    }
+
+    /// Keeps a block, if there is room. That it cannot be written is no reason not to go on.
+    fn keep(&self, number: u64, block: &[u8]) {
+        if self.folder.has_room(block.len() as u64, &self.name)
+            && self.data.write_all_at(block, number * BLOCK).is_ok()
+        {
+            let _ = self.index.write_all_at(&self.digest(number, block), number * 8);
+        }
+    }
+
+    fn digest(&self, number: u64, block: &[u8]) -> [u8; 8] {
+        let mut context = ring::digest::Context::new(&SHA256);
+        context.update(self.name.as_bytes());
+        context.update(&number.to_le_bytes());
+        context.update(block);
+        let mut short = [0; 8];
+        short.iter_mut().zip(context.finish().as_ref()).for_each(|(s, d)| *s = *d);
+        short
+    }
+}
+
+/// Makes blocks of bytes that come.
+pub struct Keeper<'a> {
+    blocks: &'a Blocks,
+    /// Where the bytes begin, always with a block.
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl Keeper<'_> {
+    /// Takes bytes that lie at `offset`.
+    pub fn take(&mut self, offset: u64, bytes: &[u8]) {
+        if self.bytes.is_empty() || offset != self.start + self.bytes.len() as u64 {
+            self.bytes.clear();
+            self.start = offset.div_ceil(BLOCK).saturating_mul(BLOCK);
+        }
+        let skipped = self.start.saturating_sub(offset).min(bytes.len() as u64) as usize;
+        let skipped = if self.bytes.is_empty() { skipped } else { 0 };
+        self.bytes.extend_from_slice(bytes.get(skipped..).unwrap_or_default());
+        loop {
+            let length = BLOCK.min(self.blocks.size.saturating_sub(self.start)) as usize;
+            let Some(block) = self.bytes.get(..length).filter(|block| !block.is_empty()) else { break };
+            self.blocks.keep(self.start / BLOCK, block);
+            self.bytes.drain(..length);
+            self.start += length as u64;
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_whole_blocks_believes_no_damaged_one_and_stays_in_bounds() {
+        let path = std::env::temp_dir().join(format!("sapwood-blocks-{}", std::process::id()));
+        let folder = Folder::open(&path, 1 << 20).unwrap();
+        let size = 3 * BLOCK + 100;
+        let bytes: Vec<u8> = (0..size).map(|i| (i % 251) as u8).collect();
+        let file = folder.file("u", "1", size).unwrap();
+        let all = [Range { offset: 0, length: size }];
+        let found = |file: &Blocks, ranges: &[Range]| {
+            let mut found = Vec::new();
+            file.read(ranges, &mut |offset, block| {
+                assert_eq!(block, &bytes[offset as usize..][..block.len()]);
+                found.push(offset / BLOCK);
+            });
+            found
+        };
+        let mut keeper = file.keeper();
+        for start in (10..2 * BLOCK).step_by(1000) {
+            let stop = (start + 1000).min(2 * BLOCK);
+            keeper.take(start, &bytes[start as usize..stop as usize]);
+        }
+        keeper.take(3 * BLOCK, &bytes[3 * BLOCK as usize..]);
+        // The first one is not whole.
+        assert_eq!(found(&file, &all), [1, 3]);
+        assert_eq!(
+            found(&folder.file("u", "1", size).unwrap(), &[Range { offset: BLOCK + 5, length: 1 }]),
+            [1]
+        );
+        assert_eq!(found(&folder.file("u", "2", size).unwrap(), &all), [0; 0]);
+        file.data.write_all_at(&[7], BLOCK + 77).unwrap();
+        assert_eq!(found(&file, &all), [3]);
+        assert_eq!(
+            file.around(Range { offset: 70_000, length: 3 * BLOCK }),
+            Range { offset: BLOCK, length: 2 * BLOCK + 100 }
+        );
+        for url in 0..40 {
+            folder.file(&url.to_string(), "1", BLOCK).unwrap().keeper().take(0, &bytes[..BLOCK as usize]);
+        }
+        let taken: u64 =
+            std::fs::read_dir(&path).unwrap().map(|e| e.unwrap().metadata().unwrap().blocks() * 512).sum();
+        assert!(taken <= 1 << 20, "{taken}");
+        assert_eq!(
+            found(&folder.file("39", "1", BLOCK).unwrap(), &[Range { offset: 0, length: BLOCK }]),
+            [0]
+        );
+        std::fs::remove_dir_all(&path).unwrap();
+    }
+}

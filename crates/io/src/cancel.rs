@@ -1,0 +1,40 @@
+//! Giving up what is under way.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Says to the threads of one operation that nobody waits for its result any more.
+#[derive(Debug, Clone, Default)]
+pub struct Token(Arc<AtomicBool>);
+
+thread_local! {
+    static CURRENT: RefCell<Option<Token>> = const { RefCell::new(None) };
+}
+
+impl Token {
+    /// Gives the operation up.
+    pub fn give_up(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+    /// Whether it was given up.
+    pub fn is_given_up(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+    /// Does work for the operation on this thread.
+    pub fn during<T>(&self, work: impl FnOnce() -> T) -> T {
+        let before = CURRENT.replace(Some(self.clone()));
+        let result = work();
+        CURRENT.set(before);
+        result
+    }
+    /// That of the operation for which this thread works now.
+    pub fn current() -> Self {
+        CURRENT.with_borrow(|token| token.clone().unwrap_or_default())
+    }
+}
+
+/// Whether the operation for which this thread works was given up.
+pub fn given_up() -> bool {
+    CURRENT.with_borrow(|token| token.as_ref().is_some_and(Token::is_given_up))
+}

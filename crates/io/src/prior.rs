@@ -1,0 +1,169 @@
+//! Copying a whole file in one sequential sweep before it is read.
+
+#![allow(clippy::disallowed_methods, reason = "the copy of a file is a file of our own")]
+
+use crate::counters::Counters;
+use crate::plan::Range;
+use crate::remote::{Announced, Incident};
+use crate::source::{self, Memory, Source};
+use crate::trace::Cause;
+use std::io::{Result, Seek, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Whether a file is copied before it is read, and where to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Prior {
+    /// It is not.
+    Never,
+    /// Into memory, where that pays: half or more of the last file far away was wanted, and this one has no more bytes than
+    /// this, and comes within two latencies.
+    Auto(u64),
+    /// Into memory.
+    Memory,
+    /// To a temporary file, which is gone when it is closed.
+    Disk,
+}
+
+/// Bytes a second that storage is thought to deliver before it was measured.
+const USUAL: f64 = 100e6;
+/// Bytes that are announced together while a file is copied.
+const PIECE: u64 = 4 << 20;
+
+/// How much of the last file far away was wanted, in thousandths.
+static LATELY: AtomicU32 = AtomicU32::new(0);
+
+/// Notes how much of a file far away is wanted.
+pub fn wanted(bytes: u64, size: u64) {
+    LATELY.store((bytes.saturating_mul(1000) / size.max(1)).min(1000) as u32, Relaxed);
+}
+
+fn pays(size: u64, latency: Duration) -> bool {
+    LATELY.load(Relaxed) >= 500 && size as f64 <= 2.0 * latency.as_secs_f64() * USUAL
+}
+
+/// Copies a file, if that is wanted or pays.
+pub fn copied(source: Arc<dyn Source>, prior: Prior) -> Result<Arc<dyn Source>> {
+    let disk = match prior {
+        Prior::Never => return Ok(source),
+        Prior::Auto(most) => match source.latency() {
+            Some(latency) if source.size() <= most && pays(source.size(), latency) => false,
+            _ => return Ok(source),
+        },
+        Prior::Memory => false,
+        Prior::Disk => true,
+    };
+    let size = source.size();
+    let pieces: Vec<Range> = (0..size)
+        .step_by(PIECE as usize)
+        .map(|offset| Range { offset, length: PIECE.min(size - offset) })
+        .collect();
+    let announced = source.announce(&|| pieces.clone());
+    let copy: Arc<dyn Source> = if disk {
+        let mut file = source::temporary()?;
+        let mut bytes = vec![0; PIECE.min(size) as usize];
+        for piece in &pieces {
+            let bytes = bytes.get_mut(..piece.length as usize).unwrap_or_default();
+            source.fetch(&[*piece], bytes, Cause::Prefetch)?;
+            file.write_all(bytes)?;
+        }
+        file.rewind()?;
+        Arc::new(source::Local::of(file, source.name().to_owned())?)
+    } else {
+        let mut bytes = Vec::new();
+        let room = usize::try_from(size).ok().and_then(|size| bytes.try_reserve_exact(size).ok());
+        room.ok_or_else(|| std::io::Error::from(std::io::ErrorKind::OutOfMemory))?;
+        bytes.resize(size as usize, 0);
+        let mut rest = bytes.as_mut_slice();
+        for piece in &pieces {
+            let (to, behind) =
+                rest.split_at_mut_checked(piece.length as usize).ok_or_else(source::too_small)?;
+            source.fetch(&[*piece], to, Cause::Prefetch)?;
+            rest = behind;
+        }
+        Arc::new(Memory::new(source.name(), bytes))
+    };
+    drop(announced);
+    Ok(Arc::new(Copied { far: source, copy }))
+}
+
+/// A file that was copied. It counts what the copying cost; reading the copy is no access to storage.
+struct Copied {
+    far: Arc<dyn Source>,
+    copy: Arc<dyn Source>,
+}
+
+impl Source for Copied {
+    fn name(&self) -> &str {
+        self.far.name()
+    }
+    fn size(&self) -> u64 {
+        self.copy.size()
+    }
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.copy.read_at(offset, out)
+    }
+    fn fetch(&self, ranges: &[Range], out: &mut [u8], _cause: Cause) -> Result<()> {
+        let mut rest = out;
+        for range in ranges {
+            source::check(*range, self.size(), self.name())?;
+            let (to, behind) =
+                rest.split_at_mut_checked(range.length as usize).ok_or_else(source::too_small)?;
+            self.copy.read_at(range.offset, to)?;
+            rest = behind;
+        }
+        Ok(())
+    }
+    fn announce(&self, ranges: &dyn Fn() -> Vec<Range>) -> Option<Announced> {
+        if self.far.latency().is_some() {
+            wanted(ranges().iter().map(|range| range.length).sum(), self.size());
+        }
+        None
+    }
+    fn requests(&self, _ranges: &[Range], _threads: usize) -> Vec<Vec<Range>> {
+        Vec::new()
+    }
+    fn counters(&self) -> &Counters {
+        self.far.counters()
+    }
+    fn ledger(&self) -> Vec<Incident> {
+        self.far.ledger()
+    }
+    fn deadline(&self) -> Option<Duration> {
+        self.far.deadline()
+    }
+    fn close(&self) {
+        self.copy.close();
+        self.far.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_gives_the_same_bytes_and_costs_no_more() {
+        let bytes: Vec<u8> = (0..=255).cycle().take(9_000_000).collect();
+        for prior in [Prior::Memory, Prior::Disk] {
+            let far = Arc::new(Memory::new("m", bytes.clone()));
+            let near = copied(far.clone(), prior).unwrap();
+            let cost = far.counters().snapshot();
+            let mut out = vec![0; 2000];
+            near.fetch(&[Range { offset: 5_000_001, length: 2000 }], &mut out, Cause::Basket).unwrap();
+            assert_eq!(out, bytes[5_000_001..5_002_001]);
+            assert_eq!(near.counters().snapshot(), cost);
+            assert!(near.fetch(&[Range { offset: 8_999_999, length: 2 }], &mut out, Cause::Basket).is_err());
+        }
+    }
+
+    #[test]
+    fn small_files_pay_where_latency_is_long() {
+        let ms = Duration::from_millis;
+        wanted(6, 10);
+        assert!(pays(2_000_000, ms(50)) && !pays(2_000_000, ms(1)));
+        wanted(4, 10);
+        assert!(!pays(2_000_000, ms(50)));
+    }
+}

@@ -1,0 +1,142 @@
+"""Repeating the accesses of a trace: what the model says is what storage does."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import awkward as ak
+import numpy as np
+import pytest
+from servers import Server, serving
+
+import sapwood
+from sapwood.cli import main
+from sapwood.lab.replay import Changes, Model, Request, parse_rate, parse_time, replay, requests_of, simulate
+from sapwood.reading.trace import Trace
+
+ENTRIES, CLUSTERS = 40_000, 8
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("replay") / "events.root"
+    random = np.random.default_rng(3)
+    columns = {f"x{i}": random.normal(size=ENTRIES) for i in range(20)}
+    columns["jet"] = ak.unflatten(random.normal(size=2 * ENTRIES), np.arange(ENTRIES) % 5)
+    types = dict.fromkeys(columns, "float64") | {"jet": "var * float64"}
+    with sapwood.recreate(path, compression=None) as out:
+        out.mktree("t", types, auto_flush=ENTRIES // CLUSTERS).extend(columns)
+    return path
+
+
+@pytest.fixture
+def server(path: Path) -> Iterator[Server]:
+    with serving({"events.root": path.read_bytes()}) as server:
+        yield server
+
+
+@pytest.fixture
+def traced(server: Server) -> Trace:
+    """Read with little memory for what is fetched ahead, so that there are many requests."""
+    server.latency = 0.02
+    with sapwood.trace() as trace, sapwood.open(server.url("events.root"), prefetch_size="90 kB") as file:
+        for _ in file["t"].iterate(["x1", "x7", "x13", "jet"], step_size=ENTRIES // CLUSTERS):
+            time.sleep(0.01)
+    return trace
+
+
+def test_the_model_counts_latencies_and_bytes() -> None:
+    def request(start: float, end: float, size: int) -> Request:
+        return Request("f", [(0, size)], start, end, True)
+
+    # Two beside each other, then one that waited for the first of them, then one that waited for all.
+    requests = [request(0, 1, 100), request(0, 3, 100), request(1.5, 4, 200), request(5, 6, 100)]
+    assert simulate(requests, Model(1.0)) == [(0, 1), (0, 1), (1, 2), (2, 3)]
+    # Bytes share one line; latencies do not.
+    assert simulate(requests, Model(1.0, 100)) == [(0, 2), (0, 3), (2, 5), (5, 7)]
+    assert simulate(requests, Model(1.0, in_flight=1)) == [(0, 1), (1, 2), (2, 3), (3, 4)]
+    assert simulate(requests, Model(1.0, think=True)) == [(0, 1), (0, 1), (1.5, 2.5), (3.5, 4.5)]
+
+
+@pytest.mark.parametrize(("latency", "bandwidth"), [(0.05, None), (0.1, None), (0.03, 20e6)])
+def test_the_model_is_what_a_server_does(
+    traced: Trace, server: Server, latency: float, bandwidth: float | None
+) -> None:
+    server.latency, server.bandwidth = latency, bandwidth
+    server.log.clear()
+    done = replay(traced)
+    guess = replay(traced, model=Model(latency, bandwidth))
+    assert len(requests_of(traced)) == done["replay"]["requests"] == guess["replay"]["requests"] > 30
+    for name in ("requests", "ranges", "asked", "served", "over_read"):
+        assert done["replay"][name] == guess["replay"][name] == done["trace"][name]
+    asked = sorted((a, b - a) for _, ranges, _ in server.log for a, b in ranges)
+    traced_ranges = sorted(one for request in requests_of(traced) for one in request.ranges)
+    # Opening asks for the first bytes, too.
+    assert len(asked) == len(traced_ranges) + 1
+    assert set(traced_ranges) <= set(asked)
+    # The server's own time comes on top; it never takes less than it is told to.
+    assert 0.95 * guess["replay"]["seconds"] <= done["replay"]["seconds"] <= 1.3 * guess["replay"]["seconds"] + 0.1
+
+
+def test_on_a_local_file_and_with_pauses(traced: Trace, path: Path) -> None:
+    near = replay(traced, on=str(path))
+    assert near["replay"]["served"] == near["trace"]["served"]
+    paused = replay(traced, on=str(path), limits=Model(think=True))
+    assert paused["replay"]["seconds"] > near["replay"]["seconds"]
+
+
+def test_what_if(traced: Trace, path: Path) -> None:
+    def cost(**changes: object) -> dict[str, float]:
+        return replay(traced, on=str(path), model=Model(0.05, 100e6), changes=Changes(**changes))["what_if"]  # type: ignore[arg-type]
+
+    asked = traced.layers()["bytes_requested"]
+    as_it_is = cost(branches=["x1", "x7", "x13", "jet"])
+    assert as_it_is["asked"] == asked
+    assert as_it_is["requests"] <= CLUSTERS + 5
+    little = cost(prefetch_size="200 kB")
+    assert little["asked"] == asked
+    assert little["requests"] > as_it_is["requests"]
+    assert little["seconds"] > as_it_is["seconds"]
+    assert cost(branches=["x*"])["asked"] > 4 * cost(branches=["x1?"])["asked"] / 3 > 0
+    merged = cost(merge_clusters=4)
+    assert merged["asked"] == asked
+    # A branch lies in one piece where it lay in four.
+    assert merged["ranges"] < as_it_is["ranges"] / 2
+    assert cost(layout="default")["requests"] <= as_it_is["requests"]
+    with pytest.raises(sapwood.ArgumentError, match="no branch"):
+        cost(branches=["nothing*"])
+
+
+def test_what_if_it_is_really_read(traced: Trace, server: Server) -> None:
+    server.log.clear()
+    done = replay(traced, changes=Changes(branches=["x3"], prefetch_size="1 MB"))["what_if"]
+    assert done["requests"] == len(server.log) - 1
+    assert done["asked"] < traced.layers()["bytes_requested"] / 3
+    with pytest.raises(sapwood.ArgumentError, match="simulated"):
+        replay(traced, changes=Changes(merge_clusters=2))
+
+
+def test_the_command(traced: Trace, path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("pyarrow", reason="needs pyarrow (an extra: frames)")
+    file = tmp_path / "t.parquet"
+    traced.save(file)
+    assert main(["replay", str(file), "--latency", "140ms", "--bandwidth", "1Gbit/s"]) == 0
+    assert "140 ms of latency, 125 MB/s" in capsys.readouterr().out
+    words = ["replay", str(file), "--on", str(path), "--json", "--latency", "10ms", "--prefetch-size", "1MB"]
+    assert main(words) == 0
+    done = json.loads(capsys.readouterr().out)
+    assert done["trace"]["requests"] == len(requests_of(traced))
+    assert done["changes"] == {"prefetch_size": "1MB"}
+    assert main(["replay", str(file), "--latency", "soon"]) == 2
+    assert "us, ms or s" in capsys.readouterr().err
+
+
+def test_times_and_rates() -> None:
+    assert [parse_time(text) for text in ("50ms", "0.14 s", "200us")] == pytest.approx([0.05, 0.14, 0.0002])
+    assert [parse_rate(text) for text in ("100MB/s", "1 Gbit/s", "1MiB/s")] == [100e6, 125e6, 1 << 20]
+    for text in ("fast", "100MB", "-1MB/s", "0B/s"):
+        with pytest.raises(sapwood.ArgumentError):
+            parse_rate(text)

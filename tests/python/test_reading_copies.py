@@ -1,0 +1,199 @@
+"""What is kept of files far away: blocks on disk for the next time, and whole files for as long as they are open."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import awkward as ak
+import numpy as np
+import pytest
+from servers import Server, serving
+
+import sapwood
+
+ENTRIES, CLUSTERS = 40_000, 8
+
+
+def write(path: Path, seed: int = 1) -> None:
+    random = np.random.default_rng(seed)
+    columns: dict[str, Any] = {f"x{i}": random.normal(size=ENTRIES) for i in range(8)}
+    columns["jet"] = ak.unflatten(random.normal(size=2 * ENTRIES), np.arange(ENTRIES) % 5)
+    with sapwood.recreate(path, compression=None) as out:
+        types = dict.fromkeys(columns, "float64") | {"jet": "var * float64"}
+        out.mktree("t", types, auto_flush=ENTRIES // CLUSTERS).extend(columns)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("copies") / "events.root"
+    write(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def local(path: Path) -> Any:
+    with sapwood.open(path) as file:
+        return file["t"].arrays()
+
+
+@pytest.fixture
+def server(path: Path) -> Iterator[Server]:
+    with serving({"events.root": path.read_bytes()}) as server:
+        yield server
+
+
+def taken(folder: Path) -> int:
+    return sum(file.stat().st_blocks * 512 for file in folder.iterdir())
+
+
+def kept(file: Any) -> int:
+    return file.file.counters()["bytes_kept"]
+
+
+def test_blocks_are_kept_for_the_next_time(server: Server, local: Any, tmp_path: Path) -> None:
+    options = {"block_cache": tmp_path / "blocks", "prior": None}
+    with sapwood.open(server.url("events.root"), **options) as file:
+        assert ak.array_equal(file["t"].arrays(["x1", "jet"]), local[["x1", "jet"]])
+    first = len(server.log)
+    server.log.clear()
+    with sapwood.open(server.url("events.root"), **options) as file:
+        assert ak.array_equal(file["t"].arrays(["jet", "x1"]), local[["jet", "x1"]])
+        assert file.file.counters()["read_calls"] == 0
+        assert kept(file) >= local["jet"].nbytes
+        # Only to see that the file is still the same.
+        assert len(server.log) == 1 < first
+        # The rest is fetched, and kept.
+        assert ak.array_equal(file["t"].arrays(), local)
+    server.log.clear()
+    with sapwood.open(server.url("events.root"), **options) as file:
+        assert ak.array_equal(file["t"].arrays(), local)
+    assert len(server.log) == 1
+
+
+def test_the_environment_says_where(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SAPWOOD_BLOCK_CACHE", str(tmp_path / "blocks"))
+    for wanted in (0, 40_000 * 8):
+        with sapwood.open(server.url("events.root"), prior=None) as file:
+            file["t"]["x3"].array()
+            assert kept(file) >= wanted
+    with sapwood.open(server.url("events.root"), block_cache=None) as file:
+        file["t"]["x3"].array()
+        assert kept(file) == 0
+    monkeypatch.setenv("SAPWOOD_BLOCK_CACHE", "/proc/nowhere")
+    with pytest.raises(sapwood.StorageError, match="block cache"):
+        sapwood.open(server.url("events.root"))
+
+
+def test_a_changed_file_is_not_served_from_blocks(server: Server, local: Any, tmp_path: Path) -> None:
+    options = {"block_cache": tmp_path / "blocks", "prior": None}
+    with sapwood.open(server.url("events.root"), **options) as file:
+        file["t"].arrays()
+    # Of the same size: one number is another.
+    old, one = server.files["events.root"], struct.pack(">d", local["x1"][0])
+    assert old.count(one) == 1
+    server.files["events.root"] = old.replace(one, struct.pack(">d", 42.0))
+    with sapwood.open(server.files["events.root"]) as file:
+        new = file["t"].arrays()
+    assert new["x1"][0] == 42.0
+    server.tag = '"2"'
+    with sapwood.open(server.url("events.root"), **options) as file:
+        assert ak.array_equal(file["t"].arrays(), new)
+    # Without a version nothing says that it is the same file.
+    server.tag = None
+    for _ in range(2):
+        with sapwood.open(server.url("events.root"), **options) as file:
+            assert ak.array_equal(file["t"].arrays(["x1"]), new[["x1"]])
+            assert kept(file) == 0
+
+
+def test_a_damaged_block_is_fetched_again(server: Server, local: Any, tmp_path: Path) -> None:
+    options = {"block_cache": tmp_path, "prior": None}
+    with sapwood.open(server.url("events.root"), **options) as file:
+        file["t"].arrays()
+    (blocks,) = tmp_path.glob("*.blocks")
+    data = bytearray(blocks.read_bytes())
+    for at in range(100_000, len(data), 300_000):
+        data[at] ^= 1
+    blocks.write_bytes(data[:-500_000])
+    (index,) = tmp_path.glob("*.index")
+    index.write_bytes(index.read_bytes()[:-16] + b"damaged!" * 2)
+    for calls in (1, 0):
+        with sapwood.open(server.url("events.root"), **options) as file:
+            assert ak.array_equal(file["t"].arrays(), local)
+            assert (file.file.counters()["read_calls"] > 0) == calls
+
+
+def _read(url: str, folder: str, count: int) -> None:
+    for number in range(count):
+        with sapwood.open(f"{url}?{number % 3}", block_cache=folder, block_cache_size="8 MB", prior=None) as file:
+            if int(ak.sum(file["t"]["jet"].array() != 0)) != 2 * ENTRIES:
+                os._exit(1)
+
+
+def test_blocks_stay_in_their_bounds_between_processes(server: Server, path: Path, tmp_path: Path) -> None:
+    """Three files of 4 MB and room for 8 MB, used by four processes at once."""
+    context = multiprocessing.get_context("spawn")
+    url = server.url("events.root")
+    jobs = [context.Process(target=_read, args=(url, str(tmp_path), 6)) for _ in range(4)]
+    [job.start() for job in jobs]
+    [job.join(60) for job in jobs]
+    assert [job.exitcode for job in jobs] == [0] * 4
+    # Each may not have seen yet what others wrote since it looked.
+    assert 1_000_000 < taken(tmp_path) <= 8_000_000 * (1 + 4 / 16)
+    for number in range(4):
+        with sapwood.open(f"{url}?{number}", block_cache=tmp_path, block_cache_size="4 MB", prior=None) as file:
+            file["t"].arrays()
+    assert taken(tmp_path) <= 4_000_000
+
+
+@pytest.mark.parametrize("prior", ["memory", "disk"])
+def test_a_file_is_copied_first(server: Server, path: Path, local: Any, prior: str) -> None:
+    with sapwood.open(server.url("events.root"), prior=prior) as file:
+        asked = len(server.log)
+        # One to see what it is, and all of it.
+        assert asked <= 1 + 3
+        assert ak.array_equal(file["t"].arrays(), local)
+        assert ak.array_equal(ak.concatenate(list(file["t"].iterate(step_size=3000))), local)
+        assert len(server.log) == asked
+        assert file.file.counters()["bytes_read"] == path.stat().st_size
+        assert file["t"].explain().requests == 0
+    with sapwood.open(path, prior=prior) as file:
+        before = file.file.counters()["bytes_read"]
+        assert before == path.stat().st_size
+        assert ak.array_equal(file["t"].arrays(), local)
+        assert file.file.counters()["bytes_read"] == before
+    with pytest.raises(sapwood.ArgumentError, match="prior is"):
+        sapwood.open(server.url("events.root"), prior="tape")
+
+
+def test_small_files_are_copied_where_that_pays(path: Path, local: Any, tmp_path: Path) -> None:
+    """After a file of which most was wanted the next ones are copied, unless latency is short or they are large."""
+    with serving({f"{i}.root": path.read_bytes() for i in range(6)}) as server:
+        server.latency = 0.05
+
+        def requests(branches: list[str] | None, **options: Any) -> list[int]:
+            found: list[int] = []
+            for number in range(6):
+                server.log.clear()
+                with sapwood.open(server.url(f"{number}.root"), **options) as file:
+                    assert ak.array_equal(file["t"].arrays(branches), local if branches is None else local[branches])
+                found.append(len(server.log))
+            return found
+
+        never = requests(None, prior=None)
+        auto = requests(None)
+        assert len(set(never)) == 1
+        assert all(few < many for few, many in zip(auto[1:], never[1:], strict=True))
+        assert max(auto[1:]) == 2
+        # One branch of nine: not of the second file on.
+        assert requests(["x1"], prior=None)[1:] == requests(["x1"])[1:]
+        requests(None, prior=None)
+        server.latency = 0.0
+        assert requests(None)[1:] == never[1:]
+        server.latency = 0.05
+        assert requests(None, prefetch_size="1 MB")[1:] == requests(None, prefetch_size="1 MB", prior=None)[1:]
