@@ -213,6 +213,31 @@ def line(place: dict[str, Any], runs: list[dict[str, Any]]) -> str:
     return f"{words} {wall} {runs[0]['requests']:6} requests {runs[0]['bytes'] / 1e6:8.1f} MB"
 
 
+def page(results: list[dict[str, Any]]) -> str:
+    """Give the table as docs/performance/remote.md has it: medians in seconds, ratios to sapwood, requests."""
+    rows: dict[tuple[str, float, str], dict[str, list[dict[str, Any]]]] = {}
+    for result in results:
+        place = (result["scheme"], result["latency_ms"], result["branches"])
+        rows.setdefault(place, {})[result["rival"]] = result["runs"]
+    rivals = list(dict.fromkeys(result["rival"] for result in results))
+    lines = [f"| | latency | branches | {' | '.join(rivals)} |", "| --- | ---: | --- |" + " ---: |" * len(rivals)]
+    for (scheme, latency, branches), runs in rows.items():
+        walls = {rival: [run["wall"] for run in found if "wall" in run] for rival, found in runs.items()}
+        medians = {rival: statistics.median(found) for rival, found in walls.items() if found}
+        cells: list[str] = []
+        for rival in rivals:
+            if rival not in medians:
+                cells.append("–")
+                continue
+            requests = int(statistics.median(run["requests"] for run in runs[rival]))
+            times = (
+                f", {medians[rival] / medians['sapwood']:.1f} ×" if rival != "sapwood" and "sapwood" in medians else ""
+            )
+            cells.append(f"{medians[rival]:.2f} s ({requests}{times})")
+        lines.append(f"| `{scheme}` | {latency:g} ms | {branches} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     """Measure everything that was asked for."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -261,6 +286,7 @@ def main() -> None:
                             place = {"scheme": scheme, "latency_ms": latency, "branches": choice, "rival": rival}
                             results.append({**place, "runs": found})
                             print(line(place, found), flush=True)
+    print(page(results))
     if given.output is not None:
         record = {
             "file": given.file.name, "size": given.file.stat().st_size, "tree": given.tree, **shape, "choices": choices,

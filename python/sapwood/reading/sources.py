@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from sapwood.columns import Foreign
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
+# What links two URLs of `fsspec`; an address of version 6, as in `root://[::1]//file`, does not.
+_LINK = re.compile(r"::(?![^\[\]]*\])")
 _LOCAL = frozenset({"file", "local"})
 _XROOTD = frozenset({"root", "roots", "xroot", "xroots"})
 _NATIVE = frozenset({"http", "https", "s3"}) | _XROOTD
@@ -149,9 +151,10 @@ def _source_of(given: object, options: Mapping[str, Any]) -> Found:
     if isinstance(path, str):
         scheme = _SCHEME.match(path)
         kind = scheme[1].lower() if scheme is not None else "file"
-        if "::" in path or kind not in _LOCAL:
+        linked = _LINK.search(path) is not None
+        if linked or kind not in _LOCAL:
             known = _FAR | (_S3 if kind == "s3" else frozenset[str]())
-            if kind in _NATIVE and "::" not in path and handler != "fsspec" and options.keys() <= known:
+            if kind in _NATIVE and not linked and handler != "fsspec" and options.keys() <= known:
                 found = _native(path, kind, options)
                 if found is not None:
                     return found
