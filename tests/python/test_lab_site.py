@@ -153,6 +153,8 @@ def test_wrong_words(tmp_path: Path) -> None:
     samples.make("pythia", tmp_path / "one.root")
     with pytest.raises(ArgumentError, match="2 jobs, each with files of its own"):
         site.run(tmp_path, files=[str(tmp_path / "one.root")], jobs=[2])
+    with pytest.raises(ArgumentError, match="a job has 1 files: 2 of them"):
+        site.run(tmp_path, files=[str(tmp_path / "one.root")], jobs=[1], merge=[2])
     command = [sys.executable, "-m", "sapwood", "lab", "site", "-o", str(tmp_path), "--jobs", "two"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2 and "numbers with commas" in done.stderr

@@ -102,7 +102,7 @@ def run(
     Raises
     ------
     ArgumentError
-        There is no such engine, folder or tree, or there are fewer files than jobs.
+        There is no such engine, folder or tree, or there are too few files.
     SapwoodError
         A job failed, or read something else than another engine.
     """
@@ -122,6 +122,8 @@ def run(
             f"{counts[-1]} jobs, each with files of its own, need as many files; there are {len(given)}"
         )
     each = len(given) // counts[-1] if given else per_job or (10 if quick else 40)
+    if given and any(one > each for one in merge):
+        raise ArgumentError(f"a job has {each} files: {max(merge)} of them cannot be merged")
     merged = list(merge) or [count for count in (10, 40, 200) if count <= each]
     settings: dict[str, Any] = {
         "files": given, "tree": tree, "branches": list(branches), "engines": list(names), "jobs": counts,
