@@ -98,9 +98,17 @@ def test_findings_follow_their_rules(tmp_path: Path) -> None:
     assert "CPU-bound: decompression takes 71 %; 2 jobs give 1.9 × the rate of 1" in found
     assert "from 2 on more jobs gain no more" in found
     assert "4 jobs take 10 % of what plain reading gives" in found
-    assert "each file costs 11 ms to open: merging 10 to 25.0 MB would gain 11 %" in found
+    # 1000 events in 10 files: 160 events a second are 625 ms a file, 240 in files of ten are 417.
+    assert "each file costs 231 ms, 11 of them to open: merging 10 to 25.0 MB would gain 50 %" in found
     assert "2.0 × the events of root" in found
     assert "merged 10 gains 50 %" in found and "tree alone" not in found
+
+
+def test_what_opening_costs(tmp_path: Path) -> None:
+    # A file takes 100 ms, 11 of them to open.
+    measured = {_case(1): {"value": 100.0, "decompression": 0.71, "open": 0.11}}
+    found = site.findings(*_study(tmp_path, measured))
+    assert found[1] == "esd: each file costs 11 ms to open: merging 10 to 25.0 MB would gain 11 %."
 
 
 def test_storage_bound(tmp_path: Path) -> None:
