@@ -465,7 +465,7 @@ def _tables(study: Study, cases: Sequence[Case], known: Mapping[str, Any]) -> li
             for engine in engines:
                 case = Case(data, AS_IS, task, engine, count)
                 rate = study.median(case.what, engine)
-                shown = "–" if rate is None else f"{rate:.0f} MB/s"
+                shown = "–" if rate is None else f"{number_text(rate, 3)} MB/s"
                 row.append(
                     shown
                     if rate is None or engine in ("raw", *LIMITS)
