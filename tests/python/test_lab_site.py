@@ -54,8 +54,9 @@ def test_what_is_measured(result: Path) -> None:
     assert one["open"] + one["decompression"] + one["decoding"] + one["task"] <= one["job"]
     assert found["esd, as is, all branches, 2 jobs", "sapwood"]["events"] == 80
     assert found["pythia, as is, all branches, 2 jobs", "sapwood"]["events"] == 120
-    for variant in ("merged 2", "tree alone", "uncompressed", "copied before", "disks 2", "read ahead 64 kB"):
+    for variant in ("merged 2", "tree alone", "uncompressed", "copied before", "disks 2"):
         assert found[f"esd, {variant}, all branches, 1 job", "sapwood"]["events"] == 40, variant
+    assert found["esd, read ahead 64 kB, all branches, 1 job", "raw"]["bytes"] > 0
     sizes = content["files"]["esd"]
     assert sizes["merged 2"]["files"] == 1 and sizes["merged 2"]["events"] == 40
     assert sizes["uncompressed"]["stored"] > sizes["as is"]["stored"] > sizes["as is"]["few"]
@@ -125,12 +126,14 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 
 def test_files_far_away(server: Server, tmp_path: Path) -> None:
-    urls = [server.url(f"{n}.root") for n in range(2)]
-    study, _ = site.run(tmp_path / "out", files=urls, names=["sapwood", "raw"], jobs=[1, 2], rounds=1, quick=True)
+    urls: Any = {"files": [server.url(f"{n}.root") for n in range(2)], "read_ahead": ["1 MB"]}
+    study, _ = site.run(tmp_path / "out", names=["sapwood", "raw"], jobs=[1, 2], rounds=1, quick=True, **urls)
     found = {(m["what"], m["engine"]): m["runs"][0] for m in study.content["measurements"]}
     assert found["files, as is, all branches, 2 jobs", "sapwood"]["events"] == 380
     assert found["files, as is, all branches, 1 job", "raw"]["bytes"] == len(server.files["0.root"])
-    assert {"direct", "direct random", "variants"} <= set(study.content["left_out"])
+    assert found["files, read ahead 1 MB, all branches, 1 job", "sapwood"]["events"] == 190
+    assert found["files, read ahead 1 MB, all branches, 1 job", "raw"]["bytes"] == len(server.files["0.root"])
+    assert {"direct", "direct random", "other variants"} <= set(study.content["left_out"])
     with pytest.raises(SapwoodError, match="no such branch: 'none'"):
         site.run(
             tmp_path / "bad", files=[server.url("0.root")], names=["sapwood"], branches=["none"], jobs=[1], rounds=1

@@ -305,7 +305,7 @@ def _cases(
             continue
         variants = [f"read ahead {size}" for size in ahead]
         if stock.far:
-            study.leave_out("variants", "files far away are read as they are")
+            study.leave_out("other variants", "files far away are read as they are")
         else:
             variants = [*(f"merged {many}" for many in merged), ALONE, PLAIN, PRIOR, *variants]
             variants += [f"disks {stock.disks}"] * (stock.disks > 1)
@@ -315,7 +315,9 @@ def _cases(
             except UnsupportedError as error:  # objects that are not written anew
                 study.leave_out(variant, str(error))
                 continue
-            who = readers if variant.startswith("read ahead") else [main]
+            # The system reads ahead of what sapwood and uproot read from local files.
+            ahead_of = {"raw", "root", "sapwood"} if stock.far else {"raw", "root"}
+            who = [name for name in readers if name in ahead_of] if variant.startswith("read ahead") else [main]
             cases += [
                 Case(data, variant, ALL, name, n)
                 for name in who
