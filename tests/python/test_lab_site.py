@@ -54,8 +54,9 @@ def test_what_is_measured(result: Path) -> None:
     assert one["open"] + one["decompression"] + one["decoding"] + one["task"] <= one["job"]
     assert found["esd, as is, all branches, 2 jobs", "sapwood"]["events"] == 80
     assert found["pythia, as is, all branches, 2 jobs", "sapwood"]["events"] == 120
-    for variant in ("merged 2", "tree alone", "uncompressed", "copied before", "disks 2", "read ahead 64 kB"):
+    for variant in ("merged 2", "tree alone", "uncompressed", "copied before", "disks 2"):
         assert found[f"esd, {variant}, all branches, 1 job", "sapwood"]["events"] == 40, variant
+    assert found["esd, read ahead 64 kB, all branches, 1 job", "raw"]["bytes"] > 0
     sizes = content["files"]["esd"]
     assert sizes["merged 2"]["files"] == 1 and sizes["merged 2"]["events"] == 40
     assert sizes["uncompressed"]["stored"] > sizes["as is"]["stored"] > sizes["as is"]["few"]
@@ -98,9 +99,17 @@ def test_findings_follow_their_rules(tmp_path: Path) -> None:
     assert "CPU-bound: decompression takes 71 %; 2 jobs give 1.9 × the rate of 1" in found
     assert "from 2 on more jobs gain no more" in found
     assert "4 jobs take 10 % of what plain reading gives" in found
-    assert "each file costs 11 ms to open: merging 10 to 25.0 MB would gain 11 %" in found
+    # 1000 events in 10 files: 160 events a second are 625 ms a file, 240 in files of ten are 417.
+    assert "each file costs 231 ms, 11 of them to open: merging 10 to 25.0 MB would gain 50 %" in found
     assert "2.0 × the events of root" in found
     assert "merged 10 gains 50 %" in found and "tree alone" not in found
+
+
+def test_what_opening_costs(tmp_path: Path) -> None:
+    # A file takes 100 ms, 11 of them to open.
+    measured = {_case(1): {"value": 100.0, "decompression": 0.71, "open": 0.11}}
+    found = site.findings(*_study(tmp_path, measured))
+    assert found[1] == "esd: each file costs 11 ms to open: merging 10 to 25.0 MB would gain 11 %."
 
 
 def test_storage_bound(tmp_path: Path) -> None:
@@ -117,12 +126,14 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 
 def test_files_far_away(server: Server, tmp_path: Path) -> None:
-    urls = [server.url(f"{n}.root") for n in range(2)]
-    study, _ = site.run(tmp_path / "out", files=urls, names=["sapwood", "raw"], jobs=[1, 2], rounds=1, quick=True)
+    urls: Any = {"files": [server.url(f"{n}.root") for n in range(2)], "read_ahead": ["1 MB"]}
+    study, _ = site.run(tmp_path / "out", names=["sapwood", "raw"], jobs=[1, 2], rounds=1, quick=True, **urls)
     found = {(m["what"], m["engine"]): m["runs"][0] for m in study.content["measurements"]}
     assert found["files, as is, all branches, 2 jobs", "sapwood"]["events"] == 380
     assert found["files, as is, all branches, 1 job", "raw"]["bytes"] == len(server.files["0.root"])
-    assert {"direct", "direct random", "variants"} <= set(study.content["left_out"])
+    assert found["files, read ahead 1 MB, all branches, 1 job", "sapwood"]["events"] == 190
+    assert found["files, read ahead 1 MB, all branches, 1 job", "raw"]["bytes"] == len(server.files["0.root"])
+    assert {"direct", "direct random", "other variants"} <= set(study.content["left_out"])
     with pytest.raises(SapwoodError, match="no such branch: 'none'"):
         site.run(
             tmp_path / "bad", files=[server.url("0.root")], names=["sapwood"], branches=["none"], jobs=[1], rounds=1
@@ -153,6 +164,8 @@ def test_wrong_words(tmp_path: Path) -> None:
     samples.make("pythia", tmp_path / "one.root")
     with pytest.raises(ArgumentError, match="2 jobs, each with files of its own"):
         site.run(tmp_path, files=[str(tmp_path / "one.root")], jobs=[2])
+    with pytest.raises(ArgumentError, match="a job has 1 files: 2 of them"):
+        site.run(tmp_path, files=[str(tmp_path / "one.root")], jobs=[1], merge=[2])
     command = [sys.executable, "-m", "sapwood", "lab", "site", "-o", str(tmp_path), "--jobs", "two"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2 and "numbers with commas" in done.stderr

@@ -25,7 +25,7 @@ from sapwood.errors import SapwoodError
 TASKS = 20
 """Histograms that a job fills, at most: a train of so many tasks."""
 
-CHUNK, RANDOM_CHUNK, UNPACKED = 1 << 20, 1 << 16, 30
+CHUNK, FAR_CHUNK, RANDOM_CHUNK, UNPACKED = 1 << 20, 1 << 23, 1 << 16, 30
 _FAR = re.compile(r"^[a-z0-9+]+://")
 
 
@@ -103,10 +103,10 @@ def uproot_job(spec: Mapping[str, Any], took: _Took) -> None:
 
 def raw_job(spec: Mapping[str, Any], took: _Took) -> None:
     """Read the bytes in their order, in chunks."""
-    chunk = spec["read_ahead"] or CHUNK
     for path in spec["files"]:
         start = time.perf_counter()
-        took.bytes += _ranges(path, max(chunk, 1 << 23)) if far(path) else _sequentially(path, chunk)
+        read, chunk = (_ranges, FAR_CHUNK) if far(path) else (_sequentially, CHUNK)
+        took.bytes += read(path, spec["read_ahead"] or chunk)
         took.add("storage", time.perf_counter() - start)
 
 

@@ -102,7 +102,7 @@ def run(
     Raises
     ------
     ArgumentError
-        There is no such engine, folder or tree, or there are fewer files than jobs.
+        There is no such engine, folder or tree, or there are too few files.
     SapwoodError
         A job failed, or read something else than another engine.
     """
@@ -122,6 +122,8 @@ def run(
             f"{counts[-1]} jobs, each with files of its own, need as many files; there are {len(given)}"
         )
     each = len(given) // counts[-1] if given else per_job or (10 if quick else 40)
+    if given and any(one > each for one in merge):
+        raise ArgumentError(f"a job has {each} files: {max(merge)} of them cannot be merged")
     merged = list(merge) or [count for count in (10, 40, 200) if count <= each]
     settings: dict[str, Any] = {
         "files": given, "tree": tree, "branches": list(branches), "engines": list(names), "jobs": counts,
@@ -303,7 +305,7 @@ def _cases(
             continue
         variants = [f"read ahead {size}" for size in ahead]
         if stock.far:
-            study.leave_out("variants", "files far away are read as they are")
+            study.leave_out("other variants", "files far away are read as they are")
         else:
             variants = [*(f"merged {many}" for many in merged), ALONE, PLAIN, PRIOR, *variants]
             variants += [f"disks {stock.disks}"] * (stock.disks > 1)
@@ -313,7 +315,9 @@ def _cases(
             except UnsupportedError as error:  # objects that are not written anew
                 study.leave_out(variant, str(error))
                 continue
-            who = readers if variant.startswith("read ahead") else [main]
+            # The system reads ahead of what sapwood and uproot read from local files.
+            ahead_of = {"raw", "root", "sapwood"} if stock.far else {"raw", "root"}
+            who = [name for name in readers if name in ahead_of] if variant.startswith("read ahead") else [main]
             cases += [
                 Case(data, variant, ALL, name, n)
                 for name in who
@@ -463,7 +467,7 @@ def _tables(study: Study, cases: Sequence[Case], known: Mapping[str, Any]) -> li
             for engine in engines:
                 case = Case(data, AS_IS, task, engine, count)
                 rate = study.median(case.what, engine)
-                shown = "–" if rate is None else f"{rate:.0f} MB/s"
+                shown = "–" if rate is None else f"{number_text(rate, 3)} MB/s"
                 row.append(
                     shown
                     if rate is None or engine in ("raw", *LIMITS)
@@ -594,7 +598,7 @@ def findings(study: Study, cases: Sequence[Case], known: Mapping[str, Any]) -> l
             words += f"; {counts[-1]} jobs take {100 * ours / limit:.0f} % of what plain reading gives"
         found.append(words.removesuffix("; ") + ".")
         if task == ALL and main == "sapwood":
-            found += _opening(study, at[counts[0]], known[data][AS_IS])
+            found += _of_a_file(study, at[counts[0]], cases, known[data])
         if task == ALL:
             for rival in engines[1:]:
                 other = _rate(study, replace(at[counts[0]], engine=rival))
@@ -621,16 +625,26 @@ def _bound(shares: Mapping[str, float]) -> str:
     return f"CPU-bound: {name} takes {100 * shares[most]:.0f} %"
 
 
-def _opening(study: Study, case: Case, facts: Mapping[str, float]) -> list[str]:
-    """Say what opening costs, and what files of 25 MB would gain: the openings that are saved, and nothing else."""
-    spent = float(study.figure(case.what, case.engine, "open") or 0.0)
-    whole = float(study.figure(case.what, case.engine, "job") or 0.0) * case.jobs
+def _of_a_file(study: Study, case: Case, cases: Sequence[Case], known: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """Say what each file costs, and what files of 25 MB would gain.
+
+    The cost is what merging saved for each file that it saved; where that was not measured, opening alone.
+    """
+    facts = known[AS_IS]
     count = facts["files"] * case.jobs
+    opening = float(study.figure(case.what, case.engine, "open") or 0.0) / count
+    whole = facts["events"] * case.jobs / _rate(study, case)  # seconds of a job for a file
+    words, cost = f"{number_text(1000 * opening, 2)} ms to open", opening
+    for merged in cases:
+        many = merged.variant.removeprefix("merged ")
+        if many.isdigit() and replace(merged, variant=AS_IS) == case and (rate := _rate(study, merged)):
+            saved = whole - facts["events"] * case.jobs / rate
+            cost = min(max(saved / (1 - 1 / int(many)), opening), 0.99 * whole)
+            words = f"{number_text(1000 * cost, 2)} ms, {number_text(1000 * opening, 2)} of them to open"
+            break
     many = math.ceil(_LARGE / facts["file_bytes"]) if facts["file_bytes"] < _LARGE else 1
-    if not count or not whole:
-        return []
-    words = f"{case.data}: each file costs {number_text(1000 * spent / count, 2)} ms to open"
+    found = f"{case.data}: each file costs {words}"
     if many > 1:
-        gain = whole / (whole - spent * (1 - 1 / many)) - 1
-        words += f": merging {many} to {bytes_text(many * facts['file_bytes'])} would gain {100 * gain:.0f} %"
-    return [words + "."]
+        gain = whole / (whole - cost * (1 - 1 / many)) - 1
+        found += f": merging {many} to {bytes_text(many * facts['file_bytes'])} would gain {100 * gain:.0f} %"
+    return [found + "."]
