@@ -81,11 +81,14 @@ impl Drop for Child {
 /// The copy has one thread, and after [`forget`] neither heap nor most of the program: `work` may use its stack and
 /// the functions of this module, and may not allocate.
 pub fn child(work: impl FnOnce() -> i32) -> Result<Child> {
+    #[cfg(target_os = "linux")]
+    const NONE: libc::c_long = 0;
     // The bare call: the library's function would visit locks in memory that the copy does not have.
     #[cfg(target_os = "linux")]
     // SAFETY: no new stack and nothing shared, as fork.
-    let pid = unsafe { libc::syscall(libc::SYS_clone, i64::from(libc::SIGCHLD), 0i64, 0i64, 0i64, 0i64) }
-        as libc::pid_t;
+    let pid =
+        unsafe { libc::syscall(libc::SYS_clone, libc::c_long::from(libc::SIGCHLD), NONE, NONE, NONE, NONE) }
+            as libc::pid_t;
     #[cfg(not(target_os = "linux"))]
     // SAFETY: the copy calls nothing that another thread may have locked.
     let pid = unsafe { libc::fork() };

@@ -23,7 +23,7 @@ from sapwood.train.dataset import parse_settings
 MEGA, MILLI = 1e6, 1e-3
 _LAYERS = ("decompression", "decoding", "task", "other")
 _BUSY = 0.9  # from here on a station is what bounds
-_MOST = 20_000  # pieces of one job
+_MOST_JOBS, _MOST = 1_000, 100_000  # jobs, pieces of all: some seconds to simulate
 
 
 @dataclass(frozen=True)
@@ -238,14 +238,18 @@ def parse(text: str, name: str, costs: Load | None = None) -> tuple[Site, Load, 
         given = parse_settings(text, Path(name))
     top = _part(given, name, {"cores", "processor", "jobs", "storage", "network", "job"})
     stores: list[Storage] = []
-    for one in top.get("storage") or []:
+    given = top.get("storage", [])
+    if not isinstance(given, list):
+        raise ArgumentError(f"{name}: storage is a list, not {given!r}")
+    for one in given:
         part = _part(one, f"{name}, storage", {"rate", "curve", "access", "disks", "count"})
-        curve = part.get("curve") or [_number(part, "rate", None, name) * _number(part, "disks", 1, name)]
-        store = Storage(tuple(map(float, curve)), MILLI * _number(part, "access", 0, name))
-        stores += [store] * int(_number(part, "count", 1, name))
+        curve = _numbers(part, "curve", name)
+        curve = curve or [_number(part, "rate", None, name) * _number(part, "disks", 1, name)]
+        store = Storage(tuple(curve), MILLI * _number(part, "access", 0, name))
+        stores += [store] * int(_number(part, "count", 1, name, _MOST_JOBS))
     network = _part(top.get("network") or {}, f"{name}, network", {"rate", "latency"})
-    cores = int(_number(top, "cores", None, name))
-    processor = tuple(map(float, top.get("processor") or range(1, cores + 1)))
+    cores = int(_number(top, "cores", None, name, _MOST))
+    processor = tuple(_numbers(top, "processor", name) or map(float, range(1, cores + 1)))
     if not stores or not processor or min(*processor, *(rate for one in stores for rate in one.rates), 1) <= 0:
         raise ArgumentError(f"{name} needs storage, cores, and rates above 0")
     rate = network.get("rate")
@@ -263,11 +267,11 @@ def parse(text: str, name: str, costs: Load | None = None) -> tuple[Site, Load, 
             min(size, _number(job, "piece", size / MEGA, name) * MEGA), MILLI * _number(job, "open", 0, name),
             MILLI * sum(_number(job, layer, 0, name) for layer in _LAYERS), int(_number(job, "ahead", 0, name)),
         )  # fmt: skip
-    if load.files < 1 or load.piece <= 0 or load.files * load.file_bytes / load.piece > _MOST:
-        raise ArgumentError(f"{name}: a job reads at least one file, in {_MOST} pieces at most")
-    jobs = [int(count) for count in top.get("jobs") or sorted({1, 2, 4, cores, 2 * cores})]
-    if not jobs or min(jobs) < 1 or max(jobs) > 10_000:
-        raise ArgumentError(f"{name}: jobs are numbers from 1 to 10000")
+    jobs = [int(count) for count in _numbers(top, "jobs", name) or sorted({1, 2, 4, cores, 2 * cores})]
+    if min(jobs) < 1 or max(jobs) > _MOST_JOBS:
+        raise ArgumentError(f"{name}: jobs are numbers from 1 to {_MOST_JOBS}")
+    if load.files < 1 or load.piece <= 0 or max(jobs) * load.files * load.file_bytes / load.piece > _MOST:
+        raise ArgumentError(f"{name}: a job reads at least one file; all jobs together read {_MOST} pieces at most")
     return site, load, sorted(jobs)
 
 
@@ -281,11 +285,19 @@ def _part(given: Any, where: str, words: set[str]) -> dict[str, Any]:
     return part
 
 
-def _number(part: Mapping[str, Any], name: str, default: float | None, where: str) -> float:
+def _number(part: Mapping[str, Any], name: str, default: float | None, where: str, most: float = math.inf) -> float:
     value = part.get(name, default)
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value) or value < 0:
-        raise ArgumentError(f"{where}: {name} is a number, not {value!r}")
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not (0 <= value <= most and value < math.inf):
+        limit = f" up to {most}" if most < math.inf else ""
+        raise ArgumentError(f"{where}: {name} is a number{limit}, not {value!r}")
     return float(value)
+
+
+def _numbers(part: Mapping[str, Any], name: str, where: str) -> list[float]:
+    values = part.get(name, [])
+    if not isinstance(values, list):
+        raise ArgumentError(f"{where}: {name} is a list of numbers, not {values!r}")
+    return [_number({name: value}, name, None, where) for value in values]
 
 
 def layers_of(content: Mapping[str, Any], data: str) -> tuple[Site, Load, dict[int, float]]:
