@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import uproot
 from agreement import difference, numbered
-from objects_expected import check_shape, check_standard
+from objects_expected import check_buffered, check_shape, check_standard
 
 import sapwood
 from sapwood.errors import SapwoodWarning, UnsupportedError
@@ -65,6 +65,14 @@ def test_standard_classes(root_python: Path, tmp_path: Path) -> None:
     with sapwood.open(tmp_path / "standard.root") as file:
         for name, want in expected.items():
             check_standard(file[name], name, want)
+
+
+def test_fills_in_buffers(root_python: Path, tmp_path: Path) -> None:
+    subprocess.run([root_python, "-W", "ignore", RECIPES / "buffered.py", tmp_path, "7", "5"], check=True, timeout=100)
+    expected = json.loads((tmp_path / "buffered.json").read_text())
+    with sapwood.open(tmp_path / "buffered.root") as file:
+        for name, want in expected.items():
+            check_buffered(file[name], want)
 
 
 def compiled(folder: Path, root: Path) -> None:

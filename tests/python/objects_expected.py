@@ -14,6 +14,11 @@ from sapwood.objects.model import Model, to_json
 
 Expected = dict[str, Any]
 
+# In the order of `TH1::GetStats`, save for profiles of two and three axes, which have those of the values at the end.
+MOMENTS = [
+    f"fTsumw{rest}" for rest in ("", "2", "x", "x2", "y", "y2", "xy", "z", "z2", "xz", "yz", "t", "t2")
+]  # fmt: skip
+
 
 def in_roots_order(cells: Any) -> np.ndarray[Any, Any]:
     """Give the cells of a histogram as ROOT numbers them: x runs fastest."""
@@ -38,6 +43,24 @@ def check_histogram(h: Any, want: Expected) -> None:
     if "mode" in want:
         assert h.error_mode == want["mode"]
         assert_allclose(in_roots_order(h.counts(flow=True)), want["effective"], rtol=1e-12)
+
+
+def check_buffered(h: Any, want: Expected) -> None:
+    """Be as ROOT has it once it emptied the buffer in which the fills were written."""
+    options = {"error_mode": h.error_mode} if h.kind == "MEAN" else {}
+    assert_allclose(in_roots_order(h.values(flow=True)), want["contents"], rtol=1e-12)
+    assert_allclose(in_roots_order(h.errors(flow=True, **options)), want["errors"], rtol=1e-6, atol=1e-6)
+    for axis, edges in zip(h.axes, want["edges"], strict=True):
+        assert_allclose(axis.edges(), edges, rtol=1e-14, atol=1e-14)
+    assert h.weighted == want["sumw2"]
+    assert h.filled.member("fEntries") == want["entries"]
+    names = [name for name in MOMENTS if h.filled.has_member(name)]
+    assert_allclose([h.filled.member(name) for name in names], want["moments"][: len(names)], rtol=1e-12, atol=1e-12)
+    if "effective" in want:
+        assert_allclose(in_roots_order(h.counts(flow=True)), want["effective"], rtol=1e-12)
+    made = h.to_hist()
+    assert_array_equal(made.values(flow=True), h.values(flow=True))
+    assert_allclose(made.axes[0].edges, h.to_numpy()[1], atol=1e-12)
 
 
 def check_polygons(h: Any, want: Expected) -> None:

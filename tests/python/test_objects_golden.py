@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from objects_expected import check_shape, check_standard
+from objects_expected import check_buffered, check_shape, check_standard
 
 import sapwood
 from sapwood.errors import UnsupportedError
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "objects"
 STANDARD: dict[str, Any] = json.loads((GOLDEN / "standard.json").read_text())
+BUFFERED: dict[str, Any] = json.loads((GOLDEN / "buffered.json").read_text())
 SHAPES: dict[str, dict[str, Any]] = json.loads((GOLDEN / "shapes.json").read_text())
 
 
@@ -39,3 +40,9 @@ def test_all_ways_of_streaming(filename: str, name: str) -> None:
                 file[name]
             return
         check_shape(file[name], name, SHAPES[filename][name])
+
+
+@pytest.mark.parametrize("name", BUFFERED)
+def test_fills_in_buffers(name: str) -> None:
+    with sapwood.open(GOLDEN / "buffered.root") as file:
+        check_buffered(file[name], BUFFERED[name])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 import struct
 import warnings
@@ -245,3 +246,37 @@ def test_axes_that_cannot_be(stored: int, error: type[Exception]) -> None:
             file["h1F"].to_numpy()
         with pytest.raises(error):
             file["h1F"].values()
+
+
+def buffered(name: str, **members: Any) -> Histogram:
+    """Give a histogram with fills in its buffer, some of its members changed."""
+    with sapwood.open(STANDARD.with_name("buffered.root")) as file:
+        return file[name].with_members(members)
+
+
+def test_fills_in_buffers_leave_members_as_they_are_stored() -> None:
+    h = buffered("equal")
+    assert (h.member("fEntries"), h.member("fXaxis").high, h.member("fBuffer")[0]) == (0, 0, 3)
+    assert (h.filled.member("fEntries"), h.axis().high, h.values().sum()) == (3, 5.02, 3)
+    assert h.filled.filled is h.filled and h.filled.values().sum() == 3
+    copied = pickle.loads(pickle.dumps(h))
+    assert copied == h and copied.member("fEntries") == 0
+
+
+@pytest.mark.parametrize("count", [11.0, 1e300, np.inf])
+def test_buffers_that_are_too_short(count: float) -> None:
+    with pytest.raises(CorruptError, match="fills in a buffer of 21 numbers"):
+        buffered("equal", fBuffer=np.array([count] + [1.0] * 20)).values()
+
+
+def test_limits_that_are_not_known_are_refused() -> None:
+    uneven = buffered("equal").member("fXaxis").with_members({"fXbins": np.arange(11.0)})
+    for members in ({"@fBits": 1 << 20}, {"fXaxis": uneven}):
+        with pytest.raises(UnsupportedError, match="choice of limits is not known"):
+            buffered("equal", **members).axis()
+    small = buffered("equal", fArray=np.zeros(3))
+    with pytest.raises(CorruptError, match=r"has 3 cells for axes of \[12\] bins"):
+        small.values()
+    h = buffered("growing")
+    with pytest.raises(UnsupportedError, match="axes would grow in steps"):
+        h.with_members({"fArray": np.ones(12)}).values()

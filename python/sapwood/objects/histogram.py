@@ -9,6 +9,7 @@ import numpy as np
 
 from sapwood.errors import ArgumentError, UnsupportedError
 from sapwood.objects.axis import TAxis
+from sapwood.objects.buffer import emptied, pending
 from sapwood.objects.model import Model, Unreadable, behavior
 
 if TYPE_CHECKING:
@@ -25,6 +26,23 @@ class Histogram(Model):
     """What all histograms have. Axes are numbered from 0, or called ``"x"``, ``"y"``, ``"z"``."""
 
     ndim: int = 1
+    _filled: Histogram | None = None
+
+    @property
+    def filled(self) -> Histogram:
+        """The histogram with all its fills in its bins: itself, unless it was written with fills in its buffer.
+
+        Methods give what this has, as ROOT's do; `member` and the like give what is stored.
+
+        Raises
+        ------
+        UnsupportedError
+            Where ROOT would put the fills is not known here.
+        """
+        if self._filled is None:
+            fills = pending(self)
+            self._filled = self if fills is None else self.with_members(emptied(self, fills))
+        return self._filled
 
     @property
     def name(self) -> str:
@@ -44,7 +62,7 @@ class Histogram(Model):
     @property
     def axes(self) -> tuple[TAxis, ...]:
         """The axes."""
-        return tuple(self.member(f"f{letter.upper()}axis") for letter in _LETTERS[: self.ndim])
+        return tuple(self.filled.member(f"f{letter.upper()}axis") for letter in _LETTERS[: self.ndim])
 
     def axis(self, axis: int | str = 0) -> TAxis:
         """Give an axis by its number (negative ones from the end) or letter.
@@ -77,7 +95,7 @@ class Histogram(Model):
 
     def _stored(self) -> Array:
         """Give the cells as they are stored, in ROOT's order."""
-        found = self.member("fArray", none_if_missing=True)
+        found = self.filled.member("fArray", none_if_missing=True)
         if found is None:
             raise UnsupportedError(f"{self!r} has no cells of its own{f': {self.reason}' if self.reason else ''}")
         if isinstance(found, Unreadable):
@@ -86,10 +104,10 @@ class Histogram(Model):
 
     def _per_cell(self, member: str) -> Array | None:
         """Give an array member if it has a value for each cell."""
-        found = self.member(member, none_if_missing=True)
+        found = self.filled.member(member, none_if_missing=True)
         if isinstance(found, Unreadable):
             raise found.error()
-        if found is None or len(found) != self.member("fNcells"):
+        if found is None or len(found) != self.filled.member("fNcells"):
             return None
         return np.asarray(found)
 
@@ -321,7 +339,7 @@ class Profile(Histogram):
 
     def _sums(self) -> tuple[Array, Array, Array, Array]:
         """Give for each cell the sum of weights, the effective number of entries, the mean and the mean square."""
-        weights = np.asarray(self.member("fBinEntries"), dtype=np.float64)
+        weights = np.asarray(self.filled.member("fBinEntries"), dtype=np.float64)
         filled = weights != 0
         mean, square = np.zeros(len(weights)), np.zeros(len(weights))
         mean[filled] = np.asarray(self._stored(), dtype=np.float64)[filled] / weights[filled]
@@ -414,7 +432,7 @@ class Profile(Histogram):
         deviations = np.zeros(len(weights)) if squares is None else np.maximum(squares - weights * mean**2, 0.0)
         weighted = self.weighted
         made = self._boost(bh.storage.WeightedMean() if weighted else bh.storage.Mean(), metadata, axis_metadata)
-        made.metadata = {"fEntries": self.member("fEntries")}
+        made.metadata = {"fEntries": self.filled.member("fEntries")}
         view: Any = made.view(flow=True)
 
         def cells(values: Array) -> Array:
