@@ -187,7 +187,18 @@ def test_profiles_refuse_unknown_modes(mine: Any) -> None:
     with pytest.raises(ArgumentError, match="error_mode must be"):
         mine["profile_mean"].errors(error_mode="x")
     assert mine["profile_s"].error_mode == "s"
+    assert_array_equal(mine["profile_s"].errors(), mine["profile_s"].errors(error_mode="s"))
+    assert (mine["profile_s"].variances() != mine["profile_s"].variances(error_mode="")).any()
     assert_array_equal(mine["profile_s"].errors(error_mode=1), mine["profile_s"].errors(error_mode="s"))
+
+
+def test_variances_of_profiles_and_of_hist(mine: Any) -> None:
+    """They are of the mean in both, from n values here, from n - 1 degrees of freedom there."""
+    profile = mine["profile_s"]
+    n = profile.counts()
+    many = n > 1
+    ours, theirs = profile.variances(error_mode=""), profile.to_hist().variances()
+    np.testing.assert_allclose(theirs[many], (ours * n / np.where(many, n - 1, 1))[many])
 
 
 def test_many_dimensions(mine: Any) -> None:

@@ -328,7 +328,7 @@ class Profile(Histogram):
 
     @property
     def error_mode(self) -> str:
-        """The mode of errors with which it was filled; errors are those of the mean unless this is asked for."""
+        """The mode of errors that it was written with, which `errors` and `variances` follow, as ROOT does."""
         mode = self.member("fErrorMode")
         return self._MODES[mode] if 0 <= mode < len(self._MODES) else ""
 
@@ -373,7 +373,7 @@ class Profile(Histogram):
         """
         return self._inner(self._shaped(self._sums()[1]), flow)
 
-    def errors(self, flow: bool = False, error_mode: str | int | None = "") -> Array:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def errors(self, flow: bool = False, error_mode: str | int | None = None) -> Array:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Give the errors of the means.
 
         Parameters
@@ -382,7 +382,7 @@ class Profile(Histogram):
             With underflow and overflow.
         error_mode
             What they are: ``""`` the error of the mean, ``"s"`` the spread, ``"i"`` for integers, ``"g"`` Gaussian;
-            `Profile.error_mode` is what ROOT would show.
+            None is what the profile was written with (`Profile.error_mode`), and what ROOT shows.
 
         Raises
         ------
@@ -392,12 +392,12 @@ class Profile(Histogram):
         return self._inner(self._shaped(self._errors(error_mode)), flow)
 
     def _errors(self, error_mode: str | int | None) -> Array:
-        mode = "" if error_mode is None else error_mode
+        mode = self.error_mode if error_mode is None else error_mode
         mode = self._MODES[mode] if isinstance(mode, int) and 0 <= mode < len(self._MODES) else mode
         if mode not in self._MODES:
             raise ArgumentError(
-                "error_mode must be None/0/'' for the error of the mean, 1/'s' for the spread, 2/'i' for integers or "
-                f"3/'g' for Gaussian, not {error_mode!r}"
+                "error_mode must be 0/'' for the error of the mean, 1/'s' for the spread, 2/'i' for integers, 3/'g' for "
+                f"Gaussian or None for that of the profile, not {error_mode!r}"
             )
         weights, effective, mean, square = self._sums()
         filled = weights != 0
@@ -416,14 +416,21 @@ class Profile(Histogram):
         found[filled] = of_mean[filled]
         return found
 
-    def variances(self, flow: bool = False, error_mode: str | int | None = "") -> Array:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Give the squares of the errors; parameters as in `errors`."""
+    def variances(self, flow: bool = False, error_mode: str | int | None = None) -> Array:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Give the squares of the errors; parameters as in `errors`.
+
+        With ``error_mode=""`` that is the variance of the mean of n values as their mean square deviation / n; those
+        of `to_hist` are estimated with n - 1 instead of n.
+        """
         return np.square(self.errors(flow, error_mode))
 
     def to_boost(self, metadata: dict[str, str] | None = None, axis_metadata: dict[str, str] | None = None) -> Any:
         """Give it as a histogram of `boost_histogram` with a storage of means; parameters as in `Histogram.to_boost`.
 
-        Its variances are those of the values about their mean, whatever the mode of errors.
+        It keeps sums of squared deviations, whatever the mode of errors. Its own ``variances()`` are of the mean,
+        estimated from n - 1 degrees of freedom where ROOT takes n values: n / (n - 1) times ours with
+        ``error_mode=""``, and not known for a single value. Of weighted profiles they are divided by the sum of weights
+        where ROOT takes the effective number of entries.
         """
         import boost_histogram as bh
 
