@@ -19,6 +19,7 @@ from numpy.testing import assert_array_equal
 
 import sapwood
 from sapwood.errors import ArgumentError, CorruptError, LimitError, UnsupportedError
+from sapwood.objects.axis import TAxis
 from sapwood.objects.histogram import Histogram, Profile
 
 STANDARD = Path(__file__).parent.parent / "golden" / "objects" / "standard.root"
@@ -101,7 +102,7 @@ def test_hist_has_contents_flow_and_variances(mine: Any, name: str) -> None:
     made = h.to_hist()
     assert isinstance(made, hist.Hist)
     assert made.name == h.name and made.label == h.title
-    labelled = any(axis.is_labelled for axis in h.axes)
+    labelled = any(axis.labels() for axis in h.axes)
     flow = not labelled  # a category axis has no underflow
     assert_array_equal(made.values(flow), h.values(flow))
     if isinstance(h, Profile):
@@ -125,6 +126,30 @@ def test_labels(mine: Any) -> None:
     assert partly.axis("x").labels() == ["first", "", "third", ""]
     assert partly.axis("y").labels() == ["", "upper"]
     assert list(mine["labels_numbers"].to_hist().axes[0]) == [11, -13, 22]
+    made = partly.to_hist()
+    assert [list(axis) for axis in made.axes] == [["first", "[1, 2)", "third", "[3, 4)"], ["[0, 1)", "upper"]]
+    assert made[hist.loc("third"), hist.loc("upper")] == 1
+
+
+def test_labels_with_what_has_no_place_beside_them(mine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a filled underflow, or bins of one label, the axis is one of numbers and keeps the labels."""
+    labels = ["muon", "electron", "tau", "µ"]
+    h = mine["labels"]
+    cells = np.array([2.0, 3, 4, 5, 6, 7])
+    under = h.with_members({"fArray": cells, "fSumw2": cells**2})
+    with pytest.warns(sapwood.SapwoodWarning, match="its underflow is filled"):
+        made = under.to_hist()
+    assert_array_equal(made.values(flow=True), cells)
+    assert_array_equal(made.variances(flow=True), cells**2)
+    assert (made.axes[0].labels, made.axes[0].edges.tolist()) == (labels, [0, 1, 2, 3, 4])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", sapwood.SapwoodWarning)
+        over = h.with_members({"fArray": cells * (cells > 2)}).to_hist()
+    assert list(over.axes[0]) == labels and over.values(flow=True).tolist() == [3, 4, 5, 6, 7]
+    monkeypatch.setattr(TAxis, "labels", lambda axis: ["same"] * len(axis))
+    with pytest.warns(sapwood.SapwoodWarning, match="two of its bins have the same label"):
+        made = h.to_hist()
+    assert made.axes[0].labels == ["same"] * 4 and made.values().tolist() == h.values().tolist()
 
 
 def test_axes_are_sequences_of_bins(mine: Any) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sapwood.errors import ArgumentError, UnsupportedError
+from sapwood.errors import ArgumentError, SapwoodWarning, UnsupportedError
 from sapwood.objects.axis import TAxis
 from sapwood.objects.buffer import emptied, pending
 from sapwood.objects.model import Model, Unreadable, behavior
@@ -180,6 +182,10 @@ class Histogram(Model):
     ) -> boost_histogram.Histogram[Any]:
         """Give it as a histogram of `boost_histogram`, with flow bins, labels and sums of squared weights.
 
+        An axis on which some bins have labels becomes one of labels; bins without are named by their range. As such
+        axes have no underflow, one with a filled underflow stays an axis of numbers, has the labels as attribute
+        ``labels``, and a `SapwoodWarning` says so.
+
         Parameters
         ----------
         metadata
@@ -196,7 +202,7 @@ class Histogram(Model):
             storage = bh.storage.Int64()
         else:
             storage = bh.storage.Double()
-        made = self._boost(storage, metadata, axis_metadata)
+        made = self._boost(storage, (values != 0) | (variances != 0), metadata, axis_metadata)
         view: Any = made.view(flow=True)
         if self.weighted:
             view.value, view.variance = self._for_boost(values, made), self._for_boost(variances, made)
@@ -204,11 +210,14 @@ class Histogram(Model):
             view[...] = self._for_boost(values, made)
         return made
 
-    def _boost(self, storage: Any, metadata: dict[str, str] | None, axis_metadata: dict[str, str] | None) -> Any:
-        """Make an empty histogram with the axes of this one."""
+    def _boost(
+        self, storage: Any, filled: Array, metadata: dict[str, str] | None, axis_metadata: dict[str, str] | None
+    ) -> Any:
+        """Make an empty histogram with the axes of this one, of which some cells (flow included) will be filled."""
         import boost_histogram as bh
 
-        made: Any = bh.Histogram(*(_boost_axis(axis, axis_metadata) for axis in self.axes), storage=storage)
+        axes = [_boost_axis(axis, bool(filled.take(0, i).any()), axis_metadata) for i, axis in enumerate(self.axes)]
+        made: Any = bh.Histogram(*axes, storage=storage)
         for attribute, member in (_METADATA if metadata is None else metadata).items():
             setattr(made, attribute, self.member(member))
         return made
@@ -238,22 +247,43 @@ class Histogram(Model):
     __hash__ = Model.__hash__
 
 
-def _boost_axis(axis: TAxis, metadata: dict[str, str] | None) -> Any:
+def _boost_axis(axis: TAxis, underflow: bool, metadata: dict[str, str] | None) -> Any:
+    """Make an axis: of labels, if there are any and all that is in the histogram finds a place there."""
     import boost_histogram as bh
 
-    if axis.is_labelled:
-        labels = axis.labels() or []
-        if all(label.removeprefix("-").isdecimal() for label in labels):
-            made: Any = bh.axis.IntCategory([int(label) for label in labels])
-        else:
-            made = bh.axis.StrCategory(labels)
-    elif axis.is_regular:
-        made = bh.axis.Regular(len(axis), axis.low, axis.high)
+    names = _names(axis)
+    lost = "its underflow is filled" if underflow else "two of its bins have the same label"
+    if names and not underflow and len(set(names)) == len(names):
+        made: Any = _category(names)
     else:
-        made = bh.axis.Variable(axis.edges())
+        made = bh.axis.Regular(len(axis), axis.low, axis.high) if axis.is_regular else bh.axis.Variable(axis.edges())
+        if names:
+            made.labels = names
+            warnings.warn(
+                f"{axis.name} becomes an axis of numbers, with its labels as attribute `labels`: {lost}, for which "
+                "boost-histogram's axes of labels have no place",
+                SapwoodWarning,
+                stacklevel=5,
+            )
     for attribute, member in (_METADATA if metadata is None else metadata).items():
         setattr(made, attribute, axis.member(member))
     return made
+
+
+def _names(axis: TAxis) -> list[str] | None:
+    """Give names of all bins: their labels, else their range; None where no bin has a label."""
+    labels = axis.labels()
+    if labels is None or not any(labels):
+        return None
+    return [label or f"[{low:g}, {high:g})" for label, (low, high) in zip(labels, axis.intervals(), strict=True)]
+
+
+def _category(names: list[str]) -> Any:
+    import boost_histogram as bh
+
+    if all(re.fullmatch(r"-?[0-9]{1,9}", name) for name in names) and len({int(name) for name in names}) == len(names):
+        return bh.axis.IntCategory([int(name) for name in names])
+    return bh.axis.StrCategory(names)
 
 
 @behavior("TH1", "TH1C", "TH1S", "TH1I", "TH1L", "TH1F", "TH1D", "TH1K")
@@ -396,8 +426,8 @@ class Profile(Histogram):
         mode = self._MODES[mode] if isinstance(mode, int) and 0 <= mode < len(self._MODES) else mode
         if mode not in self._MODES:
             raise ArgumentError(
-                "error_mode must be 0/'' for the error of the mean, 1/'s' for the spread, 2/'i' for integers, 3/'g' for "
-                f"Gaussian or None for that of the profile, not {error_mode!r}"
+                "error_mode must be 0/'' for the error of the mean, 1/'s' for the spread, 2/'i' for integers, 3/'g' "
+                f"for Gaussian or None for that of the profile, not {error_mode!r}"
             )
         weights, effective, mean, square = self._sums()
         filled = weights != 0
@@ -438,7 +468,8 @@ class Profile(Histogram):
         squares = self._per_cell("fSumw2")
         deviations = np.zeros(len(weights)) if squares is None else np.maximum(squares - weights * mean**2, 0.0)
         weighted = self.weighted
-        made = self._boost(bh.storage.WeightedMean() if weighted else bh.storage.Mean(), metadata, axis_metadata)
+        storage = bh.storage.WeightedMean() if weighted else bh.storage.Mean()
+        made = self._boost(storage, self._shaped(weights) != 0, metadata, axis_metadata)
         made.metadata = {"fEntries": self.filled.member("fEntries")}
         view: Any = made.view(flow=True)
 
