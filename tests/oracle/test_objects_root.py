@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import uproot
 from agreement import difference, numbered
@@ -73,6 +74,15 @@ def test_fills_in_buffers(root_python: Path, tmp_path: Path) -> None:
     with sapwood.open(tmp_path / "buffered.root") as file:
         for name, want in expected.items():
             check_buffered(file[name], want)
+
+
+def test_classes_derived_from_vectors(root_python: Path, tmp_path: Path) -> None:
+    subprocess.run([root_python, "-W", "ignore", RECIPES / "derived.py", tmp_path], check=True, timeout=100)
+    want = np.array(json.loads((tmp_path / "derived.json").read_text())).T
+    with sapwood.open(tmp_path / "derived.root") as file:
+        found = sapwood.as_vectors(file["t"]["lepton"].array())
+    ours = [found.pt, found.eta, found.mass, found.charge, found.vertex.mag]
+    np.testing.assert_allclose(np.array([one.to_numpy() for one in ours]), want, rtol=1e-9, atol=1e-9)
 
 
 def compiled(folder: Path, root: Path) -> None:
