@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import uproot
 from agreement import difference, numbered
-from objects_expected import check_buffered, check_shape, check_standard
+from objects_expected import check_buffered, check_curve, check_shape, check_standard
 
 import sapwood
 from sapwood.errors import SapwoodWarning, UnsupportedError
@@ -74,6 +74,13 @@ def test_fills_in_buffers(root_python: Path, tmp_path: Path) -> None:
     with sapwood.open(tmp_path / "buffered.root") as file:
         for name, want in expected.items():
             check_buffered(file[name], want)
+
+
+def test_functions_of_fits(root_python: Path, tmp_path: Path) -> None:
+    subprocess.run([root_python, "-W", "ignore", RECIPES / "functions.py", tmp_path], check=True, timeout=100)
+    with sapwood.open(tmp_path / "functions.root") as file:
+        for name, want in json.loads((tmp_path / "functions.json").read_text()).items():
+            check_curve(file[name], want)
 
 
 def test_classes_derived_from_vectors(root_python: Path, tmp_path: Path) -> None:

@@ -118,6 +118,11 @@ def check_function(f: Any, want: Expected) -> None:
         assert f.parameters == want["parameters"]
 
 
+def check_curve(f: Any, want: Expected) -> None:
+    """Values at many points, given and taken as arrays."""
+    assert_allclose(f(*np.array(want["variables"])), want["values"], rtol=1e-9, atol=1e-12, err_msg=want["text"])
+
+
 def check_standard(thing: Any, name: str, want: Expected) -> None:
     """Compare an object of `standard.root` with what ROOT's methods give for it."""
     if name in CHECKS:
