@@ -83,6 +83,34 @@ def test_functions_of_fits(root_python: Path, tmp_path: Path) -> None:
             check_curve(file[name], want)
 
 
+def test_feldman_cousins(root_python: Path, tmp_path: Path) -> None:
+    """Bins of few and of many events, at several levels."""
+    levels = (0.5, 0.682689492137, 0.95)
+    code = f"""
+import ROOT, array
+file = ROOT.TFile({str(tmp_path / "fc.root")!r}, "recreate")
+bins = [(n, n * i // 6) for n in (1, 2, 3, 5, 8, 12, 30, 99, 1000) for i in range(7)]
+for i, level in enumerate({levels}):
+    e = ROOT.TEfficiency(f"e{{i}}", "", len(bins), 0, len(bins))
+    for j, (n, k) in enumerate(bins):
+        e.SetTotalEvents(j + 1, n)
+        e.SetPassedEvents(j + 1, k)
+    e.SetConfidenceLevel(level)
+    e.SetStatisticOption(ROOT.TEfficiency.kFFC)
+    e.Write()
+    for which in ("Low", "Up"):
+        found = [getattr(e, f"GetEfficiencyError{{which}}")(j + 1) for j in range(len(bins))]
+        v = ROOT.TVectorD(len(bins), array.array("d", found))
+        v.Write(f"{{which}}{{i}}")
+file.Close()
+"""
+    subprocess.run([root_python, "-W", "ignore", "-c", code], check=True, timeout=100)
+    with sapwood.open(tmp_path / "fc.root") as file:
+        for i in range(len(levels)):
+            for ours, root in (("low", "Low"), ("high", "Up")):
+                np.testing.assert_allclose(file[f"e{i}"].errors(ours), file[f"{root}{i}"].to_numpy(), atol=2e-9)
+
+
 def test_classes_derived_from_vectors(root_python: Path, tmp_path: Path) -> None:
     subprocess.run([root_python, "-W", "ignore", RECIPES / "derived.py", tmp_path], check=True, timeout=100)
     want = np.array(json.loads((tmp_path / "derived.json").read_text())).T

@@ -316,3 +316,12 @@ def test_limits_that_are_not_known_are_refused() -> None:
     h = buffered("growing")
     with pytest.raises(UnsupportedError, match="axes would grow in steps"):
         h.with_members({"fArray": np.ones(12)}).values()
+
+
+def test_feldman_cousins_intervals_of_too_many_events_are_refused(mine: Any) -> None:
+    efficiency = mine["efficiency_feldman_cousins"]
+    low, high = efficiency.interval()
+    assert (low <= efficiency.values()).all() and (efficiency.values() <= high).all() and (low < high).all()
+    many = efficiency.total.with_members({"fArray": efficiency.total.values(flow=True) + 1e9})
+    with pytest.raises(UnsupportedError, match="Feldman-Cousins intervals are computed of up to"):
+        efficiency.with_members({"fTotalHistogram": many}).interval()
