@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import uproot
 from agreement import difference, numbered
-from objects_expected import check_buffered, check_curve, check_shape, check_standard
+from objects_expected import check_buffered, check_curve, check_shape, check_standard, check_versions
 
 import sapwood
 from sapwood.errors import SapwoodWarning, UnsupportedError
@@ -109,6 +109,14 @@ file.Close()
         for i in range(len(levels)):
             for ours, root in (("low", "Low"), ("high", "Up")):
                 np.testing.assert_allclose(file[f"e{i}"].errors(ours), file[f"{root}{i}"].to_numpy(), atol=2e-9)
+
+
+def test_versions_of_a_class_are_joined_by_members(root_python: Path, tmp_path: Path) -> None:
+    paths = {version: tmp_path / f"{version}.root" for version in (1, 2)}
+    for version, path in paths.items():
+        command = [root_python, "-W", "ignore", RECIPES / "versions.py", path, str(version)]
+        subprocess.run(command, check=True, timeout=100)
+    check_versions(*paths.values())
 
 
 def test_classes_derived_from_vectors(root_python: Path, tmp_path: Path) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import uproot
 from numpy.testing import assert_allclose, assert_array_equal
 
+import sapwood
 from sapwood.objects.model import Model, to_json
 
 Expected = dict[str, Any]
@@ -115,6 +117,24 @@ def check_function(f: Any, want: Expected) -> None:
 def check_curve(f: Any, want: Expected) -> None:
     """Values at many points, given and taken as arrays."""
     assert_allclose(f(*np.array(want["variables"])), want["values"], rtol=1e-9, atol=1e-12, err_msg=want["text"])
+
+
+def check_versions(first: Path, second: Path) -> None:
+    """Objects of two versions of a class, joined: all members, zero where there are none."""
+    alone: list[dict[str, Any]] = []
+    for path in (first, second):
+        with sapwood.open(path) as file:
+            alone += file["t/thing"].array().tolist()
+    found = sapwood.concatenate([{path: "t"} for path in (first, second)], "thing").thing
+    assert str(found.type) == (
+        "6 * Thing[a: int32, b: float32, three: 3 * int32, flag: int32, gone: int32, parts: var * Part[q: float64, "
+        "more: float32], part: Part[q: float64, more: float32], added: int64, text: string]"
+    )
+    for ours, one in zip(found.tolist(), alone, strict=True):
+        for part in (*one["parts"], one["part"]):
+            part.setdefault("more", 0.0)
+        assert ours == {"gone": 0, "added": 0, "text": ""} | one
+    assert found.a.tolist() == [10, 11, 12, 20, 21, 22]
 
 
 def check_standard(thing: Any, name: str, want: Expected) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from objects_expected import check_buffered, check_curve, check_shape, check_standard
+from objects_expected import check_buffered, check_curve, check_shape, check_standard, check_versions
 
 import sapwood
 from sapwood.errors import UnsupportedError
@@ -60,3 +60,7 @@ def test_functions_made_by_integrals_say_so() -> None:
         for name, kind in (("sum", "TF1NormSum"), ("convolution", "TF1Convolution")):
             with pytest.raises(UnsupportedError, match=rf"made of other functions by integrals \({kind}\)"):
                 file[name](1.0)
+
+
+def test_versions_of_a_class_are_joined_by_members() -> None:
+    check_versions(GOLDEN / "version1.root", GOLDEN / "version2.root")
