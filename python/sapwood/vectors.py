@@ -24,6 +24,11 @@ _COORDINATES = {
     "PtEtaPhiE4D": ("Momentum4D", {"pt": "fPt", "phi": "fPhi", "eta": "fEta", "E": "fE"}),
     "PtEtaPhiM4D": ("Momentum4D", {"pt": "fPt", "phi": "fPhi", "eta": "fEta", "M": "fM"}),
 }
+# By which the `vector` package finds coordinates: fields of other meaning must not have these names.
+_TAKEN = {
+    "x", "y", "z", "t", "px", "py", "pz", "pt", "rho", "phi", "theta", "eta", "tau", "E", "e", "energy", "M", "m",
+    "mass",
+}  # fmt: skip
 
 
 def as_vectors(array: ak.Array) -> ak.Array:
@@ -46,23 +51,36 @@ def as_vectors(array: ak.Array) -> ak.Array:
         name, places = _meaning(layout)
         if not places:
             return None
-        contents = [_at(layout, place) for place in places.values()]
-        return ak.contents.RecordArray(contents, list(places), length=layout.length, parameters={"__record__": name})
+        contents = {field: _at(layout, place) for field, place in places.items()}
+        used = {place.partition(".")[0] for place in places.values()}
+        for field in layout.fields:
+            if field not in used:
+                contents[field] = ak.transform(replace, layout.content(field), highlevel=False)
+        return ak.contents.RecordArray(
+            list(contents.values()), list(contents), length=layout.length, parameters={"__record__": name}
+        )
 
     found: Any = ak.transform(replace, array)
     return found
 
 
 def _meaning(layout: Any) -> tuple[str, dict[str, str]]:
-    """Give the record's name and where its fields are, or nothing."""
+    """Give the record's name and where its coordinates are, or nothing."""
     classname = layout.parameter("__record__") or ""
+    fields = layout.fields
     name, places = _CLASSES.get(classname, ("", {}))
-    if classname.startswith("ROOT::Math::") and layout.fields == ["fCoordinates"]:
-        inner = layout.content("fCoordinates").parameter("__record__") or ""
-        coordinates = inner.removeprefix("ROOT::Math::").split("<")[0]
+    if fields[:2] == ["fP", "fE"] and _class_at(layout, "fP") == "TVector3":
+        name, places = _CLASSES["TLorentzVector"]
+    elif fields[:1] == ["fCoordinates"] and _class_at(layout, "fCoordinates").startswith("ROOT::Math::"):
+        coordinates = _class_at(layout, "fCoordinates").removeprefix("ROOT::Math::").split("<")[0]
         name, inside = _COORDINATES.get(coordinates, ("", {}))
         places = {field: f"fCoordinates.{place}" for field, place in inside.items()}
-    return name, places
+    used = {place.partition(".")[0] for place in places.values()}
+    return (name, places) if _TAKEN.isdisjoint(set(fields) - used) else ("", {})
+
+
+def _class_at(layout: Any, field: str) -> str:
+    return layout.content(field).parameter("__record__") or ""
 
 
 def _at(layout: Any, place: str) -> Any:

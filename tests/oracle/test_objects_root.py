@@ -13,10 +13,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import uproot
 from agreement import difference, numbered
-from objects_expected import check_shape, check_standard
+from objects_expected import check_buffered, check_curve, check_shape, check_standard, check_versions
 
 import sapwood
 from sapwood.errors import SapwoodWarning, UnsupportedError
@@ -65,6 +66,66 @@ def test_standard_classes(root_python: Path, tmp_path: Path) -> None:
     with sapwood.open(tmp_path / "standard.root") as file:
         for name, want in expected.items():
             check_standard(file[name], name, want)
+
+
+def test_fills_in_buffers(root_python: Path, tmp_path: Path) -> None:
+    subprocess.run([root_python, "-W", "ignore", RECIPES / "buffered.py", tmp_path, "7", "5"], check=True, timeout=100)
+    expected = json.loads((tmp_path / "buffered.json").read_text())
+    with sapwood.open(tmp_path / "buffered.root") as file:
+        for name, want in expected.items():
+            check_buffered(file[name], want)
+
+
+def test_functions_of_fits(root_python: Path, tmp_path: Path) -> None:
+    subprocess.run([root_python, "-W", "ignore", RECIPES / "functions.py", tmp_path], check=True, timeout=100)
+    with sapwood.open(tmp_path / "functions.root") as file:
+        for name, want in json.loads((tmp_path / "functions.json").read_text()).items():
+            check_curve(file[name], want)
+
+
+def test_feldman_cousins(root_python: Path, tmp_path: Path) -> None:
+    """Bins of few and of many events, at several levels."""
+    levels = (0.5, 0.682689492137, 0.95)
+    code = f"""
+import ROOT, array
+file = ROOT.TFile({str(tmp_path / "fc.root")!r}, "recreate")
+bins = [(n, n * i // 6) for n in (1, 2, 3, 5, 8, 12, 30, 99, 1000) for i in range(7)]
+for i, level in enumerate({levels}):
+    e = ROOT.TEfficiency(f"e{{i}}", "", len(bins), 0, len(bins))
+    for j, (n, k) in enumerate(bins):
+        e.SetTotalEvents(j + 1, n)
+        e.SetPassedEvents(j + 1, k)
+    e.SetConfidenceLevel(level)
+    e.SetStatisticOption(ROOT.TEfficiency.kFFC)
+    e.Write()
+    for which in ("Low", "Up"):
+        found = [getattr(e, f"GetEfficiencyError{{which}}")(j + 1) for j in range(len(bins))]
+        v = ROOT.TVectorD(len(bins), array.array("d", found))
+        v.Write(f"{{which}}{{i}}")
+file.Close()
+"""
+    subprocess.run([root_python, "-W", "ignore", "-c", code], check=True, timeout=100)
+    with sapwood.open(tmp_path / "fc.root") as file:
+        for i in range(len(levels)):
+            for ours, root in (("low", "Low"), ("high", "Up")):
+                np.testing.assert_allclose(file[f"e{i}"].errors(ours), file[f"{root}{i}"].to_numpy(), atol=2e-9)
+
+
+def test_versions_of_a_class_are_joined_by_members(root_python: Path, tmp_path: Path) -> None:
+    paths = {version: tmp_path / f"{version}.root" for version in (1, 2)}
+    for version, path in paths.items():
+        command = [root_python, "-W", "ignore", RECIPES / "versions.py", path, str(version)]
+        subprocess.run(command, check=True, timeout=100)
+    check_versions(*paths.values())
+
+
+def test_classes_derived_from_vectors(root_python: Path, tmp_path: Path) -> None:
+    subprocess.run([root_python, "-W", "ignore", RECIPES / "derived.py", tmp_path], check=True, timeout=100)
+    want = np.array(json.loads((tmp_path / "derived.json").read_text())).T
+    with sapwood.open(tmp_path / "derived.root") as file:
+        found = sapwood.as_vectors(file["t"]["lepton"].array())
+    ours = [found.pt, found.eta, found.mass, found.charge, found.vertex.mag]
+    np.testing.assert_allclose(np.array([one.to_numpy() for one in ours]), want, rtol=1e-9, atol=1e-9)
 
 
 def compiled(folder: Path, root: Path) -> None:

@@ -81,3 +81,10 @@ def test_functions_take_arrays_and_check_their_arguments() -> None:
 
 def test_long_formulas_are_no_deep_ones() -> None:
     assert Formula("+".join(["x"] * 5000), [])({"x": 1.0}, []) == 5000
+
+
+def test_functions_with_too_many_arguments_are_refused() -> None:
+    with sapwood.open(STANDARD) as file:
+        formula = file["formula0"].member("fFormula").with_members({"fFormula": "TMath::Gamma(x,x)"})
+    with pytest.raises(UnsupportedError, match=r"'TMath::Gamma\(x,x\)' cannot be evaluated"):
+        formula(1.0)

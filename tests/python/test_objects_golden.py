@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from objects_expected import check_shape, check_standard
+from objects_expected import check_buffered, check_curve, check_shape, check_standard, check_versions
 
 import sapwood
 from sapwood.errors import UnsupportedError
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "objects"
 STANDARD: dict[str, Any] = json.loads((GOLDEN / "standard.json").read_text())
+BUFFERED: dict[str, Any] = json.loads((GOLDEN / "buffered.json").read_text())
+FUNCTIONS: dict[str, Any] = json.loads((GOLDEN / "functions.json").read_text())
 SHAPES: dict[str, dict[str, Any]] = json.loads((GOLDEN / "shapes.json").read_text())
 
 
@@ -39,3 +41,26 @@ def test_all_ways_of_streaming(filename: str, name: str) -> None:
                 file[name]
             return
         check_shape(file[name], name, SHAPES[filename][name])
+
+
+@pytest.mark.parametrize("name", BUFFERED)
+def test_fills_in_buffers(name: str) -> None:
+    with sapwood.open(GOLDEN / "buffered.root") as file:
+        check_buffered(file[name], BUFFERED[name])
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_of_fits(name: str) -> None:
+    with sapwood.open(GOLDEN / "functions.root") as file:
+        check_curve(file[name], FUNCTIONS[name])
+
+
+def test_functions_made_by_integrals_say_so() -> None:
+    with sapwood.open(GOLDEN / "functions.root") as file:
+        for name, kind in (("sum", "TF1NormSum"), ("convolution", "TF1Convolution")):
+            with pytest.raises(UnsupportedError, match=rf"made of other functions by integrals \({kind}\)"):
+                file[name](1.0)
+
+
+def test_versions_of_a_class_are_joined_by_members() -> None:
+    check_versions(GOLDEN / "version1.root", GOLDEN / "version2.root")

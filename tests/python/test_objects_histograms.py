@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 import struct
 import warnings
@@ -18,6 +19,7 @@ from numpy.testing import assert_array_equal
 
 import sapwood
 from sapwood.errors import ArgumentError, CorruptError, LimitError, UnsupportedError
+from sapwood.objects.axis import TAxis
 from sapwood.objects.histogram import Histogram, Profile
 
 STANDARD = Path(__file__).parent.parent / "golden" / "objects" / "standard.root"
@@ -100,7 +102,7 @@ def test_hist_has_contents_flow_and_variances(mine: Any, name: str) -> None:
     made = h.to_hist()
     assert isinstance(made, hist.Hist)
     assert made.name == h.name and made.label == h.title
-    labelled = any(axis.is_labelled for axis in h.axes)
+    labelled = any(axis.labels() for axis in h.axes)
     flow = not labelled  # a category axis has no underflow
     assert_array_equal(made.values(flow), h.values(flow))
     if isinstance(h, Profile):
@@ -124,6 +126,30 @@ def test_labels(mine: Any) -> None:
     assert partly.axis("x").labels() == ["first", "", "third", ""]
     assert partly.axis("y").labels() == ["", "upper"]
     assert list(mine["labels_numbers"].to_hist().axes[0]) == [11, -13, 22]
+    made = partly.to_hist()
+    assert [list(axis) for axis in made.axes] == [["first", "[1, 2)", "third", "[3, 4)"], ["[0, 1)", "upper"]]
+    assert made[hist.loc("third"), hist.loc("upper")] == 1
+
+
+def test_labels_with_what_has_no_place_beside_them(mine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a filled underflow, or bins of one label, the axis is one of numbers and keeps the labels."""
+    labels = ["muon", "electron", "tau", "µ"]
+    h = mine["labels"]
+    cells = np.array([2.0, 3, 4, 5, 6, 7])
+    under = h.with_members({"fArray": cells, "fSumw2": cells**2})
+    with pytest.warns(sapwood.SapwoodWarning, match="its underflow is filled"):
+        made = under.to_hist()
+    assert_array_equal(made.values(flow=True), cells)
+    assert_array_equal(made.variances(flow=True), cells**2)
+    assert (made.axes[0].labels, made.axes[0].edges.tolist()) == (labels, [0, 1, 2, 3, 4])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", sapwood.SapwoodWarning)
+        over = h.with_members({"fArray": cells * (cells > 2)}).to_hist()
+    assert list(over.axes[0]) == labels and over.values(flow=True).tolist() == [3, 4, 5, 6, 7]
+    monkeypatch.setattr(TAxis, "labels", lambda axis: ["same"] * len(axis))
+    with pytest.warns(sapwood.SapwoodWarning, match="two of its bins have the same label"):
+        made = h.to_hist()
+    assert made.axes[0].labels == ["same"] * 4 and made.values().tolist() == h.values().tolist()
 
 
 def test_axes_are_sequences_of_bins(mine: Any) -> None:
@@ -186,7 +212,18 @@ def test_profiles_refuse_unknown_modes(mine: Any) -> None:
     with pytest.raises(ArgumentError, match="error_mode must be"):
         mine["profile_mean"].errors(error_mode="x")
     assert mine["profile_s"].error_mode == "s"
+    assert_array_equal(mine["profile_s"].errors(), mine["profile_s"].errors(error_mode="s"))
+    assert (mine["profile_s"].variances() != mine["profile_s"].variances(error_mode="")).any()
     assert_array_equal(mine["profile_s"].errors(error_mode=1), mine["profile_s"].errors(error_mode="s"))
+
+
+def test_variances_of_profiles_and_of_hist(mine: Any) -> None:
+    """They are of the mean in both, from n values here, from n - 1 degrees of freedom there."""
+    profile = mine["profile_s"]
+    n = profile.counts()
+    many = n > 1
+    ours, theirs = profile.variances(error_mode=""), profile.to_hist().variances()
+    np.testing.assert_allclose(theirs[many], (ours * n / np.where(many, n - 1, 1))[many])
 
 
 def test_many_dimensions(mine: Any) -> None:
@@ -245,3 +282,46 @@ def test_axes_that_cannot_be(stored: int, error: type[Exception]) -> None:
             file["h1F"].to_numpy()
         with pytest.raises(error):
             file["h1F"].values()
+
+
+def buffered(name: str, **members: Any) -> Histogram:
+    """Give a histogram with fills in its buffer, some of its members changed."""
+    with sapwood.open(STANDARD.with_name("buffered.root")) as file:
+        return file[name].with_members(members)
+
+
+def test_fills_in_buffers_leave_members_as_they_are_stored() -> None:
+    h = buffered("equal")
+    assert (h.member("fEntries"), h.member("fXaxis").high, h.member("fBuffer")[0]) == (0, 0, 3)
+    assert (h.filled.member("fEntries"), h.axis().high, h.values().sum()) == (3, 5.02, 3)
+    assert h.filled.filled is h.filled and h.filled.values().sum() == 3
+    copied = pickle.loads(pickle.dumps(h))
+    assert copied == h and copied.member("fEntries") == 0
+
+
+@pytest.mark.parametrize("count", [11.0, 1e300, np.inf])
+def test_buffers_that_are_too_short(count: float) -> None:
+    with pytest.raises(CorruptError, match="fills in a buffer of 21 numbers"):
+        buffered("equal", fBuffer=np.array([count] + [1.0] * 20)).values()
+
+
+def test_limits_that_are_not_known_are_refused() -> None:
+    uneven = buffered("equal").member("fXaxis").with_members({"fXbins": np.arange(11.0)})
+    for members in ({"@fBits": 1 << 20}, {"fXaxis": uneven}):
+        with pytest.raises(UnsupportedError, match="choice of limits is not known"):
+            buffered("equal", **members).axis()
+    small = buffered("equal", fArray=np.zeros(3))
+    with pytest.raises(CorruptError, match=r"has 3 cells for axes of \[12\] bins"):
+        small.values()
+    h = buffered("growing")
+    with pytest.raises(UnsupportedError, match="axes would grow in steps"):
+        h.with_members({"fArray": np.ones(12)}).values()
+
+
+def test_feldman_cousins_intervals_of_too_many_events_are_refused(mine: Any) -> None:
+    efficiency = mine["efficiency_feldman_cousins"]
+    low, high = efficiency.interval()
+    assert ((low <= efficiency.values() + 1e-8) & (efficiency.values() <= high + 1e-8) & (low < high)).all()
+    many = efficiency.total.with_members({"fArray": efficiency.total.values(flow=True) + 1e9})
+    with pytest.raises(UnsupportedError, match="Feldman-Cousins intervals are computed of up to"):
+        efficiency.with_members({"fTotalHistogram": many}).interval()

@@ -54,3 +54,19 @@ def test_other_records_stay() -> None:
     polar = named("ROOT::Math::Polar3D<double>", fR=numbers(1.0), fTheta=numbers(1.0), fPhi=numbers(0.0))
     unknown = named("ROOT::Math::PositionVector3D<ROOT::Math::Polar3D<double>>", fCoordinates=polar)
     assert sapwood.as_vectors(unknown).fields == ["fCoordinates"]
+
+
+def test_derived_classes_keep_their_members() -> None:
+    momentum = named("TVector3", fX=numbers(3.0, 0.0), fY=numbers(4.0, 1.0), fZ=numbers(0.0, 0.0))
+    track = named("Track", fP=momentum, fE=numbers(13.0, 2.0), charge=ak.Array([1, -1]), at=momentum)
+    found = sapwood.as_vectors(track)
+    assert found.fields == ["px", "py", "pz", "E", "charge", "at"]
+    assert found.pt.to_list() == [5.0, 1.0] and found.charge.to_list() == [1, -1]
+    assert found.at.rho.to_list() == [5.0, 1.0]
+    assert (found[0] + found[1]).E == 15.0
+    inner = named("ROOT::Math::PtEtaPhiM4D<double>", **{f"f{n}": numbers(0.0) for n in ("Pt", "Eta", "Phi", "M")})
+    assert sapwood.as_vectors(named("Jet", fCoordinates=inner, btag=numbers(0.5))).btag.to_list() == [0.5]
+    # A member named like a coordinate would become one.
+    clash = named("Other", fP=momentum, fE=numbers(13.0, 2.0), mass=numbers(1.0, 2.0))
+    assert sapwood.as_vectors(clash).fields == ["fP", "fE", "mass"]
+    assert sapwood.as_vectors(named("Point", fX=numbers(1.0), fY=numbers(2.0))).fields == ["fX", "fY"]

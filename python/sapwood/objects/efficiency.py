@@ -22,6 +22,8 @@ _OPTIONS = (
 )  # fmt: skip
 _HALVINGS = 64
 _TERMS = 300
+_LARGEST = 100_000
+"""The most events in a bin for a Feldman-Cousins interval, which looks at each number that could have passed."""
 
 
 def _beta_cdf(x: Array, a: Array, b: Array) -> Array:
@@ -109,9 +111,53 @@ def _mid_p(total: Array, passed: Array, level: float) -> tuple[Array, Array]:
     )
 
 
+def _accepted(rate: float, ratios: Array, log_ways: Array, level: float) -> tuple[int, int]:
+    """Give the least and the most that a true rate accepts: the likeliest, each compared with its own best rate."""
+    passed = np.arange(len(ratios))
+    missed = passed[::-1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = passed * np.log(rate / ratios) + missed * np.log((1 - rate) / (1 - ratios))
+    ratio[0], ratio[-1] = missed[0] * np.log1p(-rate), passed[-1] * np.log(rate)
+    probability = np.exp(log_ways + passed * np.log(rate) + missed * np.log1p(-rate))
+    order = np.argsort(-ratio, kind="stable")
+    taken = order[: 1 + int(np.searchsorted(np.cumsum(probability[order]), level))]
+    return int(taken.min()), int(taken.max())
+
+
+def _feldman_cousins_of(total: int, passed: int, level: float) -> tuple[float, float]:
+    """Halve for the least true rate of which so many are the most accepted, and the greatest where the least."""
+    counts = np.arange(total + 1)
+    factorials = np.concatenate(([0.0], np.cumsum(np.log(counts[1:]))))
+    log_ways = factorials[-1] - factorials - factorials[::-1]
+    ends: list[float] = []
+    for upper in (False, True):
+        low, high, middle = 0.0, 1.0, 0.5
+        while high - low > 1e-9:
+            middle = (low + high) / 2
+            least, most = _accepted(middle, counts / total, log_ways, level)
+            if (least <= passed) if upper else (most < passed):
+                low = middle
+            else:
+                high = middle
+        ends.append(middle)
+    return ends[0], ends[1]
+
+
+def _feldman_cousins(total: Array, passed: Array, level: float) -> tuple[Array, Array]:
+    if not np.all((passed >= 0) & (passed <= total)) or total.max(initial=0) > _LARGEST:
+        raise UnsupportedError(
+            f"Feldman-Cousins intervals are computed of up to {_LARGEST} events, of which some passed"
+        )
+    # Bins with the same numbers have the same interval.
+    pairs, where = np.unique(np.stack([total.ravel(), passed.ravel()]).astype(np.int64), axis=1, return_inverse=True)
+    ends = np.array([_feldman_cousins_of(int(n), int(k), level) for n, k in pairs.T]).reshape(-1, 2)
+    low, high = ends[where.ravel()].T
+    return low.reshape(total.shape), high.reshape(total.shape)
+
+
 _INTERVALS = {
     "clopper-pearson": _clopper_pearson, "normal": _normal, "wilson": _wilson, "agresti-coull": _agresti_coull,
-    "mid-p": _mid_p,
+    "feldman-cousins": _feldman_cousins, "mid-p": _mid_p,
 }  # fmt: skip
 
 
@@ -146,7 +192,11 @@ class TEfficiency(Model):
 
     @property
     def statistic(self) -> str:
-        """How the interval is found: ``"clopper-pearson"``, ``"normal"``, ``"wilson"``, ``"bayesian"``, ..."""
+        """How the interval is found: ``"clopper-pearson"``, ``"normal"``, ``"wilson"``, ``"bayesian"``, ...
+
+        It is the one that was chosen before writing. ROOT stores the choice, but takes Clopper-Pearson for all
+        efficiencies that it read and that are not Bayesian, until `SetStatisticOption` is called again.
+        """
         option = self.member("fStatisticOption")
         return _OPTIONS[option] if 0 <= option < len(_OPTIONS) else f"option {option}"
 
@@ -209,7 +259,7 @@ class TEfficiency(Model):
         Raises
         ------
         UnsupportedError
-            The interval is one of those that are not known here (Feldman-Cousins, shortest Bayesian).
+            The interval is one that is not known here (shortest Bayesian), or would take too long.
         """
         level = self.confidence_level
         if self._has(_BAYESIAN):

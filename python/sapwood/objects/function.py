@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -85,6 +86,64 @@ def _landau(x: Any, mean: Any = 0.0, sigma: Any = 1.0, norm: Any = False) -> Any
     return density / sigma if norm else density
 
 
+def _each(function: Callable[[float], float], at_poles: float) -> Callable[[Any], Any]:
+    """Let a function of the standard library take arrays."""
+
+    def one(x: float) -> float:
+        try:
+            return function(x)
+        except ValueError:
+            return at_poles
+        except OverflowError:
+            return math.inf
+
+    return np.vectorize(one, otypes=[np.float64])
+
+
+_erf, _erfc = _each(math.erf, math.nan), _each(math.erfc, math.nan)
+_gamma, _log_gamma = _each(math.gamma, math.nan), _each(math.lgamma, math.inf)
+
+
+def _poisson(n: Any, mean: Any) -> Any:
+    with np.errstate(all="ignore"):
+        power = np.where(np.equal(n, 0), 0.0, n * np.log(mean))
+        value = np.where(np.less(n, 0), 0.0, np.exp(power - _log_gamma(np.add(n, 1.0)) - mean))
+    return np.where(np.less(mean, 0), np.nan, value)
+
+
+def _crystal_ball(x: Any, alpha: Any, n: Any, sigma: Any, mean: Any = 0.0) -> Any:
+    """Give a Gaussian with a power law from `alpha` sigmas on, below the mean if `alpha` is positive."""
+    with np.errstate(all="ignore"):
+        turn = np.abs(alpha)
+        z = (x - mean) / sigma * np.where(np.less(alpha, 0), -1.0, 1.0)
+        tail = np.exp(-0.5 * turn**2) * ((n / turn) / (n / turn - turn - z)) ** n
+        return np.where(np.less(sigma, 0), 0.0, np.where(z > -turn, np.exp(-0.5 * z**2), tail))
+
+
+def _crystal_ball_density(x: Any, alpha: Any, n: Any, sigma: Any, mean: Any = 0.0) -> Any:
+    with np.errstate(all="ignore"):
+        turn = np.abs(alpha)
+        tail = n / turn / (n - 1.0) * np.exp(-0.5 * turn**2)
+        core = np.sqrt(np.pi / 2) * (1.0 + _erf(turn / np.sqrt(2.0)))
+        found = _crystal_ball(x, alpha, n, sigma, mean) / (sigma * (tail + core))
+        return np.where(np.less(sigma, 0), 0.0, np.where(np.less_equal(n, 1), np.nan, found))
+
+
+def _two_gaussians(
+    x: Any, y: Any, sigma_x: Any = 1.0, sigma_y: Any = 1.0, rho: Any = 0.0, mean_x: Any = 0.0, mean_y: Any = 0.0
+) -> Any:
+    u, v, rest = (x - mean_x) / sigma_x, (y - mean_y) / sigma_y, 1.0 - rho**2
+    return np.exp(-0.5 * (u**2 - 2 * rho * u * v + v**2) / rest) / (2 * np.pi * sigma_x * sigma_y * np.sqrt(rest))
+
+
+def _exponential(x: Any, rate: Any, start: Any = 0.0) -> Any:
+    return np.where(np.less(x, start), 0.0, rate * np.exp(-rate * np.maximum(x - start, 0.0)))
+
+
+def _chebyshev(x: Any, *coefficients: Any) -> Any:
+    return np.polynomial.chebyshev.chebval(x, np.array(coefficients, dtype=np.float64))
+
+
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{name: getattr(np, name) for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "log", "log10")},
     **{name: getattr(np, name) for name in ("sqrt", "floor", "ceil", "exp2", "expm1", "log1p", "log2", "cbrt")},
@@ -93,6 +152,17 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "acosh": np.arccosh, "atanh": np.arctanh, "abs": np.abs, "fabs": np.abs, "pow": np.power, "power": np.power,
     "min": np.minimum, "max": np.maximum, "fmod": np.fmod, "int": np.trunc, "sq": np.square, "sign": np.sign,
     "gaus": _gaus, "landau": _landau, "breitwigner": _breit_wigner, "pi": lambda: np.pi, "e": lambda: np.e,
+    "erf": _erf, "erfc": _erfc, "freq": lambda x: 0.5 * _erfc(-x / np.sqrt(2.0)),
+    "gamma": _gamma, "tgamma": _gamma, "lgamma": _log_gamma, "lngamma": _log_gamma,
+    "poisson": _poisson, "poissoni": lambda n, mean: _poisson(np.trunc(n), mean),
+    "poisson_pdf": lambda n, mean: _poisson(np.trunc(n), mean),
+    "crystalball_function": _crystal_ball, "crystalball_pdf": _crystal_ball_density,
+    **{f"chebyshev{n}": _chebyshev for n in range(11)},
+    "breitwigner_pdf": lambda x, gamma, mean=0.0: _breit_wigner(x, mean, gamma),
+    "gaussian_pdf": lambda x, sigma=1.0, mean=0.0: _gaus(x, mean, sigma, True),
+    "normal_pdf": lambda x, sigma=1.0, mean=0.0: _gaus(x, mean, sigma, True),
+    "landau_pdf": lambda x, width=1.0, mean=0.0: _landau(x, mean, width, True),
+    "exponential_pdf": _exponential, "bigaussian_pdf": _two_gaussians,
 }  # fmt: skip
 _CONSTANTS = {"pi": np.pi, "true": 1.0, "false": 0.0, "infinity": np.inf}
 # Operators from the weakest to the strongest.
@@ -335,6 +405,8 @@ class TFormula(Model):
             found = Formula(self.formula, list(parameters))(values, list(parameters.values()))
         except KeyError as missing:
             raise ArgumentError(f"the formula {self.formula!r} needs the variable {missing.args[0]}") from None
+        except TypeError as error:  # a function has other numbers of arguments, too
+            raise UnsupportedError(f"the formula {self.formula!r} cannot be evaluated: {error}") from None
         found = np.broadcast_to(found, np.broadcast_shapes(*(one.shape for one in values.values())))
         return found.copy() if found.ndim else float(found)
 
@@ -420,6 +492,12 @@ class TF1(Model):
             except UnsupportedError:
                 if not len(saved):
                     raise
+        composition = self.member("fComposition", none_if_missing=True)
+        if isinstance(composition, Model) and len(saved) <= 3:
+            raise UnsupportedError(
+                f"{self!r} is made of other functions by integrals ({composition.classname}), which are not computed "
+                "here, and ROOT saved no values of it"
+            )
         if len(saved) <= 3 or len(variables) != 1:
             raise UnsupportedError(f"{self!r} was code, and ROOT saved no values of it")
         # The values at equal distances, then the range (TF1::Save).

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sapwood.errors import ArgumentError, UnsupportedError
+from sapwood.errors import ArgumentError, SapwoodWarning, UnsupportedError
 from sapwood.objects.axis import TAxis
+from sapwood.objects.buffer import emptied, pending
 from sapwood.objects.model import Model, Unreadable, behavior
 
 if TYPE_CHECKING:
@@ -25,6 +28,23 @@ class Histogram(Model):
     """What all histograms have. Axes are numbered from 0, or called ``"x"``, ``"y"``, ``"z"``."""
 
     ndim: int = 1
+    _filled: Histogram | None = None
+
+    @property
+    def filled(self) -> Histogram:
+        """The histogram with all its fills in its bins: itself, unless it was written with fills in its buffer.
+
+        Methods give what this has, as ROOT's do; `member` and the like give what is stored.
+
+        Raises
+        ------
+        UnsupportedError
+            Where ROOT would put the fills is not known here.
+        """
+        if self._filled is None:
+            fills = pending(self)
+            self._filled = self if fills is None else self.with_members(emptied(self, fills))
+        return self._filled
 
     @property
     def name(self) -> str:
@@ -44,7 +64,7 @@ class Histogram(Model):
     @property
     def axes(self) -> tuple[TAxis, ...]:
         """The axes."""
-        return tuple(self.member(f"f{letter.upper()}axis") for letter in _LETTERS[: self.ndim])
+        return tuple(self.filled.member(f"f{letter.upper()}axis") for letter in _LETTERS[: self.ndim])
 
     def axis(self, axis: int | str = 0) -> TAxis:
         """Give an axis by its number (negative ones from the end) or letter.
@@ -77,7 +97,7 @@ class Histogram(Model):
 
     def _stored(self) -> Array:
         """Give the cells as they are stored, in ROOT's order."""
-        found = self.member("fArray", none_if_missing=True)
+        found = self.filled.member("fArray", none_if_missing=True)
         if found is None:
             raise UnsupportedError(f"{self!r} has no cells of its own{f': {self.reason}' if self.reason else ''}")
         if isinstance(found, Unreadable):
@@ -86,10 +106,10 @@ class Histogram(Model):
 
     def _per_cell(self, member: str) -> Array | None:
         """Give an array member if it has a value for each cell."""
-        found = self.member(member, none_if_missing=True)
+        found = self.filled.member(member, none_if_missing=True)
         if isinstance(found, Unreadable):
             raise found.error()
-        if found is None or len(found) != self.member("fNcells"):
+        if found is None or len(found) != self.filled.member("fNcells"):
             return None
         return np.asarray(found)
 
@@ -162,6 +182,10 @@ class Histogram(Model):
     ) -> boost_histogram.Histogram[Any]:
         """Give it as a histogram of `boost_histogram`, with flow bins, labels and sums of squared weights.
 
+        An axis on which some bins have labels becomes one of labels; bins without are named by their range. As such
+        axes have no underflow, one with a filled underflow stays an axis of numbers, has the labels as attribute
+        ``labels``, and a `SapwoodWarning` says so.
+
         Parameters
         ----------
         metadata
@@ -178,7 +202,7 @@ class Histogram(Model):
             storage = bh.storage.Int64()
         else:
             storage = bh.storage.Double()
-        made = self._boost(storage, metadata, axis_metadata)
+        made = self._boost(storage, (values != 0) | (variances != 0), metadata, axis_metadata)
         view: Any = made.view(flow=True)
         if self.weighted:
             view.value, view.variance = self._for_boost(values, made), self._for_boost(variances, made)
@@ -186,11 +210,14 @@ class Histogram(Model):
             view[...] = self._for_boost(values, made)
         return made
 
-    def _boost(self, storage: Any, metadata: dict[str, str] | None, axis_metadata: dict[str, str] | None) -> Any:
-        """Make an empty histogram with the axes of this one."""
+    def _boost(
+        self, storage: Any, filled: Array, metadata: dict[str, str] | None, axis_metadata: dict[str, str] | None
+    ) -> Any:
+        """Make an empty histogram with the axes of this one, of which some cells (flow included) will be filled."""
         import boost_histogram as bh
 
-        made: Any = bh.Histogram(*(_boost_axis(axis, axis_metadata) for axis in self.axes), storage=storage)
+        axes = [_boost_axis(axis, bool(filled.take(0, i).any()), axis_metadata) for i, axis in enumerate(self.axes)]
+        made: Any = bh.Histogram(*axes, storage=storage)
         for attribute, member in (_METADATA if metadata is None else metadata).items():
             setattr(made, attribute, self.member(member))
         return made
@@ -220,22 +247,43 @@ class Histogram(Model):
     __hash__ = Model.__hash__
 
 
-def _boost_axis(axis: TAxis, metadata: dict[str, str] | None) -> Any:
+def _boost_axis(axis: TAxis, underflow: bool, metadata: dict[str, str] | None) -> Any:
+    """Make an axis: of labels, if there are any and all that is in the histogram finds a place there."""
     import boost_histogram as bh
 
-    if axis.is_labelled:
-        labels = axis.labels() or []
-        if all(label.removeprefix("-").isdecimal() for label in labels):
-            made: Any = bh.axis.IntCategory([int(label) for label in labels])
-        else:
-            made = bh.axis.StrCategory(labels)
-    elif axis.is_regular:
-        made = bh.axis.Regular(len(axis), axis.low, axis.high)
+    names = _names(axis)
+    lost = "its underflow is filled" if underflow else "two of its bins have the same label"
+    if names and not underflow and len(set(names)) == len(names):
+        made: Any = _category(names)
     else:
-        made = bh.axis.Variable(axis.edges())
+        made = bh.axis.Regular(len(axis), axis.low, axis.high) if axis.is_regular else bh.axis.Variable(axis.edges())
+        if names:
+            made.labels = names
+            warnings.warn(
+                f"{axis.name} becomes an axis of numbers, with its labels as attribute `labels`: {lost}, for which "
+                "boost-histogram's axes of labels have no place",
+                SapwoodWarning,
+                stacklevel=5,
+            )
     for attribute, member in (_METADATA if metadata is None else metadata).items():
         setattr(made, attribute, axis.member(member))
     return made
+
+
+def _names(axis: TAxis) -> list[str] | None:
+    """Give names of all bins: their labels, else their range; None where no bin has a label."""
+    labels = axis.labels()
+    if labels is None or not any(labels):
+        return None
+    return [label or f"[{low:g}, {high:g})" for label, (low, high) in zip(labels, axis.intervals(), strict=True)]
+
+
+def _category(names: list[str]) -> Any:
+    import boost_histogram as bh
+
+    if all(re.fullmatch(r"-?[0-9]{1,9}", name) for name in names) and len({int(name) for name in names}) == len(names):
+        return bh.axis.IntCategory([int(name) for name in names])
+    return bh.axis.StrCategory(names)
 
 
 @behavior("TH1", "TH1C", "TH1S", "TH1I", "TH1L", "TH1F", "TH1D", "TH1K")
@@ -310,7 +358,7 @@ class Profile(Histogram):
 
     @property
     def error_mode(self) -> str:
-        """The mode of errors with which it was filled; errors are those of the mean unless this is asked for."""
+        """The mode of errors that it was written with, which `errors` and `variances` follow, as ROOT does."""
         mode = self.member("fErrorMode")
         return self._MODES[mode] if 0 <= mode < len(self._MODES) else ""
 
@@ -321,7 +369,7 @@ class Profile(Histogram):
 
     def _sums(self) -> tuple[Array, Array, Array, Array]:
         """Give for each cell the sum of weights, the effective number of entries, the mean and the mean square."""
-        weights = np.asarray(self.member("fBinEntries"), dtype=np.float64)
+        weights = np.asarray(self.filled.member("fBinEntries"), dtype=np.float64)
         filled = weights != 0
         mean, square = np.zeros(len(weights)), np.zeros(len(weights))
         mean[filled] = np.asarray(self._stored(), dtype=np.float64)[filled] / weights[filled]
@@ -355,7 +403,7 @@ class Profile(Histogram):
         """
         return self._inner(self._shaped(self._sums()[1]), flow)
 
-    def errors(self, flow: bool = False, error_mode: str | int | None = "") -> Array:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def errors(self, flow: bool = False, error_mode: str | int | None = None) -> Array:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Give the errors of the means.
 
         Parameters
@@ -364,7 +412,7 @@ class Profile(Histogram):
             With underflow and overflow.
         error_mode
             What they are: ``""`` the error of the mean, ``"s"`` the spread, ``"i"`` for integers, ``"g"`` Gaussian;
-            `Profile.error_mode` is what ROOT would show.
+            None is what the profile was written with (`Profile.error_mode`), and what ROOT shows.
 
         Raises
         ------
@@ -374,12 +422,12 @@ class Profile(Histogram):
         return self._inner(self._shaped(self._errors(error_mode)), flow)
 
     def _errors(self, error_mode: str | int | None) -> Array:
-        mode = "" if error_mode is None else error_mode
+        mode = self.error_mode if error_mode is None else error_mode
         mode = self._MODES[mode] if isinstance(mode, int) and 0 <= mode < len(self._MODES) else mode
         if mode not in self._MODES:
             raise ArgumentError(
-                "error_mode must be None/0/'' for the error of the mean, 1/'s' for the spread, 2/'i' for integers or "
-                f"3/'g' for Gaussian, not {error_mode!r}"
+                "error_mode must be 0/'' for the error of the mean, 1/'s' for the spread, 2/'i' for integers, 3/'g' "
+                f"for Gaussian or None for that of the profile, not {error_mode!r}"
             )
         weights, effective, mean, square = self._sums()
         filled = weights != 0
@@ -398,14 +446,21 @@ class Profile(Histogram):
         found[filled] = of_mean[filled]
         return found
 
-    def variances(self, flow: bool = False, error_mode: str | int | None = "") -> Array:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Give the squares of the errors; parameters as in `errors`."""
+    def variances(self, flow: bool = False, error_mode: str | int | None = None) -> Array:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Give the squares of the errors; parameters as in `errors`.
+
+        With ``error_mode=""`` that is the variance of the mean of n values as their mean square deviation / n; those
+        of `to_hist` are estimated with n - 1 instead of n.
+        """
         return np.square(self.errors(flow, error_mode))
 
     def to_boost(self, metadata: dict[str, str] | None = None, axis_metadata: dict[str, str] | None = None) -> Any:
         """Give it as a histogram of `boost_histogram` with a storage of means; parameters as in `Histogram.to_boost`.
 
-        Its variances are those of the values about their mean, whatever the mode of errors.
+        It keeps sums of squared deviations, whatever the mode of errors. Its own ``variances()`` are of the mean,
+        estimated from n - 1 degrees of freedom where ROOT takes n values: n / (n - 1) times ours with
+        ``error_mode=""``, and not known for a single value. Of weighted profiles they are divided by the sum of weights
+        where ROOT takes the effective number of entries.
         """
         import boost_histogram as bh
 
@@ -413,8 +468,9 @@ class Profile(Histogram):
         squares = self._per_cell("fSumw2")
         deviations = np.zeros(len(weights)) if squares is None else np.maximum(squares - weights * mean**2, 0.0)
         weighted = self.weighted
-        made = self._boost(bh.storage.WeightedMean() if weighted else bh.storage.Mean(), metadata, axis_metadata)
-        made.metadata = {"fEntries": self.member("fEntries")}
+        storage = bh.storage.WeightedMean() if weighted else bh.storage.Mean()
+        made = self._boost(storage, self._shaped(weights) != 0, metadata, axis_metadata)
+        made.metadata = {"fEntries": self.filled.member("fEntries")}
         view: Any = made.view(flow=True)
 
         def cells(values: Array) -> Array:

@@ -396,6 +396,15 @@ class Model:
     def _json_into(self, json: _Json, out: dict[str, Any]) -> None:
         json.members(self, out)
 
+    def with_members(self, values: Mapping[str, Any]) -> Self:
+        """Give a copy in which some members, its own or those of its bases, have other values."""
+        made: Self = _empty(type(self))  # pyright: ignore[reportAssignmentType]
+        made.__dict__.update(self.__getstate__())
+        made._document = self._document
+        made._bases = [base.with_members(values) for base in self.bases]
+        made._members = {name: values.get(name, value) for name, value in self._members.items()}
+        return made
+
     @property
     def closed(self) -> bool:
         """Whether the file it was read from was closed."""

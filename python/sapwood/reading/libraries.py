@@ -155,10 +155,84 @@ class Awkward(Library):
         return ak.Array(ak.contents.RecordArray(contents, [name for name, _ in results], length, parameters=parameters))
 
     def join(self, arrays: Sequence[Any]) -> Foreign:
-        """Join arrays of records or of values."""
+        """Join arrays of records or of values; objects of one class in several versions by the names of members."""
         import awkward as ak
 
-        return ak.concatenate(arrays)
+        return ak.concatenate([ak.Array(layout) for layout in _evolved([array.layout for array in arrays])])
+
+
+def _evolved(layouts: list[Any], inside: bool = False) -> list[Any]:
+    """Give the records of one class all members that any of the layouts has, zero where there are none.
+
+    Parameters
+    ----------
+    layouts
+        Of the same column in several files.
+    inside
+        They are part of such records: numbers become of one type.
+    """
+    import awkward as ak
+
+    first = layouts[0]
+    if all(one.form == first.form for one in layouts[1:]) or not all(type(one) is type(first) for one in layouts):
+        return layouts
+    parameters = first.parameters
+    if not all(one.parameters == parameters for one in layouts):
+        return layouts
+    if first.is_numpy and inside:
+        types = {one.dtype for one in layouts}
+        if all(np.issubdtype(one, np.number) or one == np.bool_ for one in types):
+            common: Any = np.result_type(*types)
+            return [ak.contents.NumpyArray(one.data.astype(common), parameters=parameters) for one in layouts]
+    elif first.is_record and not first.is_tuple:
+        inside = inside or first.parameter("__record__") is not None
+        names = list(dict.fromkeys(name for one in layouts for name in one.fields))
+        if not inside and any(set(one.fields) != set(names) for one in layouts):
+            return layouts
+        columns: list[list[Any]] = []
+        for name in names:
+            known = next(one.content(name) for one in layouts if name in one.fields)
+            columns.append(
+                _evolved([one[name] if name in one.fields else _zeros(known, one.length) for one in layouts], inside)
+            )
+        return [
+            ak.contents.RecordArray([column[i] for column in columns], names, one.length, parameters=parameters)
+            for i, one in enumerate(layouts)
+        ]
+    elif first.is_regular and all(one.size == first.size for one in layouts):
+        contents = _evolved([one.content[: one.length * one.size] for one in layouts], inside)
+        return [
+            ak.contents.RegularArray(content, one.size, one.length, parameters=parameters)
+            for one, content in zip(layouts, contents, strict=True)
+        ]
+    elif first.is_list and first.parameter("__array__") is None:
+        lists = [one.to_ListOffsetArray64(True) for one in layouts]
+        contents = _evolved([one.content[: one.offsets[-1]] for one in lists], inside)
+        return [
+            ak.contents.ListOffsetArray(one.offsets, content, parameters=parameters)
+            for one, content in zip(lists, contents, strict=True)
+        ]
+    return layouts
+
+
+def _zeros(like: Any, n: int) -> Any:
+    """Give zeros, empty strings and lists, records of these, of the type of a layout."""
+    import awkward as ak
+
+    if like.is_record:
+        return ak.contents.RecordArray(
+            [_zeros(content, n) for content in like.contents], like.fields, n, parameters=like.parameters
+        )
+    if like.is_regular:
+        content = _zeros(like.content, n * like.size)
+        return ak.contents.RegularArray(content, like.size, n, parameters=like.parameters)
+    if like.is_list:
+        offsets = ak.index.Index64(np.zeros(n + 1, dtype=np.int64))
+        return ak.contents.ListOffsetArray(offsets, like.content[:0], parameters=like.parameters)
+    if like.is_numpy:
+        data: Any = np.zeros((n, *like.data.shape[1:]), dtype=like.dtype)
+        return ak.contents.NumpyArray(data, parameters=like.parameters)
+    return ak.contents.IndexedOptionArray(ak.index.Index64(np.full(n, -1)), like)
 
 
 def _zip(arrays: Named, parameters: dict[str, Any] | None) -> Foreign:
