@@ -6,11 +6,14 @@ file describes, so that ROOT reads the file into them. An enumeration is known b
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterator
+import warnings
+from collections.abc import Collection, Iterator
 from functools import cache
 from importlib.resources import files
 
+from sapwood.errors import SapwoodWarning
 from sapwood.objects.model import regular_classname
 from sapwood.schema.streamers import (
     ALIASES,
@@ -117,7 +120,7 @@ class _Unit:
                 for element in info.members:
                     self._look_at_half(element)
         for name in streamers.containers:
-            self._add_container(name)
+            self._add(name)
         self.aliases = {name: what for name, what in self.aliases.items() if name not in self.enums}
         # Names may stand in the brackets of templates alone.
         for name in [*self.infos, *self.missing]:
@@ -143,34 +146,34 @@ class _Unit:
     def _look_at(self, element: StreamerElement) -> None:
         name = regular_classname(element.stored_type).rstrip("* ")
         if element.fType < 60 and element.fType % 20 in _BASIC:
-            # What is no name of a number is an enumeration, or an alias. ROOT stores any enumeration as an int.
+            # What is no name of a number is an enumeration, or an alias.
             if element.fType % 20 == 3:
-                self._declare_number(name, {1: "char", 2: "short"}.get(element.member("fSize"), "int"), self.enums)
+                self._declare_number(name, "int", self.enums)
             else:
                 self._declare_number(name, _BASIC[element.fType % 20], self.aliases)
             return
-        if element.classname in ("TStreamerSTL", "TStreamerSTLstring"):
-            self._add_container(name, _BASIC.get(element.member("fCtype")))
-            return
-        for name in element.class_names():
-            if self._is_unknown(name):
-                self.missing[name] = None
+        of_numbers = element.classname == "TStreamerSTL" and element.member("fCtype") in _BASIC
+        self._add(element.name if element.is_base else name, of_numbers)
 
     def _look_at_half(self, element: StreamerElement) -> None:
-        """Look at a member of a pair: in templates there are no aliases, and ROOT knows how wide an enumeration is."""
+        """Look at a member of a pair: in templates there are no aliases.
+
+        Of maps ROOT stores an enumeration in its own width; elsewhere all are stored as int.
+        """
         if element.fType in _BASIC:
             name = regular_classname(element.stored_type)
             if element.fType != 3:
                 self.enums.pop(name, None)
             self._declare_number(name, _BASIC[element.fType], self.enums)
 
-    def _add_container(self, name: str, number: str | None = None) -> None:
-        """Add a container, perhaps one of numbers of a certain kind."""
-        if "<" in name:
+    def _add(self, name: str, of_numbers: bool = False) -> None:
+        """Add a type and what it holds."""
+        outer, bracket, _ = name.partition("<")
+        if bracket and (outer in CONTAINERS or outer == "ROOT::VecOps::RVec"):
             self.containers[name] = None
         for inner in class_names(name):
-            if number:
-                self._declare_number(inner, number, self.enums)
+            if of_numbers:
+                self._declare_number(inner, "int", self.enums)
             elif self._is_unknown(inner):
                 self.missing[inner] = None
 
@@ -262,6 +265,11 @@ class _Unit:
         """Whether the class says its version, or is known by its checksum."""
         return info.class_version > 1 or self.derives(info, "TObject")
 
+    def _is_narrow(self, element: StreamerElement) -> bool:
+        """Whether ROOT reads an int into an enumeration that is smaller: then there must be room behind it."""
+        name = regular_classname(element.stored_type)
+        return element.fType == 3 and (name == "std::byte" or self.enums.get(name, "int") != "int")
+
     def declaration(self, name: str) -> str:
         """Write what a name stands for, without the scope it is in."""
         short = _split(name)[1]
@@ -285,7 +293,12 @@ class _Unit:
         inner = self.inside.get(name, [])
         for one in [*(o for o in inner if o not in self.infos), *self.ordered([o for o in inner if o in self.infos])]:
             lines += self.declaration(one).splitlines()
-        lines += [_member(element) for element in info.members if element not in stl_bases]
+        arrays = _standard_arrays(info)
+        lines += [
+            ("alignas(int) " if self._is_narrow(element) else "") + _member(element, element.name in arrays)
+            for element in info.members
+            if element not in stl_bases
+        ]
         # Of what a pointer leads to, C++ knows the class only where there is something virtual.
         if self.has_version(info) or name in self.bases:
             lines.append(f"virtual ~{short.partition('<')[0]}() {{}}")
@@ -303,7 +316,52 @@ def _in_namespace(name: str, text: str) -> str:
     return f"namespace {scope} {{\n{text}}}\n" if scope else text
 
 
-def _member(element: StreamerElement) -> str:
+def _checksum(info: StreamerInfo, arrays: Collection[str]) -> int:
+    """Compute the checksum of a class of which some members are `std::array`."""
+    found = 0
+
+    def add(*values: int) -> None:
+        nonlocal found
+        for value in values:
+            found = (found * 3 + value) & 0xFFFFFFFF
+
+    add(*info.typename.encode())
+    for base in info.bases:
+        # Where the file has the checksum of the base.
+        add(*base.name.encode(), base.member("fMaxIndex")[1])
+    for element in info.members:
+        typename, shape = element.stored_type.replace("std::", ""), element.shape
+        is_enum = element.fType < 60 and element.fType % 20 == 3 and not _is_number(typename.rstrip("*"))
+        if element.name in arrays:
+            for size in reversed(shape):
+                typename = f"array<{typename},{size}>"
+            shape = ()
+        text_range = re.search(r"\[(.*?)\]", element.title)
+        add(*[1] * is_enum, *element.name.encode(), *typename.encode(), *shape)
+        add(*(text_range[1].encode() if text_range else b""))
+    return found
+
+
+def _standard_arrays(info: StreamerInfo) -> Collection[str]:
+    """Name the members that are `std::array`: the file describes them as arrays, but for the checksum of the class."""
+    arrays = [element.name for element in info.members if element.shape and "*" not in element.stored_type]
+    # Arrays of containers are described as containers, those of std::array as objects.
+    sure = {
+        element.name
+        for element in info.members
+        if element.shape and element.classname == "TStreamerObjectAny" and _is_standard(element.stored_type)
+    }
+    unsure = [name for name in arrays if name not in sure]
+    if len(unsure) > 8:
+        return sure
+    for count in range(len(unsure) + 1):
+        for some in itertools.combinations(unsure, count):
+            if _checksum(info, {*sure, *some}) == info.checksum:
+                return {*sure, *some}
+    return sure
+
+
+def _member(element: StreamerElement, is_standard_array: bool) -> str:
     """Write a member with the comment that says how it is stored."""
     typename, kind = element.stored_type, element.fType
     typename = _spelt(typename)
@@ -322,10 +380,10 @@ def _member(element: StreamerElement) -> str:
         if kind in _ALWAYS and not comment.startswith("->"):
             comment = f"-> {comment}"
         return f"{pointee} {stars}{element.name}{dims}{'{}' if dims else ' = nullptr'}; //{comment}"
-    if dims and element.classname == "TStreamerObjectAny" and _is_standard(regular_classname(element.stored_type)):
-        # An array of containers is a container itself; so ROOT stores those of std::array alone.
+    if is_standard_array:
         for size in reversed(element.shape):
-            pointee, dims = f"std::array<{pointee}, {size}>", ""
+            pointee = f"std::array<{pointee}, {size}>"
+        return f"{pointee} {element.name}{{}}; //{comment}"
     default = "{}" if dims or (kind % 20 in _BASIC and kind < 60) else ""
     return f"{pointee} {element.name}{dims}{default}; //{comment}"
 
@@ -344,6 +402,11 @@ def headers(streamers: Streamers, name: str = "classes.h") -> tuple[str, str]:
     -------
     tuple of str
         The header, and the pragmas (``LinkDef.h``) for ``rootcling``.
+
+    Warns
+    -----
+    SapwoodWarning
+        ROOT knows all of the classes: there is nothing to declare.
     """
     unit = _Unit(streamers)
     guard = re.sub(r"\W", "_", name).upper()
@@ -360,5 +423,13 @@ def headers(streamers: Streamers, name: str = "classes.h") -> tuple[str, str]:
     links = [f"#pragma link C++ class {_spelt(one)}+;\n" for one in unit.infos]
     links += [f"#pragma link C++ class {_spelt(one)}+;\n" for one in unit.linked()]
     links += [f"#pragma link C++ enum {_spelt(enum)};\n" for enum in unit.enums]
+    if not links:
+        warnings.warn(
+            "there are classes of ROOT itself alone, which it reads without a library: the headers declare nothing",
+            SapwoodWarning,
+            stacklevel=2,
+        )
+        # rootcling takes no pragmas that choose nothing; this one chooses what the header defines, which is nothing.
+        links = [f'#pragma link C++ defined_in "{name}";\n']
     off = "".join(f"#pragma link off all {what};\n" for what in ("globals", "classes", "functions"))
     return "".join(out), f"#ifdef __CLING__\n{off}{''.join(links)}#endif\n"

@@ -14,8 +14,7 @@ from sapwood.objects.model import Model, regular_classname
 
 if TYPE_CHECKING:
     from sapwood.objects.model import STLMap
-    from sapwood.reading.file import ReadOnlyFile
-    from sapwood.reading.tree import TTree
+    from sapwood.reading.file import ReadOnlyDirectory, ReadOnlyFile
 
 # What ROOT calls containers and strings of C++ in type names.
 _SEQUENCES = {"vector", "list", "deque", "forward_list", "set", "multiset", "unordered_set", "unordered_multiset"}
