@@ -21,7 +21,7 @@ from objects_expected import check_buffered, check_curve, check_shape, check_sta
 
 import sapwood
 from sapwood.errors import SapwoodWarning, UnsupportedError
-from sapwood.schema import Streamers, headers
+from sapwood.schema import headers, open_streamers
 
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(900)]
 
@@ -142,19 +142,18 @@ def compiled(folder: Path, root: Path) -> None:
         assert done.returncode == 0, done.stderr + done.stdout
 
 
-def write_headers(path: Path, folder: Path) -> None:
-    with sapwood.open(path) as file:
-        header, links = headers(Streamers.of(file.file))
+def write_headers(path: str | Path, folder: Path) -> None:
+    header, links = headers(open_streamers(str(path)))
     folder.mkdir(exist_ok=True)
     (folder / "classes.h").write_text(header)
     (folder / "LinkDef.h").write_text(links)
 
 
-def reread(path: Path, folder: Path, root_python: Path, root_folder: Path) -> dict[str, Any]:
-    """Give what ROOT reads of a file with the classes that the file describes, compiled."""
-    write_headers(path, folder)
+def reread(path: Path, folder: Path, root_python: Path, root_folder: Path, tree: str = "") -> dict[str, Any]:
+    """Give what ROOT reads of a file, or one tree, with the classes that the file describes for it, compiled."""
+    write_headers(f"{path}:{tree}" if tree else path, folder)
     compiled(folder, root_folder)
-    command = [root_python, RECIPES / "reread.py", folder, path, folder / "read.json"]
+    command = [root_python, RECIPES / "reread.py", folder, path, folder / "read.json", *([tree] if tree else [])]
     subprocess.run(command, check=True, timeout=300, env={**os.environ, "PYTHONPATH": str(RECIPES)})
     return json.loads((folder / "read.json").read_text())
 
@@ -181,6 +180,34 @@ def test_root_reads_trees_with_the_classes_of_the_schema(
         assert len(events) == 5
         for i, want in enumerate(events):
             assert read[name][i] == want, (name, i)
+
+
+@pytest.fixture(scope="module")
+def odd(root_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give a folder with a file of classes that are declared otherwise than they are described."""
+    folder = tmp_path_factory.mktemp("odd")
+    subprocess.run([root_python, RECIPES.parent / "schema" / "make.py", folder], check=True, timeout=500)
+    return folder
+
+
+@pytest.mark.parametrize("tree", ["", "standard", "counted", "holder", "parts"])
+def test_root_reads_with_classes_that_are_not_as_described(
+    odd: Path, root_python: Path, root_folder: Path, tmp_path: Path, tree: str
+) -> None:
+    """C++'s own types, enumerations in maps alone, classes behind pointers alone, a branch that is a container."""
+    expected = json.loads((odd / "odd.json").read_text())
+    expected = {name: entries for name, entries in expected.items() if name.startswith(f"{tree}/" if tree else "")}
+    read = reread(odd / "odd.root", tmp_path, root_python, root_folder, tree)
+    assert len(expected) == (1 if tree else 4)
+    for name, entries in expected.items():
+        assert len(entries) == 5 and None not in entries
+        assert read[name] == entries, name
+
+
+def test_without_own_classes_there_is_a_library_of_nothing(root_folder: Path, tmp_path: Path) -> None:
+    with pytest.warns(SapwoodWarning, match="reads without a library"):
+        write_headers(RECIPES.parent.parent / "golden" / "objects" / "standard.root", tmp_path)
+    compiled(tmp_path, root_folder)
 
 
 @pytest.mark.corpus

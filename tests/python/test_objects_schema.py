@@ -154,6 +154,51 @@ def test_names_that_are_none_do_not_get_into_code(make: Any, name: str, one: dic
         make(Streamers([StreamerInfo(name, 1, 0, [one])]))
 
 
+def test_without_own_classes_nothing_is_declared(tmp_path: Path) -> None:
+    done = run(GOLDEN / "standard.root", "--cpp", "-o", tmp_path)
+    assert done.returncode == 0 and "ROOT itself alone, which it reads without a library" in done.stderr
+    assert "\nclass " not in (tmp_path / "classes.h").read_text()
+    assert '#pragma link C++ defined_in "classes.h";' in (tmp_path / "LinkDef.h").read_text()
+
+
+def test_enumerations_in_maps_have_their_width() -> None:
+    def half(name: str, typename: str, kind: int) -> dict[str, Any]:
+        return element(name, fTypeName=typename, fType=kind)
+
+    typename = "map<int,Narrow>"
+    stl = element("m", **{"class": "TStreamerSTL"}, fTypeName=typename, fType=500, fSTLtype=4, fCtype=61)
+    pair = StreamerInfo("pair<int,Narrow>", 1, 0, [half("first", "int", 3), half("second", "Narrow", 1)])
+    whole = Streamers([StreamerInfo("A", 1, 0, [stl, element("n", fTypeName="Narrow")]), pair])
+    header, links = headers(whole)
+    assert "enum Narrow : char {};" in header and "   alignas(int) Narrow n{}; //\n" in header
+    assert "class Narrow" not in header and "#pragma link C++ enum Narrow;" in links
+    assert whole.reachable([typename]) == {"pair<int,Narrow>"}
+    assert ("pair<int,Narrow>", 1) in whole.dependencies("A")
+
+
+def test_the_checksum_tells_standard_arrays() -> None:
+    grid = element("g", fType=23, fArrayLength=2, fArrayDim=1, fMaxIndex=[2, 0, 0, 0, 0])
+    # As ROOT 6.40 has them for structures with such a member.
+    for name, checksum, line in (
+        ("nA::A", 2789036, "int g[2]{};"),
+        ("nB::A", 1161792214, "std::array<int, 2> g{};"),
+    ):
+        assert f"   {line} //\n" in headers(Streamers([StreamerInfo(name, 1, checksum, [grid])]))[0]
+
+
+def test_classes_behind_pointers_are_reachable() -> None:
+    def base(name: str) -> dict[str, Any]:
+        return element(name, **{"class": "TStreamerBase"}, fTypeName="BASE", fType=0)
+
+    pointer = element("p", **{"class": "TStreamerObjectAnyPointer"}, fTypeName="const A*", fType=69)
+    infos = {"A": [], "B": [base("A")], "C": [base("B")], "D": [pointer], "E": [base("D")]}
+    streamers = Streamers(StreamerInfo(name, 1, 0, elements) for name, elements in infos.items())
+    assert streamers.reachable(["D"]) == {"A", "B", "C", "D"}
+    assert streamers.reachable(["E"]) == {"A", "B", "C", "D", "E"}
+    assert streamers.reachable(["std::vector<B*>"]) == {"A", "B", "C"}
+    assert streamers.reachable(["std::vector<B>"]) == {"A", "B"}
+
+
 def test_comments_stay_comments() -> None:
     streamers = Streamers([StreamerInfo("A", 1, 0, [element("x", fTitle="a\nb \\"), element("y", fTitle="*/ '''")])])
     assert "   int x{}; //a b\n   int y{}; //*/ '''\n" in headers(streamers)[0]

@@ -6,11 +6,14 @@ file describes, so that ROOT reads the file into them. An enumeration is known b
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterator
+import warnings
+from collections.abc import Collection, Iterator
 from functools import cache
 from importlib.resources import files
 
+from sapwood.errors import SapwoodWarning
 from sapwood.objects.model import regular_classname
 from sapwood.schema.streamers import (
     ALIASES,
@@ -24,11 +27,17 @@ from sapwood.schema.streamers import (
 )
 
 _NUMBER_WORDS = frozenset({"const", "signed", "unsigned", *BASIC_TYPES})
-_STD = CONTAINERS | {"string", "allocator", "less", "equal_to", "hash", "complex", "unique_ptr", "shared_ptr", "atomic"}
+# Templates of C++ itself, which ROOT names without their namespace.
+_STD = CONTAINERS | {
+    "allocator", "atomic", "complex", "equal_to", "greater", "hash", "less", "optional", "shared_ptr", "tuple",
+    "unique_ptr", "variant",
+}  # fmt: skip
 _STANDARD_HEADERS = (
-    "array", "bitset", "complex", "cstdint", "deque", "forward_list", "list", "map", "memory", "set", "string",
-    "unordered_map", "unordered_set", "utility", "vector",
+    "array", "atomic", "bitset", "complex", "cstddef", "cstdint", "deque", "forward_list", "functional", "list", "map",
+    "memory", "optional", "set", "string", "tuple", "unordered_map", "unordered_set", "utility", "variant", "vector",
 )  # fmt: skip
+# Names that C++ keeps for its own library.
+_RESERVED = re.compile(r"_[_A-Z]")
 # Kinds of elements (TVirtualStreamerInfo::EReadWrite) that are pointers which are never null.
 _ALWAYS = frozenset({63, 68, 83, 88})
 
@@ -55,7 +64,7 @@ def _is_number(name: str) -> bool:
 
 def _spelt(typename: str) -> str:
     """Spell a type so that C++ knows it: containers are in std, and ``>>`` closes two templates."""
-    pattern = r"(?<![\w:])(" + "|".join(sorted(_STD, key=len, reverse=True)) + r")(?=\s*<|\b(?!\s*::))"
+    pattern = r"(?<![\w:])(string\b(?!::)|(?:" + "|".join(_STD) + r")(?=<))"
     text = re.sub(pattern, r"std::\1", regular_classname(typename))
     # A comma without a space is C++ too, but not how anybody writes it.
     return text.replace(",", ", ")
@@ -67,6 +76,14 @@ _BASIC = {
     11: "unsigned char", 12: "unsigned short", 13: "unsigned int", 14: "unsigned long", 15: "unsigned int",
     16: "Long64_t", 17: "ULong64_t", 18: "bool", 19: "Float16_t",
 }  # fmt: skip
+
+
+def _is_standard(name: str) -> bool:
+    """Whether a type belongs to C++ itself."""
+    outer, bracket, _ = name.removeprefix("std::").partition("<")
+    if name.startswith("std::") or name == "string" or _RESERVED.match(name):
+        return True
+    return bool(bracket) and outer in _STD
 
 
 def _split(name: str) -> tuple[str, str]:
@@ -83,11 +100,13 @@ class _Unit:
     """What goes into one header."""
 
     def __init__(self, streamers: Streamers) -> None:
-        newest = (streamers.named(name) for name in streamers)
-        wanted = [info for info in newest if info is not None and self._is_own(info)]
+        newest = [info for name in streamers if (info := streamers.named(name)) is not None]
+        wanted = [info for info in newest if self._is_own(info)]
         self.infos = {info.name: info for info in wanted}
+        self.bases = {base.name for info in wanted for base in info.bases}
         self.includes: set[str] = set()
-        self.enums: dict[str, None] = {}
+        # Of enumerations the type of number below, of aliases what they stand for.
+        self.enums: dict[str, str] = {}
         self.aliases: dict[str, str] = {}
         self.missing: dict[str, None] = {}
         self.containers: dict[str, None] = {}
@@ -95,23 +114,31 @@ class _Unit:
             info.check_names()
             for element in info.elements:
                 self._look_at(element)
+        for info in newest:
+            if info.name.startswith("pair<"):
+                info.check_names()
+                for element in info.members:
+                    self._look_at_half(element)
+        for name in streamers.containers:
+            self._add(name)
+        self.aliases = {name: what for name, what in self.aliases.items() if name not in self.enums}
         # Names may stand in the brackets of templates alone.
         for name in [*self.infos, *self.missing]:
             for argument in class_names(name):
-                self._declare(argument, self.missing)
+                if self._is_unknown(argument):
+                    self.missing[argument] = None
         # One member says of a name that it is a number, another one nothing.
-        self.missing = {name: None for name in self.missing if name not in self.enums}
+        self.missing = {name: None for name in self.missing if name not in self.enums and name not in self.aliases}
         # What is declared inside of each class: other classes, enumerations and what is not described.
         self.inside: dict[str, list[str]] = {}
-        for name in [*self.infos, *self.enums, *self.missing]:
+        for name in [*self.infos, *self.enums, *self.aliases, *self.missing]:
             outer = _split(name)[0]
             if outer in self.infos:
                 self.inside.setdefault(outer, []).append(name)
 
     @staticmethod
     def _is_own(info: StreamerInfo) -> bool:
-        outer, _, inner = info.name.partition("<")
-        if (outer in CONTAINERS and inner) or root_header(info.name) or info.name == "string":
+        if _is_standard(info.name) or root_header(info.name):
             return False
         # A class that is a container itself has a streamer info without members.
         return not any(element.name == "This" for element in info.elements)
@@ -120,23 +147,45 @@ class _Unit:
         name = regular_classname(element.stored_type).rstrip("* ")
         if element.fType < 60 and element.fType % 20 in _BASIC:
             # What is no name of a number is an enumeration, or an alias.
-            if not _is_number(name):
-                self._declare(name, self.enums)
-                if name in self.enums and element.fType % 20 != 3:
-                    self.aliases[name] = _BASIC[element.fType % 20]
+            if element.fType % 20 == 3:
+                self._declare_number(name, "int", self.enums)
+            else:
+                self._declare_number(name, _BASIC[element.fType % 20], self.aliases)
             return
-        if element.classname in ("TStreamerSTL", "TStreamerSTLstring"):
-            outer = regular_classname(element.stored_type).rstrip("*")
-            if "<" in outer:
-                self.containers[outer] = None
-        for name in element.class_names():
-            held_enum = element.classname == "TStreamerSTL" and element.member("fCtype") == 3
-            self._declare(name, self.enums if held_enum else self.missing)
+        of_numbers = element.classname == "TStreamerSTL" and element.member("fCtype") in _BASIC
+        self._add(element.name if element.is_base else name, of_numbers)
 
-    def _declare(self, name: str, among: dict[str, None]) -> None:
-        """Include, or declare, what a type names."""
-        if name in self.infos or name in ("string", "") or _is_number(name) or name.isdecimal():
-            return
+    def _look_at_half(self, element: StreamerElement) -> None:
+        """Look at a member of a pair: in templates there are no aliases.
+
+        Of maps ROOT stores an enumeration in its own width; elsewhere all are stored as int.
+        """
+        if element.fType in _BASIC:
+            name = regular_classname(element.stored_type)
+            if element.fType != 3:
+                self.enums.pop(name, None)
+            self._declare_number(name, _BASIC[element.fType], self.enums)
+
+    def _add(self, name: str, of_numbers: bool = False) -> None:
+        """Add a type and what it holds."""
+        outer, bracket, _ = name.partition("<")
+        if bracket and (outer in CONTAINERS or outer == "ROOT::VecOps::RVec"):
+            self.containers[name] = None
+        for inner in class_names(name):
+            if of_numbers:
+                self._declare_number(inner, "int", self.enums)
+            elif self._is_unknown(inner):
+                self.missing[inner] = None
+
+    def _declare_number(self, name: str, number: str, among: dict[str, str]) -> None:
+        """Declare a type of which the file says that it is a number."""
+        if self._is_unknown(name):
+            among.setdefault(name, number)
+
+    def _is_unknown(self, name: str) -> bool:
+        """Whether a type is to be declared: neither described, nor in a header, which then is included."""
+        if not name or name in self.infos or _is_standard(name) or _is_number(name) or name.isdecimal():
+            return False
         header = "ROOT/RVec.hxx" if name.startswith("ROOT::VecOps::RVec<") else root_header(name)
         outer = name
         while header is None and outer:
@@ -144,8 +193,17 @@ class _Unit:
             header = root_header(outer) if outer else None
         if header:
             self.includes.add(header)
-        else:
-            among[name] = None
+        return header is None
+
+    def linked(self) -> Iterator[str]:
+        """Give the containers of which ROOT itself has no dictionary."""
+        # A map brings its pair along.
+        pairs = {name for one in self.containers if not one.startswith("pair<") for name in class_names(one)}
+        for one in self.containers:
+            outer, _, inside = one.partition("<")
+            of_numbers = all(_is_number(inner) for inner in template_arguments(inside.removesuffix(">")))
+            if outer not in ("bitset", "array") and one not in pairs and not of_numbers:
+                yield one
 
     def outermost(self, name: str) -> str:
         """Give the class in which a class is declared, or itself."""
@@ -207,13 +265,18 @@ class _Unit:
         """Whether the class says its version, or is known by its checksum."""
         return info.class_version > 1 or self.derives(info, "TObject")
 
+    def _is_narrow(self, element: StreamerElement) -> bool:
+        """Whether ROOT reads an int into an enumeration that is smaller: then there must be room behind it."""
+        name = regular_classname(element.stored_type)
+        return element.fType == 3 and (name == "std::byte" or self.enums.get(name, "int") != "int")
+
     def declaration(self, name: str) -> str:
         """Write what a name stands for, without the scope it is in."""
         short = _split(name)[1]
         if name in self.aliases:
             return f"typedef {self.aliases[name]} {short};\n"
         if name in self.enums:
-            return f"enum {short} : int {{}};\n"
+            return f"enum {short} : {self.enums[name]} {{}};\n"
         head = f"class {_spelt(short)}"
         if "<" in short:
             arguments = template_arguments(short.partition("<")[2].removesuffix(">"))
@@ -230,11 +293,18 @@ class _Unit:
         inner = self.inside.get(name, [])
         for one in [*(o for o in inner if o not in self.infos), *self.ordered([o for o in inner if o in self.infos])]:
             lines += self.declaration(one).splitlines()
-        lines += [_member(element) for element in info.members if element not in stl_bases]
+        arrays = _standard_arrays(info)
+        lines += [
+            ("alignas(int) " if self._is_narrow(element) else "") + _member(element, element.name in arrays)
+            for element in info.members
+            if element not in stl_bases
+        ]
+        # Of what a pointer leads to, C++ knows the class only where there is something virtual.
+        if self.has_version(info) or name in self.bases:
+            lines.append(f"virtual ~{short.partition('<')[0]}() {{}}")
         if self.has_version(info):
             inherits = any(base.name in self.infos and self.has_version(self.infos[base.name]) for base in info.bases)
             override = "Override" if inherits or self.derives(info, "TObject") else ""
-            lines.append(f"virtual ~{short.partition('<')[0]}() {{}}")
             lines.append(f"ClassDef{override}({_spelt(short)}, {info.class_version})")
         body = "".join(f"   {line}\n" for line in lines)
         return f"{head}{' : ' + ', '.join(bases) if bases else ''} {{\npublic:\n{body}}};\n"
@@ -246,7 +316,52 @@ def _in_namespace(name: str, text: str) -> str:
     return f"namespace {scope} {{\n{text}}}\n" if scope else text
 
 
-def _member(element: StreamerElement) -> str:
+def _checksum(info: StreamerInfo, arrays: Collection[str]) -> int:
+    """Compute the checksum of a class of which some members are `std::array`."""
+    found = 0
+
+    def add(*values: int) -> None:
+        nonlocal found
+        for value in values:
+            found = (found * 3 + value) & 0xFFFFFFFF
+
+    add(*info.typename.encode())
+    for base in info.bases:
+        # Where the file has the checksum of the base.
+        add(*base.name.encode(), base.member("fMaxIndex")[1])
+    for element in info.members:
+        typename, shape = element.stored_type.replace("std::", ""), element.shape
+        is_enum = element.fType < 60 and element.fType % 20 == 3 and not _is_number(typename.rstrip("*"))
+        if element.name in arrays:
+            for size in reversed(shape):
+                typename = f"array<{typename},{size}>"
+            shape = ()
+        text_range = re.search(r"\[(.*?)\]", element.title)
+        add(*[1] * is_enum, *element.name.encode(), *typename.encode(), *shape)
+        add(*(text_range[1].encode() if text_range else b""))
+    return found
+
+
+def _standard_arrays(info: StreamerInfo) -> Collection[str]:
+    """Name the members that are `std::array`: the file describes them as arrays, but for the checksum of the class."""
+    arrays = [element.name for element in info.members if element.shape and "*" not in element.stored_type]
+    # Arrays of containers are described as containers, those of std::array as objects.
+    sure = {
+        element.name
+        for element in info.members
+        if element.shape and element.classname == "TStreamerObjectAny" and _is_standard(element.stored_type)
+    }
+    unsure = [name for name in arrays if name not in sure]
+    if len(unsure) > 8:
+        return sure
+    for count in range(len(unsure) + 1):
+        for some in itertools.combinations(unsure, count):
+            if _checksum(info, {*sure, *some}) == info.checksum:
+                return {*sure, *some}
+    return sure
+
+
+def _member(element: StreamerElement, is_standard_array: bool) -> str:
     """Write a member with the comment that says how it is stored."""
     typename, kind = element.stored_type, element.fType
     typename = _spelt(typename)
@@ -265,6 +380,10 @@ def _member(element: StreamerElement) -> str:
         if kind in _ALWAYS and not comment.startswith("->"):
             comment = f"-> {comment}"
         return f"{pointee} {stars}{element.name}{dims}{'{}' if dims else ' = nullptr'}; //{comment}"
+    if is_standard_array:
+        for size in reversed(element.shape):
+            pointee = f"std::array<{pointee}, {size}>"
+        return f"{pointee} {element.name}{{}}; //{comment}"
     default = "{}" if dims or (kind % 20 in _BASIC and kind < 60) else ""
     return f"{pointee} {element.name}{dims}{default}; //{comment}"
 
@@ -283,6 +402,11 @@ def headers(streamers: Streamers, name: str = "classes.h") -> tuple[str, str]:
     -------
     tuple of str
         The header, and the pragmas (``LinkDef.h``) for ``rootcling``.
+
+    Warns
+    -----
+    SapwoodWarning
+        ROOT knows all of the classes: there is nothing to declare.
     """
     unit = _Unit(streamers)
     guard = re.sub(r"\W", "_", name).upper()
@@ -292,17 +416,20 @@ def headers(streamers: Streamers, name: str = "classes.h") -> tuple[str, str]:
     out.append("\n")
     ordered = unit.ordered([one for one in unit.infos if unit.outermost(one) == one])
     out += [_in_namespace(one, f"class {_split(one)[1]};\n") for one in ordered if "<" not in one]
-    free = [one for one in [*unit.enums, *unit.missing] if unit.outermost(one) == one]
+    free = [one for one in [*unit.enums, *unit.aliases, *unit.missing] if unit.outermost(one) == one]
     out += [_in_namespace(one, unit.declaration(one)) for one in sorted(free, key=lambda one: one.count("<"))]
     out += [f"\n{_in_namespace(one, unit.declaration(one))}" for one in ordered]
     out.append("#endif\n")
     links = [f"#pragma link C++ class {_spelt(one)}+;\n" for one in unit.infos]
-    links += [
-        f"#pragma link C++ class {_spelt(one)}+;\n"
-        for one in unit.containers
-        if not one.startswith(("bitset<", "array<"))
-        and any(inner in unit.infos or inner in unit.enums for inner in class_names(one))
-    ]
-    links += [f"#pragma link C++ enum {_spelt(enum)};\n" for enum in unit.enums if enum not in unit.aliases]
+    links += [f"#pragma link C++ class {_spelt(one)}+;\n" for one in unit.linked()]
+    links += [f"#pragma link C++ enum {_spelt(enum)};\n" for enum in unit.enums]
+    if not links:
+        warnings.warn(
+            "there are classes of ROOT itself alone, which it reads without a library: the headers declare nothing",
+            SapwoodWarning,
+            stacklevel=2,
+        )
+        # rootcling takes no pragmas that choose nothing; this one chooses what the header defines, which is nothing.
+        links = [f'#pragma link C++ defined_in "{name}";\n']
     off = "".join(f"#pragma link off all {what};\n" for what in ("globals", "classes", "functions"))
     return "".join(out), f"#ifdef __CLING__\n{off}{''.join(links)}#endif\n"

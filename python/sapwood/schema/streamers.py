@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
-from sapwood.errors import NotFoundError, SapwoodWarning, UnsupportedError
+from sapwood.errors import NotFoundError, SapwoodError, SapwoodWarning, UnsupportedError
 from sapwood.objects.model import Model, regular_classname
 
 if TYPE_CHECKING:
     from sapwood.objects.model import STLMap
-    from sapwood.reading.file import ReadOnlyFile
-    from sapwood.reading.tree import TTree
+    from sapwood.reading.file import ReadOnlyDirectory, ReadOnlyFile
 
 # What ROOT calls containers and strings of C++ in type names.
 _SEQUENCES = {"vector", "list", "deque", "forward_list", "set", "multiset", "unordered_set", "unordered_multiset"}
@@ -254,8 +254,10 @@ class StreamerInfo:
 class Streamers(Mapping[str, dict[int, StreamerInfo]]):
     """The classes of a file: for each name its versions, for each version what it is."""
 
-    def __init__(self, infos: Iterable[StreamerInfo]) -> None:
+    def __init__(self, infos: Iterable[StreamerInfo], containers: Iterable[str] = ()) -> None:
         self._classes: dict[str, dict[int, StreamerInfo]] = {}
+        # Of what keys and branches hold, what no class names: a container.
+        self.containers = sorted(set(containers))
         for info in infos:
             # Of versions with one number but other checksums the first stays.
             self._classes.setdefault(info.name, {}).setdefault(info.class_version, info)
@@ -314,14 +316,46 @@ class Streamers(Mapping[str, dict[int, StreamerInfo]]):
                     if found is not None:
                         stack.append(found)
 
-    def needed(self, names: Iterable[tuple[str, int]]) -> Streamers:
+    def needed(self, names: Iterable[tuple[str, int]], containers: Iterable[str] = ()) -> Streamers:
         """Choose those that describe classes, given as (name, version), and all that their members lead to."""
         out: dict[tuple[str, int], None] = {}
         for name, version in names:
             info = self.named(name, version) or self.named(name)
             if info is not None:
                 self._add(info, out)
-        return Streamers(self._classes[name][version] for name, version in out)
+        return Streamers((self._classes[name][version] for name, version in out), containers)
+
+    def reachable(self, typenames: Iterable[str]) -> set[str]:
+        """Name the classes of what values of some types may hold: behind a pointer there may be a derived class."""
+        derived: dict[str, list[str]] = {}
+        for info in self.infos():
+            for base in info.bases:
+                derived.setdefault(base.name, []).append(info.name)
+
+        def heirs(name: str) -> set[str]:
+            found, stack = set[str](), [name]
+            while stack:
+                fresh = set(derived.get(stack.pop(), ())) - found
+                found |= fresh
+                stack += fresh
+            return found
+
+        collections = heirs("TCollection")
+        names: set[str] = set()
+        types = list(typenames)
+        while types:
+            typename = types.pop()
+            for name in class_names(typename):
+                if name not in names:
+                    names.add(name)
+                    info = self.named(name)
+                    types += [e.name if e.is_base else e.stored_type for e in info.elements] if info else ()
+                # ROOT's collections hold pointers to anything.
+                pointee = "TObject" if name in collections else name if "*" in typename else None
+                if pointee and f"{pointee}*" not in names:
+                    names.add(f"{pointee}*")
+                    types += heirs(pointee)
+        return {name for name in names if name in self._classes}
 
     def show(self, stream: TextIO | None = None, checksum: bool = False) -> None:
         """Print them all; parameters as in `StreamerInfo.show`."""
@@ -340,16 +374,22 @@ class Streamers(Mapping[str, dict[int, StreamerInfo]]):
 
 
 def class_names(typename: str) -> Iterator[str]:
-    """Give every class that a C++ type names: itself, what it points to, and what its template arguments are."""
+    """Give every class that a C++ type names: itself, what it points to, and what its template arguments are.
+
+    Of containers only pairs are classes, which maps have, too: a file describes them.
+    """
     if typename.count("<") > _DEEPEST:
         raise UnsupportedError(f"the type {typename[:80]}... has templates inside of more than {_DEEPEST} others")
     name = regular_classname(typename).replace("const ", "").rstrip("*& ")
     outer, bracket, rest = name.partition("<")
-    if outer.removeprefix("std::") not in CONTAINERS:
+    outer = outer.removeprefix("std::")
+    arguments = template_arguments(rest.removesuffix(">")) if bracket else []
+    if outer in MAPS or outer == "pair":
+        yield f"pair<{','.join(arguments[:2])}>"
+    elif outer not in CONTAINERS:
         yield name
-    if bracket:
-        for argument in template_arguments(rest.removesuffix(">")):
-            yield from class_names(argument)
+    for argument in arguments:
+        yield from class_names(argument)
 
 
 def template_arguments(inside: str) -> list[str]:
@@ -384,12 +424,25 @@ def classes_of(model: Any) -> set[tuple[str, int]]:
     return found
 
 
-def _of_tree(tree: TTree) -> set[str]:
-    """Name the classes that the branches of a tree hold."""
-    found: set[str] = {tree.classname}
-    for branch in tree.itervalues(recursive=True):
-        found |= {branch.classname, *class_names(branch.cpp_class), *class_names(branch.typename)}
-    return found
+def _held_by(directory: ReadOnlyDirectory) -> Iterator[str]:
+    """Name the types that the keys of a file, and the branches of its trees, hold."""
+    from sapwood.reading.file import TREE_CLASSES
+
+    for where, classname in directory.iterclassnames():
+        yield classname
+        if classname in TREE_CLASSES:
+            # The others are as good where one cannot be read.
+            with contextlib.suppress(SapwoodError):
+                yield from (branch.cpp_class for branch in directory[where].branches)
+
+
+def _containers(typenames: Iterable[str]) -> Iterator[str]:
+    """Choose the types that are containers."""
+    for typename in typenames:
+        name = regular_classname(typename).rstrip("*").replace("std::", "")
+        outer, bracket, _ = name.partition("<")
+        if bracket and name.endswith(">") and (outer in CONTAINERS or outer == "ROOT::VecOps::RVec"):
+            yield name
 
 
 def open_streamers(path: str) -> Streamers:
@@ -410,20 +463,28 @@ def open_streamers(path: str) -> Streamers:
     from sapwood.reading.tree import TTree
 
     place, inside = split_path(path)
-    with ReadOnlyFile(place) as file:
-        if inside is None:
-            return file.streamers
+    # Parts that cannot be read have classes nevertheless.
+    with ReadOnlyFile(place) as file, warnings.catch_warnings():
+        warnings.simplefilter("ignore", SapwoodWarning)
         directory = file.root_directory
-        named = {(name, -1) for name in class_names(directory.classname_of(inside))}
-        with warnings.catch_warnings():
-            # Parts that cannot be read have classes nevertheless.
-            warnings.simplefilter("ignore", SapwoodWarning)
-            try:
-                found = directory[inside]
-            except UnsupportedError:
-                return file.streamers.needed(sorted(named))
+        if inside is None:
+            return Streamers(file.streamers.infos(), _containers(_held_by(directory)))
+        classname = directory.classname_of(inside)
+        classes, held = {(name, -1) for name in class_names(classname)}, [classname]
+        try:
+            found = directory[inside]
+        except UnsupportedError:
+            found = None
         if isinstance(found, ReadOnlyDirectory):
-            return file.streamers
+            return Streamers(file.streamers.infos(), _containers(_held_by(found)))
         if isinstance(found, TTree):
-            return file.streamers.needed((name, -1) for name in sorted(_of_tree(found)))
-        return file.streamers.needed(sorted(named | classes_of(found)))
+            held = [branch.cpp_class for branch in found.branches]
+            branches = list(found.itervalues(recursive=True))
+            classes |= {(branch.classname, -1) for branch in branches}
+            types = [typename for branch in branches for typename in (branch.cpp_class, branch.typename)]
+            classes |= {(name, -1) for name in file.streamers.reachable(types)}
+        elif found is not None:
+            classes |= classes_of(found)
+        else:
+            classes |= {(name, -1) for name in file.streamers.reachable(held)}
+        return file.streamers.needed(sorted(classes), _containers(held))

@@ -68,11 +68,12 @@ def as_json(path: Path) -> dict[str, Any]:
     return {str(key.GetName()): json.loads(str(ROOT.key_as_json(key))) for key in keys}
 
 
-def trees_as_json(path: Path, entries: int = 10) -> dict[str, list[Any]]:
-    """Give what the topmost branches of all trees hold in the first entries as ROOT's JSON: {tree/branch: [...]}."""
+def trees_as_json(path: Path, only: str = "", entries: int = 10) -> dict[str, list[Any]]:
+    """Give what the topmost branches of all trees, or one, hold at first as ROOT's JSON: {tree/branch: [...]}."""
     file = ROOT.TFile.Open(str(path))
     found = {}
-    for name in [str(key.GetName()) for key in file.GetListOfKeys() if str(key.GetClassName()) == "TTree"]:
+    trees = [str(key.GetName()) for key in file.GetListOfKeys() if str(key.GetClassName()) == "TTree"]
+    for name in [only] if only else trees:
         tree = file.Get(name)
         for at, branch in enumerate(tree.GetListOfBranches()):
             texts = [str(ROOT.entry_as_json(tree, at, i)) for i in range(min(entries, tree.GetEntries()))]
