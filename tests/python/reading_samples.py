@@ -156,6 +156,7 @@ class FakeTree:
 class _FakeFile:
     file_path = "fake.root"
     native = None
+    is_far = False
 
 
 class _FakeKey:
@@ -178,6 +179,9 @@ class FakeCarry:
 
     def announce(self, *what: object) -> None:
         """Need not know."""
+
+    def give_up(self) -> None:
+        """Have nothing to end."""
 
 
 def fake_read(parts: list[tuple[FakeTree, list[int], int, int]], *more: object) -> list[columns.Column]:

@@ -172,7 +172,9 @@ def _source_of(given: object, options: Mapping[str, Any]) -> Found:
     )
 
 
-def _far(options: Mapping[str, Any], keys: tuple[str, str, str | None, str] | None = None) -> Far:
+def _far(
+    options: Mapping[str, Any], keys: tuple[str, str, str | None, str] | None = None, most_ranges: int = 1000
+) -> Far:
     def number(name: str, default: int, least: int) -> int:
         value = options.get(name)
         value = default if value is None else value
@@ -189,7 +191,7 @@ def _far(options: Mapping[str, Any], keys: tuple[str, str, str | None, str] | No
         prefetch=128 << 20 if size is None else memory_size(size),
         headers=[(str(name), str(value)) for name, value in dict(options.get("headers") or {}).items()],
         header_bytes=number("http_max_header_bytes", 7 << 10, 64),
-        ranges=number("http_max_ranges", 1000, 1),
+        ranges=number("http_max_ranges", most_ranges, 1),
         keys=keys,
         deadline=None if options.get("deadline") is None else float(options["deadline"]),
         blocks=_block_cache(options),
@@ -218,7 +220,8 @@ def _native(url: str, kind: str, options: Mapping[str, Any]) -> Found | None:
     else:
         # Only what no URL may have is quoted.
         urls = [quote(one, safe="%/:=&?~#+!$,;'@()*[]") for one in urls]
-    return Found(urls, url, _far(options, keys), url)
+    # No server of S3 answers with several ranges: the whole file would come.
+    return Found(urls, url, _far(options, keys, 1 if kind == "s3" else 1000), url)
 
 
 def _s3_option(options: Mapping[str, Any], name: str, *variables: str) -> str | None:
