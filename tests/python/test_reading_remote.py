@@ -122,6 +122,29 @@ def test_reading_ahead_overlaps_with_work(server: Server, local: Any) -> None:
     assert server.busiest > 1
 
 
+def test_a_task_as_long_as_the_reading(tmp_path: Path) -> None:
+    """On a line that all requests share, what is needed first comes first: reading and work pass side by side."""
+    clusters, entries = 24, 20_000
+    with sapwood.recreate(tmp_path / "long.root", compression=None) as out:
+        tree = out.mktree("t", dict.fromkeys("abcdefgh", "float64"), auto_flush=entries)
+        tree.extend({name: np.random.default_rng(1).normal(size=clusters * entries) for name in "abcdefgh"})
+    with serving({"long.root": (tmp_path / "long.root").read_bytes()}) as server:
+        server.latency, server.bandwidth = 0.02, 10e6
+
+        def seconds(task: float) -> float:
+            start = time.monotonic()
+            for step in sapwood.iterate(server.url("long.root") + ":t", step_size=entries, prior=None):
+                assert len(step) == entries
+                time.sleep(task)
+            return time.monotonic() - start
+
+        reading = seconds(0.0)
+        # The bytes alone take 3.1 s. One behind the other it would be twice as long.
+        assert 3.0 < reading < 4.5
+        both = seconds(reading / clusters)
+    assert both < 1.3 * reading, (both, reading)
+
+
 @pytest.mark.parametrize("beyond", ["whole", "first", "refuse", "close"])
 @pytest.mark.parametrize("most", [1, 10])
 def test_servers_that_take_few_ranges(server: Server, local: Any, most: int, beyond: str) -> None:
