@@ -466,6 +466,8 @@ class Output:
         """Take entries: a column for each branch but the counters, in order. They are not changed, and not kept."""
     def flush(self, tree: int) -> None:
         """Write what waits as a cluster."""
+    def finish_tree(self, tree: int) -> None:
+        """Write what waits and make it part of the readable file; the tree takes no more."""
     def tree_counts(self, tree: int) -> tuple[int, int, int]:
         """Count entries taken, entries in the file, and baskets of the branch that has most."""
     def set_branch_compression(self, tree: int, branch: int, code: int | None) -> None:
@@ -590,3 +592,26 @@ def plan_requests(
     most_ranges
         Ranges that a request may ask for.
     """
+
+def lab_probe(name: str, size: int, count: int, folder: str, seconds: float) -> list[float]:
+    """Run a probe of this machine for about so many seconds; some of them fork.
+
+    Parameters
+    ----------
+    name
+        Which one: see ``crates/lab/src/lib.rs``.
+    size
+        Bytes that it works on.
+    count
+        How many processes or files it takes.
+    folder
+        Where it makes files.
+    seconds
+        How long it goes on.
+    """
+
+def lab_forget() -> None:
+    """Have processes that probes start begin with little memory; this process is good for nothing else afterwards."""
+
+def lab_sources() -> list[tuple[str, str]]:
+    """Give the sources of the kernels, names and texts; the last is the program."""

@@ -14,6 +14,9 @@ class CorruptError(SapwoodError, ValueError):
 class UnsupportedError(SapwoodError, NotImplementedError):
     """The bytes may be right, but this version cannot read or write them; the message says what and why."""
 
+    column: int | None = None
+    """Which of several columns that were read together it was."""
+
 
 class LimitError(SapwoodError):
     """A stated limit on memory, depth or size would be passed."""

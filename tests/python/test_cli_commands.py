@@ -19,7 +19,8 @@ import pytest
 
 import sapwood
 
-EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"
+TESTS = Path(__file__).resolve().parent.parent
+EXAMPLES = TESTS.parent / "examples"
 EVENTS = 400
 MUON = "var * {pt: float32, phi: float32, eta: float32, charge: int32}"
 
@@ -160,6 +161,23 @@ def test_show(folder: Path) -> None:
     assert shown["shown"][0]["values"]["run"] == 2
     assert "has no branch Jet*" in failed(1, "show", file, "-b", "Jet*")
     assert "Event" in failed(1, "show", f"{file}:Event")
+    alone = ran("show", f"{file}:Events/run", "-n", "1")
+    assert re.search(r"run +int32_t\n\nentry 0\n +run +2$", alone.strip()) and "Muon" not in alone
+
+
+def test_show_and_ls_of_what_cannot_be_read(folder: Path, tmp_path: Path) -> None:
+    shown = run("show", TESTS / "golden" / "objects" / "hidden.root", "-n", "1", "--json")
+    assert shown.returncode == 0
+    described = json.loads(shown.stdout)
+    reasons = {branch["name"]: branch["reason"] for branch in described["branches"]}
+    assert "streamer of its own" in reasons["secret"] and reasons["number"] is None
+    assert described["shown"][0]["values"]["number"] == 0 and "secret" not in described["shown"][0]["values"]
+    short = json.loads(ran("show", TESTS / "golden" / "reading" / "short.root", "-n", "1", "--start", "4", "--json"))
+    assert short["shown"] == [{"entry": 4, "values": {"number": 4}}]
+    # The header and the first records are there; no key of the directory is.
+    (tmp_path / "cut.root").write_bytes((folder / "nano_1.root").read_bytes()[:300])
+    lost = run("ls", tmp_path / "cut.root")
+    assert lost.returncode == 1 and "0 keys were found" in lost.stderr
 
 
 def test_errors_are_one_line(folder: Path, tmp_path: Path) -> None:

@@ -36,21 +36,51 @@ def test_branches_whose_data_cannot_be_decoded() -> None:
         assert file.file.unreadable() == found
 
 
-def test_reading_all_branches_says_which_to_leave_out() -> None:
+def test_branches_that_turn_out_unreadable_are_left_out_unless_named() -> None:
     with sapwood.open(HIDDEN) as file:
         tree = file["tree"]
-        for read in (tree.arrays, lambda: next(tree.iterate()), lambda: tree.arrays(["number", "secret"])):
-            with pytest.raises(UnsupportedError) as caught:
-                read()
-            assert WHY in str(caught.value) and "branch secret of tree tree" in str(caught.value)
-            assert "filter_branch=" in str(caught.value) and "tree.unreadable(entries=None)" in str(caught.value)
-        with pytest.raises(UnsupportedError, match="branch secret of tree tree") as caught:
+        for read in (tree.arrays, lambda: next(tree.iterate()), lambda: sapwood.concatenate({HIDDEN: "tree"})):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                found = read()
+            assert found.fields == ["number", "items", "holder", "last"]
+            assert found[["number", "last"]].tolist() == [{"number": i, "last": i / 2} for i in range(6)]
+            (said,) = [str(one.message) for one in caught if "branches" in str(one.message)]
+            assert said.startswith("1 branches cannot be decoded and are left out") and WHY in said
+            assert "branch secret of tree tree" in said
+        for named in (
+            lambda: tree.arrays(["number", "secret"]),
+            lambda: tree.arrays(filter_name=["number", "secret"]),
+            lambda: tree.arrays("number", cut="secret == 1"),
+        ):
+            with pytest.raises(UnsupportedError) as error:
+                named()
+            assert WHY in str(error.value) and "branch secret of tree tree" in str(error.value)
+            assert "filter_branch=" in str(error.value) and "tree.unreadable(entries=None)" in str(error.value)
+        with pytest.raises(UnsupportedError, match="branch secret of tree tree") as error:
             tree["secret"].array()
-        assert "filter_branch" not in str(caught.value)
+        assert "filter_branch" not in str(error.value)
+        with pytest.raises(UnsupportedError, match="branch secret of tree tree"):
+            tree.arrays(filter_name="se*")
         # As the message says:
         bad = tree.unreadable(entries=None)
         arrays = tree.arrays(filter_branch=lambda branch: branch.name not in bad)
         assert arrays.tolist() == [{"number": i, "last": i / 2} for i in range(6)]
+
+
+def test_branches_with_fewer_entries_than_their_tree() -> None:
+    with sapwood.open(GOLDEN.parent / "reading" / "short.root") as file:
+        tree = file["tree"]
+        assert tree["half"].array().tolist() == tree.arrays(entry_stop=4)["half"].tolist() == [0, 0.5, 1, 1.5]
+        with pytest.warns(SapwoodWarning, match=r"entries 4 to 8 are in no basket.*branch half of tree tree"):
+            assert tree.arrays().tolist() == [{"number": i} for i in range(8)]
+        with pytest.raises(UnsupportedError, match="the branch has 4 entries"):
+            tree.arrays(["half"])
+        # All steps have the branches of the first.
+        steps = tree.iterate(step_size=4)
+        assert next(steps).fields == ["number", "half"]
+        with pytest.raises(UnsupportedError, match="the branch has 4 entries"):
+            next(steps)
 
 
 def test_members_that_cannot_be_decoded_are_passed_over() -> None:

@@ -615,3 +615,17 @@ def test_twenty_thousand_branches_take_four_times_as_much_as_five_thousand(path:
         tree = file["t"]
         assert len(tree.keys()) == 20_000
         assert tree["branch_19999"].array().tolist() == list(range(20))
+
+
+def test_dicts_are_maps_where_the_branch_holds_maps(tmp_path: Path) -> None:
+    data = [{"a": 1.0}, {}, {"b": 2, "c": 3}]
+    with sapwood.recreate(tmp_path / "maps.root") as file:
+        tree = file.mktree("typed", {"m": "map<string, double>"})
+        tree.extend({"m": data})
+        tree.extend({"m": [{}]})
+        file.mktree("given", {"m": data, "x": [1, 2, 3]}, branch_types={"m": "map<string, double>"})
+    with sapwood.update(tmp_path / "maps.root") as file:
+        file["typed"].extend({"m": data})
+    with sapwood.open(tmp_path / "maps.root") as file:
+        assert [dict(entry) for entry in file["typed/m"].array().tolist()] == [*data, {}, *data]
+        assert [dict(entry) for entry in file["given/m"].array().tolist()] == data

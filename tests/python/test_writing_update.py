@@ -150,10 +150,31 @@ def test_trees_that_take_no_more(path: Path) -> None:
             file.add_branches("nowhere/t", {"y": np.arange(100)})
         tree = file["t"]
         assert file["t"] is tree
-        with pytest.raises(ArgumentError, match="being written"):
+        tree.extend({"x": [1]})
+        with pytest.raises(ArgumentError, match="100 entries where the tree has 101"):
             file.add_branches("t", {"y": np.arange(100)})
     with sapwood.open(path) as file:
-        assert (file["t"].keys(), file["t"].num_entries) == (["x"], 100)
+        assert (file["t"].keys(), file["t"].num_entries) == (["x"], 101)
+
+
+@pytest.mark.parametrize("fresh", [True, False])
+def test_entries_and_branches_in_one_go(path: Path, *, fresh: bool) -> None:
+    with sapwood.recreate(path) if fresh else sapwood.update(path) as file:
+        if fresh:
+            file["t"] = {"x": np.arange(100)}
+        before = file["t"]
+        before.extend({"x": np.arange(50)})
+        file.add_branches("t", {"y": np.arange(150) / 2, "s": [str(i) for i in range(150)]})
+        with pytest.raises(ArgumentError, match="take it from the file again"):
+            before.extend({"x": [1]})
+        after = file["t"]
+        assert after.keys() == ["x", "y", "s"]
+        after.extend({"x": [7], "y": [0.5], "s": ["new"]})
+    with sapwood.open(path) as file, uproot.open(path) as other:
+        for tree in (file["t"], other["t"]):
+            assert tree["x"].array().tolist() == [*range(100), *range(50), 7]
+            assert tree["y"].array().tolist() == [*(i / 2 for i in range(150)), 0.5]
+            assert tree["s"].array().tolist() == [*map(str, range(150)), "new"]
 
 
 def test_baskets_of_deleted_trees_are_used(path: Path) -> None:

@@ -68,7 +68,7 @@ pub fn open(urls: &[String], settings: &Settings, options: &Options) -> Result<A
             let began = Instant::now();
             match http.look(first) {
                 Ok(Begun::Ranged { transport, bytes }) => {
-                    let remote = Remote::new(transport, options.clone(), bytes);
+                    let remote = Remote::new(transport, options.clone(), vec![(0, bytes)]);
                     remote.answered_in(began.elapsed());
                     return Ok(Arc::new(remote));
                 }

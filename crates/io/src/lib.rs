@@ -13,6 +13,7 @@ pub mod remote;
 pub mod sink;
 pub mod source;
 pub mod trace;
+pub mod xrootd;
 
 pub use cancel::Token;
 pub use counters::Counters;

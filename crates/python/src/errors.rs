@@ -1,6 +1,6 @@
 //! Errors of the Rust crates as exceptions of `sapwood.errors`.
 
-use pyo3::PyErr;
+use pyo3::prelude::*;
 use sapwood_root::{Error, ErrorKind};
 
 mod raised {
@@ -22,6 +22,13 @@ pub fn raise(error: impl Into<Error>) -> PyErr {
         ErrorKind::NotFound => raised::NotFoundError::new_err(message),
         ErrorKind::Argument => raised::ArgumentError::new_err(message),
         ErrorKind::Io => raised::StorageError::new_err(message),
-        _ => raised::UnsupportedError::new_err(message),
+        _ => {
+            let raised = raised::UnsupportedError::new_err(message);
+            if let Some(column) = error.column() {
+                // It says more; that it cannot be said is no reason to lose what was raised.
+                Python::attach(|py| raised.value(py).setattr("column", column).ok());
+            }
+            raised
+        }
     }
 }

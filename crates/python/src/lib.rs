@@ -6,6 +6,7 @@ mod arrow;
 mod borrow;
 mod columns;
 mod errors;
+mod lab;
 #[cfg(target_os = "linux")]
 mod memory;
 mod objects;
@@ -26,5 +27,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(arrow::arrow_stream, module)?)?;
     objects::register(module)?;
     storage::register(module)?;
+    lab::register(module)?;
     module.add_class::<writing::Output>()
 }

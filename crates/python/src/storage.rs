@@ -8,6 +8,7 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 use sapwood_io::blocks::Folder;
 use sapwood_io::http::{self, Keys, Settings};
 use sapwood_io::remote::imagined;
+use sapwood_io::xrootd::{self, Identity};
 use sapwood_io::{
     Cause, Counters, Fault, Memory, Options, Prior, Range, Remote, Source, Token, Transport, trace,
 };
@@ -34,6 +35,7 @@ pub struct Far {
     keys: Option<(String, String, Option<String>, String)>,
     deadline: Option<f64>,
     blocks: Option<(PathBuf, u64)>,
+    user: (String, String, u32),
 }
 
 impl Far {
@@ -59,6 +61,10 @@ impl Far {
         let keys =
             self.keys.clone().map(|(access, secret, token, region)| Keys { access, secret, token, region });
         Settings { headers: self.headers.clone(), header_bytes: self.header_bytes, ranges: self.ranges, keys }
+    }
+    fn identity(&self) -> Identity {
+        let (user, group, number) = self.user.clone();
+        Identity { user, group, number }
     }
 }
 
@@ -170,10 +176,16 @@ fn direct(source: &Bound<'_, PyAny>, name: Option<String>, far: Option<&Far>) ->
     }
     if let (Ok(urls), Some(far)) = (source.cast::<PyList>(), far) {
         let urls: Vec<String> = urls.extract()?;
-        let (settings, options) = (far.settings(), far.options()?);
+        let (settings, identity, options) = (far.settings(), far.identity(), far.options()?);
         let deadline = options.deadline;
-        return interruptible(py, deadline, || {}, move || http::open(&urls, &settings, &options))?
-            .map_err(PyErr::from);
+        let open = move || {
+            if urls.iter().any(|url| xrootd::takes(url)) {
+                xrootd::open(&urls, &identity, &options)
+            } else {
+                http::open(&urls, &settings, &options)
+            }
+        };
+        return interruptible(py, deadline, || {}, open)?.map_err(PyErr::from);
     }
     let size = source.getattr("size")?.extract()?;
     let name = name.unwrap_or_else(|| "<object>".to_owned());

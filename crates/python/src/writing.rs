@@ -331,6 +331,9 @@ impl Output {
             tree.flush(file)
         })
     }
+    fn finish_tree(&self, py: Python<'_>, tree: usize) -> PyResult<()> {
+        self.with(py, |inner| inner.finish_tree(tree))
+    }
     /// Entries taken, entries in the file, baskets of the branch that has most.
     fn tree_counts(&self, py: Python<'_>, tree: usize) -> PyResult<(u64, u64, usize)> {
         self.with(py, |inner| {

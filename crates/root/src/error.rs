@@ -31,6 +31,7 @@ struct Inner {
     offset: Option<u64>,
     trail: Vec<String>,
     class: Option<String>,
+    column: Option<usize>,
 }
 
 /// Shorthand for results of this crate.
@@ -39,7 +40,14 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 impl Error {
     /// An error of `kind` that says `message`.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self(Box::new(Inner { kind, message: message.into(), offset: None, trail: Vec::new(), class: None }))
+        Self(Box::new(Inner {
+            kind,
+            message: message.into(),
+            offset: None,
+            trail: Vec::new(),
+            class: None,
+            column: None,
+        }))
     }
     /// The bytes contradict the format.
     pub fn corrupt(message: impl Into<String>) -> Self {
@@ -82,6 +90,16 @@ impl Error {
     /// The class whose objects cannot be decoded, but passed over.
     pub fn class(&self) -> Option<&str> {
         self.0.class.as_deref()
+    }
+    /// Says which of the columns that were to be read failed.
+    #[must_use]
+    pub fn of_column(mut self, column: usize) -> Self {
+        self.0.column.get_or_insert(column);
+        self
+    }
+    /// Which of the columns that were to be read failed.
+    pub fn column(&self) -> Option<usize> {
+        self.0.column
     }
     /// The kind of the error.
     pub fn kind(&self) -> ErrorKind {

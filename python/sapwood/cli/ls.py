@@ -48,7 +48,8 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"sapwood: {' '.join(str(error).split())}", file=sys.stderr)
             failed = True
             continue
-        failed = failed or any("error" in key for key in listing["keys"])
+        lost_all = listing["recovered"] and not listing["keys"]
+        failed = failed or lost_all or any("error" in key for key in listing["keys"])
         listed.append(listing)
         if arguments.json:
             continue

@@ -143,16 +143,16 @@ def _root_code(codec: str) -> int:
     return 0 if setting is None else setting.code
 
 
-def compiled(folder: Path) -> tuple[Path | None, str | None]:
-    """Compile ROOT's program, or say why that cannot be."""
+def compiled(folder: Path, name: str = "event") -> tuple[Path | None, str | None]:
+    """Compile ROOT's program of a study, or say why that cannot be."""
     prefix = _root_prefix()
     compiler = shutil.which("c++") or shutil.which("g++")
     if prefix is None:
         return None, "ROOT is not installed (neither ROOTSYS, nor root-config, nor the Python package)"
     if compiler is None:
         return None, "there is no C++ compiler"
-    program, library = folder / "event", prefix / "lib"
-    source = Path(__file__).with_name("event.cpp")
+    program, library = folder / f"{name}-by-root", prefix / "lib"
+    source = Path(__file__).with_name(f"{name}.cpp")
     command = [compiler, "-O2", "-std=c++20", "-w", f"-I{prefix / 'include'}", "-o", str(program), str(source)]
     command += [f"-L{library}", f"-Wl,-rpath,{library}", "-Wl,--unresolved-symbols=ignore-in-shared-libs"]
     command += ["-lCore", "-lRIO", "-lTree", "-lHist", "-lMathCore", "-lThread"]

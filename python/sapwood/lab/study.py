@@ -188,11 +188,12 @@ class Study:
 def judge(content: Mapping[str, Any]) -> list[dict[str, str]]:
     """Give the warnings that measurements deserve, each with its advice."""
     found: list[tuple[str, str]] = []
-    if content["load"] > content["host"]["cores_usable"] / 2:
+    measurements = [one for one in content["measurements"] if not one.get("derived")]  # of another study, or of none
+    if measurements and content["load"] > content["host"]["cores_usable"] / 2:
         found.append(("loaded", f"load {content['load']:.1f} on {content['host']['cores_usable']} cores"))
     if str(content["commit"]).endswith("+"):
         found.append(("changed-source", content["commit"]))
-    for measured in content["measurements"]:
+    for measured in measurements:
         name, values = f"{measured['what']}, {measured['engine']}", measured["values"]
         if not values:
             continue

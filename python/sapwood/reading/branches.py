@@ -11,7 +11,7 @@ from sapwood.columns import Foreign
 from sapwood.errors import ArgumentError, NotFoundError
 from sapwood.reading.explain import Explanation, explain
 from sapwood.reading.filters import Filter, NameFilter, no_filter
-from sapwood.reading.gather import read, together, undecodable
+from sapwood.reading.gather import Lost, read, together, undecodable
 from sapwood.reading.gather import virtual as virtual_arrays
 from sapwood.reading.groups import GroupBy, iterate_groups
 from sapwood.reading.libraries import How, Library, library_of
@@ -515,8 +515,8 @@ class HasBranches(HasMembers):
         NotFoundError
             A name is not there.
         UnsupportedError
-            A branch that was asked for by name cannot be read. (One that merely passed a filter is left out with a
-            `SapwoodWarning`.)
+            A branch that was asked for by name cannot be read, or none can. (One that merely passed a filter is left
+            out with a `SapwoodWarning`.)
         ArgumentError
             An expression, a cut or another argument cannot be used.
         CorruptError, StorageError
@@ -665,11 +665,11 @@ class HasBranches(HasMembers):
         add_doc: bool | Mapping[str, str],
         report: bool,
     ) -> Iterator[Foreign]:
-        carry = carry_for(selection, steps)
+        carry, lost = carry_for(selection, steps), Lost()
 
         def job(start: int, stop: int) -> Callable[[], tuple[Foreign, int, int]]:
             def run() -> tuple[Foreign, int, int]:
-                data = read([(selection, selection.indexes, start, stop)], carry)
+                data = read([(selection, selection.indexes, start, stop)], carry, lost)
                 return together(selection, data, start, stop, library, how, add_doc), start, stop
 
             return run

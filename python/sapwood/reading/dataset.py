@@ -12,7 +12,7 @@ from sapwood.errors import ArgumentError, NotFoundError, SapwoodWarning
 from sapwood.reading.branches import HasBranches
 from sapwood.reading.file import TREE_CLASSES, ReadOnlyFile
 from sapwood.reading.filters import NameFilter, no_filter
-from sapwood.reading.gather import Part, read, together
+from sapwood.reading.gather import Lost, Part, read, together
 from sapwood.reading.libraries import How, Library, library_of
 from sapwood.reading.locate import Files, Located, expand
 from sapwood.reading.selection import BranchFilter, Expressions, Selection
@@ -181,10 +181,10 @@ def _iterate(
             carry.give_up()
 
     def job(
-        selection: Selection, start: int, stop: int, offset: int, carry: _native.Carry
+        selection: Selection, start: int, stop: int, offset: int, carry: _native.Carry, lost: Lost
     ) -> Callable[[], tuple[Foreign, HasBranches, int, int, int]]:
         def run() -> tuple[Foreign, HasBranches, int, int, int]:
-            data = read([(selection, selection.indexes, start, stop)], carry)
+            data = read([(selection, selection.indexes, start, stop)], carry, lost)
             # Entry numbers count over all files.
             array = together(selection, data, start + offset, stop + offset, library, how, add_doc)
             return array, selection.source, start, stop, offset
@@ -207,12 +207,12 @@ def _iterate(
             steps = list(plan_steps(selection, step_size, 0, entries)) if selection.branches else []
             if not steps:
                 trees.done_with(opened.pop())
-            carry = carry_for(selection, steps)
+            carry, lost = carry_for(selection, steps), Lost()
             ahead = steps_ahead(selection, steps)
             # Those of the steps that are read or wait.
             carries[:] = [*carries[-8:], carry]
             for start, stop in steps:
-                yield job(selection, start, stop, offset, carry)
+                yield job(selection, start, stop, offset, carry, lost)
             offset += entries
 
     try:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sapwood import columns
 from sapwood.columns import Array, Column, Foreign
 from sapwood.errors import CorruptError, LimitError, SapwoodWarning, UnsupportedError, stacklevel
 from sapwood.reading.libraries import How, Library, Result
-from sapwood.reading.selection import Group, Leaf, Selection, documentation
+from sapwood.reading.selection import Formula, Group, Leaf, Selection, documentation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,35 +28,64 @@ Part = tuple[Selection, Sequence[int], int, int]
 """A selection, the native branch indexes to read for it, and a range of entries."""
 
 
-def read(parts: Sequence[Part], carry: _native.Carry | None = None) -> list[Column]:
+def read(parts: Sequence[Part], carry: _native.Carry | None = None, lost: Lost | None = None) -> list[Column | None]:
     """Read the branches of all parts, joined in order: one native call, in which other Python threads run.
 
-    A single part that follows another may use what that has left in `carry`.
+    A single part that follows another may use what that has left in `carry`. Of the branches that nobody asked for by
+    name, those that turn out to be unreadable when they are decoded are left out with a warning (None in their place);
+    of steps, which share `lost`, in the first one only.
     """
     from sapwood import _native
 
     if not parts or not parts[0][1]:
         return []
-    wanted = [(selection.source.tree.native, indexes, start, stop) for selection, indexes, start, stop in parts]
-    left_out: list[str] = []
-    try:
-        found = _native.read(wanted, carry, left_out)
-    except (UnsupportedError, CorruptError) as error:
-        if len(parts[0][1]) == 1:
-            raise
-        raise type(error)(f"{error}\n{_HOW_TO_LEAVE_OUT}") from error
-    if left_out:
-        listed = "\n    ".join(left_out[:_SHOWN] + ["and others"] * (len(left_out) > _SHOWN))
-        warnings.warn(
-            f"parts of {len(left_out)} kinds cannot be read and are left out:\n    {listed}",
-            SapwoodWarning,
-            stacklevel=stacklevel(),
-        )
-    return found
+    lost = Lost() if lost is None else lost
+    selection = parts[0][0]
+    reasons: list[str] = []
+    while True:
+        places = [place for place in range(len(parts[0][1])) if place not in lost]
+        wanted = [
+            (part.source.tree.native, [indexes[place] for place in places], start, stop)
+            for part, indexes, start, stop in parts
+        ]
+        left_out: list[str] = []
+        try:
+            found = iter(_native.read(wanted, carry, left_out))
+            break
+        except (UnsupportedError, CorruptError) as error:
+            if len(parts[0][1]) == 1:
+                raise
+            column = error.column if isinstance(error, UnsupportedError) else None
+            place = None if column is None else places[column]
+            if place is None or selection.branches[place] in selection.named or lost.settled or len(places) == 1:
+                raise type(error)(f"{error}\n{_HOW_TO_LEAVE_OUT}") from error
+            lost.add(place)
+            reasons.append(str(error))
+    lost.settled = True
+    _warn("branches", reasons)
+    _warn("kinds of parts", left_out)
+    return [None if place in lost else next(found) for place in range(len(parts[0][1]))]
+
+
+class Lost(set[int]):
+    """The places of the branches that were left out of the first of several steps, and so are of all."""
+
+    settled = False
+    """Whether the first step was read."""
 
 
 _SHOWN = 5
-"""So many parts that are left out are named."""
+"""So many that are left out are named with their reasons."""
+
+
+def _warn(what: str, reasons: list[str]) -> None:
+    if reasons:
+        listed = "\n    ".join(reasons[:_SHOWN] + ["and others"] * (len(reasons) > _SHOWN))
+        warnings.warn(
+            f"{len(reasons)} {what} cannot be decoded and are left out:\n    {listed}",
+            SapwoodWarning,
+            stacklevel=stacklevel(),
+        )
 
 
 _HOW_TO_LEAVE_OUT = (
@@ -82,7 +113,7 @@ def undecodable(branch: TBranch, entries: int | None) -> str | None:
 
 def together(
     selection: Selection,
-    data: list[Column],
+    data: list[Column | None],
     start: int,
     stop: int,
     library: Library,
@@ -91,15 +122,31 @@ def together(
     only: Array | None = None,
 ) -> Foreign:
     """Make what `arrays` gives of the columns that `read` gave for the entries from `start` to `stop`, or some only."""
-    results, entries = selection.results(data, start, stop, library, add_doc, only)
-    return library.group(results, entries, how, documentation(selection.source, add_doc))
+    with _no_garbage():
+        results, entries = selection.results(data, start, stop, library, add_doc, only)
+        return library.group(results, entries, how, documentation(selection.source, add_doc))
+
+
+@contextmanager
+def _no_garbage() -> Generator[None]:
+    """Let Python not look for garbage in a block that makes many objects, all of them wanted.
+
+    It would look again and again, which costs more than making them where branches are many.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def read_one(selection: Selection, branch: TBranch, start: int, stop: int) -> Column:
     """Read a branch that was not named beforehand; see `sapwood.reading.learning`."""
     carry = branch.tree.learned.carry_for(branch, start, stop) if branch.file.is_far else None
-    (column,) = read([(selection, [branch.native_index], start, stop)], carry)
-    return column
+    found = read([(selection, [branch.native_index], start, stop)], carry)
+    return next(column for column in found if column is not None)
 
 
 def single(branch: TBranch, start: int, stop: int, library: Library, add_doc: bool | Mapping[str, str]) -> Foreign:
@@ -135,12 +182,21 @@ def virtual(selection: Selection, start: int, stop: int, add_doc: bool | Mapping
     container: dict[str, Callable[[], Any]] = {}
     forms: list[Any] = []
     names: list[str] = []
+    reasons: list[str] = []
     for number, (name, node) in enumerate(selection.outputs):
-        if isinstance(node, (Leaf, Group)):
-            forms.append(
-                _form(node, str(number), selection, (start, stop), container, log, documentation(node.branch, add_doc))
-            )
-            names.append(name)
+        if isinstance(node, Formula):
+            continue
+        parameters = documentation(node.branch, add_doc)
+        try:
+            form = _form(node, str(number), selection, (start, stop), container, log, parameters)
+        except UnsupportedError as error:
+            if node.branch in selection.named:
+                raise
+            reasons.append(str(error))
+            continue
+        forms.append(form)
+        names.append(name)
+    _warn("branches", reasons)
     form = ak.forms.RecordForm(forms, names, parameters=documentation(selection.source, add_doc))
     return ak.from_buffers(form, stop - start, container)
 
@@ -181,7 +237,7 @@ def _form(
     kind = branch.type or ("dynamic",)
     if not columns.is_settled(kind):
         # Only its data say what it is, so it is read now.
-        (column,) = read([(selection, [branch.native_index], *entries)])
+        column = read_one(selection, branch, *entries)
         known.update(columns.buffers_of(column, key))
         kind = columns.type_of(column)
     form = columns.form_of(kind, key, parameters)

@@ -16,7 +16,7 @@ import numpy as np
 
 from sapwood.columns import Array, Column, Foreign
 from sapwood.errors import ArgumentError
-from sapwood.reading.gather import read, together
+from sapwood.reading.gather import Lost, read, together
 from sapwood.reading.libraries import How, Library, library_of
 from sapwood.reading.selection import Selection
 from sapwood.reading.steps import Report, carry_for, entries_for, plan_steps, read_ahead
@@ -127,16 +127,16 @@ def iterate_groups(
     fresh = [visit.step for visit in visits if visit.fresh]
     in_order = fresh == sorted(set(fresh))
     # What the steps leave of baskets for each other is of use in any order, but announced in one.
-    carry = carry_for(selection, steps, announce=in_order)
+    carry, lost = carry_for(selection, steps, announce=in_order), Lost()
 
-    def job(step: int) -> Callable[[], list[Column]]:
-        return lambda: read([(selection, selection.indexes, *steps[step])], carry)
+    def job(step: int) -> Callable[[], list[Column | None]]:
+        return lambda: read([(selection, selection.indexes, *steps[step])], carry, lost)
 
     def finish(pieces: list[Any], places: list[Array], group: int) -> Foreign:
         array = pieces[0] if len(pieces) == 1 else library.concatenate(pieces)
         return (array, GroupReport(source, keys[group], np.concatenate(places))) if report else array
 
-    held: dict[int, list[Column]] = {}
+    held: dict[int, list[Column | None]] = {}
     pieces: list[Any] = []
     places: list[Array] = []
     with closing(read_ahead((job(step) for step in fresh), carry.give_up)) as reading:

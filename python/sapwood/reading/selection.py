@@ -90,6 +90,8 @@ class Selection:
         self._given_aliases: dict[str, str] = {**source.tree.aliases, **(aliases or {})}
         self._looks_at_branches = filter_branch is not None and filter_branch is not no_filter
         self._unreadable: dict[TBranch, None] = {}
+        self.named: set[TBranch] = set()
+        """The branches that were asked for by name, which filters did not merely let pass."""
         self._reads: dict[TBranch, int] = {}
         self._nodes: dict[TBranch, Leaf | Group] = {}
         self._formulas: dict[str, Formula] = {}
@@ -196,6 +198,7 @@ class Selection:
             if not leaves and not groups:
                 raise unreadable_error(bad)
             _warn(self.source, bad)
+        self.named.update(b for b in leaves if names.names & {b.name, b.path_in(self.source)})
         taken: set[str] = set()
         lost: list[str] = []
         for branch in [*leaves, *groups]:
@@ -233,6 +236,7 @@ class Selection:
     def _resolve(self, text: str, within: tuple[str, ...]) -> Node:
         branch = self.source.find(text)
         if branch is not None:
+            self.named.add(branch)
             if branch.is_group:
                 bad = {b: None for b in branch.descendants() if not b.is_group and b.reason is not None}
                 if bad and any(not b.is_group and b.reason is None for b in branch.descendants()):
@@ -255,7 +259,7 @@ class Selection:
 
     def results(
         self,
-        data: list[Column],
+        data: list[Column | None],
         start: int,
         stop: int,
         library: Library,
@@ -265,6 +269,7 @@ class Selection:
         """Compute the results from the columns of `branches`, for the entries from `start` to `stop`.
 
         `only` says of each of these entries whether it is wanted at all.
+        What consists of columns that were left out (None) is left out, too.
 
         Returns
         -------
@@ -285,6 +290,8 @@ class Selection:
         for name, node in self.outputs:
             parameters = None if isinstance(node, Formula) else documentation(node.branch, add_doc)
             value = work.value(node) if isinstance(node, Formula) else work.column(node)
+            if value is None:
+                continue
             if mask is not None:
                 value = work.keep(value, mask, name)
             if only is not None:
@@ -317,18 +324,18 @@ class _Names:
 class _Work:
     """The columns of one range of entries, and the values computed from them so far."""
 
-    def __init__(self, reads: dict[TBranch, int], data: list[Column], length: int, library: Library) -> None:
+    def __init__(self, reads: dict[TBranch, int], data: list[Column | None], length: int, library: Library) -> None:
         self._reads = reads
         self._data = data
         self._length = length
         self._library = library
         self._values: dict[int, Any] = {}
 
-    def column(self, node: Leaf | Group) -> Column:
+    def column(self, node: Leaf | Group) -> Column | None:
         if isinstance(node, Leaf):
             return self._data[self._reads[node.branch]]
-        fields = [(name, self.column(field)) for name, field in node.fields]
-        return ("record", self._length, "", fields)
+        fields = [(name, column) for name, field in node.fields if (column := self.column(field)) is not None]
+        return ("record", self._length, "", fields) if fields else None
 
     def value(self, node: Node) -> Foreign:
         known = self._values.get(id(node))
@@ -337,7 +344,10 @@ class _Work:
                 known = node.expression.evaluate(lambda name: self.value(node.names[name]))
                 known = self._per_entry(known, node.expression.text)
             else:
-                known = self._library.operand(self.column(node))
+                column = self.column(node)
+                if column is None:
+                    raise UnsupportedError(f"none of its sub-branches can be read\n{node.branch.place}")
+                known = self._library.operand(column)
             self._values[id(node)] = known
         return known
 

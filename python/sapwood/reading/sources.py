@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 _LOCAL = frozenset({"file", "local"})
-_NATIVE = frozenset({"http", "https", "s3"})
+_XROOTD = frozenset({"root", "roots", "xroot", "xroots"})
+_NATIVE = frozenset({"http", "https", "s3"}) | _XROOTD
 
 # Options for storage far away. Some may be given for a local file, too: one that uproot has, or that a program sets for
 # all its files. All but `prior` change nothing there.
@@ -58,6 +59,7 @@ class Far(NamedTuple):
     keys: tuple[str, str, str | None, str] | None
     deadline: float | None
     blocks: tuple[str, int] | None
+    user: tuple[str, str, int]
 
 
 class FileLike:
@@ -195,6 +197,7 @@ def _far(
         keys=keys,
         deadline=None if options.get("deadline") is None else float(options["deadline"]),
         blocks=_block_cache(options),
+        user=_user(),
     )
 
 
@@ -207,6 +210,19 @@ def _block_cache(options: Mapping[str, Any]) -> tuple[str, int] | None:
     return str(Path(folder).expanduser().absolute()), memory_size(size)
 
 
+def _user() -> tuple[str, str, int]:
+    """Give the names of the user and of its group, and its number, as the system has them."""
+    number = os.geteuid()
+    try:
+        import grp
+        import pwd
+
+        return pwd.getpwuid(number).pw_name, grp.getgrgid(os.getegid()).gr_name, number
+    except (ImportError, KeyError):
+        # In a container, a user need not have a name.
+        return str(number), str(os.getegid()), number
+
+
 def _native(url: str, kind: str, options: Mapping[str, Any]) -> Found | None:
     keys = None
     replicas = options.get("replicas") or ()
@@ -217,7 +233,7 @@ def _native(url: str, kind: str, options: Mapping[str, Any]) -> Found | None:
             if keys is None and _has_profile():
                 return None
         urls = [_s3_address(one, options) for one in urls]
-    else:
+    elif kind not in _XROOTD:
         # Only what no URL may have is quoted.
         urls = [quote(one, safe="%/:=&?~#+!$,;'@()*[]") for one in urls]
     # No server of S3 answers with several ranges: the whole file would come.

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import sapwood
-from sapwood.errors import ArgumentError, NotFoundError
+from sapwood.errors import ArgumentError, NotFoundError, UnsupportedError
 from sapwood.report.listing import layout, split
 from sapwood.report.units import count_text
 from sapwood.train.dataset import Source, find_tree
@@ -33,7 +33,7 @@ def describe(tree: Foreign, patterns: Sequence[str] | None, start: int, count: i
     Parameters
     ----------
     tree
-        An open tree.
+        An open tree, or a branch of one.
     patterns
         Names of branches, ``*`` and ``?`` match; all branches if there are none.
     start, count
@@ -53,26 +53,36 @@ def describe(tree: Foreign, patterns: Sequence[str] | None, start: int, count: i
     """
     if start < 0 or count < 0:
         raise ArgumentError(f"cannot show {count} entries from entry {start}")
-    names: list[str] = tree.keys()
+    # A branch is shown with what is below it.
+    own = {} if tree is tree.tree else {tree.name: tree}
+    found: dict[str, Any] = own | dict(tree.items())
+    names = list(found)
     for pattern in patterns or ():
         if not fnmatch.filter(names, pattern):
             raise NotFoundError(f"{tree.object_path} has no branch {pattern}")
     chosen = [name for name in names if not patterns or any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
-    branches = [
-        {"name": name, "type": tree[name].typename, "reason": tree[name].reason, "group": tree[name].is_group}
-        for name in chosen
-    ]
-    readable = [branch["name"] for branch in branches if branch["reason"] is None and not branch["group"]]
-    stop = min(start + count, tree.num_entries)
-    columns = tree.arrays(readable, entry_start=start, entry_stop=stop, how=dict) if readable and start < stop else {}
-    values = {name: column.to_list() for name, column in columns.items()}
+    stop = min(start + count, tree.tree.num_entries)
+    values: dict[str, list[Any]] = {}
+    branches: list[dict[str, Any]] = []
+    for name in chosen:
+        branch = found[name]
+        reason = branch.reason
+        if reason is None and not branch.is_group and start < stop:
+            try:
+                values[name] = branch.array(entry_start=start, entry_stop=stop).to_list()
+            except UnsupportedError as error:
+                reason = str(error)
+        branches.append({"name": name, "type": branch.typename, "reason": reason, "group": branch.is_group})
     return {
         "tree": f"{tree.file.file_path}:{tree.object_path.strip('/')}",
         "title": tree.title,
-        "entries": tree.num_entries,
+        "entries": tree.tree.num_entries,
         "branches": branches,
         "shown": [
-            {"entry": start + place, "values": {name: column[place] for name, column in values.items()}}
+            {
+                "entry": start + place,
+                "values": {name: column[place] for name, column in values.items() if place < len(column)},
+            }
             for place in range(max(0, stop - start))
         ],
     }

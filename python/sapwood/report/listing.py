@@ -41,7 +41,8 @@ def list_file(where: str, *, recursive: bool = False, branches: bool = False, ch
     -------
     dict[str, Any]
         The file's own data and its ``keys``; sizes in bytes, all as JSON knows it. A key that can be listed but not
-        read has an ``error``.
+        read has an ``error``. ``recovered`` says that the list of keys was lost, and what is listed was found by going
+        through the file.
 
     Raises
     ------
@@ -53,7 +54,8 @@ def list_file(where: str, *, recursive: bool = False, branches: bool = False, ch
     path, inside = split(where)
     source = source_of(path, {})
     file = _native.File(source.source, source.label, source.far)
-    found = list(_keys(path, file.directory(), "", inside.split("/") if inside else [], recursive=recursive))
+    top = file.directory()
+    found = list(_keys(path, top, "", inside.split("/") if inside else [], recursive=recursive))
     if inside and not found:
         raise NotFoundError(f"{path} has no {inside}")
     return {
@@ -62,6 +64,7 @@ def list_file(where: str, *, recursive: bool = False, branches: bool = False, ch
         "compression": compression_text(file.compression),
         "size": file.size,
         "uuid": str(file.uuid),
+        "recovered": top.recovered,
         "keys": [_described(directory, key, name, branches=branches, check=check) for directory, key, name in found],
     }
 

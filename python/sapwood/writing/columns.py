@@ -5,7 +5,7 @@ Numbers are not copied where they are contiguous and in native byte order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from typing import cast as cast_type
 
@@ -27,7 +27,7 @@ def _module(data: object) -> str:
     return type(data).__module__.partition(".")[0]
 
 
-def to_columns(data: object) -> dict[str, Column]:
+def to_columns(data: object, maps: Collection[str] = ()) -> dict[str, Column]:
     """Give the columns of a table by their names.
 
     Parameters
@@ -36,13 +36,22 @@ def to_columns(data: object) -> dict[str, Column]:
         A mapping of names to arrays, an Awkward array of records, a NumPy structured array (names of nested fields are
         joined by dots), a pandas DataFrame (its index goes by the name ``index``), a Polars DataFrame, a PyArrow table
         or record batch. Lists of records, with no name of their own, go by the name ``""``.
+    maps
+        Names whose values are maps: Python's dicts there are lists of pairs, not records.
 
     Raises
     ------
     TypeError
         It is none of these.
     """
-    return {name: to_column(values) for name, values in _table(data)}
+    return {name: to_column(_pairs(values) if name in maps else values) for name, values in _table(data)}
+
+
+def _pairs(values: Foreign) -> Foreign:
+    if not isinstance(values, (list, tuple)):
+        return values
+    entries = cast_type("Iterable[Any]", values)
+    return [list(cast_type("Any", one).items()) if isinstance(one, Mapping) else one for one in entries]
 
 
 def is_table(data: object) -> bool:

@@ -15,7 +15,7 @@ from types import EllipsisType, TracebackType
 from typing import TYPE_CHECKING
 
 from sapwood import _native
-from sapwood.columns import Foreign, Type, type_of
+from sapwood.columns import Foreign, Type, length_of, type_of
 from sapwood.compression import ZSTD, Compression, code_of
 from sapwood.errors import ArgumentError, MissingFileError, NotFoundError, StorageError, UnsupportedError
 from sapwood.new import NewObject
@@ -358,6 +358,12 @@ def _field_name(outer: str, inner: str) -> str:
     return inner if outer == "" else f"{outer}_{inner}"
 
 
+def _maps(branch_types: Mapping[str, object] | None) -> set[str]:
+    """Give the names to which types of maps are given."""
+    types = {name: to_type(kind) for name, kind in (branch_types or {}).items()}
+    return {name for name, kind in types.items() if kind[0] == "shape" and kind[1][0] == "map"}
+
+
 def _plan(
     types: dict[str, Type],
     branch_types: Mapping[str, object] | None,
@@ -592,7 +598,8 @@ class WritableDirectory:
     ) -> None:
         """Add branches to a tree of the file.
 
-        They are part of the file when this returns; until then the file is as before.
+        They are part of the file when this returns. A tree that is being written is finished first: to go on with it,
+        take it from the file again.
 
         Parameters
         ----------
@@ -610,7 +617,7 @@ class WritableDirectory:
         NotFoundError
             There is no such tree.
         ArgumentError
-            The tree has another number of entries, or a branch of such a name, or entries are being added to it.
+            The tree has another number of entries, or a branch of such a name.
         UnsupportedError
             Its description holds what cannot be kept.
         """
@@ -625,14 +632,19 @@ class WritableDirectory:
         cycle = next((one for one in cycles if wanted in ("", "*", str(one))), None)
         if cycle is None:
             raise NotFoundError(f"no tree is named {name!r} in {self.object_path!r}\nin file {self.file_path}")
-        if ((*directory._path, last), cycle) in self._file.trees:
-            raise ArgumentError(f"the tree {name!r} is being written: close the file first, and update it again")
-        columns = to_columns(data)
+        columns = to_columns(data, _maps(branch_types))
         layout = Layout(lists, records, classes or {}, split_level, member_wise)
         types = {name: type_of(column) for name, column in columns.items()}
         plan = _plan(types, branch_types, counter_name, field_name, layout)
         filled = plan.columns(columns)
         codes = plan.codes(compression, native.compression)
+        written = self._file.trees.get(((*directory._path, last), cycle))
+        if written is not None:
+            rows = length_of(filled[0])
+            if rows != written.num_entries:
+                raise ArgumentError(f"{rows} entries where the tree has {written.num_entries}: nothing was added")
+            written.finish()
+            del self._file.trees[(*directory._path, last), cycle]
         key = directory._source(last, cycle)
         native.add_branches(directory._number, key.file.native, key.native, plan.native(codes), basket_size, filled)
 
@@ -753,7 +765,7 @@ class WritableDirectory:
         if is_types(first):
             types = dict(to_type(first)[2])
         else:
-            columns = to_columns(first)
+            columns = to_columns(first, _maps(branch_types))
             types = {name: type_of(column) for name, column in columns.items()}
         layout = Layout(lists, records, classes or {}, split_level, member_wise)
         plan = _plan(types, branch_types, counter_name, field_name, layout)

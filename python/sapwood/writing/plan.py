@@ -288,6 +288,12 @@ class Plan:
                 codes[place] = code_of(one)
         return codes
 
+    @property
+    def maps(self) -> set[str]:
+        """The names of what takes maps."""
+        leaves = {name: node for name, node in self._nodes.items() if isinstance(node, _Leaf)}
+        return {name for name, leaf in leaves.items() if self.branches[leaf.index].shape[:1] == ("map",)}
+
     def columns(self, data: Mapping[str, Column]) -> list[Column]:
         """Give the columns of all branches that are not counters, in the order of the branches.
 

@@ -110,7 +110,12 @@ class WritableTree:
             The storage took no more; the message says how many entries are safe.
         """
         self._file.check_open("write to")
-        self._file.native.extend(self._number, self._plan.columns(to_columns(data)))
+        self._file.native.extend(self._number, self._plan.columns(to_columns(data, self._plan.maps)))
+
+    def finish(self) -> None:
+        """Write the entries gathered so far and make them part of the readable file; it takes no more."""
+        self._file.check_open("write to")
+        self._file.native.finish_tree(self._number)
 
     def flush(self) -> None:
         """Write the entries gathered so far, as a cluster of its own however small."""

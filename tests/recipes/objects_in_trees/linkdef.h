@@ -103,6 +103,22 @@
 #pragma link C++ class std::vector<std::deque<std::string>>+;
 #pragma link C++ class std::vector<FirstBase *>+;
 #pragma link C++ class std::vector<std::unique_ptr<FirstBase>>+;
+#pragma link C++ enum ETiny;
+#pragma link C++ enum EShort;
+#pragma link C++ class OfNamed+;
+#pragma link C++ class OfLorentz+;
+#pragma link C++ class OfArray+;
+#pragma link C++ class Shelf+;
+#pragma link C++ class Angle+;
+#pragma link C++ class Rows+;
+#pragma link C++ class std::vector<OfNamed>+;
+#pragma link C++ class std::vector<OfLorentz>+;
+#pragma link C++ class std::vector<Angle>+;
+#pragma link C++ class std::map<int, ETiny>+;
+#pragma link C++ class std::map<EShort, int>+;
+#pragma link C++ class std::map<ETiny, EShort>+;
+#pragma link C++ class std::vector<std::string *>+;
+#pragma link C++ class std::vector<std::vector<int> *>+;
 #pragma link C++ function write_trees;
 #pragma link C++ function write_versions;
 #endif

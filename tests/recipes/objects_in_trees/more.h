@@ -2,6 +2,7 @@
 #ifndef SAPWOOD_MORE_H
 #define SAPWOOD_MORE_H
 #include "further.h"
+#include "rows.h"
 #include "shapes.h"
 #include <TGraph.h>
 #include <TH1F.h>

@@ -54,6 +54,55 @@ Mixed::Mixed(int entry) : fPlane("plane", "a plane", 2, 0, 1, 3, 0, 1), fGraph(e
    fAny = entry % 2 ? static_cast<TObject *>(fHistogram) : new TObjString("any");
 }
 
+void OfNamed::Set(int n)
+{
+   SetNameTitle(TString('n', n % 3), "title");
+   fI = n;
+}
+void OfLorentz::Set(int n)
+{
+   SetPxPyPzE(n, 1, 2, 3 * n);
+   fI = -n;
+}
+void OfArray::Fill(int n)
+{
+   Set(n % 4);
+   for (int i = 0; i < fN; ++i) fArray[i] = n + 0.5f * i;
+   fI = n;
+}
+void Shelf::Set(int n)
+{
+   delete[] fNames;
+   // None would be null in ROOT's JSON form.
+   fN = 1 + n % 3;
+   fNames = new OfNamed[fN];
+   for (int i = 0; i < fN; ++i) fNames[i].Set(n + i);
+   fLast = n;
+}
+void Rows::Set(int n)
+{
+   for (int i = 0; i < n; ++i) {
+      static_cast<OfNamed *>(fNamed.ConstructedAt(i))->Set(n + i);
+      static_cast<OfLorentz *>(fMomenta.ConstructedAt(i))->Set(n + i);
+      static_cast<OfArray *>(fArrays.ConstructedAt(i))->Fill(n + i);
+      static_cast<Shelf *>(fRows.ConstructedAt(i))->Set(n + i);
+      fTiny[i] = i % 2 ? ETiny::kBelow : ETiny::kOne;
+      fShort[i % 2 ? EShort::kOne : EShort::kMost] = i;
+      fBoth[i % 2 ? ETiny::kBelow : ETiny::kOne] = EShort::kMost;
+      fWords.push_back(i % 3 == 1 ? nullptr : new std::string(i, 'w'));
+      fLists.push_back(new std::vector<int>(i, n));
+   }
+   fNames.resize(n);
+   fVectors.resize(n);
+   fAngles.resize(n);
+   for (int i = 0; i < n; ++i) {
+      fNames[i].Set(n + i);
+      fVectors[i].Set(n + i);
+      fAngles[i].fOdd[1] = 0.25 * i;
+      fAngles[i].fFull = 0.5 * i;
+   }
+}
+
 Deep::Deep(int n) : fVector(n, 1, 2), fLorentz(1, 2, 3, n), fArray{{0.5 * n, 1}}, fGrid{{{{n, 1}}, {{2, -n}}}}
 {
    Spot spot;
@@ -304,6 +353,24 @@ void write_trees(const std::string &path, bool member_wise)
       tree<Matrices>("matrices", split, set_to<Matrices>, 5);
       tree<Family>("family", split, set_to<Family>, 4);
       tree<Nests>("nests", split, set_to<Nests>, 5);
+      // A split TClonesArray is filled from where it was first.
+      tree<Rows>("rows", split, [split](int i) {
+         static std::map<int, Rows *> kept;
+         auto &rows = kept[split];
+         if (!rows) return rows = new Rows;
+         for (auto array : {&rows->fNamed, &rows->fMomenta, &rows->fArrays, &rows->fRows}) array->Delete();
+         rows->fTiny.clear(), rows->fShort.clear(), rows->fBoth.clear(), rows->fWords.clear(), rows->fLists.clear();
+         rows->Set(i);
+         return rows; }, 5);
+      tree<TClonesArray>("histograms", split, [](int i) {
+         static auto array = new TClonesArray("TH1F");
+         array->Delete();
+         for (int k = 0; k < i; ++k) {
+            auto h = static_cast<TH1F *>(array->ConstructedAt(k));
+            h->SetBins(2 + k, 0, 1);
+            h->Fill(0.2, i + k);
+         }
+         return array; }, 4);
       tree<std::pair<int, std::vector<float>>>("pair", split, [](int i) {
          return new std::pair<int, std::vector<float>>(i, std::vector<float>(i, 0.5f)); }, 4);
       tree<std::vector<EByte>>("bytes", split, [](int i) { return new std::vector<EByte>(i, EByte::kMost); }, 4);

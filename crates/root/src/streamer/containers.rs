@@ -281,6 +281,9 @@ impl ObjectReader<'_> {
     }
 
     fn base_column(&mut self, e: &Element, objects: &mut [Object]) -> Result<()> {
+        if let Some(number) = super::special::array_number(&e.name) {
+            return self.array_column(&e.name, number, objects);
+        }
         // A `TObject` or `TNamed` is whole for each object, and so is a base that code of its own streams.
         if e.kind != 0 || Self::is_hand_written(&e.name) {
             for object in objects.iter_mut() {
@@ -300,6 +303,25 @@ impl ObjectReader<'_> {
         self.columns(&base, &mut bases)?;
         for (object, base) in objects.iter_mut().zip(bases) {
             object.bases.push(Arc::new(base));
+        }
+        Ok(())
+    }
+
+    /// The `TArray` that is a base of many objects: all sizes, then for each whether numbers follow, and the numbers.
+    fn array_column(&mut self, class: &str, number: Number, objects: &mut [Object]) -> Result<()> {
+        let mut counts = Vec::new();
+        for _ in 0..objects.len() {
+            counts.push(self.cursor.count(number.size())?);
+        }
+        for (object, count) in objects.iter_mut().zip(counts) {
+            let count = if self.cursor.u8()? == 0 { 0 } else { count };
+            let values = self.plain(number, count)?;
+            let members = vec![("fN".into(), Value::Int(count as i64)), ("fArray".into(), values)];
+            object.bases.push(Arc::new(Object {
+                class: class.to_owned().into(),
+                members,
+                ..Object::default()
+            }));
         }
         Ok(())
     }

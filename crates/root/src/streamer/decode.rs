@@ -472,7 +472,13 @@ impl<'a> Decoder<'a> {
     }
 
     /// Members of `n` objects, one member of all after the other.
-    fn columns(&mut self, record: &Record, c: &mut Cursor<'_>, out: &mut Builder, n: usize) -> Result<()> {
+    pub fn columns(
+        &mut self,
+        record: &Record,
+        c: &mut Cursor<'_>,
+        out: &mut Builder,
+        n: usize,
+    ) -> Result<()> {
         let Builder::Record { length, fields, .. } = out else {
             return Err(c.corrupt(format!("no record for class {}", record.name)));
         };
@@ -497,13 +503,25 @@ impl<'a> Decoder<'a> {
                 Kind::Opaque(_) if step.base => {}
                 Kind::Object(class) if step.base => {
                     let inner = fields.get_mut(step.field..).unwrap_or_default();
-                    self.columns_into(&class.first()?.record, c, inner, n).within(place)?;
+                    if step.whole {
+                        (0..n).try_for_each(|_| self.object(class, c, inner)).within(place)?;
+                    } else {
+                        self.base_columns(class, step.version, c, inner, n).within(place)?;
+                    }
                 }
-                Kind::Counted { counter, .. } | Kind::Loop { counter: Some(counter), .. } => {
+                Kind::List(item) if step.base => {
+                    array_columns(item, c, field(fields, step, c)?, n).within(place)?;
+                }
+                Kind::Counted { counter, .. } => {
                     let counts = last_counts(fields, *counter, n, c)?;
                     for count in counts {
                         self.counted(step, c, fields, count).within(place)?;
                     }
+                }
+                Kind::Loop { counter: Some(_), .. } if n == 0 => {}
+                Kind::Loop { counter: Some(counter), item } => {
+                    let counts = last_counts(fields, *counter, n, c)?;
+                    self.rows(item, c, field(fields, step, c)?, counts.into_iter()).within(place)?;
                 }
                 kind => {
                     let field = field(fields, step, c)?;
@@ -513,6 +531,44 @@ impl<'a> Decoder<'a> {
             }
         }
         Ok(())
+    }
+
+    /// The members of a base class of `n` objects, whose version the derived class tells.
+    fn base_columns(
+        &mut self,
+        class: &Class,
+        version: i32,
+        c: &mut Cursor<'_>,
+        fields: &mut Fields,
+        n: usize,
+    ) -> Result<()> {
+        let first = class.first()?;
+        let chosen = class.versions.iter().find(|v| v.version == version).unwrap_or(first);
+        if std::ptr::eq(chosen, first) {
+            return self.columns_into(&first.record, c, fields, n);
+        }
+        let mut piece = self.piece(chosen)?;
+        self.columns(&chosen.record, c, &mut piece, n)?;
+        adopt(first, &piece, fields, n)?;
+        self.pieces.push((std::ptr::from_ref(chosen), piece));
+        Ok(())
+    }
+
+    /// Rows of objects (`TStreamerLoop`), as many as `counts` says for each, after one header for all.
+    pub fn rows(
+        &mut self,
+        item: &Kind,
+        c: &mut Cursor<'_>,
+        out: &mut Builder,
+        counts: impl Iterator<Item = usize>,
+    ) -> Result<()> {
+        let Builder::List { offsets, values } = out else { return Err(misfit(item, c)) };
+        let frame = c.frame()?;
+        for count in counts {
+            self.decode(item, c, values, count)?;
+            offsets.push(values.len() as i64);
+        }
+        end_at(c, frame, "a row of objects")
     }
 
     fn record(&mut self, record: &Record, c: &mut Cursor<'_>, fields: &mut Fields) -> Result<()> {
@@ -530,9 +586,14 @@ impl<'a> Decoder<'a> {
                     let inner = fields.get_mut(step.field..).unwrap_or_default();
                     self.object(class, c, inner).within(|| format!("base {}", step.name))?;
                 }
-                Kind::Counted { counter, .. } | Kind::Loop { counter: Some(counter), .. } => {
+                Kind::Counted { counter, .. } => {
                     let count = last_counts(fields, *counter, 1, c)?.first().copied().unwrap_or(0);
                     self.counted(step, c, fields, count).within(|| format!("member {}", step.name))?;
+                }
+                Kind::Loop { counter: Some(counter), item } => {
+                    let counts = last_counts(fields, *counter, 1, c)?;
+                    self.rows(item, c, field(fields, step, c)?, counts.into_iter())
+                        .within(|| format!("member {}", step.name))?;
                 }
                 kind => {
                     let field = field(fields, step, c)?;
@@ -562,12 +623,6 @@ impl<'a> Decoder<'a> {
                     self.decode(item, c, values, if present { count } else { 0 })?;
                     offsets.push(values.len() as i64);
                 }
-            }
-            Kind::Loop { item, .. } => {
-                let frame = c.frame()?;
-                self.decode(item, c, values, count)?;
-                end_at(c, frame, "a row of objects")?;
-                offsets.push(values.len() as i64);
             }
             other => return Err(misfit(other, c)),
         }
@@ -623,14 +678,8 @@ impl<'a> Decoder<'a> {
         let mut piece = self.piece(other)?;
         if let Builder::Record { fields: found, .. } = &mut piece {
             self.record(&other.record, c, found)?;
-            for (name, field) in fields.iter_mut().take(first.record.fields) {
-                match found.iter().find(|(n, _)| n == name) {
-                    Some((_, value)) => field.append_converted(value).within(|| format!("member {name}"))?,
-                    // A member that the old version lacks has its type's zero.
-                    None => field.append_default(1),
-                }
-            }
         }
+        adopt(first, &piece, fields, 1)?;
         self.pieces.push((std::ptr::from_ref(other), piece));
         Ok(())
     }
@@ -871,6 +920,36 @@ fn misfit(kind: &Kind, c: &Cursor<'_>) -> Error {
 }
 
 /// A product of counts, refused where it has no meaning.
+/// Appends the members of `n` objects of another version to those of their name in the first one.
+fn adopt(first: &Version, piece: &Builder, fields: &mut Fields, n: usize) -> Result<()> {
+    let Builder::Record { fields: found, .. } = piece else { return Ok(()) };
+    for (name, field) in fields.iter_mut().take(first.record.fields) {
+        match found.iter().find(|(n, _)| n == name) {
+            Some((_, value)) => field.append_converted(value).within(|| format!("member {name}"))?,
+            // A member that the old version lacks has its type's zero.
+            None => field.append_default(n),
+        }
+    }
+    Ok(())
+}
+
+/// The `TArray` that is a base of `n` objects: all sizes, then for each whether numbers follow, and the numbers.
+fn array_columns(item: &Kind, c: &mut Cursor<'_>, out: &mut Builder, n: usize) -> Result<()> {
+    let (Kind::Number(number), Builder::List { offsets, values }) = (item, out) else {
+        return Err(misfit(item, c));
+    };
+    let Builder::Number { values, .. } = values.as_mut() else { return Err(misfit(item, c)) };
+    let mut end = offsets.last().copied().unwrap_or_default();
+    let counts: Vec<usize> = (0..n).map(|_| c.count(number.size())).collect::<Result<_>>()?;
+    for count in counts {
+        let count = if c.u8()? == 0 { 0 } else { count };
+        numbers(*number, c.take(sized(c, count, number.size())?)?, values);
+        end += count as i64;
+        offsets.push(end);
+    }
+    Ok(())
+}
+
 fn sized(c: &Cursor<'_>, n: usize, each: usize) -> Result<usize> {
     n.checked_mul(each).ok_or_else(|| c.corrupt(format!("{n} times {each} values")))
 }

@@ -218,7 +218,13 @@ impl Classes {
                 let own = own || item.is_container();
                 Cpp::List(Box::new(self.numbered(*item, own)))
             }
-            Cpp::Map(key, value) => Cpp::Map(half(key), half(value)),
+            Cpp::Map(key, value) => {
+                let [first, second] = self.halves(&key, &value);
+                let half = |cpp, number: Option<Number>| {
+                    number.map_or_else(|| half(cpp), |number| Box::new(Cpp::Number(number)))
+                };
+                Cpp::Map(half(key, first), half(value, second))
+            }
             Cpp::Pair(a, b) => Cpp::Pair(half(a), half(b)),
             Cpp::Class(name) => match self.enumeration(&name, own) {
                 Some(number) => Cpp::Number(number),
@@ -226,6 +232,24 @@ impl Classes {
             },
             other => other,
         }
+    }
+
+    /// The numbers that stand for enumerations in a map, where the file describes its pairs: one enumeration may have
+    /// another width in another map.
+    pub fn halves(&self, key: &Cpp, value: &Cpp) -> [Option<Number>; 2] {
+        if !matches!(key, Cpp::Class(_)) && !matches!(value, Cpp::Class(_)) {
+            return [None, None];
+        }
+        let is_it = |info: &&Arc<StreamerInfo>| {
+            info.name.starts_with("pair<")
+                && matches!(typename::parse(&info.name), Ok(Cpp::Pair(a, b)) if *a == *key && *b == *value)
+        };
+        let pair = self.iter().find(is_it);
+        let number = |at: usize, cpp: &Cpp| {
+            let element = pair?.elements.get(at).filter(|_| matches!(cpp, Cpp::Class(_)))?;
+            if element.class == ElementClass::BasicType { basic_number(element.kind) } else { None }
+        };
+        [number(0, key), number(1, value)]
     }
 
     /// The number that stands in the file for a value of an enumeration: the name is that of no class, but members

@@ -139,6 +139,10 @@ pub struct Step {
     pub name: String,
     /// A base class, whose fields become fields of the record.
     pub base: bool,
+    /// A base that is an object with a header, also where members are streamed one by one for many objects.
+    pub whole: bool,
+    /// Version of a base: where it has no header.
+    pub version: i32,
     /// First field it fills, among those of its record.
     pub field: usize,
     /// How it is streamed.
@@ -307,7 +311,7 @@ impl Record {
             self.problem =
                 kind.problem().map(|why| format!("{why} (in member {name} of {})", self.name).into());
         }
-        let step = Step { name, base, field: self.fields, kind };
+        let step = Step { name, base, whole: false, version: 0, field: self.fields, kind };
         self.fields += match (&step.kind, step.flattened()) {
             (_, Some(class)) => class.versions.first().map_or(0, |v| v.record.fields),
             (Kind::ObjectBits | Kind::Opaque(_), _) if base => 0,
@@ -463,7 +467,13 @@ impl<'a> Compiler<'a> {
             Cpp::TString => Kind::TString,
             Cpp::Bits(_) => Kind::Bits,
             Cpp::List(item) => Kind::List(Box::new(self.element(item, own || item.is_container()))),
-            Cpp::Map(key, value) => Kind::Map(Box::new(self.half(key, own)), Box::new(self.half(value, own))),
+            Cpp::Map(key, value) => {
+                let halves = self.classes.halves(key, value);
+                let mut half = |cpp: &Cpp, number: Option<Number>| {
+                    Box::new(number.map_or_else(|| self.half(cpp, own), Kind::Number))
+                };
+                Kind::Map(half(key, halves[0]), half(value, halves[1]))
+            }
             Cpp::Pair(a, b) => {
                 if let Some(name) = self.pair_class(cpp) {
                     return self.object(&name);
@@ -548,6 +558,9 @@ impl<'a> Compiler<'a> {
         }
         if let Some(kind) = self.collection_class(name) {
             return kind;
+        }
+        if typename::is_container(name) {
+            return self.embedded(name);
         }
         if self.inside.iter().any(|n| n == name) {
             return Kind::Again(name.into());
@@ -649,30 +662,46 @@ impl<'a> Compiler<'a> {
         let mut record = Record::new(info.name.to_string(), []);
         self.members = self.members.saturating_add(info.elements.len());
         for element in &info.elements {
-            let base = element.class == ElementClass::Base;
-            let (left_out, doubts) = (self.left_out.len(), self.doubts.len());
-            let kind = if base {
-                self.object(&element.name)
-            } else {
-                let counter = record.field_of(&element.count_name);
-                self.member(element, counter)
-            };
-            let kind = match kind.problem().map(str::to_owned).zip(byte_counts(element)) {
-                Some((why, (times, shared))) => {
-                    // What is in it is not there either.
-                    self.left_out.truncate(left_out);
-                    self.doubts.truncate(doubts);
-                    self.left_out.push(format!("member {} of {}: {why}", element.name, info.name));
-                    Kind::Skipped(Arc::new(Skipped { why, times, shared }))
-                }
-                None => kind,
-            };
-            for doubt in self.doubts.iter_mut().skip(doubts).filter(|doubt| !doubt.starts_with("member ")) {
-                *doubt = format!("member {} of {}: {doubt}", element.name, info.name);
-            }
-            record.push(element.name.to_string(), base, kind);
+            self.push(&mut record, element, &info.name);
         }
         record
+    }
+
+    /// The columns of a base class of many objects: a record of its members.
+    pub fn base(&mut self, element: &Element) -> Kind {
+        let mut record = Record::new(element.name.to_string(), []);
+        self.push(&mut record, element, &element.name);
+        Kind::Record(Arc::new(record))
+    }
+
+    fn push(&mut self, record: &mut Record, element: &Element, class: &str) {
+        let base = element.class == ElementClass::Base;
+        let (left_out, doubts) = (self.left_out.len(), self.doubts.len());
+        let kind = if base {
+            self.object(&element.name)
+        } else {
+            let counter = record.field_of(&element.count_name);
+            self.member(element, counter)
+        };
+        let kind = match kind.problem().map(str::to_owned).zip(byte_counts(element)) {
+            Some((why, (times, shared))) => {
+                // What is in it is not there either.
+                self.left_out.truncate(left_out);
+                self.doubts.truncate(doubts);
+                self.left_out.push(format!("member {} of {class}: {why}", element.name));
+                Kind::Skipped(Arc::new(Skipped { why, times, shared }))
+            }
+            None => kind,
+        };
+        for doubt in self.doubts.iter_mut().skip(doubts).filter(|doubt| !doubt.starts_with("member ")) {
+            *doubt = format!("member {} of {class}: {doubt}", element.name);
+        }
+        record.push(element.name.to_string(), base, kind);
+        if let Some(step) = record.steps.last_mut().filter(|_| base) {
+            // A `TNamed` has a type code of its own.
+            step.whole = element.kind != 0;
+            step.version = element.base_version;
+        }
     }
 
     /// A member of a class; `counter` is the field that counts a variable array.

@@ -33,12 +33,13 @@ impl Packing {
                 if low < high {
                     let most = if bits < 32 { 1 << bits } else { u32::MAX };
                     Form::Steps { low, factor: f64::from(most) / (high - low), most }
-                } else if bits < 15 {
-                    Form::Truncated { bits }
-                } else if single {
-                    Form::Truncated { bits: 12 }
                 } else {
-                    Form::Float
+                    // ROOT takes a lower end that is not below the upper one for a number of bits.
+                    match if bits < 15 { bits } else { low as u32 } {
+                        bits @ 1..=22 => Form::Truncated { bits },
+                        _ if single => Form::Truncated { bits: 12 },
+                        _ => Form::Float,
+                    }
                 }
             }
         };
@@ -164,22 +165,23 @@ fn bracket(title: &str) -> Option<(f64, f64, Option<u32>)> {
     None
 }
 
-/// A number, or a product or quotient with `pi`, as ranges are written.
+/// An end of a range. ROOT knows five multiples of `pi` and no other arithmetic (`TStreamerElement::GetRange`):
+/// anything else with `pi` in it is that, and of other text the number at its beginning counts.
 fn number(text: &str) -> Option<f64> {
+    use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI, TAU};
     let text = text.trim();
-    if let Some((a, b)) = text.rsplit_once(['*', '/']).filter(|(a, _)| !a.is_empty()) {
-        let (x, y) = (number(a)?, number(b)?);
-        return Some(if text.as_bytes().get(a.len()) == Some(&b'*') { x * y } else { x / y });
+    if text.contains("pi") {
+        let has = |part: &str| text.contains(part);
+        let value = match () {
+            () if has("2pi") || has("2*pi") || has("twopi") => TAU,
+            () if has("pi/2") => FRAC_PI_2,
+            () if has("pi/4") => FRAC_PI_4,
+            () => PI,
+        };
+        return Some(if has("-") { -value } else { value });
     }
-    if let Some(negated) = text.strip_prefix('-') {
-        return number(negated).map(|x| -x);
-    }
-    match text.to_ascii_lowercase().as_str() {
-        "pi" => Some(std::f64::consts::PI),
-        "twopi" | "2pi" => Some(std::f64::consts::TAU),
-        "pi/2" => Some(std::f64::consts::FRAC_PI_2),
-        _ => text.parse().ok(),
-    }
+    let is_part = |c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.' | 'e' | 'E');
+    text.split(|c| !is_part(c)).next()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -194,6 +196,7 @@ mod tests {
             bracket("[-2*pi, twopi, 8]"),
             Some((-std::f64::consts::TAU, std::f64::consts::TAU, Some(8)))
         );
+        assert_eq!(bracket("[4*pi, 1/2]"), Some((std::f64::consts::PI, 1.0, None)));
         assert_eq!(bracket("[n] nothing"), None);
     }
 

@@ -575,7 +575,7 @@ impl ObjectReader<'_> {
     }
 }
 
-fn array_number(class: &str) -> Option<Number> {
+pub(super) fn array_number(class: &str) -> Option<Number> {
     Some(match class {
         "TArrayC" => Number::I8,
         "TArrayS" => Number::I16,

@@ -53,7 +53,11 @@ fn parse_at(name: &str, depth: usize) -> Result<Cpp> {
     if let Some(pointee) = name.strip_suffix('*') {
         return match pointee.trim_end() {
             "char" | "Char_t" => Ok(Cpp::Text),
-            pointee => Ok(Cpp::Pointer(Box::new(parse_at(pointee, depth + 1)?))),
+            pointee => Ok(match parse_at(pointee, depth + 1)? {
+                // Strings are streamed as such, no string as an empty one.
+                Cpp::Text => Cpp::Text,
+                pointee => Cpp::Pointer(Box::new(pointee)),
+            }),
         };
     }
     if let Some(number) = number(name) {

@@ -27,6 +27,10 @@ pub enum Framing {
     Column,
     /// The same, the member being a variable array: the numbers of that branch count the values of each object.
     CountedColumn(usize),
+    /// The same, the member being a row of objects.
+    Rows(usize),
+    /// Each entry is the members of a base class, of as many objects as another branch counts.
+    Objects,
 }
 
 /// A branch's program.
@@ -77,6 +81,9 @@ pub fn compile(tree: &Tree, index: usize) -> Layout {
     if !branch.other_file.is_empty() {
         return failed(format!("its baskets are in another file, {}", branch.other_file), "unknown");
     }
+    if !branch.children.is_empty() && branch.class == "TBranchObject" {
+        return Layout { group: true, ..failed("the branch only groups others", "TClonesArray") };
+    }
     if !branch.children.is_empty() {
         // The branch of a split TClonesArray itself holds the number of objects.
         return finish(Framing::Fixed(4), Kind::Number(Number::I32), "int32_t".to_owned());
@@ -108,8 +115,8 @@ fn failed(why: impl Into<Arc<str>>, typename: &str) -> Layout {
 
 fn finish(framing: Framing, kind: Kind, typename: String) -> Layout {
     let of = kind.type_of().map(|of| match framing {
-        Framing::Counted { .. } | Framing::Column => Type::List(Box::new(of)),
-        Framing::CountedColumn(_) => Type::List(Box::new(Type::List(Box::new(of)))),
+        Framing::Counted { .. } | Framing::Column | Framing::Objects => Type::List(Box::new(of)),
+        Framing::CountedColumn(_) | Framing::Rows(_) => Type::List(Box::new(Type::List(Box::new(of)))),
         _ => of,
     });
     Layout { framing, kind, of, typename, group: false, left_out: Vec::new(), doubts: Vec::new() }
@@ -327,19 +334,9 @@ fn by_class(tree: &Tree, branch: &Branch, leaf: Option<&Leaf>, compiler: &mut Co
     }
     if (41..60).contains(&member.kind) && collected {
         let kind = compiler.basic(member.kind - 40, &member.title);
-        let brothers =
-            branch.parent.and_then(|parent| tree.branches.get(parent)).map(|b| b.children.as_slice());
-        let mut brothers = brothers.unwrap_or_default().iter().copied();
-        let counts = |&i: &usize| {
-            tree.branches
-                .get(i)
-                .is_some_and(|b| b.name.rsplit('.').next() == Some(member.count_name.as_str()))
-        };
-        return match brothers.find(counts) {
-            Some(counter) => finish(Framing::CountedColumn(counter), kind, format!("{name}[][]")),
-            None => {
-                failed(format!("no branch holds {}, which counts {}", member.count_name, member.name), &name)
-            }
+        return match counting_brother(tree, branch, &member) {
+            Ok(counter) => finish(Framing::CountedColumn(counter), kind, format!("{name}[][]")),
+            Err(why) => failed(why, &name),
         };
     }
     if (41..60).contains(&member.kind) {
@@ -355,10 +352,33 @@ fn by_class(tree: &Tree, branch: &Branch, leaf: Option<&Leaf>, compiler: &mut Co
     } else {
         compiler.member(&member, None)
     };
-    if collected && matches!(kind, Kind::Loop { .. }) {
-        return failed(format!("{} is counted by {}, another branch", member.name, member.count_name), &name);
+    if collected
+        && member.class == ElementClass::Base
+        && member.kind == 0
+        && matches!(kind, Kind::Object(_) | Kind::List(_))
+    {
+        return finish(Framing::Objects, compiler.base(&member), format!("{name}[]"));
+    }
+    if let Kind::Loop { item, .. } = &kind
+        && collected
+    {
+        return match counting_brother(tree, branch, &member) {
+            Ok(counter) => finish(Framing::Rows(counter), item.as_ref().clone(), format!("{name}[][]")),
+            Err(why) => failed(why, &name),
+        };
     }
     if collected { finish(Framing::Column, kind, format!("{name}[]")) } else { whole(kind, name) }
+}
+
+/// The branch beside another that holds the number of its values.
+fn counting_brother(tree: &Tree, branch: &Branch, member: &Element) -> Result<usize, String> {
+    let parent = branch.parent.and_then(|parent| tree.branches.get(parent));
+    let mut brothers = parent.map(|b| b.children.as_slice()).unwrap_or_default().iter().copied();
+    let counts = |&i: &usize| {
+        tree.branches.get(i).is_some_and(|b| b.name.rsplit('.').next() == Some(member.count_name.as_str()))
+    };
+    let found = brothers.find(counts);
+    found.ok_or_else(|| format!("no branch holds {}, which counts {}", member.count_name, member.name))
 }
 
 /// Entries that are one value each; a container of numbers is decoded by its length alone.

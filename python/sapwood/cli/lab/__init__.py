@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import argparse
 
-from sapwood.cli.lab import compare, event, monitor, sweep
+from sapwood.cli.lab import compare, event, machine, monitor, predict, scaling, site, sweep
 
 HELP = "Measure programs, files and machines, and say what to change."
 EPILOG = "Each has its own --help."
 
-COMMANDS = {"event": event, "sweep": sweep, "monitor": monitor, "compare": compare}
+COMMANDS = {
+    "event": event,
+    "sweep": sweep,
+    "machine": machine,
+    "scaling": scaling,
+    "site": site,
+    "predict": predict,
+    "monitor": monitor,
+    "compare": compare,
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from sapwood.cli.lab.options import add_study_arguments, study_progress
+from sapwood.cli.lab.options import add_study_arguments, show_study, study_progress
 
 HELP = "Make, write, read and histogram events, beside ROOT, uproot, Parquet, HDF5 and plain bytes."
 EPILOG = "Each engine does each thing in a process of its own; those that are not installed are named and left out."
@@ -32,7 +32,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the study."""
     from sapwood.lab import event
-    from sapwood.lab.study import summary_text
 
     with study_progress(shown=not arguments.quiet) as progress:
         study, written = event.run(
@@ -46,6 +45,4 @@ def run(arguments: argparse.Namespace) -> int:
             fresh=arguments.fresh,
             progress=progress,
         )
-    if not arguments.quiet:
-        print(summary_text(study.content, written), end="")
-    return 0
+    return show_study(study, written, quiet=arguments.quiet)

@@ -6,13 +6,26 @@ import argparse
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from sapwood.lab.study import Study
 
 
-def add_study_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of every study."""
+def add_output_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare where the result goes, and whether it is printed."""
     parser.add_argument(
         "-o", "--output", required=True, metavar="DIR", help="folder for the JSON file and the page; made where missing"
     )
+    parser.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
+
+
+def add_study_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of every study that measures."""
+    add_output_arguments(parser)
     parser.add_argument("--quick", action="store_true", help="less of everything: in a few minutes")
     parser.add_argument(
         "--rounds",
@@ -22,7 +35,15 @@ def add_study_arguments(parser: argparse.ArgumentParser) -> None:
         help="how often each thing is measured, in turn (default %(default)s)",
     )
     parser.add_argument("--fresh", action="store_true", help="begin anew; else a study that was interrupted goes on")
-    parser.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
+
+
+def show_study(study: Study, written: Mapping[str, Path], *, quiet: bool) -> int:
+    """Print what a study found; gives the exit code."""
+    from sapwood.lab.study import summary_text
+
+    if not quiet:
+        print(summary_text(study.content, written), end="")
+    return 0
 
 
 @contextmanager

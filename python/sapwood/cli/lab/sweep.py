@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from sapwood.cli.lab.options import add_study_arguments, study_progress
+from sapwood.cli.lab.options import add_study_arguments, show_study, study_progress
 
 HELP = "Copy a tree in many layouts, read each back, and choose one."
 EPILOG = "Each copy is written and read in a process of its own."
@@ -37,7 +37,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the study."""
     from sapwood.lab import sweep
-    from sapwood.lab.study import summary_text
 
     with study_progress(shown=not arguments.quiet) as progress:
         study, written = sweep.run(
@@ -53,6 +52,4 @@ def run(arguments: argparse.Namespace) -> int:
             fresh=arguments.fresh,
             progress=progress,
         )
-    if not arguments.quiet:
-        print(summary_text(study.content, written), end="")
-    return 0
+    return show_study(study, written, quiet=arguments.quiet)

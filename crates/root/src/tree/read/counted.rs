@@ -95,7 +95,7 @@ fn check(empty: &[Empty<'_>], counts: &Column, place: impl Fn(&Empty<'_>) -> usi
             one.job.basket
         );
         let place = format!("branch {} of tree {} in {}", tree.path(one.branch), tree.name, tree.file.name());
-        return Err(Error::corrupt(message).at(seek).within(place));
+        return Err(Error::unsupported(message).at(seek).within(place).of_column(one.job.column));
     }
     Ok(())
 }

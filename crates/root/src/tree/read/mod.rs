@@ -185,7 +185,8 @@ fn words(values: &[u8], size: usize) -> impl Iterator<Item = u64> {
 fn counter_of(tree: &Tree, branch: usize) -> Result<Option<(usize, bool)>> {
     let Some(found) = tree.branches.get(branch) else { return Ok(None) };
     Ok(match (tree.layout(branch)?.framing, found.counter) {
-        (Framing::CountedColumn(counter), _) => Some((counter, true)),
+        (Framing::CountedColumn(counter) | Framing::Rows(counter), _) => Some((counter, true)),
+        (Framing::Objects, Some(counter)) => Some((counter, false)),
         (_, Some(counter)) if found.offsets_from_counter => Some((counter, false)),
         _ => None,
     })
@@ -252,7 +253,7 @@ impl<'a> Reader<'a> {
                     )
                 };
                 let layout = model.tree.layout(branch)?;
-                let of = layout.of.clone().within(place)?;
+                let of = layout.of.clone().within(place).map_err(|error| error.of_column(column))?;
                 match types.get(column) {
                     None if p == 0 => types.push(of),
                     Some(first) if *first == of => {}
@@ -262,7 +263,10 @@ impl<'a> Reader<'a> {
                     }
                 }
                 let start = reader.jobs.len();
-                let bytes = reader.add_jobs(p, column, branch).within(place)?;
+                let bytes = reader
+                    .add_jobs(p, column, branch)
+                    .within(place)
+                    .map_err(|error| error.of_column(column))?;
                 reader
                     .stored
                     .iter_mut()
@@ -352,10 +356,13 @@ impl<'a> Reader<'a> {
             self.jobs.push(Job { part: p, column, basket, from, to, range });
         }
         if covered < part.stop {
-            return Err(Error::corrupt(format!(
+            let message = format!(
                 "entries {covered} to {} are in no basket (the branch has {} entries)",
                 part.stop, found.entries
-            )));
+            );
+            // ROOT fills some branches of a tree and not others, if it is told to.
+            let short = found.entries <= covered;
+            return Err(if short { Error::unsupported(message) } else { Error::corrupt(message) });
         }
         Ok(stored)
     }

@@ -1,6 +1,7 @@
 //! Threads that fetch, decompress and decode what a plan wants.
 
 use super::super::basket::{self, BasketHeader, Values};
+use super::super::layout::Framing;
 use super::carry::Tail;
 use super::values::{Output, Share};
 use super::{Carry, Job, Part, Place, Reader, Target};
@@ -232,7 +233,7 @@ impl<'a> Run<'a> {
                 part.tree.file.name()
             )
         };
-        let left_out = result.within(place)?;
+        let left_out = result.within(place).map_err(|error| error.of_column(job.column))?;
         if let Some(all) = self.plan.left_out.filter(|_| !left_out.is_empty()) {
             for (what, error) in left_out {
                 all.add(job.column, what, error.within(place()));
@@ -340,11 +341,15 @@ impl One<'_, '_> {
         let start = Instant::now();
         let Self { share, job, .. } = self;
         let mut left_out = Vec::new();
+        // A program without the dictionary of a class writes the entries of its branches, but no bytes of them.
+        let nothing = values.data.is_empty() && matches!(share.layout.framing, Framing::Whole);
+        let unwritten = || Error::unsupported("the basket has entries, but no byte of them was written");
+        let explain = |error| if nothing { unwritten() } else { error };
         match goal {
-            Goal::Place(to) => left_out = share.decode(values, Output::Place(to))?,
+            Goal::Place(to) => left_out = share.decode(values, Output::Place(to)).map_err(explain)?,
             Goal::Turn(number) => {
                 let decode = |to: &mut Builder| {
-                    left_out = share.decode(values, Output::Append(to))?;
+                    left_out = share.decode(values, Output::Append(to)).map_err(explain)?;
                     Ok(())
                 };
                 self.run.append(job, number, values.data.len(), decode)?;

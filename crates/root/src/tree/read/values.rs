@@ -90,6 +90,8 @@ impl Share<'_> {
             Framing::Whole => whole(&mut decoder, values, job, kind, to)?,
             Framing::Column => column(&mut decoder, values, job, kind, to)?,
             Framing::CountedColumn(_) => counted_column(&mut decoder, values, job, kind, to)?,
+            Framing::Rows(_) => rows(&mut decoder, values, job, kind, to)?,
+            Framing::Objects => objects(&mut decoder, values, job, kind, to)?,
         }
         Ok(decoder.left_out())
     }
@@ -296,29 +298,86 @@ fn counted_column(
     let Builder::List { offsets: ends, values: items } = arrays.as_mut() else {
         return Err(Error::unsupported("a variable array in a column of no lists"));
     };
+    each_entry(values, job, |c, numbers| {
+        for &count in job.each.get(numbers).ok_or_else(fewer)? {
+            let count = if c.u8()? == 0 { 0 } else { count as usize };
+            decoder.decode(kind, c, items, count)?;
+            ends.push(items.len() as i64);
+        }
+        offsets.push(ends.len() as i64 - 1);
+        Ok(())
+    })
+}
+
+/// Entries that are a row of objects of each of any number of objects: a header, and the objects.
+fn rows(
+    decoder: &mut Decoder<'_>,
+    values: &Values<'_>,
+    job: &Share<'_>,
+    kind: &Kind,
+    to: &mut Builder,
+) -> Result<()> {
+    let Builder::List { offsets, values: rows } = to else {
+        return Err(Error::unsupported("a list in a column of no lists"));
+    };
+    each_entry(values, job, |c, numbers| {
+        decoder.next_entry();
+        let counts = job.each.get(numbers).ok_or_else(fewer)?;
+        // The header is there without objects, too, but not when there was nothing to write at all.
+        if c.remaining() > 0 || !counts.is_empty() {
+            decoder.rows(kind, c, rows, counts.iter().map(|&count| count as usize))?;
+        }
+        offsets.push(rows.len() as i64);
+        Ok(())
+    })
+}
+
+/// Entries that are the members of a base class, one after the other, of any number of objects.
+fn objects(
+    decoder: &mut Decoder<'_>,
+    values: &Values<'_>,
+    job: &Share<'_>,
+    kind: &Kind,
+    to: &mut Builder,
+) -> Result<()> {
+    let (Builder::List { offsets, values: items }, Kind::Record(record)) = (to, kind) else {
+        return Err(Error::unsupported("a list in a column of no lists"));
+    };
+    each_entry(values, job, |c, objects| {
+        decoder.next_entry();
+        if !objects.is_empty() {
+            decoder.columns(record, c, items, objects.len())?;
+        }
+        offsets.push(items.len() as i64);
+        Ok(())
+    })
+}
+
+fn fewer() -> Error {
+    Error::corrupt("its counter has fewer entries")
+}
+
+/// Decodes the wanted entries one by one, each with the range of what its counter counts; all its bytes must be used.
+fn each_entry(
+    values: &Values<'_>,
+    job: &Share<'_>,
+    mut decode: impl FnMut(&mut Cursor<'_>, std::ops::Range<usize>) -> Result<()>,
+) -> Result<()> {
     let bounds = match values.bounds()? {
         Some(bounds) => bounds,
         None => one_entry(values)?,
     };
     let counts = job.counts.unwrap_or_default();
     for entry in job.from..job.to {
-        let bounds = bounds.get(entry).zip(bounds.get(entry + 1));
-        let objects = counts.get(entry).zip(counts.get(entry + 1));
-        let objects = objects.and_then(|(&a, &b)| job.each.get(a as usize..b as usize));
-        let (Some((&start, &end)), Some(objects)) = (bounds, objects) else {
-            return Err(Error::corrupt("its counter has fewer entries"));
-        };
+        let range = bounds.get(entry).zip(bounds.get(entry + 1));
+        let counted = counts.get(entry).zip(counts.get(entry + 1));
+        let (Some((&start, &end)), Some((&first, &last))) = (range, counted) else { return Err(fewer()) };
         let mut c = Cursor::new(values.data.get(..end as usize).unwrap_or_default(), values.key_bytes as u64);
         c.seek(start as usize)?;
-        for &count in objects {
-            let count = if c.u8()? == 0 { 0 } else { count as usize };
-            decoder.decode(kind, &mut c, items, count).within(|| format!("entry {entry} of the basket"))?;
-            ends.push(items.len() as i64);
-        }
+        decode(&mut c, first as usize..last as usize).within(|| format!("entry {entry} of the basket"))?;
         if c.remaining() > 0 {
             return Err(c.corrupt(format!("{} bytes of entry {entry} are left over", c.remaining())));
         }
-        offsets.push(ends.len() as i64 - 1);
     }
     Ok(())
 }

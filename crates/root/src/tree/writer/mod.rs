@@ -615,11 +615,16 @@ fn field<'a>(column: &Cow<'a, Column>, member: usize) -> Result<Cow<'a, Column>>
     of(column).map(Cow::Owned).ok_or_else(|| Error::argument(format!("records have no member {member}")))
 }
 
+fn finished() -> Error {
+    Error::argument("branches were added to the tree since: take it from the file again")
+}
+
 /// A file and the trees being written to it.
 pub struct Output {
     /// The file.
     pub file: FileWriter,
-    trees: Vec<TreeWriter>,
+    /// None for those that are finished.
+    trees: Vec<Option<TreeWriter>>,
     closed: bool,
 }
 
@@ -637,7 +642,7 @@ impl Output {
         options: TreeOptions,
     ) -> Result<usize> {
         let tree = TreeWriter::new(&mut self.file, directory, name, branches, options)?;
-        self.trees.push(tree);
+        self.trees.push(Some(tree));
         Ok(self.trees.len() - 1)
     }
     /// Goes on with a tree in the file, as [`TreeWriter::append`] does; gives its number and its branches.
@@ -649,7 +654,7 @@ impl Output {
         max_basket: usize,
     ) -> Result<(usize, Vec<BranchSpec>)> {
         let (tree, specs) = TreeWriter::append(&mut self.file, directory, source, key, max_basket)?;
-        self.trees.push(tree);
+        self.trees.push(Some(tree));
         Ok((self.trees.len() - 1, specs))
     }
     /// Deletes the records of a name as [`FileWriter::delete`] does, and with them the baskets of the trees among them,
@@ -691,16 +696,26 @@ impl Output {
     }
     /// A tree by its number.
     pub fn tree(&self, tree: usize) -> Result<&TreeWriter> {
-        self.trees.get(tree).ok_or_else(|| Error::not_found(format!("no tree {tree}")))
+        self.trees.get(tree).and_then(Option::as_ref).ok_or_else(finished)
     }
     /// A tree and the file it goes to.
     pub fn tree_mut(&mut self, tree: usize) -> Result<(&mut TreeWriter, &mut FileWriter)> {
-        let found = self.trees.get_mut(tree).ok_or_else(|| Error::not_found(format!("no tree {tree}")))?;
+        let found = self.trees.get_mut(tree).and_then(Option::as_mut).ok_or_else(finished)?;
         Ok((found, &mut self.file))
+    }
+    /// Writes all that waits of a tree, makes it part of the readable file, and takes no more.
+    pub fn finish_tree(&mut self, tree: usize) -> Result<()> {
+        let (found, file) = self.tree_mut(tree)?;
+        found.flush(file)?;
+        self.commit()?;
+        if let Some(found) = self.trees.get_mut(tree) {
+            *found = None;
+        }
+        Ok(())
     }
     /// Makes all full clusters part of the readable file.
     pub fn commit(&mut self) -> Result<()> {
-        for tree in &mut self.trees {
+        for tree in self.trees.iter_mut().flatten() {
             tree.save(&mut self.file)?;
         }
         self.file.commit()
@@ -720,7 +735,7 @@ impl Output {
         // One commit at the end is enough.
         self.file.stop_committing();
         let mut first = Ok(());
-        for tree in &mut self.trees {
+        for tree in self.trees.iter_mut().flatten() {
             let flushed = tree.flush(&mut self.file);
             first = first.and(flushed);
         }

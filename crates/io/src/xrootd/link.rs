@@ -1,0 +1,216 @@
+//! A connection, with or without TLS, that one thread reads while others write.
+
+#![allow(clippy::disallowed_methods, reason = "the one place where sockets of this protocol are opened")]
+
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
+use std::io::{Error, ErrorKind, Read, Result, Write};
+use std::net::{IpAddr, Ipv6Addr, Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A connection to a server.
+pub struct Link {
+    socket: TcpStream,
+    /// What encrypts, if anything does. Also sees to it that requests do not mix.
+    tls: Mutex<Option<Box<ClientConnection>>>,
+    encrypted: bool,
+}
+
+/// Time left until `deadline`; an error if there is none.
+pub fn left(deadline: Instant) -> Result<Duration> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(Error::new(ErrorKind::TimedOut, "out of time")) } else { Ok(left) }
+}
+
+/// Addresses of a host. The system's way to ask for them knows no time limit, so a thread of its own does.
+fn resolve(host: &str, port: u16, deadline: Instant) -> Result<Vec<SocketAddr>> {
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return Ok(vec![SocketAddr::new(plain(address), port)]);
+    }
+    let (send, receive) = mpsc::channel();
+    let asked = host.to_owned();
+    thread::Builder::new().name("sapwood-resolve".to_owned()).spawn(move || {
+        // Nobody may be waiting any more.
+        let _ = send.send((asked.as_str(), port).to_socket_addrs().map(Iterator::collect));
+    })?;
+    let found: Result<Vec<_>> = receive
+        .recv_timeout(left(deadline)?)
+        .unwrap_or_else(|_| Err(Error::new(ErrorKind::TimedOut, format!("no address of {host} in time"))));
+    found.map_err(|e| Error::new(e.kind(), format!("no address of {host}: {e}")))
+}
+
+/// Servers write an address of version 4 as one of version 6, `[::127.0.0.1]`.
+fn plain(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V6(v6) if v6 != Ipv6Addr::LOCALHOST && v6 != Ipv6Addr::UNSPECIFIED => {
+            v6.to_ipv4().map_or(address, IpAddr::V4)
+        }
+        _ => address,
+    }
+}
+
+impl Link {
+    pub fn connect(host: &str, port: u16, deadline: Instant) -> Result<Self> {
+        let addresses = resolve(host, port, deadline)?;
+        let mut trouble = Error::new(ErrorKind::NotConnected, format!("no address of {host}"));
+        for (at, address) in addresses.iter().enumerate() {
+            let share = left(deadline)? / (addresses.len() - at) as u32;
+            match TcpStream::connect_timeout(address, share.max(Duration::from_millis(1))) {
+                Ok(socket) => {
+                    socket.set_nodelay(true)?;
+                    return Ok(Self { socket, tls: Mutex::new(None), encrypted: false });
+                }
+                Err(error) => trouble = error,
+            }
+        }
+        Err(trouble)
+    }
+
+    /// Encrypts from now on; the server's certificate must be for `host`.
+    pub fn encrypt(&mut self, host: &str, deadline: Instant) -> Result<()> {
+        let failed =
+            |what: String| Error::new(ErrorKind::PermissionDenied, format!("TLS with {host}: {what}"));
+        let name = match host.parse::<IpAddr>() {
+            Ok(address) => ServerName::IpAddress(plain(address).into()),
+            Err(_) => ServerName::try_from(host.to_owned()).map_err(|e| failed(e.to_string()))?,
+        };
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|e| failed(e.to_string()))?
+            .with_root_certificates(authorities().map_err(failed)?)
+            .with_no_client_auth();
+        let mut tls = ClientConnection::new(Arc::new(config), name).map_err(|e| failed(e.to_string()))?;
+        while tls.is_handshaking() {
+            self.limit(Some(left(deadline)?))?;
+            tls.complete_io(&mut self.socket).map_err(|e| match e.kind() {
+                ErrorKind::WouldBlock | ErrorKind::TimedOut => late(e),
+                ErrorKind::InvalidData => failed(e.to_string()),
+                kind => Error::new(kind, format!("TLS with {host}: {e}")),
+            })?;
+        }
+        self.tls = Mutex::new(Some(Box::new(tls)));
+        self.encrypted = true;
+        Ok(())
+    }
+
+    pub fn encrypted(&self) -> bool {
+        self.encrypted
+    }
+
+    fn tls(&self) -> MutexGuard<'_, Option<Box<ClientConnection>>> {
+        self.tls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How long a read or a write may take.
+    pub fn limit(&self, most: Option<Duration>) -> Result<()> {
+        self.socket.set_read_timeout(most)?;
+        self.socket.set_write_timeout(most)
+    }
+
+    pub fn send(&self, bytes: &[u8]) -> Result<()> {
+        let mut socket = &self.socket;
+        let mut guard = self.tls();
+        let Some(tls) = guard.as_mut() else { return socket.write_all(bytes).map_err(late) };
+        // No more at a time than what is buffered.
+        for piece in bytes.chunks(16 << 10) {
+            tls.writer().write_all(piece)?;
+            while tls.wants_write() {
+                tls.write_tls(&mut socket).map_err(late)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Some bytes, as soon as there are any; for the one thread that reads.
+    pub fn receive(&self, out: &mut [u8]) -> Result<usize> {
+        let mut socket = &self.socket;
+        if !self.encrypted {
+            return closed(socket.read(out).map_err(late)?);
+        }
+        loop {
+            if let Some(tls) = self.tls().as_mut() {
+                match tls.reader().read(out) {
+                    Err(e) if e.kind() == ErrorKind::WouldBlock => {}
+                    other => return closed(other?),
+                }
+            }
+            // Others may write while this waits.
+            closed(socket.peek(&mut [0]).map_err(late)?)?;
+            if let Some(tls) = self.tls().as_mut() {
+                tls.read_tls(&mut socket).map_err(late)?;
+                let broken = |e: rustls::Error| Error::new(ErrorKind::InvalidData, format!("TLS: {e}"));
+                tls.process_new_packets().map_err(broken)?;
+                while tls.wants_write() {
+                    tls.write_tls(&mut socket).map_err(late)?;
+                }
+            }
+        }
+    }
+
+    /// The address of this end, as servers see it.
+    pub fn own_address(&self) -> Result<String> {
+        let own = self.socket.local_addr()?;
+        Ok(match own.ip() {
+            IpAddr::V4(v4) => format!("[::ffff:{v4}]:{}", own.port()),
+            IpAddr::V6(v6) => format!("[{v6}]:{}", own.port()),
+        })
+    }
+
+    /// Ends the connection; who reads it is told.
+    pub fn shut(&self) {
+        let _ = self.socket.shutdown(Shutdown::Both);
+    }
+}
+
+fn closed(n: usize) -> Result<usize> {
+    if n == 0 {
+        return Err(Error::new(ErrorKind::UnexpectedEof, "the server closed the connection"));
+    }
+    Ok(n)
+}
+
+/// A socket's time-out by one name.
+fn late(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => Error::new(ErrorKind::TimedOut, "timeout"),
+        _ => error,
+    }
+}
+
+/// Whose certificates are believed: the grid's folder, if there is one, and what the system believes.
+fn authorities() -> std::result::Result<RootCertStore, String> {
+    let mut store = RootCertStore::empty();
+    let named = std::env::var_os("X509_CERT_DIR");
+    let folder = named.as_deref().map_or(Path::new("/etc/grid-security/certificates"), Path::new);
+    let mut certificates = rustls_native_certs::load_native_certs().certs;
+    if named.is_some() || folder.is_dir() {
+        certificates.extend(rustls_native_certs::load_certs_from_paths(None, Some(folder)).certs);
+    }
+    store.add_parsable_certificates(certificates);
+    if store.is_empty() {
+        return Err("no certificates of authorities: set X509_CERT_DIR or SSL_CERT_FILE".to_owned());
+    }
+    Ok(store)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_version_4_in_disguise() {
+        for (text, want) in [
+            ("::127.0.0.1", "127.0.0.1"),
+            ("::ffff:10.0.0.1", "10.0.0.1"),
+            ("::1", "::1"),
+            ("fe80::1", "fe80::1"),
+            ("1.2.3.4", "1.2.3.4"),
+        ] {
+            assert_eq!(plain(text.parse().unwrap()).to_string(), want);
+        }
+    }
+}

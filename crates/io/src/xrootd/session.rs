@@ -1,0 +1,592 @@
+//! A login at a server: one connection, on which many requests are under way at once, told apart by their stream.
+
+use super::auth::{self, Identity};
+use super::link::{Link, left};
+use super::wire::{self, Answer, Frames, Head, Reader, kind, status};
+use crate::cancel;
+use crate::remote::Fault;
+use std::collections::HashMap;
+use std::io::{Error, ErrorKind, Result};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Protocol that is spoken, 5.2.0.
+const VERSION: u32 = 0x520;
+/// Flags of `kXR_protocol`: TLS can be done; TLS is wanted.
+const ABLE_TLS: u8 = 2;
+const WANT_TLS: u8 = 4;
+/// What a server says of itself: it stores files; it can do TLS; it wants it from now on, or for some of what follows.
+const IS_SERVER: u32 = 1;
+const HAS_TLS: u32 = 0x8000_0000;
+const GOES_TLS: u32 = 0x4000_0000;
+const NEEDS_TLS: u32 = GOES_TLS | 0x0800_0000 | 0x0400_0000 | 0x0100_0000;
+/// Names in full and redirections of reads are understood; so are answers that come later, and protocol 5.
+const ABILITY: u8 = 1 | 4;
+const CAPABILITY: u8 = 128 | 5;
+/// Bytes of an answer that is kept whole before it is understood.
+const MOST_BODY: usize = 1 << 20;
+/// Bytes of a small answer's data.
+pub const SMALL: u64 = 64 << 10;
+/// Bytes that are taken from a connection at a time.
+const PIECE: usize = 256 << 10;
+/// How long a connection is kept that nobody uses.
+const IDLE: Duration = Duration::from_secs(60);
+const TICK: Duration = Duration::from_secs(5);
+
+/// Where a session is, and by what it is found again.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Place {
+    pub host: String,
+    pub port: u16,
+    pub tls: bool,
+    pub who: Identity,
+    /// What a redirection wants to be said at login.
+    pub token: String,
+}
+
+impl Place {
+    /// The server, for messages.
+    pub fn server(&self) -> String {
+        if self.host.contains(':') {
+            format!("[{}]:{}", self.host, self.port)
+        } else {
+            format!("{}:{}", self.host, self.port)
+        }
+    }
+}
+
+/// How many ranges of how many bytes a server takes in a request.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    pub elements: usize,
+    pub bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { elements: 1024, bytes: (2 << 20) - wire::ELEMENT as u64 }
+    }
+}
+
+impl Limits {
+    /// Parses the answer to [`Limits::QUESTION`]: a number a line, or a name that is not known.
+    fn parse(text: &str) -> Self {
+        let mut numbers = text.lines().map(|line| line.trim_matches('\0').trim().parse::<u64>().ok());
+        let default = Self::default();
+        let mut next = || numbers.next().flatten().filter(|n| *n > 0);
+        let elements = next().map_or(default.elements, |n| n.min(1 << 16) as usize);
+        Self { elements, bytes: next().map_or(default.bytes, |n| n.min(1 << 30)) }
+    }
+    const QUESTION: &str = "readv_iov_max readv_ior_max";
+}
+
+/// What comes for a request.
+enum Event {
+    Data(Vec<u8>),
+    Answer(Answer),
+}
+
+struct Slot {
+    to: Sender<Event>,
+    /// Bytes of data that may still come.
+    budget: u64,
+}
+
+#[derive(Default)]
+struct Streams {
+    slots: HashMap<u16, Slot>,
+    last: u16,
+    /// Why nothing can be asked any more.
+    over: Option<(ErrorKind, String)>,
+}
+
+/// A login at a server.
+pub struct Session {
+    pub place: Place,
+    link: Link,
+    streams: Mutex<Streams>,
+    began: Instant,
+    /// When anything came last, in milliseconds since it began.
+    heard: AtomicU64,
+    /// The answer to the question for limits; and the limits.
+    asked: Mutex<Option<Stream>>,
+    limits: OnceLock<Limits>,
+}
+
+/// A request under way. Dropped before its end, its answer is passed over when it comes.
+pub struct Stream {
+    session: Arc<Session>,
+    receiver: Receiver<Event>,
+    until: Option<Instant>,
+}
+
+/// Sessions of this process, by place and by what decides who asks.
+type Key = (Place, Vec<Option<std::ffi::OsString>>);
+type Door = Arc<Mutex<Option<Arc<Session>>>>;
+#[derive(Default)]
+struct Pool {
+    doors: Mutex<HashMap<Key, Door>>,
+}
+
+/// A forked process has a pool of its own: neither threads nor connections are shared.
+fn pool() -> Arc<Pool> {
+    static POOL: RwLock<Option<(u32, Arc<Pool>)>> = RwLock::new(None);
+    let process = std::process::id();
+    if let Some((of, pool)) = &*POOL.read().unwrap_or_else(PoisonError::into_inner)
+        && *of == process
+    {
+        return pool.clone();
+    }
+    let mut slot = POOL.write().unwrap_or_else(PoisonError::into_inner);
+    match &*slot {
+        Some((of, pool)) if *of == process => pool.clone(),
+        _ => {
+            let pool = Arc::new(Pool::default());
+            // What the parent has is neither used nor closed here.
+            std::mem::forget(slot.replace((process, pool.clone())));
+            pool
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Session {
+    /// A session at a place: one that there is, or a new one.
+    pub fn at(place: &Place, deadline: Instant) -> std::result::Result<Arc<Self>, Fault> {
+        let key = (place.clone(), auth::surroundings());
+        let door = lock(&pool().doors).entry(key).or_default().clone();
+        let mut slot = lock(&door);
+        if let Some(session) = slot.as_ref().filter(|session| session.over().is_none()) {
+            return Ok(session.clone());
+        }
+        let session = Self::begin(place, deadline).map_err(|fault| Fault {
+            error: Error::new(fault.error.kind(), format!("{}: {}", place.server(), fault.error)),
+            ..fault
+        })?;
+        Ok(slot.insert(session).clone())
+    }
+
+    fn begin(place: &Place, deadline: Instant) -> std::result::Result<Arc<Self>, Fault> {
+        let mut tls = place.tls;
+        loop {
+            match Login::perform(place, tls, deadline)? {
+                Outcome::In { link, stores } => {
+                    return Self::start(place, link, stores).map_err(Fault::passing);
+                }
+                Outcome::WantsTls if !tls => tls = true,
+                Outcome::WantsTls => {
+                    let message = "the server wants TLS, and does not do it";
+                    return Err(Fault::lasting(Error::new(ErrorKind::PermissionDenied, message)));
+                }
+            }
+        }
+    }
+
+    fn start(place: &Place, link: Link, stores: bool) -> Result<Arc<Self>> {
+        let session = Arc::new(Self {
+            place: place.clone(),
+            link,
+            streams: Mutex::default(),
+            began: Instant::now(),
+            heard: AtomicU64::new(0),
+            asked: Mutex::default(),
+            limits: OnceLock::new(),
+        });
+        session.link.limit(Some(TICK))?;
+        let reader = session.clone();
+        thread::Builder::new().name("sapwood-xrootd".to_owned()).spawn(move || reader.listen())?;
+        if stores {
+            // The answer is there when the first file is open.
+            let stream = session.ask(kind::QUERY, &[0, 7], Limits::QUESTION.as_bytes(), SMALL)?;
+            *lock(&session.asked) = Some(stream);
+        }
+        Ok(session)
+    }
+
+    fn streams(&self) -> MutexGuard<'_, Streams> {
+        lock(&self.streams)
+    }
+
+    /// Why no requests can be sent any more, if so.
+    pub fn over(&self) -> Option<(ErrorKind, String)> {
+        self.streams().over.clone()
+    }
+
+    /// What the server takes; waits for it to say so, but not for long.
+    pub fn limits(&self, deadline: Instant) -> Limits {
+        if let Some(limits) = self.limits.get() {
+            return *limits;
+        }
+        let Some(mut stream) = lock(&self.asked).take() else { return Limits::default() };
+        let mut text = Vec::new();
+        let answer = stream.finish(deadline, deadline, &mut |bytes| {
+            text.extend_from_slice(bytes);
+            true
+        });
+        let limits = match answer {
+            Ok(Some(Answer::Done)) => Limits::parse(&String::from_utf8_lossy(&text)),
+            _ => Limits::default(),
+        };
+        *self.limits.get_or_init(|| limits)
+    }
+
+    /// Sends a request, whose answer has at most so many bytes of data.
+    pub fn ask(self: &Arc<Self>, kind: u16, parameters: &[u8], body: &[u8], most: u64) -> Result<Stream> {
+        let (to, receiver) = mpsc::channel();
+        let number = {
+            let mut streams = self.streams();
+            if let Some((kind, why)) = &streams.over {
+                return Err(Error::new(*kind, why.clone()));
+            }
+            let mut number = streams.last.wrapping_add(1);
+            while streams.slots.contains_key(&number) {
+                number = number.wrapping_add(1);
+                if number == streams.last {
+                    return Err(Error::other("too many requests are under way"));
+                }
+            }
+            streams.last = number;
+            streams.slots.insert(number, Slot { to, budget: most });
+            number
+        };
+        if let Err(error) = self.link.send(&wire::request(number, kind, parameters, body)) {
+            self.end(error.kind(), &error.to_string());
+            return Err(error);
+        }
+        Ok(Stream { session: self.clone(), receiver, until: None })
+    }
+
+    /// Ends the session; everybody who waits is told.
+    pub fn end(&self, kind: ErrorKind, why: &str) {
+        let mut streams = self.streams();
+        streams.over.get_or_insert_with(|| (kind, why.to_owned()));
+        streams.slots.clear();
+        drop(streams);
+        self.link.shut();
+        let unread = lock(&self.asked).take();
+        drop(unread);
+    }
+
+    fn listen(self: Arc<Self>) {
+        let mut buffer = vec![0; PIECE];
+        let mut frames = Frames::default();
+        let mut body = Vec::new();
+        let mut used = Instant::now();
+        let why = loop {
+            let result = self.link.receive(&mut buffer).and_then(|n| {
+                self.heard.store(self.began.elapsed().as_millis() as u64, Relaxed);
+                let new = buffer.get(..n).unwrap_or_default();
+                frames.feed(new, &mut |head, bytes, last| self.put(head, bytes, last, &mut body))
+            });
+            match result {
+                Ok(()) => used = Instant::now(),
+                Err(error) if error.kind() == ErrorKind::TimedOut => {
+                    if !self.streams().slots.is_empty() {
+                        used = Instant::now();
+                    } else if used.elapsed() > IDLE {
+                        break Error::other("the connection was not used");
+                    }
+                }
+                Err(error) => break error,
+            }
+        };
+        self.end(why.kind(), &why.to_string());
+        self.forget();
+    }
+
+    /// Has others at the same place begin a new session.
+    fn forget(self: &Arc<Self>) {
+        let pool = pool();
+        let doors: Vec<Door> = lock(&pool.doors).values().cloned().collect();
+        for door in doors {
+            let mut slot = lock(&door);
+            if slot.as_ref().is_some_and(|session| Arc::ptr_eq(session, self)) {
+                slot.take();
+            }
+        }
+    }
+
+    /// Takes a piece of an answer; `body` has what came of one that is understood as a whole.
+    fn put(&self, head: Head, bytes: &[u8], last: bool, body: &mut Vec<u8>) -> Result<()> {
+        if matches!(head.status, status::OK | status::OK_SO_FAR) {
+            return self.data(head, bytes, last);
+        }
+        if body.len() + bytes.len() > MOST_BODY {
+            return Err(Error::new(ErrorKind::InvalidData, "an answer that is too long"));
+        }
+        body.extend_from_slice(bytes);
+        if !last {
+            return Ok(());
+        }
+        let body = std::mem::take(body);
+        if head.status != status::ATTENTION {
+            return self.answer(head, &body);
+        }
+        let mut from = Reader(&body);
+        match from.u32()? {
+            wire::ASYNC_RESPONSE => {
+                from.u32()?;
+                let head = Head::parse(&mut from)?;
+                let inner = from.take(head.length as usize)?;
+                match head.status {
+                    status::OK | status::OK_SO_FAR => self.data(head, inner, true),
+                    status::ATTENTION => Err(Error::new(ErrorKind::InvalidData, "an answer within answers")),
+                    _ => self.answer(head, inner),
+                }
+            }
+            end if wire::ASYNC_ENDS.contains(&end) => Err(Error::new(
+                ErrorKind::ConnectionAborted,
+                format!("the server ends the session: {}", from.text()),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn data(&self, head: Head, bytes: &[u8], last: bool) -> Result<()> {
+        let mut streams = self.streams();
+        let Some(slot) = streams.slots.get_mut(&head.stream) else { return Ok(()) };
+        slot.budget = slot
+            .budget
+            .checked_sub(bytes.len() as u64)
+            .ok_or_else(|| Error::new(ErrorKind::InvalidData, "more came than was asked for"))?;
+        if !bytes.is_empty() {
+            // Who asked may have gone.
+            let _ = slot.to.send(Event::Data(bytes.to_vec()));
+        }
+        if last && head.status == status::OK {
+            let _ = slot.to.send(Event::Answer(Answer::Done));
+            streams.slots.remove(&head.stream);
+        }
+        Ok(())
+    }
+
+    fn answer(&self, head: Head, body: &[u8]) -> Result<()> {
+        let answer = Answer::parse(head.status, body)?;
+        let mut streams = self.streams();
+        let Some(slot) = streams.slots.get(&head.stream) else { return Ok(()) };
+        let more = matches!(answer, Answer::Later(_));
+        let _ = slot.to.send(Event::Answer(answer));
+        if !more {
+            streams.slots.remove(&head.stream);
+        }
+        Ok(())
+    }
+}
+
+/// How often a thread that waits looks whether anybody still wants it to.
+const LOOK: Duration = Duration::from_millis(50);
+
+impl Stream {
+    /// Waits for the answer and hands over its data as it comes. Nothing if `take` wants no more.
+    ///
+    /// An error if nothing at all comes from the server until `quiet`, or after something came for as long again; or by
+    /// `deadline`. In the first case the session has ended.
+    pub fn finish(
+        &mut self,
+        quiet: Instant,
+        deadline: Instant,
+        take: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<Option<Answer>> {
+        let patience = quiet.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        let mut since = Instant::now();
+        loop {
+            let until = self.until.unwrap_or(since + patience).min(deadline);
+            let left = until.saturating_duration_since(Instant::now());
+            match self.receiver.recv_timeout(left.min(LOOK)) {
+                Ok(Event::Data(bytes)) => {
+                    since = Instant::now();
+                    if !take(&bytes) {
+                        return Ok(None);
+                    }
+                }
+                Ok(Event::Answer(Answer::Later(wait))) => self.until = Some(Instant::now() + wait + patience),
+                Ok(Event::Answer(answer)) => return Ok(Some(answer)),
+                Err(RecvTimeoutError::Disconnected) => {
+                    let (kind, why) =
+                        self.session.over().unwrap_or((ErrorKind::Other, "no answer".to_owned()));
+                    return Err(Error::new(kind, why));
+                }
+                Err(RecvTimeoutError::Timeout) if cancel::given_up() => return Ok(None),
+                Err(RecvTimeoutError::Timeout) if left > LOOK => {}
+                Err(RecvTimeoutError::Timeout) => {
+                    // Others' answers may have come meanwhile on the same connection.
+                    let heard = self.session.began + Duration::from_millis(self.session.heard.load(Relaxed));
+                    if heard > since && Instant::now() < deadline {
+                        since = heard;
+                        continue;
+                    }
+                    if heard + patience <= Instant::now() {
+                        self.session.end(ErrorKind::TimedOut, "timeout: nothing came");
+                    }
+                    return Err(Error::new(ErrorKind::TimedOut, "timeout: nothing came in time"));
+                }
+            }
+        }
+    }
+}
+
+/// What comes of an attempt to log in.
+enum Outcome {
+    In { link: Link, stores: bool },
+    WantsTls,
+}
+
+/// The first talk with a server, one request after the other.
+struct Login<'a> {
+    link: Link,
+    deadline: Instant,
+    who: &'a Identity,
+}
+
+impl<'a> Login<'a> {
+    fn perform(place: &'a Place, tls: bool, deadline: Instant) -> std::result::Result<Outcome, Fault> {
+        let link = Link::connect(&place.host, place.port, deadline).map_err(Fault::passing)?;
+        let mut login = Self { link, deadline, who: &place.who };
+        let flags = if tls { ABLE_TLS | WANT_TLS } else { 0 };
+        // Version, flags, and that a login follows.
+        let mut parameters = VERSION.to_be_bytes().to_vec();
+        parameters.extend_from_slice(&[flags, 3]);
+        let mut first = wire::HANDSHAKE.to_vec();
+        first.extend_from_slice(&wire::request(1, kind::PROTOCOL, &parameters, &[]));
+        let greeting = Self::greeting(&place.who, &place.token);
+        if !tls {
+            // Nothing stands between: all of it in one go.
+            first.extend_from_slice(&greeting);
+        }
+        login.send(&first)?;
+        login.body(0)?;
+        let about = login.body(1)?;
+        let mut about = Reader(&about);
+        let _version = about.u32().map_err(Fault::passing)?;
+        // Old servers say only which version they are.
+        let flags = about.u32().unwrap_or(IS_SERVER);
+        if tls {
+            if flags & GOES_TLS == 0 {
+                return Ok(Outcome::WantsTls);
+            }
+            login.link.encrypt(&place.host, deadline).map_err(|error| match error.kind() {
+                ErrorKind::PermissionDenied => Fault::lasting(error),
+                _ => Fault::passing(error),
+            })?;
+            login.send(&greeting)?;
+        } else if flags & NEEDS_TLS != 0 {
+            return Ok(Outcome::WantsTls);
+        }
+        let said = match login.body(2) {
+            Err(fault)
+                if !tls && flags & HAS_TLS != 0 && fault.error.kind() == ErrorKind::PermissionDenied =>
+            {
+                return Ok(Outcome::WantsTls);
+            }
+            said => said?,
+        };
+        let offered = said.get(16..).unwrap_or_default();
+        if !login.authenticate(&String::from_utf8_lossy(offered), flags & HAS_TLS != 0)? {
+            return Ok(Outcome::WantsTls);
+        }
+        Ok(Outcome::In { link: login.link, stores: flags & IS_SERVER != 0 })
+    }
+
+    /// `kXR_login`: process, user, what is understood.
+    fn greeting(who: &Identity, token: &str) -> Vec<u8> {
+        let mut parameters = std::process::id().to_be_bytes().to_vec();
+        parameters.extend(who.user.bytes().filter(u8::is_ascii_graphic).take(8));
+        parameters.resize(12, 0);
+        parameters.extend_from_slice(&[0, ABILITY, CAPABILITY, 0]);
+        wire::request(2, kind::LOGIN, &parameters, token.as_bytes())
+    }
+
+    /// Tells who asks, in the first of the ways that are offered that works; false if TLS is needed first.
+    fn authenticate(&self, offered: &str, has_tls: bool) -> std::result::Result<bool, Fault> {
+        let denied = |message: String| Fault::lasting(Error::new(ErrorKind::PermissionDenied, message));
+        let offers = auth::offers(offered);
+        if !offered.contains("&P=") {
+            return Ok(true);
+        }
+        let address = self.link.own_address().map_err(Fault::passing)?;
+        let mut trouble = Vec::new();
+        let tls = self.link.encrypted();
+        for offer in &offers {
+            let name = &offer.name;
+            if name == "ztn" && !tls && has_tls && matches!(auth::token(self.who.number), Ok(Some(_))) {
+                return Ok(false);
+            }
+            let credentials = match offer.credentials(self.who, &address, tls) {
+                Ok(credentials) => credentials,
+                Err(why) => {
+                    trouble.push(format!("{name}: {why}"));
+                    continue;
+                }
+            };
+            let mut parameters = vec![0; 12];
+            parameters.extend(name.bytes().chain([0; 4]).take(4));
+            self.send(&wire::request(3, kind::AUTH, &parameters, &credentials))?;
+            match self.reply(3) {
+                Ok((status::OK, _)) => return Ok(true),
+                Ok(_) => trouble.push(format!("{name}: the server wants more than is known")),
+                Err(fault) if !fault.again => trouble.push(format!("{name}: {}", fault.error)),
+                Err(fault) => return Err(fault),
+            }
+        }
+        if offers.is_empty() {
+            trouble.push(format!("XrdSecPROTOCOL rules out all that is offered ({offered})"));
+        }
+        Err(denied(format!("login refused: {}", trouble.join("; "))))
+    }
+
+    fn send(&self, bytes: &[u8]) -> std::result::Result<(), Fault> {
+        let limit = |d| self.link.limit(Some(d));
+        left(self.deadline).and_then(limit).and_then(|()| self.link.send(bytes)).map_err(Fault::passing)
+    }
+
+    fn exactly(&self, length: usize) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; length];
+        let mut have = 0;
+        while have < length {
+            self.link.limit(Some(left(self.deadline)?))?;
+            have += self.link.receive(bytes.get_mut(have..).unwrap_or_default())?;
+        }
+        Ok(bytes)
+    }
+
+    /// The answer to a request, which is fine or wants more.
+    fn reply(&self, stream: u16) -> std::result::Result<(u16, Vec<u8>), Fault> {
+        loop {
+            let head = self.exactly(Head::SIZE).and_then(|head| Head::parse(&mut Reader(&head)));
+            let strange = || Error::new(ErrorKind::InvalidData, "this is no XRootD server");
+            let head = head.map_err(|error| match error.kind() {
+                ErrorKind::InvalidData => Fault::lasting(strange()),
+                _ => Fault::passing(error),
+            })?;
+            if head.length as usize > MOST_BODY {
+                return Err(Fault::lasting(strange()));
+            }
+            let body = self.exactly(head.length as usize).map_err(Fault::passing)?;
+            if head.stream != stream {
+                continue;
+            }
+            if head.status == status::OK {
+                return Ok((head.status, body));
+            }
+            return match Answer::parse(head.status, &body).map_err(Fault::passing)? {
+                Answer::Refused(no) if no.lasting() => Err(Fault::lasting(no)),
+                Answer::Refused(no) => Err(Fault::passing(no)),
+                Answer::More(_) => Ok((head.status, body)),
+                Answer::Wait(_, why) => {
+                    Err(Fault::passing(Error::other(format!("the server says to wait: {why}"))))
+                }
+                _ => Err(Fault::passing(Error::other("an answer that makes no sense at login"))),
+            };
+        }
+    }
+
+    fn body(&self, stream: u16) -> std::result::Result<Vec<u8>, Fault> {
+        self.reply(stream).map(|(_, body)| body)
+    }
+}

@@ -1,0 +1,37 @@
+"""`sapwood lab predict`."""
+
+from __future__ import annotations
+
+import argparse
+
+from sapwood.cli.lab.options import add_output_arguments, show_study
+
+HELP = "Predict what jobs would get from a site, by simulating their queues; or check that against a measurement."
+EPILOG = "The guide describes the words of a site's description."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "description", nargs="?", metavar="SITE", help="description of the site: a .json, .yaml or .toml file"
+    )
+    add_output_arguments(parser)
+    parser.add_argument("--costs", metavar="RESULT", help="take what a job costs from this result of lab site")
+    parser.add_argument("--check", metavar="RESULT", help="predict the curve of this result of lab site, and compare")
+    parser.add_argument("--data", metavar="NAME", help="which data of the result, such as esd")
+    parser.add_argument("--gsi", action="store_true", help="compare with the published figures of the study at GSI")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the study."""
+    from sapwood.lab import predict
+
+    study, written = predict.run(
+        arguments.output,
+        description=arguments.description,
+        costs=arguments.costs,
+        check=arguments.check,
+        data=arguments.data,
+        gsi=arguments.gsi,
+    )
+    return show_study(study, written, quiet=arguments.quiet)

@@ -1,0 +1,170 @@
+"""`sapwood lab scaling`: how the speed of an application follows each benchmark across machines."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sapwood.errors import ArgumentError
+from sapwood.lab.machine import OURS
+from sapwood.lab.study import Study, medians, read
+from sapwood.report.study import value_text
+from sapwood.report.units import number_text
+
+_TIMES = ("µs", "ns", "s")
+_SHOWN = 6  # benchmarks beside each other in the table of machines
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line through the origin: speed is `slope` times the benchmark; `deviations` of the machines are relative."""
+
+    slope: float
+    deviations: Mapping[str, float]
+
+    @property
+    def spread(self) -> float:
+        """The root of the mean square of the deviations."""
+        return math.sqrt(sum(value**2 for value in self.deviations.values()) / len(self.deviations))
+
+
+def line(speeds: Mapping[str, float], benchmark: Mapping[str, float]) -> Line:
+    """Lay a line through the origin: its slope is the mean of speed over benchmark; all machines weigh alike."""
+    ratios = {name: speeds[name] / benchmark[name] for name in speeds}
+    slope = sum(ratios.values()) / len(ratios)
+    return Line(slope, {name: ratio / slope - 1 for name, ratio in ratios.items()})
+
+
+def run(
+    store: str | os.PathLike[str],
+    folder: str | os.PathLike[str],
+    *,
+    application: str = "track finding",
+    by: str | None = None,
+) -> tuple[Study, dict[str, Path]]:
+    """Run the study.
+
+    Parameters
+    ----------
+    store
+        A folder of results of `sapwood lab machine`.
+    folder
+        Where the result goes.
+    application
+        A benchmark, or a JSON file of speeds by the names of the machines.
+    by
+        The benchmark by which the machines are sorted; the application by default.
+
+    Raises
+    ------
+    ArgumentError
+        There are fewer than two machines, or one has no such benchmark.
+    """
+    studies = {path.stem: read(path) for path in sorted(Path(store).glob("*.json"))}
+    machines = {name: study for name, study in studies.items() if study["study"] == "machine"}
+    if len(machines) < 2:
+        raise ArgumentError(f"{store} holds {len(machines)} results of lab machine; a comparison takes two or more")
+    values = {name: {w: v for (w, e), v in medians(one).items() if e == OURS} for name, one in machines.items()}
+    units = {m["what"]: m["unit"] for one in machines.values() for m in one["measurements"]}
+    common = [what for what in next(iter(values.values())) if all(one.get(what, 0.0) > 0 for one in values.values())]
+    speeds = _speeds(application, {name: _rates(one, units) for name, one in values.items()})
+    order = by or application
+    if by is not None and by not in common:
+        raise ArgumentError(f"there is no benchmark {by} of all machines: {', '.join(common)}")
+
+    study = Study("scaling", {"store": str(store), "application": application, "by": order}, folder, fresh=True)
+    lines: dict[str, Line] = {}
+    for what in common:
+        rates = {name: _rates(values[name], units)[what] for name in speeds}
+        if what != application:
+            lines[what] = line(speeds, rates)
+        for name in speeds:
+            kept = {"what": what, "engine": name, "unit": units[what], "values": [values[name][what]], "runs": [{}]}
+            study.content["measurements"].append(kept | {"derived": True})
+    lines = dict(sorted(lines.items(), key=lambda item: item[1].spread))
+    ranked = sorted(
+        speeds, key=lambda name: speeds[name] if by is None else _rates(values[name], units)[by], reverse=True
+    )
+    shown = [what for what in ([by] if by else []) if what != application] + list(lines)
+    shown = list(dict.fromkeys(shown))[:_SHOWN]
+    table = {
+        "title": "Machines", "head": ["Machine", application, *shown],
+        "rows": [
+            [name, number_text(speeds[name]), *(value_text(values[name][what], units[what]) for what in shown)]
+            for name in ranked
+        ],
+        "caption": f"Sorted by {order}, quickest first; the benchmarks that the application follows most closely.",
+    }  # fmt: skip
+    rows = [[what, number_text(one.slope, 3), f"{100 * one.spread:.1f} %", *_worst(one)] for what, one in lines.items()]
+    follows = {
+        "title": "How the application follows", "rows": rows,
+        "head": ["Benchmark", "slope", "deviation", "largest", "of"],
+        "caption": "A line through the origin, speed = slope × benchmark (for a time: × 1/time); "
+        "the root of the mean square of the machines' relative deviations, and the largest one.",
+    }  # fmt: skip
+    figures = [_figure(what, lines[what], speeds, values, units, application) for what in list(lines)[:4]]
+    return study, study.finish(tables=[table, follows], figures=figures, findings=_findings(lines, application))
+
+
+def _rates(values: Mapping[str, float], units: Mapping[str, str]) -> dict[str, float]:
+    """Turn times into rates, so that more is quicker."""
+    return {what: 1 / value if units[what] in _TIMES and value else value for what, value in values.items()}
+
+
+def _speeds(application: str, rates: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    if not application.endswith(".json"):
+        missing = [name for name, one in rates.items() if not one.get(application)]
+        if missing:
+            raise ArgumentError(f"{missing[0]} has no benchmark {application}: {', '.join(rates[missing[0]])}")
+        return {name: one[application] for name, one in rates.items()}
+    try:
+        given = json.loads(Path(application).read_text(encoding="utf-8"))
+        speeds = {name: float(given[name]) for name in rates}
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise ArgumentError(
+            f"{application} is no JSON object of speeds for {', '.join(rates)} ({type(error).__name__}: {error})"
+        ) from None
+    if not all(math.isfinite(speed) and speed > 0 for speed in speeds.values()):
+        raise ArgumentError(f"{application}: speeds are above 0")
+    return speeds
+
+
+def _worst(one: Line) -> list[str]:
+    name = max(one.deviations, key=lambda machine: abs(one.deviations[machine]))
+    return [f"{100 * one.deviations[name]:+.1f} %".replace("-", "−"), name]
+
+
+def _figure(
+    what: str,
+    one: Line,
+    speeds: Mapping[str, float],
+    values: Mapping[str, Mapping[str, float]],
+    units: Mapping[str, str],
+    application: str,
+) -> dict[str, Any]:
+    rates = {name: _rates(values[name], units)[what] for name in speeds}
+    unit = f"1/{units[what]}" if units[what] in _TIMES else units[what]
+    most = max(rates.values())
+    curves = [{"label": name, "points": [[rates[name], speeds[name]]]} for name in speeds]
+    curves.append({"label": "line through the origin", "points": [[0.0, 0.0], [most, one.slope * most]]})
+    said = f"Deviation {100 * one.spread:.1f} %."
+    return {
+        "kind": "lines", "title": what, "x": f"{what} [{unit}]", "y": f"{application}, speed",
+        "curves": curves, "caption": said,
+    }  # fmt: skip
+
+
+def _findings(lines: Mapping[str, Line], application: str) -> list[str]:
+    names = list(lines)
+    best, worst = names[0], names[-1]
+    name = _worst(lines[best])
+    said = (
+        f"The speed of {application} follows {best} most closely (deviation {100 * lines[best].spread:.1f} %; "
+        f"the farthest machine is {name[1]}, {name[0]}), and {worst} least ({100 * lines[worst].spread:.0f} %)."
+    )
+    return [said]

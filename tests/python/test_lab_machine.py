@@ -1,0 +1,146 @@
+"""`lab machine` with short probes, and the scaling study on machines made up."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sapwood import _native
+from sapwood.errors import ArgumentError, SapwoodError
+from sapwood.lab import machine, probe, scaling
+from sapwood.lab.study import Study, compare
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Run the study once, as shortly as can be."""
+    folder = tmp_path_factory.mktemp("machine")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(machine, "QUICK_SECONDS", 0.002)
+        patch.setattr(machine, "QUICK_SIZES", (16 << 10, 64 << 10))
+        patch.setattr(machine, "last_cache", lambda: 1 << 20)
+        patch.setattr(machine, "OPTIONS", {"opt-level 1": ["-Copt-level=1"], "opt-level 3": ["-Copt-level=3"]})
+        said: list[str] = []
+        told = lambda done, steps, text: said.append(text)  # noqa: E731
+        machine.run(folder / "out", store=folder / "store", label="here", rounds=1, quick=True, progress=told)
+    assert any("context switch, 8 processes" in text for text in said)
+    return folder
+
+
+def test_every_probe_has_a_value(result: Path) -> None:
+    content = json.loads((result / "out" / "machine.json").read_text())
+    found = {m["what"]: m["values"][0] for m in content["measurements"] if m["engine"] == "sapwood"}
+    wanted = [*machine.STREAM, *machine.SYSTEM.values(), *machine.KERNELS, "decoding", "read 16 KiB", "latency 64 KiB"]
+    wanted += ["context switch, 2 processes, 16 kB", "pipe bandwidth", "decompression lzma:6"]
+    assert set(wanted) <= set(found)
+    assert all(found[name] > 0 for name in wanted if not name.startswith(("signal, deliver", "context")))
+    assert found[machine.SYSTEM["null call"]] < found[machine.SYSTEM["pipe"]] < found[machine.SYSTEM["shell"]]
+    assert found["decompression lzma:6"] < found["decompression lz4:4"]
+    if shutil.which("rustc"):
+        assert {m["engine"] for m in content["measurements"]} == {"sapwood", "opt-level 1", "opt-level 3"}
+    else:
+        assert "compiler options" in content["left_out"]
+
+
+def test_the_page_and_the_store(result: Path) -> None:
+    page = (result / "out" / "machine.html").read_text()
+    for words in ("Bandwidth [MB/s]", "Latency [ns]", "Size [B]", "Working set [kB]", "Compiler options"):
+        assert words in page or (words == "Compiler options" and not shutil.which("rustc")), words
+    assert (result / "store" / "here.json").read_text() == (result / "out" / "machine.json").read_text()
+    assert sorted(path.name for path in (result / "out").iterdir()) == ["machine.html", "machine.json"]
+    rows = compare([result / "out" / "machine.json", result / "store" / "here.json"])["rows"]
+    assert len(rows) > 40 and all(row["ratios"][1] == 1.0 for row in rows)
+
+
+def test_a_process_of_the_probe_is_small() -> None:
+    """A probe that forks starts from little memory, and from one thread."""
+    code = (
+        "import os, sys; from sapwood import _native; import sapwood.lab.probe; _native.lab_forget();"
+        "print(len(os.listdir('/proc/self/task')), 'numpy' in sys.modules, "
+        "_native.lab_probe('fork', 0, 0, '.', 0.01)[0])"
+    )
+    if not Path("/proc/self/task").exists():
+        pytest.skip("this system does not list a process's threads")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    threads, numpy, time = done.stdout.split()
+    assert (threads, numpy) == ("1", "False") and 1 < float(time) < 1e5
+
+
+def test_what_fails_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(OSError, match="no probe none such"):
+        _native.lab_probe("none such", 0, 0, "", 0.0)
+    with pytest.raises(ArgumentError, match="no folder"):
+        machine.run(tmp_path, folders=[str(tmp_path / "none")])
+    with pytest.raises(ArgumentError, match="name of a file"):
+        machine.run(tmp_path, label="a/b")
+    one = machine._probe("files", ["create", "delete"], ["1/s"] * 2, 0.0, folder=str(tmp_path / "none"))
+    with pytest.raises(SapwoodError, match=r"the probe of create failed: .*No such file"):
+        one.steps()[0].run()
+    monkeypatch.setattr(machine.shutil, "which", lambda name: None)
+    study = Study("machine", {}, tmp_path)
+    assert machine._compiled(study, tmp_path, 1 << 20, quick=True) == []
+    assert study.content["left_out"] == {"compiler options": "there is no Rust compiler (rustc)"}
+
+
+def test_decoding_and_decompression_are_apart(tmp_path: Path) -> None:
+    assert len(probe.reading("none", str(tmp_path), 0.0)) == 1
+    packed, decoding = probe.reading("zlib:1", str(tmp_path), 0.0)
+    assert 0 < packed < decoding
+
+
+def _store(folder: Path, **machines: dict[str, float]) -> Path:
+    for name, values in machines.items():
+        study: Any = Study("machine", {"label": name}, folder / name)
+        for what, value in values.items():
+            unit = "ns" if what == "latency" else "MB/s"
+            one = {"what": what, "engine": "sapwood", "unit": unit, "values": [value], "runs": [{}]}
+            study.content["measurements"].append(one)
+        study.save()
+        (folder / "store").mkdir(exist_ok=True)
+        study.path.replace(folder / "store" / f"{name}.json")
+    return folder / "store"
+
+
+def test_scaling(tmp_path: Path) -> None:
+    store = _store(
+        tmp_path,
+        old={"track finding": 100.0, "integer": 10.0, "latency": 100.0, "triad": 5.0},
+        new={"track finding": 300.0, "integer": 31.0, "latency": 50.0, "triad": 50.0},
+        mid={"track finding": 200.0, "integer": 20.0, "latency": 50.0, "triad": 8.0},
+    )
+    study, written = scaling.run(store, tmp_path / "out", by="triad")
+    machines, follows = study.content["tables"]
+    assert [row[0] for row in machines["rows"]] == ["new", "mid", "old"]
+    assert [row[0] for row in follows["rows"]] == ["integer", "latency", "triad"]
+    assert "follows integer most closely" in study.content["findings"][0]
+    assert "line through the origin" in written["html"].read_text()
+    speeds = tmp_path / "speeds.json"
+    speeds.write_text(json.dumps({"old": 1, "new": 10, "mid": 1.6}))
+    study, _ = scaling.run(store, tmp_path / "out", application=str(speeds))
+    assert study.content["tables"][1]["rows"][0][:3] == ["triad", "0.2", "0.0 %"]
+
+
+def test_a_line_through_the_origin() -> None:
+    one = scaling.line({"a": 2.0, "b": 4.0}, {"a": 1.0, "b": 1.0})
+    assert one.slope == 3.0
+    assert one.deviations == pytest.approx({"a": -1 / 3, "b": 1 / 3})
+    assert one.spread == pytest.approx(1 / 3)
+
+
+def test_wrong_stores(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="holds 0 results"):
+        scaling.run(tmp_path, tmp_path / "out")
+    store = _store(tmp_path, a={"track finding": 1.0}, b={"track finding": 2.0, "integer": 1.0})
+    with pytest.raises(ArgumentError, match="no benchmark integer"):
+        scaling.run(store, tmp_path / "out", by="integer")
+    with pytest.raises(ArgumentError, match="a has no benchmark integer"):
+        scaling.run(store, tmp_path / "out", application="integer")
+    (tmp_path / "speeds.json").write_text('{"a": 1}')
+    with pytest.raises(ArgumentError, match="no JSON object of speeds for a, b"):
+        scaling.run(store, tmp_path / "out", application=str(tmp_path / "speeds.json"))

@@ -1,0 +1,157 @@
+"""`lab predict`: queues whose answer is known, descriptions, and the comparison with a measurement."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sapwood.errors import ArgumentError
+from sapwood.lab import predict, site
+from sapwood.lab.predict import Load, Site, Storage, simulate
+from sapwood.lab.study import Study
+
+MB = 1e6
+
+
+def test_one_job_takes_the_sum_of_its_costs() -> None:
+    load = Load(files=3, file_bytes=10 * MB, events=10, piece=10 * MB, open=0.5, event=0.1)
+    found = simulate(Site((1.0,), (Storage((100.0,)),)), load, 1)
+    assert found.seconds == pytest.approx(3 * (0.1 + 0.5 + 1.0))
+    assert found.megabytes == pytest.approx(30 / found.seconds) and found.events == pytest.approx(30 / found.seconds)
+    assert found.busy == pytest.approx({"storage": 0.3 / found.seconds, "processor": 4.5 / found.seconds})
+
+
+def test_reading_ahead_hides_the_shorter_part() -> None:
+    load = Load(files=1, file_bytes=100 * MB, events=100, piece=1 * MB, event=0.01, ahead=1)
+    found = simulate(Site((1.0,), (Storage((100.0,)),)), load, 1)
+    assert found.seconds == pytest.approx(1.0 + 0.01)  # the first piece is waited for
+
+
+def test_jobs_share_what_there_is() -> None:
+    load = Load(files=4, file_bytes=10 * MB, events=10, piece=10 * MB, event=0.1)
+    two = Site((1.0, 2.0), (Storage((1e6,)),))
+    rates = [simulate(two, load, jobs).events for jobs in (1, 2, 4)]
+    assert rates[1] / rates[0] == pytest.approx(2.0, rel=1e-3) and rates[2] / rates[1] == pytest.approx(1.0, rel=1e-3)
+    slower = Site((1.0, 1.4), (Storage((1e6,)),))
+    assert simulate(slower, load, 2).events / rates[0] == pytest.approx(1.4, rel=1e-3)
+
+
+def test_a_disk_that_serves_two_jobs_moves_its_head() -> None:
+    load = Load(files=5, file_bytes=10 * MB, events=1, piece=2 * MB)
+    disk = Site((8.0,), (Storage((100.0,), access=0.02),))
+    assert simulate(disk, load, 1).seconds == pytest.approx(0.5 + 0.02)
+    assert simulate(disk, load, 2).seconds == pytest.approx(50 * (0.02 + 0.02))
+    both = Site((8.0,), (Storage((100.0,), access=0.02),) * 2)
+    assert simulate(both, load, 2).seconds == pytest.approx(0.5 + 0.02)
+
+
+def test_the_network_is_shared() -> None:
+    load = Load(files=1, file_bytes=10 * MB, events=1, piece=1 * MB)
+    link = Site((8.0,), (Storage((1e6,)),) * 4, network=50 * MB, latency=0.001)
+    found = simulate(link, load, 4)
+    assert found.megabytes == pytest.approx(50, rel=0.03) and found.busy["network"] > 0.95
+    assert simulate(link, load, 1).seconds == pytest.approx(0.2 + 0.01, rel=1e-3)
+
+
+SITE = {
+    "cores": 4, "jobs": [1, 2, 8], "storage": [{"rate": 50, "disks": 2, "access": 8, "count": 2}],
+    "network": {"rate": 110, "latency": 0.2},
+    "job": {"files": 5, "file": 10, "events": 100, "piece": 1, "ahead": 2, "open": 11, "decompression": 2, "task": 1},
+}  # fmt: skip
+
+
+def test_a_description() -> None:
+    found, load, jobs = predict.parse(json.dumps(SITE), "site.json")
+    assert found == Site((1.0, 2.0, 3.0, 4.0), (Storage((100.0,), 0.008),) * 2, 110 * MB, 0.0002)
+    assert load == Load(5, 10 * MB, 100, 1 * MB, open=0.011, event=0.003, ahead=2)
+    assert jobs == [1, 2, 8]
+    if sys.version_info >= (3, 11):
+        text = "cores = 2\nprocessor = [1.0, 1.5]\n[[storage]]\ncurve = [80, 100]\n[job]\nfile = 3.3\nevents = 100\n"
+        found, load, jobs = predict.parse(text, "site.toml")
+        assert found == Site((1.0, 1.5), (Storage((80.0, 100.0)),)) and jobs == [1, 2, 4]
+        assert (load.files, load.piece) == (10, 3.3 * MB)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"discs": 1}, "discs means nothing"),
+        ({"cores": "two"}, "cores is a number, not 'two'"),
+        ({"storage": []}, "needs storage"),
+        ({"storage": [{"rate": 0}]}, "rates above 0"),
+        ({"storage": [{"access": 1}]}, "rate is a number, not None"),
+        ({"jobs": [0]}, "jobs are numbers"),
+        ({"job": {"file": 10, "events": -1}}, "events is a number, not -1"),
+        ({"job": {"file": 1e9, "events": 1, "piece": 1}}, "20000 pieces"),
+        ({"job": 7}, "a table of"),
+    ],
+)
+def test_wrong_descriptions(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        predict.parse(json.dumps(SITE | change), "site.json")
+
+
+def _measured(folder: Path, rates: dict[int, float]) -> Path:
+    """Make a result of lab site: 2 files of 10 MB and 100 events; 0.1 s storage, 0.02 opening, 0.28 s in all a file."""
+    study = Study("site", {"jobs": list(rates)}, folder)
+    for count, rate in rates.items():
+        run = {"job": 0.56, "storage": 0.2, "open": 0.04, "bytes": 20 * MB}
+        for engine, value in (("sapwood", rate), ("raw", 500.0 * min(count, 2)), ("processor", 100.0 * min(count, 2))):
+            case = site.Case("esd", site.AS_IS, site.ALL, engine, count)
+            one = {"what": case.what, "engine": engine, "unit": "MB/s", "values": [value], "runs": [run]}
+            study.content["measurements"].append(one)
+    facts = {"files": 2, "file_bytes": 11 * MB, "events": 100, "stored": 10 * MB, "few": 1.0}
+    study.content |= {"files": {"esd": {site.AS_IS: facts}}, "complete": True}
+    study.save()
+    return study.path
+
+
+def test_layers_of_a_measurement(tmp_path: Path) -> None:
+    content = json.loads(_measured(tmp_path, {1: 36.0, 2: 70.0, 4: 72.0}).read_text())
+    found, load, measured = predict.layers_of(content, "esd")
+    assert found.processor == (1.0, 2.0, 2.0, 2.0) and found.storage == (Storage((100.0, 200.0, 200.0, 200.0)),)
+    assert (load.files, load.file_bytes, load.open) == (2, 10 * MB, pytest.approx(0.02))
+    assert load.event * 100 == pytest.approx(0.28 - 0.1 - 0.02)
+    assert measured == {1: 36.0, 2: 70.0, 4: 72.0}
+    assert simulate(found, load, 1).megabytes == pytest.approx(20 / 0.56)
+
+
+def test_the_check(tmp_path: Path) -> None:
+    path = _measured(tmp_path, {1: 36.0, 2: 70.0, 4: 72.0})
+    study, written = predict.run(tmp_path / "out", check=path)
+    rows = {row[0]: row for row in study.content["tables"][0]["rows"]}
+    assert rows["2"][1:3] == ["71.4 MB/s", "70.0 MB/s"]
+    assert "off by at most" in study.content["findings"][0]
+    assert not any(warning["code"] in ("few-rounds", "loaded") for warning in study.content["warnings"])
+    assert "Aggregate rate [MB/s]" in written["html"].read_text()
+
+
+def test_the_figures_of_gsi(tmp_path: Path) -> None:
+    for one in predict.Gsi.FIGURES:
+        found = simulate(one.site, one.load, one.jobs)
+        assert math.isclose(found.megabytes, one.megabytes, rel_tol=0.05), one.what
+    study, written = predict.run(tmp_path, gsi=True)
+    assert {row[2] for row in study.content["tables"][0]["rows"]} == {"16 MB/s", "90 MB/s", "178 MB/s", "96 MB/s"}
+    assert "assumed" in written["html"].read_text()
+
+
+def test_the_command(tmp_path: Path) -> None:
+    (tmp_path / "site.json").write_text(json.dumps({name: value for name, value in SITE.items() if name != "job"}))
+    result = _measured(tmp_path / "site", {1: 36.0, 2: 70.0})
+
+    def call(*words: object) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "sapwood", "lab", "predict", *map(str, words)]
+        return subprocess.run(command, capture_output=True, text=True)
+
+    done = call(tmp_path / "site.json", "--costs", result, "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert "Prediction" in done.stdout and "network" in done.stdout and "MB/s" in done.stdout
+    assert call("-o", tmp_path / "out").returncode == 2
+    assert "no finished result" in call("--check", tmp_path / "out" / "predict.json", "-o", tmp_path).stderr
+    assert "cannot be read" in call(tmp_path / "none.json", "-o", tmp_path).stderr

@@ -1,0 +1,725 @@
+"""Files on XRootD servers: the same arrays as from a local file; failing servers, refused logins, TLS."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import multiprocessing
+import os
+import pickle
+import pwd
+import shutil
+import signal
+import socket
+import socketserver
+import sqlite3
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import awkward as ak
+import numpy as np
+import pytest
+from xrootd_servers import Cluster, Single, cluster, folder, program, single
+
+import sapwood
+
+ENTRIES = 200_000
+CLUSTERS = 20
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write a tree of twenty clusters of 700 kB and seventeen branches."""
+    path = tmp_path_factory.mktemp("far") / "events.root"
+    random = np.random.default_rng(11)
+    columns: dict[str, Any] = {f"x{i}": random.normal(size=ENTRIES).astype(np.float32) for i in range(15)}
+    columns["id"] = np.arange(ENTRIES)
+    columns["jet"] = ak.unflatten(random.normal(size=2 * ENTRIES), np.arange(ENTRIES) % 5)
+    types = dict.fromkeys(columns, "float32") | {"id": "int64", "jet": "var * float64"}
+    with sapwood.recreate(path, compression=sapwood.LZ4(1)) as out:
+        out.mktree("t", types, auto_flush=ENTRIES // CLUSTERS).extend(columns)
+    return path
+
+
+@pytest.fixture(scope="module")
+def local(path: Path) -> Any:
+    with sapwood.open(path) as file:
+        return file["t"].arrays()
+
+
+@pytest.fixture(scope="module")
+def server(path: Path) -> Iterator[Single]:
+    with single({"events.root": path, "sub/events.root": path}) as server:
+        yield server
+
+
+TASK = """
+from sapwood import train
+
+
+class Sum(train.Task):
+    branches = ["id"]
+
+    def process(self, events):
+        return {"n": len(events)}
+"""
+
+
+def slow(url: str, **options: Any) -> Any:
+    """Open a file so that little of it is fetched ahead."""
+    return sapwood.open(url, **({"prefetch_size": "1 MB", "num_workers": 2} | options))
+
+
+def test_the_same_as_local(server: Single, path: Path, local: Any) -> None:
+    url = server.url("events.root")
+    with sapwood.open(url) as file:
+        assert file.keys() == ["t;1"]
+        assert file.file.size == path.stat().st_size
+        assert ak.array_equal(file["t"].arrays(), local)
+        assert ak.array_equal(file["t"].arrays(["x3", "jet"], entry_start=500, entry_stop=70_000),
+                              local[["x3", "jet"]][500:70_000])  # fmt: skip
+        assert file.file.ledger() == []
+    assert ak.array_equal(sapwood.open(f"{url}:t").arrays(["id"]), local[["id"]])
+    both = sapwood.concatenate([f"{url}:t", server.url("sub/events.root", "xroot") + ":t"], ["jet"])
+    assert ak.array_equal(both[ENTRIES:], local[["jet"]])
+    steps = list(sapwood.iterate(f"{url}:t", ["id", "x7"], step_size=17_000))
+    assert ak.array_equal(ak.concatenate(steps), local[["id", "x7"]])
+    for host in ("127.0.0.1", "[::1]", "[::127.0.0.1]", "somebody@localhost"):
+        assert sapwood.open(f"root://{host}:{server.port}//events.root:t").num_entries == ENTRIES
+    again = pickle.loads(pickle.dumps(sapwood.open(url)["t"]))
+    assert ak.array_equal(again.arrays(["x1"]), local[["x1"]])
+
+
+def test_requests(server: Single) -> None:
+    """No more than one request for each cluster and five to open, for any choice of branches."""
+    for branches in (None, [f"x{i}" for i in range(0, 15, 6)], ["jet"]):
+        before = sapwood.counters()
+        with sapwood.open(server.url("events.root")) as file:
+            file["t"].arrays(branches)
+        assert sapwood.counters()["read_calls"] - before["read_calls"] <= CLUSTERS + 5
+
+
+def test_commands(server: Single, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "sapwood"]
+    url = server.url("events.root")
+    done = subprocess.run([*command, "ls", url], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "t;1  TTree" in done.stdout
+    task = tmp_path / "task.py"
+    task.write_text(TASK)
+    out = tmp_path / "out"
+    run = [*command, "run", str(task), "--input", f"{url}:t", "--output", str(out)]
+    done = subprocess.run(run, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_what_fails_says_why(server: Single) -> None:
+    with pytest.raises(sapwood.MissingFileError, match="3011 NotFound"):
+        sapwood.open(server.url("nothing.root"))
+    with pytest.raises(sapwood.StorageError, match="two slashes after the host"):
+        sapwood.open(f"root://localhost:{server.port}/events.root")
+    with pytest.raises(sapwood.StorageError, match="refused"):
+        sapwood.open("root://localhost:9//events.root", retries=0)
+    with pytest.raises(sapwood.StorageError, match="not root://HOST"):
+        sapwood.open("root://localhost")
+    with pytest.raises(sapwood.StorageError, match=r"isDirectory|NotFile"):
+        sapwood.open(server.url("sub"))
+
+
+def _total(url: str, queue: Any) -> None:
+    with sapwood.open(url) as file:
+        queue.put(int(ak.sum(file["t"]["id"].array())))
+
+
+def test_eight_processes(server: Single) -> None:
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    children = [context.Process(target=_total, args=(server.url("events.root"), queue)) for _ in range(8)]
+    [child.start() for child in children]
+    assert [queue.get(timeout=60) for _ in children] == [ENTRIES * (ENTRIES - 1) // 2] * 8
+    [child.join(20) for child in children]
+    assert [child.exitcode for child in children] == [0] * 8
+
+
+def _read(tree: Any, queue: Any) -> None:
+    queue.put(int(ak.sum(tree["id"].array())))
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_handles_in_other_processes(server: Single, method: str) -> None:
+    """A handle that was in use works in a child, and afterwards in the parent."""
+    context = multiprocessing.get_context(method)
+    with sapwood.open(server.url("events.root")) as file:
+        tree = file["t"]
+        want = int(ak.sum(tree["id"].array()))
+        queue = context.Queue()
+        child = context.Process(target=_read, args=(tree, queue))
+        child.start()
+        assert queue.get(timeout=20) == want
+        child.join(20)
+        assert child.exitcode == 0
+        assert int(ak.sum(tree["id"].array())) == want
+
+
+def test_a_server_that_comes_again(path: Path, local: Any) -> None:
+    """What is open is opened again; if it is another file by then, that is noticed."""
+    with folder() as home:
+        with single({"events.root": path}, home=home) as server:
+            port = server.port
+            file = slow(server.url("events.root"), retries=12)
+            steps = file["t"].iterate(step_size=10_000)
+            first = [next(steps)]
+        with single({"events.root": path}, f"xrd.port {port}\n", home):
+            rest = ak.concatenate([*first, *steps])
+        assert ak.array_equal(rest, local)
+
+
+@pytest.mark.parametrize("how", ["longer", "later"])
+def test_a_file_that_changes_is_noticed(path: Path, how: str) -> None:
+    with folder() as home:
+        with single({"events.root": path}, home=home) as server:
+            port = server.port
+            file = slow(server.url("events.root"), retries=12)
+            steps = file["t"].iterate(step_size=10_000)
+            next(steps)
+        other = home / "other.root"
+        other.write_bytes(path.read_bytes() + (b"more" if how == "longer" else b""))
+        os.utime(other, (1, 1_700_000_000))
+        with (
+            single({"events.root": other}, f"xrd.port {port}\n", home),
+            pytest.raises(sapwood.StorageError, match="changed while it was read"),
+        ):
+            list(steps)
+
+
+@pytest.fixture
+def pool(path: Path) -> Iterator[Cluster]:
+    holdings = {
+        "srv1": {"both.root": path},
+        "srv2": {"both.root": path},
+        "srv3": {"only.root": path},
+    }
+    with cluster(holdings) as started:
+        yield started
+
+
+def test_through_a_redirector(pool: Cluster, local: Any) -> None:
+    with sapwood.open(pool.url("only.root")) as file:
+        assert ak.array_equal(file["t"].arrays(), local)
+    start = time.monotonic()
+    with pytest.raises(sapwood.MissingFileError, match="3011"):
+        sapwood.open(pool.url("nothing.root"), timeout=10)
+    assert time.monotonic() - start < 15
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_another_server_finishes(pool: Cluster, local: Any, number: int) -> None:
+    """A server is killed, or hangs, in the middle of reading; the other one has the file, too."""
+    with slow(pool.url("both.root"), timeout=6) as file:
+        steps = file["t"].iterate(step_size=10_000)
+        first = [next(steps), next(steps)]
+        pool.daemons[pool.serving("srv1", "srv2")]["xrootd"].send(number)
+        assert ak.array_equal(ak.concatenate([*first, *steps]), local)
+
+
+@pytest.mark.parametrize("what", [["xrootd"], ["xrootd", "cmsd"]])
+def test_the_sole_holder_is_killed(pool: Cluster, what: list[str]) -> None:
+    """Whatever the redirector says then, there is an error in time that names the cause."""
+    with slow(pool.url("only.root"), timeout=5) as file:
+        steps = file["t"].iterate(step_size=10_000)
+        next(steps)
+        [pool.daemons["srv3"][daemon].kill() for daemon in what]
+        start = time.monotonic()
+        with pytest.raises((sapwood.StorageError, FileNotFoundError), match=r"last: .*:|3011|before: "):
+            list(steps)
+        assert time.monotonic() - start < 15
+
+
+def test_a_server_that_hangs(path: Path) -> None:
+    with single({"events.root": path}) as server, slow(server.url("events.root"), timeout=2, retries=1) as file:
+        steps = file["t"].iterate(step_size=10_000)
+        next(steps)
+        server.process.send(signal.SIGSTOP)
+        start = time.monotonic()
+        with pytest.raises(sapwood.StorageError, match="timeout"):
+            list(steps)
+        assert time.monotonic() - start < 15
+        assert any("nothing came" in entry.reason for entry in file.file.ledger())
+        server.process.send(signal.SIGCONT)
+        assert len(file["t"].arrays(["x1"])) == ENTRIES
+
+
+def test_a_redirector_without_servers(path: Path) -> None:
+    with cluster({"srv1": {"events.root": path}}) as pool:
+        [daemon.kill() for daemon in pool.daemons["srv1"].values()]
+        start = time.monotonic()
+        with pytest.raises((sapwood.StorageError, FileNotFoundError), match=r"3011|not opened in time"):
+            sapwood.open(pool.url("events.root"), timeout=4)
+        assert time.monotonic() - start < 10
+
+
+def test_replicas(path: Path, local: Any) -> None:
+    with single({"events.root": path}) as second:
+        with single({"events.root": path}) as first:
+            file = slow(first.url("events.root"), replicas=[second.url("events.root")], retries=1, timeout=3)
+            steps = file["t"].iterate(step_size=10_000)
+            begun = [next(steps)]
+        assert ak.array_equal(ak.concatenate([*begun, *steps]), local)
+        assert [entry.again for entry in file.file.ledger()].count(False) >= 1
+        file.close()
+
+
+UNIX = """
+xrootd.seclib libXrdSec.so
+sec.protocol unix
+sec.protbind * only unix
+ofs.authorize 1
+acc.authdb {home}/authdb
+"""
+
+
+def test_unix(path: Path, local: Any) -> None:
+    user = pwd.getpwuid(os.geteuid()).pw_name
+    with folder() as home:
+        (home / "authdb").write_text(f"u {user} /mine rl\nu * /all rl\n")
+        files = {"mine/e.root": path, "all/e.root": path, "others/e.root": path}
+        with single(files, UNIX.format(home=home), home) as server:
+            for name in ("mine", "all"):
+                with sapwood.open(server.url(f"{name}/e.root")) as file:
+                    assert ak.array_equal(file["t"].arrays(["id"]), local[["id"]])
+            with pytest.raises(sapwood.StorageError, match="3010 NotAuthorized"):
+                sapwood.open(server.url("others/e.root"))
+            with pytest.raises(sapwood.StorageError, match="3010 NotAuthorized"):
+                sapwood.open(server.url("mine/e.root", user="somebody@"))
+
+
+SSS = """
+xrootd.seclib libXrdSec.so
+sec.protocol sss -s {home}/server.keytab
+sec.protbind * only sss
+ofs.authorize 1
+acc.authdb {home}/authdb
+"""
+
+
+def _keytab(path: Path) -> None:
+    command = [program("xrdsssadmin"), "-k", "alicekey", "-u", "alice", "-g", "users", "add", str(path)]
+    subprocess.run(command, input="y\n", text=True, check=True, capture_output=True)
+    path.chmod(0o600)
+
+
+def test_sss(path: Path, local: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A shared secret: the right one, none, another one, one that others may read."""
+    program("xrdsssadmin")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    right, wrong = tmp_path / "right.keytab", tmp_path / "wrong.keytab"
+    _keytab(right)
+    time.sleep(1.1)  # keys are numbered by the second
+    _keytab(wrong)
+    with folder() as home:
+        shutil.copyfile(right, home / "server.keytab")
+        (home / "server.keytab").chmod(0o600)
+        (home / "authdb").write_text("u alice /a rl\n")
+        with single({"a/e.root": path, "b/e.root": path}, SSS.format(home=home), home) as server:
+            url = server.url("a/e.root")
+            with pytest.raises(sapwood.StorageError, match="login refused: sss: there is no keytab"):
+                sapwood.open(url)
+            monkeypatch.setenv("XrdSecSSSKT", str(wrong))
+            with pytest.raises(sapwood.StorageError, match=r"login refused: sss: .*[Kk]ey not found"):
+                sapwood.open(url)
+            monkeypatch.setenv("XrdSecSSSKT", str(right))
+            with sapwood.open(url) as file:
+                assert ak.array_equal(file["t"].arrays(["id"]), local[["id"]])
+            with pytest.raises(sapwood.StorageError, match="3010 NotAuthorized"):
+                sapwood.open(server.url("b/e.root"))
+            right.chmod(0o644)
+            monkeypatch.setenv("XrdSecPROTOCOL", "sss")
+            with pytest.raises(sapwood.StorageError, match="others may read it"):
+                sapwood.open(url)
+            monkeypatch.setenv("XrdSecPROTOCOL", "unix")
+            with pytest.raises(sapwood.StorageError, match="XrdSecPROTOCOL rules out"):
+                sapwood.open(url)
+
+
+def _certificates(folder: Path) -> None:
+    """Make an authority and a certificate for localhost; the folder `ca` is as grids have it."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed")
+
+    def openssl(*arguments: str) -> None:
+        subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
+
+    new = ["req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
+    openssl(*new, "-x509", "-subj", "/CN=Test CA", "-keyout", "ca.key", "-out", "ca.pem")
+    openssl(*new, "-subj", "/CN=localhost", "-keyout", "host.key", "-out", "host.csr")
+    (folder / "names").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1,IP:::1\n")
+    openssl("x509", "-req", "-in", "host.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
+            "-days", "2", "-extfile", "names", "-out", "host.pem")  # fmt: skip
+    (folder / "ca").mkdir()
+    shutil.copyfile(folder / "ca.pem", folder / "ca" / "ca.pem")
+    openssl("rehash", "ca")
+    (folder / "host.key").chmod(0o600)
+
+
+TLS = """
+xrd.tls {home}/host.pem {home}/host.key
+xrd.tlsca certfile {home}/ca.pem
+xrootd.tls {which}
+"""
+
+
+@pytest.mark.parametrize("which", ["capable all", "all"])
+def test_tls(path: Path, local: Any, which: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asked for by the URL, or demanded by the server; refused if the certificate is nobody's."""
+    with folder() as home:
+        _certificates(home)
+        with single({"events.root": path}, TLS.format(home=home, which=which), home) as server:
+            monkeypatch.setenv("X509_CERT_DIR", str(home / "ca"))
+            schemes = ["roots", "root"]
+            for scheme in schemes:
+                with sapwood.open(server.url("events.root", scheme)) as file:
+                    assert ak.array_equal(file["t"].arrays(), local), scheme
+                    assert ak.array_equal(file["t"].arrays(["x3", "jet"]), local[["x3", "jet"]])
+            monkeypatch.delenv("X509_CERT_DIR")
+            monkeypatch.setenv("SSL_CERT_FILE", str(home / "ca.pem"))
+            assert sapwood.open(server.url("events.root:t", "roots")).num_entries == ENTRIES
+            monkeypatch.setenv("SSL_CERT_FILE", "/dev/null")
+            with pytest.raises(sapwood.StorageError, match="TLS"):
+                sapwood.open(server.url("events.root", "roots"), retries=0)
+    with single({"events.root": path}) as plain, pytest.raises(sapwood.StorageError, match="does not do it"):
+        sapwood.open(plain.url("events.root", "roots"))
+
+
+TOKENS = """
+xrootd.seclib libXrdSec.so
+sec.protocol ztn
+sec.protbind * only ztn
+ofs.authorize 1
+acc.authdb {home}/authdb
+ofs.authlib ++ libXrdAccSciTokens.so config={home}/scitokens.cfg
+"""
+ISSUER = "https://localhost:9999"
+
+
+def _base64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _issuer(home: Path) -> Callable[[str], str]:
+    """Put an issuer's key where the server looks for it; gives what makes tokens of a scope."""
+    subprocess.run(["openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", "issuer.key"],
+                   cwd=home, check=True, capture_output=True)  # fmt: skip
+    public = subprocess.run(["openssl", "ec", "-in", "issuer.key", "-pubout", "-outform", "DER"],
+                            cwd=home, check=True, capture_output=True).stdout[-64:]  # fmt: skip
+    now = int(time.time())
+    key = {"kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": "k1",
+           "x": _base64(public[:32]), "y": _base64(public[32:])}  # fmt: skip
+    known = {"expires": now + 86_400, "next_update": now + 86_400, "jwks": {"keys": [key]}}
+    cache = home / "cache" / "scitokens"
+    cache.mkdir(parents=True)
+    with contextlib.closing(sqlite3.connect(cache / "scitokens_cpp.sqllite")) as database:
+        database.execute("CREATE TABLE keycache (issuer text UNIQUE PRIMARY KEY NOT NULL, keys text NOT NULL)")
+        database.execute("INSERT INTO keycache VALUES (?, ?)", (ISSUER, json.dumps(known)))
+        database.commit()
+    audience = "https://wlcg.cern.ch/jwt/v1/any"
+    (home / "scitokens.cfg").write_text(
+        f"[Global]\naudience = {audience}\n[Issuer test]\nissuer = {ISSUER}\nbase_path = /prot\n"
+    )
+
+    def token(scope: str) -> str:
+        head = {"alg": "ES256", "typ": "JWT", "kid": "k1"}
+        claims = {"iss": ISSUER, "sub": "me", "aud": audience, "scope": scope, "wlcg.ver": "1.0",
+                  "iat": now, "nbf": now - 10, "exp": now + 3600, "jti": scope}  # fmt: skip
+        text = ".".join(_base64(json.dumps(part).encode()) for part in (head, claims))
+        signed = subprocess.run(["openssl", "dgst", "-sha256", "-sign", "issuer.key"],
+                                cwd=home, check=True, capture_output=True, input=text.encode()).stdout  # fmt: skip
+        # Two numbers, each behind its kind and its length.
+        first = signed[4 : 4 + signed[3]]
+        second = signed[6 + signed[3] :]
+        return f"{text}.{_base64(b''.join(n[-32:].rjust(32, bytes(1)) for n in (first, second)))}"
+
+    return token
+
+
+def test_tokens(path: Path, local: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A token of the right scope, from a variable and from a file; another scope; none. TLS comes by itself."""
+    program("xrootd")
+    if not any(Path("/usr/lib").rglob("libXrdAccSciTokens-5.so")):
+        pytest.skip("tokens are not supported by the server (apt-get install xrootd-scitokens-plugins)")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/nonexistent")
+    with folder() as home:
+        _certificates(home)
+        (home / "authdb").write_text("")
+        token = _issuer(home)
+        monkeypatch.setenv("X509_CERT_DIR", str(home / "ca"))
+        monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
+        extra = TLS.format(home=home, which="capable all") + TOKENS.format(home=home)
+        with single({"prot/e.root": path}, extra, home) as server:
+            for scheme in ("roots", "root"):
+                url = server.url("prot/e.root", scheme)
+                monkeypatch.delenv("BEARER_TOKEN_FILE", raising=False)
+                monkeypatch.setenv("BEARER_TOKEN", token("storage.read:/"))
+                with sapwood.open(url) as file:
+                    assert ak.array_equal(file["t"].arrays(["id"]), local[["id"]])
+                monkeypatch.setenv("BEARER_TOKEN", token("storage.create:/"))
+                with pytest.raises(sapwood.StorageError, match="3010 NotAuthorized"):
+                    sapwood.open(url)
+                monkeypatch.setenv("BEARER_TOKEN", "x.y.z")
+                with pytest.raises(sapwood.StorageError, match="login refused: ztn"):
+                    sapwood.open(url)
+                monkeypatch.delenv("BEARER_TOKEN")
+                with pytest.raises(sapwood.StorageError, match="login refused: ztn"):
+                    sapwood.open(url)
+                (home / "token").write_text(token("storage.read:/") + "\n")
+                (home / "token").chmod(0o600)
+                monkeypatch.setenv("BEARER_TOKEN_FILE", str(home / "token"))
+                assert sapwood.open(f"{url}:t").num_entries == ENTRIES
+
+
+# What a server may say. Each takes what was asked (stream, kind, parameters, body) and gives bytes to send.
+
+
+def answer(stream: bytes, status: int, body: bytes) -> bytes:
+    return stream + struct.pack(">HI", status, len(body)) + body
+
+
+class Script(socketserver.BaseRequestHandler):
+    """A server of one file that answers as it is told to."""
+
+    def handle(self) -> None:
+        server: Any = self.server
+        with contextlib.suppress(OSError, EOFError):
+            self.exactly(20)
+            self.request.sendall(answer(b"\0\0", 0, struct.pack(">II", 0x520, 1)))
+            while True:
+                head = self.exactly(24)
+                stream, kind, parameters = head[:2], struct.unpack(">H", head[2:4])[0], head[4:20]
+                body = self.exactly(struct.unpack(">I", head[20:])[0])
+                server.log.append((kind, body))
+                reply = server.say(stream, kind, parameters, body)
+                if reply is None:
+                    reply = self.well(stream, kind, parameters, body)
+                self.request.sendall(reply)
+
+    def exactly(self, length: int) -> bytes:
+        found = b""
+        while len(found) < length:
+            piece = self.request.recv(length - len(found))
+            if not piece:
+                raise EOFError
+            found += piece
+        return found
+
+    def well(self, stream: bytes, kind: int, parameters: bytes, body: bytes) -> bytes:
+        """Answer as a good server does."""
+        data: bytes = self.server.data  # pyright: ignore[reportAttributeAccessIssue]
+        if kind == 3006:
+            return answer(stream, 0, struct.pack(">II", 0x520, 1))
+        if kind == 3007:
+            return answer(stream, 0, bytes(16))
+        if kind == 3001:
+            return answer(stream, 0, b"1024\n2097136\n\0")
+        if kind == 3010:
+            return answer(stream, 0, b"abcd" + bytes(8) + f"1 {len(data)} 16 1700000000\0".encode())
+        if kind == 3013:
+            offset, length = struct.unpack(">QI", parameters[4:])
+            found = data[offset : offset + length]
+            half = len(found) // 2
+            return answer(stream, 4000, found[:half]) + answer(stream, 0, found[half:])
+        if kind == 3025:
+            parts = [struct.unpack(">4sIQ", body[i : i + 16]) for i in range(0, len(body), 16)]
+            found = b"".join(struct.pack(">4sIQ", *part) + data[part[2] : part[2] + part[1]] for part in parts)
+            return answer(stream, 4000, found[:77]) + answer(stream, 0, found[77:])
+        return answer(stream, 0, b"")
+
+
+class Scripted(socketserver.ThreadingTCPServer):
+    """Serves bytes as one file; `say` may answer in its place, `log` has what was asked for."""
+
+    allow_reuse_address = True
+    daemon_threads = True
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(("127.0.0.1", 0), Script)
+        self.data = data
+        self.log: list[tuple[int, bytes]] = []
+        self.say: Callable[[bytes, int, bytes, bytes], bytes | None] = lambda *_: None
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        del request, client_address
+
+    @property
+    def url(self) -> str:
+        return f"root://127.0.0.1:{self.server_address[1]}//f.root?authz=Bearer%20x"
+
+
+@pytest.fixture
+def scripted(path: Path) -> Iterator[Scripted]:
+    with Scripted(path.read_bytes()) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def test_what_servers_may_answer(scripted: Scripted, local: Any) -> None:
+    """Waits, answers that come later, redirections, parts of answers: all lead to the same."""
+    said: set[str] = set()
+
+    def once(what: str) -> bool:
+        new = what not in said
+        said.add(what)
+        return new
+
+    def say(stream: bytes, kind: int, _parameters: bytes, body: bytes) -> bytes | None:
+        port = scripted.server_address[1]
+        if kind == 3010 and once("wait"):
+            return answer(stream, 4005, struct.pack(">I", 0) + b"soon")
+        if kind == 3010 and once("redirect"):
+            return answer(stream, 4004, struct.pack(">I", port) + b"[::127.0.0.1]?secret=1?token")
+        if kind == 3010 and once("url"):
+            return answer(stream, 4004, struct.pack(">i", -1) + f"root://localhost:{port}//other.root?y=2".encode())
+        if kind == 3010 and once("later"):
+            stat = f"1 {len(scripted.data)} 16 1700000000\0".encode()
+            late = answer(stream, 0, b"abcd" + bytes(8) + stat)
+            attention = answer(b"\0\0", 4001, struct.pack(">II", 5008, 0) + late)
+            return answer(stream, 4006, struct.pack(">I", 5)) + answer(b"\0\0", 4001, b"\0\0\x13\x8ahello") + attention
+        if kind in {3013, 3025} and once(f"wait {kind}"):
+            return answer(stream, 4005, struct.pack(">I", 0))
+        return None
+
+    scripted.say = say
+    with sapwood.open(scripted.url) as file:
+        assert ak.array_equal(file["t"].arrays(["x1", "x9", "jet"]), local[["x1", "x9", "jet"]])
+        assert all("says to wait" in entry.reason for entry in file.file.ledger())
+    opened = [body.decode() for kind, body in scripted.log if kind == 3010]
+    assert opened[0] == "/f.root?authz=Bearer%20x"
+    assert opened[2] == "/f.root?authz=Bearer%20x&secret=1"
+    assert opened[3] == "/other.root?authz=Bearer%20x&secret=1&y=2"
+    assert (3007, b"token") in scripted.log
+    assert said == {"wait", "redirect", "url", "later", "wait 3013", "wait 3025"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "body", "message"),
+    [
+        (3006, 0, b"", "too short"),
+        (3007, 4003, b"\0\0", "too short"),
+        (3007, 0, bytes(16) + b"&P=gsi,v:10600&P=krb5,x", "gsi: not supported"),
+        (3010, 4003, struct.pack(">I", 3005) + b"disk\xff broken", "FSError. disk"),
+        (3010, 4003, struct.pack(">I", 3022) + b"sign", "signed requests"),
+        (3010, 4004, struct.pack(">i", -1) + b"http://elsewhere/x", "a redirection to"),
+        (3010, 4242, b"", "unknown kind"),
+        (3010, 0, b"abc", "too short"),
+        (3010, 4005, struct.pack(">I", 100_000) + b"tape", "not opened in time .last: .*tape"),
+        (3025, 0, bytes(1 << 20), "more came than was asked for"),
+        (3025, 4003, struct.pack(">I", 3007), "IOError"),
+        (3025, 4001, struct.pack(">I", 5000) + b"go away", "ends the session"),
+    ],
+)
+def test_what_servers_must_not_answer(scripted: Scripted, kind: int, status: int, body: bytes, message: str) -> None:
+    scripted.say = lambda stream, asked, *_: answer(stream, status, body) if asked == kind else None
+    start = time.monotonic()
+    with pytest.raises((sapwood.StorageError, FileNotFoundError), match=message):
+        sapwood.open(scripted.url, timeout=2, retries=1)
+    assert time.monotonic() - start < 10
+
+
+def test_a_disk_that_fails(scripted: Scripted) -> None:
+    """What a server says in the middle of reading is in the error and in the ledger, with the server's name."""
+    with sapwood.open(scripted.url, retries=2) as file:
+        tree = file["t"]
+        error = struct.pack(">I", 3007) + b"disk on fire"
+        scripted.say = lambda stream, kind, *_: answer(stream, 4003, error) if kind in {3013, 3025} else None
+        with pytest.raises(sapwood.StorageError, match=r"127.0.0.1:\d+: .3007 IOError. disk on fire, after 3 attempts"):
+            tree.arrays(["x1"])
+        assert [entry.again for entry in file.file.ledger()] == [True, True, False]
+        scripted.say = lambda *_: None
+        assert len(tree.arrays(["x1"])) == ENTRIES
+
+
+def test_redirections_without_end(scripted: Scripted) -> None:
+    port = struct.pack(">I", scripted.server_address[1])
+    scripted.say = lambda stream, kind, *_: answer(stream, 4004, port + b"127.0.0.1") if kind == 3010 else None
+    with pytest.raises(sapwood.StorageError, match="redirected without end"):
+        sapwood.open(scripted.url)
+
+
+def test_a_length_that_nobody_can_hold(scripted: Scripted) -> None:
+    """Answers that announce two gigabytes, or more than there is, cost no memory."""
+    scripted.say = lambda stream, kind, *_: stream + struct.pack(">HI", 4003, 0x7FFFFFFF) if kind == 3007 else None
+    with pytest.raises(sapwood.StorageError, match="no XRootD server"):
+        sapwood.open(scripted.url, retries=0)
+    scripted.say = lambda stream, kind, *_: stream + struct.pack(">HI", 4003, 0xFFFFFFFF) if kind == 3010 else None
+    with pytest.raises(sapwood.StorageError, match="negative length"):
+        sapwood.open(scripted.url, retries=0)
+
+
+def test_something_else_listens() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def greet() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    client, _ = listener.accept()
+                    client.sendall(b"220 mail.example.org ESMTP\r\n")
+                    client.close()
+
+        thread = threading.Thread(target=greet, daemon=True)
+        thread.start()
+        with pytest.raises(sapwood.StorageError, match="no XRootD server"):
+            sapwood.open(f"root://127.0.0.1:{listener.getsockname()[1]}//x", retries=0)
+        listener.shutdown(socket.SHUT_RDWR)
+    thread.join()
+
+
+def test_leaving_in_the_middle(server: Single) -> None:
+    """What is in flight when nobody wants it any more is let go; the process ends."""
+    code = (
+        "import sapwood\n"
+        f"tree = sapwood.open({server.url('events.root')!r} + ':t')\n"
+        "steps = tree.iterate(step_size=1000)\n"
+        "next(steps)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_pool_of_the_sites(path: Path, tmp_path: Path) -> None:
+    """`sites/xrootd-pool` starts a redirector and three servers, runs a train on them, and ends them."""
+    program("cmsd")
+    pool = Path(__file__).resolve().parents[2] / "sites" / "xrootd-pool" / "pool.sh"
+    (tmp_path / "task.py").write_text(TASK)
+    other = tmp_path / "other.root"
+    shutil.copyfile(path, other)
+    command = [pool, "task.py", path, other, "-o", "out"]
+    package = Path(sapwood.__file__).parent.parent
+    environment = os.environ | {"PYTHON": sys.executable, "PYTHONPATH": str(package)}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads((tmp_path / "out" / "results.json").read_text())["results"]["sum"]["n"] == 2 * ENTRIES
+
+
+@pytest.fixture(autouse=True)
+def own_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("XrdSecPROTOCOL", "XrdSecSSSKT", "XrdSecsssKT", "BEARER_TOKEN", "BEARER_TOKEN_FILE", "X509_CERT_DIR"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_blocks_are_kept(server: Single, local: Any, tmp_path: Path) -> None:
+    """The second time only what opening needs is asked for."""
+    for again in (False, True):
+        with sapwood.open(server.url("events.root"), block_cache=tmp_path / "blocks") as file:
+            assert ak.array_equal(file["t"].arrays(["x3", "jet"]), local[["x3", "jet"]])
+            counters = file.file.counters()
+            assert (counters["read_calls"] == 0) == again
+            assert (counters["bytes_kept"] > local["jet"].nbytes) == again
