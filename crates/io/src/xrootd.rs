@@ -656,7 +656,7 @@ impl Transport for Xrootd {
         true
     }
     fn identity(&self) -> Option<String> {
-        lock(&self.state().history).version.as_ref().map(|(_, changed)| changed.to_string())
+        lock(&self.state().current).as_ref().map(|handle| handle.changed.to_string())
     }
     fn forked(&self) {
         // What is open belongs to the parent: neither used nor closed here.

@@ -152,10 +152,9 @@ def read_one(selection: Selection, branch: TBranch, start: int, stop: int) -> Co
 def single(branch: TBranch, start: int, stop: int, library: Library, add_doc: bool | Mapping[str, str]) -> Foreign:
     """Read one branch; one with only sub-branches as a record of them (NumPy: a dict, pandas: a frame)."""
     selection = Selection(branch.parent, filter_branch=lambda other: other is branch)
-    if selection.indexes == [branch.native_index]:
-        data = [read_one(selection, branch, start, stop)]
-    else:
-        data = read([(selection, selection.indexes, start, stop)])
+    alone = selection.indexes == [branch.native_index]
+    data: list[Column | None] = [read_one(selection, branch, start, stop)] if alone else []
+    data = data or read([(selection, selection.indexes, start, stop)])
     ((_, result),), entries = selection.results(data, start, stop, library, add_doc)
     if branch.is_group and library.name in ("np", "pd"):
         return library.table([(name, Result(column)) for name, column in result.value[3]], entries, None, None)
