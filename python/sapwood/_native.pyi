@@ -548,29 +548,6 @@ def start_trace() -> bool:
 def stop_trace() -> tuple[int, dict[str, Column]] | None:
     """End recording; gives when it began (ns since 1970) and the columns of `sapwood.reading.trace`."""
 
-def lab_probe(name: str, size: int, count: int, folder: str, seconds: float) -> list[float]:
-    """Run a probe of this machine for about so many seconds; some of them fork.
-
-    Parameters
-    ----------
-    name
-        Which one: see ``crates/lab/src/lib.rs``.
-    size
-        Bytes that it works on.
-    count
-        How many processes or files it takes.
-    folder
-        Where it makes files.
-    seconds
-        How long it goes on.
-    """
-
-def lab_forget() -> None:
-    """Have processes that probes start begin with little memory; this process is good for nothing else afterwards."""
-
-def lab_sources() -> list[tuple[str, str]]:
-    """Give the sources of the kernels, names and texts; the last is the program."""
-
 def trace_so_far() -> tuple[int, dict[str, Column]] | None:
     """Give the same of what was recorded so far."""
 
@@ -615,3 +592,26 @@ def plan_requests(
     most_ranges
         Ranges that a request may ask for.
     """
+
+def lab_probe(name: str, size: int, count: int, folder: str, seconds: float) -> list[float]:
+    """Run a probe of this machine for about so many seconds; some of them fork.
+
+    Parameters
+    ----------
+    name
+        Which one: see ``crates/lab/src/lib.rs``.
+    size
+        Bytes that it works on.
+    count
+        How many processes or files it takes.
+    folder
+        Where it makes files.
+    seconds
+        How long it goes on.
+    """
+
+def lab_forget() -> None:
+    """Have processes that probes start begin with little memory; this process is good for nothing else afterwards."""
+
+def lab_sources() -> list[tuple[str, str]]:
+    """Give the sources of the kernels, names and texts; the last is the program."""

@@ -294,6 +294,16 @@ def test_the_page_opens_in_a_browser(results: Path, tmp_path: Path, scheme: str)
     assert picture.stat().st_size > 50_000
 
 
+def test_the_page_of_a_traced_run_has_the_accesses(folder: Path, tmp_path: Path) -> None:
+    arguments = ["run", EXAMPLES / "dimuon.py", "-i", folder / "nano_1.root", "-t", "Events", "-o", tmp_path / "o"]
+    assert run(*arguments).returncode == 0
+    assert "Accesses to storage" not in (tmp_path / "o" / "report.html").read_text()
+    assert run("trace", *arguments).returncode == 0
+    page = (tmp_path / "o" / "report.html").read_text()
+    for words in ("Accesses to storage", "Bytes at four layers", "File offset against entry", "Map of the file"):
+        assert words in page
+
+
 def test_run_leaves_out_what_is_asked_to(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.root").write_bytes(b"root" + bytes(400))
     arguments = [

@@ -78,7 +78,7 @@ def test_the_model_is_what_a_server_does(
     assert len(asked) == len(traced_ranges) + 1
     assert set(traced_ranges) <= set(asked)
     # The server's own time comes on top; it never takes less than it is told to.
-    assert 0.95 * guess["replay"]["seconds"] <= done["replay"]["seconds"] <= 1.3 * guess["replay"]["seconds"] + 0.1
+    assert 0.95 * guess["replay"]["seconds"] <= done["replay"]["seconds"] <= 1.5 * guess["replay"]["seconds"] + 0.2
 
 
 def test_on_a_local_file_and_with_pauses(traced: Trace, path: Path) -> None:

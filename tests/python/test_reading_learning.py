@@ -110,3 +110,22 @@ def test_virtual_arrays_of_many_files(server: Server, local: Any) -> None:
             assert file.file.counters()["misses"] == 0
     assert asked[0] == 3
     assert asked[1:] == [1, 1, 1]
+
+
+def test_tasks_that_do_not_say_what_they_read(server: Server, local: Any) -> None:
+    """The branches that a task looks at are found out first; then those of a step come by one request."""
+    from sapwood import train
+
+    class Sums(train.Task):
+        def process(self, events: Any) -> Any:
+            return {"sum": float(ak.sum(events["x4"])) + float(ak.sum(events["jet"])), "steps": 1}
+
+    before = sapwood.counters()
+    done = train.run([Sums()], train.Dataset.of([server.url("0.root")]), step_size=STEP, threads=1)
+    assert done.complete
+    assert done.tasks[0].results["steps"] == CLUSTERS
+    assert done.tasks[0].results["sum"] == pytest.approx(float(ak.sum(local["x4"]) + ak.sum(local["jet"])))
+    assert sapwood.counters()["misses"] == before["misses"]
+    asked = [ranges for _, ranges, _ in server.log]
+    opening = [ranges for ranges in asked if len(ranges) == 1 and ranges[0][1] - ranges[0][0] in (65_536, 262_144)]
+    assert len(asked) - len(opening) <= CLUSTERS + 2

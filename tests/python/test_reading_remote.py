@@ -122,6 +122,29 @@ def test_reading_ahead_overlaps_with_work(server: Server, local: Any) -> None:
     assert server.busiest > 1
 
 
+def test_a_task_as_long_as_the_reading(tmp_path: Path) -> None:
+    """On a line that all requests share, what is needed first comes first: reading and work pass side by side."""
+    clusters, entries = 24, 20_000
+    with sapwood.recreate(tmp_path / "long.root", compression=None) as out:
+        tree = out.mktree("t", dict.fromkeys("abcdefgh", "float64"), auto_flush=entries)
+        tree.extend({name: np.random.default_rng(1).normal(size=clusters * entries) for name in "abcdefgh"})
+    with serving({"long.root": (tmp_path / "long.root").read_bytes()}) as server:
+        server.latency, server.bandwidth = 0.02, 10e6
+
+        def seconds(task: float) -> float:
+            start = time.monotonic()
+            for step in sapwood.iterate(server.url("long.root") + ":t", step_size=entries, prior=None):
+                assert len(step) == entries
+                time.sleep(task)
+            return time.monotonic() - start
+
+        reading = seconds(0.0)
+        # The bytes alone take 3.1 s. One behind the other it would be twice as long.
+        assert 3.0 < reading < 4.5
+        both = seconds(reading / clusters)
+    assert both < 1.3 * reading, (both, reading)
+
+
 @pytest.mark.parametrize("beyond", ["whole", "first", "refuse", "close"])
 @pytest.mark.parametrize("most", [1, 10])
 def test_servers_that_take_few_ranges(server: Server, local: Any, most: int, beyond: str) -> None:
@@ -206,7 +229,8 @@ def test_a_thousand_reads_among_faults(server: Server, local: Any) -> None:
     ledger = [entry for file in opened for entry in file.file.ledger()]
     # Nothing but a refusal for good makes a read fail.
     assert all(entry.again != (entry.reason == "401 Unauthorized") for entry in ledger)
-    assert 0 < len(refused) <= sum(not entry.again for entry in ledger)
+    # A request may be for all three branches, each of which is then read in vain.
+    assert 0 < len(refused) <= 3 * sum(not entry.again for entry in ledger)
     assert all("401 Unauthorized" in text for text in refused)
     # Each fault of the log is in the ledger: the same bytes, the same reason, and nothing else is there.
     reasons = {"503 Service Unavailable": "503", "429 Too Many Requests": "429", "401 Unauthorized": "expired"}

@@ -713,3 +713,13 @@ def test_the_pool_of_the_sites(path: Path, tmp_path: Path) -> None:
 def own_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("XrdSecPROTOCOL", "XrdSecSSSKT", "XrdSecsssKT", "BEARER_TOKEN", "BEARER_TOKEN_FILE", "X509_CERT_DIR"):
         monkeypatch.delenv(name, raising=False)
+
+
+def test_blocks_are_kept(server: Single, local: Any, tmp_path: Path) -> None:
+    """The second time only what opening needs is asked for."""
+    for again in (False, True):
+        with sapwood.open(server.url("events.root"), block_cache=tmp_path / "blocks") as file:
+            assert ak.array_equal(file["t"].arrays(["x3", "jet"]), local[["x3", "jet"]])
+            counters = file.file.counters()
+            assert (counters["read_calls"] == 0) == again
+            assert (counters["bytes_kept"] > local["jet"].nbytes) == again

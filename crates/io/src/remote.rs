@@ -4,7 +4,7 @@ mod pace;
 mod scatter;
 
 use crate::blocks::{self, Blocks};
-use crate::cancel;
+use crate::cancel::{self, Token};
 use crate::counters::{self, Counters};
 use crate::plan::{Range, Request, coalesce};
 use crate::prior;
@@ -178,6 +178,8 @@ struct State {
     workers: usize,
     /// Threads that fetch what they need themselves.
     direct: usize,
+    /// Gives up what is being fetched ahead.
+    token: Token,
     /// Bytes for each thread, when the queue was made.
     share: u64,
     /// Requests for what is queued that were sent already.
@@ -232,6 +234,7 @@ impl Drop for Announced {
         self.shared.changed.notify_all();
         if state.pieces.is_empty() && state.workers > 0 && state.direct == 0 {
             // What is under way is for nobody.
+            std::mem::take(&mut state.token).give_up();
             self.shared.transport.interrupt();
         }
     }
@@ -375,6 +378,7 @@ impl Source for Remote {
         // Under the lock: who waits must not look before and sleep after.
         let state = shared.state();
         shared.closed.store(true, Relaxed);
+        state.token.give_up();
         drop(state);
         shared.changed.notify_all();
         shared.transport.interrupt();
@@ -518,7 +522,7 @@ impl Shared {
     /// What a thread does that fetches ahead; it ends when there is nothing to do.
     fn work(self: Arc<Self>) {
         loop {
-            let group = {
+            let (group, token) = {
                 let mut state = self.state();
                 if state.held >= self.options.ahead || state.queue.is_empty() {
                     state.workers -= 1;
@@ -538,7 +542,7 @@ impl Shared {
                         state.asked += range.length;
                     }
                 }
-                group
+                (group, state.token.clone())
             };
             let put = |range: Range, bytes: Vec<u8>| {
                 // It may have been let go meanwhile, and even announced again.
@@ -555,7 +559,7 @@ impl Shared {
                     state.pieces.get(range).is_some_and(|piece| matches!(piece.place, Place::Flying))
                 })
             };
-            let result = self.vector(group.clone(), Cause::Prefetch, &put, &wanted);
+            let result = token.during(|| self.vector(group.clone(), Cause::Prefetch, &put, &wanted));
             let mut state = self.state();
             state.flying -= 1;
             if state.flying == 0 {

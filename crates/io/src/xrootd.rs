@@ -655,6 +655,9 @@ impl Transport for Xrootd {
         }
         true
     }
+    fn identity(&self) -> Option<String> {
+        lock(&self.state().current).as_ref().map(|handle| handle.changed.to_string())
+    }
     fn forked(&self) {
         // What is open belongs to the parent: neither used nor closed here.
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);

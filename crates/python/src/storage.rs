@@ -33,9 +33,9 @@ pub struct Far {
     header_bytes: usize,
     ranges: usize,
     keys: Option<(String, String, Option<String>, String)>,
-    user: (String, String, u32),
     deadline: Option<f64>,
     blocks: Option<(PathBuf, u64)>,
+    user: (String, String, u32),
 }
 
 impl Far {
@@ -176,8 +176,8 @@ fn direct(source: &Bound<'_, PyAny>, name: Option<String>, far: Option<&Far>) ->
     }
     if let (Ok(urls), Some(far)) = (source.cast::<PyList>(), far) {
         let urls: Vec<String> = urls.extract()?;
-        let (settings, options) = (far.settings(), far.options()?);
-        let (identity, deadline) = (far.identity(), options.deadline);
+        let (settings, identity, options) = (far.settings(), far.identity(), far.options()?);
+        let deadline = options.deadline;
         let open = move || {
             if urls.iter().any(|url| xrootd::takes(url)) {
                 xrootd::open(&urls, &identity, &options)

@@ -69,16 +69,16 @@ def open(path: object, *, object_cache: int | None = 100, **options: object) -> 
         How many objects read from the file are kept for the next time they are asked for (None or 0: none).
     options
         For what is far away (``root://``, ``http://``, ``s3://``, ...): ``timeout`` (seconds in which something must
-        come, 30), ``retries`` (5), ``num_workers`` (requests in flight for what is fetched ahead, 4),
-        ``prefetch_size`` (memory for that, "128 MiB"), ``replicas`` (further URLs of the same file, tried when one
-        fails), ``deadline`` (seconds that opening, or one reading, may take), ``block_cache`` (a folder in which
-        blocks of files are kept for the next time; SAPWOOD_BLOCK_CACHE) and ``block_cache_size`` ("10 GB";
-        SAPWOOD_BLOCK_CACHE_SIZE), ``headers``, ``http_max_header_bytes`` and ``http_max_ranges`` (of a request); for
-        ``s3://`` also ``key``, ``secret``, ``token``, ``anon``, ``endpoint_url`` and ``client_kwargs`` as `s3fs` has
-        them. With other options, or ``handler="fsspec"``, a URL is read by its `fsspec` file system, which gets them.
-        For any file, ``prior``: copy it whole before it is read, to ``"memory"`` or ``"disk"``; ``"auto"``, the
-        default, where that pays (small files far away that are mostly wanted); None never. Those of uproot that steer
-        its own threads and caches (``array_cache``, ``use_threads``, ...) may be given and have no effect.
+        come, 30), ``retries`` (5), ``num_workers`` (requests in flight for what is fetched ahead, 4), ``prefetch_size``
+        (memory for that, "128 MiB"), ``replicas`` (further URLs of the same file, tried when one fails), ``deadline``
+        (seconds that opening, or one reading, may take), ``block_cache`` (a folder in which blocks of files are kept
+        for the next time; SAPWOOD_BLOCK_CACHE) and ``block_cache_size`` ("10 GB"; SAPWOOD_BLOCK_CACHE_SIZE),
+        ``headers``, ``http_max_header_bytes`` and ``http_max_ranges`` (of a request); for ``s3://`` also ``key``,
+        ``secret``, ``token``, ``anon``, ``endpoint_url`` and ``client_kwargs`` as `s3fs` has them. With other options,
+        or ``handler="fsspec"``, a URL is read by its `fsspec` file system, which gets them. For any file, ``prior``:
+        copy it whole before it is read, to ``"memory"`` or ``"disk"``; ``"auto"``, the default, where that pays (small
+        files far away that are mostly wanted); None never. Those of uproot that steer its own threads and caches
+        (``array_cache``, ``use_threads``, ...) may be given and have no effect.
 
     Returns
     -------

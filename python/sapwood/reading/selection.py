@@ -268,8 +268,8 @@ class Selection:
     ) -> tuple[list[tuple[str, Result]], Entries]:
         """Compute the results from the columns of `branches`, for the entries from `start` to `stop`.
 
-        What consists of columns that were left out (None) is left out, too.
         `only` says of each of these entries whether it is wanted at all.
+        What consists of columns that were left out (None) is left out, too.
 
         Returns
         -------

@@ -59,9 +59,9 @@ class Far(NamedTuple):
     header_bytes: int
     ranges: int
     keys: tuple[str, str, str | None, str] | None
-    user: tuple[str, str, int]
     deadline: float | None
     blocks: tuple[str, int] | None
+    user: tuple[str, str, int]
 
 
 class FileLike:
@@ -177,7 +177,9 @@ def _source_of(given: object, options: Mapping[str, Any]) -> Found:
     )
 
 
-def _far(options: Mapping[str, Any], keys: tuple[str, str, str | None, str] | None = None) -> Far:
+def _far(
+    options: Mapping[str, Any], keys: tuple[str, str, str | None, str] | None = None, most_ranges: int = 1000
+) -> Far:
     def number(name: str, default: int, least: int) -> int:
         value = options.get(name)
         value = default if value is None else value
@@ -194,12 +196,21 @@ def _far(options: Mapping[str, Any], keys: tuple[str, str, str | None, str] | No
         prefetch=128 << 20 if size is None else memory_size(size),
         headers=[(str(name), str(value)) for name, value in dict(options.get("headers") or {}).items()],
         header_bytes=number("http_max_header_bytes", 7 << 10, 64),
-        ranges=number("http_max_ranges", 1000, 1),
+        ranges=number("http_max_ranges", most_ranges, 1),
         keys=keys,
-        user=_user(),
         deadline=None if options.get("deadline") is None else float(options["deadline"]),
         blocks=_block_cache(options),
+        user=_user(),
     )
+
+
+def _block_cache(options: Mapping[str, Any]) -> tuple[str, int] | None:
+    folder = options.get("block_cache", os.environ.get("SAPWOOD_BLOCK_CACHE"))
+    if not folder:
+        return None
+    size = options.get("block_cache_size")
+    size = os.environ.get("SAPWOOD_BLOCK_CACHE_SIZE", "10 GB") if size is None else size
+    return str(Path(folder).expanduser().absolute()), memory_size(size)
 
 
 def _user() -> tuple[str, str, int]:
@@ -215,15 +226,6 @@ def _user() -> tuple[str, str, int]:
         return str(number), str(os.getegid()), number
 
 
-def _block_cache(options: Mapping[str, Any]) -> tuple[str, int] | None:
-    folder = options.get("block_cache", os.environ.get("SAPWOOD_BLOCK_CACHE"))
-    if not folder:
-        return None
-    size = options.get("block_cache_size")
-    size = os.environ.get("SAPWOOD_BLOCK_CACHE_SIZE", "10 GB") if size is None else size
-    return str(Path(folder).expanduser().absolute()), memory_size(size)
-
-
 def _native(url: str, kind: str, options: Mapping[str, Any]) -> Found | None:
     keys = None
     replicas = options.get("replicas") or ()
@@ -237,7 +239,8 @@ def _native(url: str, kind: str, options: Mapping[str, Any]) -> Found | None:
     elif kind not in _XROOTD:
         # Only what no URL may have is quoted.
         urls = [quote(one, safe="%/:=&?~#+!$,;'@()*[]") for one in urls]
-    return Found(urls, url, _far(options, keys), url)
+    # No server of S3 answers with several ranges: the whole file would come.
+    return Found(urls, url, _far(options, keys, 1 if kind == "s3" else 1000), url)
 
 
 def _s3_option(options: Mapping[str, Any], name: str, *variables: str) -> str | None:

@@ -3,6 +3,7 @@
 use super::auth::{self, Identity};
 use super::link::{Link, left};
 use super::wire::{self, Answer, Frames, Head, Reader, kind, status};
+use crate::cancel;
 use crate::remote::Fault;
 use std::collections::HashMap;
 use std::io::{Error, ErrorKind, Result};
@@ -378,6 +379,9 @@ impl Session {
     }
 }
 
+/// How often a thread that waits looks whether anybody still wants it to.
+const LOOK: Duration = Duration::from_millis(50);
+
 impl Stream {
     /// Waits for the answer and hands over its data as it comes. Nothing if `take` wants no more.
     ///
@@ -393,7 +397,8 @@ impl Stream {
         let mut since = Instant::now();
         loop {
             let until = self.until.unwrap_or(since + patience).min(deadline);
-            match self.receiver.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.receiver.recv_timeout(left.min(LOOK)) {
                 Ok(Event::Data(bytes)) => {
                     since = Instant::now();
                     if !take(&bytes) {
@@ -407,6 +412,8 @@ impl Stream {
                         self.session.over().unwrap_or((ErrorKind::Other, "no answer".to_owned()));
                     return Err(Error::new(kind, why));
                 }
+                Err(RecvTimeoutError::Timeout) if cancel::given_up() => return Ok(None),
+                Err(RecvTimeoutError::Timeout) if left > LOOK => {}
                 Err(RecvTimeoutError::Timeout) => {
                     // Others' answers may have come meanwhile on the same connection.
                     let heard = self.session.began + Duration::from_millis(self.session.heard.load(Relaxed));

@@ -12,7 +12,7 @@ use rayon::prelude::*;
 use sapwood_io::counters::{Counters, clock, count};
 use sapwood_io::{Cause, Range, Request, Token, trace};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -28,6 +28,8 @@ pub struct Run<'a> {
     token: Token,
     /// Where the clusters of each part begin, for a trace.
     borders: Vec<OnceLock<Vec<u64>>>,
+    /// The numbers of file, tree and branch in a trace that began at a time, for a part and a column.
+    numbers: Mutex<HashMap<(u64, usize, usize), [u32; 3]>>,
 }
 
 /// What is still to be read.
@@ -112,7 +114,16 @@ impl<'a> Run<'a> {
         let most = plan.parts.first().map_or(1, |part| part.tree.file.source().chunk(bytes, threads));
         let chunks = Mutex::new(Chunks { jobs, most, lanes });
         let borders = plan.parts.iter().map(|_| OnceLock::new()).collect();
-        Self { plan, carry, chunks, turns, failed: AtomicBool::new(false), token: Token::current(), borders }
+        Self {
+            plan,
+            carry,
+            chunks,
+            turns,
+            failed: AtomicBool::new(false),
+            token: Token::current(),
+            borders,
+            numbers: Mutex::default(),
+        }
     }
 
     /// The number of the cluster that an entry is in.
@@ -363,10 +374,14 @@ impl One<'_, '_> {
         let found = tree.branches.get(self.branch).and_then(|b| b.baskets.get(self.job.basket));
         let first = found.map_or(0, |b| b.first) as i64;
         let end = Instant::now();
+        let key = (trace.epoch, self.job.part, self.job.column);
+        let [file, name, branch] = *lock(&self.run.numbers).entry(key).or_insert_with(|| {
+            [tree.file.name(), &tree.name, &tree.path(self.branch)].map(|name| trace.number(name))
+        });
         let row = trace::Row {
-            file: trace.number(tree.file.name()),
-            tree: trace.number(&tree.name),
-            branch: trace.number(&tree.path(self.branch)),
+            file,
+            tree: name,
+            branch,
             cause: if from.is_some() { "decode" } else { "carried" },
             basket: self.job.basket as i64,
             cluster: self.run.cluster(self.job.part, first as u64) as i64,
