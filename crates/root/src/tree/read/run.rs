@@ -343,7 +343,10 @@ impl One<'_, '_> {
         let mut left_out = Vec::new();
         // A program without the dictionary of a class writes the entries of its branches, but no bytes of them.
         let nothing = values.data.is_empty() && matches!(share.layout.framing, Framing::Whole);
-        let unwritten = || Error::unsupported("the basket has entries, but no byte of them was written");
+        let unwritten = || {
+            let why = "the basket has entries, but no byte of them was written";
+            Error::unsupported(why).at(values.key_bytes as u64)
+        };
         let explain = |error| if nothing { unwritten() } else { error };
         match goal {
             Goal::Place(to) => left_out = share.decode(values, Output::Place(to)).map_err(explain)?,
