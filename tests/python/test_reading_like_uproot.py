@@ -52,7 +52,7 @@ with uproot.open(standard) as file:
         h = file[name]
         print(h.name, h.kind, [axis.edges().tolist() for axis in h.axes], h.member("fErrorMode"), h.values().tolist())
         print([h.errors(flow=True, error_mode=mode).tolist() for mode in ("", "s", "i", "g", 1)])
-        print(h.counts(flow=True).tolist(), h.variances().tolist())
+        print(h.counts(flow=True).tolist(), h.variances(error_mode="").tolist())
 """,
     "classes of the file": """
 import sys

@@ -28,6 +28,7 @@ class Histogram(Model):
     """What all histograms have. Axes are numbered from 0, or called ``"x"``, ``"y"``, ``"z"``."""
 
     ndim: int = 1
+    _looked = False  # whether there are fills in the buffer
     _filled: Histogram | None = None
 
     @property
@@ -41,10 +42,12 @@ class Histogram(Model):
         UnsupportedError
             Where ROOT would put the fills is not known here.
         """
-        if self._filled is None:
+        if not self._looked:
             fills = pending(self)
-            self._filled = self if fills is None else self.with_members(emptied(self, fills))
-        return self._filled
+            if fills is not None:
+                self._filled = self.with_members(emptied(self, fills))
+            self._looked = True
+        return self if self._filled is None else self._filled
 
     @property
     def name(self) -> str:
