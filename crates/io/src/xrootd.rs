@@ -35,6 +35,8 @@ const REFRESH: u16 = 0x80;
 /// How often a server is not asked that failed before, although it is named again; and the pause before another is asked for.
 const PASSED_OVER: usize = 4;
 const SHORT_PAUSE: Duration = Duration::from_millis(20);
+/// How long nothing is tried again for which time ran out.
+const MOMENT: Duration = Duration::from_secs(1);
 /// The longest pause before the same is asked for again, whatever a server says.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
@@ -338,8 +340,9 @@ impl Xrootd {
             let (kind, why) = handle.session.over().unwrap_or((ErrorKind::Other, String::new()));
             history.note(&handle, Some(why), (kind == ErrorKind::TimedOut).then_some("srverr"));
         }
+        // All the time that there was is spent on it once, not by one request after the other.
         if let Some((when, kind, why, again)) = &history.failed
-            && *when > asked
+            && (*when > asked || (!again && when.elapsed() < MOMENT))
         {
             return Err(Fault { again: *again, pause: true, error: Error::new(*kind, why.clone()) });
         }
