@@ -358,8 +358,13 @@ import os, signal, threading, time
 import sapwood
 
 def fetching():
-    found = [open(f"/proc/self/task/{{one}}/comm").read() for one in os.listdir("/proc/self/task")]
-    return sum(name.startswith("sapwood-fetch") for name in found)
+    found = 0
+    for one in os.listdir("/proc/self/task"):
+        try:
+            found += open(f"/proc/self/task/{{one}}/comm").read().startswith("sapwood-fetch")
+        except OSError:
+            pass  # it has ended meanwhile
+    return found
 
 file = sapwood.open({server.url("events.root")!r}, prior=None, deadline=0.5 if {how!r} == "deadline" else None)
 tree = file["t"]
