@@ -188,6 +188,8 @@ struct State {
     flying: usize,
     /// Bytes that these and those before them were sent for.
     asked: u64,
+    /// The number of the last of them.
+    flight: u64,
     /// Bytes that are in flight or wait to be used.
     held: u64,
     /// What was read around records, the newest last.
@@ -204,7 +206,8 @@ struct Piece {
 
 enum Place {
     Queued,
-    Flying,
+    /// In the request of this number.
+    Flying(u64),
     Here(Arc<Vec<u8>>),
     Failed(ErrorKind, String),
     Used,
@@ -224,7 +227,7 @@ impl Drop for Announced {
             piece.announced -= 1;
             if piece.announced == 0 {
                 // One in flight is let go when it comes.
-                let held = matches!(piece.place, Place::Here(_) | Place::Flying);
+                let held = matches!(piece.place, Place::Here(_) | Place::Flying(_));
                 state.pieces.remove(range);
                 state.held -= if held { range.length } else { 0 };
             }
@@ -522,7 +525,7 @@ impl Shared {
     /// What a thread does that fetches ahead; it ends when there is nothing to do.
     fn work(self: Arc<Self>) {
         loop {
-            let (group, token) = {
+            let (group, token, flight) = {
                 let mut state = self.state();
                 if state.held >= self.options.ahead || state.queue.is_empty() {
                     state.workers -= 1;
@@ -535,19 +538,21 @@ impl Shared {
                 }
                 let group = self.group(&mut state);
                 state.flying += 1;
+                state.flight += 1;
+                let flight = state.flight;
                 for range in &group {
                     if let Some(piece) = state.pieces.get_mut(range) {
-                        piece.place = Place::Flying;
+                        piece.place = Place::Flying(flight);
                         state.held += range.length;
                         state.asked += range.length;
                     }
                 }
-                (group, state.token.clone())
+                (group, state.token.clone(), flight)
             };
             let put = |range: Range, bytes: Vec<u8>| {
                 // It may have been let go meanwhile, and even announced again.
                 if let Some(piece) = self.state().pieces.get_mut(&range)
-                    && matches!(piece.place, Place::Flying)
+                    && matches!(piece.place, Place::Flying(_))
                 {
                     piece.place = Place::Here(Arc::new(bytes));
                 }
@@ -556,7 +561,10 @@ impl Shared {
             let wanted = || {
                 let state = self.state();
                 group.iter().rev().any(|range| {
-                    state.pieces.get(range).is_some_and(|piece| matches!(piece.place, Place::Flying))
+                    state
+                        .pieces
+                        .get(range)
+                        .is_some_and(|piece| matches!(piece.place, Place::Flying(by) if by == flight))
                 })
             };
             let result = token.during(|| self.vector(group.clone(), Cause::Prefetch, &put, &wanted));
@@ -569,7 +577,8 @@ impl Shared {
             for range in &group {
                 let State { pieces, held, .. } = &mut *state;
                 let Some(piece) = pieces.get_mut(range) else { continue };
-                if matches!(piece.place, Place::Flying) {
+                // One that was let go and announced again comes by another request.
+                if matches!(piece.place, Place::Flying(by) if by == flight) {
                     *held -= range.length;
                     let error = result.as_ref().err();
                     let message = error.map_or_else(|| "not delivered".to_owned(), ToString::to_string);
@@ -629,7 +638,7 @@ impl Shared {
                     }
                     break Ok(Some(bytes));
                 }
-                Place::Flying => {}
+                Place::Flying(_) => {}
                 Place::Queued => {
                     self.staff(&mut state);
                     if state.workers == 0 {
