@@ -92,6 +92,7 @@ file = ROOT.TFile({str(tmp_path / "fc.root")!r}, "recreate")
 bins = [(n, n * i // 6) for n in (1, 2, 3, 5, 8, 12, 30, 99, 1000) for i in range(7)]
 for i, level in enumerate({levels}):
     e = ROOT.TEfficiency(f"e{{i}}", "", len(bins), 0, len(bins))
+    e.SetDirectory(ROOT.nullptr)  # else the file deletes it, and Python again
     for j, (n, k) in enumerate(bins):
         e.SetTotalEvents(j + 1, n)
         e.SetPassedEvents(j + 1, k)
