@@ -371,13 +371,6 @@ def test_one_step_is_read_ahead_and_no_more() -> None:
     with pytest.raises(StopIteration):
         next(steps)
     assert given_up == [True]
-    steps = read_ahead((job(i) for i in range(10, 15)), lambda: None, lambda: 3)
-    assert next(steps) == 10
-    for _ in range(4):
-        assert gate.acquire(timeout=5)
-    time.sleep(0.01)
-    assert started[5:] == [10, 11, 12, 13]
-    steps.close()
 
 
 def test_what_the_caller_lets_go_is_freed() -> None:

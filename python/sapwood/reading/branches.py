@@ -17,7 +17,7 @@ from sapwood.reading.groups import GroupBy, iterate_groups
 from sapwood.reading.libraries import How, Library, library_of
 from sapwood.reading.members import HasMembers
 from sapwood.reading.selection import BranchFilter, Expressions, Selection
-from sapwood.reading.steps import Report, carry_for, entries_for, entry_range, plan_steps, read_ahead, steps_ahead
+from sapwood.reading.steps import Report, carry_for, entries_for, entry_range, plan_steps, read_ahead
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -572,8 +572,7 @@ class HasBranches(HasMembers):
     ) -> Iterator[Foreign]:
         """Read several branches in steps.
 
-        While one step is worked on, the next is read in the background; never more than these two are in memory (of
-        small steps as many as fit into 64 MiB, up to eight), and
+        While one step is worked on, the next is read in the background; never more than these two are in memory, and
         the ends of baskets that reach into the next step: up to 32 MiB, or with steps much smaller than the tree's
         clusters up to a cluster or 256 MiB.
 
@@ -674,8 +673,7 @@ class HasBranches(HasMembers):
 
             return run
 
-        ahead = steps_ahead(selection, steps)
-        with closing(read_ahead((job(*step) for step in steps), carry.give_up, lambda: ahead)) as found:
+        with closing(read_ahead((job(*step) for step in steps), carry.give_up)) as found:
             for array, start, stop in found:
                 # Nothing here keeps hold of an array that the caller lets go.
                 box = [array]

@@ -16,7 +16,7 @@ from sapwood.reading.gather import Lost, Part, read, together
 from sapwood.reading.libraries import How, Library, library_of
 from sapwood.reading.locate import Files, Located, expand
 from sapwood.reading.selection import BranchFilter, Expressions, Selection
-from sapwood.reading.steps import Report, carry_for, entry_range, plan_steps, read_ahead, steps_ahead
+from sapwood.reading.steps import Report, carry_for, entry_range, plan_steps, read_ahead
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -173,11 +173,10 @@ def _iterate(
     report: bool,
 ) -> Iterator[Any]:
     opened: list[HasBranches] = []
-    carries: list[_native.Carry] = []
-    ahead = 1
+    carry: _native.Carry | None = None
 
     def give_up() -> None:
-        for carry in carries:
+        if carry is not None:
             carry.give_up()
 
     def job(
@@ -192,7 +191,7 @@ def _iterate(
         return run
 
     def jobs() -> Iterator[Callable[[], Any]]:
-        nonlocal ahead
+        nonlocal carry
         offset = 0
         selection = None
         for tree in trees:
@@ -208,15 +207,12 @@ def _iterate(
             if not steps:
                 trees.done_with(opened.pop())
             carry, lost = carry_for(selection, steps), Lost()
-            ahead = steps_ahead(selection, steps)
-            # Those of the steps that are read or wait.
-            carries[:] = [*carries[-8:], carry]
             for start, stop in steps:
                 yield job(selection, start, stop, offset, carry, lost)
             offset += entries
 
     try:
-        with closing(read_ahead(jobs(), give_up, lambda: ahead)) as steps:
+        with closing(read_ahead(jobs(), give_up)) as steps:
             for array, source, start, stop, offset in steps:
                 while opened[0] is not source:
                     trees.done_with(opened.pop(0))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeGuard, TypeVar
@@ -22,9 +21,6 @@ T = TypeVar("T")
 _CARRIED = 32 << 20
 _CARRIED_AT_MOST = 256 << 20
 """Bytes of baskets that reach into the next step which are kept for it."""
-
-_AHEAD = 64 << 20
-"""Bytes of small steps that are read ahead."""
 
 _SIZE = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([kmgtpezy]?)(i?)b\s*", re.IGNORECASE)
 
@@ -125,40 +121,27 @@ def carry_for(selection: Selection, steps: Sequence[tuple[int, int]], *, announc
     return carry
 
 
-def steps_ahead(selection: Selection, steps: Sequence[tuple[int, int]]) -> int:
-    """Say how many steps are read ahead: one, or small ones as many as fit into `_AHEAD` bytes, and no more than 8.
+def read_ahead(jobs: Iterator[Callable[[], T]], give_up: Callable[[], object]) -> Generator[T, None, None]:
+    """Run jobs one after another in a background thread: one more, while the result of the one before is in use.
 
-    A step that begins a cluster may take much longer than those that use what it decompressed.
+    Closing the iterator calls `give_up`, which ends the job that runs, and starts no other; an error of a job comes out
+    in its place.
     """
-    most = max((selection.bytes_between(*step) for step in steps), default=0)
-    return max(1, min(8, int(_AHEAD / max(most, 1))))
-
-
-def read_ahead(
-    jobs: Iterator[Callable[[], T]], give_up: Callable[[], object], ahead: Callable[[], int] = lambda: 1
-) -> Generator[T, None, None]:
-    """Run jobs one after another in a background thread, while the results of those before are in use.
-
-    At most `ahead()` results wait. Closing the iterator calls `give_up`, which ends the job that runs, and starts no
-    other; an error of a job comes out in its place.
-    """
-    from concurrent.futures import Future, ThreadPoolExecutor
+    from concurrent.futures import ThreadPoolExecutor
 
     def run() -> list[T]:
         job = next(jobs, None)
         return [] if job is None else [job()]
 
     with ThreadPoolExecutor(1, "sapwood-read-ahead") as pool:
-        pending: deque[Future[list[T]]] = deque([pool.submit(run)])
+        pending = pool.submit(run)
         try:
-            while box := pending.popleft().result():
-                while len(pending) < ahead():
-                    pending.append(pool.submit(run))
+            while box := pending.result():
+                pending = pool.submit(run)
                 # Nothing here keeps hold of a result that the caller lets go.
                 yield box.pop()
         finally:
-            for job in pending:
-                job.cancel()
+            pending.cancel()
             give_up()
 
 
