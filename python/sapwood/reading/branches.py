@@ -573,8 +573,8 @@ class HasBranches(HasMembers):
         """Read several branches in steps.
 
         While one step is worked on, the next is read in the background; never more than these two are in memory, and
-        the ends of baskets that reach into the next step: up to 32 MiB, or with steps much smaller than the tree's
-        clusters up to a cluster or 256 MiB.
+        the ends of baskets that reach into the next step: what these two leave of twice the step's memory, at least
+        32 MiB, or with steps much smaller than the tree's clusters up to a cluster or 256 MiB.
 
         Parameters
         ----------
@@ -613,7 +613,7 @@ class HasBranches(HasMembers):
             return iterate_groups(self, selection, group_by, *arguments)
         # The arguments are checked here, at the call; what follows runs with the first step.
         steps = plan_steps(selection, step_size, start, stop) if selection.branches else iter(())
-        return self._iterate(selection, list(steps), wanted, how, ak_add_doc, report)
+        return self._iterate(selection, step_size, list(steps), wanted, how, ak_add_doc, report)
 
     def explain(
         self,
@@ -658,13 +658,14 @@ class HasBranches(HasMembers):
     def _iterate(
         self,
         selection: Selection,
+        step_size: int | str,
         steps: list[tuple[int, int]],
         library: Library,
         how: How,
         add_doc: bool | Mapping[str, str],
         report: bool,
     ) -> Iterator[Foreign]:
-        carry, lost = carry_for(selection, steps), Lost()
+        carry, lost = carry_for(selection, step_size, steps), Lost()
 
         def job(start: int, stop: int) -> Callable[[], tuple[Foreign, int, int]]:
             def run() -> tuple[Foreign, int, int]:

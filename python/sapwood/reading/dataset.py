@@ -206,7 +206,7 @@ def _iterate(
             steps = list(plan_steps(selection, step_size, 0, entries)) if selection.branches else []
             if not steps:
                 trees.done_with(opened.pop())
-            carry, lost = carry_for(selection, steps), Lost()
+            carry, lost = carry_for(selection, step_size, steps), Lost()
             for start, stop in steps:
                 yield job(selection, start, stop, offset, carry, lost)
             offset += entries

@@ -127,7 +127,7 @@ def iterate_groups(
     fresh = [visit.step for visit in visits if visit.fresh]
     in_order = fresh == sorted(set(fresh))
     # What the steps leave of baskets for each other is of use in any order, but announced in one.
-    carry, lost = carry_for(selection, steps, announce=in_order), Lost()
+    carry, lost = carry_for(selection, step_size, steps, announce=in_order), Lost()
 
     def job(step: int) -> Callable[[], list[Column | None]]:
         return lambda: read([(selection, selection.indexes, *steps[step])], carry, lost)

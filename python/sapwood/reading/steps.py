@@ -105,17 +105,24 @@ def plan_steps(selection: Selection, step_size: int | str, start: int, stop: int
         start = end
 
 
-def carry_for(selection: Selection, steps: Sequence[tuple[int, int]], *, announce: bool = True) -> _native.Carry:
+def carry_for(
+    selection: Selection, step_size: int | str, steps: Sequence[tuple[int, int]], *, announce: bool = True
+) -> _native.Carry:
     """Make what keeps the ends of baskets from one step for the next, and tell far storage of all that will be read.
 
-    Few steps to a cluster: a bit, since a basket decompressed twice costs less than the memory. Many: all of a cluster,
-    or each step would decompress it again.
+    Few steps to a cluster: what two steps leave of the memory that two may take, and in any case a bit, since a basket
+    decompressed twice costs less than the memory. Many: all of a cluster, or each step would decompress it again.
     """
     from sapwood import _native
 
     step = max((selection.bytes_between(*step) for step in steps), default=0)
     cluster = max((selection.bytes_between(*pair) for pair in pairwise(selection.source.tree.clusters)), default=0)
-    carry = _native.Carry(_CARRIED if cluster <= 4 * step else min(int(cluster), _CARRIED_AT_MOST))
+    if cluster > 4 * step:
+        room = min(int(cluster), _CARRIED_AT_MOST)
+    else:
+        left = 2 * (memory_size(step_size) - int(step)) if isinstance(step_size, str) else 0
+        room = max(_CARRIED, min(int(cluster), left))
+    carry = _native.Carry(room)
     if steps and announce:
         carry.announce(selection.source.tree.native, selection.indexes, steps[0][0], steps[-1][1])
     return carry

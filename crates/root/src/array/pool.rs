@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 /// Bytes kept at most.
 const KEEP: usize = 64 << 20;
 /// Smaller buffers are the allocator's own business.
-const SMALLEST: usize = 128 << 10;
+const SMALLEST: usize = 64 << 10;
 
 #[derive(Default)]
 struct Pool {

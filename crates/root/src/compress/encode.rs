@@ -68,9 +68,9 @@ impl Compression {
 /// Levels of LZ4 from here on search longer (`LZ4_compress_HC`).
 const LZ4_HIGH: u8 = 4;
 /// Bytes of a block for these.
-const LZ4_BLOCK: usize = 56 << 10;
+const LZ4_BLOCK: usize = 50 << 10;
 /// Bytes that LZMA looks back at levels below 8.
-const LZMA_DICTIONARY: u32 = 6 << 10;
+const LZMA_DICTIONARY: u32 = 4 << 10;
 
 /// One thread's compressors, made when first needed: they are large, and setting them up takes longer than a block.
 #[derive(Default)]
