@@ -5,7 +5,8 @@ reader.py ENGINE arrays|iterate|sums|digest TREE [-b BRANCH]... [--library ak|np
 
 arrays (of all entries or of each range), iterate and sums (of every branch) give the time from opening the first file
 to the last value, and the peak of the process's memory above what it was after the imports (iterate: after each pass);
-imports are not counted. digest gives, for every branch and every member of an object in it, a hash
+imports are not counted. With sapwood also where the time went: storage, decompression and decoding, and, in all of it,
+the time that the system took and the pages that it provided. digest gives, for every branch and every member of an object in it, a hash
 of the values (bit for bit, whatever their layout), the number of numbers, their sum and the sum of their magnitudes.
 """
 
@@ -98,6 +99,7 @@ def main() -> None:
     how = {"filter_name": args.branches, "library": args.library}
     ranges = [tuple(map(int, pair.split(":"))) for pair in args.ranges.split(",") if pair]
     before, peaks = memory(), []
+    at_first = resource.getrusage(resource.RUSAGE_SELF)
     begin, cpu = time.perf_counter(), time.process_time()
     if args.mode in ("iterate", "sums"):
         sums: dict[str, float] = {}
@@ -122,6 +124,7 @@ def main() -> None:
     else:
         entries = len(array := library.concatenate(places, **how))
     wall, cpu = time.perf_counter() - begin, time.process_time() - cpu
+    at_last = resource.getrusage(resource.RUSAGE_SELF)
 
     if args.mode == "digest":
         described = {}
@@ -130,9 +133,13 @@ def main() -> None:
         json.dump(described, sys.stdout)
         return
     memories = peaks or [memory() - before]
-    json.dump(
-        {"wall": wall, "cpu": cpu, "entries": entries, "memory": memories, "version": library.__version__}, sys.stdout
-    )
+    found = {"wall": wall, "cpu": cpu, "entries": entries, "memory": memories, "version": library.__version__}
+    if args.engine == "sapwood":
+        counted = library.counters()
+        found["where"] = {name: counted[f"time_{name}_ns"] / 1e9 for name in ("storage", "decompression", "decoding")}
+        found["where"]["system"] = at_last.ru_stime - at_first.ru_stime
+        found["where"]["pages"] = at_last.ru_minflt - at_first.ru_minflt
+    json.dump(found, sys.stdout)
 
 
 if __name__ == "__main__":

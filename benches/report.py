@@ -107,6 +107,7 @@ def tables(result: dict[str, Any]) -> str:
             word = "met" if met else "no figure" if found is None else f"**missed** ({found:.2f})"
             held.append(f"{NAMES.get(name, name)} {bound}: {word}")
         lines.append(_row([workload["name"], *cells, "; ".join(held)]))
+    lines += ["", *where(result)]
     takers = [name for name in rivals if any(name in memories(workload) for workload in result["workloads"])]
     heads = ["memory in MB, above the process after its imports", *(LABELS[name] for name in takers)]
     lines += ["", _row(heads), _row(["---", *["---:"] * len(takers)])]
@@ -114,6 +115,28 @@ def tables(result: dict[str, Any]) -> str:
         peaks = memories(workload)
         lines.append(_row([workload["name"], *(f"{peaks[r][-1]:.0f}" if r in peaks else "" for r in takers)]))
     return "\n".join(lines)
+
+
+WHERE = ("storage", "decompression", "decoding")
+
+
+def where(result: dict[str, Any]) -> list[str]:
+    """Say where sapwood's time goes, in one thread, and what part of it is the system's."""
+    heads = ["seconds of sapwood, 1 thread", "all", *WHERE, "other", "of all in the system", "page faults", "ROOT"]
+    lines = [_row(heads), _row(["---", *["---:"] * (len(heads) - 1)])]
+    for workload in result["workloads"]:
+        for rival in ("sapwood", "sapwood-iterate"):
+            runs = [run for run in workload["runs"].get(rival, []) if "where" in run]
+            if not runs:
+                continue
+            wall = statistics.median(run["wall"] for run in runs)
+            parts = [statistics.median(run["where"][part] for run in runs) for part in (*WHERE, "system")]
+            name = workload["name"] + (", iterate" if rival != "sapwood" else "")
+            root = medians(workload).get("root")
+            cells = [wall, *parts[:3], wall - sum(parts[:3]), parts[3]]
+            pages = statistics.median(run["where"]["pages"] for run in runs)
+            lines.append(_row([name, *(f"{s:.3f}" for s in cells), f"{pages:,.0f}", f"{root:.3f}" if root else ""]))
+    return lines
 
 
 def picture(result: dict[str, Any]) -> str:

@@ -31,6 +31,10 @@ pub trait Source: Send + Sync {
     fn chunk(&self, bytes: u64, threads: usize) -> u64 {
         (bytes / (4 * threads as u64).max(1)).clamp(128 << 10, 1 << 20)
     }
+    /// Whether what it delivers hardly ever has to be waited for.
+    fn is_near(&self) -> bool {
+        false
+    }
     /// Counters of this source.
     fn counters(&self) -> &Counters;
     /// Gives up what the system holds open for it; reading more fails, what is being read comes to its end.
@@ -167,6 +171,9 @@ impl Source for Local {
         let file = file.ok_or_else(|| Error::other(format!("the file is closed: {}", self.name)))?;
         file.read_exact_at(out, offset).map_err(|e| Error::new(e.kind(), format!("{}: {e}", self.name)))
     }
+    fn is_near(&self) -> bool {
+        true
+    }
     fn counters(&self) -> &Counters {
         &self.counters
     }
@@ -201,6 +208,9 @@ impl Source for Memory {
         let bytes = self.bytes.get(start..start.saturating_add(out.len()));
         out.copy_from_slice(bytes.ok_or_else(|| Error::new(ErrorKind::UnexpectedEof, self.name.clone()))?);
         Ok(())
+    }
+    fn is_near(&self) -> bool {
+        true
     }
     fn counters(&self) -> &Counters {
         &self.counters

@@ -110,7 +110,7 @@ impl<'a> Run<'a> {
             }
         }
         let bytes: u64 = jobs.iter().map(|job| job.range.length).fold(0, u64::saturating_add);
-        let threads = rayon::current_num_threads();
+        let threads = threads(plan.parts);
         let most = plan.parts.first().map_or(1, |part| part.tree.file.source().chunk(bytes, threads));
         let chunks = Mutex::new(Chunks { jobs, most, lanes });
         let borders = plan.parts.iter().map(|_| OnceLock::new()).collect();
@@ -135,8 +135,7 @@ impl<'a> Run<'a> {
 
     /// Reads everything.
     pub fn all(&self) -> Result<()> {
-        // Some may wait for storage; still more threads would only stand in each other's way.
-        match rayon::current_num_threads().min(processors().saturating_mul(2)) {
+        match threads(self.plan.parts) {
             1 => self.work(),
             threads => {
                 let work = |_| self.token.during(|| self.work());
@@ -437,10 +436,14 @@ fn pass_on<'a>(turn: &Mutex<Turn<'a>>, mut next: usize, to: &'a mut Builder) {
     }
 }
 
-/// How many processors this process may use.
-fn processors() -> usize {
+/// How many threads read: no more than there are processors, or twice as many where some may wait for storage; still
+/// more would only stand in each other's way.
+fn threads(parts: &[Part<'_>]) -> usize {
     static FOUND: OnceLock<usize> = OnceLock::new();
-    *FOUND.get_or_init(|| std::thread::available_parallelism().map_or(usize::MAX, NonZero::get))
+    let processors =
+        *FOUND.get_or_init(|| std::thread::available_parallelism().map_or(usize::MAX, NonZero::get));
+    let near = parts.iter().all(|part| part.tree.file.source().is_near());
+    rayon::current_num_threads().min(if near { processors } else { processors.saturating_mul(2) })
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
