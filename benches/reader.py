@@ -6,7 +6,8 @@ reader.py ENGINE arrays|iterate|sums|digest TREE [-b BRANCH]... [--library ak|np
 arrays (of all entries or of each range), iterate and sums (of every branch) give the time from opening the first file
 to the last value, and the peak of the process's memory above what it was after the imports (iterate: after each pass);
 imports are not counted. With sapwood also where the time went: storage, decompression and decoding, and, in all of it,
-the time that the system took and the pages that it provided. digest gives, for every branch and every member of an object in it, a hash
+the time that the system took and the pages that it provided.
+digest gives, for every branch and every member of an object in it, a hash
 of the values (bit for bit, whatever their layout), the number of numbers, their sum and the sum of their magnitudes.
 """
 

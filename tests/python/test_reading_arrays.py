@@ -22,7 +22,7 @@ from reading_samples import ENTRIES, same, write_sample
 
 import sapwood
 from sapwood import columns
-from sapwood.errors import ArgumentError, NotFoundError
+from sapwood.errors import ArgumentError, CorruptError, NotFoundError
 
 NUMBERS = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8", "flag", "njet", "nhit"]
 FIXED = ["vec3", "mat"]
@@ -356,3 +356,50 @@ def test_numpy_reads_numbers_without_awkward(path: Path) -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": ":".join(sys.path)}, check=False)
     assert run.returncode == 0
+
+
+@pytest.fixture(scope="module")
+def large_baskets(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    """Write lists of lists in baskets of a megabyte, which several threads decode together."""
+    entries = 60_000
+    path = tmp_path_factory.mktemp("large") / "large.root"
+    lengths = np.random.default_rng(3).multinomial(entries * 9, [1 / (entries * 3)] * (entries * 3))
+    inner = ak.unflatten(np.arange(entries * 9, dtype=np.float32), lengths)
+    lists = ak.unflatten(inner, np.full(entries, 3))
+    with sapwood.recreate(path, compression=None) as file:
+        file.mktree("t", {"lists": lists}, basket_size=4 << 20, auto_flush=entries // 4)
+    return path, lists
+
+
+@pytest.mark.parametrize("threads", [1, 2, 8])
+def test_large_baskets_are_the_same_with_any_number_of_threads(large_baskets: tuple[Path, Any], threads: int) -> None:
+    path, lists = large_baskets
+    before = sapwood.num_threads()
+    try:
+        sapwood.set_num_threads(threads)
+        with sapwood.open(path) as file:
+            branch = file["t"]["lists"]
+            assert branch.uncompressed_bytes / branch.num_baskets > 9e5
+            for _ in range(20):
+                assert ak.array_equal(branch.array(), lists)
+            assert ak.array_equal(branch.array(entry_start=1234, entry_stop=45_678), lists[1234:45_678])
+            steps = [step["lists"] for step in file["t"].iterate(step_size=7000)]
+            assert ak.array_equal(ak.concatenate(steps), lists)
+    finally:
+        sapwood.set_num_threads(before)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_damage_in_a_large_basket_ends_all_threads(
+    large_baskets: tuple[Path, Any], tmp_path: Path, share: float
+) -> None:
+    path, _ = large_baskets
+    data = bytearray(path.read_bytes())
+    place = int(len(data) * share)
+    data[place : place + 64] = b"\xff" * 64
+    (tmp_path / "damaged.root").write_bytes(data)
+    with (
+        sapwood.open(tmp_path / "damaged.root") as file,
+        pytest.raises(CorruptError, match=r"of (the|a) basket"),
+    ):
+        file["t"]["lists"].array()

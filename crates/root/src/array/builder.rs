@@ -250,6 +250,13 @@ impl Builder {
         }
     }
 
+    /// Where the memory lies that is left for more values, of each buffer.
+    pub fn room(&mut self) -> Vec<pool::Room> {
+        let mut found = Rooms(Vec::new());
+        self.each_buffer(&mut found);
+        found.0
+    }
+
     fn each_buffer(&mut self, visit: &mut impl Visit) {
         match self {
             Self::Number { values, .. } => visit.bytes(values),
@@ -497,6 +504,18 @@ impl Visit for Prepare {
     fn words<T>(&mut self, values: &mut Vec<T>) {
         let more = (values.len() as f64 * self.0) as usize;
         provide(values, more);
+    }
+}
+
+/// Finds the memory that is left.
+struct Rooms(Vec<pool::Room>);
+
+impl Visit for Rooms {
+    fn bytes(&mut self, values: &mut Vec<u8>) {
+        self.words(values);
+    }
+    fn words<T>(&mut self, values: &mut Vec<T>) {
+        self.0.push(pool::Room::of(values.spare_capacity_mut()));
     }
 }
 

@@ -7,6 +7,7 @@
 use crate::error::{Error, Result};
 use arrow_buffer::Buffer;
 use bytes::Bytes;
+use std::mem::MaybeUninit;
 use std::sync::{Mutex, PoisonError};
 
 /// Bytes kept at most.
@@ -153,27 +154,51 @@ pub fn share(buffer: Vec<u8>) -> Buffer {
 pub fn provide<T>(values: &mut [T]) {
     #[cfg(target_os = "linux")]
     if size_of_val(values) >= SMALLEST_PROVIDED {
-        provide_pages(values);
+        populate(values.as_ptr().addr(), size_of_val(values));
     }
     #[cfg(not(target_os = "linux"))]
     let _ = values;
+}
+
+/// Where memory lies that another thread will fill.
+#[derive(Debug, Clone, Copy)]
+pub struct Room {
+    start: usize,
+    bytes: usize,
+}
+
+impl Room {
+    /// Of values that are not there yet.
+    pub fn of<T>(values: &[MaybeUninit<T>]) -> Self {
+        Self { start: values.as_ptr().addr(), bytes: size_of_val(values) }
+    }
+    /// Has the system provide the pages from one share of it to another, while the other thread does something else.
+    pub fn provide(self, from: f64, to: f64) {
+        let place =
+            |share: f64| (self.start + (self.bytes as f64 * share.clamp(0.0, 1.0)) as usize) & !(PAGE - 1);
+        #[cfg(target_os = "linux")]
+        populate(place(from), place(to) - place(from).min(place(to)));
+        #[cfg(not(target_os = "linux"))]
+        let _ = place;
+    }
 }
 
 /// Less than this is left to come page by page.
 #[cfg(target_os = "linux")]
 const SMALLEST_PROVIDED: usize = 16 << 10;
 
+const PAGE: usize = 4096;
+
+/// Has the system provide the pages from an address on.
 #[cfg(target_os = "linux")]
-#[allow(unsafe_code, reason = "advice to the system about memory that is ours")]
-fn provide_pages<T>(values: &mut [T]) {
-    const PAGE: usize = 4096;
-    let start = values.as_mut_ptr();
-    let before = start.addr() % PAGE;
-    // SAFETY: the pages hold values of ours, so they are mapped and writable; populating them changes no content.
-    // A system that does not know the advice refuses it, and the pages come at their first touch.
+#[allow(unsafe_code, reason = "advice to the system about memory")]
+fn populate(start: usize, bytes: usize) {
+    let before = start % PAGE;
+    // SAFETY: populating pages changes the content of none, whoever has them by now; where nothing is mapped, or the
+    // system does not know the advice, it is refused, and pages come at their first touch.
     unsafe {
-        let page = start.wrapping_byte_sub(before).cast();
-        libc::madvise(page, before + size_of_val(values), libc::MADV_POPULATE_WRITE);
+        let page = std::ptr::without_provenance_mut(start - before);
+        libc::madvise(page, before + bytes, libc::MADV_POPULATE_WRITE);
     }
 }
 

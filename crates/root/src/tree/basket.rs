@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::streamer::Value;
 use crate::streamer::name::Name;
 use crate::wire::Cursor;
+use std::ops::Range;
 
 /// The uncompressed start of a basket's record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,6 +115,33 @@ impl<'a> Values<'a> {
             return Some(before.map(|word| u32::from_be_bytes(*word) as usize).sum());
         }
         Some(u32::from_be_bytes(*words.get(entry)?).wrapping_sub(self.key_bytes as u32) as usize)
+    }
+
+    /// Where some entries start; nothing if there is no table.
+    pub fn starts(&self, entries: Range<usize>) -> impl Iterator<Item = (usize, usize)> {
+        let table = self.offsets.unwrap_or_default().as_chunks::<4>().0;
+        let (sizes, key) = (self.sizes, self.key_bytes as u32);
+        let mut last = 0u32;
+        let all = table.iter().enumerate().map(move |(i, word)| {
+            let word = u32::from_be_bytes(*word);
+            last = match (sizes, i) {
+                (false, _) => word.wrapping_sub(key),
+                (true, 0) => 0,
+                (true, _) => last.saturating_add(word),
+            };
+            (i, last as usize)
+        });
+        all.take(entries.end).skip(entries.start)
+    }
+
+    /// The entries from one to another, as a basket of these.
+    pub fn of_entries(&self, from: usize, to: usize) -> Result<Values<'a>> {
+        let wrong = || Error::corrupt("entry offsets of a basket do not rise within its values");
+        let start = self.start(from).ok_or_else(wrong)?;
+        let end = if to == self.entries { self.data.len() } else { self.start(to).ok_or_else(wrong)? };
+        let data = self.data.get(start..end).ok_or_else(wrong)?;
+        let offsets = self.offsets.and_then(|table| table.get(from * 4..to * 4));
+        Ok(Values { data, offsets, key_bytes: self.key_bytes + start, entries: to - from, sizes: self.sizes })
     }
 
     /// Start of each entry and end of the last, checked to rise and stay within the values.

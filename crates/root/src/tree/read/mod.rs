@@ -9,6 +9,7 @@ mod carry;
 mod counted;
 mod longest;
 mod run;
+mod turns;
 mod values;
 
 pub use ahead::{Planned, planned};

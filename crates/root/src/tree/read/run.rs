@@ -3,19 +3,21 @@
 use super::super::basket::{self, BasketHeader, Values};
 use super::super::layout::Framing;
 use super::carry::Tail;
+use super::turns::{LargeBasket, LeftOut, Turn, Turns};
 use super::values::{Output, Share};
 use super::{Carry, Job, Part, Place, Reader, Target};
-use crate::array::{Builder, pool};
+use crate::array::Builder;
+use crate::array::pool;
 use crate::error::{Error, ErrorKind, Result, Within};
 use crate::wire::Cursor;
 use rayon::prelude::*;
 use sapwood_io::counters::{Counters, clock, count};
 use sapwood_io::{Cause, Range, Request, Token, trace};
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 /// The reading of a plan.
@@ -23,8 +25,10 @@ pub struct Run<'a> {
     plan: &'a Reader<'a>,
     carry: Option<&'a Carry>,
     chunks: Mutex<Chunks<'a>>,
-    turns: Vec<Option<Mutex<Turn<'a>>>>,
+    turns: Vec<Option<Turns<'a>>>,
     failed: AtomicBool,
+    /// Whether several threads read.
+    shares: bool,
     token: Token,
     /// Where the clusters of each part begin, for a trace.
     borders: Vec<OnceLock<Vec<u64>>>,
@@ -43,32 +47,14 @@ struct Chunks<'a> {
 enum Lane<'a> {
     /// The places of its values, and bytes of an entry.
     Places(&'a mut [u8], usize),
-    /// How many baskets have been handed out.
-    Turns(usize),
+    /// How many baskets have been handed out, and their bytes in the files.
+    Turns(usize, u64),
 }
 
 /// Where a basket goes.
 enum Goal<'a> {
     Place(&'a mut [u8]),
-    Turn(usize),
-}
-
-/// A column that baskets are appended to in their order, whichever thread decodes them.
-struct Turn<'a> {
-    /// The basket that is next.
-    next: usize,
-    /// The column, unless a thread appends to it now.
-    to: Option<&'a mut Builder>,
-    /// An empty one.
-    like: Builder,
-    /// Baskets decoded before it was their turn.
-    early: BTreeMap<usize, Builder>,
-    /// Empty columns with the memory of such baskets, which are no longer needed.
-    spare: Vec<Builder>,
-    /// Bytes in the files, of all its baskets.
-    stored: u64,
-    /// Bytes of values in the baskets that it holds.
-    done: usize,
+    Turn(Turn),
 }
 
 impl<'a> Run<'a> {
@@ -95,17 +81,8 @@ impl<'a> Run<'a> {
                     turns.push(None);
                 }
                 Target::Built(builder) => {
-                    lanes.push(Lane::Turns(0));
-                    let like = builder.like();
-                    turns.push(Some(Mutex::new(Turn {
-                        next: 0,
-                        to: Some(builder),
-                        like,
-                        early: BTreeMap::new(),
-                        spare: Vec::new(),
-                        stored,
-                        done: 0,
-                    })));
+                    lanes.push(Lane::Turns(0, 0));
+                    turns.push(Some(Turns::new(builder, stored)));
                 }
             }
         }
@@ -120,6 +97,7 @@ impl<'a> Run<'a> {
             chunks,
             turns,
             failed: AtomicBool::new(false),
+            shares: threads > 1,
             token: Token::current(),
             borders,
             numbers: Mutex::default(),
@@ -131,6 +109,11 @@ impl<'a> Run<'a> {
         let (Some(slot), Some(part)) = (self.borders.get(part), self.plan.parts.get(part)) else { return 0 };
         let borders = slot.get_or_init(|| part.tree.cluster_borders());
         borders.partition_point(|&border| border <= entry).saturating_sub(1)
+    }
+
+    /// Who a basket of a column waits for, if it is one that grows.
+    fn turns(&self, job: &Job) -> Option<&Turns<'a>> {
+        self.turns.get(job.column)?.as_ref()
     }
 
     /// Reads everything.
@@ -146,6 +129,7 @@ impl<'a> Run<'a> {
 
     /// What each thread does.
     fn work(&self) -> Result<()> {
+        let _alarm = Alarm(&self.failed);
         let mut records = Records::default();
         while !self.failed.load(Ordering::Relaxed) {
             if self.token.is_given_up() {
@@ -177,12 +161,12 @@ impl<'a> Run<'a> {
         }
         records.fetch(self.plan.parts, &ranges)?;
         for (i, ((job, goal), tail)) in chunk.into_iter().zip(tails).enumerate() {
-            self.basket(job, records.record(i), tail.as_ref(), goal)?;
+            self.basket(job, &records.record(i), tail.as_ref(), goal)?;
         }
         Ok(())
     }
 
-    fn basket(&self, job: &Job, record: &[u8], tail: Option<&Tail>, goal: Goal<'_>) -> Result<()> {
+    fn basket(&self, job: &Job, record: &Record<'_>, tail: Option<&Tail>, goal: Goal<'_>) -> Result<()> {
         let Some(part) = self.plan.parts.get(job.part) else { return Ok(()) };
         let Some(&index) = part.branches.get(job.column) else { return Ok(()) };
         let Some(branch) = part.tree.branches.get(index) else { return Ok(()) };
@@ -196,6 +180,7 @@ impl<'a> Run<'a> {
         let share = Share {
             programs,
             layout,
+            dropped,
             from: job.from - dropped,
             to: job.to - dropped,
             entries: found.entries as usize - dropped,
@@ -240,50 +225,6 @@ impl<'a> Run<'a> {
         }
         Ok(())
     }
-
-    /// Decodes a basket to the end of a column if it is the next one, else aside for when its turn comes.
-    fn append(
-        &self,
-        job: &Job,
-        number: usize,
-        bytes: usize,
-        decode: impl FnOnce(&mut Builder) -> Result<()>,
-    ) -> Result<()> {
-        let Some(Some(turn)) = self.turns.get(job.column) else { return Ok(()) };
-        let (next, stored, done) = {
-            let mut turn = lock(turn);
-            let to = if turn.next == number { turn.to.take() } else { None };
-            let done = turn.done;
-            turn.done += bytes;
-            let next = to.ok_or_else(|| turn.spare.pop().unwrap_or_else(|| turn.like.like()));
-            (next, turn.stored, done)
-        };
-        let mut aside = match next {
-            Ok(to) => {
-                to.prepare(bytes, if done > 0 { bytes as f64 / done as f64 } else { 0.0 });
-                decode(to)?;
-                if number == 0 && job.range.length > 0 {
-                    // The others will be like the first, or a little larger.
-                    to.foresee(1.02 * stored as f64 / job.range.length as f64);
-                }
-                pass_on(turn, number + 1, to);
-                return Ok(());
-            }
-            Err(aside) => aside,
-        };
-        aside.reserve(bytes);
-        aside.prepare(bytes, 0.0);
-        decode(&mut aside)?;
-        let to = {
-            let mut turn = lock(turn);
-            turn.early.insert(number, aside);
-            if turn.next == number { turn.to.take() } else { None }
-        };
-        if let Some(to) = to {
-            pass_on(turn, number, to);
-        }
-        Ok(())
-    }
 }
 
 /// A basket on its way to its column.
@@ -294,37 +235,71 @@ struct One<'r, 'a> {
     branch: usize,
     /// Entries at the start of the basket that are not there any more.
     dropped: usize,
-    share: Share<'r>,
+    share: Share<'a>,
     counters: [&'r Counters; 2],
 }
 
 impl One<'_, '_> {
     /// Decompresses and decodes what is stored.
-    fn stored(&self, record: &[u8], goal: Goal<'_>) -> Result<Vec<(String, Error)>> {
-        let header = BasketHeader::parse(&mut Cursor::new(record, self.job.range.offset))?;
-        let packed = header.total_bytes - header.key_bytes;
-        let start = Instant::now();
-        let mut scratch = SCRATCH.take();
-        let result = basket::object(&header, record, &mut scratch).and_then(|object| {
-            self.count(|c| clock(&c.time_decompression_ns, start));
-            self.unpacked(packed, header.object_bytes);
-            self.put(&Values::split(&header, object)?, goal, Some((start, header.object_bytes)))
-        });
-        if scratch.len() <= KEEP {
+    fn stored(&self, record: &Record<'_>, goal: Goal<'_>) -> Result<LeftOut> {
+        let mut scratch = Arc::new(SCRATCH.take());
+        let result = self.stored_by_way_of(&mut scratch, record, goal);
+        if let Some(scratch) = Arc::into_inner(scratch).filter(|scratch| scratch.len() <= KEEP) {
             SCRATCH.set(scratch);
         }
         result
     }
 
+    fn stored_by_way_of(
+        &self,
+        scratch: &mut Arc<Vec<u8>>,
+        record: &Record<'_>,
+        goal: Goal<'_>,
+    ) -> Result<LeftOut> {
+        let header = BasketHeader::parse(&mut Cursor::new(record.bytes(), self.job.range.offset))?;
+        let packed = header.total_bytes - header.key_bytes;
+        let start = Instant::now();
+        let values = {
+            let room = Arc::get_mut(scratch).ok_or_else(|| Error::corrupt("a buffer in use"))?;
+            let object = basket::object(&header, record.bytes(), room)?;
+            self.count(|c| clock(&c.time_decompression_ns, start));
+            self.unpacked(packed, header.object_bytes);
+            Values::split(&header, object)?
+        };
+        let unpacked = Some((start, header.object_bytes));
+        let (Goal::Turn(turn), Some(turns)) = (&goal, self.run.turns(self.job)) else {
+            return self.put(&values, goal, unpacked);
+        };
+        if !self.run.shares || !LargeBasket::is_worth_it(&values, &self.share) {
+            return self.put(&values, goal, unpacked);
+        }
+        let (bytes, object) = if packed == header.object_bytes {
+            let start = record.place.start + header.key_bytes;
+            (record.buffer, start..start + header.object_bytes)
+        } else {
+            (&*scratch, 0..header.object_bytes)
+        };
+        let begin = Instant::now();
+        let basket = LargeBasket::new(bytes.clone(), object.clone(), header, self.share)?;
+        let (waited, left_out) = turns.append_large(*turn, basket, &self.run.failed)?;
+        let values = Values::split(&header, bytes.get(object).unwrap_or_default())?;
+        self.done(&values, unpacked, begin + waited);
+        Ok(left_out)
+    }
+
     /// Appends lists of nothing.
-    fn nothing(&self, goal: Goal<'_>) -> Result<Vec<(String, Error)>> {
+    fn nothing(&self, goal: Goal<'_>) -> Result<LeftOut> {
         let entries = self.job.to - self.job.from;
         match goal {
             Goal::Place(to) => to.fill(0),
-            Goal::Turn(number) => self.run.append(self.job, number, 0, |to| {
-                to.append_default(entries);
-                Ok(())
-            })?,
+            Goal::Turn(turn) => {
+                if let Some(turns) = self.run.turns(self.job) {
+                    turns.append(turn, 0, |to| {
+                        to.append_default(entries);
+                        Ok(())
+                    })?;
+                }
+            }
         }
         Ok(Vec::new())
     }
@@ -336,7 +311,7 @@ impl One<'_, '_> {
         values: &Values<'_>,
         goal: Goal<'_>,
         unpacked: Option<(Instant, usize)>,
-    ) -> Result<Vec<(String, Error)>> {
+    ) -> Result<LeftOut> {
         let start = Instant::now();
         let Self { share, job, .. } = self;
         let mut left_out = Vec::new();
@@ -349,14 +324,23 @@ impl One<'_, '_> {
         let explain = |error| if nothing { unwritten() } else { error };
         match goal {
             Goal::Place(to) => left_out = share.decode(values, Output::Place(to)).map_err(explain)?,
-            Goal::Turn(number) => {
+            Goal::Turn(turn) => {
                 let decode = |to: &mut Builder| {
                     left_out = share.decode(values, Output::Append(to)).map_err(explain)?;
                     Ok(())
                 };
-                self.run.append(job, number, values.data.len(), decode)?;
+                if let Some(turns) = self.run.turns(job) {
+                    turns.append(turn, values.data.len(), decode)?;
+                }
             }
         }
+        self.done(values, unpacked, start);
+        Ok(left_out)
+    }
+
+    /// Keeps what the next step will want of a basket that was decoded since `start`, and counts.
+    fn done(&self, values: &Values<'_>, unpacked: Option<(Instant, usize)>, start: Instant) {
+        let Self { share, job, .. } = self;
         if let Some(carry) = self.run.carry.filter(|_| share.to < share.entries) {
             carry.keep((self.branch, job.basket), values, share.layout.framing, job.to, self.dropped);
         }
@@ -366,7 +350,6 @@ impl One<'_, '_> {
             clock(&c.time_decoding_ns, start);
         });
         trace::record(|t| self.trace(t, unpacked, start, used));
-        Ok(left_out)
     }
 
     fn trace(&self, trace: &mut trace::Trace, from: Option<(Instant, usize)>, unpacked: Instant, used: u64) {
@@ -417,25 +400,6 @@ impl One<'_, '_> {
     }
 }
 
-/// Appends what is there of the baskets from `next` on, and leaves the column to whoever has the one behind them.
-fn pass_on<'a>(turn: &Mutex<Turn<'a>>, mut next: usize, to: &'a mut Builder) {
-    loop {
-        let mut aside = {
-            let mut turn = lock(turn);
-            let Some(aside) = turn.early.remove(&next) else {
-                turn.next = next;
-                turn.to = Some(to);
-                return;
-            };
-            aside
-        };
-        to.append(&aside);
-        aside.clear();
-        lock(turn).spare.push(aside);
-        next += 1;
-    }
-}
-
 /// How many threads read: no more than there are processors, or twice as many where some may wait for storage; still
 /// more would only stand in each other's way.
 fn threads(parts: &[Part<'_>]) -> usize {
@@ -470,9 +434,12 @@ impl<'a> Chunks<'a> {
                     *places = behind;
                     Goal::Place(place)
                 }
-                Lane::Turns(number) => {
+                Lane::Turns(number, stored) => {
+                    let goal =
+                        Goal::Turn(Turn { number: *number, before: *stored, length: job.range.length });
                     *number += 1;
-                    Goal::Turn(*number - 1)
+                    *stored = stored.saturating_add(job.range.length);
+                    goal
                 }
             };
             goals.push((job, goal));
@@ -488,10 +455,33 @@ thread_local! {
 /// A thread keeps its decompression buffer up to this size.
 const KEEP: usize = 32 << 20;
 
+/// Lets no thread wait for one that has panicked.
+struct Alarm<'r>(&'r AtomicBool);
+
+impl Drop for Alarm<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A basket as it is stored.
+struct Record<'r> {
+    buffer: &'r Arc<Vec<u8>>,
+    place: std::ops::Range<usize>,
+}
+
+impl<'r> Record<'r> {
+    fn bytes(&self) -> &'r [u8] {
+        self.buffer.get(self.place.clone()).unwrap_or_default()
+    }
+}
+
 /// Records of a chunk, in a buffer that the next chunk uses again.
 #[derive(Default)]
 struct Records {
-    buffer: Vec<u8>,
+    buffer: Arc<Vec<u8>>,
     /// Start and length of each job's record in the buffer.
     places: Vec<(usize, usize)>,
 }
@@ -522,12 +512,12 @@ impl Records {
             start += of_part.len();
         }
         let total = requests.iter().map(|(_, request)| request.range.length as usize).sum();
-        if self.buffer.len() < total {
-            pool::give_back(std::mem::take(&mut self.buffer));
+        if self.buffer.len() < total || Arc::get_mut(&mut self.buffer).is_none() {
+            self.give_back();
             // Chunks differ a little: the buffer is not exchanged for each that is the largest so far.
-            self.buffer = pool::Filled::new(total.next_multiple_of(256 << 10))?.into_inner();
+            self.buffer = Arc::new(pool::Filled::new(total.next_multiple_of(256 << 10))?.into_inner());
         }
-        let mut rest = self.buffer.as_mut_slice();
+        let mut rest = Arc::get_mut(&mut self.buffer).map(Vec::as_mut_slice).unwrap_or_default();
         let mut filled = 0;
         for of_part in requests.chunk_by(|a, b| a.0 == b.0) {
             let mut ranges = Vec::with_capacity(of_part.len());
@@ -552,14 +542,20 @@ impl Records {
         Ok(())
     }
 
-    fn record(&self, job: usize) -> &[u8] {
-        let Some(&(start, length)) = self.places.get(job) else { return &[] };
-        self.buffer.get(start..start + length).unwrap_or_default()
+    fn record(&self, job: usize) -> Record<'_> {
+        let (start, length) = self.places.get(job).copied().unwrap_or_default();
+        Record { buffer: &self.buffer, place: start..start + length }
+    }
+}
+
+impl Records {
+    fn give_back(&mut self) {
+        Arc::into_inner(std::mem::take(&mut self.buffer)).into_iter().for_each(pool::give_back);
     }
 }
 
 impl Drop for Records {
     fn drop(&mut self) {
-        pool::give_back(std::mem::take(&mut self.buffer));
+        self.give_back();
     }
 }

@@ -17,10 +17,13 @@ pub enum Output<'a> {
 }
 
 /// What decoding a basket needs to know.
+#[derive(Clone, Copy)]
 pub struct Share<'a> {
     pub programs: &'a Programs,
     pub layout: &'a Layout,
-    /// The entries wanted, counted in the basket.
+    /// Entries that were in the basket before those that are here.
+    pub dropped: usize,
+    /// The entries wanted, counted from the first that is here.
     pub from: usize,
     pub to: usize,
     /// Entries of the basket, as the branch has them.
@@ -254,7 +257,7 @@ fn whole(
         }
         Ok(())
     };
-    decode_all().within(|| format!("entry {entry} of the basket"))
+    decode_all().within(|| format!("entry {} of the basket", job.dropped + entry))
 }
 
 /// Entries that are the same member of any number of objects: until the entry's bytes are used up.
@@ -277,7 +280,7 @@ fn column(
         let mut c = Cursor::new(values.data.get(..end as usize).unwrap_or_default(), values.key_bytes as u64);
         c.seek(start as usize)?;
         decoder.next_entry();
-        decoder.column_to_end(kind, &mut c, items).within(|| format!("entry {entry} of the basket"))?;
+        decoder.column_to_end(kind, &mut c, items).within(|| format!("entry {} of the basket", job.dropped + entry))?;
         offsets.push(items.len() as i64);
     }
     Ok(())
@@ -374,7 +377,7 @@ fn each_entry(
         let (Some((&start, &end)), Some((&first, &last))) = (range, counted) else { return Err(fewer()) };
         let mut c = Cursor::new(values.data.get(..end as usize).unwrap_or_default(), values.key_bytes as u64);
         c.seek(start as usize)?;
-        decode(&mut c, first as usize..last as usize).within(|| format!("entry {entry} of the basket"))?;
+        decode(&mut c, first as usize..last as usize).within(|| format!("entry {} of the basket", job.dropped + entry))?;
         if c.remaining() > 0 {
             return Err(c.corrupt(format!("{} bytes of entry {entry} are left over", c.remaining())));
         }

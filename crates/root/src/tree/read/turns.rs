@@ -1,0 +1,339 @@
+//! Columns that baskets are appended to in their order, whichever thread decodes them.
+//!
+//! A basket that comes before its turn is decoded aside, and appended later. A large one would go through memory twice
+//! by that: its thread waits for its turn instead, and meanwhile helps with the one that is appended, piece by piece.
+
+use super::super::basket::{BasketHeader, Values};
+use super::values::{Output, Share};
+use crate::array::Builder;
+use crate::array::pool::Room;
+use crate::error::{Error, Result};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Bytes of a piece: what is decoded aside of it stays in the cache until it is appended.
+const PIECE: usize = 256 << 10;
+/// Baskets will be like the first of their column, or a little larger.
+const FORESEEN: f64 = 1.02;
+/// Who waits looks so often whether the reading has failed.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// What was left out, with the place of the first.
+pub type LeftOut = Vec<(String, Error)>;
+
+/// A column that grows.
+pub struct Turns<'a> {
+    state: Mutex<State<'a>>,
+    moved: Condvar,
+    /// An empty one.
+    like: Builder,
+    /// Bytes in the files, of all its baskets.
+    stored: u64,
+}
+
+struct State<'a> {
+    /// The basket that is next.
+    next: usize,
+    /// The column, unless a thread appends to it now.
+    to: Option<&'a mut Builder>,
+    /// Baskets decoded before it was their turn.
+    early: BTreeMap<usize, Builder>,
+    /// The large basket that is appended now.
+    large: Option<Large<'a>>,
+    /// Empty columns with the memory of what was decoded aside.
+    spare: Vec<Builder>,
+    /// Bytes of values in what it holds.
+    done: usize,
+    /// Where the values behind a place will lie, the place counted in the bytes of baskets in the files.
+    room: (f64, Arc<[Room]>),
+}
+
+struct Large<'a> {
+    basket: Arc<LargeBasket<'a>>,
+    /// Where it lies among the baskets of its column, in bytes in the files.
+    stored: Range<f64>,
+    /// Pieces that some thread has taken.
+    taken: usize,
+    /// Pieces that others have decoded for who appends them.
+    ready: BTreeMap<usize, Result<(Builder, LeftOut)>>,
+}
+
+/// The place of a basket in its column.
+#[derive(Clone, Copy)]
+pub struct Turn {
+    /// Its number.
+    pub number: usize,
+    /// Bytes in the files of those before it.
+    pub before: u64,
+    /// Its own.
+    pub length: u64,
+}
+
+/// A decompressed basket that several threads may look at.
+pub struct LargeBasket<'a> {
+    bytes: Arc<Vec<u8>>,
+    object: Range<usize>,
+    header: BasketHeader,
+    share: Share<'a>,
+    /// The first entry of each piece, and the end.
+    borders: Vec<usize>,
+}
+
+impl<'a> LargeBasket<'a> {
+    /// Whether a basket can be decoded in pieces: it has a table of where entries begin, and many of them.
+    pub fn is_worth_it(values: &Values<'_>, share: &Share<'_>) -> bool {
+        values.data.len() >= 2 * PIECE && values.offsets.is_some() && values.entries == share.entries
+    }
+    /// The basket `object` in `bytes`.
+    pub fn new(
+        bytes: Arc<Vec<u8>>,
+        object: Range<usize>,
+        header: BasketHeader,
+        share: Share<'a>,
+    ) -> Result<Self> {
+        let mut new = Self { bytes, object, header, share, borders: vec![share.from] };
+        let values = new.values()?;
+        let mut borders = vec![share.from];
+        let mut end = values.start(share.from).unwrap_or(0) + PIECE;
+        // Where entries begin is checked when they are decoded.
+        for (entry, start) in values.starts(share.from..share.to) {
+            if start >= end {
+                borders.push(entry);
+                end = start + PIECE;
+            }
+        }
+        borders.push(share.to);
+        borders.dedup();
+        new.borders = borders;
+        Ok(new)
+    }
+    fn values(&self) -> Result<Values<'_>> {
+        Values::split(&self.header, self.bytes.get(self.object.clone()).unwrap_or_default())
+    }
+    fn pieces(&self) -> usize {
+        self.borders.len() - 1
+    }
+    /// The part of the wanted entries that lies before a piece.
+    fn part(&self, piece: usize) -> f64 {
+        let border = self.borders.get(piece).copied().unwrap_or(self.share.to);
+        (border - self.share.from) as f64 / (self.share.to - self.share.from).max(1) as f64
+    }
+    /// Appends a piece; gives its bytes and what was left out.
+    fn decode(&self, piece: usize, to: &mut Builder) -> Result<(usize, LeftOut)> {
+        let (Some(&from), Some(&end)) = (self.borders.get(piece), self.borders.get(piece + 1)) else {
+            return Ok(Default::default());
+        };
+        let values = self.values()?.of_entries(from, end)?;
+        let counts = self.share.counts.and_then(|counts| counts.get(from..));
+        let share = Share { dropped: from, from: 0, to: end - from, entries: end - from, counts, ..self.share };
+        let left_out = share.decode(&values, Output::Append(to))?;
+        Ok((values.data.len(), left_out))
+    }
+}
+
+impl<'a> Turns<'a> {
+    /// Baskets of `stored` bytes in the files, to the end of a column that is empty.
+    pub fn new(to: &'a mut Builder, stored: u64) -> Self {
+        let like = to.like();
+        let state = State {
+            next: 0,
+            to: Some(to),
+            early: BTreeMap::new(),
+            large: None,
+            spare: Vec::new(),
+            done: 0,
+            room: (0.0, Arc::new([])),
+        };
+        Self { state: Mutex::new(state), moved: Condvar::new(), like, stored }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<'a>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Decodes a basket of `bytes` to the end of the column if it is the next one, else aside for when its turn comes.
+    pub fn append(
+        &self,
+        turn: Turn,
+        bytes: usize,
+        decode: impl FnOnce(&mut Builder) -> Result<()>,
+    ) -> Result<()> {
+        let mut state = self.lock();
+        if state.next == turn.number
+            && let Some(to) = state.to.take()
+        {
+            let done = state.done;
+            state.done += bytes;
+            drop(state);
+            to.prepare(bytes, share(bytes, done));
+            decode(to)?;
+            if turn.number == 0 && turn.length > 0 {
+                self.foresee(to, turn.length as f64);
+            }
+            self.pass_on(turn.number + 1, to);
+            return Ok(());
+        }
+        state.done += bytes;
+        let mut aside = self.aside(&mut state);
+        let room = state.room.clone();
+        drop(state);
+        self.provide(&room, turn.before as f64..(turn.before + turn.length) as f64);
+        aside.reserve(bytes);
+        aside.prepare(bytes, 0.0);
+        decode(&mut aside)?;
+        let mut state = self.lock();
+        state.early.insert(turn.number, aside);
+        let to = if state.next == turn.number { state.to.take() } else { None };
+        drop(state);
+        if let Some(to) = to {
+            self.pass_on(turn.number, to);
+        }
+        Ok(())
+    }
+
+    /// Decodes a large basket to the end of the column when its turn has come. Gives how long that was waited for, and
+    /// what was left out; nothing when the reading has failed elsewhere.
+    pub fn append_large(
+        &self,
+        turn: Turn,
+        basket: LargeBasket<'a>,
+        failed: &AtomicBool,
+    ) -> Result<(Duration, LeftOut)> {
+        let start = Instant::now();
+        let mut state = self.lock();
+        let to = loop {
+            if failed.load(Ordering::Relaxed) {
+                return Ok(Default::default());
+            }
+            if state.next == turn.number
+                && let Some(to) = state.to.take()
+            {
+                break to;
+            }
+            state = self.help(state);
+        };
+        let waited = start.elapsed();
+        let stored = turn.before as f64..(turn.before + turn.length) as f64;
+        let basket = Arc::new(basket);
+        let ready = BTreeMap::new();
+        state.large = Some(Large { basket: basket.clone(), stored, taken: 0, ready });
+        drop(state);
+        self.moved.notify_all();
+        let result = self.append_pieces(turn, &basket, to, failed);
+        self.lock().large = None;
+        let left_out = result?;
+        self.pass_on(turn.number + 1, to);
+        Ok((waited, left_out))
+    }
+
+    fn append_pieces(
+        &self,
+        turn: Turn,
+        basket: &LargeBasket<'a>,
+        to: &mut Builder,
+        failed: &AtomicBool,
+    ) -> Result<LeftOut> {
+        let mut left_out = Vec::new();
+        let mut piece = 0;
+        let mut state = self.lock();
+        while piece < basket.pieces() && !failed.load(Ordering::Relaxed) {
+            let Some(large) = &mut state.large else { break };
+            if let Some(ready) = large.ready.remove(&piece) {
+                drop(state);
+                let (mut aside, more) = ready?;
+                to.append(&aside);
+                left_out.extend(more);
+                aside.clear();
+                state = self.lock();
+                state.spare.push(aside);
+            } else if large.taken == piece {
+                large.taken += 1;
+                let done = state.done;
+                drop(state);
+                to.prepare(PIECE, share(PIECE, done));
+                let (bytes, more) = basket.decode(piece, to)?;
+                left_out.extend(more);
+                if turn.number == 0 && piece == 0 && turn.length > 0 {
+                    self.foresee(to, turn.length as f64 * basket.part(1));
+                }
+                state = self.lock();
+                state.done += bytes;
+            } else {
+                state = self.help(state);
+                continue;
+            }
+            piece += 1;
+        }
+        Ok(left_out)
+    }
+
+    /// Decodes a piece of the large basket that is appended now, or waits for something to happen.
+    fn help<'s>(&'s self, mut state: MutexGuard<'s, State<'a>>) -> MutexGuard<'s, State<'a>> {
+        let Some(large) = state.large.as_mut().filter(|large| large.taken < large.basket.pieces()) else {
+            let (state, _) = self.moved.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner);
+            return state;
+        };
+        let piece = large.taken;
+        large.taken += 1;
+        let basket = large.basket.clone();
+        let place = |piece| large.stored.start + (large.stored.end - large.stored.start) * basket.part(piece);
+        let stored = place(piece)..place(piece + 1);
+        let mut aside = self.aside(&mut state);
+        let room = state.room.clone();
+        drop(state);
+        self.provide(&room, stored);
+        let result = basket.decode(piece, &mut aside);
+        // Who appends it wants the memory back.
+        drop(basket);
+        let mut state = self.lock();
+        let bytes = result.as_ref().map_or(0, |(bytes, _)| *bytes);
+        state.done += bytes;
+        if let Some(large) = &mut state.large {
+            large.ready.insert(piece, result.map(|(_, left_out)| (aside, left_out)));
+        }
+        self.moved.notify_all();
+        state
+    }
+
+    fn aside(&self, state: &mut State<'a>) -> Builder {
+        state.spare.pop().unwrap_or_else(|| self.like.like())
+    }
+
+    /// Makes room for the values behind the first, which are of so many bytes in the files.
+    fn foresee(&self, to: &mut Builder, first: f64) {
+        to.foresee(FORESEEN * self.stored as f64 / first);
+        self.lock().room = (first, to.room().into());
+    }
+
+    /// Has the memory ready where values will be appended, so that who does that need not wait for it.
+    fn provide(&self, (first, room): &(f64, Arc<[Room]>), stored: Range<f64>) {
+        let behind = (FORESEEN * self.stored as f64 - first).max(1.0);
+        room.iter()
+            .for_each(|room| room.provide((stored.start - first) / behind, (stored.end - first) / behind));
+    }
+
+    /// Appends what is there of the baskets from `next` on, and leaves the column to whoever has the one behind them.
+    fn pass_on(&self, mut next: usize, to: &'a mut Builder) {
+        let mut state = self.lock();
+        while let Some(mut aside) = state.early.remove(&next) {
+            drop(state);
+            to.append(&aside);
+            aside.clear();
+            next += 1;
+            state = self.lock();
+            state.spare.push(aside);
+        }
+        state.next = next;
+        state.to = Some(to);
+        drop(state);
+        self.moved.notify_all();
+    }
+}
+
+/// What part of what is there `bytes` will add.
+fn share(bytes: usize, done: usize) -> f64 {
+    if done > 0 { bytes as f64 / done as f64 } else { 0.0 }
+}
