@@ -141,6 +141,16 @@ const INCIDENTS: usize = 10_000;
 const WINDOW: u64 = 256 << 10;
 /// Windows that are kept.
 const WINDOWS: usize = 4;
+/// What of the end of a file is read with the first of its records, if it was not when it was opened: most of them lie there.
+pub const END: u64 = 256 << 10;
+
+/// A request by which a file was opened, and what it brought: bytes, with where they begin.
+pub struct Opening {
+    /// When it was sent.
+    pub began: Instant,
+    /// What it brought.
+    pub pieces: Vec<(u64, Vec<u8>)>,
+}
 
 /// A file in storage far away.
 pub struct Remote {
@@ -194,6 +204,8 @@ struct State {
     held: u64,
     /// What was read around records, the newest last.
     windows: VecDeque<(u64, Arc<[u8]>)>,
+    /// The end of the file, as long as it was not read.
+    end: Option<Range>,
 }
 
 struct Piece {
@@ -244,16 +256,31 @@ impl Drop for Announced {
 }
 
 impl Remote {
-    /// Reads by way of `transport`; `known` is what is there already, with where it begins.
-    pub fn new(transport: Arc<dyn Transport>, options: Options, known: Vec<(u64, Vec<u8>)>) -> Self {
+    /// Reads by way of `transport`, of which something was read already.
+    pub fn new(transport: Arc<dyn Transport>, options: Options, openings: Vec<Opening>) -> Self {
         let counters = Arc::new(Counters::default());
         let (name, size) = (transport.name().to_owned(), transport.size());
         let kept = options.blocks.as_ref().zip(transport.identity());
         // A folder that cannot be used is no reason not to read.
         let blocks = kept.and_then(|(folder, version)| folder.file(&name, &version, size).ok());
+        let several = transport.most_ranges() > 1;
         let shared = Shared::new(transport, options, counters.clone(), blocks.map(Arc::new));
-        let windows = known.into_iter().filter(|(_, bytes)| !bytes.is_empty());
-        shared.state().windows.extend(windows.map(|(start, bytes)| (start, bytes.into())));
+        let end = Range { offset: size.saturating_sub(END), length: size.min(END) };
+        shared.state().end = Some(end).filter(|_| several);
+        for Opening { began, pieces } in openings {
+            let spans: Vec<Range> = pieces
+                .iter()
+                .map(|(offset, bytes)| Range { offset: *offset, length: bytes.len() as u64 })
+                .filter(|span| span.length > 0)
+                .collect();
+            shared.done(&spans, spans.iter().map(|span| span.length).sum(), Cause::Header, began);
+            let mut state = shared.state();
+            if spans.iter().any(|span| span.end() == size) {
+                state.end = None;
+            }
+            let windows = pieces.into_iter().filter(|(_, bytes)| !bytes.is_empty());
+            state.windows.extend(windows.map(|(start, bytes)| (start, bytes.into())));
+        }
         let shared = RwLock::new((std::process::id(), Arc::new(shared)));
         Self { shared, name, size, counters, wanted: AtomicU64::new(0) }
     }
@@ -674,17 +701,29 @@ impl Shared {
             return Ok(());
         }
         let length = range.length.max(WINDOW).min(size);
-        let window = Range { offset: range.offset.min(size - length), length };
+        let mut window = Range { offset: range.offset.min(size - length), length };
+        let mut wanted = Vec::new();
+        if let Some(end) = self.state().end.take() {
+            if window.end() < end.offset {
+                wanted.push(end);
+            } else {
+                window.length = size - window.offset.min(end.offset);
+                window.offset = size - window.length;
+            }
+        }
+        wanted.push(window);
         let found = Mutex::new(Vec::new());
-        let put = |_, bytes| *found.lock().unwrap_or_else(PoisonError::into_inner) = bytes;
-        self.directly(vec![window], cause, &put)?;
-        let bytes = found.into_inner().unwrap_or_else(PoisonError::into_inner);
-        if !inside(window.offset, &bytes, to) {
+        let put = |range: Range, bytes: Vec<u8>| {
+            found.lock().unwrap_or_else(PoisonError::into_inner).push((range.offset, bytes));
+        };
+        self.directly(wanted, cause, &put)?;
+        let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if !found.iter().any(|(start, bytes)| inside(*start, bytes, to)) {
             return Err(source::too_small());
         }
-        if range.length < WINDOW {
-            let mut state = self.state();
-            state.windows.push_back((window.offset, bytes.into()));
+        let mut state = self.state();
+        for (start, bytes) in found.into_iter().filter(|(_, bytes)| bytes.len() as u64 <= WINDOW + END) {
+            state.windows.push_back((start, bytes.into()));
             if state.windows.len() > WINDOWS {
                 state.windows.pop_front();
             }
@@ -752,12 +791,7 @@ impl Shared {
                 (scatter.more() || keeper.is_some()) && Instant::now() < deadline && wanted()
             });
             self.pace.measure(start, first, served, self.came.load(Relaxed) - came);
-            self.count(|c| &c.read_calls, 1);
-            self.count(|c| &c.bytes_read, served);
-            for c in [&*self.counters, Counters::process()] {
-                counters::clock(&c.time_storage_ns, start);
-            }
-            trace::record(|t| t.request(self.transport.name(), &spans, cause, start));
+            self.done(&spans, served, cause, start);
             // The last ones only now: who has them all must find their cost counted.
             whole.into_iter().for_each(|(range, bytes)| put(range, bytes));
             if !scatter.more() || !wanted() {
@@ -793,6 +827,16 @@ impl Shared {
             attempt += 1;
         }
         Ok(())
+    }
+
+    /// Counts and records a request that has ended.
+    fn done(&self, spans: &[Range], served: u64, cause: Cause, start: Instant) {
+        self.count(|c| &c.read_calls, 1);
+        self.count(|c| &c.bytes_read, served);
+        for c in [&*self.counters, Counters::process()] {
+            counters::clock(&c.time_storage_ns, start);
+        }
+        trace::record(|t| t.request(self.transport.name(), spans, cause, start));
     }
 
     fn note(&self, spans: &[Range], attempt: u32, again: bool, error: &Error) {

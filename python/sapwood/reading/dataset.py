@@ -13,6 +13,7 @@ from sapwood.reading.branches import HasBranches
 from sapwood.reading.file import TREE_CLASSES, ReadOnlyFile
 from sapwood.reading.filters import NameFilter, no_filter
 from sapwood.reading.gather import Lost, Part, read, together
+from sapwood.reading.groups import GroupBy, Stretch, iterate_groups
 from sapwood.reading.libraries import How, Library, library_of
 from sapwood.reading.locate import Files, Located, expand
 from sapwood.reading.selection import BranchFilter, Expressions, Selection
@@ -35,7 +36,7 @@ class _Files:
     """The trees of a `files` argument, opened one by one; those that are skipped are counted."""
 
     def __init__(self, files: Files, allow_missing: bool, options: Mapping[str, Any]) -> None:
-        self._located = expand(files, lambda item: isinstance(item, HasBranches))
+        self._located = expand(files, lambda item: isinstance(item, HasBranches), options)
         self._allow_missing = allow_missing
         self._options = options
         self._skipped: list[str] = []
@@ -116,6 +117,7 @@ def iterate(
     aliases: Mapping[str, str] | None = None,
     language: Language | None = None,
     step_size: int | str = "100 MB",
+    group_by: GroupBy | None = None,
     decompression_executor: object = None,
     interpretation_executor: object = None,
     library: str | Library = "ak",
@@ -134,11 +136,14 @@ def iterate(
     files
         A path or URL (``"data/*.root:tree"``), a `pathlib.Path`, a dict of path to tree
         (``{"data/*.root": "tree"}``), an open tree, or an iterable of these. Patterns (``*``, ``?``, ``[...]``, ``**``,
-        ``{a,b}``) are for local paths. A file with one tree needs no name for it.
+        ``{a,b}``) may be in paths and URLs; in these not ``?``, and ``[...]`` only beside one of the others. A file with one tree needs no name for it.
     allow_missing
         Skip files that have no such tree or branch, with a `SapwoodWarning` at the end.
     options
         As in `sapwood.open`.
+    group_by
+        As in `TTree.iterate`, over all files: a group that is in several of them comes from one after the other, still in
+        steps of one file each. No more than 400 files at a time, which stay open.
     expressions, cut, filter_name, filter_typename, filter_branch, aliases, language, step_size, library, how
         As in `TTree.iterate`, as are the errors.
     ak_add_doc, report, decompression_executor, interpretation_executor
@@ -160,7 +165,42 @@ def iterate(
             language=language,
         )
 
+    if group_by is not None:
+        return _iterate_groups(trees, select, group_by, step_size, wanted, how, ak_add_doc, report)
     return _iterate(trees, select, step_size, wanted, how, ak_add_doc, report)
+
+
+def _iterate_groups(
+    trees: _Files,
+    select: Callable[[HasBranches], Selection],
+    group_by: GroupBy,
+    step_size: int | str,
+    library: Library,
+    how: How,
+    add_doc: bool | Mapping[str, str],
+    report: bool,
+) -> Iterator[Any]:
+    stretches: list[Stretch] = []
+    opened: list[HasBranches] = []
+    try:
+        offset = 0
+        for tree in trees:
+            opened.append(tree)
+            if len(opened) > _FILES_AT_ONCE:
+                raise ArgumentError(f"entries are grouped over no more than {_FILES_AT_ONCE} files at a time")
+            entries = tree.tree.num_entries
+            try:
+                stretches.append(Stretch(tree, select(tree), 0, entries, offset))
+            except NotFoundError as error:
+                trees.skip(tree.file.file_path, error)
+                trees.done_with(opened.pop())
+                continue
+            offset += entries
+        yield from iterate_groups(stretches, group_by, step_size, library, how, add_doc, report)
+        trees.report()
+    finally:
+        for tree in opened:
+            trees.done_with(tree)
 
 
 def _iterate(
