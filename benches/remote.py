@@ -48,8 +48,8 @@ if branches:
         t.SetBranchStatus(name, True)
 {cache}
 entries = 0
-for begin, end in ranges or [(0, t.GetEntries())]:
-    for entry in range(begin, end):
+for first, last in ranges or [(0, t.GetEntries())]:
+    for entry in range(first, last):
         t.GetEntry(entry)
         entries += 1
 """
@@ -62,8 +62,8 @@ t.StopCacheLearningPhase()
 ARRAYS = """
 t = {package}.open(url)[tree]
 entries = 0
-for begin, end in ranges or [(None, None)]:
-    entries += len(t.arrays(branches or None, entry_start=begin, entry_stop=end))
+for first, last in ranges or [(None, None)]:
+    entries += len(t.arrays(branches or None, entry_start=first, entry_stop=last))
 """
 
 

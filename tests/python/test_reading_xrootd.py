@@ -755,3 +755,46 @@ def test_blocks_are_kept(server: Single, local: Any, tmp_path: Path) -> None:
             # What opening reads tells which version it is.
             assert (counters["read_calls"] == 1) == again
             assert (counters["bytes_kept"] > local["jet"].nbytes) == again
+
+
+def test_patterns(server: Single, path: Path) -> None:
+    """Folders are listed: names, brackets, braces, folders below."""
+
+    def found(pattern: str) -> list[str]:
+        start = server.url("")
+        return [name.removeprefix(start) for name, _, entries in sapwood.num_entries(f"{start}{pattern}:t") if entries]
+
+    both = ["events.root", "sub/events.root"]
+    assert found("*.root") == both[:1]
+    assert found("s*/ev[d-f]nts.root") == both[1:]
+    assert found("**/*.root") == both
+    assert found("{sub/,}events.root") == both[::-1]
+    names = [name for name, _, _ in sapwood.num_entries({server.url("*.root?authz=x"): "t"})]
+    assert names == [server.url("events.root?authz=x")]
+    for nothing in ("x*.root", "sub/*/events.root"):
+        with pytest.raises(sapwood.MissingFileError, match="no file matches"):
+            found(nothing)
+    with pytest.raises(sapwood.MissingFileError, match="3011"):
+        found("nothing/*.root")
+    steps = sapwood.iterate({server.url("**/*.root"): "t"}, ["id"], step_size=ENTRIES)
+    assert sum(len(step) for step in steps) == 2 * ENTRIES
+
+
+def test_patterns_by_way_of_a_redirector(pool: Cluster) -> None:
+    """What any of its servers has is there once."""
+    names = [name for name, _, _ in sapwood.num_entries(pool.url("*.root") + ":t")]
+    assert names == [pool.url("both.root"), pool.url("only.root")]
+
+
+def test_copied_first_where_that_pays(path: Path, tmp_path: Path) -> None:
+    """As over HTTP: what is small for the latency, if the file before was read for the most part."""
+    small = tmp_path / "small.root"
+    with sapwood.recreate(small) as out:
+        out.mktree("t", {"x": "float64"}).extend({"x": np.random.default_rng(1).normal(size=50_000)})
+    with single({f"{i}.root": small for i in range(3)}) as server, Proxy(server.port, 0.03) as proxy:
+        for i in range(3):
+            with sapwood.open(far(proxy.port, f"{i}.root")) as file:
+                file["t"].arrays()
+                before = proxy.requests
+                file["t"].arrays()
+                assert (proxy.requests == before) == (i > 0), i

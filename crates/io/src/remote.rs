@@ -11,6 +11,7 @@ use crate::prior;
 use crate::source::{self, Source};
 use crate::trace::{self, Cause};
 use pace::Pace;
+pub use pace::USUAL;
 use scatter::Scatter;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{Error, ErrorKind, Result};
@@ -200,6 +201,8 @@ struct State {
     asked: u64,
     /// The number of the last of them.
     flight: u64,
+    /// Bytes that had come when it was sent.
+    landed: u64,
     /// Bytes that are in flight or wait to be used.
     held: u64,
     /// What was read around records, the newest last.
@@ -448,7 +451,8 @@ impl Shared {
         let due = state.asked.saturating_sub(self.filled.load(Relaxed));
         match self.pace.shared() {
             _ if state.flying == 0 => true,
-            None => state.flying < 2 || state.share <= SMALLEST,
+            // The first one has the line for itself until it begins to come.
+            None => state.flying < 2 && self.filled.load(Relaxed) > state.landed || state.share <= SMALLEST,
             Some(true) => due <= 2 * self.pace.line(),
             Some(false) => true,
         }
@@ -527,10 +531,11 @@ impl Shared {
     }
 
     /// Bytes of a request: enough to be worth its latency, not more than the thread's share, but no crumbs. The first
-    /// ones are small, so that what is needed first does not share the line with much that comes later.
+    /// ones are smaller, so that what is needed first does not share the line with much that comes later.
     fn target(&self, share: u64, sent: u32) -> u64 {
-        let worth = self.pace.worth().unwrap_or(LARGEST).min(share);
-        let worth = worth.min(SMALLEST << sent.saturating_sub(1).min(8));
+        let first = (2 * self.pace.underway()).clamp(SMALLEST, LARGEST);
+        let worth =
+            self.pace.worth().unwrap_or(LARGEST).min(share).min(first << sent.saturating_sub(1).min(8));
         worth.clamp(SMALLEST, LARGEST).min(self.options.ahead / 2).max(1)
     }
 
@@ -566,6 +571,7 @@ impl Shared {
                 let group = self.group(&mut state);
                 state.flying += 1;
                 state.flight += 1;
+                state.landed = self.filled.load(Relaxed);
                 let flight = state.flight;
                 for range in &group {
                     if let Some(piece) = state.pieces.get_mut(range) {
@@ -620,8 +626,14 @@ impl Shared {
     fn group(&self, state: &mut State) -> Vec<Range> {
         let most = self.transport.most_ranges();
         let gap = self.pace.gap(most);
-        let target = self.target(state.share, state.sent);
+        let mut target = self.target(state.share, state.sent);
         state.sent += 1;
+        // A last one that is small would be a latency for little.
+        let most_left = target + target / 4;
+        let left = state.queue.iter().try_fold(0u64, |sum, range| {
+            Some(sum.saturating_add(range.length)).filter(|sum| *sum <= most_left)
+        });
+        target = left.map_or(target, |left| left.max(target));
         let mut group: Vec<Range> = Vec::new();
         let (mut bytes, mut spans) = (0u64, 0);
         while let Some(&range) = state.queue.front() {

@@ -300,8 +300,8 @@ def matching(pattern: str, options: Mapping[str, Any]) -> list[str]:
     ------
     ArgumentError
         `fsspec` is not there.
-    StorageError
-        A folder cannot be listed.
+    MissingFileError, StorageError
+        A folder is not there, or cannot be listed.
     """
     scheme = _SCHEME.match(pattern)
     options = {name: value for name, value in options.items() if name != "handler"}
@@ -316,7 +316,12 @@ def matching(pattern: str, options: Mapping[str, Any]) -> list[str]:
 
             return _native.list_folder(f"{scheme[0]}{host}/{folder or '/'}{behind}", far)
 
-        return [f"{scheme[0]}{host}/{found}{behind}" for found in sorted(set(glob_of(path, list_folder)))]
+        try:
+            return [f"{scheme[0]}{host}/{found}{behind}" for found in sorted(set(glob_of(path, list_folder)))]
+        except FileNotFoundError as error:
+            raise MissingFileError(str(error)) from error
+        except OSError as error:
+            raise StorageError(str(error)) from error
     try:
         if scheme is not None and scheme[1].lower() == "s3" and _keys(options) is None and not _has_profile():
             options = {"anon": True} | options
