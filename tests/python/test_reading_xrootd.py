@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import pickle
 import pwd
+import random
 import shutil
 import signal
 import socket
@@ -164,19 +165,25 @@ def test_what_fails_says_why(server: Single) -> None:
         sapwood.open(server.url("sub"))
 
 
-def _total(url: str, queue: Any) -> None:
-    with sapwood.open(url) as file:
-        queue.put(int(ak.sum(file["t"]["id"].array())))
+def _job(urls: list[str], number: int, rounds: int) -> None:
+    choose = random.Random(number)
+    for _ in range(rounds):
+        with sapwood.open(choose.choice(urls), num_workers=choose.choice([1, 4])) as file:
+            names = ["id", *choose.sample([f"x{i}" for i in range(15)], 3)]
+            total = sum(int(ak.sum(step.id)) for step in file["t"].iterate(names, step_size=choose.randrange(9000, 90_000)))
+        if total != ENTRIES * (ENTRIES - 1) // 2:
+            os._exit(1)
 
 
-def test_eight_processes(server: Single) -> None:
+def test_eight_jobs(server: Single) -> None:
+    """Eight processes at once, again and again: none crashes. SAPWOOD_TEST_ROUNDS=50 for the long one."""
+    rounds = int(os.environ.get("SAPWOOD_TEST_ROUNDS", "3"))
     context = multiprocessing.get_context("spawn")
-    queue = context.Queue()
-    children = [context.Process(target=_total, args=(server.url("events.root"), queue)) for _ in range(8)]
-    [child.start() for child in children]
-    assert [queue.get(timeout=60) for _ in children] == [ENTRIES * (ENTRIES - 1) // 2] * 8
-    [child.join(20) for child in children]
-    assert [child.exitcode for child in children] == [0] * 8
+    urls = [server.url("events.root"), server.url("sub/events.root")]
+    jobs = [context.Process(target=_job, args=(urls, number, rounds)) for number in range(8)]
+    [job.start() for job in jobs]
+    [job.join(60 + 20 * rounds) for job in jobs]
+    assert [job.exitcode for job in jobs] == [0] * 8
 
 
 def _read(tree: Any, queue: Any) -> None:

@@ -11,9 +11,9 @@ import glob
 import itertools
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sapwood.errors import MissingFileError
 
@@ -28,8 +28,19 @@ _ONE_SLASH = re.compile(r"((?:file|https?|root):/)(?=[^/])", re.IGNORECASE)
 Files = Any
 """What names files: see `expand`."""
 
-Located = tuple[Any, "str | None"]
-"""A file (path, URL, file-like object or an open tree) and the path of an object in it, or None."""
+Steps = Sequence[tuple[int, int]]
+"""Ranges of entries."""
+
+
+class Located(NamedTuple):
+    """A file, the path of an object in it, and the ranges of its entries that are meant."""
+
+    file: Any
+    """A path, URL, file-like object or an open tree."""
+    inside: str | None = None
+    steps: Steps | None = None
+    """None for all."""
+
 
 
 def split_path(path: str) -> tuple[str, str | None]:
@@ -64,7 +75,8 @@ def expand(files: Files, is_tree: Callable[[object], bool], options: Options | N
     ----------
     files
         A path or URL, maybe with an object's path behind a colon; a `pathlib.Path`; patterns (``*``, ``?``, ``[...]``,
-        ``**``, ``{a,b}``) in either, where a URL is one if it has ``*`` or ``{a,b}``; a dict of path to object's path; an open tree; or an iterable of these.
+        ``**``, ``{a,b}``) in either, where a URL is one if it has ``*`` or ``{a,b}``; a dict of path to object's path, or to a
+        dict of that (``"object_path"``) and of ranges of entries (``"steps"``); an open tree; or an iterable of these.
     is_tree
         Tells an open tree from other things.
     options
@@ -93,20 +105,26 @@ def _expand(
     files: Files, is_tree: Callable[[object], bool], options: Options, with_object: bool
 ) -> Iterable[Located]:
     if is_tree(files) or callable(getattr(files, "read", None)) or isinstance(files, (bytes, bytearray, memoryview)):
-        yield files, None
+        yield Located(files)
     elif isinstance(files, str):
         path, inside = split_path(files) if with_object else (files, None)
         for one in matches(path, options):
-            yield one, inside
+            yield Located(one, inside)
     elif isinstance(files, os.PathLike):
         for one in matches(plain_path(files), options):
-            yield one, None
+            yield Located(one)
     elif isinstance(files, Mapping):
-        for path, inside in files.items():  # pyright: ignore[reportUnknownVariableType]
-            if not isinstance(inside, (str, type(None))):
-                raise TypeError(f"the object's path in {path!r} must be a string or None, not {inside!r}")
-            for one, _ in _expand(path, is_tree, options, False):
-                yield one, inside
+        for path, value in files.items():  # pyright: ignore[reportUnknownVariableType]
+            about: Mapping[str, Any] = value if isinstance(value, Mapping) else {"object_path": value}
+            inside, steps = about.get("object_path"), about.get("steps")
+            if not isinstance(inside, (str, type(None))) or about.keys() - {"object_path", "steps"}:
+                raise TypeError(
+                    f"the object's path in {path!r} must be a string, None, or a dict of 'object_path' and 'steps', "
+                    f"not {value!r}"
+                )
+            ranges = None if steps is None else [(int(start), int(stop)) for start, stop in steps]
+            for one in _expand(path, is_tree, options, False):
+                yield Located(one.file, inside, ranges)
     elif isinstance(files, Iterable):
         for item in files:  # pyright: ignore[reportUnknownVariableType]
             yield from _expand(item, is_tree, options, with_object)

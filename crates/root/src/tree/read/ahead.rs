@@ -74,10 +74,13 @@ pub struct Ahead {
 }
 
 impl Ahead {
-    /// Part `p` is read now.
+    /// Part `p` is read now. The next one is announced with it, and all that follow of the same tree.
     pub fn go_on(&mut self, parts: &[Part<'_>], p: usize) {
-        while self.next <= p + 1 {
-            let Some(part) = parts.get(self.next) else { break };
+        while let Some(part) = parts.get(self.next) {
+            let same = parts.get(p).is_some_and(|now| std::ptr::eq(now.tree, part.tree));
+            if self.next > p + 1 && !same {
+                break;
+            }
             self.kept.push(announce(part));
             self.next += 1;
         }
