@@ -156,7 +156,8 @@ def test_a_task_as_long_as_the_reading(tmp_path: Path) -> None:
         # The bytes alone take 3.1 s. One behind the other it would be twice as long.
         assert 3.0 < reading < 4.5
         both = seconds(reading / clusters)
-    assert both < 1.3 * reading, (both, reading)
+    # Beside the longer of the two, only opening and the first step take time.
+    assert both < 1.15 * reading, (both, reading)
 
 
 @pytest.mark.parametrize("beyond", ["whole", "first", "refuse", "close"])

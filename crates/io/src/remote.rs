@@ -141,7 +141,7 @@ const INCIDENTS: usize = 10_000;
 /// What is read around a record of the file's own: others often lie beside it.
 const WINDOW: u64 = 256 << 10;
 /// Windows that are kept.
-const WINDOWS: usize = 4;
+const WINDOWS: usize = 6;
 /// What of the end of a file is read with the first of its records, if it was not when it was opened: most of them lie there.
 pub const END: u64 = 256 << 10;
 
@@ -177,6 +177,9 @@ struct Shared {
     came: AtomicU64,
     /// Bytes that came of those that were to be fetched ahead.
     filled: AtomicU64,
+    born: Instant,
+    /// When the newest request for such bytes began to come, in nanoseconds since then.
+    flowing: AtomicU64,
 }
 
 #[derive(Default)]
@@ -207,8 +210,8 @@ struct State {
     held: u64,
     /// What was read around records, the newest last.
     windows: VecDeque<(u64, Arc<[u8]>)>,
-    /// The end of the file, as long as it was not read.
-    end: Option<Range>,
+    /// What will be wanted of the file's own records, and is read with the next of them.
+    soon: Vec<Range>,
 }
 
 struct Piece {
@@ -269,7 +272,7 @@ impl Remote {
         let several = transport.most_ranges() > 1;
         let shared = Shared::new(transport, options, counters.clone(), blocks.map(Arc::new));
         let end = Range { offset: size.saturating_sub(END), length: size.min(END) };
-        shared.state().end = Some(end).filter(|_| several);
+        shared.state().soon.extend(Some(end).filter(|_| several));
         for Opening { began, pieces } in openings {
             let spans: Vec<Range> = pieces
                 .iter()
@@ -279,7 +282,7 @@ impl Remote {
             shared.done(&spans, spans.iter().map(|span| span.length).sum(), Cause::Header, began);
             let mut state = shared.state();
             if spans.iter().any(|span| span.end() == size) {
-                state.end = None;
+                state.soon.clear();
             }
             let windows = pieces.into_iter().filter(|(_, bytes)| !bytes.is_empty());
             state.windows.extend(windows.map(|(start, bytes)| (start, bytes.into())));
@@ -403,6 +406,13 @@ impl Source for Remote {
     fn deadline(&self) -> Option<Duration> {
         self.shared().options.deadline
     }
+    fn foresee(&self, range: Range) {
+        let shared = self.shared();
+        let known = range.end() <= self.size && range.length <= END;
+        if known && shared.transport.most_ranges() > 1 {
+            shared.state().soon.push(range);
+        }
+    }
     fn interrupt(&self) {
         self.shared().transport.interrupt();
     }
@@ -440,6 +450,8 @@ impl Shared {
             closed: AtomicBool::new(false),
             came: AtomicU64::new(0),
             filled: AtomicU64::new(0),
+            born: Instant::now(),
+            flowing: AtomicU64::new(0),
         }
     }
 
@@ -452,10 +464,18 @@ impl Shared {
         match self.pace.shared() {
             _ if state.flying == 0 => true,
             // The first one has the line for itself until it begins to come.
-            None => state.flying < 2 && self.filled.load(Relaxed) > state.landed || state.share <= SMALLEST,
+            None => state.share <= SMALLEST || (state.flying < 2 && due <= 2 * self.flow(state)),
             Some(true) => due <= 2 * self.pace.line(),
             Some(false) => true,
         }
+    }
+
+    /// Bytes that come in one latency, by what came so far of the only request in flight; none while that is little.
+    fn flow(&self, state: &State) -> u64 {
+        let came = self.filled.load(Relaxed).saturating_sub(state.landed);
+        let since = Duration::from_nanos(self.flowing.load(Relaxed));
+        let seconds = self.born.elapsed().saturating_sub(since).as_secs_f64();
+        if came < 1 << 20 { 0 } else { (came as f64 / seconds * self.pace.latency().as_secs_f64()) as u64 }
     }
 
     /// Fails where nobody waits for bytes any more.
@@ -533,9 +553,8 @@ impl Shared {
     /// Bytes of a request: enough to be worth its latency, not more than the thread's share, but no crumbs. The first
     /// ones are smaller, so that what is needed first does not share the line with much that comes later.
     fn target(&self, share: u64, sent: u32) -> u64 {
-        let first = (2 * self.pace.underway()).clamp(SMALLEST, LARGEST);
-        let worth =
-            self.pace.worth().unwrap_or(LARGEST).min(share).min(first << sent.saturating_sub(1).min(8));
+        let first = self.pace.underway().clamp(SMALLEST, LARGEST);
+        let worth = self.pace.worth().unwrap_or(LARGEST).min(share).min(first << sent.min(8));
         worth.clamp(SMALLEST, LARGEST).min(self.options.ahead / 2).max(1)
     }
 
@@ -629,7 +648,7 @@ impl Shared {
         let mut target = self.target(state.share, state.sent);
         state.sent += 1;
         // A last one that is small would be a latency for little.
-        let most_left = target + target / 4;
+        let most_left = target + target / 2;
         let left = state.queue.iter().try_fold(0u64, |sum, range| {
             Some(sum.saturating_add(range.length)).filter(|sum| *sum <= most_left)
         });
@@ -713,17 +732,19 @@ impl Shared {
             return Ok(());
         }
         let length = range.length.max(WINDOW).min(size);
-        let mut window = Range { offset: range.offset.min(size - length), length };
-        let mut wanted = Vec::new();
-        if let Some(end) = self.state().end.take() {
-            if window.end() < end.offset {
-                wanted.push(end);
-            } else {
-                window.length = size - window.offset.min(end.offset);
-                window.offset = size - window.length;
-            }
+        let mut wanted = vec![Range { offset: range.offset.min(size - length), length }];
+        {
+            let mut state = self.state();
+            let soon = std::mem::take(&mut state.soon);
+            let here = |range: &Range| {
+                let holds = |(start, bytes): &(u64, Arc<[u8]>)| {
+                    *start <= range.offset && range.end() <= *start + bytes.len() as u64
+                };
+                state.windows.iter().any(holds)
+            };
+            wanted.extend(soon.into_iter().filter(|range| !here(range)));
         }
-        wanted.push(window);
+        let wanted = coalesce(&wanted, WINDOW / 4, u64::MAX).into_iter().map(|r| r.range).collect();
         let found = Mutex::new(Vec::new());
         let put = |range: Range, bytes: Vec<u8>| {
             found.lock().unwrap_or_else(PoisonError::into_inner).push((range.offset, bytes));
@@ -785,6 +806,9 @@ impl Shared {
                 if first.is_none() {
                     first = Some(Instant::now());
                     came = self.came.load(Relaxed);
+                    if cause == Cause::Prefetch {
+                        self.flowing.store(self.born.elapsed().as_nanos() as u64, Relaxed);
+                    }
                 }
                 served += bytes.len() as u64;
                 self.came.fetch_add(bytes.len() as u64, Relaxed);
