@@ -1,8 +1,9 @@
 """Reading over a network with latency: sapwood, ROOT and uproot, over root:// and http://.
 
 A proxy of our own stands between, which hands on each piece half the latency later, in both directions, and counts
-requests, bytes and latencies; so all rivals are counted alike. It does not slow connecting down, nor does it limit bandwidth. Each
-reading is a process of its own; its time is from opening the file to having all values, imports left out. First it is
+requests, bytes and latencies; so all rivals are counted alike. It does not slow connecting down, nor does it limit
+bandwidth. Each reading is a process of its own; its time is from opening the file to having all values, imports left
+out. First it is
 seen to that what comes over the network equals what is in the file.
 
     benches/remote.py FILE TREE [--latency 0 10 50 140] [--root PYTHON] [--rounds 3] [-o RESULT.json]
@@ -60,10 +61,18 @@ for name in names:
 t.StopCacheLearningPhase()
 """
 ARRAYS = """
-t = {package}.open(url)[tree]
+t = uproot.open(url)[tree]
 entries = 0
 for first, last in ranges or [(None, None)]:
     entries += len(t.arrays(branches or None, entry_start=first, entry_stop=last))
+"""
+
+
+RANGES = """
+if ranges:
+    entries = len(sapwood.concatenate({url: {"object_path": tree, "steps": ranges}}, branches or None))
+else:
+    entries = len(sapwood.open(url)[tree].arrays(branches or None))
 """
 
 
@@ -71,8 +80,8 @@ def programs() -> dict[str, str]:
     """Give what each rival runs."""
     root = "import ROOT"
     return {
-        "sapwood": TIMED.format(imports="import awkward, sapwood", work=ARRAYS.format(package="sapwood")),
-        "uproot": TIMED.format(imports="import awkward, uproot", work=ARRAYS.format(package="uproot")),
+        "sapwood": TIMED.format(imports="import awkward, sapwood", work=RANGES),
+        "uproot": TIMED.format(imports="import awkward, uproot", work=ARRAYS),
         "root": TIMED.format(imports=root, work=ROOT.format(cache="")),
         "root-tuned": TIMED.format(imports=root, work=ROOT.format(cache=TUNED)),
     }
@@ -86,7 +95,7 @@ class Choice(NamedTuple):
 
 
 def choices(names: list[str], entries: int) -> dict[str, Choice]:
-    """Give what the rows of the table read. The sparse one: a two-hundredth of the entries at five places, all branches."""
+    """Give what the rows of the table read. The sparse one: a thousandth of the entries at each of five places."""
     starts = range(entries // 10, entries, entries // 5)
     return {
         "all": Choice([], []),
@@ -147,7 +156,9 @@ def line(place: dict[str, Any], runs: list[dict[str, Any]]) -> str:
     walls = [run["wall"] for run in runs if "wall" in run]
     wall = f"{statistics.median(walls):8.2f} s" if walls else f"  {runs[0]['error']}"
     words = f"{place['scheme']:5} {place['latency_ms']:4g} ms  {place['branches']:5} {place['rival']:11}"
-    return f"{words} {wall} {runs[0]['requests']:6} requests {runs[0]['bytes'] / 1e6:8.1f} MB {runs[0]['latencies']:4} latencies"
+    first = runs[0]
+    sums = f"{first['requests']:6} requests {first['bytes'] / 1e6:8.1f} MB {first['latencies']:4} latencies"
+    return f"{words} {wall} {sums}"
 
 
 def page(results: list[dict[str, Any]]) -> str:

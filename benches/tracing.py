@@ -67,7 +67,8 @@ def main() -> None:
 
     results = [measure(Path(path), tree, given.rounds) for path, tree in zip(*[iter(given.files)] * 2, strict=True)]
     for result in results:
-        print(f"{result['file']}: {statistics.median(result['seconds']['off']):.3f} s, {result['rows']} rows of the trace")
+        off = statistics.median(result["seconds"]["off"])
+        print(f"{result['file']}: {off:.3f} s, {result['rows']} rows of the trace")
         for which, (low, middle, high) in result["ratios"].items():
             print(f"  {which:9} {middle:.3f} times off (half of the rounds between {low:.3f} and {high:.3f})")
     if given.output is not None:

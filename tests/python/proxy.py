@@ -6,6 +6,10 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 PIECE = 1 << 20
 READS = {3013, 3025, 3030}
@@ -112,7 +116,7 @@ class Proxy:
         self.loop.call_soon_threadsafe(self.stop.set)
         self.thread.join()
 
-    def __enter__(self) -> Proxy:
+    def __enter__(self) -> Self:
         """End it at the end of a `with` block."""
         return self
 

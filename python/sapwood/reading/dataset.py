@@ -146,15 +146,16 @@ def iterate(
     files
         A path or URL (``"data/*.root:tree"``), a `pathlib.Path`, a dict of path to tree
         (``{"data/*.root": "tree"}``) or to a dict with ranges of its entries
-        (``{"data.root": {"object_path": "tree", "steps": [[0, 100], [5000, 5100]]}}``), an open tree, or an iterable of these. Patterns (``*``, ``?``, ``[...]``, ``**``,
-        ``{a,b}``) may be in paths and URLs; in these not ``?``, and ``[...]`` only beside one of the others. A file with one tree needs no name for it.
+        (``{"data.root": {"object_path": "tree", "steps": [[0, 100], [5000, 5100]]}}``), an open tree, or an iterable
+        of these. Patterns (``*``, ``?``, ``[...]``, ``**``, ``{a,b}``) may be in paths and URLs; in these not ``?``,
+        and ``[...]`` only beside one of the others. A file with one tree needs no name for it.
     allow_missing
         Skip files that have no such tree or branch, with a `SapwoodWarning` at the end.
     options
         As in `sapwood.open`.
     group_by
-        As in `TTree.iterate`, over all files: a group that is in several of them comes from one after the other, still in
-        steps of one file each. No more than 400 files at a time, which stay open.
+        As in `TTree.iterate`, over all files: a group that is in several of them comes from one after the other, still
+        in steps of one file each. No more than 400 files at a time, which stay open.
     expressions, cut, filter_name, filter_typename, filter_branch, aliases, language, step_size, library, how
         As in `TTree.iterate`, as are the errors.
     ak_add_doc, report, decompression_executor, interpretation_executor

@@ -1,9 +1,9 @@
 """Visiting entries grouped by a key, such as the run or the luminosity block.
 
 The keys of all entries are read first. Then the groups come in the order of their keys, and in each its entries in the
-order of the tree; over several trees, in the order of these. What is read at a time is a step of a tree, whole clusters as a rule; where several groups meet in
-it, it is kept until the last of them came, so that its baskets are decompressed once. If more than `HELD` bytes would
-be kept, what is needed last is read again.
+order of the tree; over several trees, in the order of these. What is read at a time is a step of a tree, whole
+clusters as a rule; where several groups meet in it, it is kept until the last of them came, so that its baskets are
+decompressed once. If more than `HELD` bytes would be kept, what is needed last is read again.
 """
 
 from __future__ import annotations

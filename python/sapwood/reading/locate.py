@@ -42,7 +42,6 @@ class Located(NamedTuple):
     """None for all."""
 
 
-
 def split_path(path: str) -> tuple[str, str | None]:
     """Split ``"file.root:object/path"`` into its two parts; the second is None where no object is named.
 
@@ -75,8 +74,9 @@ def expand(files: Files, is_tree: Callable[[object], bool], options: Options | N
     ----------
     files
         A path or URL, maybe with an object's path behind a colon; a `pathlib.Path`; patterns (``*``, ``?``, ``[...]``,
-        ``**``, ``{a,b}``) in either, where a URL is one if it has ``*`` or ``{a,b}``; a dict of path to object's path, or to a
-        dict of that (``"object_path"``) and of ranges of entries (``"steps"``); an open tree; or an iterable of these.
+        ``**``, ``{a,b}``) in either, where a URL is one if it has ``*`` or ``{a,b}``; a dict of path to object's
+        path, or to a dict of that (``"object_path"``) and of ranges of entries (``"steps"``); an open tree; or an
+        iterable of these.
     is_tree
         Tells an open tree from other things.
     options
@@ -101,9 +101,7 @@ def expand(files: Files, is_tree: Callable[[object], bool], options: Options | N
     return found
 
 
-def _expand(
-    files: Files, is_tree: Callable[[object], bool], options: Options, with_object: bool
-) -> Iterable[Located]:
+def _expand(files: Files, is_tree: Callable[[object], bool], options: Options, with_object: bool) -> Iterable[Located]:
     if is_tree(files) or callable(getattr(files, "read", None)) or isinstance(files, (bytes, bytearray, memoryview)):
         yield Located(files)
     elif isinstance(files, str):

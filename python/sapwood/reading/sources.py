@@ -294,7 +294,7 @@ def _through_fsspec(url: str, options: Mapping[str, Any]) -> Found:
 def matching(pattern: str, options: Mapping[str, Any]) -> list[str]:
     """List the URLs that match a pattern (``*``, ``?``, ``[...]``, ``**`` in its path), sorted by name.
 
-    Folders are listed by XRootD natively, else by `fsspec`: of S3 with `s3fs`, of a web server by the links on its pages.
+    Folders are listed by XRootD natively, else by `fsspec`: of S3 with `s3fs`, of a web server by links on its pages.
 
     Raises
     ------

@@ -259,12 +259,11 @@ impl Session {
                     let message = "the server wants TLS, and does not do it";
                     return Err(Fault::lasting(Error::new(ErrorKind::PermissionDenied, message)));
                 }
-                // It may have been too much at once.
-                Ok(Outcome::TooBold) => bold.clear(),
                 Err(fault) if fault.error.kind() == ErrorKind::TimedOut || bold.is_empty() => {
                     return Err(fault);
                 }
-                Err(_) => bold.clear(),
+                // It may have been too much at once.
+                Ok(Outcome::TooBold) | Err(_) => bold.clear(),
             }
         }
     }
@@ -359,7 +358,7 @@ impl Session {
     /// It is only a guess. A read that is sent right behind an opening is of that file if the guess was right.
     fn next_id(&self) -> [u8; 4] {
         let open = lock(&self.open);
-        (0..).find(|id| !open.contains(id)).unwrap_or(u32::MAX).to_le_bytes()
+        (0..=u32::MAX).find(|id| !open.contains(id)).unwrap_or(u32::MAX).to_le_bytes()
     }
 
     /// Notes that a file is open, or will be no longer.
