@@ -1,8 +1,9 @@
 """Reading over a network with latency: sapwood, ROOT and uproot, over root:// and http://.
 
 A proxy of our own stands between, which hands on each piece half the latency later, in both directions, and counts
-requests and bytes; so all rivals are counted alike. It does not slow connecting down, nor does it limit bandwidth. Each
-reading is a process of its own; its time is from opening the file to having all values, imports left out. First it is
+requests, bytes and latencies; so all rivals are counted alike. It does not slow connecting down, nor does it limit
+bandwidth. Each reading is a process of its own; its time is from opening the file to having all values, imports left
+out. First it is
 seen to that what comes over the network equals what is in the file.
 
     benches/remote.py FILE TREE [--latency 0 10 50 140] [--root PYTHON] [--rounds 3] [-o RESULT.json]
@@ -11,114 +12,26 @@ seen to that what comes over the network equals what is in the file.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import contextlib
 import json
 import statistics
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "tests" / "python")]
 
-PIECE = 1 << 20
+from proxy import Proxy  # noqa: E402 - from there
 
-
-class Proxy:
-    """Stands between client and server; `requests` counts what asks for bytes, `taken` the bytes that came."""
-
-    def __init__(self, port: int, latency: float) -> None:
-        self.to, self.latency = port, latency
-        self.requests = self.taken = self.connections = 0
-        started = threading.Event()
-        self.thread = threading.Thread(target=self._run, args=(started,), daemon=True)
-        self.thread.start()
-        started.wait()
-
-    def _run(self, started: threading.Event) -> None:
-        async def main() -> None:
-            server = await asyncio.start_server(self._accept, "127.0.0.1", 0, limit=PIECE)
-            self.port = server.sockets[0].getsockname()[1]
-            self.loop, self.stop = asyncio.get_running_loop(), asyncio.Event()
-            started.set()
-            await self.stop.wait()
-            server.close()
-
-        asyncio.run(main())
-
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connections += 1
-        with contextlib.suppress(OSError, asyncio.CancelledError):
-            there, back = await asyncio.open_connection("127.0.0.1", self.to, limit=PIECE)
-            await asyncio.gather(self._hand_on(reader, back, True), self._hand_on(there, writer, False))
-
-    async def _hand_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, asks: bool) -> None:
-        queue: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
-        count = self._counter()
-
-        async def send() -> None:
-            while True:
-                due, piece = await queue.get()
-                await asyncio.sleep(max(0.0, due - self.loop.time()))
-                if not piece:
-                    break
-                writer.write(piece)
-                await writer.drain()
-
-        async def receive() -> None:
-            with contextlib.suppress(OSError):
-                while piece := await reader.read(PIECE):
-                    queue.put_nowait((self.loop.time() + self.latency / 2, piece))
-                    if asks:
-                        count(piece)
-                    else:
-                        self.taken += len(piece)
-            queue.put_nowait((self.loop.time() + self.latency / 2, b""))
-
-        try:
-            await asyncio.gather(send(), receive())
-        finally:
-            writer.close()
-
-    def _counter(self) -> Any:
-        """Count reads (kXR_read, kXR_readv, kXR_pgread) of XRootD, or requests of HTTP, in what a client sends."""
-        buffer = bytearray()
-        http: bool | None = None
-
-        def count(piece: bytes) -> None:
-            nonlocal http
-            buffer.extend(piece)
-            if http is None:
-                http = not buffer.startswith(b"\0\0\0\0")
-                if not http:
-                    del buffer[:20]
-            if http:
-                self.requests += buffer.count(b"\r\n\r\n")
-                del buffer[: max(0, len(buffer) - 3)]
-                return
-            while len(buffer) >= 24:
-                length = 24 + int.from_bytes(buffer[20:24], "big")
-                if len(buffer) < length:
-                    break
-                self.requests += int.from_bytes(buffer[2:4], "big") in {3013, 3025, 3030}
-                del buffer[:length]
-
-        return count
-
-    def close(self) -> None:
-        self.loop.call_soon_threadsafe(self.stop.set)
-        self.thread.join()
-
-
-# Each gets the URL, the tree's name and the branches (or none for all), and prints seconds, processor time and entries.
+# Each gets the URL, the tree's name, the branches (or none for all) and the ranges of entries (likewise), and prints
+# seconds, processor time and entries.
 TIMED = """
 import json, os, sys, time
-url, tree, branches = sys.argv[1], sys.argv[2], sys.argv[3].split(",") if sys.argv[3] else None
+url, tree, branches, ranges = sys.argv[1], sys.argv[2], json.loads(sys.argv[3]), json.loads(sys.argv[4])
 {imports}
 begin, used = time.perf_counter(), time.process_time()
 {work}
@@ -135,9 +48,11 @@ if branches:
     for name in branches:
         t.SetBranchStatus(name, True)
 {cache}
-entries = t.GetEntries()
-for entry in range(entries):
-    t.GetEntry(entry)
+entries = 0
+for first, last in ranges or [(0, t.GetEntries())]:
+    for entry in range(first, last):
+        t.GetEntry(entry)
+        entries += 1
 """
 TUNED = """
 t.SetCacheSize(128 << 20)
@@ -145,25 +60,56 @@ for name in names:
     t.AddBranchToCache(name, True)
 t.StopCacheLearningPhase()
 """
-ARRAYS = "array = {package}.open(url)[tree].arrays(branches)\nentries = len(array)"
+ARRAYS = """
+t = uproot.open(url)[tree]
+entries = 0
+for first, last in ranges or [(None, None)]:
+    entries += len(t.arrays(branches or None, entry_start=first, entry_stop=last))
+"""
+
+
+RANGES = """
+if ranges:
+    entries = len(sapwood.concatenate({url: {"object_path": tree, "steps": ranges}}, branches or None))
+else:
+    entries = len(sapwood.open(url)[tree].arrays(branches or None))
+"""
 
 
 def programs() -> dict[str, str]:
     """Give what each rival runs."""
     root = "import ROOT"
     return {
-        "sapwood": TIMED.format(imports="import awkward, sapwood", work=ARRAYS.format(package="sapwood")),
-        "uproot": TIMED.format(imports="import awkward, uproot", work=ARRAYS.format(package="uproot")),
+        "sapwood": TIMED.format(imports="import awkward, sapwood", work=RANGES),
+        "uproot": TIMED.format(imports="import awkward, uproot", work=ARRAYS),
         "root": TIMED.format(imports=root, work=ROOT.format(cache="")),
         "root-tuned": TIMED.format(imports=root, work=ROOT.format(cache=TUNED)),
     }
 
 
-def measure(rival: str, python: str, url: str, tree: str, branches: list[str], limit: float) -> dict[str, Any]:
+class Choice(NamedTuple):
+    """What is read: branches, or none for all, and ranges of entries, likewise."""
+
+    branches: list[str]
+    ranges: list[tuple[int, int]]
+
+
+def choices(names: list[str], entries: int) -> dict[str, Choice]:
+    """Give what the rows of the table read. The sparse one: a thousandth of the entries at each of five places."""
+    starts = range(entries // 10, entries, entries // 5)
+    return {
+        "all": Choice([], []),
+        "five": Choice(names[:: len(names) // 5][:5], []),
+        "one": Choice([names[len(names) // 2]], []),
+        "sparse": Choice([], [(start, start + entries // 1000) for start in starts]),
+    }
+
+
+def measure(rival: str, python: str, url: str, tree: str, choice: Choice, limit: float) -> dict[str, Any]:
     """Run one rival in a process of its own."""
     # ROOT takes a file on this host for a local one, unless it is told.
     address = url + "?remote=1" if rival.startswith("root") else url
-    command = [python, "-W", "ignore", "-c", programs()[rival], address, tree, ",".join(branches)]
+    command = [python, "-W", "ignore", "-c", programs()[rival], address, tree, *map(json.dumps, choice)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit)
     except subprocess.TimeoutExpired:
@@ -210,7 +156,9 @@ def line(place: dict[str, Any], runs: list[dict[str, Any]]) -> str:
     walls = [run["wall"] for run in runs if "wall" in run]
     wall = f"{statistics.median(walls):8.2f} s" if walls else f"  {runs[0]['error']}"
     words = f"{place['scheme']:5} {place['latency_ms']:4g} ms  {place['branches']:5} {place['rival']:11}"
-    return f"{words} {wall} {runs[0]['requests']:6} requests {runs[0]['bytes'] / 1e6:8.1f} MB"
+    first = runs[0]
+    sums = f"{first['requests']:6} requests {first['bytes'] / 1e6:8.1f} MB {first['latencies']:4} latencies"
+    return f"{words} {wall} {sums}"
 
 
 def page(results: list[dict[str, Any]]) -> str:
@@ -260,14 +208,14 @@ def main() -> None:
         tree = opened[given.tree]
         names = tree.keys()
         shape = {"branches": len(names), "entries": tree.num_entries, "clusters": tree.explain().clusters}
-    choices = {"all": [], "five": names[:: len(names) // 5][:5], "one": [names[len(names) // 2]]}
+    rows = choices(names, shape["entries"])
     results: list[dict[str, Any]] = []
     with servers(given.file, given.schemes) as ports:
         for scheme, port in ports.items():
             slash = "//" if scheme == "root" else "/"
             agree(given.file, given.tree, f"{scheme}://127.0.0.1:{port}{slash}{given.file.name}")
             for latency in given.latency:
-                for choice, branches in choices.items():
+                for row, choice in rows.items():
                     runs: dict[str, list[dict[str, Any]]] = {rival: [] for rival in given.rivals}
                     for _ in range(given.rounds):
                         for rival, found in runs.items():
@@ -277,19 +225,21 @@ def main() -> None:
                             proxy = Proxy(port, latency / 1000)
                             url = f"{scheme}://127.0.0.1:{proxy.port}{slash}{given.file.name}"
                             python = given.root if rival.startswith("root") else sys.executable
-                            run = measure(rival, python, url, given.tree, branches, given.limit)
-                            run |= {"requests": proxy.requests, "bytes": proxy.taken, "connections": proxy.connections}
+                            run = measure(rival, python, url, given.tree, choice, given.limit)
+                            run |= {"requests": proxy.requests, "bytes": proxy.taken}
+                            run |= {"connections": proxy.connections, "latencies": proxy.round_trips}
                             found.append(run)
                             proxy.close()
                     for rival, found in runs.items():
                         if found:
-                            place = {"scheme": scheme, "latency_ms": latency, "branches": choice, "rival": rival}
+                            place = {"scheme": scheme, "latency_ms": latency, "branches": row, "rival": rival}
                             results.append({**place, "runs": found})
                             print(line(place, found), flush=True)
     print(page(results))
     if given.output is not None:
         record = {
-            "file": given.file.name, "size": given.file.stat().st_size, "tree": given.tree, **shape, "choices": choices,
+            "file": given.file.name, "size": given.file.stat().st_size, "tree": given.tree, **shape,
+            "choices": {row: choice._asdict() for row, choice in rows.items()},
             "rounds": given.rounds, "time": time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime()),
             "host": host.host(), "software": host.software(), "results": results,
         }  # fmt: skip

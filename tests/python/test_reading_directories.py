@@ -231,7 +231,7 @@ def test_a_path_object_is_never_split(path: Path, tmp_path: Path) -> None:
     odd.write_bytes(path.read_bytes())
     with sapwood.open(odd) as file:
         assert "events" in file
-    assert expand(odd, lambda _: False) == [(str(odd), None)]
+    assert expand(odd, lambda _: False) == [(str(odd), None, None)]
 
 
 def test_uproot_options_have_no_effect_and_others_are_refused(path: Path) -> None:

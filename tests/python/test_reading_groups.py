@@ -112,6 +112,26 @@ def test_with_a_cut_and_in_other_libraries(path: Path, everything: Any) -> None:
                 list(tree.iterate("x", group_by=wrong))
 
 
+@pytest.mark.parametrize("step_size", ["100 MB", "100 kB", 1500])
+def test_over_many_files(path: Path, everything: Any, tmp_path: Path, step_size: Any) -> None:
+    """Groups come in the order of their keys over all files; a step is of one file."""
+    with sapwood.recreate(tmp_path / "more.root") as out:
+        tree = out.mktree("t", {"run": "int32", "lumi": "int64", "x": "float64", "jet": "var * float64"})
+        tree.extend(everything[:5000])
+        tree.extend(everything[9000:])
+    files = {str(path): "t", str(tmp_path / "more.root"): "t"}
+    both = ak.concatenate([everything, everything[:5000], everything[9000:]])
+    order = np.argsort(np.asarray(both.run), kind="stable")
+    found = list(sapwood.iterate(files, ["x", "jet"], group_by="run", step_size=step_size, report=True))
+    assert ak.array_equal(ak.concatenate([array for array, _ in found]), both[order][["x", "jet"]])
+    assert (np.concatenate([r.entries + r.global_offset for _, r in found]) == order).all()
+    keys = [(r.key["run"], r.file_path) for _, r in found]
+    assert keys == sorted(keys, key=lambda key: (key[0], list(files).index(key[1])))
+    assert step_size != "100 MB" or len(keys) == 8
+    one = [r.key["run"] for _, r in sapwood.iterate(path, "x", group_by="run", report=True)]
+    assert one == [3, 5, 7, 9]
+
+
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=60), st.integers(1, 9), st.integers(0, 30))
 @settings(max_examples=200, deadline=None)
 def test_a_plan_of_visits_has_every_part_once(keys: list[int], width: int, room: int) -> None:

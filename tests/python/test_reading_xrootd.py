@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import pickle
 import pwd
+import random
 import shutil
 import signal
 import socket
@@ -26,6 +27,7 @@ from typing import Any
 import awkward as ak
 import numpy as np
 import pytest
+from proxy import Proxy
 from xrootd_servers import Cluster, Single, cluster, folder, program, single
 
 import sapwood
@@ -106,6 +108,36 @@ def test_requests(server: Single) -> None:
         assert sapwood.counters()["read_calls"] - before["read_calls"] <= CLUSTERS + 5
 
 
+def far(port: int, name: str) -> str:
+    return f"root://127.0.0.1:{port}//{name}"
+
+
+def test_latencies(server: Single, local: Any) -> None:
+    """What follows on what: connecting, login and opening and the start, the keys and the end, the baskets."""
+    with Proxy(server.port, 0.03) as proxy:
+        with sapwood.open(far(proxy.port, "events.root")) as file:
+            assert ak.array_equal(file["t"].arrays(["x3", "jet"]), local[["x3", "jet"]])
+            assert proxy.round_trips == 4
+            file["t"].arrays(["x9"])
+            assert proxy.round_trips == 5
+        # The next file is opened on the same connection.
+        with sapwood.open(far(proxy.port, "sub/events.root")) as file:
+            assert ak.array_equal(file["t"].arrays(["id"]), local[["id"]])
+            assert (proxy.round_trips, proxy.connections) == (8, 1)
+
+
+def test_latencies_of_a_login(path: Path, local: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name costs no latency; if the user says how to log in, what the server offers is waited for, and its yes."""
+    with folder() as home:
+        (home / "authdb").write_text(f"u {pwd.getpwuid(os.geteuid()).pw_name} /a rl\n")
+        with single({"a/e.root": path}, UNIX.format(home=home), home) as server:
+            for latencies in (4, 6):
+                with Proxy(server.port, 0.03) as proxy, sapwood.open(far(proxy.port, "a/e.root")) as file:
+                    assert ak.array_equal(file["t"].arrays(["id"]), local[["id"]])
+                    assert proxy.round_trips == latencies
+                monkeypatch.setenv("XrdSecPROTOCOL", "unix")
+
+
 def test_commands(server: Single, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "sapwood"]
     url = server.url("events.root")
@@ -133,19 +165,27 @@ def test_what_fails_says_why(server: Single) -> None:
         sapwood.open(server.url("sub"))
 
 
-def _total(url: str, queue: Any) -> None:
-    with sapwood.open(url) as file:
-        queue.put(int(ak.sum(file["t"]["id"].array())))
+def _job(urls: list[str], number: int, rounds: int) -> None:
+    choose = random.Random(number)
+    for _ in range(rounds):
+        with sapwood.open(choose.choice(urls), num_workers=choose.choice([1, 4])) as file:
+            names = ["id", *choose.sample([f"x{i}" for i in range(15)], 3)]
+            total = sum(
+                int(ak.sum(step.id)) for step in file["t"].iterate(names, step_size=choose.randrange(9000, 90_000))
+            )
+        if total != ENTRIES * (ENTRIES - 1) // 2:
+            os._exit(1)
 
 
-def test_eight_processes(server: Single) -> None:
+def test_eight_jobs(server: Single) -> None:
+    """Eight processes at once, again and again: none crashes. SAPWOOD_TEST_ROUNDS=50 for the long one."""
+    rounds = int(os.environ.get("SAPWOOD_TEST_ROUNDS", "3"))
     context = multiprocessing.get_context("spawn")
-    queue = context.Queue()
-    children = [context.Process(target=_total, args=(server.url("events.root"), queue)) for _ in range(8)]
-    [child.start() for child in children]
-    assert [queue.get(timeout=60) for _ in children] == [ENTRIES * (ENTRIES - 1) // 2] * 8
-    [child.join(20) for child in children]
-    assert [child.exitcode for child in children] == [0] * 8
+    urls = [server.url("events.root"), server.url("sub/events.root")]
+    jobs = [context.Process(target=_job, args=(urls, number, rounds)) for number in range(8)]
+    [job.start() for job in jobs]
+    [job.join(60 + 20 * rounds) for job in jobs]
+    assert [job.exitcode for job in jobs] == [0] * 8
 
 
 def _read(tree: Any, queue: Any) -> None:
@@ -721,5 +761,49 @@ def test_blocks_are_kept(server: Single, local: Any, tmp_path: Path) -> None:
         with sapwood.open(server.url("events.root"), block_cache=tmp_path / "blocks") as file:
             assert ak.array_equal(file["t"].arrays(["x3", "jet"]), local[["x3", "jet"]])
             counters = file.file.counters()
-            assert (counters["read_calls"] == 0) == again
+            # What opening reads tells which version it is.
+            assert (counters["read_calls"] == 1) == again
             assert (counters["bytes_kept"] > local["jet"].nbytes) == again
+
+
+def test_patterns(server: Single, path: Path) -> None:
+    """Folders are listed: names, brackets, braces, folders below."""
+
+    def found(pattern: str) -> list[str]:
+        start = server.url("")
+        return [name.removeprefix(start) for name, _, entries in sapwood.num_entries(f"{start}{pattern}:t") if entries]
+
+    both = ["events.root", "sub/events.root"]
+    assert found("*.root") == both[:1]
+    assert found("s*/ev[d-f]nts.root") == both[1:]
+    assert found("**/*.root") == both
+    assert found("{sub/,}events.root") == both[::-1]
+    names = [name for name, _, _ in sapwood.num_entries({server.url("*.root?authz=x"): "t"})]
+    assert names == [server.url("events.root?authz=x")]
+    for nothing in ("x*.root", "sub/*/events.root"):
+        with pytest.raises(sapwood.MissingFileError, match="no file matches"):
+            found(nothing)
+    with pytest.raises(sapwood.MissingFileError, match="3011"):
+        found("nothing/*.root")
+    steps = sapwood.iterate({server.url("**/*.root"): "t"}, ["id"], step_size=ENTRIES)
+    assert sum(len(step) for step in steps) == 2 * ENTRIES
+
+
+def test_patterns_by_way_of_a_redirector(pool: Cluster) -> None:
+    """What any of its servers has is there once."""
+    names = [name for name, _, _ in sapwood.num_entries(pool.url("*.root") + ":t")]
+    assert names == [pool.url("both.root"), pool.url("only.root")]
+
+
+def test_copied_first_where_that_pays(path: Path, tmp_path: Path) -> None:
+    """As over HTTP: what is small for the latency, if the file before was read for the most part."""
+    small = tmp_path / "small.root"
+    with sapwood.recreate(small) as out:
+        out.mktree("t", {"x": "float64"}).extend({"x": np.random.default_rng(1).normal(size=50_000)})
+    with single({f"{i}.root": small for i in range(3)}) as server, Proxy(server.port, 0.03) as proxy:
+        for i in range(3):
+            with sapwood.open(far(proxy.port, f"{i}.root")) as file:
+                file["t"].arrays()
+                before = proxy.requests
+                file["t"].arrays()
+                assert (proxy.requests == before) == (i > 0), i

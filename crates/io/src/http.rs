@@ -9,11 +9,12 @@ mod s3;
 pub use s3::Keys;
 
 use crate::plan::Range;
-use crate::remote::{Fault, Options, Remote, Transport};
+use crate::remote::{END, Fault, Opening, Options, Remote, Transport};
 use crate::source::{self, Local, Source};
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 use ureq::http::{HeaderMap, Response, StatusCode};
 use ureq::{Agent, Body, ResponseExt};
@@ -65,11 +66,10 @@ pub fn open(urls: &[String], settings: &Settings, options: &Options) -> Result<A
                 ranges: AtomicUsize::new(settings.ranges.max(1)),
                 cuts: AtomicUsize::new(0),
             };
-            let began = Instant::now();
             match http.look(first) {
-                Ok(Begun::Ranged { transport, bytes }) => {
-                    let remote = Remote::new(transport, options.clone(), vec![(0, bytes)]);
-                    remote.answered_in(began.elapsed());
+                Ok(Begun::Ranged { transport, openings, latency }) => {
+                    let remote = Remote::new(transport, options.clone(), openings);
+                    remote.answered_in(latency);
                     return Ok(Arc::new(remote));
                 }
                 Ok(Begun::Whole(file)) => return Ok(Arc::new(Local::of(file, name.clone())?)),
@@ -82,7 +82,7 @@ pub fn open(urls: &[String], settings: &Settings, options: &Options) -> Result<A
         if trouble.as_ref().is_none_or(|(again, _)| !again) {
             break;
         }
-        std::thread::sleep(Duration::from_millis(50 << attempt.min(7)));
+        thread::sleep(Duration::from_millis(50 << attempt.min(7)));
     }
     Err(trouble.map_or_else(|| Error::other("not tried"), |(_, error)| error))
 }
@@ -133,8 +133,16 @@ struct State {
     agent: (u32, Agent),
 }
 
+/// The end of a file.
+struct End {
+    offset: u64,
+    size: u64,
+    tag: Option<String>,
+    bytes: Vec<u8>,
+}
+
 enum Begun {
-    Ranged { transport: Arc<Http>, bytes: Vec<u8> },
+    Ranged { transport: Arc<Http>, openings: Vec<Opening>, latency: Duration },
     Whole(std::fs::File),
 }
 
@@ -163,25 +171,33 @@ impl Http {
         request.config().timeout_global(Some(limit)).build().call().map_err(fault)
     }
 
-    /// Reads the first bytes, and with them what the file is.
+    /// Reads the first bytes, and with them what the file is; beside it the last ones, by a request of their own.
     fn look(mut self, first: Range) -> std::result::Result<Begun, Fault> {
         let limit = self.options.timeout;
-        let mut response = self.get(&format!("bytes=0-{}", first.length - 1), limit)?;
+        let began = Instant::now();
+        let (response, latency, end) = thread::scope(|scope| {
+            // Where blocks are kept the end may be among them.
+            let ask = || thread::Builder::new().spawn_scoped(scope, || self.end());
+            let end = self.options.blocks.is_none().then(ask).and_then(Result::ok);
+            let response = self.get(&format!("bytes=0-{}", first.length - 1), limit);
+            (response, began.elapsed(), end.and_then(|end| end.join().ok()?))
+        });
+        let response = response?;
         let status = response.status();
         let tag = tag(response.headers());
         let led = response.get_uri().to_string();
         let place = content_range(response.headers());
         if let Some((Range { offset: 0, .. }, size)) = place.filter(|_| status.is_success()) {
-            let mut bytes = Vec::new();
-            let wanted = size.min(first.length);
-            response.body_mut().as_reader().take(wanted).read_to_end(&mut bytes).map_err(Fault::passing)?;
-            if (bytes.len() as u64) < wanted {
-                return Err(Fault::passing(Error::new(ErrorKind::UnexpectedEof, "the connection was cut")));
+            let range = Range { offset: 0, length: size.min(first.length) };
+            let start = body(response, range)?;
+            let mut openings = vec![Opening { began, pieces: vec![(0, start)] }];
+            if let Some(end) = end.filter(|end| end.size == size && end.tag == tag) {
+                openings.push(Opening { began, pieces: vec![(end.offset, end.bytes)] });
             }
             self.size = size;
             self.state().tag = tag;
             self.lead(Some(led));
-            return Ok(Begun::Ranged { transport: Arc::new(self), bytes });
+            return Ok(Begun::Ranged { transport: Arc::new(self), openings, latency });
         }
         if status == StatusCode::OK || status == StatusCode::RANGE_NOT_SATISFIABLE {
             // It takes no ranges (or the file is empty): all of it is fetched, once.
@@ -208,6 +224,18 @@ impl Http {
             return Ok(Begun::Whole(file));
         }
         Err(refused(status))
+    }
+
+    /// Reads the last bytes, wherever they begin; nothing if the server does not give them, or not alone.
+    fn end(&self) -> Option<End> {
+        let response = self.get(&format!("bytes=-{END}"), self.options.timeout).ok()?;
+        let (range, size) =
+            content_range(response.headers()).filter(|_| response.status() == StatusCode::PARTIAL_CONTENT)?;
+        if range.end() != size || range.length > END {
+            return None;
+        }
+        let tag = tag(response.headers());
+        Some(End { offset: range.offset, size, tag, bytes: body(response, range).ok()? })
     }
 
     /// The URL as it was given.
@@ -341,6 +369,7 @@ impl Transport for Http {
                     return Ok(());
                 }
             }
+            finish(&mut body);
             // Overlapping ranges may come as one, others not at all.
             if parts < asked {
                 self.fewer(parts);
@@ -370,7 +399,10 @@ impl Transport for Http {
         {
             return Err(Fault::learnt(format!("{asked} ranges: the whole file came")));
         }
-        forward(&mut response.into_body().into_reader(), range, take)?;
+        let mut body = response.into_body().into_reader();
+        if forward(&mut body, range, take)? {
+            finish(&mut body);
+        }
         Ok(())
     }
     fn replica(&self) -> usize {
@@ -430,6 +462,28 @@ fn forward(
         }
     }
     Ok(true)
+}
+
+/// The bytes of a range, all of them.
+fn body(response: Response<Body>, range: Range) -> std::result::Result<Vec<u8>, Fault> {
+    let mut bytes = Vec::new();
+    let mut from = response.into_body().into_reader();
+    forward(&mut from, range, &mut |_, new| {
+        bytes.extend_from_slice(new);
+        true
+    })?;
+    finish(&mut from);
+    Ok(bytes)
+}
+
+/// Reads what stands behind the last byte that was wanted: only then the connection serves for the next request.
+fn finish(from: &mut impl Read) {
+    // More than that would take longer than another connection.
+    for _ in 0..4 {
+        if !matches!(from.read(&mut [0; 1 << 10]), Ok(1..)) {
+            break;
+        }
+    }
 }
 
 /// What an error of the client means.

@@ -4,7 +4,7 @@
 
 use crate::counters::Counters;
 use crate::plan::Range;
-use crate::remote::{Announced, Incident};
+use crate::remote::{Announced, Incident, USUAL};
 use crate::source::{self, Memory, Source};
 use crate::trace::Cause;
 use std::io::{Result, Seek, Write};
@@ -26,8 +26,6 @@ pub enum Prior {
     Disk,
 }
 
-/// Bytes a second that storage is thought to deliver before it was measured.
-const USUAL: f64 = 100e6;
 /// Bytes that are announced together while a file is copied.
 const PIECE: u64 = 4 << 20;
 
@@ -40,7 +38,7 @@ pub fn wanted(bytes: u64, size: u64) {
 }
 
 fn pays(size: u64, latency: Duration) -> bool {
-    LATELY.load(Relaxed) >= 500 && size as f64 <= 2.0 * latency.as_secs_f64() * USUAL
+    LATELY.load(Relaxed) >= 500 && size as f64 <= 2.0 * latency.as_secs_f64() * USUAL as f64
 }
 
 /// Copies a file, if that is wanted or pays.

@@ -11,6 +11,7 @@ use crate::prior;
 use crate::source::{self, Source};
 use crate::trace::{self, Cause};
 use pace::Pace;
+pub use pace::USUAL;
 use scatter::Scatter;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{Error, ErrorKind, Result};
@@ -140,7 +141,17 @@ const INCIDENTS: usize = 10_000;
 /// What is read around a record of the file's own: others often lie beside it.
 const WINDOW: u64 = 256 << 10;
 /// Windows that are kept.
-const WINDOWS: usize = 4;
+const WINDOWS: usize = 6;
+/// What of the end of a file is read with the first of its records, if it was not when it was opened: most of them lie there.
+pub const END: u64 = 256 << 10;
+
+/// A request by which a file was opened, and what it brought: bytes, with where they begin.
+pub struct Opening {
+    /// When it was sent.
+    pub began: Instant,
+    /// What it brought.
+    pub pieces: Vec<(u64, Vec<u8>)>,
+}
 
 /// A file in storage far away.
 pub struct Remote {
@@ -166,6 +177,9 @@ struct Shared {
     came: AtomicU64,
     /// Bytes that came of those that were to be fetched ahead.
     filled: AtomicU64,
+    born: Instant,
+    /// When the newest request for such bytes began to come, in nanoseconds since then.
+    flowing: AtomicU64,
 }
 
 #[derive(Default)]
@@ -190,10 +204,14 @@ struct State {
     asked: u64,
     /// The number of the last of them.
     flight: u64,
+    /// Bytes that had come when it was sent.
+    landed: u64,
     /// Bytes that are in flight or wait to be used.
     held: u64,
     /// What was read around records, the newest last.
     windows: VecDeque<(u64, Arc<[u8]>)>,
+    /// What will be wanted of the file's own records, and is read with the next of them.
+    soon: Vec<Range>,
 }
 
 struct Piece {
@@ -244,16 +262,31 @@ impl Drop for Announced {
 }
 
 impl Remote {
-    /// Reads by way of `transport`; `known` is what is there already, with where it begins.
-    pub fn new(transport: Arc<dyn Transport>, options: Options, known: Vec<(u64, Vec<u8>)>) -> Self {
+    /// Reads by way of `transport`, of which something was read already.
+    pub fn new(transport: Arc<dyn Transport>, options: Options, openings: Vec<Opening>) -> Self {
         let counters = Arc::new(Counters::default());
         let (name, size) = (transport.name().to_owned(), transport.size());
         let kept = options.blocks.as_ref().zip(transport.identity());
         // A folder that cannot be used is no reason not to read.
         let blocks = kept.and_then(|(folder, version)| folder.file(&name, &version, size).ok());
+        let several = transport.most_ranges() > 1;
         let shared = Shared::new(transport, options, counters.clone(), blocks.map(Arc::new));
-        let windows = known.into_iter().filter(|(_, bytes)| !bytes.is_empty());
-        shared.state().windows.extend(windows.map(|(start, bytes)| (start, bytes.into())));
+        let end = Range { offset: size.saturating_sub(END), length: size.min(END) };
+        shared.state().soon.extend(Some(end).filter(|_| several));
+        for Opening { began, pieces } in openings {
+            let spans: Vec<Range> = pieces
+                .iter()
+                .map(|(offset, bytes)| Range { offset: *offset, length: bytes.len() as u64 })
+                .filter(|span| span.length > 0)
+                .collect();
+            shared.done(&spans, spans.iter().map(|span| span.length).sum(), Cause::Header, began);
+            let mut state = shared.state();
+            if spans.iter().any(|span| span.end() == size) {
+                state.soon.clear();
+            }
+            let windows = pieces.into_iter().filter(|(_, bytes)| !bytes.is_empty());
+            state.windows.extend(windows.map(|(start, bytes)| (start, bytes.into())));
+        }
         let shared = RwLock::new((std::process::id(), Arc::new(shared)));
         Self { shared, name, size, counters, wanted: AtomicU64::new(0) }
     }
@@ -373,6 +406,13 @@ impl Source for Remote {
     fn deadline(&self) -> Option<Duration> {
         self.shared().options.deadline
     }
+    fn foresee(&self, range: Range) {
+        let shared = self.shared();
+        let known = range.end() <= self.size && range.length <= END;
+        if known && shared.transport.most_ranges() > 1 {
+            shared.state().soon.push(range);
+        }
+    }
     fn interrupt(&self) {
         self.shared().transport.interrupt();
     }
@@ -410,6 +450,8 @@ impl Shared {
             closed: AtomicBool::new(false),
             came: AtomicU64::new(0),
             filled: AtomicU64::new(0),
+            born: Instant::now(),
+            flowing: AtomicU64::new(0),
         }
     }
 
@@ -421,10 +463,19 @@ impl Shared {
         let due = state.asked.saturating_sub(self.filled.load(Relaxed));
         match self.pace.shared() {
             _ if state.flying == 0 => true,
-            None => state.flying < 2 || state.share <= SMALLEST,
+            // The first one has the line for itself until it begins to come.
+            None => state.share <= SMALLEST || (state.flying < 2 && due <= 2 * self.flow(state)),
             Some(true) => due <= 2 * self.pace.line(),
             Some(false) => true,
         }
+    }
+
+    /// Bytes that come in one latency, by what came so far of the only request in flight; none while that is little.
+    fn flow(&self, state: &State) -> u64 {
+        let came = self.filled.load(Relaxed).saturating_sub(state.landed);
+        let since = Duration::from_nanos(self.flowing.load(Relaxed));
+        let seconds = self.born.elapsed().saturating_sub(since).as_secs_f64();
+        if came < 1 << 20 { 0 } else { (came as f64 / seconds * self.pace.latency().as_secs_f64()) as u64 }
     }
 
     /// Fails where nobody waits for bytes any more.
@@ -500,10 +551,10 @@ impl Shared {
     }
 
     /// Bytes of a request: enough to be worth its latency, not more than the thread's share, but no crumbs. The first
-    /// ones are small, so that what is needed first does not share the line with much that comes later.
+    /// ones are smaller, so that what is needed first does not share the line with much that comes later.
     fn target(&self, share: u64, sent: u32) -> u64 {
-        let worth = self.pace.worth().unwrap_or(LARGEST).min(share);
-        let worth = worth.min(SMALLEST << sent.saturating_sub(1).min(8));
+        let first = self.pace.underway().clamp(SMALLEST, LARGEST);
+        let worth = self.pace.worth().unwrap_or(LARGEST).min(share).min(first << sent.min(8));
         worth.clamp(SMALLEST, LARGEST).min(self.options.ahead / 2).max(1)
     }
 
@@ -539,6 +590,7 @@ impl Shared {
                 let group = self.group(&mut state);
                 state.flying += 1;
                 state.flight += 1;
+                state.landed = self.filled.load(Relaxed);
                 let flight = state.flight;
                 for range in &group {
                     if let Some(piece) = state.pieces.get_mut(range) {
@@ -593,8 +645,14 @@ impl Shared {
     fn group(&self, state: &mut State) -> Vec<Range> {
         let most = self.transport.most_ranges();
         let gap = self.pace.gap(most);
-        let target = self.target(state.share, state.sent);
+        let mut target = self.target(state.share, state.sent);
         state.sent += 1;
+        // A last one that is small would be a latency for little.
+        let most_left = target + target / 2;
+        let left = state.queue.iter().try_fold(0u64, |sum, range| {
+            Some(sum.saturating_add(range.length)).filter(|sum| *sum <= most_left)
+        });
+        target = left.map_or(target, |left| left.max(target));
         let mut group: Vec<Range> = Vec::new();
         let (mut bytes, mut spans) = (0u64, 0);
         while let Some(&range) = state.queue.front() {
@@ -674,17 +732,31 @@ impl Shared {
             return Ok(());
         }
         let length = range.length.max(WINDOW).min(size);
-        let window = Range { offset: range.offset.min(size - length), length };
+        let mut wanted = vec![Range { offset: range.offset.min(size - length), length }];
+        {
+            let mut state = self.state();
+            let soon = std::mem::take(&mut state.soon);
+            let here = |range: &Range| {
+                let holds = |(start, bytes): &(u64, Arc<[u8]>)| {
+                    *start <= range.offset && range.end() <= *start + bytes.len() as u64
+                };
+                state.windows.iter().any(holds)
+            };
+            wanted.extend(soon.into_iter().filter(|range| !here(range)));
+        }
+        let wanted = coalesce(&wanted, WINDOW / 4, u64::MAX).into_iter().map(|r| r.range).collect();
         let found = Mutex::new(Vec::new());
-        let put = |_, bytes| *found.lock().unwrap_or_else(PoisonError::into_inner) = bytes;
-        self.directly(vec![window], cause, &put)?;
-        let bytes = found.into_inner().unwrap_or_else(PoisonError::into_inner);
-        if !inside(window.offset, &bytes, to) {
+        let put = |range: Range, bytes: Vec<u8>| {
+            found.lock().unwrap_or_else(PoisonError::into_inner).push((range.offset, bytes));
+        };
+        self.directly(wanted, cause, &put)?;
+        let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if !found.iter().any(|(start, bytes)| inside(*start, bytes, to)) {
             return Err(source::too_small());
         }
-        if range.length < WINDOW {
-            let mut state = self.state();
-            state.windows.push_back((window.offset, bytes.into()));
+        let mut state = self.state();
+        for (start, bytes) in found.into_iter().filter(|(_, bytes)| bytes.len() as u64 <= WINDOW + END) {
+            state.windows.push_back((start, bytes.into()));
             if state.windows.len() > WINDOWS {
                 state.windows.pop_front();
             }
@@ -734,6 +806,9 @@ impl Shared {
                 if first.is_none() {
                     first = Some(Instant::now());
                     came = self.came.load(Relaxed);
+                    if cause == Cause::Prefetch {
+                        self.flowing.store(self.born.elapsed().as_nanos() as u64, Relaxed);
+                    }
                 }
                 served += bytes.len() as u64;
                 self.came.fetch_add(bytes.len() as u64, Relaxed);
@@ -752,12 +827,7 @@ impl Shared {
                 (scatter.more() || keeper.is_some()) && Instant::now() < deadline && wanted()
             });
             self.pace.measure(start, first, served, self.came.load(Relaxed) - came);
-            self.count(|c| &c.read_calls, 1);
-            self.count(|c| &c.bytes_read, served);
-            for c in [&*self.counters, Counters::process()] {
-                counters::clock(&c.time_storage_ns, start);
-            }
-            trace::record(|t| t.request(self.transport.name(), &spans, cause, start));
+            self.done(&spans, served, cause, start);
             // The last ones only now: who has them all must find their cost counted.
             whole.into_iter().for_each(|(range, bytes)| put(range, bytes));
             if !scatter.more() || !wanted() {
@@ -793,6 +863,16 @@ impl Shared {
             attempt += 1;
         }
         Ok(())
+    }
+
+    /// Counts and records a request that has ended.
+    fn done(&self, spans: &[Range], served: u64, cause: Cause, start: Instant) {
+        self.count(|c| &c.read_calls, 1);
+        self.count(|c| &c.bytes_read, served);
+        for c in [&*self.counters, Counters::process()] {
+            counters::clock(&c.time_storage_ns, start);
+        }
+        trace::record(|t| t.request(self.transport.name(), spans, cause, start));
     }
 
     fn note(&self, spans: &[Range], attempt: u32, again: bool, error: &Error) {

@@ -85,6 +85,8 @@ pub trait Source: Send + Sync {
         }
         requests
     }
+    /// Says that a record of the file itself will be wanted: storage far away reads it with the next one that is.
+    fn foresee(&self, _range: Range) {}
     /// How long storage far away takes to begin an answer, as far as is known.
     fn latency(&self) -> Option<Duration> {
         None

@@ -6,25 +6,28 @@
 
 mod auth;
 mod link;
+mod list;
 mod session;
 mod wire;
 
 pub use auth::Identity;
+pub use list::list;
 
 use crate::plan::Range;
-use crate::remote::{Fault, Options, Remote, Transport};
+use crate::remote::{END, Fault, Opening, Options, Remote, Transport};
 use crate::source::Source;
-use session::{Place, SMALL, Session, Stream};
+use session::{Ask, Place, SMALL, Session, Stream};
+use std::cell::Cell;
 use std::io::{Error, ErrorKind, Result};
+use std::iter;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 use wire::{Address, Answer, ELEMENT, Reader, Refusal, Target, kind};
 
-/// What is read first of the start and of the end, where the file's own records lie.
+/// What is read first of the start.
 const FIRST: u64 = 64 << 10;
-const LAST: u64 = 256 << 10;
 /// Bytes of a read of one range.
 const LONGEST: u64 = 1 << 30;
 /// Redirections from one server to the next, until a file must be open.
@@ -47,10 +50,7 @@ pub fn takes(url: &str) -> bool {
 
 /// Opens a file by its URL; by several, if they lead to the same bytes.
 pub fn open(urls: &[String], who: &Identity, options: &Options) -> Result<Arc<dyn Source>> {
-    let addresses = urls.iter().map(|url| {
-        let wrong = || Error::new(ErrorKind::InvalidInput, format!("{url}: not root://HOST[:PORT]//PATH"));
-        Address::parse(url).filter(|address| !address.path.is_empty()).ok_or_else(wrong)
-    });
+    let addresses = urls.iter().map(|url| address_of(url));
     let mut file = Xrootd {
         name: urls.first().cloned().unwrap_or_default(),
         addresses: addresses.collect::<Result<_>>()?,
@@ -66,7 +66,11 @@ pub fn open(urls: &[String], who: &Identity, options: &Options) -> Result<Arc<dy
     loop {
         let deadline = Instant::now() + options.timeout;
         let fault = match file.look(deadline) {
-            Ok(first) => return Ok(Arc::new(Remote::new(Arc::new(file), options.clone(), first))),
+            Ok((opening, latency)) => {
+                let remote = Remote::new(Arc::new(file), options.clone(), vec![opening]);
+                remote.answered_in(latency);
+                return Ok(Arc::new(remote));
+            }
             Err(fault) => fault,
         };
         let replica = file.replica();
@@ -78,6 +82,11 @@ pub fn open(urls: &[String], who: &Identity, options: &Options) -> Result<Arc<dy
         attempt = if again { attempt + 1 } else { 0 };
         thread::sleep(Duration::from_millis(50 << attempt.min(7)));
     }
+}
+
+fn address_of(url: &str) -> Result<Address> {
+    let wrong = || Error::new(ErrorKind::InvalidInput, format!("{url}: not root://HOST[:PORT]//PATH"));
+    Address::parse(url).filter(|address| !address.path.is_empty()).ok_or_else(wrong)
 }
 
 /// A file on a server, or the same file on several.
@@ -147,15 +156,28 @@ struct Handle {
     /// Whether a redirector named the server.
     redirected: bool,
     process: u32,
+    /// The start of the file, if it was asked for together with opening, and when.
+    start: Option<(Instant, Vec<u8>)>,
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
         if self.process == std::process::id() && self.session.over().is_none() {
             // Nobody waits for the answer.
-            let _ = self.session.ask(kind::CLOSE, &self.id, &[], SMALL);
+            self.session.note_open(self.id, false);
+            let _ = self.session.ask(ask(kind::CLOSE, &self.id, &[], SMALL));
         }
     }
+}
+
+fn ask(kind: u16, parameters: &[u8], body: &[u8], most: u64) -> Ask {
+    Ask { kind, parameters: parameters.to_vec(), body: body.to_vec(), most }
+}
+
+/// One range of an open file.
+fn ask_range(id: [u8; 4], offset: u64, length: u64) -> Ask {
+    let parameters = [&id[..], &offset.to_be_bytes(), &(length as u32).to_be_bytes()].concat();
+    ask(kind::READ, &parameters, &[], length)
 }
 
 /// Where a file is asked for.
@@ -199,19 +221,25 @@ impl Stop {
         }
     }
 
-    /// Asks one server for the file.
+    /// The path, with all that is said behind it.
+    fn path_with(&self, more: &[&str]) -> String {
+        let opaque = joined(&[&[self.opaque.as_str()], more].concat());
+        if opaque.is_empty() { self.path.clone() } else { format!("{}?{opaque}", self.path) }
+    }
+
+    /// Asks one server for the file, and for so many bytes of its start where that costs no time.
     fn open(
         &self,
         refresh: bool,
         naming: bool,
         history: &History,
+        first: u64,
         deadline: Instant,
     ) -> std::result::Result<(Answer, Option<Handle>), Fault> {
         // A server that does not answer must leave time to ask another one.
         let patience =
             deadline.saturating_duration_since(Instant::now()) / if self.redirected { 2 } else { 1 };
         let until = Instant::now() + patience;
-        let session = Session::at(&self.place, until)?;
         let server = self.place.server();
         let failed = |error: Error| Fault::passing(Error::new(error.kind(), format!("{server}: {error}")));
         let named = history.tried.iter().filter(|_| naming);
@@ -220,13 +248,22 @@ impl Stop {
             [] => String::new(),
             hosts => format!("tried={}&triedrc={}", hosts.join(","), reasons.join(",")),
         };
-        let opaque = joined(&[&self.opaque, &tried]);
-        let path = if opaque.is_empty() { self.path.clone() } else { format!("{}?{opaque}", self.path) };
+        let path = self.path_with(&[&tried]);
         let options = if refresh && !self.redirected { OPEN | REFRESH } else { OPEN };
         let mut parameters = vec![0, 0];
         parameters.extend_from_slice(&options.to_be_bytes());
-        let asked = session.ask(kind::OPEN, &parameters, path.as_bytes(), SMALL);
-        let (answer, body) = small(asked.map_err(failed)?, until, deadline).map_err(failed)?;
+        let guess = Cell::new([0; 4]);
+        let asks = |id| {
+            guess.set(id);
+            let start = (first > 0).then(|| ask_range(id, 0, first));
+            let open = ask(kind::OPEN, &parameters, path.as_bytes(), SMALL);
+            iter::once(open).chain(start).collect()
+        };
+        let began = Instant::now();
+        let (session, begun) = Session::asked(&self.place, &asks, until)?;
+        let mut begun = begun.into_iter();
+        let opening = begun.next().ok_or_else(|| failed(Error::other("nothing was asked for")))?;
+        let (answer, body) = small(opening, until, deadline).map_err(failed)?;
         if answer != Answer::Done {
             return Ok((answer, None));
         }
@@ -240,7 +277,14 @@ impl Stop {
             changed: 0,
             redirected: self.redirected,
             process: std::process::id(),
+            start: None,
         };
+        session.note_open(id, true);
+        if let Some(reading) = begun.next().filter(|_| id == guess.get())
+            && let (Answer::Done, start) = small(reading, until, deadline).map_err(failed)?
+        {
+            handle.start = Some((began, start));
+        }
         // Compression, which no server has, and its kind; then what the file is.
         let said = from.take(8).ok().and_then(|_| wire::parse_stat(&from.text()));
         let found = if said.is_some() {
@@ -248,7 +292,7 @@ impl Stop {
         } else {
             let mut parameters = vec![0; 12];
             parameters.extend_from_slice(&id);
-            let asked = session.ask(kind::STAT, &parameters, &[], SMALL).map_err(failed)?;
+            let asked = session.ask(ask(kind::STAT, &parameters, &[], SMALL)).map_err(failed)?;
             match small(asked, until, deadline).map_err(failed)? {
                 (Answer::Done, body) => wire::parse_stat(&Reader(&body).text()),
                 (answer, _) => return Ok((answer, None)),
@@ -284,33 +328,54 @@ impl Xrootd {
         self.state.read().unwrap_or_else(PoisonError::into_inner).1.clone()
     }
 
-    /// Opens the file and reads its start and its end.
-    fn look(&mut self, deadline: Instant) -> std::result::Result<Vec<(u64, Vec<u8>)>, Fault> {
-        let handle = self.find(&mut lock(&self.state().history), deadline)?;
-        let size = handle.size;
-        let (first, last) = (size.min(FIRST), size.saturating_sub(FIRST).min(LAST));
-        let mut known = vec![(0, Vec::new()), (size - last, Vec::new())];
-        let wanted = [Range { offset: 0, length: first }, Range { offset: size - last, length: last }];
-        let wanted: Vec<Range> = wanted.into_iter().filter(|range| range.length > 0).collect();
-        if !wanted.is_empty() {
-            let answer = self.read(&handle, &wanted, deadline, &mut |at, new| {
-                for (start, bytes) in &mut known {
-                    if *start + bytes.len() as u64 == at {
-                        bytes.extend_from_slice(new);
-                        break;
-                    }
-                }
-                true
-            })?;
-            match answer {
-                None | Some(Answer::Done) => {}
-                Some(Answer::Refused(no)) => return Err(refused(no)),
-                Some(_) => return Err(Fault::passing(Error::other("the server puts off reading"))),
+    /// Opens the file and reads its start, and its end with it if that was not under way before its size was known.
+    fn look(&mut self, deadline: Instant) -> std::result::Result<(Opening, Duration), Fault> {
+        let mut handle = self.find(&mut lock(&self.state().history), FIRST, deadline)?;
+        let (size, latency) = (handle.size, handle.session.latency);
+        let first = size.min(FIRST);
+        let opening = match handle.start.take() {
+            Some((began, start)) if start.len() as u64 == first => {
+                Opening { began, pieces: vec![(0, start)] }
             }
-        }
+            _ => {
+                let began = Instant::now();
+                let last = (size - first).min(END);
+                let mut pieces = vec![(0, Vec::new()), (size - last, Vec::new())];
+                let wanted =
+                    [Range { offset: 0, length: first }, Range { offset: size - last, length: last }];
+                let wanted: Vec<Range> = wanted.into_iter().filter(|range| range.length > 0).collect();
+                self.read_into(&handle, &wanted, &mut pieces, deadline)?;
+                Opening { began, pieces }
+            }
+        };
         self.size = size;
         self.keep(handle);
-        Ok(known)
+        Ok((opening, latency))
+    }
+
+    /// Reads ranges, each to where a piece begins.
+    fn read_into(
+        &self,
+        handle: &Handle,
+        ranges: &[Range],
+        pieces: &mut [(u64, Vec<u8>)],
+        deadline: Instant,
+    ) -> std::result::Result<(), Fault> {
+        if ranges.is_empty() {
+            return Ok(());
+        }
+        let answer = self.read(handle, ranges, deadline, &mut |at, new| {
+            let next = pieces.iter_mut().find(|(start, bytes)| *start + bytes.len() as u64 == at);
+            if let Some((_, bytes)) = next {
+                bytes.extend_from_slice(new);
+            }
+            true
+        })?;
+        match answer {
+            None | Some(Answer::Done) => Ok(()),
+            Some(Answer::Refused(no)) => Err(refused(no)),
+            Some(_) => Err(Fault::passing(Error::other("the server puts off reading"))),
+        }
     }
 
     fn keep(&self, handle: Handle) -> Arc<Handle> {
@@ -346,7 +411,7 @@ impl Xrootd {
         {
             return Err(Fault { again: *again, pause: true, error: Error::new(*kind, why.clone()) });
         }
-        let handle = match self.find(&mut history, deadline) {
+        let handle = match self.find(&mut history, 0, deadline) {
             Ok(handle) => handle,
             Err(fault) => {
                 let (kind, why) = (fault.error.kind(), fault.error.to_string());
@@ -385,7 +450,12 @@ impl Xrootd {
     }
 
     /// Finds the file and opens it, wherever the way leads.
-    fn find(&self, history: &mut History, deadline: Instant) -> std::result::Result<Handle, Fault> {
+    fn find(
+        &self,
+        history: &mut History,
+        start: u64,
+        deadline: Instant,
+    ) -> std::result::Result<Handle, Fault> {
         let deadline = deadline.min(Instant::now() + self.options.timeout);
         let Some(address) = self.addresses.get(self.replica()) else {
             return Err(Fault::lasting(Error::other("no URL")));
@@ -413,7 +483,7 @@ impl Xrootd {
                 thread::sleep(SHORT_PAUSE.min(left));
                 continue;
             }
-            let (fault, reason) = match stop.open(refresh, naming, history, deadline) {
+            let (fault, reason) = match stop.open(refresh, naming, history, start, deadline) {
                 Ok((Answer::Done, Some(handle))) => {
                     history.trouble = None;
                     return Ok(handle);
@@ -483,10 +553,7 @@ impl Xrootd {
         if let [range] = ranges {
             let mut offset = range.offset;
             let length = range.length.min(LONGEST);
-            let mut parameters = handle.id.to_vec();
-            parameters.extend_from_slice(&offset.to_be_bytes());
-            parameters.extend_from_slice(&(length as u32).to_be_bytes());
-            let mut stream = handle.session.ask(kind::READ, &parameters, &[], length).map_err(failed)?;
+            let mut stream = handle.session.ask(ask_range(handle.id, offset, length)).map_err(failed)?;
             return stream
                 .finish(quiet, deadline, &mut |bytes| {
                     let at = offset;
@@ -496,7 +563,7 @@ impl Xrootd {
                 .map_err(failed);
         }
         let (body, most) = elements(ranges, handle.id, limits);
-        let mut stream = handle.session.ask(kind::READV, &[], &body, most).map_err(failed)?;
+        let mut stream = handle.session.ask(ask(kind::READV, &[], &body, most)).map_err(failed)?;
         let mut parts = Parts::default();
         let mut strange = None;
         let answer = stream.finish(quiet, deadline, &mut |bytes| match parts.feed(bytes, take) {

@@ -196,6 +196,14 @@ fn direct(source: &Bound<'_, PyAny>, name: Option<String>, far: Option<&Far>) ->
     }
 }
 
+/// The names in a folder of an `XRootD` server, and whether they are folders themselves.
+#[pyfunction]
+fn list_folder(py: Python<'_>, url: String, far: Far) -> PyResult<Vec<(String, bool)>> {
+    let (identity, options) = (far.identity(), far.options()?);
+    let deadline = options.deadline;
+    interruptible(py, deadline, || {}, move || xrootd::list(&url, &identity, &options))?.map_err(PyErr::from)
+}
+
 /// A Python object with `size` and `read_ranges`.
 struct Object {
     reader: Py<PyAny>,
@@ -409,6 +417,7 @@ fn plan_requests(
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(list_folder, module)?)?;
     module.add_function(wrap_pyfunction!(start_trace, module)?)?;
     module.add_function(wrap_pyfunction!(stop_trace, module)?)?;
     module.add_function(wrap_pyfunction!(trace_so_far, module)?)?;

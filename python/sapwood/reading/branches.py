@@ -13,7 +13,7 @@ from sapwood.reading.explain import Explanation, explain
 from sapwood.reading.filters import Filter, NameFilter, no_filter
 from sapwood.reading.gather import Lost, read, together, undecodable
 from sapwood.reading.gather import virtual as virtual_arrays
-from sapwood.reading.groups import GroupBy, iterate_groups
+from sapwood.reading.groups import GroupBy, Stretch, iterate_groups
 from sapwood.reading.libraries import How, Library, library_of
 from sapwood.reading.members import HasMembers
 from sapwood.reading.selection import BranchFilter, Expressions, Selection
@@ -609,8 +609,8 @@ class HasBranches(HasMembers):
             language=language,
         )
         if group_by is not None:
-            arguments = (step_size, (start, stop), wanted, how, ak_add_doc, report)
-            return iterate_groups(self, selection, group_by, *arguments)
+            stretches = [Stretch(self, selection, start, stop)]
+            return iterate_groups(stretches, group_by, step_size, wanted, how, ak_add_doc, report)
         # The arguments are checked here, at the call; what follows runs with the first step.
         steps = plan_steps(selection, step_size, start, stop) if selection.branches else iter(())
         return self._iterate(selection, step_size, list(steps), wanted, how, ak_add_doc, report)

@@ -13,8 +13,9 @@ from sapwood.reading.branches import HasBranches
 from sapwood.reading.file import TREE_CLASSES, ReadOnlyFile
 from sapwood.reading.filters import NameFilter, no_filter
 from sapwood.reading.gather import Lost, Part, read, together
+from sapwood.reading.groups import GroupBy, Stretch, iterate_groups
 from sapwood.reading.libraries import How, Library, library_of
-from sapwood.reading.locate import Files, Located, expand
+from sapwood.reading.locate import Files, Located, Steps, expand
 from sapwood.reading.selection import BranchFilter, Expressions, Selection
 from sapwood.reading.steps import Report, carry_for, entry_range, plan_steps, read_ahead
 
@@ -35,24 +36,34 @@ class _Files:
     """The trees of a `files` argument, opened one by one; those that are skipped are counted."""
 
     def __init__(self, files: Files, allow_missing: bool, options: Mapping[str, Any]) -> None:
-        self._located = expand(files, lambda item: isinstance(item, HasBranches))
+        self._located = expand(files, lambda item: isinstance(item, HasBranches), options)
         self._allow_missing = allow_missing
         self._options = options
         self._skipped: list[str] = []
-        self._given = {id(item) for item, _ in self._located if isinstance(item, HasBranches)}
+        self._given = {id(item.file) for item in self._located if isinstance(item.file, HasBranches)}
 
-    def __iter__(self) -> Iterator[HasBranches]:
+    def __iter__(self) -> Iterator[tuple[HasBranches, Steps]]:
+        """Open the trees, and give the ranges of entries of each that are meant."""
         for located in self._located:
             tree = self._open(located)
             if tree is not None:
-                yield tree
+                yield tree, self._steps(located, tree)
+
+    def _steps(self, located: Located, tree: HasBranches) -> Steps:
+        entries = tree.tree.num_entries
+        for start, stop in located.steps or ():
+            if not 0 <= start <= stop <= entries:
+                self.done_with(tree)
+                raise ArgumentError(f"{tree.file.file_path}: entries {start} to {stop} of a tree that has {entries}")
+        return [(0, entries)] if located.steps is None else located.steps
 
     def count(self) -> Iterator[tuple[str, str, int]]:
         """Give the path of each file, the path of the tree in it as it was given, and the number of its entries."""
         for located in self._located:
             tree = self._open(located)
             if tree is not None:
-                yield tree.file.file_path, located[1] or tree.object_path, tree.tree.num_entries
+                entries = sum(stop - start for start, stop in self._steps(located, tree))
+                yield tree.file.file_path, located.inside or tree.object_path, entries
                 self.done_with(tree)
 
     def skip(self, path: str, error: NotFoundError) -> None:
@@ -77,7 +88,7 @@ class _Files:
             tree.close()
 
     def _open(self, located: Located) -> HasBranches | None:
-        source, inside = located
+        source, inside, _ = located
         if isinstance(source, HasBranches):
             return source
         directory = ReadOnlyFile(source, object_cache=None, **self._options).root_directory
@@ -116,6 +127,7 @@ def iterate(
     aliases: Mapping[str, str] | None = None,
     language: Language | None = None,
     step_size: int | str = "100 MB",
+    group_by: GroupBy | None = None,
     decompression_executor: object = None,
     interpretation_executor: object = None,
     library: str | Library = "ak",
@@ -133,12 +145,17 @@ def iterate(
     ----------
     files
         A path or URL (``"data/*.root:tree"``), a `pathlib.Path`, a dict of path to tree
-        (``{"data/*.root": "tree"}``), an open tree, or an iterable of these. Patterns (``*``, ``?``, ``[...]``, ``**``,
-        ``{a,b}``) are for local paths. A file with one tree needs no name for it.
+        (``{"data/*.root": "tree"}``) or to a dict with ranges of its entries
+        (``{"data.root": {"object_path": "tree", "steps": [[0, 100], [5000, 5100]]}}``), an open tree, or an iterable
+        of these. Patterns (``*``, ``?``, ``[...]``, ``**``, ``{a,b}``) may be in paths and URLs; in these not ``?``,
+        and ``[...]`` only beside one of the others. A file with one tree needs no name for it.
     allow_missing
         Skip files that have no such tree or branch, with a `SapwoodWarning` at the end.
     options
         As in `sapwood.open`.
+    group_by
+        As in `TTree.iterate`, over all files: a group that is in several of them comes from one after the other, still
+        in steps of one file each. No more than 400 files at a time, which stay open.
     expressions, cut, filter_name, filter_typename, filter_branch, aliases, language, step_size, library, how
         As in `TTree.iterate`, as are the errors.
     ak_add_doc, report, decompression_executor, interpretation_executor
@@ -160,7 +177,43 @@ def iterate(
             language=language,
         )
 
+    if group_by is not None:
+        return _iterate_groups(trees, select, group_by, step_size, wanted, how, ak_add_doc, report)
     return _iterate(trees, select, step_size, wanted, how, ak_add_doc, report)
+
+
+def _iterate_groups(
+    trees: _Files,
+    select: Callable[[HasBranches], Selection],
+    group_by: GroupBy,
+    step_size: int | str,
+    library: Library,
+    how: How,
+    add_doc: bool | Mapping[str, str],
+    report: bool,
+) -> Iterator[Any]:
+    stretches: list[Stretch] = []
+    opened: list[HasBranches] = []
+    try:
+        offset = 0
+        for tree, steps in trees:
+            opened.append(tree)
+            if len(opened) > _FILES_AT_ONCE:
+                raise ArgumentError(f"entries are grouped over no more than {_FILES_AT_ONCE} files at a time")
+            try:
+                selection = select(tree)
+            except NotFoundError as error:
+                trees.skip(tree.file.file_path, error)
+                trees.done_with(opened.pop())
+                continue
+            for start, stop in steps:
+                stretches.append(Stretch(tree, selection, start, stop, offset - start))
+                offset += stop - start
+        yield from iterate_groups(stretches, group_by, step_size, library, how, add_doc, report)
+        trees.report()
+    finally:
+        for tree in opened:
+            trees.done_with(tree)
 
 
 def _iterate(
@@ -194,22 +247,24 @@ def _iterate(
         nonlocal carry
         offset = 0
         selection = None
-        for tree in trees:
+        for tree, ranges in trees:
             opened.append(tree)
-            entries = tree.tree.num_entries
             try:
                 selection = (selection and selection.on(tree)) or select(tree)
             except NotFoundError as error:
                 trees.skip(tree.file.file_path, error)
                 trees.done_with(opened.pop())
                 continue
-            steps = list(plan_steps(selection, step_size, 0, entries)) if selection.branches else []
+            planned = [list(plan_steps(selection, step_size, *one)) if selection.branches else [] for one in ranges]
+            steps = [step for one in planned for step in one]
             if not steps:
                 trees.done_with(opened.pop())
-            carry, lost = carry_for(selection, step_size, steps), Lost()
-            for start, stop in steps:
-                yield job(selection, start, stop, offset, carry, lost)
-            offset += entries
+            # What lies between several ranges is not for them.
+            carry, lost = carry_for(selection, step_size, steps, announce=len(planned) == 1), Lost()
+            for (first, last), one in zip(ranges, planned, strict=True):
+                for start, stop in one:
+                    yield job(selection, start, stop, offset - first, carry, lost)
+                offset += last - first
 
     try:
         with closing(read_ahead(jobs(), give_up)) as steps:
@@ -253,7 +308,7 @@ def concatenate(
     Parameters
     ----------
     entry_start, entry_stop
-        The range of entries, counted over all files, as in a slice.
+        The range of entries, counted over all that `files` names, as in a slice.
     files, allow_missing, options
         As in `iterate`.
     expressions, cut, filter_name, filter_typename, filter_branch, aliases, language, library, ak_add_doc, how
@@ -277,7 +332,7 @@ def concatenate(
     try:
         offset = 0
         selection = None
-        for tree in trees:
+        for tree, ranges in trees:
             try:
                 selection = (selection and selection.on(tree)) or Selection(
                     tree,
@@ -295,10 +350,11 @@ def concatenate(
                     raise
                 trees.skip(tree.file.file_path, error)
                 continue
-            entries = tree.tree.num_entries
-            start, stop = entry_range(entries, max(0, first - offset), None if last is None else max(0, last - offset))
-            batch.add(selection, start, stop, offset)
-            offset += entries
+            for begin, end in ranges:
+                wanted_stop = None if last is None else max(0, last - offset)
+                start, stop = entry_range(end - begin, max(0, first - offset), wanted_stop)
+                batch.add(selection, begin + start, begin + stop, offset - begin)
+                offset += end - begin
             if last is not None and offset >= last:
                 break
         batch.flush()
@@ -324,11 +380,13 @@ class _Batch:
         self._any_entries = False
 
     def add(self, selection: Selection, start: int, stop: int, offset: int) -> None:
-        """Add a range of entries of a tree; `offset` is the number of entries in the trees before it."""
+        """Add a range of entries of a tree; `offset` and their numbers in it are their numbers in all."""
         indexes = selection.same_shape(self._parts[0][0]) if self._parts else None
         size = selection.bytes_between(start, stop)
         too_much = selection.cut is not None and self._bytes + size > _BYTES_BEFORE_CUT
-        if indexes is None or too_much or len(self._parts) >= _FILES_AT_ONCE:
+        enough = too_much or len(self._parts) >= _FILES_AT_ONCE
+        # Afterwards the file is closed: what is wanted of it comes together.
+        if indexes is None or (enough and selection.source is not self._parts[-1][0].source):
             self.flush()
             indexes = selection.indexes
             self._first_entry = offset + start

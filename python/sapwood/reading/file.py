@@ -125,7 +125,9 @@ class ReadOnlyFile:
         except OSError as error:
             if isinstance(error, StorageError):
                 raise
-            raise StorageError(f"{self._file_path}: {error}") from error
+            # Storage names itself, by the address where it was asked.
+            place = "" if str(error).startswith(f"{self._file_path}: ") else f"{self._file_path}: "
+            raise StorageError(f"{place}{error}") from error
         self._address = found.address
         self.is_far = found.far is not None
         """Whether it is far away, so that what will be read is best known beforehand."""

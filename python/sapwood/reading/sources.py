@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from glob import has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
@@ -279,21 +281,91 @@ def _s3_address(url: str, options: Mapping[str, Any]) -> str:
 
 
 def _through_fsspec(url: str, options: Mapping[str, Any]) -> Found:
+    ours = {name: options[name] for name in options if name in _FAR}
+    try:
+        system, path = _system_of(url, options)
+        return _in_system(system, path, url, _far(ours), url)
+    except FileNotFoundError as error:
+        raise MissingFileError(f"{url}: {error}") from error
+    except (OSError, ValueError, ImportError) as error:
+        raise StorageError(f"{url}: {error}") from error
+
+
+def matching(pattern: str, options: Mapping[str, Any]) -> list[str]:
+    """List the URLs that match a pattern (``*``, ``?``, ``[...]``, ``**`` in its path), sorted by name.
+
+    Folders are listed by XRootD natively, else by `fsspec`: of S3 with `s3fs`, of a web server by links on its pages.
+
+    Raises
+    ------
+    ArgumentError
+        `fsspec` is not there.
+    MissingFileError, StorageError
+        A folder is not there, or cannot be listed.
+    """
+    scheme = _SCHEME.match(pattern)
+    options = {name: value for name, value in options.items() if name != "handler"}
+    if scheme is not None and scheme[1].lower() in _XROOTD and _LINK.search(pattern) is None:
+        far = _far(options)
+        host, _, path = pattern[scheme.end() :].partition("/")
+        path, mark, opaque = path.partition("?")
+        behind = mark + opaque
+
+        def list_folder(folder: str) -> list[tuple[str, bool]]:
+            from sapwood import _native
+
+            return _native.list_folder(f"{scheme[0]}{host}/{folder or '/'}{behind}", far)
+
+        try:
+            return [f"{scheme[0]}{host}/{found}{behind}" for found in sorted(set(glob_of(path, list_folder)))]
+        except FileNotFoundError as error:
+            raise MissingFileError(str(error)) from error
+        except OSError as error:
+            raise StorageError(str(error)) from error
+    try:
+        if scheme is not None and scheme[1].lower() == "s3" and _keys(options) is None and not _has_profile():
+            options = {"anon": True} | options
+        system, path = _system_of(pattern, options)
+        found = [name for name, about in system.glob(path, detail=True).items() if about.get("type") != "directory"]
+    except FileNotFoundError:
+        found = []
+    except (OSError, ValueError, ImportError) as error:
+        raise StorageError(f"{pattern}: {error}") from error
+    # A name may have its scheme already, and what is linked in front of it stays there.
+    link = "".join(f"{one}::" for one in pattern.split("::")[:-1])
+    return [link + system.unstrip_protocol(one) for one in sorted(found)]
+
+
+def glob_of(pattern: str, list_folder: Callable[[str], list[tuple[str, bool]]]) -> Iterator[str]:
+    """Give the paths that match a pattern, where a function lists names in a folder, and whether they are folders."""
+
+    def walk(folder: str, parts: Sequence[str]) -> Iterator[str]:
+        part, rest = parts[0], parts[1:]
+        if part != "**" and not has_magic(part):
+            yield from walk(folder + part + "/", rest) if rest else [folder + part]
+            return
+        for name, is_folder in list_folder(folder):
+            if part == "**" and is_folder:
+                yield from walk(f"{folder}{name}/", parts)
+            elif part == "**":
+                yield from () if rest else [folder + name]
+            elif fnmatchcase(name, part) and is_folder == bool(rest):
+                yield from walk(f"{folder}{name}/", rest) if rest else [folder + name]
+        if part == "**" and rest:
+            yield from walk(folder, rest)
+
+    yield from walk("", pattern.split("/"))
+
+
+def _system_of(url: str, options: Mapping[str, Any]) -> tuple[Foreign, str]:
+    """Give the file system of `fsspec` for a URL, with the options that it may know, and the path there."""
     try:
         import fsspec  # pyright: ignore[reportMissingTypeStubs]
     except ImportError:
         raise ArgumentError(
             f"{url}: reading from a URL of this kind needs the package fsspec (pip install 'sapwood[remote]')"
         ) from None
-    ours = {name: options[name] for name in options if name in _FAR}
-    try:
-        theirs = {name: value for name, value in options.items() if name not in _FAR}
-        system, path = fsspec.core.url_to_fs(url, **theirs)
-        return _in_system(system, path, url, _far(ours), url)
-    except FileNotFoundError as error:
-        raise MissingFileError(f"{url}: {error}") from error
-    except (OSError, ValueError, ImportError) as error:
-        raise StorageError(f"{url}: {error}") from error
+    return fsspec.core.url_to_fs(url, **{name: value for name, value in options.items() if name not in _FAR})
 
 
 def _in_system(system: Foreign, path: str, name: str, far: Far, address: str | None = None) -> Found:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sapwood.errors import ArgumentError, MissingFileError, NotFoundError
-from sapwood.reading.locate import split_path
+from sapwood.reading.locate import matches, split_path
 from sapwood.reading.steps import memory_size
 
 if TYPE_CHECKING:
@@ -317,7 +317,10 @@ def _expand(text: str, folder: Path) -> Iterator[tuple[str, str | None]]:
     name, tree = _split(text if is_url(text) else str(folder / text))
     path = Path(name)
     if is_url(name):
-        yield name, tree
+        found = matches(name, {})
+        if not found:
+            raise ArgumentError(f"no file matches {name}")
+        yield from ((file, tree) for file in found)
     elif path.is_dir():
         inside = sorted(file for file in path.rglob("*.root") if file.is_file())
         if not inside:

@@ -17,7 +17,9 @@ pub struct Pace {
 }
 
 /// What of a transfer is too short to measure bandwidth by.
-const SHORT: u64 = 256 << 10;
+const SHORT: u64 = 1 << 20;
+/// Bytes a second, as long as they were not measured.
+pub const USUAL: u64 = 100_000_000;
 
 impl Pace {
     /// Takes a request into account that began at `start`, whose first byte came at `first`, and that ends now; `all` are
@@ -63,8 +65,9 @@ impl Pace {
     }
 
     /// Bytes that could come in the time that a request takes to begin.
-    fn underway(&self) -> u64 {
-        (self.latency.load(Relaxed) as f64 / 1e9 * self.bandwidth.load(Relaxed) as f64) as u64
+    pub fn underway(&self) -> u64 {
+        let bandwidth = Some(self.bandwidth.load(Relaxed)).filter(|known| *known > 0).unwrap_or(USUAL);
+        (self.latency.load(Relaxed) as f64 / 1e9 * bandwidth as f64) as u64
     }
 
     /// Bytes worth reading beyond a need rather than asking for another range. A further range of the same request costs

@@ -62,11 +62,25 @@ pub fn surroundings() -> Vec<Option<std::ffi::OsString>> {
     NAMES.iter().map(env::var_os).collect()
 }
 
+/// The way that tells no more than what the system calls the user.
+pub const UNIX: &str = "unix";
+
+/// That way, and what is sent for it.
+pub fn unix(who: &Identity) -> (&'static str, Vec<u8>) {
+    (UNIX, format!("unix\0{} {}\0", who.user, who.group).into_bytes())
+}
+
+/// Whether the user has nothing else to tell: neither keys nor a token, and does not rule it out.
+pub fn only_unix(who: &Identity) -> bool {
+    let free = env::var_os("XrdSecPROTOCOL").is_none_or(|wanted| wanted.is_empty());
+    free && matches!(token(who.number), Ok(None)) && Key::files().all(|path| !path.exists())
+}
+
 impl Offer {
     /// What is sent to a server that offers this; an error says why it cannot be done.
     pub fn credentials(&self, who: &Identity, own_address: &str, tls: bool) -> Result<Vec<u8>, String> {
         match self.name.as_str() {
-            "unix" => Ok(format!("unix\0{} {}\0", who.user, who.group).into_bytes()),
+            UNIX => Ok(unix(who).1),
             "host" => Ok(b"host\0".to_vec()),
             "sss" => self.sss(who, own_address),
             "ztn" if !tls => Err("a token is sent over TLS only".to_owned()),
@@ -144,11 +158,16 @@ struct Key {
 }
 
 impl Key {
-    /// The first one that has not expired, from where the user says, from home, or from where the server says.
-    fn find(offered: &Path) -> Result<Self, String> {
+    /// Where the user keeps them.
+    fn files() -> impl Iterator<Item = PathBuf> {
         let said = ["XrdSecSSSKT", "XrdSecsssKT"].iter().find_map(env::var_os).map(PathBuf::from);
         let home = env::var_os("HOME").map(|home| Path::new(&home).join(".xrd/sss.keytab"));
-        let found = [said, home, Some(offered.to_owned())].into_iter().flatten().find(|path| path.is_file());
+        [said, home].into_iter().flatten()
+    }
+
+    /// The first one that has not expired, from where the user says, from home, or from where the server says.
+    fn find(offered: &Path) -> Result<Self, String> {
+        let found = Self::files().chain([offered.to_owned()]).find(|path| path.is_file());
         let path = found.ok_or("there is no keytab (XrdSecSSSKT, ~/.xrd/sss.keytab)")?;
         let group = path.extension().is_some_and(|e| e == "grp");
         let text = private(&path, if group { 0o037 } else { 0o077 }, LARGEST)?;

@@ -5,7 +5,7 @@ use super::link::{Link, left};
 use super::wire::{self, Answer, Frames, Head, Reader, kind, status};
 use crate::cancel;
 use crate::remote::Fault;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{Error, ErrorKind, Result};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -114,6 +114,20 @@ pub struct Session {
     /// The answer to the question for limits; and the limits.
     asked: Mutex<Option<Stream>>,
     limits: OnceLock<Limits>,
+    /// What the server calls the files that are open.
+    open: Mutex<HashSet<u32>>,
+    /// How long the first answer took.
+    pub latency: Duration,
+    /// Whether it has files of its own, and does not only know who has.
+    pub stores: bool,
+}
+
+/// A request, and the most bytes of data that may come for it.
+pub struct Ask {
+    pub kind: u16,
+    pub parameters: Vec<u8>,
+    pub body: Vec<u8>,
+    pub most: u64,
 }
 
 /// A request under way. Dropped before its end, its answer is passed over when it comes.
@@ -156,57 +170,125 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+impl Ask {
+    fn bytes(&self, stream: u16) -> Vec<u8> {
+        wire::request(stream, self.kind, &self.parameters, &self.body)
+    }
+}
+
 impl Session {
     /// A session at a place: one that there is, or a new one.
     pub fn at(place: &Place, deadline: Instant) -> std::result::Result<Arc<Self>, Fault> {
+        Self::asked(place, &|_| Vec::new(), deadline).map(|(session, _)| session)
+    }
+
+    /// The same, where requests were sent together, to a new one with the login if that may do. They are made for what
+    /// the server will call the next file that is opened.
+    pub fn asked(
+        place: &Place,
+        asks: &dyn Fn([u8; 4]) -> Vec<Ask>,
+        deadline: Instant,
+    ) -> std::result::Result<(Arc<Self>, Vec<Stream>), Fault> {
+        let (session, streams) = Self::find(place, &asks([0; 4]), deadline)?;
+        if !streams.is_empty() {
+            return Ok((session, streams));
+        }
+        let streams = session.ask_together(&asks(session.next_id())).map_err(|error| {
+            Fault::passing(Error::new(error.kind(), format!("{}: {error}", place.server())))
+        })?;
+        Ok((session, streams))
+    }
+
+    fn find(
+        place: &Place,
+        ahead: &[Ask],
+        deadline: Instant,
+    ) -> std::result::Result<(Arc<Self>, Vec<Stream>), Fault> {
         let key = (place.clone(), auth::surroundings());
         let door = lock(&pool().doors).entry(key).or_default().clone();
         let mut slot = lock(&door);
         if let Some(session) = slot.as_ref().filter(|session| session.over().is_none()) {
-            return Ok(session.clone());
+            return Ok((session.clone(), Vec::new()));
         }
-        let session = Self::begin(place, deadline).map_err(|fault| Fault {
+        let (session, streams) = Self::begin(place, ahead, deadline).map_err(|fault| Fault {
             error: Error::new(fault.error.kind(), format!("{}: {}", place.server(), fault.error)),
             ..fault
         })?;
-        Ok(slot.insert(session).clone())
+        Ok((slot.insert(session).clone(), streams))
     }
 
-    fn begin(place: &Place, deadline: Instant) -> std::result::Result<Arc<Self>, Fault> {
+    fn begin(
+        place: &Place,
+        ahead: &[Ask],
+        deadline: Instant,
+    ) -> std::result::Result<(Arc<Self>, Vec<Stream>), Fault> {
         let mut tls = place.tls;
+        // What the server takes is asked for behind the login, too.
+        let limits = Ask {
+            kind: kind::QUERY,
+            parameters: vec![0, 7],
+            body: Limits::QUESTION.as_bytes().to_vec(),
+            most: SMALL,
+        };
+        let mut bold: Vec<&Ask> = Vec::new();
+        if !ahead.is_empty() && auth::only_unix(&place.who) {
+            bold.push(&limits);
+            bold.extend(ahead);
+        }
         loop {
-            match Login::perform(place, tls, deadline)? {
-                Outcome::In { link, stores } => {
-                    return Self::start(place, link, stores).map_err(Fault::passing);
+            let link = Link::connect(&place.host, place.port, deadline).map_err(Fault::passing)?;
+            match Login::perform(link, place, tls, &bold, deadline) {
+                Ok(Outcome::In { link, stores, latency }) => {
+                    let session = Self {
+                        place: place.clone(),
+                        link,
+                        streams: Mutex::default(),
+                        began: Instant::now(),
+                        heard: AtomicU64::new(0),
+                        asked: Mutex::default(),
+                        limits: OnceLock::new(),
+                        open: Mutex::default(),
+                        latency,
+                        stores,
+                    };
+                    let ask = (stores && bold.is_empty()).then_some(&limits);
+                    return Arc::new(session).start(&bold, ask).map_err(Fault::passing);
                 }
-                Outcome::WantsTls if !tls => tls = true,
-                Outcome::WantsTls => {
+                Ok(Outcome::WantsTls) if !tls => tls = true,
+                Ok(Outcome::WantsTls) => {
                     let message = "the server wants TLS, and does not do it";
                     return Err(Fault::lasting(Error::new(ErrorKind::PermissionDenied, message)));
                 }
+                Err(fault) if fault.error.kind() == ErrorKind::TimedOut || bold.is_empty() => {
+                    return Err(fault);
+                }
+                // It may have been too much at once.
+                Ok(Outcome::TooBold) | Err(_) => bold.clear(),
             }
         }
     }
 
-    fn start(place: &Place, link: Link, stores: bool) -> Result<Arc<Self>> {
-        let session = Arc::new(Self {
-            place: place.clone(),
-            link,
-            streams: Mutex::default(),
-            began: Instant::now(),
-            heard: AtomicU64::new(0),
-            asked: Mutex::default(),
-            limits: OnceLock::new(),
-        });
+    /// `sent` are requests that are under way already, of which the first is for the limits; else these are asked for now.
+    fn start(self: Arc<Self>, sent: &[&Ask], limits: Option<&Ask>) -> Result<(Arc<Self>, Vec<Stream>)> {
+        let session = self;
         session.link.limit(Some(TICK))?;
+        let mut streams = Vec::new();
+        for (number, ask) in (FIRST_STREAM..).zip(sent) {
+            let (to, receiver) = mpsc::channel();
+            session.streams().slots.insert(number, Slot { to, budget: ask.most });
+            session.streams().last = number;
+            streams.push(Stream { session: session.clone(), receiver, until: None });
+        }
+        if !streams.is_empty() {
+            *lock(&session.asked) = Some(streams.remove(0));
+        }
         let reader = session.clone();
         thread::Builder::new().name("sapwood-xrootd".to_owned()).spawn(move || reader.listen())?;
-        if stores {
+        if let Some(ask) = limits {
             // The answer is there when the first file is open.
-            let stream = session.ask(kind::QUERY, &[0, 7], Limits::QUESTION.as_bytes(), SMALL)?;
-            *lock(&session.asked) = Some(stream);
+            *lock(&session.asked) = session.ask_together(std::slice::from_ref(ask))?.pop();
         }
-        Ok(session)
+        Ok((session, streams))
     }
 
     fn streams(&self) -> MutexGuard<'_, Streams> {
@@ -236,10 +318,18 @@ impl Session {
         *self.limits.get_or_init(|| limits)
     }
 
-    /// Sends a request, whose answer has at most so many bytes of data.
-    pub fn ask(self: &Arc<Self>, kind: u16, parameters: &[u8], body: &[u8], most: u64) -> Result<Stream> {
-        let (to, receiver) = mpsc::channel();
-        let number = {
+    /// Sends a request.
+    pub fn ask(self: &Arc<Self>, ask: Ask) -> Result<Stream> {
+        let stream = self.ask_together(&[ask])?.pop();
+        stream.ok_or_else(|| Error::other("nothing was asked for"))
+    }
+
+    /// Sends requests, between which there is no other.
+    fn ask_together(self: &Arc<Self>, asks: &[Ask]) -> Result<Vec<Stream>> {
+        let mut bytes = Vec::new();
+        let mut begun = Vec::new();
+        for ask in asks {
+            let (to, receiver) = mpsc::channel();
             let mut streams = self.streams();
             if let Some((kind, why)) = &streams.over {
                 return Err(Error::new(*kind, why.clone()));
@@ -252,14 +342,33 @@ impl Session {
                 }
             }
             streams.last = number;
-            streams.slots.insert(number, Slot { to, budget: most });
-            number
-        };
-        if let Err(error) = self.link.send(&wire::request(number, kind, parameters, body)) {
+            streams.slots.insert(number, Slot { to, budget: ask.most });
+            bytes.extend_from_slice(&ask.bytes(number));
+            begun.push(Stream { session: self.clone(), receiver, until: None });
+        }
+        if let Err(error) = self.link.send(&bytes) {
             self.end(error.kind(), &error.to_string());
             return Err(error);
         }
-        Ok(Stream { session: self.clone(), receiver, until: None })
+        Ok(begun)
+    }
+
+    /// What the server will call the next file that is opened: servers take the least number that is free.
+    ///
+    /// It is only a guess. A read that is sent right behind an opening is of that file if the guess was right.
+    fn next_id(&self) -> [u8; 4] {
+        let open = lock(&self.open);
+        (0..=u32::MAX).find(|id| !open.contains(id)).unwrap_or(u32::MAX).to_le_bytes()
+    }
+
+    /// Notes that a file is open, or will be no longer.
+    pub fn note_open(&self, id: [u8; 4], is: bool) {
+        let (mut open, id) = (lock(&self.open), u32::from_le_bytes(id));
+        if is {
+            open.insert(id)
+        } else {
+            open.remove(&id)
+        };
     }
 
     /// Ends the session; everybody who waits is told.
@@ -433,9 +542,21 @@ impl Stream {
 
 /// What comes of an attempt to log in.
 enum Outcome {
-    In { link: Link, stores: bool },
+    In {
+        link: Link,
+        stores: bool,
+        latency: Duration,
+    },
     WantsTls,
+    /// The server wants to be told otherwise who asks, before anything is asked for.
+    TooBold,
 }
+
+/// The streams of a login, and the first one behind it.
+const PROTOCOL: u16 = 1;
+const LOGIN: u16 = 2;
+const AUTH: u16 = 3;
+const FIRST_STREAM: u16 = 4;
 
 /// The first talk with a server, one request after the other.
 struct Login<'a> {
@@ -445,23 +566,39 @@ struct Login<'a> {
 }
 
 impl<'a> Login<'a> {
-    fn perform(place: &'a Place, tls: bool, deadline: Instant) -> std::result::Result<Outcome, Fault> {
-        let link = Link::connect(&place.host, place.port, deadline).map_err(Fault::passing)?;
+    /// Logs in. Requests that are sent with it are asked as the user that the system knows, which servers that want no
+    /// names pass over.
+    fn perform(
+        link: Link,
+        place: &'a Place,
+        tls: bool,
+        bold: &[&Ask],
+        deadline: Instant,
+    ) -> std::result::Result<Outcome, Fault> {
         let mut login = Self { link, deadline, who: &place.who };
         let flags = if tls { ABLE_TLS | WANT_TLS } else { 0 };
         // Version, flags, and that a login follows.
         let mut parameters = VERSION.to_be_bytes().to_vec();
         parameters.extend_from_slice(&[flags, 3]);
         let mut first = wire::HANDSHAKE.to_vec();
-        first.extend_from_slice(&wire::request(1, kind::PROTOCOL, &parameters, &[]));
-        let greeting = Self::greeting(&place.who, &place.token);
+        first.extend_from_slice(&wire::request(PROTOCOL, kind::PROTOCOL, &parameters, &[]));
+        let mut greeting = Self::greeting(&place.who, &place.token);
+        if !bold.is_empty() {
+            let (name, credentials) = auth::unix(&place.who);
+            greeting.extend_from_slice(&Self::credentials(name, &credentials));
+            for (number, ask) in (FIRST_STREAM..).zip(bold) {
+                greeting.extend_from_slice(&ask.bytes(number));
+            }
+        }
         if !tls {
             // Nothing stands between: all of it in one go.
             first.extend_from_slice(&greeting);
         }
+        let began = Instant::now();
         login.send(&first)?;
         login.body(0)?;
-        let about = login.body(1)?;
+        let latency = began.elapsed();
+        let about = login.body(PROTOCOL)?;
         let mut about = Reader(&about);
         let _version = about.u32().map_err(Fault::passing)?;
         // Old servers say only which version they are.
@@ -478,7 +615,7 @@ impl<'a> Login<'a> {
         } else if flags & NEEDS_TLS != 0 {
             return Ok(Outcome::WantsTls);
         }
-        let said = match login.body(2) {
+        let said = match login.body(LOGIN) {
             Err(fault)
                 if !tls && flags & HAS_TLS != 0 && fault.error.kind() == ErrorKind::PermissionDenied =>
             {
@@ -486,11 +623,31 @@ impl<'a> Login<'a> {
             }
             said => said?,
         };
-        let offered = said.get(16..).unwrap_or_default();
-        if !login.authenticate(&String::from_utf8_lossy(offered), flags & HAS_TLS != 0)? {
+        let offered = String::from_utf8_lossy(said.get(16..).unwrap_or_default());
+        if !bold.is_empty() {
+            let known = login.reply(AUTH).is_ok();
+            if offered.contains("&P=") && !(known && login.prefers_unix(&offered)?) {
+                return Ok(Outcome::TooBold);
+            }
+        } else if !login.authenticate(&offered, flags & HAS_TLS != 0)? {
             return Ok(Outcome::WantsTls);
         }
-        Ok(Outcome::In { link: login.link, stores: flags & IS_SERVER != 0 })
+        Ok(Outcome::In { link: login.link, stores: flags & IS_SERVER != 0, latency })
+    }
+
+    /// Whether the first of the ways that are offered that could be gone is the user's name.
+    fn prefers_unix(&self, offered: &str) -> std::result::Result<bool, Fault> {
+        let address = self.link.own_address().map_err(Fault::passing)?;
+        let tls = self.link.encrypted();
+        let usable = |offer: &&auth::Offer| offer.credentials(self.who, &address, tls).is_ok();
+        Ok(auth::offers(offered).iter().find(usable).is_some_and(|offer| offer.name == auth::UNIX))
+    }
+
+    /// `kXR_auth`: a way to tell who asks, and what it wants to be told.
+    fn credentials(name: &str, credentials: &[u8]) -> Vec<u8> {
+        let mut parameters = vec![0; 12];
+        parameters.extend(name.bytes().chain([0; 4]).take(4));
+        wire::request(AUTH, kind::AUTH, &parameters, credentials)
     }
 
     /// `kXR_login`: process, user, what is understood.
@@ -499,7 +656,7 @@ impl<'a> Login<'a> {
         parameters.extend(who.user.bytes().filter(u8::is_ascii_graphic).take(8));
         parameters.resize(12, 0);
         parameters.extend_from_slice(&[0, ABILITY, CAPABILITY, 0]);
-        wire::request(2, kind::LOGIN, &parameters, token.as_bytes())
+        wire::request(LOGIN, kind::LOGIN, &parameters, token.as_bytes())
     }
 
     /// Tells who asks, in the first of the ways that are offered that works; false if TLS is needed first.
@@ -524,10 +681,8 @@ impl<'a> Login<'a> {
                     continue;
                 }
             };
-            let mut parameters = vec![0; 12];
-            parameters.extend(name.bytes().chain([0; 4]).take(4));
-            self.send(&wire::request(3, kind::AUTH, &parameters, &credentials))?;
-            match self.reply(3) {
+            self.send(&Self::credentials(name, &credentials))?;
+            match self.reply(AUTH) {
                 Ok((status::OK, _)) => return Ok(true),
                 Ok(_) => trouble.push(format!("{name}: the server wants more than is known")),
                 Err(fault) if !fault.again => trouble.push(format!("{name}: {}", fault.error)),

@@ -11,12 +11,14 @@ pub mod kind {
     pub const AUTH: u16 = 3000;
     pub const QUERY: u16 = 3001;
     pub const CLOSE: u16 = 3003;
+    pub const DIRLIST: u16 = 3004;
     pub const PROTOCOL: u16 = 3006;
     pub const LOGIN: u16 = 3007;
     pub const OPEN: u16 = 3010;
     pub const READ: u16 = 3013;
     pub const STAT: u16 = 3017;
     pub const READV: u16 = 3025;
+    pub const LOCATE: u16 = 3027;
 }
 
 /// What an answer is.
@@ -381,6 +383,12 @@ fn host_and_port(text: &str) -> Option<(String, Option<u16>)> {
         None => return None,
     };
     (!host.is_empty()).then(|| (host.to_owned(), port))
+}
+
+/// A server that has something, as `kXR_locate` names it: `Sr[::127.0.0.1]:1094`, what it is and what may be done, its address.
+pub fn parse_location(text: &str) -> Option<(String, u16)> {
+    let (host, port) = host_and_port(text.get(2..)?)?;
+    Some((host, port.unwrap_or(PORT)))
 }
 
 /// What a file was when it was opened: `id size flags mtime ...`.

@@ -56,6 +56,9 @@ impl RootFile {
         let mut first = vec![0; source.size().min(FIRST_READ) as usize];
         source.fetch(&[Range { offset: 0, length: first.len() as u64 }], &mut first, Cause::Header)?;
         let header = Header::parse(&first, source.size()).within(|| name)?;
+        if header.seek_info != 0 {
+            source.foresee(Range { offset: header.seek_info, length: header.nbytes_info.into() });
+        }
         Ok(Self { source, header, classes: OnceLock::new() })
     }
     /// The header.

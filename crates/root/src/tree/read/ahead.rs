@@ -60,10 +60,11 @@ fn add(to: &mut Vec<Planned>, tree: &Tree, borders: &[u64], branch: usize, (star
     }
 }
 
-/// Tells storage what will be fetched of a part. What is wrong with it shows when it is read.
-pub fn announce(part: &Part<'_>) -> Option<Announced> {
-    let ranges = || planned(part).unwrap_or_default().into_iter().map(|p| p.range).collect();
-    part.tree.file.source().announce(&ranges)
+/// Tells storage what will be fetched of parts of one tree. What is wrong with them shows when they are read.
+pub fn announce(parts: &[Part<'_>]) -> Option<Announced> {
+    let ranges =
+        || parts.iter().flat_map(|part| planned(part).unwrap_or_default()).map(|p| p.range).collect();
+    parts.first()?.tree.file.source().announce(&ranges)
 }
 
 /// The announcements of a reading: of the part that is read and its neighbours.
@@ -74,12 +75,15 @@ pub struct Ahead {
 }
 
 impl Ahead {
-    /// Part `p` is read now.
+    /// Part `p` is read now. The next one is announced with it; those of one tree that follow each other together.
     pub fn go_on(&mut self, parts: &[Part<'_>], p: usize) {
         while self.next <= p + 1 {
-            let Some(part) = parts.get(self.next) else { break };
-            self.kept.push(announce(part));
-            self.next += 1;
+            let rest = parts.get(self.next..).unwrap_or_default();
+            let Some(of) = rest.chunk_by(|a, b| std::ptr::eq(a.tree, b.tree)).next() else { break };
+            self.next += of.len();
+            // It is kept until the last of them was read.
+            self.kept.resize_with(self.next - 1, || None);
+            self.kept.push(announce(of));
         }
         for past in self.kept.iter_mut().take(p.saturating_sub(1)) {
             *past = None;

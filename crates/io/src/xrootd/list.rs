@@ -1,0 +1,118 @@
+//! What is in a folder: of a server, or of all the servers that a redirector knows to have it.
+
+use super::session::{SMALL, Session};
+use super::wire::{self, Answer, Target, kind};
+use super::{Identity, LONGEST_PAUSE, MOST_HOPS, Stop, address_of, ask, small};
+use crate::remote::Options;
+use std::collections::BTreeMap;
+use std::io::{Error, ErrorKind, Result};
+use std::sync::Arc;
+use std::thread;
+use std::time::Instant;
+
+/// Bytes of the names in a folder.
+const MOST_NAMES: u64 = 256 << 20;
+/// What is to be said of each name, beside it: what it is.
+const WITH_STAT: u8 = 2;
+const IS_FOLDER: u32 = 2;
+
+/// The names in a folder, in their order, and whether they are folders themselves.
+pub fn list(url: &str, who: &Identity, options: &Options) -> Result<Vec<(String, bool)>> {
+    let named = |error: Error| Error::new(error.kind(), format!("{url}: {error}"));
+    let deadline = Instant::now() + options.timeout;
+    let mut found = BTreeMap::new();
+    let mut places = vec![(Stop::first(&address_of(url)?, who), 0)];
+    let mut seen = 0;
+    while let Some((stop, hops)) = places.pop() {
+        seen += 1;
+        if hops > MOST_HOPS || seen > 10_000 {
+            return Err(named(Error::other("redirected without end")));
+        }
+        let session = Session::at(&stop.place, deadline).map_err(|fault| named(fault.error))?;
+        let server = stop.place.server();
+        let at = |error: Error| named(Error::new(error.kind(), format!("{server}: {error}")));
+        let path = stop.path_with(&[]);
+        let mut parameters = vec![0; 16];
+        let (kind, most) = if session.stores { (kind::DIRLIST, MOST_NAMES) } else { (kind::LOCATE, SMALL) };
+        if session.stores
+            && let Some(options) = parameters.last_mut()
+        {
+            *options = WITH_STAT;
+        }
+        match answered(&session, kind, &parameters, path.as_bytes(), most, deadline).map_err(at)? {
+            (Answer::Done, text) if session.stores => found.extend(names(&text)),
+            (Answer::Done, text) => {
+                let servers = text.split_ascii_whitespace().filter_map(wire::parse_location);
+                places.extend(servers.map(|(host, port)| {
+                    let to = Target {
+                        host,
+                        port,
+                        tls: false,
+                        path: None,
+                        opaque: String::new(),
+                        token: String::new(),
+                    };
+                    (stop.follow(to), hops + 1)
+                }));
+            }
+            (Answer::Redirect(to), _) => places.push((stop.follow(to), hops + 1)),
+            (Answer::Refused(no), _) => return Err(at(no.into())),
+            _ => return Err(at(Error::new(ErrorKind::InvalidData, "an answer that makes no sense"))),
+        }
+    }
+    Ok(found.into_iter().collect())
+}
+
+/// An answer as text; what the server says to wait for is waited for.
+fn answered(
+    session: &Arc<Session>,
+    kind: u16,
+    parameters: &[u8],
+    body: &[u8],
+    most: u64,
+    deadline: Instant,
+) -> Result<(Answer, String)> {
+    loop {
+        let stream = session.ask(ask(kind, parameters, body, most))?;
+        let (answer, text) = small(stream, deadline, deadline)?;
+        let Answer::Wait(wait, why) = answer else {
+            return Ok((answer, String::from_utf8_lossy(&text).into_owned()));
+        };
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(Error::new(ErrorKind::TimedOut, format!("not listed in time: {}", why.trim())));
+        }
+        thread::sleep(wait.min(LONGEST_PAUSE).min(left));
+    }
+}
+
+/// Names, each in a line; where the first one is a dot, with a line behind each that says what it is.
+fn names(text: &str) -> Vec<(String, bool)> {
+    let mut lines = text.split(['\n', '\0']).filter(|line| !line.is_empty());
+    if !text.starts_with(".\n") {
+        return lines.map(|name| (name.to_owned(), false)).collect();
+    }
+    let mut found = Vec::new();
+    while let (Some(name), Some(about)) = (lines.next(), lines.next()) {
+        let flags: u32 = about.split_ascii_whitespace().nth(2).and_then(|n| n.parse().ok()).unwrap_or(0);
+        if name != "." && name != ".." {
+            found.push((name.to_owned(), flags & IS_FOLDER != 0));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_with_and_without_what_they_are() {
+        let folder = |name: &str, is| (name.to_owned(), is);
+        let text = ".\n0 0 0 0\na.root\n1 5 16 9\nsub\n2 4096 19 9\0";
+        assert_eq!(names(text), [folder("a.root", false), folder("sub", true)]);
+        assert_eq!(names("a.root\nsub\0"), [folder("a.root", false), folder("sub", false)]);
+        assert_eq!(names(""), []);
+        assert_eq!(names(".\n0 0 0 0\na.root"), []);
+    }
+}
