@@ -139,9 +139,11 @@ class Summary:
 
     @staticmethod
     def read(file: Foreign) -> Summary:
-        """Read the one of an open file."""
-        row = file[SUMMARY].arrays(_MEMBERS)[0].to_list()
-        return Summary(**{name: row[name] for name in _MEMBERS})
+        """Read the one of an open file; of several, which ROOT's ``hadd`` puts one behind the other, their sum."""
+        first, *others = (Summary(**row) for row in file[SUMMARY].arrays(_MEMBERS).to_list())
+        for other in others:
+            first.add(other)
+        return first
 
 
 _MEMBERS = list(Summary.__dataclass_fields__)
