@@ -434,14 +434,14 @@ def _adapted(cluster: Foreign, name: str, jobs: int, adapt: Mapping[str, Any] | 
     """Give the executor of a cluster; with `adapt` its workers follow the work, up to `jobs` or its `maximum`."""
     if not adapt:
         return Dask(cluster, name=name, owned=cluster)
-    given = {"maximum": jobs} if not adapt.keys() & {"maximum", "maximum_jobs"} else {}
+    known = {"minimum", "maximum", "minimum_jobs", "maximum_jobs", "interval", "target_duration", "wait_count"}
+    if unknown := sorted(adapt.keys() - known):
+        cluster.close()
+        raise ArgumentError(f"adapt has {unknown[0]!r}; known are {', '.join(sorted(known))}")
+    given = {} if adapt.keys() & {"maximum", "maximum_jobs"} else {"maximum": jobs}
     # With the calls of the window waiting, which last `lease_seconds` each, this asks for all workers there may be.
     given |= {"interval": "1s", "target_duration": f"{2 * Dask.lease_seconds}s", **adapt}
-    try:
-        cluster.adapt(**given)
-    except (TypeError, ValueError) as error:
-        cluster.close()
-        raise ArgumentError(f"adapt: {error}") from error
+    cluster.adapt(**given)
     return Dask(cluster, name=name, owned=cluster, most=int(given.get("maximum") or given["maximum_jobs"]))
 
 
