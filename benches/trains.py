@@ -98,11 +98,11 @@ class Stack(train.Task):
 
 TASKS: dict[str, Callable[[], Any]] = {"few": Few, "all": All, "pairs": Pairs}
 SCALED: dict[str, tuple[Callable[[], Any], str]] = {
-    "few branches": (Few, "esd-small"),
-    "all 406 branches": (All, "esd-small"),
-    "Pythia stack": (Stack, "pythia-small"),
+    "few branches": (Few, "esd-zlib.root"),
+    "all 406 branches": (All, "esd-zlib.root"),
+    "Pythia stack": (Stack, "pythia-zlib.root"),
 }
-"""Tasks whose scaling is measured, with the folder of their files."""
+"""Tasks whose scaling is measured, with what they read."""
 
 
 def cost(tasks: list[Any], inputs: Any, **options: Any) -> dict[str, float]:
@@ -149,22 +149,22 @@ def sharing(folder: Path, repeat: int) -> dict[str, Any]:
 def scaling(folder: Path, rounds: int, jobs: list[int], seconds: float) -> dict[str, Any]:
     """Run each task alone with more and more jobs on every executor; the rates are those of all jobs together.
 
-    Each job reads files of its own, so many that one takes about `seconds`: links to the same ones, several times.
-    Starting processes is not in the rates, planning is: opening each file. All numbers of jobs take turns. `apart` is
-    what programs that know nothing of each other reach: what the machine has to give.
+    The files are links to one, of 85 or 133 MB in clusters of 30 MB, so many that one job takes about `seconds`. Starting
+    processes is not in the rates, planning is: opening each file. All numbers of jobs take turns. `apart` is what
+    programs that know nothing of each other reach: what the machine has to give.
     """
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as place:
-        data = {name: (make, links(folder / files, Path(place) / name, make, seconds))
-                for name, (make, files) in SCALED.items()}  # fmt: skip
-        found["entries"] = {name: cost([make()], where, threads=1)["entries"] for name, (make, where) in data.items()}
+        data = {name: (make, links(folder / file, Path(place) / name, make, seconds))
+                for name, (make, file) in SCALED.items()}  # fmt: skip
+        found["files"] = {name: len(where) for name, (_, where) in data.items()}
         for executor in ("threads", "processes", "dask"):
             rates: dict[str, dict[int, list[float]]] = {name: {count: [] for count in jobs} for name in data}
-            made = {count: train.executor_of(executor, count) for count in jobs}
+            made = {count: train.executor_of(executor, count, read_ahead=0) for count in jobs}  # one job, one core
             try:
                 for make, where in data.values():  # every process imports, and opens its first file
                     for count in jobs:
-                        few = train.Dataset(where.sources[: 4 * count])
+                        few = train.Dataset(where.sources[:count])
                         train.run(make(), few, executor=made[count], threads=count)
                 for _ in range(rounds):
                     for name, (make, where) in data.items():
@@ -191,15 +191,12 @@ def curve(rates: dict[int, list[float]]) -> dict[str, Any]:
     }
 
 
-def links(files: Path, place: Path, make: Callable[[], Any], seconds: float) -> train.Dataset:
-    """Make links to files, so many that reading all of them takes one job some seconds."""
-    paths = sorted(files.glob("*.root"))
-    train.run(make(), train.Dataset(tuple(train.Source(str(path)) for path in paths[:2])), threads=1)
-    once = cost([make()], files, threads=1)["wall"]
+def links(path: Path, place: Path, make: Callable[[], Any], seconds: float) -> train.Dataset:
+    """Make links to a file, so many that reading all of them takes one job some seconds."""
+    once = min(cost([make()], path, threads=1, read_ahead=0)["cpu"] for _ in range(3))
     place.mkdir()
-    for copy in range(max(1, round(seconds / once))):
-        for path in paths:
-            (place / f"{copy:03}_{path.name}").symlink_to(path.resolve())
+    for copy in range(max(4, round(seconds / once))):
+        (place / f"{copy:03}_{path.name}").symlink_to(path.resolve())
     return train.Dataset(tuple(train.Source(str(path)) for path in sorted(place.iterdir())))
 
 
@@ -228,10 +225,11 @@ def one_program(place: Path, name: str, part: int, count: int) -> None:
     """Be one of the programs of `apart`."""
     make, _ = SCALED[name]
     sources = tuple(train.Source(str(path)) for path in sorted(place.iterdir()))
-    train.run(make(), train.Dataset(sources[:4]), threads=1)
+    train.run(make(), train.Dataset(sources[:1]), threads=1, read_ahead=0)
     print("ready", flush=True)
     sys.stdin.readline()
-    print(cost([make()], train.Dataset(sources[part::count]), threads=1)["entries"], flush=True)
+    mine = cost([make()], train.Dataset(sources[part::count]), threads=1, read_ahead=0)
+    print(mine["entries"], flush=True)
     os._exit(0)  # what ending a program takes is not of interest
 
 
@@ -498,7 +496,7 @@ def main() -> None:
     parser.add_argument("--part", nargs="+", default=PARTS, choices=[*PARTS, "faults", "coffea"])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--jobs", type=int, nargs="+", default=[1, 2, 4, 8])
-    parser.add_argument("--seconds", type=float, default=1.5, help="how long one job takes, in `scaling`")
+    parser.add_argument("--seconds", type=float, default=2.0, help="how long one job takes, in `scaling`")
     parser.add_argument("--steps", type=int, default=100_000)
     parser.add_argument("--keep", action="store_true", help="keep the result, and write the page")
     parser.add_argument("--page", type=Path, help="only write the page, from this result")
