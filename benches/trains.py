@@ -149,9 +149,9 @@ def sharing(folder: Path, repeat: int) -> dict[str, Any]:
 def scaling(folder: Path, rounds: int, jobs: list[int], seconds: float) -> dict[str, Any]:
     """Run each task alone with more and more jobs on every executor; the rates are those of all jobs together.
 
-    The files are links to one, of 85 or 133 MB in clusters of 30 MB, so many that one job takes about `seconds`. Starting
-    processes is not in the rates, planning is: opening each file. All numbers of jobs take turns. `apart` is what
-    programs that know nothing of each other reach: what the machine has to give.
+    The files are links to one, of 85 or 133 MB in clusters of 30 MB, so many that one job takes about `seconds`.
+    Starting processes is not in the rates, planning is: opening each file. All numbers of jobs take turns. `apart` is
+    what programs that know nothing of each other reach: what the machine has to give.
     """
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as place:

@@ -239,3 +239,20 @@ def test_skims(root_python: Path, folder: Path) -> None:
     assert root["sum"] == pytest.approx(own["ht"], rel=1e-6) and root["pt"] == pytest.approx(own["ht"], rel=1e-5)
     assert root["read"] == FILES * ENTRIES and root["rows"] == 1
     assert root["inputs"] == [f"{folder}/f{number}.root:Events" for number in range(FILES)]
+    merge = 'import sys, ROOT; m = ROOT.TFileMerger(False); m.OutputFile(sys.argv[1], "RECREATE")\n'
+    merge += "[m.AddFile(one) for one in sys.argv[2:]]; sys.exit(not m.Merge())"
+    command = [
+        root_python,
+        "-W",
+        "ignore",
+        "-c",
+        merge,
+        folder / "both.root",
+        folder / "hard.root",
+        folder / "hard.root",
+    ]
+    subprocess.run(command, check=True, timeout=300)
+    with sapwood.open({folder / "both.root": None}) as file:
+        both = train.Summary.read(file)
+    assert both.entries_read == 2 * FILES * ENTRIES and both.entries_selected == 2 * own["n"]
+    assert both.inputs == 2 * root["inputs"] and both.task == "skim"

@@ -392,8 +392,8 @@ def executor_of(text: str, jobs: int, read_ahead: int = 1, options: Mapping[str,
     read_ahead
         For threads: how many more are read meanwhile.
     options
-        For clusters: what their classes take, and ``adapt`` (``{"minimum": 1, "maximum": 20}``) in place of a fixed
-        number of jobs.
+        For clusters: what their classes take, and ``adapt`` (``{"minimum": 1, "maximum": 20}``), with which their
+        workers follow the work, in place of a fixed number of jobs.
 
     Raises
     ------

@@ -95,38 +95,38 @@ def _table(data: Foreign) -> Iterable[tuple[str, Any]]:
 def _record_fields(data: Foreign) -> Iterable[tuple[str, Any]]:
     import awkward as ak
 
-    layout = ak.to_layout(ak.to_backend(data, "cpu"))
+    layout: Any = ak.to_layout(ak.to_backend(data, "cpu"))
     # Once for all: making an array of each column costs more than looking at it.
     if layout.is_record:
         return [(name, content[: layout.length]) for name, content in zip(layout.fields, layout.contents, strict=True)]
-    if isinstance(layout, ak.contents.IndexedArray) and layout.content.is_record:
+    if layout.is_indexed and not layout.is_option and layout.content.is_record:
         take = _Taker(np.asarray(layout.index.data))
         return [(name, take(layout.content.content(name))) for name in layout.fields]
     return [(name, data[name]) for name in data.fields]
 
 
 class _Taker:
-    """Takes some entries of columns. Where items of lists lie is not worked out anew for a column like the one before."""
+    """Takes some entries of columns. Where items of lists lie is worked out once for columns alike that follow."""
 
     def __init__(self, entries: np.ndarray[Any, Any]) -> None:
         self._entries = entries
-        self._bounds = self._offsets = self._items = np.zeros(0, np.int64)
+        self._bounds = self._offsets = self._places = np.zeros(0, np.int64)
 
     def __call__(self, content: Foreign) -> Foreign:
         from awkward import contents
         from awkward.index import Index64
 
-        plain = isinstance(content, contents.ListOffsetArray) and isinstance(content.content, contents.NumpyArray)
-        if not plain or content.parameters or content.content.data.ndim != 1:
+        items: Any = content.content if hasattr(content, "offsets") else None
+        if items is None or not items.is_numpy or items.data.ndim != 1 or content.parameters:
             return content[self._entries]
         bounds = np.asarray(content.offsets.data)
         if not np.array_equal(bounds, self._bounds):
             starts = bounds[self._entries]
             offsets = np.zeros(len(starts) + 1, np.int64)
             np.cumsum(bounds[self._entries + 1] - starts, out=offsets[1:])
-            items = np.repeat(starts - offsets[:-1], np.diff(offsets)) + np.arange(offsets[-1])
-            self._bounds, self._offsets, self._items = bounds, offsets, items
-        taken = np.take(np.asarray(content.content.data), self._items)
+            places = np.repeat(starts - offsets[:-1], np.diff(offsets)) + np.arange(offsets[-1])
+            self._bounds, self._offsets, self._places = bounds, offsets, places
+        taken: Any = np.take(np.asarray(items.data), self._places)
         return contents.ListOffsetArray(Index64(self._offsets), contents.NumpyArray(taken))
 
 
