@@ -81,6 +81,9 @@ bench-quick: build peers ## the same in under two minutes: fewer files, fewer re
 bench-writing: build oracle-venv ## writing from memory against ROOT, uproot and the compressor alone
 	cd benches && $(abspath $(BIN))/python writing.py --root $(ORACLE_PYTHON)
 
+bench-trains: build ## what trains cost: sharing, scaling, small steps, streams (six minutes; needs `make peers`)
+	$(BIN)/python benches/trains.py $(PEERS) --keep
+
 bench-histograms: build ## 61,944 histograms in one file: open, list and read them all, against uproot
 	$(BIN)/python benches/histograms.py
 

@@ -1,12 +1,14 @@
 """Trains: what sharing one reading saves, how executors scale, what a step costs, what streams take.
 
-Each part prints what it measured as JSON. Processor times are given beside the clock's: what else runs on the machine
-disturbs these less. Give the folder of the ESD-like files (``seedgen``'s 40 small ones, 406 branches each).
+Give the folder of the reference files (`make peers`). What is measured is printed as JSON, and with ``--keep`` kept in
+``benches/results`` and written down in ``docs/performance/trains.md``. Processor times are given beside the clock's:
+what else runs on the machine disturbs these less.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 import os
 import statistics
@@ -48,11 +50,16 @@ class All(train.Task):
         return {"n": len(events), "sums": sums}
 
 
-def total(layout: Any) -> float:
-    """Add up the numbers of a column, whatever lists they are in."""
+def flat(layout: Any) -> Any:
+    """Give the numbers of a column, whatever lists they are in."""
     while not layout.is_numpy:
         layout = layout.content
-    return float(np.sum(layout.data, dtype="f8"))
+    return layout.data
+
+
+def total(layout: Any) -> float:
+    """Add them up."""
+    return float(np.sum(flat(layout), dtype="f8"))
 
 
 class Pairs(train.Task):
@@ -67,7 +74,35 @@ class Pairs(train.Task):
         return {"n": len(events), "pairs": len(mass), "histogram": train.Sum(np.histogram(mass, 100, (-100, 100))[0])}
 
 
+class Stack(train.Task):
+    """Reads the stack of a generator's particles, and looks at the stable charged ones."""
+
+    branches = ["*"]
+
+    def process(self, events: Any) -> dict[str, Any]:
+        columns = {name: flat(events.layout.content(name)) for name in events.fields}
+        pdg = np.abs(columns["pdg"])
+        chosen = (columns["status"] == 1) & ((pdg == 211) | (pdg == 321) | (pdg == 2212))
+        x, y, z = (columns[name][chosen] for name in ("px", "py", "pz"))
+        transverse = np.hypot(x, y)
+        rapidity = np.arcsinh(z / np.maximum(transverse, 1e-9))
+        away = np.sum(columns["vx"] ** 2 + columns["vy"] ** 2 + columns["vz"] ** 2 > 1e-6)
+        return {
+            "n": len(events),
+            "away": int(away),
+            "pt": train.Sum(np.histogram(transverse, 100, (0, 3))[0]),
+            "eta": train.Sum(np.histogram(rapidity, 100, (-10, 10))[0]),
+            "sums": {name: float(np.sum(column, dtype="f8")) for name, column in columns.items()},
+        }
+
+
 TASKS: dict[str, Callable[[], Any]] = {"few": Few, "all": All, "pairs": Pairs}
+SCALED: dict[str, tuple[Callable[[], Any], str]] = {
+    "few branches": (Few, "esd-zlib.root"),
+    "all 406 branches": (All, "esd-zlib.root"),
+    "Pythia stack": (Stack, "pythia-zlib.root"),
+}
+"""Tasks whose scaling is measured, with what they read."""
 
 
 def cost(tasks: list[Any], inputs: Any, **options: Any) -> dict[str, float]:
@@ -111,30 +146,91 @@ def sharing(folder: Path, repeat: int) -> dict[str, Any]:
     return found
 
 
-def scaling(folder: Path, repeat: int, jobs: list[int]) -> dict[str, Any]:
-    """Run the train with more and more jobs on every executor. The files are read several times, to last longer."""
+def scaling(folder: Path, rounds: int, jobs: list[int], seconds: float) -> dict[str, Any]:
+    """Run each task alone with more and more jobs on every executor; the rates are those of all jobs together.
+
+    The files are links to one, of 85 or 133 MB in clusters of 30 MB, so many that one job takes about `seconds`.
+    Starting processes is not in the rates, planning is: opening each file. All numbers of jobs take turns. `apart` is
+    what programs that know nothing of each other reach: what the machine has to give.
+    """
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as place:
-        for copy in range(repeat):
-            for path in sorted(folder.glob("*.root")):
-                os.link(path, Path(place) / f"{copy}_{path.name}") if Path(place).stat().st_dev == path.stat().st_dev \
-                    else (Path(place) / f"{copy}_{path.name}").symlink_to(path)  # fmt: skip
-        sources = tuple(train.Source(str(path)) for path in sorted(Path(place).iterdir()))
-        dataset = train.Dataset(sources)
+        data = {name: (make, links(folder / file, Path(place) / name, make, seconds))
+                for name, (make, file) in SCALED.items()}  # fmt: skip
+        found["files"] = {name: len(where) for name, (_, where) in data.items()}
         for executor in ("threads", "processes", "dask"):
-            rates: dict[int, float] = {}
-            for count in jobs:
-                made = train.executor_of(executor, count)
-                try:
-                    train.run([make() for make in TASKS.values()], train.Dataset(sources[:count]), executor=made)
-                    runs = [cost([make() for make in TASKS.values()], dataset, executor=made, threads=count)
-                            for _ in range(3)]  # fmt: skip
-                finally:
-                    made.close()
-                rates[count] = max(run["entries"] / run["wall"] for run in runs)
-            least = min(rate for count, rate in rates.items() if count > 1) / max(rates.values())
-            found[executor] = {"rates": rates, "gain of two": rates.get(2, 0.0) / rates[1], "least of the most": least}
+            rates: dict[str, dict[int, list[float]]] = {name: {count: [] for count in jobs} for name in data}
+            made = {count: train.executor_of(executor, count, read_ahead=0) for count in jobs}  # one job, one core
+            try:
+                for make, where in data.values():  # every process imports, and opens its first file
+                    for count in jobs:
+                        few = train.Dataset(where.sources[:count])
+                        train.run(make(), few, executor=made[count], threads=count)
+                for _ in range(rounds):
+                    for name, (make, where) in data.items():
+                        for count in jobs:
+                            run = cost([make()], where, executor=made[count], threads=count)
+                            rates[name][count].append(run["entries"] / run["wall"])
+            finally:
+                for one in made.values():
+                    one.close()
+            found[executor] = {name: curve(of) for name, of in rates.items()}
+        found["apart"] = {name: apart(Path(place) / name, name, rounds) for name in data}
     return found
+
+
+def curve(rates: dict[int, list[float]]) -> dict[str, Any]:
+    """Give the median rate for each number of jobs, what two gain, and the least from two on as a part of the most."""
+    medians = {count: statistics.median(values) for count, values in rates.items()}
+    several = [rate for count, rate in medians.items() if count > 1]
+    return {
+        "rates": medians,
+        "runs": rates,
+        "gain of two": medians[2] / medians[1],
+        "least of the most": min(several) / max(medians.values()),
+    }
+
+
+def links(path: Path, place: Path, make: Callable[[], Any], seconds: float) -> train.Dataset:
+    """Make links to a file, so many that reading all of them takes one job some seconds."""
+    once = min(cost([make()], path, threads=1, read_ahead=0)["cpu"] for _ in range(3))
+    place.mkdir()
+    for copy in range(max(4, round(seconds / once))):
+        (place / f"{copy:03}_{path.name}").symlink_to(path.resolve())
+    return train.Dataset(tuple(train.Source(str(path)) for path in sorted(place.iterdir())))
+
+
+def apart(place: Path, name: str, rounds: int) -> dict[str, Any]:
+    """Run a task in one program, and in two at a time, each on half of the files."""
+    command = [sys.executable, str(HERE / "trains.py"), str(place), "--one-program", name]
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    rates: dict[int, list[float]] = {1: [], 2: []}
+    for _ in range(rounds):
+        for count, found in rates.items():
+            programs = [subprocess.Popen([*command, str(part), str(count)], **pipes) for part in range(count)]
+            for program in programs:
+                assert program.stdout.readline() == "ready\n"
+            began = time.perf_counter()
+            for program in programs:
+                program.stdin.write("go\n")
+                program.stdin.flush()
+            entries = sum(float(program.stdout.readline()) for program in programs)
+            found.append(entries / (time.perf_counter() - began))
+            for program in programs:
+                program.communicate()
+    return curve(rates)
+
+
+def one_program(place: Path, name: str, part: int, count: int) -> None:
+    """Be one of the programs of `apart`."""
+    make, _ = SCALED[name]
+    sources = tuple(train.Source(str(path)) for path in sorted(place.iterdir()))
+    train.run(make(), train.Dataset(sources[:1]), threads=1, read_ahead=0)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    mine = cost([make()], train.Dataset(sources[part::count]), threads=1, read_ahead=0)
+    print(mine["entries"], flush=True)
+    os._exit(0)  # what ending a program takes is not of interest
 
 
 def overhead(steps: int) -> dict[str, Any]:
@@ -167,21 +263,32 @@ class Nothing(train.Task):
         return {"n": len(events)}
 
 
-def streams(folder: Path, counts: list[int]) -> dict[str, Any]:
-    """Write more and more streams of the same events in one pass, each in a process of its own."""
-    command = [sys.executable, str(HERE / "trains.py"), str(folder), "--one-stream-run"]
-    return {str(count): json.loads(subprocess.run([*command, str(count)], check=True, capture_output=True).stdout)
-            for count in counts}  # fmt: skip
+def streams(file: Path, counts: list[int], rounds: int) -> dict[str, Any]:
+    """Write more and more streams of the same events in one pass, each run in a process of its own."""
+    command = [sys.executable, str(HERE / "trains.py"), str(file), "--one-stream-run"]
+    runs: dict[int, list[dict[str, float]]] = {count: [] for count in counts}
+    for _ in range(rounds):
+        for count in counts:
+            done = subprocess.run([*command, str(count)], check=True, capture_output=True)
+            runs[count].append(json.loads(done.stdout))
+    found: dict[str, Any] = {str(count): {what: median(of, what) for what in of[0]} for count, of in runs.items()}
+    one, most = (runs[count] for count in (min(counts), max(counts)))
+    found["memory of a stream"] = (median(most, "memory") - median(one, "memory")) / (max(counts) - min(counts))
+    found["cpu of all to one"] = median(most, "cpu") / median(one, "cpu")
+    return found | {"runs": runs}
 
 
-def stream_run(folder: Path, count: int) -> dict[str, Any]:
-    """Write streams of 40 branches, each with its part of the events, so that together they write as much as ever."""
+def stream_run(file: Path, count: int) -> dict[str, Any]:
+    """Write streams of 40 branches, each with its part of 20,000 events: together they write as much as ever."""
     names = [f"Tracks_f{number}" for number in range(39)]
     streams = {
         f"s{n}": (train.Output(f"s{n}.root"), f"event % {count} == {n}", ["event", *names]) for n in range(count)
     }
     with tempfile.TemporaryDirectory() as place:
-        outcome = train.run(train.Streams(streams), folder, threads=1, read_ahead=0, output=place)
+        for copy in range(5):
+            (Path(place) / f"{copy}.root").symlink_to(file.resolve())
+        inputs = train.Dataset(tuple(train.Source(str(path)) for path in sorted(Path(place).iterdir())))
+        outcome = train.run(train.Streams(streams), inputs, threads=1, read_ahead=0, output=place)
         assert sum(about["entries"] for about in outcome.outputs.values()) == outcome.entries
         written = sum(about["bytes"] for about in outcome.outputs.values())
     return {"memory": outcome.memory_peak, "cpu": outcome.time_cpu, "wall": outcome.time_wall, "bytes": written}
@@ -323,31 +430,113 @@ def coffea(repeat: int) -> dict[str, Any]:
     return {"cpu": {name: statistics.median(values) for name, values in times.items()}, "runs": times}
 
 
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """Give a table in Markdown; all columns but the first are numbers."""
+    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def verdict(met: bool) -> str:
+    return "met" if met else "**missed**"
+
+
+def page(result: dict[str, Any], file: str) -> str:
+    """Give docs/performance/trains.md."""
+    machine, software, parts = result["host"], result["software"], []
+    scaled = result["scaling"]
+    rows = []
+    for executor in ("threads", "processes", "dask", "apart"):
+        for name, about in scaled[executor].items():
+            rates = {int(count): rate for count, rate in about["rates"].items()}
+            gain, least = about["gain of two"], about["least of the most"]
+            cells = [f"{rates[count]:,.0f}" if count in rates else "" for count in (1, 2, 4, 8)]
+            held = "" if executor == "apart" else f"{verdict(gain >= 1.8)}, {verdict(least >= 0.9)}"
+            rows.append([f"{executor}: {name}", *cells, f"{gain:.2f}", f"{100 * least:.0f} %", held])
+    head = ["entries/s with so many jobs", "1", "2", "4", "8", "2 ÷ 1", "least ÷ most, from 2 on", "≥ 1.8, ≥ 90 %"]
+    parts.append(f"## Jobs\n\n{' '.join((scaling.__doc__ or '').split())}\n\n{table(head, rows)}")
+    shared = result["sharing"]
+    head = ["seconds", *(f"{name} alone" for name in TASKS), "their sum", "the train", "at most", ""]
+    rows = [
+        [{"wall": "by the clock", "cpu": "of the processor"}[what], *(f"{t:.2f}" for t in about["alone"].values()),
+         *(f"{about[key]:.2f}" for key in ("sum", "train", "bound")), verdict(about["met"])]
+        for what, about in shared.items() if what != "runs"
+    ]  # fmt: skip
+    parts.append(f"## Sharing\n\n{' '.join((sharing.__doc__ or '').split())}\n\n{table(head, rows)}")
+    rows = [[name, f"{about['ms']:.3f}", f"{about['cpu ms']:.3f}", str(about["leases"])]
+            for name, about in result["overhead"].items()]  # fmt: skip
+    head = ["100,000 steps of one entry", "ms a step", "ms of the processor", "leases"]
+    parts.append(f"## Small steps\n\n{table(head, rows)}")
+    written = result["streams"]
+    rows = [[f"{count} streams", f"{about['cpu']:.2f}", f"{about['wall']:.2f}", f"{about['memory'] / 1e6:.0f}",
+             f"{about['bytes'] / 1e6:.1f}"] for count, about in written.items() if count.isdigit()]  # fmt: skip
+    head = ["", "s of the processor", "s", "MB of memory, at most", "MB written"]
+    words = (
+        f"Each stream takes {written['memory of a stream'] / 1e6:.1f} MB of memory more, and all together "
+        f"{written['cpu of all to one']:.2f} times as long on the processor as one that has all entries."
+    )
+    parts.append(f"## Streams\n\n{' '.join((stream_run.__doc__ or '').split())} {words}\n\n{table(head, rows)}")
+    body = "\n\n".join(parts)
+    return f"""# Trains
+
+Generated by `make bench-trains` from [{file}](../../benches/results/{file}), which holds every raw value; medians of
+{result["rounds"]} interleaved rounds. The tasks are in `benches/trains.py`.
+
+{body}
+
+Machine: {machine["cpu"]}, {machine["cpus"]} CPUs, {machine["memory"]}, Linux {machine["kernel"]}, load
+{machine["load"]:.1f} at the start. Python {machine["python"]}, sapwood {software["sapwood"]} at
+{software["commit"][:12]}.
+"""
+
+
+PARTS = ("sharing", "scaling", "overhead", "streams")
+
+
 def main() -> None:
     """Measure."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument(
-        "--large", type=Path, default=Path(), help="a file of the same kind with many events, for streams"
-    )
-    parser.add_argument("--part", nargs="+", default=["sharing", "scaling", "overhead", "streams"])
-    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("folder", type=Path, help="of the reference files")
+    parser.add_argument("--part", nargs="+", default=PARTS, choices=[*PARTS, "faults", "coffea"])
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--jobs", type=int, nargs="+", default=[1, 2, 4, 8])
+    parser.add_argument("--seconds", type=float, default=2.0, help="how long one job takes, in `scaling`")
     parser.add_argument("--steps", type=int, default=100_000)
+    parser.add_argument("--keep", action="store_true", help="keep the result, and write the page")
+    parser.add_argument("--page", type=Path, help="only write the page, from this result")
     parser.add_argument("--one-stream-run", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--one-program", nargs=3, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one_stream_run:
         print(json.dumps(stream_run(given.folder, given.one_stream_run)))
         return
+    if given.one_program:
+        one_program(given.folder, given.one_program[0], *map(int, given.one_program[1:]))
+    if given.page:
+        write_page(given.page)
+        return
     parts: dict[str, Callable[[], dict[str, Any]]] = {
-        "sharing": lambda: sharing(given.folder, given.repeat),
-        "scaling": lambda: scaling(given.folder, given.repeat, given.jobs),
+        "sharing": lambda: sharing(given.folder / "esd-small", given.rounds),
+        "scaling": lambda: scaling(given.folder, given.rounds, given.jobs, given.seconds),
         "overhead": lambda: overhead(given.steps),
         "faults": lambda: faults(1000),
-        "streams": lambda: streams(given.large, [1, 2, 7, 14]),
-        "coffea": lambda: coffea(given.repeat),
+        "streams": lambda: streams(given.folder / "esd-zlib.root", [1, 2, 7, 14], given.rounds),
+        "coffea": lambda: coffea(given.rounds),
     }
-    print(json.dumps({"host": host.host()} | {part: parts[part]() for part in given.part}, indent=1))
+    result: dict[str, Any] = {"host": host.host(), "software": host.software(), "rounds": given.rounds}
+    for part in given.part:
+        result[part] = parts[part]()
+    print(json.dumps(result, indent=1))
+    if given.keep:
+        when = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H%M")
+        kept = HERE / "results" / f"trains-{when}-{result['software']['commit'][:8]}.json"
+        kept.write_text(json.dumps(result, indent=1) + "\n")
+        write_page(kept)
+
+
+def write_page(kept: Path) -> None:
+    """Write down a result that was kept."""
+    target = HERE.parent / "docs" / "performance" / "trains.md"
+    target.write_text(page(json.loads(kept.read_text()), kept.name))
 
 
 if __name__ == "__main__":

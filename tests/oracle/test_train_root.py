@@ -13,6 +13,7 @@ import pytest
 
 import sapwood
 from sapwood import train
+from sapwood.errors import ArgumentError
 
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(600)]
 
@@ -119,6 +120,109 @@ def test_entry_lists(root_python: Path, folder: Path) -> None:
     assert {"n": found["n"], "events": found["events"].tolist()} == judged(root_python, folder, "list")
 
 
+LISTS = """
+import json, sys
+import ROOT
+folder = sys.argv[1]
+main, first = ROOT.TChain("Events"), ROOT.TFile.Open(f"{folder}/f0.root")
+for n in range(3):
+    main.Add(f"{folder}/f{n}.root")
+large = ROOT.TFile.Open(f"{folder}/large.root")
+out = ROOT.TFile.Open(f"{folder}/lists.root", "RECREATE")
+found = {}
+
+def draw(name, what, cut, option, form):
+    out.cd()
+    what.Draw(f">>{name}", cut, option)
+    made = ROOT.gDirectory.Get(name)
+    if form == "small":
+        made.OptimizeStorage()
+    made.Write()
+
+draw("several", main, "event % 3 == 0", "entrylist", "bits")
+draw("small", main, "event % 3 == 0", "entrylist", "small")
+draw("last", main, "event > 2050", "entrylist", "bits")
+draw("one", first.Get("Events"), "event > 60", "entrylist", "bits")
+draw("events", main, "event % 1000 == 7", "", "bits")
+draw("few", large.Get("Events"), "event % 10007 == 0", "entrylist", "small")
+draw("most", large.Get("Events"), "event % 10007 != 0", "entrylist", "small")
+hand = ROOT.TEntryList("hand", "")
+for n in (3, 4, 77, 200):
+    hand.Enter(n)
+out.cd()
+hand.Write()
+out.Close()
+out = ROOT.TFile.Open(f"{folder}/lists.root")
+for name in ("several", "small", "last", "events"):
+    chain = ROOT.TChain("Events")
+    for n in range(3):
+        chain.Add(f"{folder}/f{n}.root")
+    chosen = out.Get(name)
+    (chain.SetEventList if name == "events" else chain.SetEntryList)(chosen)
+    found[name] = []
+    for place in range(chosen.GetN()):
+        chain.GetEntry(chosen.GetEntry(place) if name == "events" else chain.GetEntryNumber(place))
+        found[name].append(int(chain.event))
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def lists(root_python: Path, folder: Path) -> dict[str, list[int]]:
+    """Let ROOT write entry lists into ``lists.root``; gives the events that its chains find by them."""
+    with sapwood.recreate(folder / "large.root") as file:
+        file.mktree("Events", {"event": "int64"}).extend({"event": np.arange(150_000)})
+    done = subprocess.run(
+        [root_python, "-W", "ignore", "-c", LISTS, str(folder)], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+class Events(train.Task):
+    """Lists the events."""
+
+    branches = ["event"]
+
+    def process(self, events: Any) -> dict[str, Any]:
+        return {"events": np.asarray(events.event)}
+
+
+def events_of(dataset: train.Dataset) -> list[int]:
+    return train.run(Events(), dataset, step_size=33, threads=1)["events"]["events"].tolist()
+
+
+@pytest.mark.parametrize("name", ["several", "small", "last", "events"])
+def test_entry_lists_in_files(folder: Path, lists: dict[str, list[int]], name: str) -> None:
+    where = f"{folder}/lists.root:{name}"
+    found = events_of(train.Dataset.of(f"{folder}/f?.root").with_entries(where))
+    assert found == lists[name] and found
+    description = {"files": [f"{folder}/f{number}.root" for number in range(FILES)], "entry_list": where}
+    assert events_of(train.Dataset.of(description)) == found
+    with sapwood.open({f"{folder}/lists.root": None}) as file:
+        assert len(file[name]) == len(found)
+
+
+def test_entry_lists_of_one_tree(folder: Path, lists: dict[str, list[int]], tmp_path: Path) -> None:
+    assert lists
+    dataset = train.Dataset.of(f"{folder}/f?.root")
+    assert events_of(dataset.with_entries(f"{folder}/lists.root:one")) == list(range(61, ENTRIES))
+    every = [event + 1000 * number for number in range(FILES) for event in range(ENTRIES)]
+    assert events_of(dataset.with_entries(f"{folder}/lists.root:hand")) == [every[n] for n in (3, 4, 77, 200)]
+    large = train.Dataset.of(folder / "large.root")
+    for name, there in (("few", True), ("most", False)):
+        found = train.run(Events(), large.with_entries(f"{folder}/lists.root:{name}"), threads=1)["events"]["events"]
+        assert np.array_equal(found, np.flatnonzero((np.arange(150_000) % 10007 == 0) == there))
+    # The files have been moved: their names alone are enough.
+    (tmp_path / "f2.root").write_bytes((folder / "f2.root").read_bytes())
+    moved = train.Dataset.of(tmp_path / "f2.root")
+    assert events_of(moved.with_entries(f"{folder}/lists.root:several")) == [n for n in lists["several"] if n >= 2000]
+    with pytest.raises(ArgumentError, match=r"of none of these files, but of .*f0\.root"):
+        moved.with_entries(f"{folder}/lists.root:one")
+    with pytest.raises(ArgumentError, match="is not an entry list"):
+        moved.with_entries(f"{folder}/f0.root:Events")
+
+
 def test_skims(root_python: Path, folder: Path) -> None:
     class Skim(train.Task):
         branches = ["event", "Muon_pt"]
@@ -135,3 +239,20 @@ def test_skims(root_python: Path, folder: Path) -> None:
     assert root["sum"] == pytest.approx(own["ht"], rel=1e-6) and root["pt"] == pytest.approx(own["ht"], rel=1e-5)
     assert root["read"] == FILES * ENTRIES and root["rows"] == 1
     assert root["inputs"] == [f"{folder}/f{number}.root:Events" for number in range(FILES)]
+    merge = 'import sys, ROOT; m = ROOT.TFileMerger(False); m.OutputFile(sys.argv[1], "RECREATE")\n'
+    merge += "[m.AddFile(one) for one in sys.argv[2:]]; sys.exit(not m.Merge())"
+    command = [
+        root_python,
+        "-W",
+        "ignore",
+        "-c",
+        merge,
+        folder / "both.root",
+        folder / "hard.root",
+        folder / "hard.root",
+    ]
+    subprocess.run(command, check=True, timeout=300)
+    with sapwood.open({folder / "both.root": None}) as file:
+        both = train.Summary.read(file)
+    assert both.entries_read == 2 * FILES * ENTRIES and both.entries_selected == 2 * own["n"]
+    assert both.inputs == 2 * root["inputs"] and both.task == "skim"

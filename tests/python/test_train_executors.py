@@ -175,6 +175,19 @@ def test_a_killed_dask_worker_is_survived(folder: Path, expected: dict[str, Any]
     assert killed and outcome.complete
 
 
+@pytest.mark.filterwarnings("ignore")  # of the packages of Dask
+def test_a_dask_cluster_grows_with_the_work(folder: Path, expected: dict[str, Any]) -> None:
+    pytest.importorskip("distributed", reason="needs dask.distributed (pip install sapwood[dask])")
+    task = Slow()
+    task.pause = 0.08
+    adapt = {"minimum": 0, "maximum": 3}
+    outcome = train.run(task, folder, executor="dask", options={"adapt": adapt}, step_size=10)
+    same_counts(outcome["fill"], expected)
+    assert 1 < len(outcome.workers) <= 3 and outcome.slots > 1
+    with pytest.raises(ArgumentError, match="adapt has 'maximal'; known are interval"):
+        executor_of("dask", 1, options={"adapt": {"maximal": 3}})
+
+
 class Deadly(Fill):
     """Ends its process on some entries."""
 

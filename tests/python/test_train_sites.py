@@ -1,12 +1,18 @@
-"""The working configurations of `sites/`: all can be read, and those of one machine and of Slurm run a train."""
+"""The working configurations of `sites/`: all can be read, and run the same train to the same results.
+
+HTCondor is not installed on test machines: its commands are played by scripts, which run the jobs that are submitted.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -34,18 +40,55 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-class Sums(train.Task):
-    """Adds up."""
+TASKS = """
+import numpy as np
+from sapwood import train
 
+class Sums(train.Task):
     branches = ["event", "w"]
 
-    def process(self, events: Any) -> dict[str, Any]:
+    def process(self, events):
         return {"n": len(events), "event": int(np.sum(events.event)), "w": float(np.sum(np.asarray(events.w)))}
 
+class Squares(train.Task):
+    branches = {"square": "w * w"}
 
-def go(folder: Path, site: dict[str, Any]) -> train.Run:
+    def process(self, events):
+        return {"w": float(np.sum(np.asarray(events.square)))}
+
+class Even(train.Task):
+    branches = ["event"]
+    cut = "event % 2 == 0"
+
+    def process(self, events):
+        return {"n": len(events), "events": set(np.asarray(events.event).tolist())}
+"""
+
+
+@pytest.fixture(scope="module")
+def tasks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give the file of the tasks of the train that all sites run."""
+    path = tmp_path_factory.mktemp("tasks") / "tasks.py"
+    path.write_text(TASKS)
+    return path
+
+
+def results(outcome: train.Run) -> dict[str, dict[str, Any]]:
+    assert outcome.complete
+    return {task.name: task.results for task in outcome.tasks}
+
+
+@pytest.fixture(scope="module")
+def expected(tasks: Path, folder: Path) -> dict[str, dict[str, Any]]:
+    """Give what the train finds on one thread of this process."""
+    found = results(train.run(train.load_tasks(tasks), folder, step_size=10, threads=1, read_ahead=0))
+    assert found["sums"]["n"] == FILES * ENTRIES and found["even"]["n"] == FILES * ENTRIES // 2
+    return found
+
+
+def go(tasks: Path, folder: Path, site: dict[str, Any]) -> train.Run:
     settings = {name: value for name, value in site.items() if name != "jobs"}
-    return train.run(Sums(), folder, step_size=10, threads=site.get("jobs"), **settings)
+    return train.run(train.load_tasks(tasks), folder, step_size=10, threads=site.get("jobs"), **settings)
 
 
 def test_settings_can_be_read(tmp_path: Path) -> None:
@@ -62,10 +105,9 @@ def test_settings_can_be_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["laptop/threads", "laptop/processes"])
-def test_one_machine(folder: Path, name: str) -> None:
+def test_one_machine(tasks: Path, folder: Path, expected: dict[str, Any], name: str) -> None:
     pytest.importorskip("yaml", reason="YAML needs PyYAML")
-    outcome = go(folder, train.load_site(SITES / f"{name}.yaml"))
-    assert outcome["sums"] == train.run(Sums(), folder, step_size=10, threads=1)["sums"]
+    assert results(go(tasks, folder, train.load_site(SITES / f"{name}.yaml"))) == expected
 
 
 SLURM = """
@@ -151,11 +193,106 @@ def wait(ready: Any) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")  # of the packages of Dask
-def test_slurm(folder: Path, slurm: Path) -> None:
+def test_slurm(tasks: Path, folder: Path, expected: dict[str, Any], slurm: Path) -> None:
     site = train.load_site(SITES / "slurm" / "slurm.yaml")
     site["options"] |= {"interface": "lo", "log_directory": str(slurm), "local_directory": str(slurm),
                         "scheduler_options": {"dashboard_address": None}}  # fmt: skip
     site["jobs"] = min(2, os.cpu_count() or 1)
-    outcome = go(folder, site)
-    assert outcome.executor == "slurm" and outcome.complete
-    assert outcome["sums"] == train.run(Sums(), folder, step_size=10, threads=1)["sums"]
+    outcome = go(tasks, folder, site)
+    assert outcome.executor == "slurm"
+    assert results(outcome) == expected
+
+
+SUBMIT = """#!{python}
+import re, subprocess, sys
+from pathlib import Path
+
+place = Path(__file__).parent
+text = Path(sys.argv[-1]).read_text()
+(place / "submitted").write_text(text)
+given = dict(re.findall(r"(?m)^([\\w.]+) = (.*)$", text))
+# HTCondor's quoting: arguments are parted by spaces, single quotes hold one together, doubled quotes stand for one.
+quoted = given["Arguments"][1:-1].replace('""', '"')
+words = [one[1:-1].replace("''", "'") if one[0] == "'" else one for one in re.findall(r"'(?:[^']|'')*'|[^ ]+", quoted)]
+with (place / "log").open("ab") as log:
+    quiet = {{"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log, "start_new_session": True}}
+    job = subprocess.Popen([given["Executable"], *words], env={{"PATH": "/usr/bin:/bin"}}, cwd=place, **quiet)
+(place / f"{{job.pid}}.job").touch()
+print(f"Submitting job(s).\\n1 job(s) submitted to cluster {{job.pid}}.")
+"""
+REMOVE = """#!{python}
+import os, signal, sys
+from pathlib import Path
+
+for job in sys.argv[1:]:
+    number = int(job.partition(".")[0])
+    assert (Path(__file__).parent / f"{{number}}.job").exists()
+    os.killpg(number, signal.SIGTERM)
+"""
+
+
+@pytest.fixture
+def condor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Play `condor_submit` and `condor_rm`: jobs run here, with an environment of their own; gives the folder."""
+    for name, text in (("condor_submit", SUBMIT), ("condor_rm", REMOVE)):
+        (tmp_path / name).write_text(text.format(python=sys.executable))
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    yield tmp_path
+    for job in tmp_path.glob("*.job"):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(int(job.stem), signal.SIGKILL)
+
+
+@pytest.mark.filterwarnings("ignore")  # of the packages of Dask
+def test_htcondor_with_played_commands(tasks: Path, folder: Path, expected: dict[str, Any], condor: Path) -> None:
+    pytest.importorskip("dask_jobqueue", reason="needs dask-jobqueue (pip install sapwood[dask])")
+    pytest.importorskip("yaml", reason="YAML needs PyYAML")
+    site = train.load_site(SITES / "htcondor" / "htcondor.yaml")
+    path = os.pathsep.join(filter(None, sys.path))
+    site["options"] |= {"interface": "lo", "scheduler_options": {"dashboard_address": None},
+                        "job_script_prologue": [f"export PYTHONPATH={path}"]}  # fmt: skip
+    site["jobs"] = 2
+    outcome = go(tasks, folder, site)
+    assert outcome.executor == "htcondor"
+    assert results(outcome) == expected
+    submitted = (condor / "submitted").read_text()
+    for line in ("MY.DaskWorkerCores = 1", "MY.DaskWorkerMemory = 2000000000", "MY.DaskWorkerDisk = 1000000000",
+                 "RequestCpus = MY.DaskWorkerCores", "Executable = /bin/sh", "Queue"):  # fmt: skip
+        assert line in submitted.splitlines()
+    assert "--nthreads 1 " in submitted
+    assert len(list(condor.glob("*.job"))) == 2
+
+
+def why_no_hosts() -> str:
+    """Say what is missing for hosts in namespaces, if anything."""
+    missing = [name for name in ("ip", "unshare", "nsenter", "xrootd", "cmsd") if shutil.which(name) is None]
+    if missing:
+        return f"without {', '.join(missing)} (apt-get install iproute2 util-linux xrootd-server xrootd-server-plugins)"
+    user = [] if os.getuid() == 0 else ["--map-root-user"]
+    tried = subprocess.run(
+        ["unshare", *user, "--net", "--mount", "sh", "-c",
+         "ip link add name probe type bridge && unshare --user --map-user=1000 true"],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    return f"namespaces are not allowed: {tried.stderr.strip()}" if tried.returncode else ""
+
+
+def test_three_hosts(tasks: Path, folder: Path, expected: dict[str, Any], tmp_path: Path) -> None:
+    """A Dask worker and an XRootD server on each of three hosts with a network of their own."""
+    pytest.importorskip("distributed", reason="needs dask.distributed (pip install sapwood[dask])")
+    if why := why_no_hosts():
+        pytest.skip(f"three hosts need network namespaces and XRootD: {why}")
+    files = sorted(folder.glob("*.root"))
+    done = subprocess.run(
+        [SITES / "three-hosts" / "hosts.sh", tasks, *files, "-o", tmp_path / "out", "--step-size", "10", "--json"],
+        env={**os.environ, "PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        capture_output=True, text=True, timeout=200,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    account = json.loads(done.stdout)
+    assert account["complete"] and account["executor"] == "dask" and account["slots"] == 3
+    assert {worker["name"].partition(":")[0] for worker in account["workers"]} <= {"h1", "h2", "h3"}
+    assert [file["path"] for file in account["files"]] == [f"root://10.77.0.254//store/{file.name}" for file in files]
+    found = json.loads((tmp_path / "out" / "results.json").read_text())["results"]
+    assert found == {**expected, "even": {**expected["even"], "events": sorted(expected["even"]["events"])}}

@@ -31,6 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-s", "--set", action="append", default=[], metavar="TASK.OPTION=VALUE", help="set an option of a task"
     )
     parser.add_argument("-t", "--tree", metavar="NAME", help="the tree, for files with several")
+    parser.add_argument(
+        "--entry-list", metavar="FILE.root:NAME", help="work only on the entries of this TEntryList or TEventList"
+    )
     where = parser.add_argument_group("where it runs")
     where.add_argument(
         "--executor", metavar="NAME", help="threads (default), processes, dask, dask://HOST:PORT, slurm or htcondor"
@@ -77,6 +80,8 @@ def run(arguments: argparse.Namespace) -> int:
     tasks = [task for path in arguments.tasks for task in train.load_tasks(path)]
     train.set_options(tasks, arguments.set)
     dataset = train.Dataset.of(arguments.input, arguments.tree)
+    if arguments.entry_list:
+        dataset = dataset.with_entries(arguments.entry_list)
     site = train.load_site(arguments.site) if arguments.site else {}
     given = {
         "executor": arguments.executor, "jobs": arguments.threads, "read_ahead": arguments.read_ahead,

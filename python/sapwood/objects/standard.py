@@ -1,12 +1,13 @@
 """The classes that have methods of their own: importing this makes them known."""
 
-from sapwood.objects import axis, basic, efficiency, function, graph, histogram, matrix, roofit, sparse, table
+from sapwood.objects import axis, basic, efficiency, entries, function, graph, histogram, matrix, roofit, sparse, table
 from sapwood.objects.model import read_model
 
 __all__ = [
     "axis",
     "basic",
     "efficiency",
+    "entries",
     "function",
     "graph",
     "histogram",

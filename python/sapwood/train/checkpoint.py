@@ -21,6 +21,13 @@ _VERSION = 1
 def identity_of(tasks: Sequence[Any], dataset: Dataset, settings: dict[str, Any]) -> dict[str, str]:
     """Describe what a checkpoint belongs to: tasks with their options and code, the files, what shapes the results."""
     known = {"files": _digest([(str(source), source.ranges) for source in dataset.sources])}
+    known["friends"] = _digest(
+        [(friend.name, friend.by, [str(one) for one in friend.sources]) for friend in dataset.friends]
+    )
+    chosen = dataset.chosen
+    if chosen is not None:
+        lists = [chosen.numbers] if chosen.numbers is not None else [chosen.of_files.get(s) for s in dataset.sources]
+        known["entry list"] = _digest([None if one is None else one.tobytes() for one in lists])
     known["settings"] = _digest(sorted(settings.items()))
     for task in tasks:
         known[f"task {task_name(task)}"] = _digest([sorted(options_of(task).items()), _code_of(type(task))])

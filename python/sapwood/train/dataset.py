@@ -20,7 +20,8 @@ from sapwood.reading.locate import matches, split_path
 from sapwood.reading.steps import memory_size
 
 if TYPE_CHECKING:
-    from sapwood.columns import Foreign
+    from sapwood.columns import Array, Foreign
+    from sapwood.objects.entries import TEntryList, TEventList
 
 StepSize = int | str
 
@@ -104,17 +105,41 @@ class Friend:
 
 
 @dataclass(frozen=True)
+class Chosen:
+    """The entries to be worked on: `numbers` counted over all files, or `of_files` for each file, counted in it.
+
+    Both rise. Of a file that is not among `of_files` there are none.
+    """
+
+    numbers: Array | None = None
+    of_files: Mapping[Source, Array] = field(default_factory=dict["Source", "Array"])
+
+    def of(self, source: Source, first: int, entries: int) -> Array:
+        """Give those of a file, counted in it; `first` is the number of its first entry, counted over all files."""
+        if self.numbers is None:
+            found = self.of_files.get(source, _NONE)
+            if len(found) and found[-1] >= entries:
+                raise ArgumentError(f"the entry list has entry {found[-1]} of {source}, which has {entries}")
+            return found
+        start, stop = np.searchsorted(self.numbers, [first, first + entries])
+        return self.numbers[start:stop] - first
+
+
+_NONE = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True)
 class Dataset:
     """The files of a job, in the order in which their results are joined.
 
-    `metadata` are what descriptions say of the data sets, by their names; `entry_list` the numbers of the entries to be
-    worked on, counted over all files.
+    `metadata` are what descriptions say of the data sets, by their names; `chosen` the entries to be worked on (None:
+    all).
     """
 
     sources: tuple[Source, ...]
     metadata: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     friends: tuple[Friend, ...] = ()
-    entry_list: Foreign = None
+    chosen: Chosen | None = None
 
     @staticmethod
     def of(inputs: Foreign, tree: str | None = None) -> Dataset:
@@ -152,7 +177,8 @@ class Dataset:
             if identity in seen:
                 raise ArgumentError(f"{source} is given twice; its entries would be counted twice")
             seen.add(identity)
-        return Dataset(tuple(found.sources), found.metadata, tuple(found.friends), found.entry_list)
+        dataset = Dataset(tuple(found.sources), found.metadata, tuple(found.friends))
+        return dataset if found.entry_list is None else dataset.with_entries(found.entry_list)
 
     def with_friend(self, name: str, inputs: Foreign, tree: str | None = None, by: str | Sequence[str] = ()) -> Dataset:
         """Give the dataset with one more friend (see `Friend`); `inputs` and `tree` as in `of`."""
@@ -160,11 +186,28 @@ class Dataset:
         return replace(self, friends=(*self.friends, Friend(name, Dataset.of(inputs, tree).sources, keys)))
 
     def with_entries(self, entries: Foreign) -> Dataset:
-        """Give the dataset with only these entries: their numbers, counted over all files, in any order."""
-        chosen = np.unique(np.asarray(entries, dtype=np.int64))
+        """Give the dataset with only these entries.
+
+        Parameters
+        ----------
+        entries
+            Their numbers, counted over all files, in any order; or an entry list of ROOT: a `TEventList`, a
+            `TEntryList`, or ``"file.root:name"`` of one. The parts of a `TEntryList` are found by the names of their
+            files, or by these without their folders where no two are alike; files without a part have no entries.
+
+        Raises
+        ------
+        ArgumentError
+            There are negative numbers, or the list belongs to none of the files.
+        """
+        if isinstance(entries, (str, Path)):
+            entries = _read_list(str(entries))
+        if hasattr(entries, "parts"):
+            return replace(self, chosen=_by_file(entries, self.sources))
+        chosen = np.unique(np.asarray(getattr(entries, "entries", entries), dtype=np.int64))
         if len(chosen) and chosen[0] < 0:
             raise ArgumentError(f"an entry list has entry {chosen[0]}")
-        return replace(self, entry_list=chosen)
+        return replace(self, chosen=Chosen(chosen))
 
     def __len__(self) -> int:
         """Give the number of files."""
@@ -228,8 +271,11 @@ class _Found:
             for item in _texts(friend.get("files"), f"{place}: files of a friend"):
                 inner.take(item, folder)
             self.friends.append(Friend(friend["name"], tuple(inner.sources), tuple(_texts(friend.get("by"), place))))
-        if described.get("entry_list") is not None:
-            self.entry_list = np.unique(np.asarray(described["entry_list"], dtype=np.int64))
+        if (entries := described.get("entry_list")) is not None:
+            if self.entry_list is not None:
+                raise ArgumentError(f"{place}: a second entry list; there can be one")
+            near = isinstance(entries, str) and not is_url(entries)
+            self.entry_list = str(folder / entries) if near else entries
 
     def _file(
         self,
@@ -246,6 +292,53 @@ class _Found:
         for path, own in _expand(str(item["path"]), folder):
             replicas = [*_texts(item.get("replicas"), place), *(f"{p.rstrip('/')}/{Path(path).name}" for p in prefixes)]
             self.sources.append(Source(path, item.get("tree") or own or tree, name, tuple(replicas), ranges))
+
+
+def _read_list(where: str) -> TEntryList | TEventList:
+    """Read an entry list, given as ``file.root:name``."""
+    import sapwood
+
+    path, name = split_path(where)
+    if name is None:
+        raise ArgumentError(f"entry list {where!r} is not of the form FILE.root:NAME")
+    with sapwood.open({path: None}) as file:
+        found: Any = file[name]
+    if getattr(found, "classname", "") not in ("TEntryList", "TEntryListArray", "TEventList"):
+        raise ArgumentError(f"{where} is not an entry list")
+    return found
+
+
+def _by_file(entries: TEntryList, sources: Sequence[Source]) -> Chosen:
+    """Find out which part of an entry list belongs to which file."""
+    parts = entries.parts
+    if not parts[0].file_name:  # filled by hand: counted over all files
+        return Chosen(parts[0].entries)
+    by_path: dict[str, list[TEntryList]] = {}
+    by_name: dict[str, list[TEntryList]] = {}
+    for part in parts:
+        by_path.setdefault(_real(part.file_name), []).append(part)
+        by_name.setdefault(_basename(part.file_name), []).append(part)
+    names = [_basename(source.path) for source in sources]
+    found: dict[Source, Array] = {}
+    for source, name in zip(sources, names, strict=True):
+        same = by_path.get(_real(source.path)) or (by_name.get(name, []) if names.count(name) == 1 else [])
+        if source.tree is not None:
+            same = [part for part in same if _basename(part.tree_name) == _basename(source.tree)]
+        if len(same) > 1:
+            raise ArgumentError(f"entry list {entries.name} has several parts that may belong to {source}")
+        if same:
+            found[source] = same[0].entries
+    if not found:
+        raise ArgumentError(f"entry list {entries.name} is of none of these files, but of {parts[0].file_name}")
+    return Chosen(None, found)
+
+
+def _real(path: str) -> str:
+    return path if is_url(path) else os.path.realpath(path)
+
+
+def _basename(path: str) -> str:
+    return path.rpartition("/")[2]
 
 
 _DESCRIPTIONS = {".json", ".yaml", ".yml"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from sapwood.errors import LimitError
@@ -81,7 +81,11 @@ def estimate(
     """
     dataset = Dataset.of(inputs, tree)
     sources = dataset.sources
-    places = sorted({0, len(sources) // 2, len(sources) - 1})
+    counted_through = dataset.chosen is not None and dataset.chosen.numbers is not None
+    if counted_through or any(not friend.by for friend in dataset.friends):
+        places = [0]  # where others begin is not known
+    else:
+        places = sorted({0, len(sources) // 2, len(sources) - 1})
     each = max(1, entries // len(places))
     known = catalogue.find(sources) if catalogue is not None else {}
     infos = {place: known.get(sources[place]) or look(sources[place]) for place in places}
@@ -91,10 +95,10 @@ def estimate(
     workers = threads or int(host()["cores_usable"])
     for place in places:
         outcome = run(
-            tasks, Dataset((sources[place],), dataset.metadata), threads=1, read_ahead=0, entries=each,
+            tasks, replace(dataset, sources=(sources[place],)), threads=1, read_ahead=0, entries=each,
             step_size=step_size, output=output,
         )  # fmt: skip
-        tried += outcome.entries
+        tried += outcome.totals()["processed"]
         wall += outcome.time_wall
         cpu += outcome.time_cpu
         read += outcome.counters["bytes_read"]

@@ -137,14 +137,14 @@ class Engine:
 
     def _plan(self) -> None:
         slots = self.executor.slots
-        ahead = max(4 * slots, 8)
+        enough = max(4 * slots, 2 * self.executor.window)
         if not self.plan.finished:
-            sources = list(self.plan.wanted(ahead))
+            sources = list(self.plan.wanted(max(enough, 8)))
             size = max(1, min(_LOOKS, len(sources) // slots))
             for start in range(0, len(sources), size):
                 self._look(sources[start : start + size])
-        while len(self._todo) < 4 * slots * self._lease_size(slots) and not self.plan.finished:
-            if self.ordered and len(self._order) > 64 * slots * self._lease_size(slots):
+        while len(self._todo) < enough * self._lease_size(slots) and not self.plan.finished:
+            if self.ordered and len(self._order) > 16 * enough * self._lease_size(slots):
                 return  # a step lags: its successors' results wait in memory
             steps = self.plan.steps()
             if steps is None:
@@ -194,8 +194,7 @@ class Engine:
 
     def _hand_out(self) -> None:
         slots = self.executor.slots
-        window = slots if not self.executor.remote else 2 * slots
-        while self._todo and len(self._out) < window:
+        while self._todo and len(self._out) < self.executor.window:
             size = self._lease_size(slots)
             first = self._pop()
             steps = [first]

@@ -51,6 +51,11 @@ class Executor(Protocol):
         """How many calls are worked on at a time, at present."""
         ...
 
+    @property
+    def window(self) -> int:
+        """How many calls it is to have at a time: those that are worked on, and those that wait beside them."""
+        ...
+
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
         """Have a call made; a worker that dies meanwhile is a `WorkerLostError`."""
         ...
@@ -79,6 +84,11 @@ class Threads:
     @property
     def slots(self) -> int:
         """How many calls are worked on at a time."""
+        return self.per_process
+
+    @property
+    def window(self) -> int:
+        """As many."""
         return self.per_process
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
@@ -111,6 +121,11 @@ class Processes:
     def slots(self) -> int:
         """How many processes there are."""
         return len(self._children)
+
+    @property
+    def window(self) -> int:
+        """One waits for each."""
+        return 2 * self.slots
 
     @property
     def pids(self) -> list[int]:
@@ -220,6 +235,8 @@ class Dask:
     ----------
     client
         A `distributed.Client`, a cluster, or the address of a scheduler. A client that is given is left open.
+    most
+        How many workers an adaptive cluster may have: it grows with the calls that wait.
     """
 
     name = "dask"
@@ -227,9 +244,10 @@ class Dask:
     repeats = True
     lease_seconds = 0.5
 
-    def __init__(self, client: Foreign, *, name: str = "dask", owned: Foreign = None) -> None:
+    def __init__(self, client: Foreign, *, name: str = "dask", owned: Foreign = None, most: int = 0) -> None:
         distributed = _distributed()
         self.name = name
+        self._most = most
         self._owned = owned
         self._mine = not isinstance(client, distributed.Client)
         self._client = distributed.Client(client, set_as_default=False) if self._mine else client
@@ -250,6 +268,11 @@ class Dask:
     def slots(self) -> int:
         """How many threads all workers have; asked for at most once a second."""
         return self._workers()[0]
+
+    @property
+    def window(self) -> int:
+        """One waits for each, also for those that an adaptive cluster does not have yet."""
+        return 2 * max(self.slots, self._most)
 
     def _workers(self) -> tuple[int, int]:
         import time
@@ -329,6 +352,7 @@ class Futures:
     def __init__(self, executor: Foreign, slots: int) -> None:
         self.name = type(executor).__name__
         self.slots = slots
+        self.window = 2 * slots
         self._executor = executor
         self._waiting: set[Any] = set()
 
@@ -368,8 +392,8 @@ def executor_of(text: str, jobs: int, read_ahead: int = 1, options: Mapping[str,
     read_ahead
         For threads: how many more are read meanwhile.
     options
-        For clusters: what their classes take, and ``adapt`` (``{"minimum": 1, "maximum": 20}``) in place of a fixed
-        number of jobs.
+        For clusters: what their classes take, and ``adapt`` (``{"minimum": 1, "maximum": 20}``), with which their
+        workers follow the work, in place of a fixed number of jobs.
 
     Raises
     ------
@@ -389,8 +413,9 @@ def executor_of(text: str, jobs: int, read_ahead: int = 1, options: Mapping[str,
         kind = import_module("distributed.deploy.subprocess").SubprocessCluster
         # Unlike LocalCluster's, its workers do not run the user's script once more.
         quiet = {"dashboard_address": ":0", "host": "127.0.0.1", "worker_kwargs": {"dashboard": False}}
-        cluster = _cluster(kind, {"n_workers": jobs, "threads_per_worker": 1} | quiet | given)
-        return Dask(cluster, owned=cluster)
+        adapt = given.pop("adapt", None)
+        workers = {"n_workers": 0 if adapt else jobs, "threads_per_worker": 1}
+        return _adapted(_cluster(kind, workers | quiet | given), "dask", jobs, adapt)
     if text in _QUEUES:
         try:
             dask_jobqueue = import_module("dask_jobqueue")
@@ -398,10 +423,26 @@ def executor_of(text: str, jobs: int, read_ahead: int = 1, options: Mapping[str,
             raise ArgumentError(f"{text} needs the package dask-jobqueue: pip install sapwood[dask]") from error
         adapt = given.pop("adapt", None)
         cluster = _cluster(getattr(dask_jobqueue, _QUEUES[text]), given)
-        cluster.adapt(**adapt) if adapt else cluster.scale(jobs=jobs)
-        return Dask(cluster, name=text, owned=cluster)
+        if not adapt:
+            cluster.scale(jobs=jobs)
+        return _adapted(cluster, text, jobs, adapt)
     known = "threads, processes, dask, dask://HOST:PORT, slurm, htcondor"
     raise ArgumentError(f"no executor {text!r}; there are {known}")
+
+
+def _adapted(cluster: Foreign, name: str, jobs: int, adapt: Mapping[str, Any] | None) -> Dask:
+    """Give the executor of a cluster; with `adapt` its workers follow the work, up to `jobs` or its `maximum`."""
+    if not adapt:
+        return Dask(cluster, name=name, owned=cluster)
+    known = {"minimum", "maximum", "minimum_jobs", "maximum_jobs", "interval", "target_duration", "wait_count"}
+    if unknown := sorted(adapt.keys() - known):
+        cluster.close()
+        raise ArgumentError(f"adapt has {unknown[0]!r}; known are {', '.join(sorted(known))}")
+    given = {} if adapt.keys() & {"maximum", "maximum_jobs"} else {"maximum": jobs}
+    # With the calls of the window waiting, which last `lease_seconds` each, this asks for all workers there may be.
+    given |= {"interval": "1s", "target_duration": f"{2 * Dask.lease_seconds}s", **adapt}
+    cluster.adapt(**given)
+    return Dask(cluster, name=name, owned=cluster, most=int(given.get("maximum") or given["maximum_jobs"]))
 
 
 def _cluster(kind: Callable[..., Any], options: Mapping[str, Any]) -> Foreign:

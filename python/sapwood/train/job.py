@@ -293,6 +293,7 @@ class _Train:
             resident_memory.peak(), record.memory_start, *(worker.memory_peak for worker in self.workers.values()), 0
         )
         record.workers = sorted(self.workers.values(), key=lambda worker: worker.name)
+        record.slots = max(record.slots, self.executor.slots)
         record.trace = vars(engine.trace)
         record.rates = _rates(self.busy, began, record.time_wall)
         order = {source.path: place for place, source in enumerate(self.dataset.sources)}

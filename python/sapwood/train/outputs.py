@@ -91,12 +91,14 @@ class Streams:
     def process(self, events: Foreign) -> dict[str, Any]:
         """Give the entries of each stream."""
         rows: dict[str, Any] = {}
+        layout = ak.to_layout(events)
+        if layout.is_indexed:
+            layout = layout.project()
         for key, (cut, wanted) in self._streams.items():
-            mask = None if cut is None else events[f"cut: {cut}"] != 0
-            layouts = [ak.to_layout(events[name] if mask is None else events[name][mask]) for _, name in wanted]
-            length = len(events) if mask is None else int(ak.sum(mask))
-            record = ak.contents.RecordArray(layouts, [new for new, _ in wanted], length=length)
-            rows[key] = ak.Array(record)
+            layouts = [layout.content(name) for _, name in wanted]
+            record = ak.contents.RecordArray(layouts, [new for new, _ in wanted], length=len(events))
+            chosen = slice(None) if cut is None else np.flatnonzero(ak.fill_none(events[f"cut: {cut}"], 0) != 0)
+            rows[key] = ak.Array(record[chosen])
         return rows
 
 
@@ -139,9 +141,11 @@ class Summary:
 
     @staticmethod
     def read(file: Foreign) -> Summary:
-        """Read the one of an open file."""
-        row = file[SUMMARY].arrays(_MEMBERS)[0].to_list()
-        return Summary(**{name: row[name] for name in _MEMBERS})
+        """Read the one of an open file; of several, which ROOT's ``hadd`` puts one behind the other, their sum."""
+        first, *others = (Summary(**row) for row in file[SUMMARY].arrays(_MEMBERS).to_list())
+        for other in others:
+            first.add(other)
+        return first
 
 
 _MEMBERS = list(Summary.__dataclass_fields__)

@@ -248,7 +248,7 @@ class Plan:
         per_entry = size / max(info.entries, 1)
         longest = _entries_per_step(self.step_size, per_entry, stop)
         offsets = info.clusters.tolist() if needs.places else [0]
-        chosen = self._chosen(offset, stop)
+        chosen = None if self.dataset.chosen is None else self.dataset.chosen.of(file.source, offset, info.entries)
         done, record.steps = self._resumed.get(file.place, ([], 0))
         record.processed = sum(end - start for start, end in done)
         left_out = [
@@ -270,13 +270,6 @@ class Plan:
                 yield Step(file, start, end, int(per_entry * (end - start)), inside, friends)
             else:
                 record.processed += end - start  # nothing of it is on the list
-
-    def _chosen(self, offset: int, stop: int) -> Array | None:
-        entries = self.dataset.entry_list
-        if entries is None:
-            return None
-        first, last = np.searchsorted(entries, [offset, offset + stop])
-        return entries[first:last] - offset
 
     def _needs_of(self, schema: Schema, place: str) -> _Needs | BaseException:
         if self._reference is None:
@@ -317,7 +310,8 @@ class Plan:
     def _leave_out(self, source: Source, entries: int | None, error: BaseException) -> None:
         if not self.skip_bad_files or not isinstance(error, BAD):
             raise error
-        if self.dataset.entry_list is not None or any(self._friends):
+        chosen = self.dataset.chosen
+        if (chosen is not None and chosen.numbers is not None) or any(self._friends):
             raise StorageError(
                 f"{source.path} cannot be left out: an entry list or a friend counts the entries of all files: {error}"
             ) from error

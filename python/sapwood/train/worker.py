@@ -114,7 +114,7 @@ class Worker:
         self._begun = False
         self._broken: dict[int, str] = {}
         self._open: OrderedDict[tuple[str, str], OpenTree] = OrderedDict()
-        self._needs: dict[tuple[Any, ...], list[Resolved]] = {}
+        self._shapes: list[_Shape] = []
         self._indexes: dict[str, FriendIndex] = {}
         self._gate = _Gate(job.at_once, job.memory)
         self._counted = _native.counters()
@@ -235,20 +235,18 @@ class Worker:
 
     def _read(self, tree: OpenTree, step: Step) -> tuple[_StepBlock, list[Resolved]]:
         file = step.file
-        needs = self._resolved(tree, file)
-        names = sorted(frozenset[str]().union(*self.job.touched.values(), *(need.branches for need in needs)))
-        friends = {friend.name: friend for friend in self.job.friends}
+        shape = self._shape(tree, file)
+        layouts = tree.read(shape.reads, step.entry_start, step.entry_stop, shape.selection)
+        if shape.selection is None:
+            shape.selection = tree.selection(shape.reads)
         missing, cast = dict(file.made_up), dict(file.cast)
-        keys = {name for friend in self.job.friends for name in friend.by}
-        own = [name for name in names if not _of_friend(name, friends) and name not in missing and name in tree.tree]
-        layouts = tree.read(sorted({*own, *keys}), step.entry_start, step.entry_stop)
         for name, kind in cast.items():
             if name in layouts:
                 layouts[name] = columns_like(layouts[name], kind, name)
         for name, kind in missing.items():
             layouts[name] = made_up(kind, step.entries)
         for place, friend in enumerate(self.job.friends):
-            theirs = [name.partition(".")[2] for name in names if _of_friend(name, {friend.name: friend})]
+            theirs = [name.partition(".")[2] for name in shape.names if _of_friend(name, {friend.name: friend})]
             if not theirs:
                 continue
             if friend.by:
@@ -256,25 +254,29 @@ class Worker:
             else:
                 found = self._pieces(step.friends[place] or (), theirs)
             layouts |= {f"{friend.name}.{name}": layout for name, layout in found.items()}
-        for name in keys - set(own):
+        for name in set(shape.reads).difference(shape.names):  # only to find the entries of friends
             layouts.pop(name, None)
         length = step.entries
         if step.chosen is not None:
             rows = step.chosen - step.entry_start
             layouts = {name: ak.to_layout(ak.Array(layout)[rows]) for name, layout in layouts.items()}
             length = len(rows)
-        return _StepBlock(layouts, length, tree, step), needs
+        return _StepBlock(layouts, length, tree, step), shape.needs
 
-    def _resolved(self, tree: OpenTree, file: FilePlan) -> list[Resolved]:
-        key = (file.source.path, file.tree)
-        found = self._needs.get(key)
-        if found is None:
-            extra = OfFriends((friend.name for friend in self.job.friends), (name for name, _ in file.made_up))
-            view = With(tree.tree, extra)
-            found = [wanted.resolve(view) for _, wanted in self.job.columns]
-            if len(self._needs) > 10 * _FILES_OPEN:
-                self._needs.clear()
-            self._needs[key] = found
+    def _shape(self, tree: OpenTree, file: FilePlan) -> _Shape:
+        """Find out what is wanted of a tree; of trees alike, only the first one's branches are looked at."""
+        for known in self._shapes:
+            if known.made_up == file.made_up and tree.tree.same_shape(known.tree):
+                return known
+        friends = {friend.name: friend for friend in self.job.friends}
+        missing = {name for name, _ in file.made_up}
+        view = With(tree.tree, OfFriends(friends, missing))
+        needs = [wanted.resolve(view) for _, wanted in self.job.columns]
+        names = sorted(frozenset[str]().union(*self.job.touched.values(), *(need.branches for need in needs)))
+        own = {name for name in names if not _of_friend(name, friends) and name not in missing and name in tree.tree}
+        keys = {name for friend in self.job.friends for name in friend.by}
+        found = _Shape(tree.tree, file.made_up, needs, names, sorted(own | keys))
+        self._shapes = [found, *self._shapes[:7]]
         return found
 
     def _pieces(self, pieces: Sequence[tuple[Source, int, int]], names: list[str]) -> dict[str, Any]:
@@ -347,6 +349,18 @@ def join_parts(first: Part, second: Part, tasks: Sequence[Any]) -> Part:
     )
 
 
+@dataclass
+class _Shape:
+    """What is wanted of trees with the same branches: of which tree it was found, and what is read of such."""
+
+    tree: Any
+    made_up: tuple[tuple[str, str], ...]
+    needs: list[Resolved]
+    names: list[str]
+    reads: list[str]
+    selection: Selection | None = None
+
+
 class OpenTree:
     """A tree of a file that is kept open while it is used, or was used of late."""
 
@@ -366,28 +380,31 @@ class OpenTree:
         self._closing = False
         self._selections: dict[tuple[str, ...] | None, Selection] = {}
 
-    def read(self, names: Sequence[str], start: int, stop: int) -> dict[str, Any]:
-        """Read branches, as layouts by name."""
+    def read(self, names: Sequence[str], start: int, stop: int, like: Selection | None = None) -> dict[str, Any]:
+        """Read branches, as layouts by name; `like` is the selection of them from a tree that may have the same."""
         if not names:
             return {}
-        selection = self._selection(tuple(names))
+        selection = self.selection(names, like)
         data = read([(selection, selection.indexes, start, stop)])
         record = together(selection, data, start, stop, library_of("ak"), None, add_doc=False).layout
         return {name: record.content(name) for name in names}
 
     def everything(self, known: Mapping[str, Any], start: int, stop: int, log: list[Any]) -> ak.Array:
         """Give records of all branches, read when they are looked at but for those that are known."""
-        selection = self._selection(None)
+        selection = self.selection(None)
         record = virtual(selection, start, stop, False, log).layout
         contents = list(record.contents)
         for place, name in enumerate(record.fields):
             contents[place] = known.get(name, contents[place])
         return ak.Array(ak.contents.RecordArray(contents, record.fields, length=stop - start))
 
-    def _selection(self, names: tuple[str, ...] | None) -> Selection:
-        found = self._selections.get(names)
+    def selection(self, names: Sequence[str] | None, like: Selection | None = None) -> Selection:
+        """Give the selection of branches, None for all."""
+        key = None if names is None else tuple(names)
+        found = self._selections.get(key)
         if found is None:
-            found = self._selections[names] = Selection(self.tree, names)
+            found = None if like is None else like.on(self.tree)
+            found = self._selections[key] = found or Selection(self.tree, key)
         return found
 
     def hold(self) -> None:

@@ -85,11 +85,49 @@ def _table(data: Foreign) -> Iterable[tuple[str, Any]]:
     if module == "pyarrow" and hasattr(data, "column_names"):
         return [(name, data.column(name)) for name in data.column_names]
     if module == "awkward" and getattr(data, "fields", None):
-        return [(name, data[name]) for name in data.fields] if data.ndim == 1 else [("", data)]
+        return _record_fields(data) if data.ndim == 1 else [("", data)]
     raise TypeError(
         "a tree is written from a mapping of names to arrays, a table (pandas, Polars, PyArrow), an Awkward array of "
         f"records or a NumPy structured array, not from {type(data).__name__}"
     )
+
+
+def _record_fields(data: Foreign) -> Iterable[tuple[str, Any]]:
+    import awkward as ak
+
+    layout: Any = ak.to_layout(ak.to_backend(data, "cpu"))
+    # Once for all: making an array of each column costs more than looking at it.
+    if layout.is_record:
+        return [(name, content[: layout.length]) for name, content in zip(layout.fields, layout.contents, strict=True)]
+    if layout.is_indexed and not layout.is_option and layout.content.is_record:
+        take = _Taker(np.asarray(layout.index.data))
+        return [(name, take(layout.content.content(name))) for name in layout.fields]
+    return [(name, data[name]) for name in data.fields]
+
+
+class _Taker:
+    """Takes some entries of columns. Where items of lists lie is worked out once for columns alike that follow."""
+
+    def __init__(self, entries: np.ndarray[Any, Any]) -> None:
+        self._entries = entries
+        self._bounds = self._offsets = self._places = np.zeros(0, np.int64)
+
+    def __call__(self, content: Foreign) -> Foreign:
+        from awkward import contents
+        from awkward.index import Index64
+
+        items: Any = content.content if hasattr(content, "offsets") else None
+        if items is None or not items.is_numpy or items.data.ndim != 1 or content.parameters:
+            return content[self._entries]
+        bounds = np.asarray(content.offsets.data)
+        if not np.array_equal(bounds, self._bounds):
+            starts = bounds[self._entries]
+            offsets = np.zeros(len(starts) + 1, np.int64)
+            np.cumsum(bounds[self._entries + 1] - starts, out=offsets[1:])
+            places = np.repeat(starts - offsets[:-1], np.diff(offsets)) + np.arange(offsets[-1])
+            self._bounds, self._offsets, self._places = bounds, offsets, places
+        taken: Any = np.take(np.asarray(items.data), self._places)
+        return contents.ListOffsetArray(Index64(self._offsets), contents.NumpyArray(taken))
 
 
 def _fields(array: np.ndarray[Any, Any]) -> Iterable[tuple[str, np.ndarray[Any, Any]]]:
@@ -121,7 +159,7 @@ def to_column(data: Foreign) -> Column:
     if module == "awkward":
         import awkward as ak
 
-        return _from_layout(ak.to_layout(ak.to_backend(data, "cpu")))
+        return _from_layout(data if isinstance(data, ak.contents.Content) else ak.to_layout(ak.to_backend(data, "cpu")))
     if isinstance(data, Mapping) or hasattr(data, "columns") or hasattr(data, "column_names"):
         fields = [(name, to_column(values)) for name, values in _table(data)]
         lengths = {length_of(column) for _, column in fields}
