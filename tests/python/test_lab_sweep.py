@@ -31,13 +31,43 @@ def test_the_study(file: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     content = json.loads((folder / "sweep.json").read_text())
     runs = {(m["what"], m["engine"]): m["runs"][0] for m in content["measurements"]}
-    assert set(runs) == {(w, f"{c}, 10 MB, 32 kB") for w in ("write", "read") for c in ("none", "zstd:5")}
+    tried = {f"{codec}, 10 MB, 32 kB" for codec in ("none", "zstd:5")}
+    tried |= {f"zstd:5, 10 MB, 32 kB{more}" for more in (", summary", ", 4 streams", ", 4 streams, summary")}
+    assert set(runs) == {(action, name) for action in ("write", "read") for name in tried}
+    several = runs["write", "zstd:5, 10 MB, 32 kB, 4 streams"]
+    assert several["bytes"] == pytest.approx(4 * runs["write", "zstd:5, 10 MB, 32 kB"]["bytes"], rel=0.01)
     plain, packed = runs["write", "none, 10 MB, 32 kB"], runs["write", "zstd:5, 10 MB, 32 kB"]
     assert plain["bytes"] > 800_000 > packed["bytes"]
     assert plain["vsize"] >= plain["rss"] > 10e6
     assert "the choice is zstd:5, 10 MB, 32 kB" in content["findings"][0]
     assert "Peak resident memory [MB]" in (folder / "sweep.html").read_text()
     assert sorted(path.name for path in folder.iterdir()) == ["sweep.html", "sweep.json"]
+
+
+def test_generated_events_have_objects_to_split(tmp_path: Path) -> None:
+    words = {"codecs": ["zstd:1"], "clusters": ["2 MB"], "baskets": ["32 kB"], "streams": [1, 3], "summary": "both"}
+    study, written = sweep.run(None, tmp_path / "out", **words, rounds=1, quick=True)  # pyright: ignore[reportArgumentType]
+    runs = {(m["what"], m["engine"]): m["runs"][0] for m in study.content["measurements"]}
+    base = [f"zstd:1, 2 MB, 32 kB, split {level}" for level in (99, 0)]
+    assert {name for _, name in runs} == {
+        one + more for one in base for more in ("", ", summary", ", 3 streams", ", 3 streams, summary")
+    }
+    titles = {table["title"]: table["rows"] for table in study.content["tables"]}
+    assert len(titles["Memory of a stream"]) == len(titles["Summary record"]) == 4
+    # A cluster of 2 MB is what a stream holds, compressed or not, and not much more.
+    one, three = (runs["write", base[0] + more]["rss"] for more in ("", ", 3 streams"))
+    assert 1e6 < (three - one) / 2 < 40e6
+    assert runs["write", base[0] + ", summary"]["bytes"] > runs["write", base[0]]["bytes"]
+    assert "Memory of streams" in written["html"].read_text()
+
+
+def test_a_summary_is_a_tree_of_one_entry(file: Path, tmp_path: Path) -> None:
+    cell = sweep.Cell("zstd:5", "10 MB", "32 kB", None, 2, summary=True)
+    job = sweep._Job(cell, str(file), "T", 1000, str(tmp_path), 0)
+    job.do(sweep.WRITE)
+    for copy in job.copies():
+        with sapwood.open(copy) as made:
+            assert made["T"].num_entries == 1000 and made["Summary"].arrays(library="np")["entries"].tolist() == [1000]
 
 
 def test_the_front() -> None:
@@ -62,5 +92,7 @@ def test_wrong_words(file: Path, tmp_path: Path) -> None:
             sweep.parse_weights([wrong])
     with pytest.raises(ArgumentError, match="no weight speed"):
         sweep.run(str(file), tmp_path, weights={"speed": 1})
+    with pytest.raises(ArgumentError, match="streams from 1 to 100"):
+        sweep.run(str(file), tmp_path, streams=[0])
     with pytest.raises(ArgumentError, match="a codec is"):
         sweep.run(str(file), tmp_path, codecs=["zip"])

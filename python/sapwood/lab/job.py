@@ -20,12 +20,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from sapwood import _native
 from sapwood.errors import SapwoodError
+from sapwood.reading.sources import source_of
 
 TASKS = 20
 """Histograms that a job fills, at most: a train of so many tasks."""
 
 CHUNK, FAR_CHUNK, RANDOM_CHUNK, UNPACKED = 1 << 20, 1 << 23, 1 << 16, 30
+_UPROOT = {"http": "aiohttp", "https": "aiohttp", "root": "fsspec_xrootd", "s3": "s3fs"}
+"""What uproot needs for URLs."""
 _FAR = re.compile(r"^[a-z0-9+]+://")
 
 
@@ -119,24 +123,25 @@ def _sequentially(path: str, chunk: int) -> int:
 
 
 def _ranges(url: str, chunk: int) -> int:
-    """Ask a web server for one range after the other, on one connection."""
-    import http.client
-
-    parts = urlsplit(url)
-    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-    connection, got, size = kind(parts.netloc, timeout=60), 0, None
-    while size is None or got < size:
-        connection.request("GET", parts.path or "/", headers={"Range": f"bytes={got}-{got + chunk - 1}"})
-        answer = connection.getresponse()
-        if answer.status not in (200, 206):
-            raise OSError(f"{url}: status {answer.status}")
-        more = len(answer.read())
-        size = got + more if answer.status == 200 else int((answer.headers["Content-Range"] or "/0").rpartition("/")[2])
-        got += more
-        if not more:
-            break
-    connection.close()
+    """Ask a server for one range after the other."""
+    found = source_of(url, {})
+    storage, got = _native.Storage(found.source, found.label, found.far), 0
+    try:
+        while got < storage.size:
+            got += storage.request([(got, min(chunk, storage.size - got))])
+    finally:
+        storage.close()
     return got
+
+
+def size_of(url: str) -> int:
+    """Give the bytes of a file far away."""
+    found = source_of(url, {})
+    storage = _native.Storage(found.source, found.label, found.far)
+    try:
+        return storage.size
+    finally:
+        storage.close()
 
 
 def direct_job(spec: Mapping[str, Any], took: _Took) -> None:
@@ -194,9 +199,8 @@ def missing(engine: str, files: Sequence[str]) -> str | None:
             direct_job({"engine": engine, "files": files[:1]}, _Took())
         except OSError as error:
             return f"direct reading is refused: {error}"
-    if engine == "raw" and schemes - {"http", "https"}:
-        return f"there is no plain reading of {min(schemes - {'http', 'https'})}://"
-    lacking = [name for name in ENGINES[engine][1] if importlib.util.find_spec(name) is None]
+    needed = [*ENGINES[engine][1], *(_UPROOT.get(scheme, "fsspec") for scheme in schemes if engine == "uproot")]
+    lacking = [name for name in needed if importlib.util.find_spec(name) is None]
     return f"{', '.join(lacking)} is not installed" if lacking else None
 
 

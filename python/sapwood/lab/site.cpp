@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "TBranch.h"
+#include "TEnv.h"
 #include "TFile.h"
 #include "TH1F.h"
 #include "TLeaf.h"
@@ -38,6 +39,7 @@ int main()
    std::getline(std::cin, cache);
    const auto branches = lines(), files = lines();
    TH1::AddDirectory(false);
+   gEnv->SetValue("TFile.ForceRemote", 1); // a server on this machine is a server
    std::printf("ready\n");
    std::fflush(stdout);
    if (!std::getline(std::cin, word))

@@ -207,7 +207,7 @@ class _Stock:
         with sapwood.open({files[0]: self.tree_of(variant)}) as tree:
             part = sum(tree[name].compressed_bytes for name in self.few(data))
             stored, events = float(tree.compressed_bytes), tree.num_entries
-        size = stored if job.far(files[0]) else float(Path(files[0]).stat().st_size)
+        size = float(job.size_of(files[0]) if job.far(files[0]) else Path(files[0]).stat().st_size)
         return {"files": len(files), "file_bytes": size, "events": events, "stored": stored, "few": float(part)}
 
     def _make(self, data: str, variant: str) -> Iterator[list[str]]:
@@ -440,6 +440,12 @@ def layers(study: Study, case: Case) -> dict[str, float]:
     return {**shares, "other": max(0.0, 1 - sum(shares.values()))}
 
 
+def processor_share(study: Study, case: Case) -> float:
+    """Give the share of a job's time in which a processor works for it, of the last run."""
+    job_time, user, system = (study.figure(case.what, case.engine, name) or 0.0 for name in ("job", "user", "system"))
+    return (user + system) / (job_time * case.jobs) if job_time else 0.0
+
+
 def _rate(study: Study, case: Case) -> float:
     """Give the events per second, at the median of the rounds."""
     megabytes = study.median(case.what, case.engine)
@@ -497,6 +503,22 @@ def _tables(study: Study, cases: Sequence[Case], known: Mapping[str, Any]) -> li
         tables.append(
             {"title": "Where time goes", "head": ["Case", "a job", *LAYERS], "rows": rows, "caption": caption}
         )
+    rows = []
+    for case in cases:
+        share, events = processor_share(study, case), study.figure(case.what, case.engine, "events")
+        if case.engine in LIMITS or not events:
+            continue
+        spent = share * case.jobs * (study.figure(case.what, case.engine, "job") or 0.0)
+        opening = study.figure(case.what, case.engine, "open")
+        rows.append(
+            [
+                case.what, case.engine, f"{100 * share:.0f} %", f"{100 - 100 * share:.0f} %",
+                seconds_text(spent / events), "–" if opening is None else seconds_text(opening / case.jobs),
+            ]
+        )  # fmt: skip
+    head = ["Case", "Engine", "processor", "waiting", "processor of an event", "opening files, a job"]
+    caption = "Of all engines, by the system's counts, in the last round: a job waits for storage, or for a processor."
+    tables.append({"title": "Processor time", "head": head, "rows": rows, "caption": caption})
     rows = []
     for case in cases:
         base = replace(case, variant=AS_IS)
@@ -582,8 +604,8 @@ def findings(study: Study, cases: Sequence[Case], known: Mapping[str, Any]) -> l
         if main == "raw" or not rates.get(counts[0]):
             continue
         words = f"{data}, {task}, {main}: "
-        if main == "sapwood":
-            words += _bound(layers(study, at[counts[0]])) + "; "
+        one = at[counts[0]]
+        words += (_bound(layers(study, one)) if main == "sapwood" else _bound_by(processor_share(study, one))) + "; "
         if len(counts) > 1:
             second = counts[1]
             words += f"{second} jobs give {rates[second] / rates[counts[0]]:.1f} × the rate of {counts[0]}; "
@@ -623,6 +645,13 @@ def _bound(shares: Mapping[str, float]) -> str:
     most = max(("open", "decompression", "decoding", "task", "other"), key=shares.__getitem__)
     name = {"open": "opening files", "other": "Python"}.get(most, most)
     return f"CPU-bound: {name} takes {100 * shares[most]:.0f} %"
+
+
+def _bound_by(share: float) -> str:
+    """Name what bounds a job of which only its processor time is known."""
+    if share < 0.5:
+        return f"storage-bound: {100 * (1 - share):.0f} % of the time waits for it"
+    return f"CPU-bound: a processor works {100 * share:.0f} % of the time"
 
 
 def _of_a_file(study: Study, case: Case, cases: Sequence[Case], known: Mapping[str, Mapping[str, float]]) -> list[str]:
