@@ -144,8 +144,8 @@ def test_a_trace_says_which_branches_are_used(tmp_path: Path) -> None:
     assert used_branches(tmp_path / "t.parquet") == ["met", "pt"]
     task = tmp_path / "task.py"
     task.write_text(
-        "from sapwood.train import Task\n\n\nclass Met(Task):\n    columns = ('met',)\n\n"
-        "    def process(self, events):\n        return len(events)\n"
+        "from sapwood.train import Task\n\n\nclass Met(Task):\n    branches = ['met']\n\n"
+        "    def process(self, events):\n        return {'events': len(events)}\n"
     )
     trace, out = tmp_path / "train.parquet", tmp_path / "out"
     done = sapwood_command("trace", "-o", trace, "run", task, "-i", file, "-o", out)
