@@ -12,7 +12,7 @@ import pytest
 
 import sapwood
 from sapwood.errors import ArgumentError
-from sapwood.lab import sweep
+from sapwood.lab import engines, event, sweep
 
 
 @pytest.fixture
@@ -68,6 +68,26 @@ def test_a_summary_is_a_tree_of_one_entry(file: Path, tmp_path: Path) -> None:
     for copy in job.copies():
         with sapwood.open(copy) as made:
             assert made["T"].num_entries == 1000 and made["Summary"].arrays(library="np")["entries"].tolist() == [1000]
+
+
+@pytest.mark.oracle
+def test_root_copies_the_same(tmp_path: Path, root_python: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    find = "import importlib.util as u, pathlib; print(pathlib.Path(u.find_spec('ROOT').origin).parent)"
+    root = subprocess.run([root_python, "-c", find], check=True, capture_output=True, text=True).stdout.strip()
+    monkeypatch.setenv("ROOTSYS", root)
+    program, reason = event.compiled(tmp_path, "sweep")
+    assert program is not None, reason
+    source = tmp_path / "source.root"
+    engines.Sapwood().write(source, 600, engines.Settings("lz4:4", split=99))
+    cell = sweep.Cell("zstd:5", "2 MB", "64 kB", None, 2, summary=True, engine="root")
+    job = sweep._Job(cell, str(source), "T", 600, str(tmp_path), 0, str(program))
+    assert {"user", "system", "vsize", "rss"} < set(job.do(sweep.WRITE))
+    for copy in job.copies():
+        engines.Sapwood().verify(Path(copy), 600)
+        with sapwood.open(copy) as made:
+            assert made["Summary"].arrays(library="np")["entries"].tolist() == [600]
+            assert {branch.compression for branch in made["T"].native.branches if branch.entries} == {505}
+    assert job.do(sweep.READ)["rss"] > 0
 
 
 def test_the_front() -> None:

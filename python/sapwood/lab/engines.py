@@ -343,7 +343,8 @@ class Hdf5(Engine):
             for chunk in chunks(events):
                 tracks: dict[str, Array] = chunk.tracks
                 if settings.split == 0:
-                    tracks = {"tracks": np.rec.fromarrays(list(chunk.tracks.values()), names=list(chunk.tracks))}
+                    kinds = [(name, values.dtype) for name, values in chunk.tracks.items()]
+                    tracks = {"tracks": np.rec.fromarrays(list(chunk.tracks.values()), dtype=kinds)}
                 columns = {**chunk.header, "histogram": chunk.histogram, "counts": np.diff(chunk.offsets), **tracks}
                 for name, values in columns.items():
                     if name not in file:
@@ -415,7 +416,7 @@ def _records(ak: Any, chunk: Chunk) -> Any:
 
 def _of_awkward(step: Any) -> Columns:
     """Find columns among the fields of a step: those of objects by the names that readers give them."""
-    import awkward as ak
+    ak: Any = importlib.import_module("awkward")
 
     def column(name: str) -> Array:
         for one in (name, f"tracks_{name}", f"tracks.{name}"):

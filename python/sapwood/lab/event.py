@@ -28,8 +28,8 @@ CREATE, WRITE, READ, COLD, RANDOM, COLD_RANDOM, FILL = (
     "create and write",
     "read sequentially",
     "read sequentially, cold",
-    "read 100 entries at random",
-    "read 100 entries at random, cold",
+    "100 entries at random",
+    "100 entries at random, cold",
     "fill 20 histograms",
 )
 STREAMING = ("member-wise", "object-wise")
@@ -104,7 +104,7 @@ def run(
         _write_again(study, workers)
         study.run(steps, rounds)
     return study, study.finish(
-        tables=[_table(study, workers, count)], figures=_figures(study, workers), findings=_findings(study, workers)
+        tables=_tables(study, workers, count), figures=_figures(study, workers), findings=_findings(study, workers)
     )
 
 
@@ -262,32 +262,41 @@ def _mb_per_s(study: Study, what: str, worker: _Worker, size: float) -> str:
     return f"{size / seconds / 1e6:.0f}" if seconds else "–"
 
 
-def _table(study: Study, workers: Sequence[_Worker], events: int) -> dict[str, Any]:
+def _tables(study: Study, workers: Sequence[_Worker], events: int) -> list[dict[str, Any]]:
     size = engines.bytes_of(events)
-    columns: dict[str, Callable[[_Worker], str]] = {
-        "Engine": lambda worker: worker.name,
+    writing: dict[str, Callable[[_Worker], str]] = {
         "codec": lambda worker: worker.codec,
         "create": lambda worker: _seconds(study, CREATE, worker),
-        "create+write": lambda worker: _seconds(study, WRITE, worker),
+        "create and write": lambda worker: _seconds(study, WRITE, worker),
         "write alone": lambda worker: seconds_text(_alone(study, worker.name)),
-        "write MB/s": lambda worker: f"{size / _alone(study, worker.name) / 1e6:.0f}",
+        "write alone, MB/s": lambda worker: f"{size / _alone(study, worker.name) / 1e6:.0f}",
         "file": lambda worker: bytes_text(study.figure(WRITE, worker.name, "bytes")),
+    }
+    reading: dict[str, Callable[[_Worker], str]] = {
         "read": lambda worker: _seconds(study, READ, worker),
-        "read MB/s": lambda worker: _mb_per_s(study, READ, worker, size),
+        "MB/s": lambda worker: _mb_per_s(study, READ, worker, size),
         "cold": lambda worker: _seconds(study, COLD, worker),
-        "cold MB/s": lambda worker: _mb_per_s(study, COLD, worker, size),
-        "100 random": lambda worker: _seconds(study, RANDOM, worker),
-        "random, cold": lambda worker: _seconds(study, COLD_RANDOM, worker),
+        "cold, MB/s": lambda worker: _mb_per_s(study, COLD, worker, size),
+        "100 at random": lambda worker: _seconds(study, RANDOM, worker),
+        "at random, cold": lambda worker: _seconds(study, COLD_RANDOM, worker),
         "fill": lambda worker: _seconds(study, FILL, worker),
     }
-    fills = engines.HISTOGRAMS * 600 * events
-    caption = (
-        f"{events} events, {bytes_text(size)} in memory. Medians; MB/s are of the bytes in memory; write alone is "
-        f"create+write less create; fill is {number_text(fills / 1e6)} million fills. Every value that an engine "
-        "wrote was read again by it and compared."
-    )
-    rows = [[show(worker) for show in columns.values()] for worker in workers]
-    return {"title": "Events", "head": list(columns), "rows": rows, "caption": caption}
+    fills = engines.HISTOGRAMS * 600 * events / 1e6
+    of_memory = f"{events} events, {bytes_text(size)} in memory. Medians; MB/s are of the bytes in memory."
+    captions = {
+        "Writing": f"{of_memory} Write alone is creating and writing less creating. Every value was read again by the "
+        "engine that wrote it, and compared.",
+        "Reading": f"{of_memory} Fill: {number_text(fills)} million fills.",
+    }
+    return [
+        {
+            "title": title,
+            "head": ["Engine", *columns],
+            "rows": [[worker.name, *(show(worker) for show in columns.values())] for worker in workers],
+            "caption": captions[title],
+        }
+        for title, columns in (("Writing", writing), ("Reading", reading))
+    ]
 
 
 def _seconds(study: Study, what: str, worker: _Worker) -> str:

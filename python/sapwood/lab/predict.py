@@ -24,6 +24,7 @@ MEGA, MILLI = 1e6, 1e-3
 _LAYERS = ("decompression", "decoding", "task", "other")
 _BUSY = 0.9  # from here on a station is what bounds
 _MOST_JOBS, _MOST = 1_000, 100_000  # jobs, pieces of all: some seconds to simulate
+_PIECES = 20  # of a simulated job that reads plainly
 
 
 @dataclass(frozen=True)
@@ -328,27 +329,73 @@ def layers_of(content: Mapping[str, Any], data: str) -> tuple[Site, Load, dict[i
     if data not in content["files"]:
         raise ArgumentError(f"the result has no data {data}: {', '.join(content['files'])}")
     measured, plain, processor = (curve(engine) for engine in ("sapwood", "raw", PROCESSOR))
-    one = runs.get((Case(data, AS_IS, ALL, "sapwood", 1).what, "sapwood"))
-    if not one or 1 not in plain:
+    one, reading = (
+        runs.get((Case(name, AS_IS, ALL, engine, 1).what, engine))
+        for name, engine in ((data, "sapwood"), (_data_of(content, data, "raw"), "raw"))
+    )
+    if not one or not reading:
         raise ArgumentError(f"the result has no single job of sapwood and of plain reading for {data}")
-    facts = content["files"][data][AS_IS]
-    figure = {
-        name: statistics.median(run.get(name, 0.0) for run in one) for name in ("job", "storage", "open", "bytes")
-    }
-    files = int(facts["files"])
-    size, events = figure["bytes"] / files, facts["events"]
-    computing = max(figure["job"] - figure["storage"] - figure["open"], 0.0)
-    own = figure["bytes"] / max(figure["storage"], 1e-9) / MEGA
-    storage = tuple(own * rate / plain[1] for rate in _filled(plain))
     scale = processor.get(1, 1.0)
     cores = content["host"]["cores_usable"]
     together = (
         tuple(rate / scale for rate in _filled(processor)) if processor else tuple(map(float, range(1, cores + 1)))
     )
-    load = Load(files, size, events, max(size, 1.0), figure["open"] / files, computing / files / events)
+    facts = content["files"][data][AS_IS]
+    job, plainly = _Spent.of(one), _Spent.of(reading)
+    files = int(facts["files"])
+    size, events = job.bytes / files, facts["events"]
+    # What is waited for is storage; its curve is that of plain reading, whose own work is taken out of it.
+    bare = _bare_rates(_filled(plain), together, plainly)
+    own = job.bytes / max(job.waiting, 1e-9) / MEGA
+    storage = tuple(own * rate / bare[0] for rate in bare)
+    opening = min(job.open, job.processor)
+    load = Load(files, size, events, max(size, 1.0), opening / files, (job.processor - opening) / files / events)
     # MB/s are those of the stored bytes of the branches.
     share = size / facts["stored"]
     return Site(together, (Storage(storage),)), load, {n: rate * share for n, rate in measured.items()}
+
+
+def _data_of(content: Mapping[str, Any], data: str, engine: str) -> str:
+    """Give data that an engine read by one job: these, if it did, else the first."""
+    found = medians(content)
+    names = [data, *content["files"]]
+    return next((name for name in names if (Case(name, AS_IS, ALL, engine, 1).what, engine) in found), data)
+
+
+@dataclass(frozen=True)
+class _Spent:
+    """What one job took: bytes, and seconds of a processor, of waiting, and of opening files."""
+
+    bytes: float
+    processor: float
+    waiting: float
+    open: float
+
+    @classmethod
+    def of(cls, runs: Sequence[Mapping[str, Any]]) -> _Spent:
+        """Take the medians of all rounds."""
+
+        def figure(*names: str) -> float:
+            return statistics.median(sum(run.get(name, 0.0) for name in names) for run in runs)
+
+        processor = min(figure("user", "system"), figure("job"))
+        return cls(figure("bytes"), processor, figure("job") - processor, figure("open"))
+
+
+def _bare_rates(plain: Sequence[float], together: Sequence[float], spent: _Spent) -> list[float]:
+    """Give the MB/s of storage itself for 1, 2, ... jobs, of which plain reading, that copies what comes, got less."""
+    size = 1.0  # MB
+    work = spent.processor / spent.bytes * MEGA * size
+    found: list[float] = []
+    for jobs, rate in enumerate(plain, 1):
+        low, high = rate, 1e3 * rate
+        for _ in range(40):
+            middle = math.sqrt(low * high)
+            site = Site(tuple(together), (Storage((*found, middle)),))
+            got = simulate(site, Load(_PIECES, size * MEGA, 1, size * MEGA, event=work), jobs).megabytes
+            low, high = (middle, high) if got < rate else (low, middle)
+        found.append(high)
+    return found
 
 
 def _filled(curve: Mapping[int, float]) -> list[float]:

@@ -19,6 +19,7 @@ from typing import Any
 import sapwood
 from sapwood.errors import ArgumentError, SapwoodError
 from sapwood.lab import engines
+from sapwood.lab.event import compiled
 from sapwood.lab.layout import layout_of as layout_found
 from sapwood.lab.layout import tree_paths
 from sapwood.lab.rewriting import Layout, parse_cluster, parse_codec, read_once, write_streams
@@ -31,6 +32,7 @@ CLUSTERS = ("1 MB", "30 MB")
 BASKETS = ("32 kB", "256 kB", "1 MB")
 SPLITS = (99, 0)
 STREAMS = (1, 4)
+ENGINES = ("sapwood", "root")
 SUMMARIES = {"without": (False,), "with": (True,), "both": (False, True)}
 QUICK_CODECS = ("none", "lz4:4", "zstd:5", "zlib:1")
 QUICK_CLUSTERS, QUICK_BASKETS = ("10 MB",), ("32 kB", "1 MB")
@@ -50,6 +52,7 @@ class Cell:
     split: int | None = None
     streams: int = 1
     summary: bool = False
+    engine: str = "sapwood"
 
     @property
     def name(self) -> str:
@@ -57,6 +60,7 @@ class Cell:
         words = [self.codec, self.cluster, self.basket]
         words += [] if self.split is None else [f"split {self.split}"]
         words += [f"{self.streams} streams"] * (self.streams > 1) + ["summary"] * self.summary
+        words += [self.engine] if self.engine != ENGINES[0] else []
         return ", ".join(words)
 
     def layout(self) -> Layout:
@@ -76,6 +80,7 @@ def run(
     folder: str | os.PathLike[str],
     *,
     tree: str | None = None,
+    names: Sequence[str] = ENGINES[:1],
     codecs: Sequence[str] = (),
     clusters: Sequence[str] = (),
     baskets: Sequence[str] = (),
@@ -98,6 +103,8 @@ def run(
         Where the result goes, and, until the end, the copies.
     tree
         The tree, for files with several.
+    names
+        Who copies and reads, of `ENGINES`. ROOT keeps the split level of the tree.
     codecs, clusters, baskets, splits
         What is tried, each with each, in the words of `sapwood rewrite`; the constants of this module by default.
         Split levels are those of objects: a tree without any has none.
@@ -121,6 +128,9 @@ def run(
         raise ArgumentError(f"there is no weight {min(unknown)}: {', '.join(WEIGHTS)}")
     if any(not 0 <= split <= 99 for split in splits) or any(not 0 < count <= 100 for count in streams):
         raise ArgumentError("split levels are from 0 to 99, streams from 1 to 100")
+    wrong = [name for name in names if name not in ENGINES]
+    if wrong:
+        raise ArgumentError(f"there is no engine {wrong[0]}: choose of {', '.join(ENGINES)}")
     sample = QUICK_SAMPLE if quick else SAMPLE
     tried: dict[str, list[Any]] = {
         "codecs": list(codecs or (QUICK_CODECS if quick else CODECS)),
@@ -129,8 +139,8 @@ def run(
     }
     Path(folder).mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix="sweep-") as scratch:
+        made = Path(scratch) / "events.root"
         if source is None:
-            made = Path(scratch) / "events.root"
             engines.Sapwood().write(made, -(-sample // engines.bytes_of(1)), engines.Settings("lz4:4", split=99))
         (where,) = Dataset.of(source or str(made), tree).sources
         with sapwood.open({where.path: None}) as file:
@@ -141,13 +151,25 @@ def run(
             objects = any(branch.unsplit or "." in branch.name for branch in found.branches)
         stop = min(found.entries, max(1, found.entries * sample // max(1, found.full)))
         tried["splits"] = list(splits) or (list(SPLITS) if objects else [None])
-        cells = plan(tried, streams, summary)
         settings = {"file": source or "generated events", "tree": paths[0], "entries": stop, **tried}
+        settings |= {"engines": list(names)}
         settings |= {"streams": list(streams), "summary": summary, "weights": dict(weights)}
         study = Study("sweep", {**settings, "rounds": rounds, "quick": quick}, folder, fresh=fresh, progress=progress)
+        program, reason = compiled(Path(scratch), "sweep") if "root" in names else (None, None)
+        if reason is not None:
+            study.leave_out("root", reason)
+        cells: list[Cell] = []
+        for name in names:
+            if name == "root":
+                kept = {**tried, "splits": [None]}
+                cells += [dataclasses.replace(cell, engine=name) for cell in plan(kept, streams, summary) if program]
+            else:
+                cells += plan(tried, streams, summary)
+        if not cells:
+            raise ArgumentError(f"none of the engines can run: {reason}")
         steps: list[Step] = []
         for number, cell in enumerate(cells):
-            job = _Job(cell, where.path, paths[0], stop, scratch, number)
+            job = _Job(cell, where.path, paths[0], stop, scratch, number, str(program or ""))
             steps += [_step(WRITE, job), _step(READ, job)]
         study.run(steps, rounds)
     tables = [_table(study, cells), *_memory(study, cells)]
@@ -178,13 +200,20 @@ class _Job:
     stop: int
     scratch: str
     number: int
+    program: str = ""
 
     def copies(self) -> list[str]:
         return [str(Path(self.scratch) / f"{self.number}-{stream}.root") for stream in range(self.cell.streams)]
 
     def do(self, action: str) -> dict[str, Any]:
-        words = [action, json.dumps(dataclasses.asdict(self))]
-        command = [sys.executable, "-m", "sapwood.lab.sweep", *words]
+        if self.cell.engine == "root":
+            layout, codec = self.cell.layout(), parse_codec(self.cell.codec)
+            sizes = (0 if codec is None else codec.code, layout.auto_flush, layout.basket_size, int(self.cell.summary))
+            words = [action, self.source, self.tree, str(self.stop), *map(str, sizes), *self.copies()]
+            command = [self.program, *words]
+        else:
+            words = [action, json.dumps(dataclasses.asdict(self))]
+            command = [sys.executable, "-m", "sapwood.lab.sweep", *words]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             last = (done.stderr.strip().splitlines() or ["no message"])[-1]
@@ -224,7 +253,7 @@ def _step(action: str, job: _Job) -> Step:
 def _costs(study: Study, cells: Sequence[Cell]) -> dict[Cell, dict[str, float]]:
     """Give what layouts cost, by the names of the weights; memory is the larger of both processes.
 
-    Only jobs that do the same are compared: those without more streams and a summary, if there are any.
+    Only jobs that do the same are compared: those of the first engine, without more streams and a summary if possible.
     """
 
     def cost(cell: Cell) -> dict[str, float]:
@@ -236,8 +265,9 @@ def _costs(study: Study, cells: Sequence[Cell]) -> dict[Cell, dict[str, float]]:
             "memory": float(memory),
         }
 
-    first = min(cells, key=lambda cell: (cell.streams, cell.summary))
-    return {cell: cost(cell) for cell in cells if (cell.streams, cell.summary) == (first.streams, first.summary)}
+    least = min((cell.streams, cell.summary) for cell in cells)
+    same = (cell for cell in cells if (cell.streams, cell.summary) == least and cell.engine == cells[0].engine)
+    return {cell: cost(cell) for cell in same}
 
 
 def front(points: Mapping[str, tuple[float, float]]) -> list[str]:
@@ -364,8 +394,9 @@ def _choice(study: Study, cells: Sequence[Cell]) -> list[str]:
 
 def main(words: Sequence[str]) -> int:
     """Write or read the copies of a job and print what it took: ACTION JOB."""
-    action, told = words[0], json.loads(words[1])
-    job = _Job(**{**told, "cell": Cell(**told["cell"])})
+    action = words[0]
+    told: dict[str, Any] = json.loads(words[1])
+    job = _Job(cell=Cell(**told.pop("cell")), **told)
     import resource
 
     before, wall = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()

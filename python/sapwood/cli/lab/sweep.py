@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from sapwood.cli.lab.options import add_repeated, add_study_arguments, add_tree_argument, run_study
+from sapwood.cli.lab.options import add_engine_argument, add_repeated, add_study_arguments, add_tree_argument, run_study
 
 HELP = "Copy a tree in many layouts, read each back, and choose one."
 EPILOG = "Each copy is written and read in a process of its own."
@@ -20,6 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_study_arguments(parser)
     add_tree_argument(parser)
+    add_engine_argument(parser, "sapwood")
     for name, example in (("codec", "zstd:5"), ("cluster", "'30 MB'"), ("basket", "'1 MB'")):
         add_repeated(parser, f"--{name}", "WORD", f"try this, such as {example}")
     add_repeated(parser, "--split", "N", "try this split level of objects, such as 0", int)
@@ -39,6 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
         sweep.run,
         arguments.file,
         tree=arguments.tree,
+        names=arguments.engine.split(","),
         codecs=arguments.codec,
         clusters=arguments.cluster,
         baskets=arguments.basket,
