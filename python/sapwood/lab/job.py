@@ -13,6 +13,7 @@ import mmap
 import os
 import re
 import resource
+import statistics
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -43,8 +44,14 @@ class _Took:
 
     def __init__(self) -> None:
         self.times: dict[str, float] = {}
+        self.files: list[float] = []
+        """Seconds that each file took, where an engine notes them."""
         self.events, self.bytes = 0, 0
         self.check: float | None = None
+
+    def spread(self) -> float:
+        """Give by how much files differ in time: the standard deviation as a part of the mean."""
+        return statistics.pstdev(self.files) / statistics.mean(self.files) if self.files else 0.0
 
     def add(self, what: str, seconds: float) -> None:
         self.times[what] = self.times.get(what, 0.0) + seconds
@@ -87,6 +94,7 @@ def sapwood_job(spec: Mapping[str, Any], took: _Took) -> None:
             took.add("open", time.perf_counter() - start - storage * 1e-9)
             _fill(tree.arrays(spec["branches"], library="ak", how=dict), took)
             took.events += tree.num_entries
+        took.files.append(time.perf_counter() - start)
     spent = {name: value - begin[name] for name, value in sapwood.counters().items()}
     for what in ("storage", "decompression", "decoding", "waiting"):
         took.add(what, spent[f"time_{what}_ns"] * 1e-9)
@@ -229,7 +237,8 @@ def main() -> int:
         return 1
     wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF)
     figures = {"wall": wall, "user": after.ru_utime - before.ru_utime, "system": after.ru_stime - before.ru_stime}
-    print(json.dumps({**figures, "events": took.events, "bytes": took.bytes, "check": took.check, **took.times}))
+    figures |= {"events": took.events, "bytes": took.bytes, "spread": took.spread()}
+    print(json.dumps({**figures, "check": took.check, **took.times}))
     return 0
 
 

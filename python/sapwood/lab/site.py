@@ -35,6 +35,8 @@ ALL, FEW = "all branches", "few branches"
 LAYERS = ("storage", "waiting", "open", "decompression", "decoding", "task", "other")
 """Where the time of a job goes, by sapwood's counters; ``other`` is what remains."""
 
+_MEANS = {"job": "wall", "spread": "spread"}
+"""What is averaged over jobs, not added up, and how they call it."""
 _LARGE = 25e6  # bytes of a file that the findings speak of
 _KEPT_UP = 0.9  # of the most, where more jobs gain no more
 
@@ -354,7 +356,8 @@ class _Runner:
             said = [json.loads(one.answer()) for one in running]
             wall = time.perf_counter() - start
         figures = {name: sum(one.get(name) or 0.0 for one in said) for one in said for name in one}
-        figures |= {"wall": wall, "job": sum(one["wall"] for one in said) / len(said)}
+        means = {name: sum(one.get(key, 0.0) for one in said) / len(said) for name, key in _MEANS.items()}
+        figures |= {"wall": wall, **means}
         if case.engine != "raw" and case.engine not in LIMITS:
             # Of a tree with branches below branches, engines do not name the same one first.
             checked = self._stock.flat and all(one["check"] is not None for one in said)
