@@ -35,6 +35,8 @@ ALL, FEW = "all branches", "few branches"
 LAYERS = ("storage", "waiting", "open", "decompression", "decoding", "task", "other")
 """Where the time of a job goes, by sapwood's counters; ``other`` is what remains."""
 
+MERGED = (10, 40, 200)
+"""So many files are merged into one, if nothing else is said."""
 _MEANS = {"job": "wall", "spread": "spread"}
 """What is averaged over jobs, not added up, and how they call it."""
 _LARGE = 25e6  # bytes of a file that the findings speak of
@@ -126,7 +128,8 @@ def run(
     each = len(given) // counts[-1] if given else per_job or (10 if quick else 40)
     if given and any(one > each for one in merge):
         raise ArgumentError(f"a job has {each} files: {max(merge)} of them cannot be merged")
-    merged = list(merge) or [count for count in (10, 40, 200) if count <= each]
+    # Files that are made can be as large as one likes.
+    merged = list(merge) or [count for count in MERGED if count <= each or not (given or quick)]
     settings: dict[str, Any] = {
         "files": given, "tree": tree, "branches": list(branches), "engines": list(names), "jobs": counts,
         "files_per_job": each, "merge": merged, "read_ahead": list(read_ahead), "disks": [str(disk) for disk in disks],

@@ -172,7 +172,7 @@ def run(
             job = _Job(cell, where.path, paths[0], stop, scratch, number, str(program or ""))
             steps += [_step(WRITE, job), _step(READ, job)]
         study.run(steps, rounds)
-    tables = [_table(study, cells), *_memory(study, cells)]
+    tables = [*_tables(study, cells), *_memory(study, cells)]
     return study, study.finish(tables=tables, figures=_figures(study, cells), findings=_choice(study, cells))
 
 
@@ -293,28 +293,40 @@ def _scores(study: Study, cells: Sequence[Cell]) -> dict[Cell, float]:
     return choose(_costs(study, cells), study.content["settings"]["weights"])
 
 
-def _table(study: Study, cells: Sequence[Cell]) -> dict[str, Any]:
-    figures = {
-        "user": seconds_text,
-        "system": seconds_text,
-        "wall": seconds_text,
-        "vsize": bytes_text,
-        "rss": bytes_text,
-    }
-    names = [name.replace("wall", "elapsed") for name in figures]
-    head = ["Codec, cluster, basket", *(f"{action} {name}" for action in (WRITE, READ) for name in names)]
+def _tables(study: Study, cells: Sequence[Cell]) -> list[dict[str, Any]]:
     scores = _scores(study, cells)
-    rows: list[list[str]] = []
-    for cell in [*scores, *(cell for cell in cells if cell not in scores)]:
-        row = [cell.name]
-        for action in (WRITE, READ):
-            row += [text(study.figure(action, cell.name, name)) for name, text in figures.items()]
-        score = f"{scores[cell]:.2f}" if cell in scores else "–"
-        rows.append([*row, bytes_text(study.figure(WRITE, cell.name, "bytes")), score])
-    caption = (
-        "The last round, best first; vsize and rss are the peaks of the process. The score is explained in the guide."
-    )
-    return {"title": "Layouts", "head": [*head, "file", "score"], "rows": rows, "caption": caption}
+    ranked = [*scores, *(cell for cell in cells if cell not in scores)]
+
+    def cells_of(cell: Cell, names: Sequence[str], text: Callable[[float], str]) -> list[str]:
+        return [text(study.figure(action, cell.name, name)) for action in (WRITE, READ) for name in names]
+
+    def head(*names: str) -> list[str]:
+        return ["Codec, cluster, basket", *(f"{action} {name}" for action in (WRITE, READ) for name in names)]
+
+    times = [
+        [
+            cell.name,
+            *cells_of(cell, ("user", "system", "wall"), seconds_text),
+            bytes_text(study.figure(WRITE, cell.name, "bytes")),
+            f"{scores[cell]:.2f}" if cell in scores else "–",
+        ]
+        for cell in ranked
+    ]
+    memory = [[cell.name, *cells_of(cell, ("vsize", "rss"), bytes_text)] for cell in ranked]
+    return [
+        {
+            "title": "Layouts",
+            "head": [*head("user", "system", "elapsed"), "file", "score"],
+            "rows": times,
+            "caption": "The last round, best first. The score is explained in the guide.",
+        },
+        {
+            "title": "Memory",
+            "head": head("vsize", "rss"),
+            "rows": memory,
+            "caption": "The last round, in the same order: peaks of virtual and resident memory of the process.",
+        },
+    ]
 
 
 def _memory(study: Study, cells: Sequence[Cell]) -> list[dict[str, Any]]:
@@ -357,7 +369,7 @@ def _figures(study: Study, cells: Sequence[Cell]) -> list[dict[str, Any]]:
         _plane("Size and time", size, "Processor time of reading [s]", "File size [MB]"),
     ]
     lines: dict[str, list[list[float]]] = {}
-    for cell in cells:
+    for cell in (cell for cell in cells if not cell.summary):
         base = dataclasses.replace(cell, streams=1)
         if any(one.streams > 1 and dataclasses.replace(one, streams=1) == base for one in cells):
             rss = study.figure(WRITE, cell.name, "rss")
