@@ -34,9 +34,9 @@ SPLITS = (99, 0)
 STREAMS = (1, 4)
 ENGINES = ("sapwood", "root")
 SUMMARIES = {"without": (False,), "with": (True,), "both": (False, True)}
-QUICK_CODECS = ("none", "lz4:4", "zstd:5", "zlib:1")
+QUICK_CODECS = ("none", "lz4:4", "zstd:5")
 QUICK_CLUSTERS, QUICK_BASKETS = ("10 MB",), ("32 kB", "1 MB")
-SAMPLE, QUICK_SAMPLE, CHUNK = 60_000_000, 10_000_000, 4_000_000
+SAMPLE, QUICK_SAMPLE, CHUNK = 30_000_000, 10_000_000, 4_000_000
 """Bytes of the tree that are copied, and that a job has in memory at a time."""
 WEIGHTS = {"write": 1.0, "read": 1.0, "size": 1.0, "memory": 0.5}
 WRITE, READ = "write", "read"

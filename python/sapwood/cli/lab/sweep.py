@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "file",
         nargs="?",
         metavar="FILE[:TREE]",
-        help="the file; its first 60 MB are copied (10 MB with --quick); without one, events are made",
+        help="the file; its first 30 MB are copied (10 MB with --quick); without one, events are made",
     )
     add_study_arguments(parser)
     add_tree_argument(parser)
