@@ -43,7 +43,7 @@ def test_jobs_share_what_there_is() -> None:
 
 
 def test_jobs_fall_out_of_step() -> None:
-    # A piece takes 5 ms of storage, which serves one at a time, and 10 ms of two processors: 200 pieces a second at most.
+    # A piece takes 5 ms of storage, that has one line, and 10 ms of one of two processors: 200 a second at most.
     site = Site((1.0, 2.0), (Storage((200.0, 200.0)),))
     alike = Load(files=200, file_bytes=1 * MB, events=1, piece=1 * MB, event=0.01)
     differing = Load(files=200, file_bytes=1 * MB, events=1, piece=1 * MB, event=0.01, spread=0.2)

@@ -115,7 +115,7 @@ def test_what_opening_costs(tmp_path: Path) -> None:
 
 def test_what_bounds_an_engine_without_counters(tmp_path: Path) -> None:
     works = {_case(1, "root"): {"value": 8.0, "user": 0.8, "system": 0.1}, _case(2, "root"): {"value": 16.0}}
-    waits = {_case(1, "root"): {"value": 8.0, "user": 0.2, "system": 0.1}}
+    waits = {_case(1, "root"): {"value": 8.0, "user": 0.1, "system": 0.1, "queued": 0.1}}
     found = site.findings(*_study(tmp_path, works))[0]
     assert "CPU-bound: a processor works 90 % of the time; 2 jobs give 2.0 × the rate of 1" in found
     assert "storage-bound: 70 % of the time waits for it" in site.findings(*_study(tmp_path / "b", waits))[0]

@@ -5,6 +5,7 @@ An engine reads the branches it is told, and fills a histogram of each of the fi
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import io
@@ -212,6 +213,15 @@ def missing(engine: str, files: Sequence[str]) -> str | None:
     return f"{', '.join(lacking)} is not installed" if lacking else None
 
 
+def queued() -> float:
+    """Give the seconds in which threads of this process were ready to work but had no processor; 0 where unknown."""
+    waited = 0
+    for path in Path("/proc/self/task").glob("*/schedstat"):
+        with contextlib.suppress(OSError):  # a thread that has just ended
+            waited += int(path.read_text(encoding="ascii").split()[1])
+    return waited * 1e-9
+
+
 def main() -> int:
     """Do the job whose specification comes first on standard input; the word to go comes second."""
     spec: dict[str, Any] = json.loads(sys.stdin.readline())
@@ -225,7 +235,8 @@ def main() -> int:
     print("ready", flush=True)
     if not sys.stdin.readline():
         return 1
-    took, before, start = _Took(), resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
+    took, before, waited = _Took(), resource.getrusage(resource.RUSAGE_SELF), queued()
+    start = time.perf_counter()
     if spec["prior"]:
         for path in spec["files"]:
             _sequentially(path, CHUNK)
@@ -237,7 +248,7 @@ def main() -> int:
         return 1
     wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF)
     figures = {"wall": wall, "user": after.ru_utime - before.ru_utime, "system": after.ru_stime - before.ru_stime}
-    figures |= {"events": took.events, "bytes": took.bytes, "spread": took.spread()}
+    figures |= {"queued": queued() - waited, "events": took.events, "bytes": took.bytes, "spread": took.spread()}
     print(json.dumps({**figures, "check": took.check, **took.times}))
     return 0
 

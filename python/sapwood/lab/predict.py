@@ -45,8 +45,8 @@ class Storage:
 class Load:
     """What a job does: files of so many bytes and events, read in pieces; costs in seconds of one processor.
 
-    Pieces take more and less than the mean, by `spread` (a standard deviation, as a part of the mean): so jobs fall out of
-    step, and some read while others compute. Without it all would do the same at the same time for ever.
+    Pieces take more and less than the mean, by `spread` (a standard deviation, as a part of the mean): so jobs fall out
+    of step, and some read while others compute. Without it all would do the same at the same time for ever.
     """
 
     files: int
@@ -386,7 +386,10 @@ def _data_of(content: Mapping[str, Any], data: str, engine: str) -> str:
 
 @dataclass(frozen=True)
 class _Spent:
-    """What one job took: bytes; seconds of a processor, of waiting, and of opening files; by how much files differ."""
+    """What one job took: bytes; seconds of a processor, of waiting, and of opening files; by how much files differ.
+
+    When other programs work, too, a processor takes longer: what a job queues for one is time of that processor.
+    """
 
     bytes: float
     processor: float
@@ -401,7 +404,7 @@ class _Spent:
         def figure(*names: str) -> float:
             return statistics.median(sum(run.get(name, 0.0) for name in names) for run in runs)
 
-        processor = min(figure("user", "system"), figure("job"))
+        processor = min(figure("user", "system", "queued"), figure("job"))
         return cls(figure("bytes"), processor, figure("job") - processor, figure("open"), figure("spread"))
 
 

@@ -446,10 +446,14 @@ def layers(study: Study, case: Case) -> dict[str, float]:
     return {**shares, "other": max(0.0, 1 - sum(shares.values()))}
 
 
-def processor_share(study: Study, case: Case) -> float:
-    """Give the share of a job's time in which a processor works for it, of the last run."""
-    job_time, user, system = (study.figure(case.what, case.engine, name) or 0.0 for name in ("job", "user", "system"))
-    return (user + system) / (job_time * case.jobs) if job_time else 0.0
+def by_the_system(study: Study, case: Case) -> dict[str, float]:
+    """Give the shares of a job's time in which a processor works for it, it queues for one, it waits; of the last run."""
+    job_time, user, system, queued = (
+        study.figure(case.what, case.engine, name) or 0.0 for name in ("job", "user", "system", "queued")
+    )
+    whole = job_time * case.jobs or 1.0
+    shares = {"processor": (user + system) / whole, "queue": queued / whole}
+    return {**shares, "waiting": max(0.0, 1 - sum(shares.values()))}
 
 
 def _rate(study: Study, case: Case) -> float:
@@ -511,19 +515,22 @@ def _tables(study: Study, cases: Sequence[Case], known: Mapping[str, Any]) -> li
         )
     rows = []
     for case in cases:
-        share, events = processor_share(study, case), study.figure(case.what, case.engine, "events")
+        shares, events = by_the_system(study, case), study.figure(case.what, case.engine, "events")
         if case.engine in LIMITS or not events:
             continue
-        spent = share * case.jobs * (study.figure(case.what, case.engine, "job") or 0.0)
+        spent = shares["processor"] * case.jobs * (study.figure(case.what, case.engine, "job") or 0.0)
         opening = study.figure(case.what, case.engine, "open")
         rows.append(
             [
-                case.what, case.engine, f"{100 * share:.0f} %", f"{100 - 100 * share:.0f} %",
+                case.what, case.engine, *(f"{100 * share:.0f} %" for share in shares.values()),
                 seconds_text(spent / events), "–" if opening is None else seconds_text(opening / case.jobs),
             ]
         )  # fmt: skip
-    head = ["Case", "Engine", "processor", "waiting", "processor of an event", "opening files, a job"]
-    caption = "Of all engines, by the system's counts, in the last round: a job waits for storage, or for a processor."
+    head = ["Case", "Engine", "processor", "queue", "waiting", "processor of an event", "opening files, a job"]
+    caption = (
+        "Of all engines, by the system's counts, in the last round: a processor works for a job, or the job is ready "
+        "but has none, or it waits for storage."
+    )
     tables.append({"title": "Processor time", "head": head, "rows": rows, "caption": caption})
     rows = []
     for case in cases:
@@ -611,7 +618,7 @@ def findings(study: Study, cases: Sequence[Case], known: Mapping[str, Any]) -> l
             continue
         words = f"{data}, {task}, {main}: "
         one = at[counts[0]]
-        words += (_bound(layers(study, one)) if main == "sapwood" else _bound_by(processor_share(study, one))) + "; "
+        words += (_bound(layers(study, one)) if main == "sapwood" else _bound_by(by_the_system(study, one))) + "; "
         if len(counts) > 1:
             second = counts[1]
             words += f"{second} jobs give {rates[second] / rates[counts[0]]:.1f} × the rate of {counts[0]}; "
@@ -653,11 +660,11 @@ def _bound(shares: Mapping[str, float]) -> str:
     return f"CPU-bound: {name} takes {100 * shares[most]:.0f} %"
 
 
-def _bound_by(share: float) -> str:
-    """Name what bounds a job of which only its processor time is known."""
-    if share < 0.5:
-        return f"storage-bound: {100 * (1 - share):.0f} % of the time waits for it"
-    return f"CPU-bound: a processor works {100 * share:.0f} % of the time"
+def _bound_by(shares: Mapping[str, float]) -> str:
+    """Name what bounds a job of which only the system's counts are known."""
+    if shares["waiting"] > 0.5:
+        return f"storage-bound: {100 * shares['waiting']:.0f} % of the time waits for it"
+    return f"CPU-bound: a processor works {100 * shares['processor']:.0f} % of the time"
 
 
 def _of_a_file(study: Study, case: Case, cases: Sequence[Case], known: Mapping[str, Mapping[str, float]]) -> list[str]:
