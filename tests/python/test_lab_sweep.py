@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import pytest
 import sapwood
 from sapwood.errors import ArgumentError
 from sapwood.lab import engines, event, sweep
+from sapwood.train import Summary
 
 
 @pytest.fixture
@@ -39,35 +41,35 @@ def test_the_study(file: Path, tmp_path: Path) -> None:
     plain, packed = runs["write", "none, 10 MB, 32 kB"], runs["write", "zstd:5, 10 MB, 32 kB"]
     assert plain["bytes"] > 800_000 > packed["bytes"]
     assert plain["vsize"] >= plain["rss"] > 10e6
+    assert runs["write", "zstd:5, 10 MB, 32 kB, summary"]["bytes"] > packed["bytes"]
+    assert {"Memory of a stream", "Summary record"} <= {table["title"] for table in content["tables"]}
     assert "the choice is zstd:5, 10 MB, 32 kB" in content["findings"][0]
     assert "Peak resident memory [MB]" in (folder / "sweep.html").read_text()
     assert sorted(path.name for path in folder.iterdir()) == ["sweep.html", "sweep.json"]
 
 
 def test_generated_events_have_objects_to_split(tmp_path: Path) -> None:
-    words = {"codecs": ["zstd:1"], "clusters": ["2 MB"], "baskets": ["32 kB"], "streams": [1, 3], "summary": "both"}
-    study, written = sweep.run(None, tmp_path / "out", **words, rounds=1, quick=True)  # pyright: ignore[reportArgumentType]
+    words: dict[str, Any] = {"codecs": ["zstd:1"], "clusters": ["2 MB"], "baskets": ["32 kB"], "streams": [1, 3]}
+    study, written = sweep.run(None, tmp_path / "out", **words, rounds=1, quick=True)
     runs = {(m["what"], m["engine"]): m["runs"][0] for m in study.content["measurements"]}
     base = [f"zstd:1, 2 MB, 32 kB, split {level}" for level in (99, 0)]
-    assert {name for _, name in runs} == {
-        one + more for one in base for more in ("", ", summary", ", 3 streams", ", 3 streams, summary")
-    }
+    assert {name for _, name in runs} == {one + more for one in base for more in ("", ", 3 streams")}
     titles = {table["title"]: table["rows"] for table in study.content["tables"]}
-    assert len(titles["Memory of a stream"]) == len(titles["Summary record"]) == 4
+    assert len(titles["Memory of a stream"]) == 2 and "Summary record" not in titles
     # A cluster of 2 MB is what a stream holds, compressed or not, and not much more.
     one, three = (runs["write", base[0] + more]["rss"] for more in ("", ", 3 streams"))
     assert 1e6 < (three - one) / 2 < 40e6
-    assert runs["write", base[0] + ", summary"]["bytes"] > runs["write", base[0]]["bytes"]
     assert "Memory of streams" in written["html"].read_text()
 
 
-def test_a_summary_is_a_tree_of_one_entry(file: Path, tmp_path: Path) -> None:
+def test_each_stream_has_its_summary(file: Path, tmp_path: Path) -> None:
     cell = sweep.Cell("zstd:5", "10 MB", "32 kB", None, 2, summary=True)
     job = sweep._Job(cell, str(file), "T", 1000, str(tmp_path), 0)
     job.do(sweep.WRITE)
     for copy in job.copies():
         with sapwood.open(copy) as made:
-            assert made["T"].num_entries == 1000 and made["Summary"].arrays(library="np")["entries"].tolist() == [1000]
+            assert made["T"].num_entries == 1000
+            assert (Summary.read(made).inputs, Summary.read(made).entries_read) == ([str(file)], 1000)
 
 
 @pytest.mark.oracle
@@ -85,7 +87,7 @@ def test_root_copies_the_same(tmp_path: Path, root_python: Path, monkeypatch: py
     for copy in job.copies():
         engines.Sapwood().verify(Path(copy), 600)
         with sapwood.open(copy) as made:
-            assert made["Summary"].arrays(library="np")["entries"].tolist() == [600]
+            assert Summary.read(made).input_entries == [600] and Summary.read(made).inputs == [str(source)]
             assert {branch.compression for branch in made["T"].native.branches if branch.entries} == {505}
     assert job.do(sweep.READ)["rss"] > 0
 

@@ -19,6 +19,7 @@ from sapwood.compression import LZ4, LZMA, ZLIB, ZSTD, Compression
 from sapwood.errors import ArgumentError, CorruptError, SapwoodError, UnsupportedError
 from sapwood.lab.layout import TREES, tree_paths
 from sapwood.train.dataset import Dataset, parse_size
+from sapwood.train.outputs import Summary
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -190,25 +191,19 @@ def write_part(tree: Foreign, path: str | os.PathLike[str], layout: Layout, star
 
 
 def write_streams(
-    tree: Foreign,
-    paths: Sequence[str],
-    layout: Layout,
-    stop: int,
-    *,
-    chunk: int,
-    summary: Mapping[str, object] | None = None,
+    tree: Foreign, paths: Sequence[str], layout: Layout, stop: int, *, chunk: int, summary: Summary | None = None
 ) -> None:
-    """Write the first entries of a tree, as tree ``T``, into several files at once, a few bytes of it at a time.
+    """Write the first entries of a tree, as tree ``T``, into several files at once, about so many bytes at a time.
 
-    Each file gets the `summary`, too, as a tree ``Summary`` of one entry.
+    Each file gets the summary, too.
     """
     with contextlib.ExitStack() as stack:
         codec = _file_codec(layout, {"T": [tree]})
         files = [stack.enter_context(sapwood.recreate(path, compression=codec)) for path in paths]
+        _write_tree(files, "T", [tree], layout, 0, stop, chunk=chunk)
         if summary is not None:
             for file in files:
-                file.mktree("Summary", {name: [value] for name, value in summary.items()})
-        _write_tree(files, "T", [tree], layout, 0, stop, chunk=chunk)
+                summary.write(file)
 
 
 def cost_of(

@@ -447,7 +447,7 @@ def layers(study: Study, case: Case) -> dict[str, float]:
 
 
 def by_the_system(study: Study, case: Case) -> dict[str, float]:
-    """Give the shares of a job's time in which a processor works for it, it queues for one, it waits; of the last run."""
+    """Give the shares of a job's time, of the last run: a processor works for it, it queues for one, it waits."""
     job_time, user, system, queued = (
         study.figure(case.what, case.engine, name) or 0.0 for name in ("job", "user", "system", "queued")
     )

@@ -52,13 +52,22 @@ void copy(const std::string &source, const std::string &name, long long entries,
       for (auto *leaf : *made->GetListOfLeaves())
          static_cast<TLeaf *>(leaf)->GetBranch()->SetCompressionSettings(codec);
       copies.push_back(made);
-      if (summary) {
-         TTree record("Summary", "");
-         std::string text = source;
-         long long first = 0;
-         record.Branch("source", &text);
-         record.Branch("first", &first);
-         record.Branch("entries", &entries);
+      if (summary) { // as sapwood's trains write it
+         TTree record("FileSummary", "what went into this file");
+         std::string task = "sweep", none;
+         double luminosity = 0;
+         bool complete = true;
+         std::vector<std::string> inputs{source};
+         std::vector<Long64_t> counts{entries};
+         record.Branch("task", &task);
+         record.Branch("output", &none);
+         record.Branch("selection", &none);
+         record.Branch("entries_read", &entries, "entries_read/L");
+         record.Branch("entries_selected", &entries, "entries_selected/L");
+         record.Branch("luminosity", &luminosity);
+         record.Branch("complete", &complete);
+         record.Branch("inputs", &inputs);
+         record.Branch("input_entries", &counts);
          record.Fill();
          record.Write();
       }
@@ -80,7 +89,7 @@ void read(const std::vector<std::string> &paths)
 {
    for (const auto &path : paths) {
       TFile file(path.c_str());
-      for (const char *name : {"T", "Summary"})
+      for (const char *name : {"T", "FileSummary"})
          if (auto *tree = file.Get<TTree>(name))
             for (long long entry = 0; entry < tree->GetEntries(); ++entry)
                tree->GetEntry(entry);

@@ -26,6 +26,7 @@ from sapwood.lab.rewriting import Layout, parse_cluster, parse_codec, read_once,
 from sapwood.lab.study import Step, Study
 from sapwood.report.units import bytes_text, seconds_text
 from sapwood.train.dataset import Dataset, parse_size
+from sapwood.train.outputs import SUMMARY, Summary
 
 CODECS = ("none", "lz4:4", "zstd:1", "zstd:5", "zstd:9", "zlib:1", "zlib:6", "lzma:1")
 CLUSTERS = ("1 MB", "30 MB")
@@ -413,13 +414,16 @@ def main(words: Sequence[str]) -> int:
 
     before, wall = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
     if action == WRITE:
-        summary = {"source": job.source, "first": 0, "entries": job.stop} if job.cell.summary else None
+        summary = None
+        if job.cell.summary:
+            counts = {"entries_read": job.stop, "entries_selected": job.stop, "input_entries": [job.stop]}
+            summary = Summary(task="sweep", inputs=[job.source], **counts)
         with sapwood.open({job.source: None}) as file:
             write_streams(file[job.tree], job.copies(), job.cell.layout(), job.stop, chunk=CHUNK, summary=summary)
     else:
         for copy in job.copies():
             with sapwood.open({copy: None}) as file:
-                read_once([file["T"], *([file["Summary"]] if job.cell.summary else [])], chunk=CHUNK)
+                read_once([file["T"], *([file[SUMMARY]] if job.cell.summary else [])], chunk=CHUNK)
     after, wall = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter() - wall
     status = Path("/proc/self/status")
     lines = status.read_text(encoding="ascii").splitlines() if status.exists() else []
