@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from browser import looks
 
 from sapwood.errors import ArgumentError
 from sapwood.lab import predict, site
@@ -156,6 +157,7 @@ def test_the_check(tmp_path: Path) -> None:
     assert "off by at most" in study.content["findings"][0]
     assert not any(warning["code"] in ("few-rounds", "loaded") for warning in study.content["warnings"])
     assert "Aggregate rate [MB/s]" in written["html"].read_text()
+    assert looks(written["html"], tmp_path) > 30_000
 
 
 def test_the_figures_of_gsi(tmp_path: Path) -> None:

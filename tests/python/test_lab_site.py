@@ -11,6 +11,7 @@ from typing import Any
 
 import awkward as ak
 import pytest
+from browser import looks
 from servers import Server, serving
 from xrootd_servers import cluster, single
 
@@ -69,6 +70,10 @@ def test_the_page(result: Path) -> None:
     page = (result / "site.html").read_text()
     for words in ("Aggregate rate [MB/s]", "Jobs", "limit", "Events a second", "Share of a job", "Where time goes"):
         assert words in page, words
+
+
+def test_the_page_opens_in_a_browser(result: Path, tmp_path: Path) -> None:
+    assert looks(result / "site.html", tmp_path) > 50_000
 
 
 def _study(folder: Path, rates: dict[site.Case, dict[str, float]]) -> tuple[Study, list[site.Case], dict[str, Any]]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from browser import looks
 
 import sapwood
 from sapwood.errors import ArgumentError
@@ -60,6 +61,7 @@ def test_generated_events_have_objects_to_split(tmp_path: Path) -> None:
     one, three = (runs["write", base[0] + more]["rss"] for more in ("", ", 3 streams"))
     assert 1e6 < (three - one) / 2 < 40e6
     assert "Memory of streams" in written["html"].read_text()
+    assert looks(written["html"], tmp_path) > 50_000
 
 
 def test_each_stream_has_its_summary(file: Path, tmp_path: Path) -> None:
