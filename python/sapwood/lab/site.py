@@ -452,8 +452,9 @@ def by_the_system(study: Study, case: Case) -> dict[str, float]:
         study.figure(case.what, case.engine, name) or 0.0 for name in ("job", "user", "system", "queued")
     )
     whole = job_time * case.jobs or 1.0
-    shares = {"processor": (user + system) / whole, "queue": queued / whole}
-    return {**shares, "waiting": max(0.0, 1 - sum(shares.values()))}
+    processor = min((user + system) / whole, 1.0)
+    queue = min(queued / whole, 1 - processor)  # several threads of a job may queue at once
+    return {"processor": processor, "queue": queue, "waiting": 1 - processor - queue}
 
 
 def _rate(study: Study, case: Case) -> float:
