@@ -154,6 +154,17 @@ def test_files_far_away(server: Server, tmp_path: Path) -> None:
         )
 
 
+def test_files_in_s3(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.files["bucket/one.root"] = server.files["0.root"]
+    monkeypatch.setenv("AWS_ENDPOINT_URL", server.url("").rstrip("/"))
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "name")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    options: Any = {"names": ["sapwood", "raw"], "jobs": [1], "rounds": 1, "quick": True}
+    study, _ = site.run(tmp_path / "out", files=["s3://bucket/one.root"], **options)
+    found = {m["engine"]: m["runs"][0] for m in study.content["measurements"]}
+    assert found["sapwood"]["events"] == 190 and found["raw"]["bytes"] == len(server.files["0.root"])
+
+
 @pytest.mark.parametrize("pool", [False, True], ids=["server", "redirector"])
 def test_xrootd_servers(pool: bool, tmp_path: Path) -> None:
     paths = {f"{number}.root": tmp_path / f"{number}.root" for number in range(2)}
