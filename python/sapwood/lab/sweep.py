@@ -416,8 +416,9 @@ def main(words: Sequence[str]) -> int:
     if action == WRITE:
         summary = None
         if job.cell.summary:
-            counts = {"entries_read": job.stop, "entries_selected": job.stop, "input_entries": [job.stop]}
-            summary = Summary(task="sweep", inputs=[job.source], **counts)
+            count = job.stop
+            summary = Summary("sweep", entries_read=count, entries_selected=count, inputs=[job.source])
+            summary.input_entries = [count]
         with sapwood.open({job.source: None}) as file:
             write_streams(file[job.tree], job.copies(), job.cell.layout(), job.stop, chunk=CHUNK, summary=summary)
     else:
