@@ -616,5 +616,15 @@ def lab_probe(name: str, size: int, count: int, folder: str, seconds: float) -> 
 def lab_forget() -> None:
     """Have processes that probes start begin with little memory; this process is good for nothing else afterwards."""
 
+def lab_events(start: int, stop: int) -> dict[str, Any]:
+    """Make the events of `sapwood lab event`, from `start` to `stop`.
+
+    Returns
+    -------
+    dict[str, Any]
+        NumPy arrays: ``offsets`` of the tracks, ``temperature``, ``histogram`` (100 bins for each event), ``floats``
+        (a list of arrays, one for each member of the tracks), ``charge``, ``npoint``, ``valid``.
+    """
+
 def lab_sources() -> list[tuple[str, str]]:
     """Give the sources of the kernels, names and texts; the last is the program."""

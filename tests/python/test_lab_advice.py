@@ -17,6 +17,7 @@ import pytest
 import sapwood
 from sapwood.errors import ArgumentError, CorruptError, UnsupportedError
 from sapwood.lab import PROBLEMS, Layout, advise, rewrite
+from sapwood.lab.advice import used_branches
 from sapwood.lab.layout import layouts_of
 from sapwood.lab.rewriting import cost_of, parse_cluster, parse_codec
 from sapwood.train.dataset import Source
@@ -133,6 +134,29 @@ def test_unused_branches_are_found(tmp_path: Path) -> None:
     assert advice.code == "unused-branches" and advice.trial is not None and advice.trial.size > 2
     assert "3 of 5 branches" in advice.detail
     assert not advise(str(file), used=["met", "time", "pt"], sample=0).findings  # npt counts pt
+
+
+def test_a_trace_says_which_branches_are_used(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    file = write(tmp_path / "events.root")
+    with sapwood.trace(tmp_path / "t.parquet"):
+        sapwood.open(f"{file}:T").arrays(["met", "pt"])
+    assert used_branches(tmp_path / "t.parquet") == ["met", "pt"]
+    task = tmp_path / "task.py"
+    task.write_text(
+        "from sapwood.train import Task\n\n\nclass Met(Task):\n    branches = ['met']\n\n"
+        "    def process(self, events):\n        return {'events': len(events)}\n"
+    )
+    trace, out = tmp_path / "train.parquet", tmp_path / "out"
+    done = sapwood_command("trace", "-o", trace, "run", task, "-i", file, "-o", out)
+    assert done.returncode == 0, done.stderr
+    assert used_branches(trace) == ["met"]
+    found = json.loads(sapwood_command("advise", file, "--json", "--no-trials", "--trace", trace).stdout)
+    assert [finding["code"] for finding in found["findings"]] == ["unused-branches"]
+    with sapwood.trace(tmp_path / "empty.parquet"):
+        pass
+    with pytest.raises(ArgumentError, match="nothing was read in the trace"):
+        used_branches(tmp_path / "empty.parquet")
 
 
 def test_every_problem_has_its_fault() -> None:

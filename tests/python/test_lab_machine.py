@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from browser import looks
 
 from sapwood import _native
 from sapwood.errors import ArgumentError, SapwoodError
@@ -46,6 +47,10 @@ def test_every_probe_has_a_value(result: Path) -> None:
         assert {m["engine"] for m in content["measurements"]} == {"sapwood", "opt-level 1", "opt-level 3"}
     else:
         assert "compiler options" in content["left_out"]
+
+
+def test_the_page_opens_in_a_browser(result: Path, tmp_path: Path) -> None:
+    assert looks(result / "out" / "machine.html", tmp_path) > 50_000
 
 
 def test_the_page_and_the_store(result: Path) -> None:
@@ -120,6 +125,7 @@ def test_scaling(tmp_path: Path) -> None:
     assert [row[0] for row in follows["rows"]] == ["integer", "latency", "triad"]
     assert "follows integer most closely" in study.content["findings"][0]
     assert "line through the origin" in written["html"].read_text()
+    assert looks(written["html"], tmp_path) > 30_000
     speeds = tmp_path / "speeds.json"
     speeds.write_text(json.dumps({"old": 1, "new": 10, "mid": 1.6}))
     study, _ = scaling.run(store, tmp_path / "out", application=str(speeds))

@@ -11,7 +11,9 @@ from typing import Any
 
 import awkward as ak
 import pytest
+from browser import looks
 from servers import Server, serving
+from xrootd_servers import cluster, single
 
 import sapwood
 from sapwood.errors import ArgumentError, SapwoodError, UnsupportedError
@@ -70,6 +72,10 @@ def test_the_page(result: Path) -> None:
         assert words in page, words
 
 
+def test_the_page_opens_in_a_browser(result: Path, tmp_path: Path) -> None:
+    assert looks(result / "site.html", tmp_path) > 50_000
+
+
 def _study(folder: Path, rates: dict[site.Case, dict[str, float]]) -> tuple[Study, list[site.Case], dict[str, Any]]:
     study = Study("site", {}, folder)
     for case, figures in rates.items():
@@ -112,6 +118,14 @@ def test_what_opening_costs(tmp_path: Path) -> None:
     assert found[1] == "esd: each file costs 11 ms to open: merging 10 to 25.0 MB would gain 11 %."
 
 
+def test_what_bounds_an_engine_without_counters(tmp_path: Path) -> None:
+    works = {_case(1, "root"): {"value": 8.0, "user": 0.8, "system": 0.1}, _case(2, "root"): {"value": 16.0}}
+    waits = {_case(1, "root"): {"value": 8.0, "user": 0.1, "system": 0.1, "queued": 0.1}}
+    found = site.findings(*_study(tmp_path, works))[0]
+    assert "CPU-bound: a processor works 90 % of the time; 2 jobs give 2.0 × the rate of 1" in found
+    assert "storage-bound: 70 % of the time waits for it" in site.findings(*_study(tmp_path / "b", waits))[0]
+
+
 def test_storage_bound(tmp_path: Path) -> None:
     measured = {_case(1): {"value": 16.0, "storage": 0.3, "waiting": 0.4, "decompression": 0.2}}
     assert "storage-bound: 70 % of the time waits for it" in site.findings(*_study(tmp_path, measured))[0]
@@ -138,6 +152,49 @@ def test_files_far_away(server: Server, tmp_path: Path) -> None:
         site.run(
             tmp_path / "bad", files=[server.url("0.root")], names=["sapwood"], branches=["none"], jobs=[1], rounds=1
         )
+
+
+def test_files_in_s3(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.files["bucket/one.root"] = server.files["0.root"]
+    monkeypatch.setenv("AWS_ENDPOINT_URL", server.url("").rstrip("/"))
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "name")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    options: Any = {"names": ["sapwood", "raw"], "jobs": [1], "rounds": 1, "quick": True}
+    study, _ = site.run(tmp_path / "out", files=["s3://bucket/one.root"], **options)
+    found = {m["engine"]: m["runs"][0] for m in study.content["measurements"]}
+    assert found["sapwood"]["events"] == 190 and found["raw"]["bytes"] == len(server.files["0.root"])
+
+
+@pytest.mark.parametrize("pool", [False, True], ids=["server", "redirector"])
+def test_xrootd_servers(pool: bool, tmp_path: Path) -> None:
+    paths = {f"{number}.root": tmp_path / f"{number}.root" for number in range(2)}
+    for path in paths.values():
+        samples.make("pythia", path)
+    start: Any = (
+        cluster({"a": {"0.root": paths["0.root"]}, "b": {"1.root": paths["1.root"]}}) if pool else single(paths)
+    )
+    with start as running:
+        urls = [running.url(name) for name in paths]
+        study, _ = site.run(tmp_path / "out", files=urls, names=["sapwood", "raw"], jobs=[1, 2], rounds=1, quick=True)
+    found = {(m["what"], m["engine"]): m["runs"][0] for m in study.content["measurements"]}
+    assert found["files, as is, all branches, 2 jobs", "sapwood"]["events"] == 380
+    size = sum(path.stat().st_size for path in paths.values())
+    assert found["files, as is, all branches, 2 jobs", "raw"]["bytes"] == size
+    assert "bound" in study.content["findings"][0]
+
+
+@pytest.mark.oracle
+def test_root_as_the_engine_of_a_site(tmp_path: Path, root_python: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    find = "import importlib.util as u, pathlib; print(pathlib.Path(u.find_spec('ROOT').origin).parent)"
+    root = subprocess.run([root_python, "-c", find], check=True, capture_output=True, text=True).stdout.strip()
+    monkeypatch.setenv("ROOTSYS", root)
+    samples.make("pythia", tmp_path / "one.root")
+    with single({"one.root": tmp_path / "one.root"}) as server:
+        study, _ = site.run(tmp_path / "out", files=[server.url("one.root")], names=["root"], jobs=[1], rounds=1)
+    found = {m["engine"]: m["runs"][0] for m in study.content["measurements"]}
+    assert found["root"]["events"] == 190
+    assert study.content["findings"][0].startswith("files, all branches, root: ")
+    assert "bound" in study.content["findings"][0]
 
 
 def test_own_files(tmp_path: Path) -> None:
@@ -169,7 +226,6 @@ def test_wrong_words(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "sapwood", "lab", "site", "-o", str(tmp_path), "--jobs", "two"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2 and "numbers with commas" in done.stderr
-    assert job.missing("raw", ["root://host//f"]) == "there is no plain reading of root://"
 
 
 def test_engines_that_disagree_end_the_study() -> None:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from browser import looks
 
-import sapwood
 from sapwood.errors import ArgumentError, SapwoodError
 from sapwood.lab import engines, event
 from sapwood.lab.study import WARNINGS, Step, Study, compare, comparison_text, judge, read
@@ -143,46 +142,67 @@ def test_lab_event(result: Path) -> None:
     assert measured[event.WRITE, "sapwood"]["runs"][0]["bytes"] > 10e6
     assert measured[event.READ, "sapwood"]["runs"][0]["check"] == pytest.approx(engines.expected(500))
     assert measured[event.CREATE, "raw"]["runs"][0]["check"] == engines.Chunk(0, 500).offsets[-1]
+    assert measured[event.COLD_RANDOM, "sapwood"]["runs"][0]["check"] == pytest.approx(
+        engines.expected(500, engines.entries_at_random(500))
+    )
     assert sorted(path.name for path in result.iterdir()) == ["event.html", "event.json"]
     assert "fill 20 histograms" in (result / "event.html").read_text()
 
 
-def _browser() -> str | None:
-    return next(
-        (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
-    )
-
-
-@pytest.mark.skipif(_browser() is None, reason="needs chromium to open the page")
 def test_the_page_opens_in_a_browser(result: Path, tmp_path: Path) -> None:
-    picture = tmp_path / "page.png"
-    command = [
-        _browser(), "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
-        f"--user-data-dir={tmp_path / 'profile'}", "--window-size=1280,2400", f"--screenshot={picture}",
-        (result / "event.html").as_uri(),
-    ]  # fmt: skip
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=120)
-    assert picture.is_file(), done.stderr[-2000:]
-    assert picture.stat().st_size > 50_000
+    assert looks(result / "event.html", tmp_path) > 50_000
 
 
+SETTINGS = {
+    "lists": engines.Settings("zstd:1"),
+    "split": engines.Settings("zstd:1", 99),
+    "member-wise": engines.Settings("zlib:1", 0),
+    "object-wise": engines.Settings("none", 0, member_wise=False),
+}
+
+
+@pytest.mark.parametrize("how", SETTINGS)
 @pytest.mark.parametrize("name", engines.ENGINES)
-def test_engines_read_what_they_wrote(name: str, tmp_path: Path) -> None:
-    reason = engines.missing(name)
+def test_engines_read_what_they_wrote(name: str, how: str, tmp_path: Path) -> None:
+    engine, path, settings = engines.ENGINES[name](), tmp_path / "events.root", SETTINGS[how]
+    reason = engines.missing(name) or engine.refuses(settings)
     if reason is not None:
         pytest.skip(reason)
-    engine, path = engines.ENGINES[name](), tmp_path / "events.root"
-    engine.write(path, 600, "zstd:1")
-    if name == "raw":
-        assert path.stat().st_size > 600 * 35_000
-        return
-    assert engine.read(path) == pytest.approx(engines.expected(600))
-    assert engine.random(path, [3, 599, 510]) == pytest.approx(engines.expected(600, [3, 599, 510]))
+    engine.write(path, 600, settings)
+    engine.verify(path, 600)
+    with pytest.raises(SapwoodError):
+        engine.verify(path, 1100)
+    if name != "raw":
+        assert engines.sum_of(engine.read(path)) == pytest.approx(engines.expected(600))
+        some = engines.sum_of(engine.random(path, [3, 599, 510]))
+        assert some == pytest.approx(engines.expected(600, [3, 599, 510]))
+
+
+def test_who_cannot_do_what() -> None:
+    whole, each = SETTINGS["member-wise"], SETTINGS["object-wise"]
+    refusing = {name for name, engine in engines.ENGINES.items() if engine().refuses(whole)}
+    assert refusing == {"uproot", "parquet", "hdf5"}
+    assert {name for name, engine in engines.ENGINES.items() if engine().refuses(each)} == {"uproot", "parquet"}
+    assert engines.Parquet().refuses(engines.Settings("lzma:1")) == "it has no LZMA"
+    assert engines.Hdf5().codec(engines.Settings("lzma:1")) == "zlib:1"
+    assert engines.Hdf5().codec(whole) == "zlib:1" and engines.Hdf5().codec(each) == "none"
+
+
+def test_a_value_that_differs_is_found(tmp_path: Path) -> None:
+    engine, path = engines.Sapwood(), tmp_path / "events.root"
+    engine.write(path, 500, engines.Settings("none"))
+    data = bytearray(path.read_bytes())
+    value = engines.Chunk(0, 500).tracks["zlast"][777:781].astype(">f4").tobytes()
+    assert data.count(value) == 1
+    data[data.index(value) + 7] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(SapwoodError, match="zlast of entries 0 to 500 differs"):
+        engine.verify(path, 500)
 
 
 def test_engines_that_are_not_there_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engines, "missing", lambda name: "h5py is not installed" if name == "hdf5" else None)
-    monkeypatch.setattr(event, "compiled", lambda folder: (None, "there is no C++ compiler"))
+    monkeypatch.setattr(event, "compiled", lambda folder, **_: (None, "there is no C++ compiler"))
     monkeypatch.setattr(event, "drop", lambda path: False)
     monkeypatch.setattr(event._Worker, "do", lambda self, action: {"value": 1.0, "check": 0.0, "bytes": 9})
     made, written = event.run(tmp_path, names=["hdf5", "root", "raw"], events=500, rounds=1)
@@ -191,8 +211,11 @@ def test_engines_that_are_not_there_are_named(tmp_path: Path, monkeypatch: pytes
     assert {"few-rounds", "page-cache-not-dropped"} <= {warning["code"] for warning in made.content["warnings"]}
     with pytest.raises(ArgumentError, match="no engine pickle"):
         event.run(tmp_path, names=["pickle"])
-    with pytest.raises(ArgumentError, match="none of the engines"):
+    with pytest.raises(ArgumentError, match="none of the engines can run: there is no C"):
         event.run(tmp_path / "b", names=["root"])
+    for wrong in ({"split_level": 100}, {"streaming": "backwards"}):
+        with pytest.raises(ArgumentError, match="split levels from 0 to 99"):
+            event.run(tmp_path / "c", **wrong)
 
 
 def test_an_engine_that_reads_wrong_ends_the_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,16 +239,23 @@ def test_dropping_the_page_cache(tmp_path: Path) -> None:
 
 
 @pytest.mark.oracle
-def test_lab_event_with_root(tmp_path: Path, root_python: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("how", SETTINGS)
+def test_lab_event_with_root(how: str, tmp_path: Path, root_python: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     find = "import importlib.util as u, pathlib; print(pathlib.Path(u.find_spec('ROOT').origin).parent)"
     root = subprocess.run([root_python, "-c", find], check=True, capture_output=True, text=True).stdout.strip()
     monkeypatch.setenv("ROOTSYS", root)
-    program, reason = event.compiled(tmp_path)
+    settings = SETTINGS[how]
+    program, reason = event.compiled(tmp_path, dictionary=settings.split is not None)
     assert program is not None, reason
-    worker = event._Worker("root", [str(program)], tmp_path / "root.root", ["600", "505", "500"], 1)
-    counts = [worker.do(action)["check"] for action in ("create", "write", "read")]
-    assert counts[0] == counts[1] == counts[2] > 600 * 580
-    assert worker.do("fill")["check"] > 600 * 580
-    with sapwood.open(f"{tmp_path / 'root.root'}:T") as tree:
-        assert {*engines.HEADER, *engines.TRACK, "histogram", "ntracks"} == set(tree.keys())
-        assert tree["ntracks"].array(library="np").sum() == counts[0]
+    words = ["600", *event.root_words(settings)]
+    worker = event._Worker("root", [str(program)], tmp_path / "root.root", words, 1)
+    assert worker.do("create")["check"] == worker.do("write")["check"] == engines.Chunk(0, 600).offsets[-1]
+    assert worker.do("read")["check"] == pytest.approx(engines.expected(600))
+    assert worker.do("random")["check"] == pytest.approx(engines.expected(600, engines.entries_at_random(600)))
+    assert worker.do("fill")["check"] == 600 * engines.Chunk(0, 1).offsets[-1]
+    engines.Sapwood().verify(tmp_path / "root.root", 600)  # the events of both are the same
+    engines.Sapwood().write(tmp_path / "ours.root", 600, settings)
+    assert event._Worker("root", [str(program)], tmp_path / "ours.root", words, 1).do("verify")["check"] > 0
+    damaged = event._Worker("root", [str(program)], tmp_path / "ours.root", ["601", *words[1:]], 1)
+    with pytest.raises(SapwoodError, match="differs from what was written"):
+        damaged.do("verify")

@@ -6,13 +6,16 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from browser import looks
 
 import sapwood
 from sapwood.errors import ArgumentError
-from sapwood.lab import sweep
+from sapwood.lab import engines, event, sweep
+from sapwood.train import Summary
 
 
 @pytest.fixture
@@ -31,13 +34,64 @@ def test_the_study(file: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     content = json.loads((folder / "sweep.json").read_text())
     runs = {(m["what"], m["engine"]): m["runs"][0] for m in content["measurements"]}
-    assert set(runs) == {(w, f"{c}, 10 MB, 32 kB") for w in ("write", "read") for c in ("none", "zstd:5")}
+    tried = {f"{codec}, 10 MB, 32 kB" for codec in ("none", "zstd:5")}
+    tried |= {f"zstd:5, 10 MB, 32 kB{more}" for more in (", summary", ", 4 streams", ", 4 streams, summary")}
+    assert set(runs) == {(action, name) for action in ("write", "read") for name in tried}
+    several = runs["write", "zstd:5, 10 MB, 32 kB, 4 streams"]
+    assert several["bytes"] == pytest.approx(4 * runs["write", "zstd:5, 10 MB, 32 kB"]["bytes"], rel=0.01)
     plain, packed = runs["write", "none, 10 MB, 32 kB"], runs["write", "zstd:5, 10 MB, 32 kB"]
     assert plain["bytes"] > 800_000 > packed["bytes"]
     assert plain["vsize"] >= plain["rss"] > 10e6
+    assert runs["write", "zstd:5, 10 MB, 32 kB, summary"]["bytes"] > packed["bytes"]
+    assert {"Memory of a stream", "Summary record"} <= {table["title"] for table in content["tables"]}
     assert "the choice is zstd:5, 10 MB, 32 kB" in content["findings"][0]
     assert "Peak resident memory [MB]" in (folder / "sweep.html").read_text()
     assert sorted(path.name for path in folder.iterdir()) == ["sweep.html", "sweep.json"]
+
+
+def test_generated_events_have_objects_to_split(tmp_path: Path) -> None:
+    words: dict[str, Any] = {"codecs": ["zstd:1"], "clusters": ["2 MB"], "baskets": ["32 kB"], "streams": [1, 3]}
+    study, written = sweep.run(None, tmp_path / "out", **words, rounds=1, quick=True)
+    runs = {(m["what"], m["engine"]): m["runs"][0] for m in study.content["measurements"]}
+    base = [f"zstd:1, 2 MB, 32 kB, split {level}" for level in (99, 0)]
+    assert {name for _, name in runs} == {one + more for one in base for more in ("", ", 3 streams")}
+    titles = {table["title"]: table["rows"] for table in study.content["tables"]}
+    assert len(titles["Memory of a stream"]) == 2 and "Summary record" not in titles
+    # A cluster of 2 MB is what a stream holds, compressed or not, and not much more.
+    one, three = (runs["write", base[0] + more]["rss"] for more in ("", ", 3 streams"))
+    assert 1e6 < (three - one) / 2 < 40e6
+    assert "Memory of streams" in written["html"].read_text()
+    assert looks(written["html"], tmp_path) > 50_000
+
+
+def test_each_stream_has_its_summary(file: Path, tmp_path: Path) -> None:
+    cell = sweep.Cell("zstd:5", "10 MB", "32 kB", None, 2, summary=True)
+    job = sweep._Job(cell, str(file), "T", 1000, str(tmp_path), 0)
+    job.do(sweep.WRITE)
+    for copy in job.copies():
+        with sapwood.open(copy) as made:
+            assert made["T"].num_entries == 1000
+            assert (Summary.read(made).inputs, Summary.read(made).entries_read) == ([str(file)], 1000)
+
+
+@pytest.mark.oracle
+def test_root_copies_the_same(tmp_path: Path, root_python: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    find = "import importlib.util as u, pathlib; print(pathlib.Path(u.find_spec('ROOT').origin).parent)"
+    root = subprocess.run([root_python, "-c", find], check=True, capture_output=True, text=True).stdout.strip()
+    monkeypatch.setenv("ROOTSYS", root)
+    program, reason = event.compiled(tmp_path, "sweep")
+    assert program is not None, reason
+    source = tmp_path / "source.root"
+    engines.Sapwood().write(source, 600, engines.Settings("lz4:4", split=99))
+    cell = sweep.Cell("zstd:5", "2 MB", "64 kB", None, 2, summary=True, engine="root")
+    job = sweep._Job(cell, str(source), "T", 600, str(tmp_path), 0, str(program))
+    assert {"user", "system", "vsize", "rss"} < set(job.do(sweep.WRITE))
+    for copy in job.copies():
+        engines.Sapwood().verify(Path(copy), 600)
+        with sapwood.open(copy) as made:
+            assert Summary.read(made).input_entries == [600] and Summary.read(made).inputs == [str(source)]
+            assert {branch.compression for branch in made["T"].native.branches if branch.entries} == {505}
+    assert job.do(sweep.READ)["rss"] > 0
 
 
 def test_the_front() -> None:
@@ -62,5 +116,7 @@ def test_wrong_words(file: Path, tmp_path: Path) -> None:
             sweep.parse_weights([wrong])
     with pytest.raises(ArgumentError, match="no weight speed"):
         sweep.run(str(file), tmp_path, weights={"speed": 1})
+    with pytest.raises(ArgumentError, match="streams from 1 to 100"):
+        sweep.run(str(file), tmp_path, streams=[0])
     with pytest.raises(ArgumentError, match="a codec is"):
         sweep.run(str(file), tmp_path, codecs=["zip"])

@@ -1,8 +1,9 @@
-//! Probes of a machine, which must run at native speed: what `sapwood lab machine` measures.
+//! What the laboratory must do at native speed: the probes of `sapwood lab machine`, the events of `sapwood lab event`.
 //!
 //! A probe is run in a process of its own, which ends with it: [`system::forget`] leaves it unfit for anything else.
 //! Values follow the conventions of STREAM and lmbench: a MB is 10^6 bytes, times are of one operation.
 
+pub mod events;
 pub mod kernels;
 pub mod memory;
 #[cfg(unix)]

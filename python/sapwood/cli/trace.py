@@ -11,8 +11,6 @@ EPILOG = (
     "branches and clusters; with --output PAGE.html as a page with plots."
 )
 
-_ENDINGS = (".parquet", ".arrow", ".feather")
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
@@ -29,12 +27,12 @@ def run(arguments: argparse.Namespace) -> int:
 
     from sapwood.cli import main
     from sapwood.errors import ArgumentError
-    from sapwood.reading.trace import Trace
+    from sapwood.reading.trace import TRACES, Trace
 
     words: list[str] = arguments.words
     if not words or words[0] == "trace":
         raise ArgumentError("what to run is missing, as in: sapwood trace -o trace.parquet run TASK.py -i FILE -o DIR")
-    if words[0] == "show" and any(word.endswith(_ENDINGS) for word in words):
+    if words[0] == "show" and any(word.endswith(TRACES) for word in words):
         return _show(words[1:])
     with Trace(arguments.trace) as trace:
         code = main(words)

@@ -18,7 +18,9 @@ import sapwood
 from sapwood.compression import LZMA, ZSTD
 from sapwood.errors import ArgumentError
 from sapwood.lab.layout import BranchLayout, TreeLayout, layouts_of
+from sapwood.lab.replay import wanted_of
 from sapwood.lab.rewriting import Cost, Layout, cost_of, parse_cluster, parse_codec, read_once, rewrite, write_part
+from sapwood.reading.trace import TRACES, Trace
 from sapwood.report.units import bytes_text, count_text, seconds_text, share_text
 from sapwood.train.dataset import Dataset, Source, parse_size
 
@@ -308,13 +310,18 @@ _BY_CODE = {problem.code: problem for problem in PROBLEMS}
 
 
 def used_branches(path: str | Path) -> list[str]:
-    """Read which branches are used: ``results.json`` of `sapwood run`, or a text file with a name on each line.
+    """Read which branches are used: a trace, ``results.json`` of `sapwood run`, or a text with a name on each line.
 
     Raises
     ------
     ArgumentError
-        It is neither.
+        It is none of these.
     """
+    if Path(path).suffix in TRACES:
+        names = sorted({name for wanted in wanted_of(Trace.load(path)) for name in wanted.branches})
+        if not names:
+            raise ArgumentError(f"nothing was read in the trace {path}")
+        return names
     text = Path(path).read_text(encoding="utf-8")
     if text.lstrip().startswith("{"):
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import json
 import math
@@ -18,18 +19,20 @@ from sapwood.errors import ArgumentError, SapwoodError
 from sapwood.lab import engines
 from sapwood.lab.rewriting import codec_text, parse_codec
 from sapwood.lab.study import Step, Study
-from sapwood.report.units import bytes_text, seconds_text
+from sapwood.report.units import bytes_text, number_text, seconds_text
 
 ALL = ("sapwood", "root", "uproot", "parquet", "hdf5", "raw")
 EVENTS, QUICK_EVENTS, ROUNDS = 10_000, 1_000, 3
-CREATE, WRITE, READ, COLD, RANDOM, FILL = (
+CREATE, WRITE, READ, COLD, RANDOM, COLD_RANDOM, FILL = (
     "create",
     "create and write",
     "read sequentially",
     "read sequentially, cold",
-    "read 100 entries at random",
+    "100 entries at random",
+    "100 entries at random, cold",
     "fill 20 histograms",
 )
+STREAMING = ("member-wise", "object-wise")
 
 
 def run(
@@ -38,6 +41,8 @@ def run(
     names: Sequence[str] = ALL,
     events: int | None = None,
     codec: str = "zstd:5",
+    split_level: int | None = None,
+    streaming: str = STREAMING[0],
     threads: int = 1,
     rounds: int = ROUNDS,
     quick: bool = False,
@@ -56,6 +61,11 @@ def run(
         How many events; 10,000, or 1,000 with `quick`.
     codec
         Codec and level of all that have it.
+    split_level
+        Make the tracks objects, split so far: 99 for a branch of each member, 0 for one branch. None: a list of each
+        member.
+    streaming
+        Of `STREAMING`: how objects lie that are not split.
     threads
         Threads of sapwood.
     rounds
@@ -81,28 +91,32 @@ def run(
     count = events or (QUICK_EVENTS if quick else EVENTS)
     if count < engines.CHUNK or rounds < 1 or threads < 1:
         raise ArgumentError(f"lab event takes {engines.CHUNK} events or more, one round or more, one thread or more")
-    codec = codec_text(parse_codec(codec))
-    settings = {"events": count, "codec": codec, "threads": threads, "rounds": rounds}
+    if streaming not in STREAMING or not 0 <= (split_level or 0) <= 99:
+        raise ArgumentError(f"lab event takes split levels from 0 to 99, and streams {' or '.join(STREAMING)}")
+    how = engines.Settings(codec_text(parse_codec(codec)), split_level, streaming == STREAMING[0])
+    settings = {"events": count, **dataclasses.asdict(how), "threads": threads, "rounds": rounds}
     settings |= {"quick": quick, "engines": list(names)}
     study = Study("event", settings, folder, fresh=fresh, progress=progress)
     with tempfile.TemporaryDirectory(dir=folder, prefix="event-") as scratch:
-        workers = _workers(study, names, Path(scratch), count, codec, threads)
+        workers = _workers(study, names, Path(scratch), count, how, threads)
         sums = engines.expected(count), engines.expected(count, engines.entries_at_random(count))
         steps = [step for worker in workers for step in _steps(worker, sums)]
         _write_again(study, workers)
         study.run(steps, rounds)
     return study, study.finish(
-        tables=[_table(study, workers, count)], figures=_figures(study, workers), findings=_findings(study, workers)
+        tables=_tables(study, workers, count), figures=_figures(study, workers), findings=_findings(study, workers)
     )
 
 
 class _Worker:
     """An engine, with how its process is started and the file that it writes."""
 
-    def __init__(self, name: str, command: Sequence[str], path: Path, tail: Sequence[str], threads: int) -> None:
-        self.name = name
+    def __init__(
+        self, name: str, command: Sequence[str], path: Path, tail: Sequence[str], threads: int, codec: str = ""
+    ) -> None:
+        self.name, self.codec = name, codec
         self.path = path
-        self._command, self._tail = list(command), list(tail)
+        self._command, self._tail, self._verified = list(command), list(tail), False
         self._environment = {**os.environ, "SAPWOOD_NUM_THREADS": str(threads)}
 
     def do(self, action: str) -> dict[str, Any]:
@@ -115,50 +129,70 @@ class _Worker:
         figures: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
         if action == "write":
             figures["bytes"] = self.path.stat().st_size
+            if not self._verified:  # once: what a file holds is the same in each round
+                self._verified = True
+                self.do("verify")
         return figures
 
 
-def _workers(study: Study, names: Sequence[str], scratch: Path, events: int, codec: str, threads: int) -> list[_Worker]:
+def _workers(
+    study: Study, names: Sequence[str], scratch: Path, events: int, how: engines.Settings, threads: int
+) -> list[_Worker]:
     workers: list[_Worker] = []
     for name in names:
         path = scratch / f"{name}.root"  # sapwood and uproot look for the ending
         if name == "root":
-            program, reason = compiled(scratch)
-            tail = [str(events), str(_root_code(codec)), str(engines.CHUNK)]
-            command = [str(program)]
+            program, reason = compiled(scratch, dictionary=how.split is not None)
+            tail = [str(events), *root_words(how)]
+            command, codec = [str(program)], how.codec
         else:
-            reason = engines.missing(name)
-            command, tail = [sys.executable, "-m", "sapwood.lab.engines", name], [str(events), codec]
+            engine = engines.ENGINES[name]()
+            reason = engines.missing(name) or engine.refuses(how)
+            command, codec = [sys.executable, "-m", "sapwood.lab.engines", name], engine.codec(how)
+            tail = [str(events), engines.told(how)]
         if reason is None:
-            workers.append(_Worker(name, command, path, tail, threads))
+            workers.append(_Worker(name, command, path, tail, threads, codec))
         else:
             study.leave_out(name, reason)
     if not workers:
-        raise ArgumentError("none of the engines is installed")
+        raise ArgumentError(f"none of the engines can run: {', '.join(study.content['left_out'].values())}")
     return workers
 
 
-def _root_code(codec: str) -> int:
-    setting = parse_codec(codec)
-    return 0 if setting is None else setting.code
+def root_words(how: engines.Settings) -> list[str]:
+    """Write settings as ROOT's program takes them."""
+    codec = parse_codec(how.codec)
+    split = -1 if how.split is None else how.split
+    return [str(0 if codec is None else codec.code), str(split), str(int(how.member_wise))]
 
 
-def compiled(folder: Path, name: str = "event") -> tuple[Path | None, str | None]:
-    """Compile ROOT's program of a study, or say why that cannot be."""
+def compiled(folder: Path, name: str = "event", *, dictionary: bool = False) -> tuple[Path | None, str | None]:
+    """Compile ROOT's program of a study, with a dictionary of its classes or without, or say why that cannot be."""
     prefix = _root_prefix()
     compiler = shutil.which("c++") or shutil.which("g++")
     if prefix is None:
         return None, "ROOT is not installed (neither ROOTSYS, nor root-config, nor the Python package)"
     if compiler is None:
         return None, "there is no C++ compiler"
-    program, library = folder / f"{name}-by-root", prefix / "lib"
-    source = Path(__file__).with_name(f"{name}.cpp")
-    command = [compiler, "-O2", "-std=c++20", "-w", f"-I{prefix / 'include'}", "-o", str(program), str(source)]
-    command += [f"-L{library}", f"-Wl,-rpath,{library}", "-Wl,--unresolved-symbols=ignore-in-shared-libs"]
-    command += ["-lCore", "-lRIO", "-lTree", "-lHist", "-lMathCore", "-lThread"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        return None, f"its program could not be compiled: {(done.stderr.strip().splitlines() or ['no message'])[0]}"
+    program, library, here = folder / f"{name}-by-root", prefix / "lib", Path(__file__).parent
+    common = [compiler, "-O2", "-std=c++20", "-w", f"-I{prefix / 'include'}", f"-I{here}"]
+    common += [f"-L{library}", f"-Wl,-rpath,{library}", "-Wl,--unresolved-symbols=ignore-in-shared-libs"]
+    roots = ["-lCore", "-lRIO", "-lTree", "-lHist", "-lMathCore", "-lThread"]
+    commands: list[list[str]] = []
+    own: list[str] = []
+    if dictionary:
+        links = folder / "LinkDef.h"
+        links.write_text("".join(f"#pragma link C++ class {one}+;\n" for one in ("Track", "std::vector<Track>")))
+        made, shared = folder / "dictionary.cxx", folder / f"lib{name}.so"
+        words = ["-f", str(made), "-s", str(shared), f"-I{here}", f"{name}.h", str(links)]
+        commands.append([str(prefix / "bin" / "rootcling"), *words])
+        commands.append([*common, "-fPIC", "-shared", "-o", str(shared), str(made), *roots])
+        own = [f"-L{folder}", f"-Wl,-rpath,{folder}", "-Wl,--no-as-needed", f"-l{name}", "-Wl,--as-needed"]
+    commands.append([*common, "-o", str(program), str(here / f"{name}.cpp"), *own, *roots])
+    for command in commands:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            return None, f"its program could not be compiled: {(done.stderr.strip().splitlines() or ['no message'])[0]}"
     return program, None
 
 
@@ -178,8 +212,8 @@ def _steps(worker: _Worker, sums: tuple[float, float]) -> list[Step]:
     def read(action: str, total: float, *, cold: bool = False) -> Mapping[str, Any]:
         warnings = [] if not cold or drop(worker.path) else ["page-cache-not-dropped"]
         figures = worker.do(action)
-        # ROOT's events are of a generator of its own; bytes without a format have no sum.
-        if worker.name not in ("root", "raw") and not math.isclose(figures["check"], total, rel_tol=1e-9):
+        # Bytes without a format have no sum.
+        if worker.name != "raw" and not math.isclose(figures["check"], total, rel_tol=1e-9):
             raise SapwoodError(f"{worker.name} read other values than were written: {figures['check']}, not {total}")
         return {**figures, "warnings": warnings}
 
@@ -190,6 +224,7 @@ def _steps(worker: _Worker, sums: tuple[float, float]) -> list[Step]:
         (READ, lambda: read("read", every)),
         (COLD, lambda: read("read", every, cold=True)),
         (RANDOM, lambda: read("random", some)),
+        (COLD_RANDOM, lambda: read("random", some, cold=True)),
     ]
     if worker.name == "root" or (worker.name == "sapwood" and importlib.util.find_spec("boost_histogram")):
         steps.append((FILL, lambda: worker.do("fill")))
@@ -227,36 +262,46 @@ def _mb_per_s(study: Study, what: str, worker: _Worker, size: float) -> str:
     return f"{size / seconds / 1e6:.0f}" if seconds else "–"
 
 
-def _table(study: Study, workers: Sequence[_Worker], events: int) -> dict[str, Any]:
+def _tables(study: Study, workers: Sequence[_Worker], events: int) -> list[dict[str, Any]]:
     size = engines.bytes_of(events)
-    head = [
-        "Engine",
-        "create",
-        "create+write",
-        "write alone",
-        "MB/s",
-        "file",
-        "read",
-        "MB/s",
-        "cold",
-        "100 random",
-        "fill",
+    writing: dict[str, Callable[[_Worker], str]] = {
+        "codec": lambda worker: worker.codec,
+        "create": lambda worker: _seconds(study, CREATE, worker),
+        "create and write": lambda worker: _seconds(study, WRITE, worker),
+        "write alone": lambda worker: seconds_text(_alone(study, worker.name)),
+        "write alone, MB/s": lambda worker: f"{size / _alone(study, worker.name) / 1e6:.0f}",
+        "file": lambda worker: bytes_text(study.figure(WRITE, worker.name, "bytes")),
+    }
+    reading: dict[str, Callable[[_Worker], str]] = {
+        "read": lambda worker: _seconds(study, READ, worker),
+        "MB/s": lambda worker: _mb_per_s(study, READ, worker, size),
+        "cold": lambda worker: _seconds(study, COLD, worker),
+        "cold, MB/s": lambda worker: _mb_per_s(study, COLD, worker, size),
+        "100 at random": lambda worker: _seconds(study, RANDOM, worker),
+        "at random, cold": lambda worker: _seconds(study, COLD_RANDOM, worker),
+        "fill": lambda worker: _seconds(study, FILL, worker),
+    }
+    fills = engines.HISTOGRAMS * 600 * events / 1e6
+    of_memory = f"{events} events, {bytes_text(size)} in memory. Medians; MB/s are of the bytes in memory."
+    captions = {
+        "Writing": f"{of_memory} Write alone is creating and writing less creating. Every value was read again by the "
+        "engine that wrote it, and compared.",
+        "Reading": f"{of_memory} Fill: {number_text(fills)} million fills.",
+    }
+    return [
+        {
+            "title": title,
+            "head": ["Engine", *columns],
+            "rows": [[worker.name, *(show(worker) for show in columns.values())] for worker in workers],
+            "caption": captions[title],
+        }
+        for title, columns in (("Writing", writing), ("Reading", reading))
     ]
-    rows: list[list[str]] = []
-    for worker in workers:
-        times = {what: study.median(what, worker.name) for what in (CREATE, WRITE, READ, COLD, RANDOM, FILL)}
-        alone = _alone(study, worker.name)
-        shown = {what: "–" if seconds is None else seconds_text(seconds) for what, seconds in times.items()}
-        written = study.figure(WRITE, worker.name, "bytes")
-        rows.append(
-            [
-                worker.name, shown[CREATE], shown[WRITE], seconds_text(alone), f"{size / alone / 1e6:.0f}",
-                bytes_text(written), shown[READ], _mb_per_s(study, READ, worker, size), shown[COLD], shown[RANDOM],
-                shown[FILL],
-            ]
-        )  # fmt: skip
-    caption = f"{events} events, {bytes_text(size)} in memory. Medians; MB/s are of the bytes in memory."
-    return {"title": "Events", "head": head, "rows": rows, "caption": caption}
+
+
+def _seconds(study: Study, what: str, worker: _Worker) -> str:
+    seconds = study.median(what, worker.name)
+    return "–" if seconds is None else seconds_text(seconds)
 
 
 def _alone(study: Study, engine: str) -> float:
@@ -283,7 +328,12 @@ def _figures(study: Study, workers: Sequence[_Worker]) -> list[dict[str, Any]]:
         return {**axis, "title": title, "groups": groups, "caption": caption}
 
     note = "Bars: medians; lines: from the least to the greatest value. Shorter is better."
-    wanted = {"Writing": (CREATE, WRITE), "Reading": (READ, COLD), "Direct access": (RANDOM,), "Filling": (FILL,)}
+    wanted = {
+        "Writing": (CREATE, WRITE),
+        "Reading": (READ, COLD),
+        "Direct access": (RANDOM, COLD_RANDOM),
+        "Filling": (FILL,),
+    }
     return [bars(title, whats, note) for title, whats in wanted.items()]
 
 

@@ -5,6 +5,8 @@ An engine reads the branches it is told, and fills a histogram of each of the fi
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import importlib
 import importlib.util
 import io
@@ -13,6 +15,7 @@ import mmap
 import os
 import re
 import resource
+import statistics
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -20,12 +23,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from sapwood import _native
 from sapwood.errors import SapwoodError
+from sapwood.reading.sources import source_of
 
 TASKS = 20
 """Histograms that a job fills, at most: a train of so many tasks."""
 
-CHUNK, FAR_CHUNK, RANDOM_CHUNK, UNPACKED = 1 << 20, 1 << 23, 1 << 16, 30
+CHUNK, FAR_CHUNK, RANDOM_CHUNK, UNPACKED = 1 << 20, 1 << 23, 1 << 16, 7 << 20
+_UPROOT = {"http": "aiohttp", "https": "aiohttp", "root": "fsspec_xrootd", "s3": "s3fs"}
+"""What uproot needs for URLs."""
 _FAR = re.compile(r"^[a-z0-9+]+://")
 
 
@@ -39,8 +46,14 @@ class _Took:
 
     def __init__(self) -> None:
         self.times: dict[str, float] = {}
+        self.files: list[float] = []
+        """Seconds that each file took, where an engine notes them."""
         self.events, self.bytes = 0, 0
         self.check: float | None = None
+
+    def spread(self) -> float:
+        """Give by how much files differ in time: the standard deviation as a part of the mean."""
+        return statistics.pstdev(self.files) / statistics.mean(self.files) if self.files else 0.0
 
     def add(self, what: str, seconds: float) -> None:
         self.times[what] = self.times.get(what, 0.0) + seconds
@@ -83,6 +96,7 @@ def sapwood_job(spec: Mapping[str, Any], took: _Took) -> None:
             took.add("open", time.perf_counter() - start - storage * 1e-9)
             _fill(tree.arrays(spec["branches"], library="ak", how=dict), took)
             took.events += tree.num_entries
+        took.files.append(time.perf_counter() - start)
     spent = {name: value - begin[name] for name, value in sapwood.counters().items()}
     for what in ("storage", "decompression", "decoding", "waiting"):
         took.add(what, spent[f"time_{what}_ns"] * 1e-9)
@@ -119,24 +133,25 @@ def _sequentially(path: str, chunk: int) -> int:
 
 
 def _ranges(url: str, chunk: int) -> int:
-    """Ask a web server for one range after the other, on one connection."""
-    import http.client
-
-    parts = urlsplit(url)
-    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-    connection, got, size = kind(parts.netloc, timeout=60), 0, None
-    while size is None or got < size:
-        connection.request("GET", parts.path or "/", headers={"Range": f"bytes={got}-{got + chunk - 1}"})
-        answer = connection.getresponse()
-        if answer.status not in (200, 206):
-            raise OSError(f"{url}: status {answer.status}")
-        more = len(answer.read())
-        size = got + more if answer.status == 200 else int((answer.headers["Content-Range"] or "/0").rpartition("/")[2])
-        got += more
-        if not more:
-            break
-    connection.close()
+    """Ask a server for one range after the other."""
+    found = source_of(url, {})
+    storage, got = _native.Storage(found.source, found.label, found.far), 0
+    try:
+        while got < storage.size:
+            got += storage.request([(got, min(chunk, storage.size - got))])
+    finally:
+        storage.close()
     return got
+
+
+def size_of(url: str) -> int:
+    """Give the bytes of a file far away."""
+    found = source_of(url, {})
+    storage = _native.Storage(found.source, found.label, found.far)
+    try:
+        return storage.size
+    finally:
+        storage.close()
 
 
 def direct_job(spec: Mapping[str, Any], took: _Took) -> None:
@@ -159,15 +174,22 @@ def direct_job(spec: Mapping[str, Any], took: _Took) -> None:
         took.add("storage", time.perf_counter() - start)
 
 
-def unpacking_job(spec: Mapping[str, Any], took: _Took) -> None:
-    """Decompress from memory, as much for each file: what the processor gives without storage."""
+@functools.cache
+def _packed() -> bytes:
+    """Make what is decompressed: numbers that fill more than the caches of one core."""
     import zlib
 
-    text = b"".join(number.to_bytes(4, "big") for number in range(0, 1 << 22, 37))
-    packed = zlib.compress(text, 1)
+    return zlib.compress(b"".join((number * 37).to_bytes(4, "big") for number in range(UNPACKED // 4)), 1)
+
+
+def unpacking_job(spec: Mapping[str, Any], took: _Took) -> None:
+    """Decompress from memory into new memory, as much for each file: what processors give without storage."""
+    import zlib
+
+    packed = _packed()
     start = time.perf_counter()
     for _ in spec["files"]:
-        for _ in range(UNPACKED):
+        for _ in range(2):
             took.bytes += len(zlib.decompress(packed))
     took.add("decompression", time.perf_counter() - start)
 
@@ -194,10 +216,18 @@ def missing(engine: str, files: Sequence[str]) -> str | None:
             direct_job({"engine": engine, "files": files[:1]}, _Took())
         except OSError as error:
             return f"direct reading is refused: {error}"
-    if engine == "raw" and schemes - {"http", "https"}:
-        return f"there is no plain reading of {min(schemes - {'http', 'https'})}://"
-    lacking = [name for name in ENGINES[engine][1] if importlib.util.find_spec(name) is None]
+    needed = [*ENGINES[engine][1], *(_UPROOT.get(scheme, "fsspec") for scheme in schemes if engine == "uproot")]
+    lacking = [name for name in needed if importlib.util.find_spec(name) is None]
     return f"{', '.join(lacking)} is not installed" if lacking else None
+
+
+def queued() -> float:
+    """Give the seconds in which threads of this process were ready to work but had no processor; 0 where unknown."""
+    waited = 0
+    for path in Path("/proc/self/task").glob("*/schedstat"):
+        with contextlib.suppress(OSError):  # a thread that has just ended
+            waited += int(path.read_text(encoding="ascii").split()[1])
+    return waited * 1e-9
 
 
 def main() -> int:
@@ -210,10 +240,13 @@ def main() -> int:
         import sapwood
 
         sapwood.set_num_threads(1)
+    elif work is unpacking_job:
+        _packed()  # which is not counted either
     print("ready", flush=True)
     if not sys.stdin.readline():
         return 1
-    took, before, start = _Took(), resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
+    took, before, waited = _Took(), resource.getrusage(resource.RUSAGE_SELF), queued()
+    start = time.perf_counter()
     if spec["prior"]:
         for path in spec["files"]:
             _sequentially(path, CHUNK)
@@ -225,7 +258,8 @@ def main() -> int:
         return 1
     wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF)
     figures = {"wall": wall, "user": after.ru_utime - before.ru_utime, "system": after.ru_stime - before.ru_stime}
-    print(json.dumps({**figures, "events": took.events, "bytes": took.bytes, "check": took.check, **took.times}))
+    figures |= {"queued": queued() - waited, "events": took.events, "bytes": took.bytes, "spread": took.spread()}
+    print(json.dumps({**figures, "check": took.check, **took.times}))
     return 0
 
 

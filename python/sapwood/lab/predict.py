@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import math
 import os
+import random
 import statistics
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -24,6 +25,8 @@ MEGA, MILLI = 1e6, 1e-3
 _LAYERS = ("decompression", "decoding", "task", "other")
 _BUSY = 0.9  # from here on a station is what bounds
 _MOST_JOBS, _MOST = 1_000, 100_000  # jobs, pieces of all: some seconds to simulate
+_SPREAD = 0.1  # of pieces, where none is measured
+_PIECES = 20  # of a simulated job that reads plainly
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,11 @@ class Storage:
 
 @dataclass(frozen=True)
 class Load:
-    """What a job does: files of so many bytes and events, read in pieces; costs in seconds of one processor."""
+    """What a job does: files of so many bytes and events, read in pieces; costs in seconds of one processor.
+
+    Pieces take more and less than the mean, by `spread` (a standard deviation, as a part of the mean): so jobs fall out
+    of step, and some read while others compute. Without it all would do the same at the same time for ever.
+    """
 
     files: int
     file_bytes: float
@@ -49,6 +56,7 @@ class Load:
     open: float = 0.0
     event: float = 0.0
     ahead: int = 0
+    spread: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -157,27 +165,29 @@ def simulate(site: Site, load: Load, jobs: int) -> Outcome:
     pieces = max(1, math.ceil(load.file_bytes / load.piece - 1e-9))
     size, work = load.file_bytes / pieces, load.event * load.events / pieces
 
-    def reader(store: _Station, free: _Tokens, full: _Tokens) -> Steps:
-        for _ in range(load.files * pieces):
+    def reader(store: _Station, free: _Tokens, full: _Tokens, parts: Sequence[float]) -> Steps:
+        for part in parts:
             yield free, -1
             if site.latency:
                 yield delay, site.latency
-            yield store, size
+            yield store, size * part
             if math.isfinite(site.network):
-                yield network, size
+                yield network, size * part
             yield full, 1
 
-    def worker(free: _Tokens, full: _Tokens) -> Steps:
-        for number in range(load.files * pieces):
+    def worker(free: _Tokens, full: _Tokens, parts: Sequence[float]) -> Steps:
+        for number, part in enumerate(parts):
             yield full, -1
-            yield processor, work + (load.open if number % pieces == 0 else 0.0)
+            yield processor, (work + (load.open if number % pieces == 0 else 0.0)) * part
             yield free, 1
 
+    chance = random.Random(1)  # the same in every simulation
     ready: deque[_Process] = deque()
     for number in range(jobs):
         free, full = _Tokens(1 + load.ahead), _Tokens(0)
-        ready.append(_Process(number, reader(stores[number % len(stores)], free, full)))
-        ready.append(_Process(number, worker(free, full)))
+        reading, working = (_parts(load.files * pieces, load.spread, chance) for _ in range(2))
+        ready.append(_Process(number, reader(stores[number % len(stores)], free, full, reading)))
+        ready.append(_Process(number, worker(free, full, working)))
     now = 0.0
     while True:
         while ready:
@@ -192,6 +202,15 @@ def simulate(site: Site, load: Load, jobs: int) -> Outcome:
     count = jobs * load.files
     busy = {station.name: station.busy / now for station in stations if station is not delay}
     return Outcome(now, count * load.file_bytes / now / MEGA, count * load.events / now, busy)
+
+
+def _parts(count: int, spread: float, chance: random.Random) -> list[float]:
+    """Give what each of the pieces takes, as a part of their mean."""
+    if not spread:
+        return [1.0] * count
+    drawn = [chance.gammavariate(spread**-2, spread**2) for _ in range(count)]
+    mean = sum(drawn) / count
+    return [one / mean for one in drawn]
 
 
 def _proceed(process: _Process, ready: deque[_Process]) -> None:
@@ -259,13 +278,14 @@ def parse(text: str, name: str, costs: Load | None = None) -> tuple[Site, Load, 
     )  # fmt: skip
     load = costs
     if "job" in top or load is None:
-        words = {"files", "file", "events", "piece", "ahead", "open", *_LAYERS}
+        words = {"files", "file", "events", "piece", "ahead", "open", "spread", *_LAYERS}
         job = _part(top.get("job"), f"{name}, job", words)
         size = _number(job, "file", None, name) * MEGA
         load = Load(
             int(_number(job, "files", 10, name)), size, _number(job, "events", None, name),
             min(size, _number(job, "piece", size / MEGA, name) * MEGA), MILLI * _number(job, "open", 0, name),
             MILLI * sum(_number(job, layer, 0, name) for layer in _LAYERS), int(_number(job, "ahead", 0, name)),
+            _number(job, "spread", _SPREAD, name, 1),
         )  # fmt: skip
     jobs = [int(count) for count in _numbers(top, "jobs", name) or sorted({1, 2, 4, cores, 2 * cores})]
     if min(jobs) < 1 or max(jobs) > _MOST_JOBS:
@@ -328,27 +348,81 @@ def layers_of(content: Mapping[str, Any], data: str) -> tuple[Site, Load, dict[i
     if data not in content["files"]:
         raise ArgumentError(f"the result has no data {data}: {', '.join(content['files'])}")
     measured, plain, processor = (curve(engine) for engine in ("sapwood", "raw", PROCESSOR))
-    one = runs.get((Case(data, AS_IS, ALL, "sapwood", 1).what, "sapwood"))
-    if not one or 1 not in plain:
+    one, reading = (
+        runs.get((Case(name, AS_IS, ALL, engine, 1).what, engine))
+        for name, engine in ((data, "sapwood"), (_data_of(content, data, "raw"), "raw"))
+    )
+    if not one or not reading:
         raise ArgumentError(f"the result has no single job of sapwood and of plain reading for {data}")
-    facts = content["files"][data][AS_IS]
-    figure = {
-        name: statistics.median(run.get(name, 0.0) for run in one) for name in ("job", "storage", "open", "bytes")
-    }
-    files = int(facts["files"])
-    size, events = figure["bytes"] / files, facts["events"]
-    computing = max(figure["job"] - figure["storage"] - figure["open"], 0.0)
-    own = figure["bytes"] / max(figure["storage"], 1e-9) / MEGA
-    storage = tuple(own * rate / plain[1] for rate in _filled(plain))
     scale = processor.get(1, 1.0)
     cores = content["host"]["cores_usable"]
     together = (
         tuple(rate / scale for rate in _filled(processor)) if processor else tuple(map(float, range(1, cores + 1)))
     )
-    load = Load(files, size, events, max(size, 1.0), figure["open"] / files, computing / files / events)
+    facts = content["files"][data][AS_IS]
+    job, plainly = _Spent.of(one), _Spent.of(reading)
+    files = int(facts["files"])
+    size, events = job.bytes / files, facts["events"]
+    # What is waited for is storage; its curve is that of plain reading, whose own work is taken out of it.
+    bare = _bare_rates(_filled(plain), together, plainly)
+    own = job.bytes / max(job.waiting, 1e-9) / MEGA
+    storage = tuple(own * rate / bare[0] for rate in bare)
+    opening = min(job.open, job.processor)
+    load = Load(
+        files, size, events, max(size, 1.0), opening / files, (job.processor - opening) / files / events,
+        spread=min(job.spread, 1.0),
+    )  # fmt: skip
     # MB/s are those of the stored bytes of the branches.
     share = size / facts["stored"]
     return Site(together, (Storage(storage),)), load, {n: rate * share for n, rate in measured.items()}
+
+
+def _data_of(content: Mapping[str, Any], data: str, engine: str) -> str:
+    """Give data that an engine read by one job: these, if it did, else the first."""
+    found = medians(content)
+    names = [data, *content["files"]]
+    return next((name for name in names if (Case(name, AS_IS, ALL, engine, 1).what, engine) in found), data)
+
+
+@dataclass(frozen=True)
+class _Spent:
+    """What one job took: bytes; seconds of a processor, of waiting, and of opening files; by how much files differ.
+
+    When other programs work, too, a processor takes longer: what a job queues for one is time of that processor.
+    """
+
+    bytes: float
+    processor: float
+    waiting: float
+    open: float
+    spread: float
+
+    @classmethod
+    def of(cls, runs: Sequence[Mapping[str, Any]]) -> _Spent:
+        """Take the medians of all rounds."""
+
+        def figure(*names: str) -> float:
+            return statistics.median(sum(run.get(name, 0.0) for name in names) for run in runs)
+
+        processor = min(figure("user", "system", "queued"), figure("job"))
+        return cls(figure("bytes"), processor, figure("job") - processor, figure("open"), figure("spread"))
+
+
+def _bare_rates(plain: Sequence[float], together: Sequence[float], spent: _Spent) -> list[float]:
+    """Give the MB/s of storage itself for 1, 2, ... jobs, of which plain reading, that copies what comes, got less."""
+    size = 1.0  # MB
+    work = spent.processor / spent.bytes * MEGA * size
+    found: list[float] = []
+    for jobs, rate in enumerate(plain, 1):
+        low, high = rate, 1e3 * rate
+        for _ in range(40):
+            middle = math.sqrt(low * high)
+            site = Site(tuple(together), (Storage((*found, middle)),))
+            load = Load(_PIECES, size * MEGA, 1, size * MEGA, event=work, spread=_SPREAD)
+            got = simulate(site, load, jobs).megabytes
+            low, high = (middle, high) if got < rate else (low, middle)
+        found.append(high)
+    return found
 
 
 def _filled(curve: Mapping[int, float]) -> list[float]:

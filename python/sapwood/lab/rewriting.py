@@ -19,6 +19,7 @@ from sapwood.compression import LZ4, LZMA, ZLIB, ZSTD, Compression
 from sapwood.errors import ArgumentError, CorruptError, SapwoodError, UnsupportedError
 from sapwood.lab.layout import TREES, tree_paths
 from sapwood.train.dataset import Dataset, parse_size
+from sapwood.train.outputs import Summary
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -160,7 +161,7 @@ def rewrite(
             objects = _copy_objects(new, [file for _, file in files]) if tree is None else []
             for path, parts in trees.items():
                 tell(f"writing {path}")
-                _write_tree(new, path, parts, layout)
+                _write_tree([new], path, parts, layout)
         tell("measuring")
         before = cost_of([part for parts in trees.values() for part in parts])
         with sapwood.open({str(beside): None}) as written:
@@ -186,7 +187,23 @@ def rewrite(
 def write_part(tree: Foreign, path: str | os.PathLike[str], layout: Layout, start: int, stop: int) -> None:
     """Write a range of entries of a tree into a file of its own, as tree ``T``."""
     with sapwood.recreate(path, compression=_file_codec(layout, {"T": [tree]})) as file:
-        _write_tree(file, "T", [tree], layout, start, stop)
+        _write_tree([file], "T", [tree], layout, start, stop)
+
+
+def write_streams(
+    tree: Foreign, paths: Sequence[str], layout: Layout, stop: int, *, chunk: int, summary: Summary | None = None
+) -> None:
+    """Write the first entries of a tree, as tree ``T``, into several files at once, about so many bytes at a time.
+
+    Each file gets the summary, too.
+    """
+    with contextlib.ExitStack() as stack:
+        codec = _file_codec(layout, {"T": [tree]})
+        files = [stack.enter_context(sapwood.recreate(path, compression=codec)) for path in paths]
+        _write_tree(files, "T", [tree], layout, 0, stop, chunk=chunk)
+        if summary is not None:
+            for file in files:
+                summary.write(file)
 
 
 def cost_of(
@@ -200,9 +217,14 @@ def cost_of(
 
 
 def read_once(
-    trees: Sequence[Foreign], start: int = 0, stop: int | None = None, names: Callable[[str], bool] | None = None
+    trees: Sequence[Foreign],
+    start: int = 0,
+    stop: int | None = None,
+    names: Callable[[str], bool] | None = None,
+    *,
+    chunk: int = CHUNK,
 ) -> Cost:
-    """Read once, as `cost_of` does."""
+    """Read once, as `cost_of` does, about so many bytes at a time."""
     from sapwood import _native
 
     before, wall, cpu = sapwood.counters(), time.perf_counter(), time.process_time()
@@ -216,17 +238,17 @@ def read_once(
         ]
         end = tree.num_entries if stop is None else min(stop, tree.num_entries)
         entries += max(0, end - start)
-        for first, last in _chunks(tree, start, end):
+        for first, last in _chunks(tree, start, end, chunk):
             _native.read([(native, places, first, last)])
     wall, cpu, after = time.perf_counter() - wall, time.process_time() - cpu, sapwood.counters()
     spent = {name: after[name] - before[name] for name in after}
     return Cost(entries, spent["bytes_compressed"], cpu, wall, spent["read_calls"], spent["bytes_read"])
 
 
-def _chunks(tree: Foreign, start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Cut a range of entries into parts of about `CHUNK` bytes."""
+def _chunks(tree: Foreign, start: int, stop: int, size: int = CHUNK) -> Iterator[tuple[int, int]]:
+    """Cut a range of entries into parts of about so many bytes."""
     entries = max(1, tree.num_entries)
-    step = max(1, round(CHUNK * entries / max(1, tree.uncompressed_bytes)))
+    step = max(1, round(size * entries / max(1, tree.uncompressed_bytes)))
     for first in range(start, stop, step):
         yield first, min(first + step, stop)
 
@@ -369,8 +391,16 @@ def _joined(record: Foreign, name: str, depth: int) -> Foreign:
 
 
 def _write_tree(
-    file: Foreign, path: str, parts: Sequence[Foreign], layout: Layout, start: int = 0, stop: int | None = None
+    files: Sequence[Foreign],
+    path: str,
+    parts: Sequence[Foreign],
+    layout: Layout,
+    start: int = 0,
+    stop: int | None = None,
+    *,
+    chunk: int = CHUNK,
 ) -> None:
+    """Write trees, one behind the other, into each of the files."""
     first = parts[0]
     shapes = _shapes(first, layout)
     if not shapes.names:
@@ -378,24 +408,29 @@ def _write_tree(
     for part in parts[1:]:
         if not first.same_shape(part):
             raise ArgumentError(f"{part.file.file_path}:{path} has other branches than {first.file.file_path}:{path}")
-    new = file.mktree(
-        path,
-        _columns(first, shapes, 0, 0),
-        first.title,
-        counter_name=lambda name: shapes.counters.get(name, f"n{name}"),
-        branch_types=shapes.types,
-        lists=shapes.lists,
-        records=shapes.records,
-        classes=shapes.classes,
-        split_level=shapes.split,
-        compression=shapes.codecs,
-        auto_flush=layout.auto_flush,
-        basket_size=layout.basket_size,
-    )
+    made = [
+        file.mktree(
+            path,
+            _columns(first, shapes, 0, 0),
+            first.title,
+            counter_name=lambda name: shapes.counters.get(name, f"n{name}"),
+            branch_types=shapes.types,
+            lists=shapes.lists,
+            records=shapes.records,
+            classes=shapes.classes,
+            split_level=shapes.split,
+            compression=shapes.codecs,
+            auto_flush=layout.auto_flush,
+            basket_size=layout.basket_size,
+        )
+        for file in files
+    ]
     for part in parts:
         end = part.num_entries if stop is None else min(stop, part.num_entries)
-        for begin, until in _chunks(part, start, end):
-            new.extend(_columns(part, shapes, begin, until))
+        for begin, until in _chunks(part, start, end, chunk):
+            columns = _columns(part, shapes, begin, until)
+            for new in made:
+                new.extend(columns)
 
 
 def _compare(parts: Sequence[Foreign], new: Foreign, layout: Layout) -> None:

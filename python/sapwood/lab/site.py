@@ -35,6 +35,10 @@ ALL, FEW = "all branches", "few branches"
 LAYERS = ("storage", "waiting", "open", "decompression", "decoding", "task", "other")
 """Where the time of a job goes, by sapwood's counters; ``other`` is what remains."""
 
+MERGED = (10, 40, 200)
+"""So many files are merged into one, if nothing else is said."""
+_MEANS = {"job": "wall", "spread": "spread"}
+"""What is averaged over jobs, not added up, and how they call it."""
 _LARGE = 25e6  # bytes of a file that the findings speak of
 _KEPT_UP = 0.9  # of the most, where more jobs gain no more
 
@@ -124,7 +128,8 @@ def run(
     each = len(given) // counts[-1] if given else per_job or (10 if quick else 40)
     if given and any(one > each for one in merge):
         raise ArgumentError(f"a job has {each} files: {max(merge)} of them cannot be merged")
-    merged = list(merge) or [count for count in (10, 40, 200) if count <= each]
+    # Files that are made can be as large as one likes.
+    merged = list(merge) or [count for count in MERGED if count <= each or not (given or quick)]
     settings: dict[str, Any] = {
         "files": given, "tree": tree, "branches": list(branches), "engines": list(names), "jobs": counts,
         "files_per_job": each, "merge": merged, "read_ahead": list(read_ahead), "disks": [str(disk) for disk in disks],
@@ -207,7 +212,7 @@ class _Stock:
         with sapwood.open({files[0]: self.tree_of(variant)}) as tree:
             part = sum(tree[name].compressed_bytes for name in self.few(data))
             stored, events = float(tree.compressed_bytes), tree.num_entries
-        size = stored if job.far(files[0]) else float(Path(files[0]).stat().st_size)
+        size = float(job.size_of(files[0]) if job.far(files[0]) else Path(files[0]).stat().st_size)
         return {"files": len(files), "file_bytes": size, "events": events, "stored": stored, "few": float(part)}
 
     def _make(self, data: str, variant: str) -> Iterator[list[str]]:
@@ -354,7 +359,8 @@ class _Runner:
             said = [json.loads(one.answer()) for one in running]
             wall = time.perf_counter() - start
         figures = {name: sum(one.get(name) or 0.0 for one in said) for one in said for name in one}
-        figures |= {"wall": wall, "job": sum(one["wall"] for one in said) / len(said)}
+        means = {name: sum(one.get(key, 0.0) for one in said) / len(said) for name, key in _MEANS.items()}
+        figures |= {"wall": wall, **means}
         if case.engine != "raw" and case.engine not in LIMITS:
             # Of a tree with branches below branches, engines do not name the same one first.
             checked = self._stock.flat and all(one["check"] is not None for one in said)
@@ -440,6 +446,17 @@ def layers(study: Study, case: Case) -> dict[str, float]:
     return {**shares, "other": max(0.0, 1 - sum(shares.values()))}
 
 
+def by_the_system(study: Study, case: Case) -> dict[str, float]:
+    """Give the shares of a job's time, of the last run: a processor works for it, it queues for one, it waits."""
+    job_time, user, system, queued = (
+        study.figure(case.what, case.engine, name) or 0.0 for name in ("job", "user", "system", "queued")
+    )
+    whole = job_time * case.jobs or 1.0
+    processor = min((user + system) / whole, 1.0)
+    queue = min(queued / whole, 1 - processor)  # several threads of a job may queue at once
+    return {"processor": processor, "queue": queue, "waiting": 1 - processor - queue}
+
+
 def _rate(study: Study, case: Case) -> float:
     """Give the events per second, at the median of the rounds."""
     megabytes = study.median(case.what, case.engine)
@@ -497,6 +514,25 @@ def _tables(study: Study, cases: Sequence[Case], known: Mapping[str, Any]) -> li
         tables.append(
             {"title": "Where time goes", "head": ["Case", "a job", *LAYERS], "rows": rows, "caption": caption}
         )
+    rows = []
+    for case in cases:
+        shares, events = by_the_system(study, case), study.figure(case.what, case.engine, "events")
+        if case.engine in LIMITS or not events:
+            continue
+        spent = shares["processor"] * case.jobs * (study.figure(case.what, case.engine, "job") or 0.0)
+        opening = study.figure(case.what, case.engine, "open")
+        rows.append(
+            [
+                case.what, case.engine, *(f"{100 * share:.0f} %" for share in shares.values()),
+                seconds_text(spent / events), "–" if opening is None else seconds_text(opening / case.jobs),
+            ]
+        )  # fmt: skip
+    head = ["Case", "Engine", "processor", "queue", "waiting", "processor of an event", "opening files, a job"]
+    caption = (
+        "Of all engines, by the system's counts, in the last round: a processor works for a job, or the job is ready "
+        "but has none, or it waits for storage."
+    )
+    tables.append({"title": "Processor time", "head": head, "rows": rows, "caption": caption})
     rows = []
     for case in cases:
         base = replace(case, variant=AS_IS)
@@ -582,8 +618,8 @@ def findings(study: Study, cases: Sequence[Case], known: Mapping[str, Any]) -> l
         if main == "raw" or not rates.get(counts[0]):
             continue
         words = f"{data}, {task}, {main}: "
-        if main == "sapwood":
-            words += _bound(layers(study, at[counts[0]])) + "; "
+        one = at[counts[0]]
+        words += (_bound(layers(study, one)) if main == "sapwood" else _bound_by(by_the_system(study, one))) + "; "
         if len(counts) > 1:
             second = counts[1]
             words += f"{second} jobs give {rates[second] / rates[counts[0]]:.1f} × the rate of {counts[0]}; "
@@ -623,6 +659,13 @@ def _bound(shares: Mapping[str, float]) -> str:
     most = max(("open", "decompression", "decoding", "task", "other"), key=shares.__getitem__)
     name = {"open": "opening files", "other": "Python"}.get(most, most)
     return f"CPU-bound: {name} takes {100 * shares[most]:.0f} %"
+
+
+def _bound_by(shares: Mapping[str, float]) -> str:
+    """Name what bounds a job of which only the system's counts are known."""
+    if shares["waiting"] > 0.5:
+        return f"storage-bound: {100 * shares['waiting']:.0f} % of the time waits for it"
+    return f"CPU-bound: a processor works {100 * shares['processor']:.0f} % of the time"
 
 
 def _of_a_file(study: Study, case: Case, cases: Sequence[Case], known: Mapping[str, Mapping[str, float]]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import math
@@ -11,34 +12,82 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import sapwood
 from sapwood.errors import ArgumentError, SapwoodError
+from sapwood.lab import engines
+from sapwood.lab.event import compiled
+from sapwood.lab.layout import layout_of as layout_found
 from sapwood.lab.layout import tree_paths
-from sapwood.lab.rewriting import Layout, parse_cluster, parse_codec, read_once, write_part
+from sapwood.lab.rewriting import Layout, parse_cluster, parse_codec, read_once, write_streams
 from sapwood.lab.study import Step, Study
 from sapwood.report.units import bytes_text, seconds_text
 from sapwood.train.dataset import Dataset, parse_size
+from sapwood.train.outputs import SUMMARY, Summary
 
-CODECS = ("none", "lz4:4", "zstd:1", "zstd:5", "zstd:9", "zlib:1", "zlib:6", "lzma:1", "lzma:6")
-CLUSTERS = ("1 MB", "10 MB", "30 MB")
+CODECS = ("none", "lz4:4", "zstd:1", "zstd:5", "zstd:9", "zlib:1", "zlib:6", "lzma:1")
+CLUSTERS = ("1 MB", "30 MB")
 BASKETS = ("32 kB", "256 kB", "1 MB")
-QUICK_CODECS = ("none", "lz4:4", "zstd:5", "zlib:1", "lzma:1")
-SAMPLE, QUICK_SAMPLE = 200_000_000, 20_000_000
+SPLITS = (99, 0)
+STREAMS = (1, 4)
+ENGINES = ("sapwood", "root")
+SUMMARIES = {"without": (False,), "with": (True,), "both": (False, True)}
+QUICK_CODECS = ("none", "lz4:4", "zstd:5")
+QUICK_CLUSTERS, QUICK_BASKETS = ("10 MB",), ("32 kB", "1 MB")
+SAMPLE, QUICK_SAMPLE, CHUNK = 30_000_000, 10_000_000, 4_000_000
+"""Bytes of the tree that are copied, and that a job has in memory at a time."""
 WEIGHTS = {"write": 1.0, "read": 1.0, "size": 1.0, "memory": 0.5}
 WRITE, READ = "write", "read"
 
 
+@dataclass(frozen=True)
+class Cell:
+    """One layout, and how a job writes it: into so many files at once, with a summary record in each or without."""
+
+    codec: str
+    cluster: str
+    basket: str
+    split: int | None = None
+    streams: int = 1
+    summary: bool = False
+    engine: str = "sapwood"
+
+    @property
+    def name(self) -> str:
+        """How the measurement is called."""
+        words = [self.codec, self.cluster, self.basket]
+        words += [] if self.split is None else [f"split {self.split}"]
+        words += [f"{self.streams} streams"] * (self.streams > 1) + ["summary"] * self.summary
+        words += [self.engine] if self.engine != ENGINES[0] else []
+        return ", ".join(words)
+
+    def layout(self) -> Layout:
+        """Give the layout.
+
+        Raises
+        ------
+        ArgumentError
+            One of the words means nothing.
+        """
+        codec, cluster, basket = parse_codec(self.codec), parse_cluster(self.cluster), parse_size(self.basket)
+        return Layout(compression=codec, auto_flush=cluster, basket_size=basket, split_level=self.split)
+
+
 def run(
-    source: str,
+    source: str | None,
     folder: str | os.PathLike[str],
     *,
     tree: str | None = None,
+    names: Sequence[str] = ENGINES[:1],
     codecs: Sequence[str] = (),
     clusters: Sequence[str] = (),
     baskets: Sequence[str] = (),
+    splits: Sequence[int] = (),
+    streams: Sequence[int] = (),
+    summary: str | None = None,
     weights: Mapping[str, float] = WEIGHTS,
     rounds: int = 3,
     quick: bool = False,
@@ -50,13 +99,19 @@ def run(
     Parameters
     ----------
     source
-        A file, or ``FILE:TREE``.
+        A file, or ``FILE:TREE``. None: the events of `sapwood lab event`, with the tracks as objects.
     folder
         Where the result goes, and, until the end, the copies.
     tree
         The tree, for files with several.
-    codecs, clusters, baskets
+    names
+        Who copies and reads, of `ENGINES`. ROOT keeps the split level of the tree.
+    codecs, clusters, baskets, splits
         What is tried, each with each, in the words of `sapwood rewrite`; the constants of this module by default.
+        Split levels are those of objects: a tree without any has none.
+    streams, summary
+        How many files a job writes at once, and whether with a summary record (`SUMMARIES`); each with each, too.
+        Where neither is given, `STREAMS` with and without a summary are tried with one codec and split level alone.
     weights
         How much ``write`` and ``read`` (processor time), ``size`` and ``memory`` count in the choice.
     rounds, quick, fresh, progress
@@ -72,33 +127,99 @@ def run(
     unknown = set(weights) - set(WEIGHTS)
     if unknown:
         raise ArgumentError(f"there is no weight {min(unknown)}: {', '.join(WEIGHTS)}")
-    (where,) = Dataset.of(source, tree).sources
-    with sapwood.open({where.path: None}) as file:
-        paths = tree_paths(file, where)
-        if len(paths) > 1:
-            raise ArgumentError(f"{where.path} has several trees; name one with --tree: {', '.join(paths)}")
-        entries, size = file[paths[0]].num_entries, max(1, file[paths[0]].uncompressed_bytes)
-    stop = min(entries, max(1, entries * (QUICK_SAMPLE if quick else SAMPLE) // size))
-    tried = {
+    if any(not 0 <= split <= 99 for split in splits) or any(not 0 < count <= 100 for count in streams):
+        raise ArgumentError("split levels are from 0 to 99, streams from 1 to 100")
+    wrong = [name for name in names if name not in ENGINES]
+    if wrong:
+        raise ArgumentError(f"there is no engine {wrong[0]}: choose of {', '.join(ENGINES)}")
+    sample = QUICK_SAMPLE if quick else SAMPLE
+    tried: dict[str, list[Any]] = {
         "codecs": list(codecs or (QUICK_CODECS if quick else CODECS)),
-        "clusters": list(clusters or (("10 MB",) if quick else CLUSTERS)),
-        "baskets": list(baskets or (("32 kB", "1 MB") if quick else BASKETS)),
+        "clusters": list(clusters or (QUICK_CLUSTERS if quick else CLUSTERS)),
+        "baskets": list(baskets or (QUICK_BASKETS if quick else BASKETS)),
     }
-    for codec, cluster, basket in itertools.product(*tried.values()):
-        layout_of(codec, cluster, basket)
-    settings = {"file": where.path, "tree": paths[0], "entries": stop, **tried, "weights": dict(weights)}
-    study = Study("sweep", {**settings, "rounds": rounds, "quick": quick}, folder, fresh=fresh, progress=progress)
-    names = [", ".join(words) for words in itertools.product(*tried.values())]
+    Path(folder).mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix="sweep-") as scratch:
-        steps: list[Step] = []
+        made = Path(scratch) / "events.root"
+        if source is None:
+            engines.Sapwood().write(made, -(-sample // engines.bytes_of(1)), engines.Settings("lz4:4", split=99))
+        (where,) = Dataset.of(source or str(made), tree).sources
+        with sapwood.open({where.path: None}) as file:
+            paths = tree_paths(file, where)
+            if len(paths) > 1:
+                raise ArgumentError(f"{where.path} has several trees; name one with --tree: {', '.join(paths)}")
+            found = layout_found(file[paths[0]], where.path, paths[0], 0)
+            objects = any(branch.unsplit or "." in branch.name for branch in found.branches)
+        stop = min(found.entries, max(1, found.entries * sample // max(1, found.full)))
+        tried["splits"] = list(splits) or (list(SPLITS) if objects else [None])
+        settings = {"file": source or "generated events", "tree": paths[0], "entries": stop, **tried}
+        settings |= {"engines": list(names)}
+        settings |= {"streams": list(streams), "summary": summary, "weights": dict(weights)}
+        study = Study("sweep", {**settings, "rounds": rounds, "quick": quick}, folder, fresh=fresh, progress=progress)
+        program, reason = compiled(Path(scratch), "sweep") if "root" in names else (None, None)
+        if reason is not None:
+            study.leave_out("root", reason)
+        cells: list[Cell] = []
         for name in names:
-            copy = Path(scratch) / f"{len(steps)}.root"
-            steps += [_step(WRITE, name, [where.path, paths[0], str(copy), str(stop), name], copy)]
-            steps += [_step(READ, name, [where.path, paths[0], str(copy), str(stop), name], copy)]
+            if name == "root":
+                kept = {**tried, "splits": [None]}
+                cells += [dataclasses.replace(cell, engine=name) for cell in plan(kept, streams, summary) if program]
+            else:
+                cells += plan(tried, streams, summary)
+        if not cells:
+            raise ArgumentError(f"none of the engines can run: {reason}")
+        steps: list[Step] = []
+        for number, cell in enumerate(cells):
+            job = _Job(cell, where.path, paths[0], stop, scratch, number, str(program or ""))
+            steps += [_step(WRITE, job), _step(READ, job)]
         study.run(steps, rounds)
-    return study, study.finish(
-        tables=[_table(study, names)], figures=_figures(study, names), findings=_choice(study, names)
-    )
+    tables = [*_tables(study, cells), *_memory(study, cells)]
+    return study, study.finish(tables=tables, figures=_figures(study, cells), findings=_choice(study, cells))
+
+
+def plan(tried: Mapping[str, Sequence[Any]], streams: Sequence[int], summary: str | None) -> list[Cell]:
+    """Give what is measured: each with each; see `run`."""
+    layouts = [Cell(*words) for words in itertools.product(*tried.values())]
+    for one in layouts:
+        one.layout()
+    if streams or summary:
+        told = itertools.product(layouts, streams or (1,), SUMMARIES[summary or "without"])
+        return [dataclasses.replace(one, streams=count, summary=has) for one, count, has in told]
+    codec = "zstd:5" if "zstd:5" in tried["codecs"] else tried["codecs"][0]
+    of_memory = [one for one in layouts if (one.codec, one.split) == (codec, tried["splits"][0])]
+    ways = list(itertools.product(STREAMS, (False, True)))[1:]
+    return layouts + [dataclasses.replace(one, streams=n, summary=has) for one in of_memory for n, has in ways]
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What a process is told: the cell, the tree, how many entries, and where the copies are."""
+
+    cell: Cell
+    source: str
+    tree: str
+    stop: int
+    scratch: str
+    number: int
+    program: str = ""
+
+    def copies(self) -> list[str]:
+        return [str(Path(self.scratch) / f"{self.number}-{stream}.root") for stream in range(self.cell.streams)]
+
+    def do(self, action: str) -> dict[str, Any]:
+        if self.cell.engine == "root":
+            layout, codec = self.cell.layout(), parse_codec(self.cell.codec)
+            sizes = (0 if codec is None else codec.code, layout.auto_flush, layout.basket_size, int(self.cell.summary))
+            words = [action, self.source, self.tree, str(self.stop), *map(str, sizes), *self.copies()]
+            command = [self.program, *words]
+        else:
+            words = [action, json.dumps(dataclasses.asdict(self))]
+            command = [sys.executable, "-m", "sapwood.lab.sweep", *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            raise SapwoodError(f"{action} failed for {self.cell.name}: {last}")
+        return json.loads(done.stdout)
 
 
 def parse_weights(words: Sequence[str]) -> dict[str, float]:
@@ -119,40 +240,35 @@ def parse_weights(words: Sequence[str]) -> dict[str, float]:
     return weights
 
 
-def layout_of(codec: str, cluster: str, basket: str) -> Layout:
-    """Make a layout of three words."""
-    return Layout(compression=parse_codec(codec), auto_flush=parse_cluster(cluster), basket_size=parse_size(basket))
-
-
-def _step(action: str, name: str, words: Sequence[str], copy: Path) -> Step:
+def _step(action: str, job: _Job) -> Step:
     def measure() -> dict[str, Any]:
-        if action == READ and not copy.exists():  # of a study that goes on
-            _in_process(WRITE, words)
-        figures = _in_process(action, words)
-        return {**figures, "value": figures["user"] + figures["system"], "bytes": copy.stat().st_size}
+        if action == READ and not Path(job.copies()[0]).exists():  # of a study that goes on
+            job.do(WRITE)
+        figures = job.do(action)
+        size = sum(Path(copy).stat().st_size for copy in job.copies())
+        return {**figures, "value": figures["user"] + figures["system"], "bytes": size}
 
-    return Step(action, name, "s", measure)
-
-
-def _in_process(action: str, words: Sequence[str]) -> dict[str, Any]:
-    command = [sys.executable, "-m", "sapwood.lab.sweep", action, *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SapwoodError(
-            f"{action} failed for {words[-1]}: {(done.stderr.strip().splitlines() or ['no message'])[-1]}"
-        )
-    return json.loads(done.stdout)
+    return Step(action, job.cell.name, "s", measure)
 
 
-def _figures_of(study: Study, name: str) -> dict[str, float]:
-    """Give what a layout costs, by the names of the weights; memory is the larger of both processes."""
-    memory = max(study.figure(action, name, "rss") or 0 for action in (WRITE, READ))
-    return {
-        "write": study.median(WRITE, name) or 0.0,
-        "read": study.median(READ, name) or 0.0,
-        "size": float(study.figure(WRITE, name, "bytes")),
-        "memory": float(memory),
-    }
+def _costs(study: Study, cells: Sequence[Cell]) -> dict[Cell, dict[str, float]]:
+    """Give what layouts cost, by the names of the weights; memory is the larger of both processes.
+
+    Only jobs that do the same are compared: those of the first engine, without more streams and a summary if possible.
+    """
+
+    def cost(cell: Cell) -> dict[str, float]:
+        memory = max(study.figure(action, cell.name, "rss") or 0 for action in (WRITE, READ))
+        return {
+            "write": study.median(WRITE, cell.name) or 0.0,
+            "read": study.median(READ, cell.name) or 0.0,
+            "size": float(study.figure(WRITE, cell.name, "bytes")),
+            "memory": float(memory),
+        }
+
+    least = min((cell.streams, cell.summary) for cell in cells)
+    same = (cell for cell in cells if (cell.streams, cell.summary) == least and cell.engine == cells[0].engine)
+    return {cell: cost(cell) for cell in same}
 
 
 def front(points: Mapping[str, tuple[float, float]]) -> list[str]:
@@ -164,7 +280,7 @@ def front(points: Mapping[str, tuple[float, float]]) -> list[str]:
     return kept
 
 
-def choose(costs: Mapping[str, Mapping[str, float]], weights: Mapping[str, float]) -> dict[str, float]:
+def choose(costs: Mapping[Any, Mapping[str, float]], weights: Mapping[str, float]) -> dict[Any, float]:
     """Score layouts: the product of each cost over the least of all, to the power of its weight; 1 is best, sorted."""
     least = {what: min(cost[what] for cost in costs.values()) or 1e-9 for what in WEIGHTS}
     scores = {
@@ -174,44 +290,96 @@ def choose(costs: Mapping[str, Mapping[str, float]], weights: Mapping[str, float
     return dict(sorted(scores.items(), key=lambda item: item[1]))
 
 
-def _scores(study: Study, names: Sequence[str]) -> dict[str, float]:
-    return choose({name: _figures_of(study, name) for name in names}, study.content["settings"]["weights"])
+def _scores(study: Study, cells: Sequence[Cell]) -> dict[Cell, float]:
+    return choose(_costs(study, cells), study.content["settings"]["weights"])
 
 
-def _table(study: Study, names: Sequence[str]) -> dict[str, Any]:
-    head = [
-        "Codec, cluster, basket",
-        "write user",
-        "system",
-        "elapsed",
-        "vsize",
-        "rss",
-        "read user",
-        "system",
-        "elapsed",
+def _tables(study: Study, cells: Sequence[Cell]) -> list[dict[str, Any]]:
+    scores = _scores(study, cells)
+    ranked = [*scores, *(cell for cell in cells if cell not in scores)]
+
+    def cells_of(cell: Cell, names: Sequence[str], text: Callable[[float], str]) -> list[str]:
+        return [text(study.figure(action, cell.name, name)) for action in (WRITE, READ) for name in names]
+
+    def head(*names: str) -> list[str]:
+        return ["Codec, cluster, basket", *(f"{action} {name}" for action in (WRITE, READ) for name in names)]
+
+    times = [
+        [
+            cell.name,
+            *cells_of(cell, ("user", "system", "wall"), seconds_text),
+            bytes_text(study.figure(WRITE, cell.name, "bytes")),
+            f"{scores[cell]:.2f}" if cell in scores else "–",
+        ]
+        for cell in ranked
     ]
-    head += ["rss", "file", "score"]
+    memory = [[cell.name, *cells_of(cell, ("vsize", "rss"), bytes_text)] for cell in ranked]
+    return [
+        {
+            "title": "Layouts",
+            "head": [*head("user", "system", "elapsed"), "file", "score"],
+            "rows": times,
+            "caption": "The last round, best first. The score is explained in the guide.",
+        },
+        {
+            "title": "Memory",
+            "head": head("vsize", "rss"),
+            "rows": memory,
+            "caption": "The last round, in the same order: peaks of virtual and resident memory of the process.",
+        },
+    ]
+
+
+def _memory(study: Study, cells: Sequence[Cell]) -> list[dict[str, Any]]:
+    """Tell what each stream and the summary take in memory, for layouts that were written in several ways."""
+
+    def peak(cell: Cell, what: str) -> float:
+        return float(study.figure(WRITE, cell.name, what))
+
     rows: list[list[str]] = []
-    for name, score in _scores(study, names).items():
-        row = [name]
-        for action, memories in ((WRITE, ("vsize", "rss")), (READ, ("rss",))):
-            row += [seconds_text(study.figure(action, name, what)) for what in ("user", "system", "wall")]
-            row += [bytes_text(study.figure(action, name, what)) for what in memories]
-        rows.append([*row, bytes_text(study.figure(WRITE, name, "bytes")), f"{score:.2f}"])
-    caption = (
-        "The last round, best first; vsize and rss are the peaks of the process. The score is explained in the guide."
-    )
-    return {"title": "Layouts", "head": head, "rows": rows, "caption": caption}
+    for cell in cells:
+        base = dataclasses.replace(cell, streams=1)
+        if cell.streams > 1 and base in cells:
+            for_one = [(peak(cell, what) - peak(base, what)) / (cell.streams - 1) for what in ("vsize", "rss")]
+            shown = [bytes_text(peak(one, what)) for what in ("vsize", "rss") for one in (base, cell)]
+            rows.append([cell.name, *shown, *(_signed(value) for value in for_one)])
+    head = ["Job", "vsize of 1", "vsize of all", "rss of 1", "rss of all", "vsize a stream", "rss a stream"]
+    caption = "Peaks of the writing process, with one stream and with all; and the difference for each stream more."
+    tables = [{"title": "Memory of a stream", "head": head, "rows": rows, "caption": caption}] if rows else []
+    rows = []
+    for cell in cells:
+        base = dataclasses.replace(cell, summary=False)
+        if cell.summary and base in cells:
+            more = [peak(cell, what) - peak(base, what) for what in ("vsize", "rss", "bytes")]
+            rows.append([base.name, *(_signed(value / cell.streams) for value in more)])
+    head = ["Job", "vsize", "rss", "file"]
+    caption = "What a summary record takes more, for each stream; differences of single processes vary by some pages."
+    return tables + ([{"title": "Summary record", "head": head, "rows": rows, "caption": caption}] if rows else [])
 
 
-def _figures(study: Study, names: Sequence[str]) -> list[dict[str, Any]]:
-    costs = {name: _figures_of(study, name) for name in names}
+def _signed(value: float) -> str:
+    return f"{'−' if value < 0 else '+'}{bytes_text(abs(value))}"
+
+
+def _figures(study: Study, cells: Sequence[Cell]) -> list[dict[str, Any]]:
+    costs = {cell.name: cost for cell, cost in _costs(study, cells).items()}
     both = {name: (cost["write"] + cost["read"], cost["memory"] / 1e6) for name, cost in costs.items()}
     size = {name: (cost["read"], cost["size"] / 1e6) for name, cost in costs.items()}
-    return [
+    planes = [
         _plane("Memory and time", both, "Processor time of writing and reading [s]", "Peak resident memory [MB]"),
         _plane("Size and time", size, "Processor time of reading [s]", "File size [MB]"),
     ]
+    lines: dict[str, list[list[float]]] = {}
+    for cell in (cell for cell in cells if not cell.summary):
+        base = dataclasses.replace(cell, streams=1)
+        if any(one.streams > 1 and dataclasses.replace(one, streams=1) == base for one in cells):
+            rss = study.figure(WRITE, cell.name, "rss")
+            lines.setdefault(base.name, []).append([cell.streams, rss / 1e6])
+    if lines:
+        curves = [{"label": name, "points": sorted(points)} for name, points in lines.items()]
+        axes = {"kind": "lines", "x": "Streams", "y": "Peak resident memory of writing [MB]"}
+        planes.append({**axes, "title": "Memory of streams", "curves": curves})
+    return planes
 
 
 def _plane(title: str, points: Mapping[str, tuple[float, float]], x: str, y: str) -> dict[str, Any]:
@@ -224,32 +392,39 @@ def _plane(title: str, points: Mapping[str, tuple[float, float]], x: str, y: str
     return {"kind": "lines", "points": True, "title": title, "x": x, "y": y, "curves": curves, "caption": caption}
 
 
-def _choice(study: Study, names: Sequence[str]) -> list[str]:
-    scores = _scores(study, names)
-    best = next(iter(scores))
-    cost = _figures_of(study, best)
+def _choice(study: Study, cells: Sequence[Cell]) -> list[str]:
+    best = next(iter(_scores(study, cells)))
+    cost = _costs(study, cells)[best]
     weights = ", ".join(f"{name} {weight:g}" for name, weight in study.content["settings"]["weights"].items())
-    codec, cluster, basket = best.split(", ")
     chosen = (
-        f"For the weights {weights} the choice is {best}: {seconds_text(cost['write'])} to write, "
+        f"For the weights {weights} the choice is {best.name}: {seconds_text(cost['write'])} to write, "
         f"{seconds_text(cost['read'])} to read, {bytes_text(cost['size'])}, {bytes_text(cost['memory'])} of memory."
     )
-    layout = f'--compression {codec} --cluster-size "{cluster}" --basket-size "{basket}"'
+    layout = f'--compression {best.codec} --cluster-size "{best.cluster}" --basket-size "{best.basket}"'
+    layout += "" if best.split is None else f" --split-level {best.split}"
     return [chosen, f"To apply it: sapwood rewrite FILE -o NEW {layout}"]
 
 
 def main(words: Sequence[str]) -> int:
-    """Write or read one copy and print what it took: ACTION SOURCE TREE COPY STOP LAYOUT."""
-    action, source, path, copy, stop, name = words
+    """Write or read the copies of a job and print what it took: ACTION JOB."""
+    action = words[0]
+    told: dict[str, Any] = json.loads(words[1])
+    job = _Job(cell=Cell(**told.pop("cell")), **told)
     import resource
 
     before, wall = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
     if action == WRITE:
-        with sapwood.open({source: None}) as file:
-            write_part(file[path], copy, layout_of(*name.split(", ")), 0, int(stop))
+        summary = None
+        if job.cell.summary:
+            count = job.stop
+            summary = Summary("sweep", entries_read=count, entries_selected=count, inputs=[job.source])
+            summary.input_entries = [count]
+        with sapwood.open({job.source: None}) as file:
+            write_streams(file[job.tree], job.copies(), job.cell.layout(), job.stop, chunk=CHUNK, summary=summary)
     else:
-        with sapwood.open({copy: None}) as file:
-            read_once([file["T"]])
+        for copy in job.copies():
+            with sapwood.open({copy: None}) as file:
+                read_once([file["T"], *([file[SUMMARY]] if job.cell.summary else [])], chunk=CHUNK)
     after, wall = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter() - wall
     status = Path("/proc/self/status")
     lines = status.read_text(encoding="ascii").splitlines() if status.exists() else []

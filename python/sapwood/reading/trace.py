@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 VERSION = "1"
 """The version of the format: it changes when a column changes its meaning or goes."""
 
+TRACES = (".parquet", ".arrow", ".feather")
+"""How the names of traces end."""
+
 COLUMNS = {
     "cause": 'why: "header", "directory", "streamers", "object" (a tree\'s own record, a histogram), "basket" (when '
     'needed), "prefetch" (ahead of need), "miss" (far away, not fetched ahead); "decode" for a basket that was '
@@ -238,7 +241,7 @@ def _writer(path: Path) -> Foreign:
         import pyarrow.parquet as parquet
 
         return parquet.write_table
-    if path.suffix in (".arrow", ".feather"):
+    if path.suffix in TRACES:
         import pyarrow.feather as feather
 
         return feather.write_feather

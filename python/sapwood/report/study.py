@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from sapwood.report.svg import COLOURS, HEIGHT, WIDTH, Scale
 from sapwood.report.units import bytes_text, number_text, seconds_text
 
 _LEFT, _RIGHT, _TOP, _BOTTOM, _BAR = 215, 90, 8, 44, 17
+_LETTERS = 30  # of a label left of its bars, in one line
 
 
 def value_text(value: float, unit: str) -> str:
@@ -103,7 +105,10 @@ def draw_bars(figure: Mapping[str, Any]) -> str:
     y = _TOP + 6
     for label, values in figure["groups"]:
         middle = y + _BAR * len(values) / 2 + 4
-        parts.append(f'<text x="{_LEFT - 10}" y="{middle:.0f}" text-anchor="end">{_text(label)}</text>')
+        lines = textwrap.wrap(label, _LETTERS)
+        for place, line in enumerate(lines):
+            base = middle + 14 * (place - (len(lines) - 1) / 2)
+            parts.append(f'<text x="{_LEFT - 10}" y="{base:.0f}" text-anchor="end">{_text(line)}</text>')
         for engine, (value, least, greatest) in values.items():
             colour = figure["engines"].index(engine) % COLOURS
             said = value_text(value, figure["unit"])

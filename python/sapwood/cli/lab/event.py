@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from sapwood.cli.lab.options import add_study_arguments, show_study, study_progress
+from sapwood.cli.lab.options import add_engine_argument, add_study_arguments, run_study
 
 HELP = "Make, write, read and histogram events, beside ROOT, uproot, Parquet, HDF5 and plain bytes."
 EPILOG = "Each engine does each thing in a process of its own; those that are not installed are named and left out."
@@ -13,18 +13,25 @@ EPILOG = "Each engine does each thing in a process of its own; those that are no
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_study_arguments(parser)
-    parser.add_argument(
-        "--engine",
-        default="sapwood,root,uproot,parquet,hdf5,raw",
-        metavar="NAMES",
-        help="engines, with commas (default %(default)s)",
-    )
+    add_engine_argument(parser, "sapwood,root,uproot,parquet,hdf5,raw")
     parser.add_argument("--events", type=int, metavar="N", help="how many events (default 10000; 1000 with --quick)")
     parser.add_argument(
         "--compression",
         default="zstd:5",
         metavar="CODEC:LEVEL",
         help="zstd, lz4, zlib, lzma or none (default %(default)s)",
+    )
+    parser.add_argument(
+        "--split-level",
+        type=int,
+        metavar="N",
+        help="make the tracks objects: 99 for a branch of each member, 0 for one branch (default: lists of numbers)",
+    )
+    parser.add_argument(
+        "--streaming",
+        choices=("member-wise", "object-wise"),
+        default="member-wise",
+        help="how objects lie that are not split (default %(default)s)",
     )
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="threads of sapwood (default %(default)s)")
 
@@ -33,16 +40,13 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the study."""
     from sapwood.lab import event
 
-    with study_progress(shown=not arguments.quiet) as progress:
-        study, written = event.run(
-            arguments.output,
-            names=arguments.engine.split(","),
-            events=arguments.events,
-            codec=arguments.compression,
-            threads=arguments.threads,
-            rounds=arguments.rounds,
-            quick=arguments.quick,
-            fresh=arguments.fresh,
-            progress=progress,
-        )
-    return show_study(study, written, quiet=arguments.quiet)
+    return run_study(
+        arguments,
+        event.run,
+        names=arguments.engine.split(","),
+        events=arguments.events,
+        codec=arguments.compression,
+        split_level=arguments.split_level,
+        streaming=arguments.streaming,
+        threads=arguments.threads,
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from sapwood.cli.lab.options import add_study_arguments, show_study, study_progress
+from sapwood.cli.lab.options import add_repeated, add_study_arguments, run_study
 
 HELP = "Measure memory, system and processor of this machine, by STREAM's and lmbench's rules."
 EPILOG = (
@@ -15,12 +15,8 @@ EPILOG = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_study_arguments(parser)
-    parser.add_argument(
-        "--folder",
-        action="append",
-        default=[],
-        metavar="DIR",
-        help="make and remove files here (default: the output's folder); may be repeated, for several file systems",
+    add_repeated(
+        parser, "--folder", "DIR", "make and remove files here (default: the output's folder), for several file systems"
     )
     parser.add_argument(
         "--store", metavar="DIR", help="put the result into this folder of machines, too; see lab scaling"
@@ -32,15 +28,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the study."""
     from sapwood.lab import machine
 
-    with study_progress(shown=not arguments.quiet) as progress:
-        study, written = machine.run(
-            arguments.output,
-            folders=arguments.folder,
-            label=arguments.label,
-            store=arguments.store,
-            rounds=arguments.rounds,
-            quick=arguments.quick,
-            fresh=arguments.fresh,
-            progress=progress,
-        )
-    return show_study(study, written, quiet=arguments.quiet)
+    return run_study(
+        arguments,
+        machine.run,
+        folders=arguments.folder,
+        label=arguments.label,
+        store=arguments.store,
+    )

@@ -37,6 +37,40 @@ def add_study_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--fresh", action="store_true", help="begin anew; else a study that was interrupted goes on")
 
 
+def add_engine_argument(parser: argparse.ArgumentParser, names: str) -> None:
+    """Declare the choice of engines, of all by default."""
+    parser.add_argument("--engine", default=names, metavar="NAMES", help="engines, with commas (default %(default)s)")
+
+
+def add_tree_argument(parser: argparse.ArgumentParser) -> None:
+    """Declare the choice of a tree."""
+    parser.add_argument("-t", "--tree", metavar="NAME", help="the tree, for files with several")
+
+
+def add_repeated(
+    parser: argparse.ArgumentParser, flag: str, metavar: str, text: str, kind: Callable[[str], object] = str
+) -> None:
+    """Declare an option that may be given several times."""
+    parser.add_argument(flag, type=kind, action="append", default=[], metavar=metavar, help=f"{text}; may be repeated")
+
+
+def run_study(
+    arguments: argparse.Namespace, run: Callable[..., tuple[Study, Mapping[str, Path]]], *inputs: object, **own: object
+) -> int:
+    """Run a study that measures, with what all of them take and what it takes on its own; gives the exit code."""
+    with study_progress(shown=not arguments.quiet) as progress:
+        study, written = run(
+            *inputs,
+            arguments.output,
+            rounds=arguments.rounds,
+            quick=arguments.quick,
+            fresh=arguments.fresh,
+            progress=progress,
+            **own,
+        )
+    return show_study(study, written, quiet=arguments.quiet)
+
+
 def show_study(study: Study, written: Mapping[str, Path], *, quiet: bool) -> int:
     """Print what a study found; gives the exit code."""
     from sapwood.lab.study import summary_text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from sapwood.cli.lab.options import add_study_arguments, show_study, study_progress
+from sapwood.cli.lab.options import add_engine_argument, add_repeated, add_study_arguments, add_tree_argument, run_study
 
 HELP = "Copy a tree in many layouts, read each back, and choose one."
 EPILOG = "Each copy is written and read in a process of its own."
@@ -13,43 +13,39 @@ EPILOG = "Each copy is written and read in a process of its own."
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument(
-        "file", metavar="FILE[:TREE]", help="the file; its first 200 MB are copied (20 MB with --quick)"
+        "file",
+        nargs="?",
+        metavar="FILE[:TREE]",
+        help="the file; its first 30 MB are copied (10 MB with --quick); without one, events are made",
     )
     add_study_arguments(parser)
-    parser.add_argument("-t", "--tree", metavar="NAME", help="the tree, for a file with several")
+    add_tree_argument(parser)
+    add_engine_argument(parser, "sapwood")
     for name, example in (("codec", "zstd:5"), ("cluster", "'30 MB'"), ("basket", "'1 MB'")):
-        parser.add_argument(
-            f"--{name}",
-            action="append",
-            default=[],
-            metavar="WORD",
-            help=f"try this, such as {example}; may be repeated",
-        )
+        add_repeated(parser, f"--{name}", "WORD", f"try this, such as {example}")
+    add_repeated(parser, "--split", "N", "try this split level of objects, such as 0", int)
+    add_repeated(parser, "--streams", "N", "write so many files at once", int)
     parser.add_argument(
-        "--weight",
-        action="append",
-        default=[],
-        metavar="NAME=WEIGHT",
-        help="write, read, size or memory; may be repeated",
+        "--summary", choices=("without", "with", "both"), help="write a summary record into each file, or not, or both"
     )
+    add_repeated(parser, "--weight", "NAME=WEIGHT", "write, read, size or memory")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the study."""
     from sapwood.lab import sweep
 
-    with study_progress(shown=not arguments.quiet) as progress:
-        study, written = sweep.run(
-            arguments.file,
-            arguments.output,
-            tree=arguments.tree,
-            codecs=arguments.codec,
-            clusters=arguments.cluster,
-            baskets=arguments.basket,
-            weights=sweep.parse_weights(arguments.weight),
-            rounds=arguments.rounds,
-            quick=arguments.quick,
-            fresh=arguments.fresh,
-            progress=progress,
-        )
-    return show_study(study, written, quiet=arguments.quiet)
+    return run_study(
+        arguments,
+        sweep.run,
+        arguments.file,
+        tree=arguments.tree,
+        names=arguments.engine.split(","),
+        codecs=arguments.codec,
+        clusters=arguments.cluster,
+        baskets=arguments.basket,
+        splits=arguments.split,
+        streams=arguments.streams,
+        summary=arguments.summary,
+        weights=sweep.parse_weights(arguments.weight),
+    )
