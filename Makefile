@@ -80,6 +80,7 @@ bench-quick: build peers ## the same in under two minutes: fewer files, fewer re
 
 bench-writing: build oracle-venv ## writing from memory against ROOT, uproot and the compressor alone
 	cd benches && $(abspath $(BIN))/python writing.py --root $(ORACLE_PYTHON)
+	$(BIN)/python benches/report.py
 
 bench-trains: build ## what trains cost: sharing, scaling, small steps, streams (six minutes; needs `make peers`)
 	$(BIN)/python benches/trains.py $(PEERS) --keep

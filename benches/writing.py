@@ -12,6 +12,7 @@ Usage: writing.py --root PYTHON-WITH-ROOT [--out RESULT.json] [--rounds N] [--qu
 from __future__ import annotations
 
 import argparse
+import datetime
 import io
 import json
 import subprocess
@@ -170,6 +171,7 @@ def main() -> None:
     subprocess.run(cargo, cwd=HERE.parent, check=True)
     recompress = HERE.parent / "target" / "release" / "examples" / "recompress"
     results: list[dict[str, Any]] = []
+    at_first = host.host()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         macro = folder / "root_write.cpp"
@@ -228,9 +230,14 @@ def main() -> None:
                         f"memory {memory:.0f} MB",
                     ]
                     print("  ".join(parts), flush=True)
-    if options.out:
-        record = {"host": host.host(), "software": host.software(), "rounds": options.rounds, "results": results}
-        options.out.write_text(json.dumps(record, indent=1) + "\n")
+    record = {"host": at_first, "software": host.software(), "rounds": options.rounds, "results": results}
+    out = options.out
+    if out is None and not (options.quick or options.only):
+        now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H%M")
+        out = HERE / "results" / f"writing-{now}-{record['software']['commit'][:8]}.json"
+    if out is not None:
+        out.write_text(json.dumps(record, indent=1) + "\n")
+        print(f"result: {out}; benches/report.py makes the page of it")
 
 
 if __name__ == "__main__":
