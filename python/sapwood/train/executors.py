@@ -257,7 +257,20 @@ class Dask:
         self._count = 0
         self._prefix = f"sapwood-{os.getpid()}-{id(self):x}"
         self._slots = (0.0, 1, 1)
+        self._seen: dict[str, None] = {}
         self._closing = False
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether workers come and go as they are needed."""
+        return self._most > 0
+
+    def departed(self) -> list[str]:
+        """Name the workers that have gone since this was last asked; what they had, Dask has given to others."""
+        there = self._client.scheduler_info(n_workers=-1)["workers"]
+        gone = [address for address in self._seen if address not in there]
+        self._seen = dict.fromkeys(there)
+        return [f"Dask worker {address} is gone" for address in gone]
 
     @property
     def per_process(self) -> int:
@@ -279,7 +292,9 @@ class Dask:
 
         when, slots, most = self._slots
         if time.monotonic() - when > 1:
-            found = [worker["nthreads"] for worker in self._client.scheduler_info(n_workers=-1)["workers"].values()]
+            there = self._client.scheduler_info(n_workers=-1)["workers"]
+            self._seen.update(dict.fromkeys(there))
+            found = [worker["nthreads"] for worker in there.values()]
             slots, most = max(sum(found), 1), max(found, default=1)
             self._slots = (time.monotonic(), slots, most)
         return slots, most
