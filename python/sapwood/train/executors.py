@@ -427,7 +427,9 @@ def executor_of(text: str, jobs: int, read_ahead: int = 1, options: Mapping[str,
         _distributed()
         kind = import_module("distributed.deploy.subprocess").SubprocessCluster
         # Unlike LocalCluster's, its workers do not run the user's script once more.
-        quiet = {"dashboard_address": ":0", "host": "127.0.0.1", "worker_kwargs": {"dashboard": False}}
+        quiet: dict[str, Any] = {"dashboard_address": ":0", "host": "127.0.0.1", "worker_kwargs": {"dashboard": False}}
+        # What a client that was killed leaves behind ends by itself.
+        quiet["scheduler_kwargs"] = {"idle_timeout": "1 hour"}
         adapt = given.pop("adapt", None)
         workers = {"n_workers": 0 if adapt else jobs, "threads_per_worker": 1}
         return _adapted(_cluster(kind, workers | quiet | given), "dask", jobs, adapt)
