@@ -31,9 +31,9 @@ class WorkerLostError(SapwoodError):
 class Executor(Protocol):
     """Takes calls.
 
-    `remote` tells whether calls go to other processes, `repeats` whether a call that lags may be given to another
-    worker as well; `per_process` is how many calls one process works on at a time, `lease_seconds` how long a call
-    should last, so that handing it out costs little.
+    `remote` tells whether calls go to other processes; while fewer than `repeats` are worked on, what lags is given to
+    another worker as well; `per_process` is how many calls one process works on at a time, `lease_seconds` how long a
+    call should last, so that handing it out costs little.
     """
 
     @property
@@ -41,7 +41,7 @@ class Executor(Protocol):
     @property
     def remote(self) -> bool: ...  # noqa: D102
     @property
-    def repeats(self) -> bool: ...  # noqa: D102
+    def repeats(self) -> int: ...  # noqa: D102
     @property
     def per_process(self) -> int: ...  # noqa: D102
     @property
@@ -73,7 +73,7 @@ class Threads:
 
     name = "threads"
     remote = False
-    repeats = False
+    repeats = 0
     lease_seconds = 0.02
 
     def __init__(self, threads: int = 1, read_ahead: int = 1) -> None:
@@ -105,7 +105,6 @@ class Processes:
 
     name = "processes"
     remote = True
-    repeats = True
     per_process = 1
     lease_seconds = 0.2
 
@@ -126,6 +125,11 @@ class Processes:
     def window(self) -> int:
         """One waits for each."""
         return 2 * self.slots
+
+    @property
+    def repeats(self) -> int:
+        """As many as there are, but where all cores are busy a copy would only slow the others down."""
+        return min(self.slots, _cores())
 
     @property
     def pids(self) -> list[int]:
@@ -241,7 +245,6 @@ class Dask:
 
     name = "dask"
     remote = True
-    repeats = True
     lease_seconds = 0.5
 
     def __init__(self, client: Foreign, *, name: str = "dask", owned: Foreign = None, most: int = 0) -> None:
@@ -249,6 +252,7 @@ class Dask:
         self.name = name
         self._most = most
         self._owned = owned
+        self._here = owned is not None and name == "dask"
         self._mine = not isinstance(client, distributed.Client)
         self._client = distributed.Client(client, set_as_default=False) if self._mine else client
         self._futures: dict[str, tuple[Future[Any], Any]] = {}
@@ -259,6 +263,11 @@ class Dask:
         self._slots = (0.0, 1, 1)
         self._seen: dict[str, None] = {}
         self._closing = False
+
+    @property
+    def repeats(self) -> int:
+        """As many threads as all workers have; on this machine no more than it has cores."""
+        return min(self.slots, _cores()) if self._here else self.slots
 
     @property
     def adaptive(self) -> bool:
@@ -360,13 +369,13 @@ class Futures:
     """
 
     remote = True
-    repeats = True
     per_process = 1
     lease_seconds = 0.5
 
     def __init__(self, executor: Foreign, slots: int) -> None:
         self.name = type(executor).__name__
         self.slots = slots
+        self.repeats = slots
         self.window = 2 * slots
         self._executor = executor
         self._waiting: set[Any] = set()
@@ -382,6 +391,12 @@ class Futures:
         """Cancel what was not begun."""
         for future in list(self._waiting):
             future.cancel()
+
+
+def _cores() -> int:
+    """Count the cores that this process may use; two at least, so that what hangs on one is tried on another."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return max(len(affinity(0)) if affinity else os.cpu_count() or 1, 2)
 
 
 def _distributed() -> Foreign:
