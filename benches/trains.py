@@ -160,6 +160,7 @@ def scaling(folder: Path, rounds: int, jobs: list[int], seconds: float) -> dict[
         found["files"] = {name: len(where) for name, (_, where) in data.items()}
         for executor in ("threads", "processes", "dask"):
             rates: dict[str, dict[int, list[float]]] = {name: {count: [] for count in jobs} for name in data}
+            spent: dict[str, dict[int, list[float]]] = {name: {count: [] for count in jobs} for name in data}
             made = {count: train.executor_of(executor, count, read_ahead=0) for count in jobs}  # one job, one core
             try:
                 for make, where in data.values():  # every process imports, and opens its first file
@@ -171,10 +172,14 @@ def scaling(folder: Path, rounds: int, jobs: list[int], seconds: float) -> dict[
                         for count in jobs:
                             run = cost([make()], where, executor=made[count], threads=count)
                             rates[name][count].append(run["entries"] / run["wall"])
+                            spent[name][count].append(1e6 * run["cpu"] / run["entries"])
             finally:
                 for one in made.values():
                     one.close()
-            found[executor] = {name: curve(of) for name, of in rates.items()}
+            found[executor] = {
+                name: curve(of) | {"cpu us": {count: statistics.median(us) for count, us in spent[name].items()}}
+                for name, of in rates.items()
+            }
         found["apart"] = {name: apart(Path(place) / name, name, rounds) for name in data}
     return found
 
@@ -273,7 +278,8 @@ def streams(file: Path, counts: list[int], rounds: int) -> dict[str, Any]:
             runs[count].append(json.loads(done.stdout))
     found: dict[str, Any] = {str(count): {what: median(of, what) for what in of[0]} for count, of in runs.items()}
     one, most = (runs[count] for count in (min(counts), max(counts)))
-    found["memory of a stream"] = (median(most, "memory") - median(one, "memory")) / (max(counts) - min(counts))
+    more = median(most, "memory") - median(one, "memory")
+    found["memory of a stream"] = max(more, 0) / (max(counts) - min(counts))
     found["cpu of all to one"] = median(most, "cpu") / median(one, "cpu")
     return found | {"runs": runs}
 
@@ -451,8 +457,11 @@ def page(result: dict[str, Any], file: str) -> str:
             gain, least = about["gain of two"], about["least of the most"]
             cells = [f"{rates[count]:,.0f}" if count in rates else "" for count in (1, 2, 4, 8)]
             held = "" if executor == "apart" else f"{verdict(gain >= 1.8)}, {verdict(least >= 0.9)}"
-            rows.append([f"{executor}: {name}", *cells, f"{gain:.2f}", f"{100 * least:.0f} %", held])
-    head = ["entries/s with so many jobs", "1", "2", "4", "8", "2 ÷ 1", "least ÷ most, from 2 on", "≥ 1.8, ≥ 90 %"]
+            used = list(about.get("cpu us", {}).values())
+            more = f"{used[-1] / used[0]:.2f}" if used else ""
+            rows.append([f"{executor}: {name}", *cells, f"{gain:.2f}", f"{100 * least:.0f} %", more, held])
+    head = ["entries/s with so many jobs", "1", "2", "4", "8", "2 ÷ 1", "least ÷ most, from 2 on",
+            "processor time of an entry, 8 ÷ 1", "≥ 1.8, ≥ 90 %"]  # fmt: skip
     parts.append(f"## Jobs\n\n{' '.join((scaling.__doc__ or '').split())}\n\n{table(head, rows)}")
     shared = result["sharing"]
     head = ["seconds", *(f"{name} alone" for name in TASKS), "their sum", "the train", "at most", ""]

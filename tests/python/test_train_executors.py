@@ -173,6 +173,9 @@ def test_a_killed_dask_worker_is_survived(folder: Path, expected: dict[str, Any]
     outcome = train.run(Slow(), folder, executor=dask, step_size=10, progress=kill)
     same_counts(outcome["fill"], expected)
     assert killed and outcome.complete
+    (lost,) = outcome.trace["lost"]
+    assert lost.startswith("Dask worker tcp://127.0.0.1:")
+    assert not train.run(Fill(), folder, executor=dask, step_size=10).trace["lost"]
 
 
 @pytest.mark.filterwarnings("ignore")  # of the packages of Dask

@@ -174,6 +174,7 @@ def slurm(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         start("slurmd", "-D", "-N", "n1")
         wait(lambda: b"idle" in subprocess.run(["sinfo", "-h", "-o", "%t"], capture_output=True).stdout)
         yield place
+        wait(lambda: not subprocess.run(["squeue", "-h"], capture_output=True).stdout)  # else what ran them stays
     finally:
         for process in reversed(running):
             process.send_signal(signal.SIGTERM)

@@ -35,7 +35,7 @@ def progress_bar(*, shown: bool) -> Generator[Callable[[Progress], None] | None]
                 line,
                 total=max(progress.bytes, 1),
                 completed=progress.bytes_done,
-                rate=f"{progress.entries / seconds:,.0f}" if seconds else "?",
+                rate=f"{(progress.entries - progress.resumed) / seconds:,.0f}" if seconds else "?",
                 files=f"{progress.files_done}/{progress.files}",
                 where=f"{progress.slots} on {progress.executor}",
             )

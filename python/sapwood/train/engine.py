@@ -203,8 +203,8 @@ class Engine:
                 while self._todo and len(steps) < size and not self._attempts.get(self._todo[0][0]):
                     steps.append(self._pop())
             self._submit([step for step in steps if step.key in self._open])
-        if not self._todo and self.plan.finished and self.executor.repeats and len(self._out) < slots:
-            self._double(slots)
+        if not self._todo and self.plan.finished and len(self._out) < self.executor.repeats:
+            self._double(self.executor.repeats)
 
     def _submit(self, steps: Sequence[Step]) -> None:
         if not steps:
@@ -216,11 +216,11 @@ class Engine:
         self._out[future] = run
         future.add_done_callback(lambda future: self._events.put((future, run)))
 
-    def _double(self, slots: int) -> None:
+    def _double(self, most: int) -> None:
         """Late in a run: give what others still have to workers that have nothing to do."""
         now = time.monotonic()
         for run in sorted(self._out.values(), key=lambda run: run.since):
-            if len(self._out) >= slots or run.copies:
+            if len(self._out) >= most or run.copies:
                 continue
             left = [step for step in run.lease.steps if step.key in self._open]
             expected = self._seconds * len(run.lease.steps)

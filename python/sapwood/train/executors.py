@@ -31,9 +31,9 @@ class WorkerLostError(SapwoodError):
 class Executor(Protocol):
     """Takes calls.
 
-    `remote` tells whether calls go to other processes, `repeats` whether a call that lags may be given to another
-    worker as well; `per_process` is how many calls one process works on at a time, `lease_seconds` how long a call
-    should last, so that handing it out costs little.
+    `remote` tells whether calls go to other processes; while fewer than `repeats` are worked on, what lags is given to
+    another worker as well; `per_process` is how many calls one process works on at a time, `lease_seconds` how long a
+    call should last, so that handing it out costs little.
     """
 
     @property
@@ -41,7 +41,7 @@ class Executor(Protocol):
     @property
     def remote(self) -> bool: ...  # noqa: D102
     @property
-    def repeats(self) -> bool: ...  # noqa: D102
+    def repeats(self) -> int: ...  # noqa: D102
     @property
     def per_process(self) -> int: ...  # noqa: D102
     @property
@@ -73,7 +73,7 @@ class Threads:
 
     name = "threads"
     remote = False
-    repeats = False
+    repeats = 0
     lease_seconds = 0.02
 
     def __init__(self, threads: int = 1, read_ahead: int = 1) -> None:
@@ -105,7 +105,6 @@ class Processes:
 
     name = "processes"
     remote = True
-    repeats = True
     per_process = 1
     lease_seconds = 0.2
 
@@ -126,6 +125,11 @@ class Processes:
     def window(self) -> int:
         """One waits for each."""
         return 2 * self.slots
+
+    @property
+    def repeats(self) -> int:
+        """As many as there are, but where all cores are busy a copy would only slow the others down."""
+        return min(self.slots, _cores())
 
     @property
     def pids(self) -> list[int]:
@@ -241,7 +245,6 @@ class Dask:
 
     name = "dask"
     remote = True
-    repeats = True
     lease_seconds = 0.5
 
     def __init__(self, client: Foreign, *, name: str = "dask", owned: Foreign = None, most: int = 0) -> None:
@@ -249,6 +252,7 @@ class Dask:
         self.name = name
         self._most = most
         self._owned = owned
+        self._here = owned is not None and name == "dask"
         self._mine = not isinstance(client, distributed.Client)
         self._client = distributed.Client(client, set_as_default=False) if self._mine else client
         self._futures: dict[str, tuple[Future[Any], Any]] = {}
@@ -257,7 +261,25 @@ class Dask:
         self._count = 0
         self._prefix = f"sapwood-{os.getpid()}-{id(self):x}"
         self._slots = (0.0, 1, 1)
+        self._seen: dict[str, None] = {}
         self._closing = False
+
+    @property
+    def repeats(self) -> int:
+        """As many threads as all workers have; on this machine no more than it has cores."""
+        return min(self.slots, _cores()) if self._here else self.slots
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether workers come and go as they are needed."""
+        return self._most > 0
+
+    def departed(self) -> list[str]:
+        """Name the workers that have gone since this was last asked; what they had, Dask has given to others."""
+        there = self._client.scheduler_info(n_workers=-1)["workers"]
+        gone = [address for address in self._seen if address not in there]
+        self._seen = dict.fromkeys(there)
+        return [f"Dask worker {address} is gone" for address in gone]
 
     @property
     def per_process(self) -> int:
@@ -279,7 +301,9 @@ class Dask:
 
         when, slots, most = self._slots
         if time.monotonic() - when > 1:
-            found = [worker["nthreads"] for worker in self._client.scheduler_info(n_workers=-1)["workers"].values()]
+            there = self._client.scheduler_info(n_workers=-1)["workers"]
+            self._seen.update(dict.fromkeys(there))
+            found = [worker["nthreads"] for worker in there.values()]
             slots, most = max(sum(found), 1), max(found, default=1)
             self._slots = (time.monotonic(), slots, most)
         return slots, most
@@ -345,13 +369,13 @@ class Futures:
     """
 
     remote = True
-    repeats = True
     per_process = 1
     lease_seconds = 0.5
 
     def __init__(self, executor: Foreign, slots: int) -> None:
         self.name = type(executor).__name__
         self.slots = slots
+        self.repeats = slots
         self.window = 2 * slots
         self._executor = executor
         self._waiting: set[Any] = set()
@@ -367,6 +391,12 @@ class Futures:
         """Cancel what was not begun."""
         for future in list(self._waiting):
             future.cancel()
+
+
+def _cores() -> int:
+    """Count the cores that this process may use; two at least, so that what hangs on one is tried on another."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return max(len(affinity(0)) if affinity else os.cpu_count() or 1, 2)
 
 
 def _distributed() -> Foreign:
@@ -412,7 +442,9 @@ def executor_of(text: str, jobs: int, read_ahead: int = 1, options: Mapping[str,
         _distributed()
         kind = import_module("distributed.deploy.subprocess").SubprocessCluster
         # Unlike LocalCluster's, its workers do not run the user's script once more.
-        quiet = {"dashboard_address": ":0", "host": "127.0.0.1", "worker_kwargs": {"dashboard": False}}
+        quiet: dict[str, Any] = {"dashboard_address": ":0", "host": "127.0.0.1", "worker_kwargs": {"dashboard": False}}
+        # What a client that was killed leaves behind ends by itself.
+        quiet["scheduler_kwargs"] = {"idle_timeout": "1 hour"}
         adapt = given.pop("adapt", None)
         workers = {"n_workers": 0 if adapt else jobs, "threads_per_worker": 1}
         return _adapted(_cluster(kind, workers | quiet | given), "dask", jobs, adapt)

@@ -39,15 +39,20 @@ _RATES = 60
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is. `bytes_done` counts the file sizes of what is finished, `bytes` those of the whole dataset."""
+    """How far a run is.
+
+    `bytes_done` counts the file sizes of what is finished, `bytes` those of the whole dataset; `resumed` are the
+    entries that an earlier run had done.
+    """
 
     entries: int
     files_done: int
     files: int
     bytes_done: float
-    bytes: int
+    bytes: float
     executor: str = "threads"
     slots: int = 1
+    resumed: int = 0
 
 
 def run(
@@ -238,6 +243,7 @@ class _Train:
         self.workers: dict[str, WorkerRecord] = {}
         self.busy: list[tuple[float, float, int]] = []
         self.bytes_done = 0.0
+        self.files_done = 0
         outputs: dict[tuple[str, str], Output] = {
             (task_name(t), name): out for t in tasks for name, out in (getattr(t, "outputs", None) or {}).items()
         }
@@ -294,6 +300,8 @@ class _Train:
         )
         record.workers = sorted(self.workers.values(), key=lambda worker: worker.name)
         record.slots = max(record.slots, self.executor.slots)
+        if isinstance(self.executor, Dask) and not self.executor.adaptive:
+            engine.trace.lost += self.executor.departed()
         record.trace = vars(engine.trace)
         record.rates = _rates(self.busy, began, record.time_wall)
         order = {source.path: place for place, source in enumerate(self.dataset.sources)}
@@ -384,8 +392,9 @@ class _Train:
             file = plan.records[step.file.place]
             file.steps += 1
             file.processed += step.entries
+            self.files_done += file.processed == file.wanted
             plan.done.setdefault(step.file.place, []).append((step.entry_start, step.entry_stop))
-            self.bytes_done += (file.size or 0) * step.entries / max(file.entries, 1)
+            self.bytes_done += file.weight * step.entries / max(file.entries, 1)
         record.steps += len(steps)
         record.entries += part.entries
         self.sizes.update(part.sizes)
@@ -426,12 +435,12 @@ class _Train:
 
     def _report(self, record: Run, plan: Plan) -> None:
         if self.progress is not None:
-            done = sum(file.processed == file.entries for file in plan.files)
-            size = self.dataset.bytes
-            slots = self.executor.slots
             self.progress(
-                Progress(record.entries, done, len(self.dataset), self.bytes_done, size, self.executor.name, slots)
-            )
+                Progress(
+                    record.entries, self.files_done + plan.complete, len(self.dataset), self.bytes_done, plan.bytes,
+                    self.executor.name, self.executor.slots, record.resumed,
+                )
+            )  # fmt: skip
 
     # Checkpoints
 

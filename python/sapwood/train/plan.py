@@ -142,6 +142,9 @@ class Plan:
         """Ranges of files, by their places, that were worked on."""
         self.touched: tuple[str, ...] = ()
         """Branches that tasks which declare none were seen to use."""
+        self.complete = 0
+        """Files of which nothing is left to be worked on when their turn comes."""
+        self._sizes = 0
         self._resumed: dict[int, tuple[list[tuple[int, int]], int]] = {}
         self._known: dict[int, TreeInfo | BaseException] = {}
         self._asked = 0
@@ -237,7 +240,15 @@ class Plan:
             needs.made_up,
             needs.cast,
         )
-        return list(self._cut(file, info, needs, offset, record))
+        steps = list(self._cut(file, info, needs, offset, record))
+        self.complete += not steps
+        self._sizes += record.weight
+        return steps
+
+    @property
+    def bytes(self) -> float:
+        """The size of all files; of those far away the branches that are read count, as far as they are known."""
+        return self.dataset.bytes or self._sizes / max(len(self.files), 1) * len(self.dataset)
 
     def _cut(self, file: FilePlan, info: TreeInfo, needs: _Needs, offset: int, record: FileRecord) -> Iterator[Step]:
         stop = info.entries if self.left is None else min(self.left, info.entries)

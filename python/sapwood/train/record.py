@@ -48,6 +48,11 @@ class FileRecord:
     bytes_planned: int = 0
     bytes_stored: int = 0
 
+    @property
+    def weight(self) -> int:
+        """Its part of the whole: its size, or that of the branches that are read."""
+        return self.bytes_stored if self.size is None else self.size
+
 
 @dataclass(frozen=True)
 class Skipped:
