@@ -328,7 +328,7 @@ def matching(pattern: str, options: Mapping[str, Any]) -> list[str]:
         system, path = _system_of(pattern, options)
         found = [name for name, about in system.glob(path, detail=True).items() if about.get("type") != "directory"]
     except FileNotFoundError:
-        found = []
+        return []
     except (OSError, ValueError, ImportError) as error:
         raise StorageError(f"{pattern}: {error}") from error
     # A name may have its scheme already, and what is linked in front of it stays there.
