@@ -18,7 +18,7 @@ pub enum Prior {
     /// It is not.
     Never,
     /// Into memory, where that pays: half or more of the last file far away was wanted, and this one has no more bytes than
-    /// this, and comes within two latencies.
+    /// this, and comes within one latency.
     Auto(u64),
     /// Into memory.
     Memory,
@@ -38,7 +38,7 @@ pub fn wanted(bytes: u64, size: u64) {
 }
 
 fn pays(size: u64, latency: Duration) -> bool {
-    LATELY.load(Relaxed) >= 500 && size as f64 <= 2.0 * latency.as_secs_f64() * USUAL as f64
+    LATELY.load(Relaxed) >= 500 && size as f64 <= latency.as_secs_f64() * USUAL as f64
 }
 
 /// Copies a file, if that is wanted or pays.
