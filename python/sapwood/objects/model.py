@@ -71,6 +71,9 @@ class Unreadable:
         raise self.error()
 
     __len__ = __iter__ = __getitem__ = __bool__ = __float__ = __int__ = __index__ = __contains__ = __call__ = _refuse  # pyright: ignore[reportAssignmentType]
+    __lt__ = __le__ = __gt__ = __ge__ = __neg__ = __pos__ = __abs__ = __round__ = _refuse
+    __add__ = __sub__ = __mul__ = __truediv__ = __floordiv__ = __mod__ = __pow__ = __and__ = __or__ = _refuse
+    __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __rpow__ = __rand__ = __ror__ = _refuse
 
     def __repr__(self) -> str:
         """Say why."""

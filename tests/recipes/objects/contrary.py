@@ -51,14 +51,14 @@ def briefs(split: int) -> None:
 
 
 def counted() -> None:
-    """Write two arrays in one branch, counted by another."""
+    """Write two arrays in one branch, counted by another: ROOT takes both from the same place in memory."""
     tree = ROOT.TTree("counted", "")
-    n, values = array("i", [0]), array("f", [0] * 8)
+    n, values = array("i", [0]), array("f", [0] * 4)
     tree.Branch("n", n, "n/I")
-    tree.Branch("pair", values, "p[n]/F:q[n]/F")
+    tree.Branch("pair", values, "p[n]/F:q[n]/I")
     for i in range(4):
         n[0] = i
-        for j in range(8):
+        for j in range(4):
             values[j] = 10 * i + j
         tree.Fill()
     tree.Write()

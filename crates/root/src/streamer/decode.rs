@@ -223,6 +223,24 @@ impl<'a> Decoder<'a> {
                 }
                 *length += n;
             }
+            (Kind::Rows(record, bytes), Builder::Record { length, fields, .. }) => {
+                for _ in 0..n {
+                    if !c.remaining().is_multiple_of(*bytes) {
+                        return Err(c.corrupt(format!("{} bytes in rows of {bytes}", c.remaining())));
+                    }
+                    let rows = c.remaining() / bytes;
+                    for step in &record.steps {
+                        let (Kind::List(item), Builder::List { offsets, values }) =
+                            (&step.kind, field(fields, step, c)?)
+                        else {
+                            return Err(misfit(kind, c));
+                        };
+                        self.decode(item, c, values, rows).within(|| format!("member {}", step.name))?;
+                        offsets.push(values.len() as i64);
+                    }
+                }
+                *length += n;
+            }
             (Kind::Object(class), Builder::Record { length, fields, .. }) => {
                 for i in 0..n {
                     self.object(class, c, fields).within(|| {
