@@ -186,6 +186,20 @@ class Document:
         self._shared[1] = weakref.ref(model)
 
 
+def present(model: Model, name: str) -> Any:
+    """Give the value of a member that a class cannot do without.
+
+    Raises
+    ------
+    CorruptError
+        It is a null pointer.
+    """
+    found = model.member(name)
+    if found is None:
+        raise CorruptError(f"{model.classname} without its {name}, which is a null pointer: {model!r}")
+    return found
+
+
 # Threads that ask one object for a member get one Python object of it.
 _making = threading.RLock()
 

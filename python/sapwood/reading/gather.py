@@ -79,8 +79,9 @@ def _read(
 
 
 def arrow_parts(selection: Selection, steps: Sequence[tuple[int, int]]) -> tuple[list[str], list[Any]]:
-    """Give the names and the data of an Arrow stream of all steps: what to read, or where that cannot tell the types,
-    the columns. Of objects the first step is decoded for it, and those branches left out that cannot be.
+    """Give the names and the data of an Arrow stream of all steps: what to read, or columns where only they tell types.
+
+    Where there are objects, the first step is decoded for it, and those branches are left out that cannot be.
     """
     native, indexes = selection.source.tree.native, selection.indexes
     names = [name for name, _ in selection.outputs]
@@ -139,8 +140,8 @@ _HOW_TO_LEAVE_OUT = (
 
 _HOW_TO_GO_ON = (
     "All steps have the branches of the first, in which this one could be decoded. To read on without it, iterate with "
-    "filter_branch=lambda branch: branch.name != {name!r} from entry {start} of this tree; tree.unreadable(entries=None) names all "
-    "branches that fail like this."
+    "filter_branch=lambda branch: branch.name != {name!r} from entry {start} of this tree; "
+    "tree.unreadable(entries=None) names all branches that fail like this."
 )
 
 

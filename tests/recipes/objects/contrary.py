@@ -1,4 +1,4 @@
-"""Run inside ROOT: write cycles of pointers, objects shorter than their class, arrays of one counter. `contrary.py FILE`."""
+"""Run inside ROOT: `contrary.py FILE` writes circles of pointers, objects shorter than their class, arrays."""
 
 from __future__ import annotations
 
