@@ -518,7 +518,9 @@ def read(
     """
 
 def arrow_stream(
-    names: Sequence[str], data: Sequence[Column] | Sequence[tuple[Tree, Sequence[int], int, int]]
+    names: Sequence[str],
+    data: Sequence[Column] | Sequence[tuple[Tree, Sequence[int], int, int]],
+    warn: Callable[[list[str]], object] | None = None,
 ) -> Foreign:
     """Make an Arrow C stream (a capsule named ``arrow_array_stream``).
 
@@ -528,6 +530,8 @@ def arrow_stream(
         The names of the columns.
     data
         The columns, for a stream of one batch; or parts as in `read`, each read when its batch is asked for.
+    warn
+        Of parts: called with what was left out of a batch.
     """
 
 def set_num_threads(n: int) -> None:

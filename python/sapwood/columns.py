@@ -113,6 +113,30 @@ def _is_tuple(fields: Sequence[tuple[str, Any]]) -> bool:
     return bool(fields) and all(name == str(i) for i, (name, _) in enumerate(fields))
 
 
+def _has(kind: Type, what: str) -> bool:
+    match kind:
+        case (head, *_) if head == what:
+            return True
+        case ("fixed", _, content) | ("list" | "option", content):
+            return _has(content, what)
+        case ("record", _, fields):
+            return any(_has(content, what) for _, content in fields)
+        case ("union", contents):
+            return any(_has(content, what) for content in contents)
+        case _:
+            return False
+
+
+def has_records(kind: Type) -> bool:
+    """Tell whether objects are in a column of this type."""
+    return _has(kind, "record")
+
+
+def has_unions(kind: Type) -> bool:
+    """Tell whether a column of this type holds objects of several classes, which the Arrow stream has no form for."""
+    return _has(kind, "union")
+
+
 def is_rectangular(kind: Type) -> bool:
     """Tell whether a NumPy array of numbers has the shape of this type."""
     return kind[0] == "number" or (kind[0] == "fixed" and is_rectangular(kind[2]))

@@ -126,6 +126,7 @@ def test_unreadable_refuses_to_be_used() -> None:
     uses: list[Any] = [
         len, list, bool, float, int, np.asarray,
         lambda it: it[0], lambda it: it.tolist(), lambda it: it(), lambda it: 1 in it,
+        lambda it: it < 0, lambda it: 2 * it,
     ]  # fmt: skip
     for use in uses:
         with pytest.raises(UnsupportedError, match="class X: no streamer info"):
@@ -133,6 +134,19 @@ def test_unreadable_refuses_to_be_used() -> None:
     assert repr(one) == "<unreadable: class X: no streamer info (at byte 7)>"
     assert isinstance(Unreadable("bytes", corrupt=True).error(), CorruptError)
     assert pickle.loads(pickle.dumps(one)).reason == one.reason
+
+
+def test_members_that_are_missing_are_named_where_methods_use_them() -> None:
+    with sapwood.open(GOLDEN / "standard.root") as file:
+        poly, histogram = file["poly"], file["h1D"]
+        vars(poly)["_members"]["fBins"] = None
+        with pytest.raises(CorruptError, match="TH2Poly without its fBins"):
+            poly.values()
+        axis = histogram.axis()
+        vars(axis)["_members"]["fNbins"] = Unreadable("fNbins: damaged", corrupt=True)
+        for use in (axis.edges, histogram.values, lambda: len(axis), histogram.to_numpy):
+            with pytest.raises(CorruptError, match="fNbins: damaged"):
+                use()
 
 
 def test_pickled_models_need_no_file(shapes: sapwood.ReadOnlyDirectory, standard: sapwood.ReadOnlyDirectory) -> None:

@@ -79,8 +79,12 @@ def test_branches_with_fewer_entries_than_their_tree() -> None:
         # All steps have the branches of the first.
         steps = tree.iterate(step_size=4)
         assert next(steps).fields == ["number", "half"]
-        with pytest.raises(UnsupportedError, match="the branch has 4 entries"):
+        with pytest.raises(UnsupportedError, match="the branch has 4 entries") as error:
             next(steps)
+        # How to go on, as the message says:
+        assert "branch.name != 'half' from entry 4 of this tree" in str(error.value)
+        rest = tree.arrays(filter_branch=lambda branch: branch.name != "half", entry_start=4)
+        assert rest["number"].tolist() == [4, 5, 6, 7]
 
 
 def test_members_that_cannot_be_decoded_are_passed_over() -> None:

@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 use sapwood_root::array::{Column, Number, Type};
 use sapwood_root::tree::Tree;
-use sapwood_root::tree::read::{Part, read};
+use sapwood_root::tree::read::{LeftOut, Part, read_most};
 use sapwood_root::{Error, Result};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,17 +26,26 @@ type Pending = (Arc<Tree>, Vec<usize>, u64, u64);
 struct Reader {
     schema: SchemaRef,
     pending: VecDeque<Pending>,
+    /// Called with what was left out of a batch.
+    warn: Py<PyAny>,
 }
 
 impl Iterator for Reader {
     type Item = std::result::Result<RecordBatch, ArrowError>;
     fn next(&mut self) -> Option<Self::Item> {
         let (tree, branches, start, stop) = self.pending.pop_front()?;
-        let part = || read(&[Part { tree: &tree, branches: &branches, start, stop }]);
-        let columns = match on_pool(part) {
+        let left_out = LeftOut::default();
+        let parts = [Part { tree: &tree, branches: &branches, start, stop }];
+        let columns = match on_pool(|| read_most(&parts, None, &left_out)) {
             Ok(columns) => columns,
             Err(error) => return Some(Err(ArrowError::ExternalError(Box::new(error)))),
         };
+        let noted: Vec<String> = left_out.into_errors().iter().map(ToString::to_string).collect();
+        if !noted.is_empty()
+            && let Err(error) = Python::attach(|py| self.warn.call1(py, (noted,)))
+        {
+            return Some(Err(ArrowError::ExternalError(Box::new(error))));
+        }
         let batch = columns.and_then(|columns| batch(&self.schema, columns, (stop - start) as usize));
         Some(batch.map_err(|error| ArrowError::ExternalError(Box::new(error))))
     }
@@ -222,34 +231,30 @@ fn whole(names: &[String], columns: Vec<Column>) -> Result<Once> {
     Ok(Once { schema, batch: Some(batch) })
 }
 
-fn lazily(names: &[String], parts: Vec<Pending>) -> Result<Box<dyn RecordBatchReader + Send>> {
+fn lazily(names: &[String], parts: Vec<Pending>, warn: Py<PyAny>) -> Result<Reader> {
     let mut fields = Vec::new();
     if let Some((tree, branches, ..)) = parts.first() {
         for (name, &branch) in names.iter().zip(branches) {
             let of = tree.layout(branch)?.of.clone()?;
-            fields.push(data_type(&of).map(|of| Field::new(name, of, true)));
+            let of = data_type(&of)
+                .ok_or_else(|| Error::unsupported(format!("only its data tell the type of {name}")))?;
+            fields.push(Field::new(name, of, true));
         }
     }
-    if let Some(fields) = fields.into_iter().collect::<Option<Vec<Field>>>() {
-        return Ok(Box::new(Reader { schema: Arc::new(Schema::new(fields)), pending: parts.into() }));
-    }
-    // Where the data tell the type, all of them must be read before the schema is known.
-    let all: Vec<Part<'_>> = parts
-        .iter()
-        .map(|(tree, branches, start, stop)| Part { tree, branches, start: *start, stop: *stop })
-        .collect();
-    Ok(Box::new(whole(names, read(&all)?)?))
+    Ok(Reader { schema: Arc::new(Schema::new(fields)), pending: parts.into(), warn })
 }
 
 #[pyfunction]
+#[pyo3(signature = (names, data, warn = None))]
 pub fn arrow_stream<'py>(
     py: Python<'py>,
     names: Vec<String>,
     data: Vec<Bound<'py, PyTuple>>,
+    warn: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyCapsule>> {
     let parts: Option<Vec<Pending>> = data.iter().map(part).collect();
-    let reader: Box<dyn RecordBatchReader + Send> = if let Some(parts) = parts {
-        py.detach(|| on_pool(|| lazily(&names, parts)))?.map_err(raise)?
+    let reader: Box<dyn RecordBatchReader + Send> = if let (Some(parts), Some(warn)) = (parts, warn) {
+        Box::new(lazily(&names, parts, warn).map_err(raise)?)
     } else {
         let columns = data.iter().map(to_column).collect::<PyResult<Vec<_>>>()?;
         Box::new(py.detach(|| whole(&names, columns)).map_err(raise)?)

@@ -32,6 +32,7 @@ struct Inner {
     trail: Vec<String>,
     class: Option<String>,
     column: Option<usize>,
+    short: bool,
 }
 
 /// Shorthand for results of this crate.
@@ -47,6 +48,7 @@ impl Error {
             trail: Vec::new(),
             class: None,
             column: None,
+            short: false,
         }))
     }
     /// The bytes contradict the format.
@@ -90,6 +92,25 @@ impl Error {
     /// The class whose objects cannot be decoded, but passed over.
     pub fn class(&self) -> Option<&str> {
         self.0.class.as_deref()
+    }
+    /// Says that the bytes ended too early.
+    #[must_use]
+    pub fn short(mut self) -> Self {
+        self.0.short = true;
+        self
+    }
+    /// Whether the bytes ended too early.
+    pub fn is_short(&self) -> bool {
+        self.0.short
+    }
+    /// Of an object whose members go beyond its end, which is known: that its class most likely writes other bytes than
+    /// the file says of it, so that the object can be passed over.
+    #[must_use]
+    pub fn of_own_streamer(mut self) -> Self {
+        self.0.kind = ErrorKind::Unsupported;
+        self.0.short = false;
+        self.0.message.push_str(": its class has a streamer of its own, or the file is damaged");
+        self
     }
     /// Says which of the columns that were to be read failed.
     #[must_use]

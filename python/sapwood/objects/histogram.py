@@ -12,7 +12,7 @@ import numpy as np
 from sapwood.errors import ArgumentError, SapwoodWarning, UnsupportedError
 from sapwood.objects.axis import TAxis
 from sapwood.objects.buffer import emptied, pending
-from sapwood.objects.model import Model, Unreadable, behavior
+from sapwood.objects.model import Model, Unreadable, behavior, present
 
 if TYPE_CHECKING:
     import boost_histogram
@@ -317,7 +317,7 @@ class TH2Poly(Histogram):
     @property
     def bins(self) -> list[Model]:
         """The bins (`TH2PolyBin`), in the order of their numbers."""
-        return sorted(self.member("fBins"), key=lambda one: one.member("fNumber"))
+        return sorted(present(self, "fBins"), key=lambda one: one.member("fNumber"))
 
     def values(self, flow: bool = False) -> Array:
         """Give the contents of the bins in one dimension.

@@ -71,6 +71,9 @@ class Unreadable:
         raise self.error()
 
     __len__ = __iter__ = __getitem__ = __bool__ = __float__ = __int__ = __index__ = __contains__ = __call__ = _refuse  # pyright: ignore[reportAssignmentType]
+    __lt__ = __le__ = __gt__ = __ge__ = __neg__ = __pos__ = __abs__ = __round__ = _refuse
+    __add__ = __sub__ = __mul__ = __truediv__ = __floordiv__ = __mod__ = __pow__ = __and__ = __or__ = _refuse
+    __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __rpow__ = __rand__ = __ror__ = _refuse
 
     def __repr__(self) -> str:
         """Say why."""
@@ -181,6 +184,20 @@ class Document:
     def adopt(self, model: Model) -> None:
         """Let pointers to the object of the key lead to its model (ROOT gives it the reference 1)."""
         self._shared[1] = weakref.ref(model)
+
+
+def present(model: Model, name: str) -> Any:
+    """Give the value of a member that a class cannot do without.
+
+    Raises
+    ------
+    CorruptError
+        It is a null pointer.
+    """
+    found = model.member(name)
+    if found is None:
+        raise CorruptError(f"{model.classname} without its {name}, which is a null pointer: {model!r}")
+    return found
 
 
 # Threads that ask one object for a member get one Python object of it.

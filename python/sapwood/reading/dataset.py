@@ -17,7 +17,7 @@ from sapwood.reading.groups import GroupBy, Stretch, iterate_groups
 from sapwood.reading.libraries import How, Library, library_of
 from sapwood.reading.locate import Files, Located, Steps, expand
 from sapwood.reading.selection import BranchFilter, Expressions, Selection
-from sapwood.reading.steps import Report, carry_for, entry_range, plan_steps, read_ahead
+from sapwood.reading.steps import Report, carry_for, entry_range, plan_steps, read_ahead, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -324,7 +324,7 @@ def concatenate(
     del decompression_executor, interpretation_executor
     wanted = library_of(library)
     trees = _Files(files, allow_missing, options)
-    first, last = entry_start or 0, entry_stop
+    first, last = whole(entry_start) or 0, whole(entry_stop)
     if first < 0 or (last is not None and last < 0):
         # Counted from the end: where that is must be known first.
         first, last = entry_range(sum(entries for _, _, entries in trees.count()), entry_start, entry_stop)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sapwood import columns
 from sapwood.columns import Array, Column, Foreign
 from sapwood.errors import CorruptError, LimitError, SapwoodWarning, UnsupportedError, stacklevel
-from sapwood.reading.libraries import How, Library, Result
+from sapwood.reading.libraries import NO_UNIONS, How, Library, Result
 from sapwood.reading.selection import Formula, Group, Leaf, Selection, documentation
 
 if TYPE_CHECKING:
@@ -35,10 +35,19 @@ def read(parts: Sequence[Part], carry: _native.Carry | None = None, lost: Lost |
     name, those that turn out to be unreadable when they are decoded are left out with a warning (None in their place);
     of steps, which share `lost`, in the first one only.
     """
+    found, left_out = _read(parts, carry, lost)
+    warn_of_parts(left_out)
+    return found
+
+
+def _read(
+    parts: Sequence[Part], carry: _native.Carry | None, lost: Lost | None
+) -> tuple[list[Column | None], list[str]]:
+    """Do what `read` does, but give what was left out of the branches instead of a warning."""
     from sapwood import _native
 
     if not parts or not parts[0][1]:
-        return []
+        return [], []
     lost = Lost() if lost is None else lost
     selection = parts[0][0]
     reasons: list[str] = []
@@ -58,13 +67,49 @@ def read(parts: Sequence[Part], carry: _native.Carry | None = None, lost: Lost |
             column = error.column if isinstance(error, UnsupportedError) else None
             place = None if column is None else places[column]
             if place is None or selection.branches[place] in selection.named or lost.settled or len(places) == 1:
-                raise type(error)(f"{error}\n{_HOW_TO_LEAVE_OUT}") from error
+                hint = _HOW_TO_LEAVE_OUT
+                if lost.settled and place is not None:
+                    hint = _HOW_TO_GO_ON.format(name=selection.branches[place].name, start=parts[0][2])
+                raise type(error)(f"{error}\n{hint}") from error
             lost.add(place)
             reasons.append(str(error))
     lost.settled = True
     _warn("branches", reasons)
-    _warn("kinds of parts", left_out)
-    return [None if place in lost else next(found) for place in range(len(parts[0][1]))]
+    return [None if place in lost else next(found) for place in range(len(parts[0][1]))], left_out
+
+
+def arrow_parts(selection: Selection, steps: Sequence[tuple[int, int]]) -> tuple[list[str], list[Any]]:
+    """Give the names and the data of an Arrow stream of all steps: what to read, or columns where only they tell types.
+
+    Where there are objects, the first step is decoded for it, and those branches are left out that cannot be.
+    """
+    native, indexes = selection.source.tree.native, selection.indexes
+    names = [name for name, _ in selection.outputs]
+    kinds = [branch.type or ("dynamic",) for branch in selection.branches]
+    settled = all(map(columns.is_settled, kinds))
+    if settled and not any(map(columns.has_records, kinds)):
+        return names, [(native, indexes, *step) for step in steps]
+    lost = Lost()
+    read_now = steps[:1] if settled else steps
+    found, left_out = _read([(selection, indexes, *step) for step in read_now], None, lost)
+    if settled:
+        kept = [place for place in range(len(indexes)) if place not in lost]
+        return [names[place] for place in kept], [(native, [indexes[place] for place in kept], *step) for step in steps]
+    warn_of_parts(left_out)
+    data: dict[str, Column] = {}
+    refused: list[str] = []
+    for name, column in zip(names, found, strict=True):
+        if column is not None and columns.has_unions(columns.type_of(column)):
+            refused.append(f"{name}: {NO_UNIONS}")
+        elif column is not None:
+            data[name] = column
+    _warn("branches", refused)
+    return list(data), list(data.values())
+
+
+def warn_of_parts(reasons: list[str]) -> None:
+    """Warn of what was left out of branches."""
+    _warn("kinds of parts", reasons)
 
 
 class Lost(set[int]):
@@ -91,6 +136,12 @@ def _warn(what: str, reasons: list[str]) -> None:
 _HOW_TO_LEAVE_OUT = (
     "No values are given, not of the other branches either. To read those, leave this one out "
     "(filter_branch=lambda branch: ...); tree.unreadable(entries=None) names all branches that fail like this."
+)
+
+_HOW_TO_GO_ON = (
+    "All steps have the branches of the first, in which this one could be decoded. To read on without it, iterate with "
+    "filter_branch=lambda branch: branch.name != {name!r} from entry {start} of this tree; "
+    "tree.unreadable(entries=None) names all branches that fail like this."
 )
 
 
@@ -124,6 +175,14 @@ def together(
     """Make what `arrays` gives of the columns that `read` gave for the entries from `start` to `stop`, or some only."""
     with _no_garbage():
         results, entries = selection.results(data, start, stop, library, add_doc, only)
+        nodes = dict(selection.outputs)
+        refused = {name: why for name, result in results if (why := library.refuses(result))}
+        for name, why in refused.items():
+            node = nodes.get(name)
+            if not isinstance(node, Leaf) or node.branch in selection.named:
+                raise UnsupportedError(f"{name}: {why}")
+        _warn("branches", [f"{name}: {why}" for name, why in refused.items()])
+        results = [(name, result) for name, result in results if name not in refused]
         return library.group(results, entries, how, documentation(selection.source, add_doc))
 
 

@@ -14,7 +14,9 @@ import numpy as np
 
 from sapwood import columns
 from sapwood.columns import Array, Column, Foreign
-from sapwood.errors import ArgumentError
+from sapwood.errors import ArgumentError, UnsupportedError
+
+NO_UNIONS = "a column of objects of several classes has no form there"
 
 Named = list[tuple[str, Foreign]]
 Entries = range | Array
@@ -66,6 +68,11 @@ class Library(ABC):
         if columns.is_rectangular(columns.type_of(column)):
             return columns.to_numpy(column, copy=False)
         return columns.to_awkward(column)
+
+    def refuses(self, result: Result) -> str | None:
+        """Say why this library has no form for a result; None if it has one."""
+        del result
+        return None
 
     @abstractmethod
     def finish(self, result: Result, entries: Entries) -> Foreign:
@@ -396,8 +403,16 @@ class Polars(Library):
 
     name = "pl"
 
+    def refuses(self, result: Result) -> str | None:
+        """Refuse objects of several classes in one column."""
+        column = result.column
+        return NO_UNIONS if columns.has_unions(columns.type_of(column)) else None
+
     def finish(self, result: Result, entries: Entries) -> Foreign:
         """Make a series."""
+        why = self.refuses(result)
+        if why:
+            raise UnsupportedError(why)
         return self.table([("", result)], entries, None, None).to_series(0)
 
     def table(

@@ -48,9 +48,17 @@ def _is_count(value: object) -> TypeGuard[int]:
 
 
 def entry_range(entries: int, start: int | None, stop: int | None) -> tuple[int, int]:
-    """Bring a range of entries, given as in a slice (None: open, negative: from the end), into bounds."""
-    begin, end, _ = slice(start, stop).indices(int(entries))
+    """Bring a range of entries, given as in a slice (None: open, negative: from the end), into bounds.
+
+    Whole numbers may be floats, as ``1e6`` is.
+    """
+    begin, end, _ = slice(whole(start), whole(stop)).indices(int(entries))
     return begin, max(begin, end)
+
+
+def whole(entry: float | None) -> int | None:
+    """Give the number of an entry, also where it is a float without a fraction."""
+    return int(entry) if isinstance(entry, float) and entry.is_integer() else entry  # pyright: ignore[reportReturnType]
 
 
 def entries_for(selection: Selection, size: int | str, start: int, stop: int) -> int:

@@ -13,7 +13,7 @@ from sapwood.columns import Array, Foreign, Type
 from sapwood.compression import Compression
 from sapwood.errors import ArgumentError
 from sapwood.reading.branches import HasBranches
-from sapwood.reading.gather import single
+from sapwood.reading.gather import arrow_parts, single, warn_of_parts
 from sapwood.reading.learning import Learned
 from sapwood.reading.libraries import Library, library_of
 from sapwood.reading.members import described_by
@@ -191,9 +191,9 @@ class TTree(HasBranches):
 
         del requested_schema  # a wish only, by the Arrow PyCapsule interface
         selection = Selection(self)
-        names = [name for name, _ in selection.outputs]
         steps = list(plan_steps(selection, _STREAM_STEP, 0, self.num_entries)) or [(0, 0)]
-        return _native.arrow_stream(names, [(self.native, selection.indexes, start, stop) for start, stop in steps])
+        names, parts = arrow_parts(selection, steps)
+        return _native.arrow_stream(names, parts, warn_of_parts)
 
     def __repr__(self) -> str:
         """Show what it is."""

@@ -30,12 +30,15 @@ pub struct Decoder<'a> {
 /// An object that was read behind a pointer.
 #[derive(Clone)]
 enum Seen {
-    /// Its members are being read.
-    Open,
-    /// Its class and where its members start.
-    Done(Arc<str>, usize),
+    /// One of this class, whose members are being read.
+    Open(Arc<str>),
+    /// Its class, where its members start, and its end when a byte count says so.
+    Done(Arc<str>, usize, Option<usize>),
 }
 
+const CYCLE: &str = "a pointer leads back to an object that holds it: a cycle has no columnar form";
+const NEVER_MET: &str =
+    "a pointer leads to the object that is the entry itself, or to one outside of what was decoded";
 /// How deep pointers may lead within one entry.
 const DEEPEST: usize = 100;
 /// How deep objects may lie within each other, pointers included: what the stack of a thread bears.
@@ -216,6 +219,24 @@ impl<'a> Decoder<'a> {
                 } else {
                     for _ in 0..n {
                         self.record(record, c, fields)?;
+                    }
+                }
+                *length += n;
+            }
+            (Kind::Rows(record, bytes), Builder::Record { length, fields, .. }) => {
+                for _ in 0..n {
+                    if !c.remaining().is_multiple_of(*bytes) {
+                        return Err(c.corrupt(format!("{} bytes in rows of {bytes}", c.remaining())));
+                    }
+                    let rows = c.remaining() / bytes;
+                    for step in &record.steps {
+                        let (Kind::List(item), Builder::List { offsets, values }) =
+                            (&step.kind, field(fields, step, c)?)
+                        else {
+                            return Err(misfit(kind, c));
+                        };
+                        self.decode(item, c, values, rows).within(|| format!("member {}", step.name))?;
+                        offsets.push(values.len() as i64);
                     }
                 }
                 *length += n;
@@ -642,12 +663,18 @@ impl<'a> Decoder<'a> {
     fn object_inside(&mut self, class: &Class, c: &mut Cursor<'_>, fields: &mut Fields) -> Result<()> {
         let frame = c.frame()?;
         let result = self.object_in(frame, class, c, fields);
-        match result {
-            Err(error) if error.kind() == ErrorKind::Unsupported && frame.end.is_some() => {
-                Err(error.of_class(&class.name))
+        let (error, end) = match (result, frame.end) {
+            (Err(error), Some(end)) => (error, end),
+            (result, _) => return result,
+        };
+        Err(match error.kind() {
+            ErrorKind::Unsupported => error.of_class(&class.name),
+            // The frame is whole, but its members go beyond it.
+            ErrorKind::Corrupt if error.is_short() || c.pos() > end => {
+                error.of_own_streamer().of_class(&class.name)
             }
-            result => result,
-        }
+            _ => error,
+        })
     }
 
     fn object_in(
@@ -735,7 +762,7 @@ impl<'a> Decoder<'a> {
         match c.pointer()? {
             Pointer::Null => out.push_none(),
             Pointer::Seen(reference) => match self.seen.get(&reference).cloned() {
-                Some(Seen::Done(class, start)) => {
+                Some(Seen::Done(class, start, end)) => {
                     self.repeated += 1;
                     if self.repeated > MOST_REPEATED {
                         let message = format!(
@@ -745,7 +772,7 @@ impl<'a> Decoder<'a> {
                     }
                     let mut again = c.clone();
                     again.seek(start)?;
-                    self.dynamic(&class, &mut again, out, 1)?;
+                    self.pointee(&class, end, &mut again, out).within(|| format!("class {class}"))?;
                     self.repeated_bytes =
                         self.repeated_bytes.saturating_add(again.pos().saturating_sub(start));
                     if self.repeated_bytes > MOST_REPEATED_BYTES {
@@ -755,15 +782,21 @@ impl<'a> Decoder<'a> {
                         return Err(Error::limit(message).at(c.place()));
                     }
                 }
-                // A cycle, or an object outside the entry: there is nothing to show.
-                Some(Seen::Open) | None => out.push_none(),
+                Some(Seen::Open(class)) => {
+                    self.leave_out(&format!("pointers to class {class}"), CYCLE, c.place())?;
+                    out.push_none();
+                }
+                None => {
+                    self.leave_out("pointers", NEVER_MET, c.place())?;
+                    out.push_none();
+                }
             },
             Pointer::New { class, reference, end } => {
                 let class = self.class_name(class, c)?;
                 let start = c.pos();
-                self.seen.insert(reference, Seen::Open);
+                self.seen.insert(reference, Seen::Open(class.clone()));
                 self.pointee(&class, end, c, out).within(|| format!("class {class}"))?;
-                self.seen.insert(reference, Seen::Done(class.clone(), start));
+                self.seen.insert(reference, Seen::Done(class.clone(), start, end));
                 if let Some(end) = end
                     && c.pos() != end
                 {

@@ -79,6 +79,8 @@ pub enum Kind {
     ObjectBits,
     /// An object of a class that is not described: none may occur, or nothing of it may follow.
     Opaque(Arc<str>),
+    /// A record of lists of one length, which follows from the bytes of the whole entry: how many each row takes.
+    Rows(Arc<Record>, usize),
     /// An object of a class that holds such objects in a container: its program is that of the class itself.
     Again(Arc<str>),
     /// A pointer: nothing, an object seen before, or a new one with its class.
@@ -246,7 +248,7 @@ impl Kind {
                 Type::List(Box::new(record("", &[("0", key.type_of()?), ("1", value.type_of()?)])))
             }
             Self::Framed(inner) | Self::Named(inner) => inner.type_of()?,
-            Self::Record(record) => record.type_of()?,
+            Self::Record(record) | Self::Rows(record, _) => record.type_of()?,
             Self::Object(class) | Self::Top(class) => class.first()?.record.type_of()?,
             Self::Reference => record("TRef", &[("ref", Type::Number(Number::U32))]),
             Self::StatusBits => Type::Number(Number::U32),

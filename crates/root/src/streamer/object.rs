@@ -489,14 +489,14 @@ impl<'a> ObjectReader<'a> {
             self.cursor.seek(start)?;
             let info = self.any_info(class).ok_or_else(|| unknown_class(class).at(self.cursor.place()))?;
             object.version = info.version;
-            self.members(&info, &mut object).within(|| class.to_owned())?;
+            self.members(&info, &mut object, false).within(|| class.to_owned())?;
             return Ok(object);
         }
         let result = self.bounded(frame.end, |reader| {
             match reader.described(class, object.version, frame.end.is_some()) {
                 Ok(info) => {
                     object.version = info.version;
-                    reader.members(&info, &mut object)?;
+                    reader.members(&info, &mut object, frame.end.is_some())?;
                 }
                 Err(error) => reader.star_table(&mut object).ok_or(error)??,
             }
@@ -524,7 +524,13 @@ impl<'a> ObjectReader<'a> {
             && word(start + 2) != 1
     }
 
-    pub(super) fn members(&mut self, info: &Arc<StreamerInfo>, object: &mut Object) -> Result<()> {
+    /// The members of an object, which has the bytes up to the cursor's end for itself if it is `framed`.
+    pub(super) fn members(
+        &mut self,
+        info: &Arc<StreamerInfo>,
+        object: &mut Object,
+        framed: bool,
+    ) -> Result<()> {
         object.members.reserve_exact(info.elements.len());
         for (i, element) in info.elements.iter().enumerate() {
             let read = match element.class {
@@ -546,6 +552,7 @@ impl<'a> ObjectReader<'a> {
                     .map(|value| object.members.push((element.name.clone(), value))),
             };
             if let Err(error) = read {
+                let error = if framed && error.is_short() { error.of_own_streamer() } else { error };
                 let error = error.within(format!("member {}", element.name));
                 object.members.push((element.name.clone(), Value::Unreadable(error.clone())));
                 // What follows has no known place any more.

@@ -236,8 +236,34 @@ fn numeric(tree: &Tree, branch: &Branch, leaf: &Leaf) -> Option<Layout> {
     })
 }
 
+/// Several leaves in one branch, all counted by the same leaf of another branch: a record of lists.
+fn leaf_rows(leaves: &[Leaf]) -> Option<Layout> {
+    let first = leaves.first()?;
+    let elsewhere = first.counted && leaves.iter().all(|leaf| leaf.reference != first.counter);
+    if !elsewhere || leaves.iter().any(|leaf| !leaf.counted || leaf.counter != first.counter) {
+        return None;
+    }
+    let mut steps = Vec::new();
+    let mut names = Vec::new();
+    let mut bytes = 0usize;
+    for leaf in leaves {
+        let item = leaf_kind(leaf, &leaf.title)?;
+        let dims = dimensions(leaf).0;
+        names.push(format!("{} {}[]{};", number_name(&item), leaf.name, brackets(&dims)));
+        let item = fixed(&dims, item);
+        bytes = bytes.checked_add(item.fixed_bytes()?)?;
+        steps.push((leaf.name.clone(), false, Kind::List(Box::new(item))));
+    }
+    let kind = Kind::Rows(Arc::new(Record::new("", steps)), bytes);
+    let framing = (bytes > 0).then_some(Framing::Whole)?;
+    Some(finish(framing, kind, format!("struct {{{}}}", names.join(" "))))
+}
+
 /// Several leaves in one branch: a record, its members end to end without padding; an earlier leaf may count a later.
 fn leaf_list(leaves: &[Leaf]) -> Layout {
+    if let Some(layout) = leaf_rows(leaves) {
+        return layout;
+    }
     let mut steps = Vec::new();
     let mut names = Vec::new();
     for leaf in leaves {

@@ -152,7 +152,7 @@ impl<'a> Cursor<'a> {
     }
     #[cold]
     fn short(&self, n: usize) -> Error {
-        self.corrupt(format!("{n} bytes wanted, {} left", self.remaining()))
+        self.corrupt(format!("{n} bytes wanted, {} left", self.remaining())).short()
     }
     /// Passes over `n` bytes.
     #[inline]

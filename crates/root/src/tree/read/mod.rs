@@ -57,7 +57,7 @@ pub fn read_on(part: &Part<'_>, carry: &Carry) -> Result<Vec<Column>> {
 pub fn read_most(parts: &[Part<'_>], carry: Option<&Carry>, left_out: &LeftOut) -> Result<Vec<Column>> {
     let changes = || parts.iter().map(|part| part.tree.programs().changes()).sum::<usize>();
     let mut hidden: Vec<String> = Vec::new();
-    let mut first = None;
+    let mut errors: Vec<Error> = Vec::new();
     let ahead = carry.is_none_or(|carry| !carry.announced());
     loop {
         let before = changes();
@@ -72,7 +72,7 @@ pub fn read_most(parts: &[Part<'_>], carry: Option<&Carry>, left_out: &LeftOut) 
             // Of all parts, not up to the first that is new.
             parts.iter().filter(|part| part.tree.hide(class, error.message())).count() > 0
         });
-        first.get_or_insert(error);
+        errors.push(error);
         let Some(class) = new else { break };
         hidden.push(class);
     }
@@ -80,7 +80,10 @@ pub fn read_most(parts: &[Part<'_>], carry: Option<&Carry>, left_out: &LeftOut) 
     for class in &hidden {
         parts.iter().for_each(|part| part.tree.show(class));
     }
-    Err(first.unwrap_or_else(|| Error::corrupt("nothing could be read")))
+    // What was first found in the column that nothing helps says most of its place.
+    let last = errors.last().cloned().unwrap_or_else(|| Error::corrupt("nothing could be read"));
+    let alike = |error: &Error| error.column() == last.column() && error.kind() == last.kind();
+    Err(errors.into_iter().find(alike).unwrap_or(last))
 }
 
 /// What was left out of the columns that were read.
