@@ -90,7 +90,7 @@ type Branch<'py> = (String, String, Bound<'py, PyTuple>, Vec<usize>, usize, i32,
 #[pymethods]
 impl Output {
     #[new]
-    #[pyo3(signature = (target, name, overwrite, title, compression, uuid, utc_offset, datime, commit_every))]
+    #[pyo3(signature = (target, name, overwrite, title, compression, uuid, utc_offset, datime, commit_every, atomic))]
     #[expect(clippy::too_many_arguments, reason = "called from one place, which names them")]
     fn new(
         py: Python<'_>,
@@ -103,6 +103,7 @@ impl Output {
         utc_offset: i64,
         datime: Option<u32>,
         commit_every: Option<u64>,
+        atomic: bool,
     ) -> PyResult<Self> {
         let commit_every = commit_when(commit_every);
         let options = Options {
@@ -112,6 +113,7 @@ impl Output {
             uuid,
             utc_offset,
             datime,
+            atomic,
         };
         let sink: Box<dyn Sink> = if let Ok(path) = target.extract::<PathBuf>() {
             Box::new(if overwrite { FileSink::recreate(&path) } else { FileSink::create(&path) }?)

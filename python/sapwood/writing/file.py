@@ -92,7 +92,7 @@ def recreate(
         `commit` is called and at the end.
     atomic
         Write to a file beside the path, and put it in its place when it is closed. If the `with` block ends by an
-        exception, nothing changes at the path.
+        exception, nothing changes at the path; nor does it if the storage takes no more.
     reproducible
         Write the same bytes for the same input: the identity is always the same (unless `uuid_function` is given), and
         all dates are 1995-01-01, the first that ROOT knows.
@@ -215,6 +215,7 @@ def _make(target: Foreign, settings: Settings, *, overwrite: bool) -> WritableDi
         commit_bytes,
     )
     return WritableFile(native, path, beside).root_directory
+        beside is not None,
 
 
 def _finish(native: _native.Output, path: str | None, beside: str | None) -> None:
