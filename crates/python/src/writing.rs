@@ -12,7 +12,7 @@ use sapwood_root::array::{Column, Number};
 use sapwood_root::compress::encode::Compression;
 use sapwood_root::file::RootFile;
 use sapwood_root::file::writer::{CommitEvery, FileWriter, Options, Record};
-use sapwood_root::streamer::declare::{Class, Shape};
+use sapwood_root::streamer::declare::{Class, Collection, Shape};
 use sapwood_root::streamer::{Object, Value};
 use sapwood_root::tree::writer::{
     BranchKind, BranchSpec, Output as Inner, TreeOptions, TreeWriter, encode_value,
@@ -411,6 +411,7 @@ fn from_shape<'py>(py: Python<'py>, shape: &Shape) -> PyResult<Bound<'py, PyTupl
         Shape::Array(size, item) => ("array", *size, inner(item)?).into_pyobject(py),
         Shape::Vector(item) => ("vector", inner(item)?).into_pyobject(py),
         Shape::Map(key, value) => ("map", inner(key)?, inner(value)?).into_pyobject(py),
+        Shape::Other(collection, like) => ("other", collection.name, inner(like)?).into_pyobject(py),
         Shape::Class(class) => {
             let members = class.members.iter().map(|(name, member)| Ok((name.clone(), inner(member)?)));
             let members: Vec<(String, Bound<'py, PyTuple>)> = members.collect::<PyResult<_>>()?;
@@ -433,6 +434,13 @@ fn to_shape(shape: &Bound<'_, PyTuple>) -> PyResult<Shape> {
         "array" => Shape::Array(shape.get_item(1)?.extract()?, inner(2)?),
         "vector" => Shape::Vector(inner(1)?),
         "map" => Shape::Map(inner(1)?, inner(2)?),
+        "other" => {
+            let name: String = shape.get_item(1)?.extract()?;
+            let collection = Collection::named(&name)
+                .ok_or_else(|| PyTypeError::new_err(format!("no collection {name:?}")))?;
+            Shape::Other(collection, inner(2)?)
+        }
+        "pair" => Shape::pair(*inner(1)?, *inner(2)?),
         "class" => {
             let members: Vec<(String, Bound<'_, PyTuple>)> = shape.get_item(3)?.extract()?;
             let members = members.into_iter().map(|(name, member)| Ok((name, to_shape(&member)?)));

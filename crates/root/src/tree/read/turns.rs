@@ -128,7 +128,8 @@ impl<'a> LargeBasket<'a> {
         };
         let values = self.values()?.of_entries(from, end)?;
         let counts = self.share.counts.and_then(|counts| counts.get(from..));
-        let share = Share { dropped: from, from: 0, to: end - from, entries: end - from, counts, ..self.share };
+        let share =
+            Share { dropped: from, from: 0, to: end - from, entries: end - from, counts, ..self.share };
         let left_out = share.decode(&values, Output::Append(to))?;
         Ok((values.data.len(), left_out))
     }

@@ -280,7 +280,9 @@ fn column(
         let mut c = Cursor::new(values.data.get(..end as usize).unwrap_or_default(), values.key_bytes as u64);
         c.seek(start as usize)?;
         decoder.next_entry();
-        decoder.column_to_end(kind, &mut c, items).within(|| format!("entry {} of the basket", job.dropped + entry))?;
+        decoder
+            .column_to_end(kind, &mut c, items)
+            .within(|| format!("entry {} of the basket", job.dropped + entry))?;
         offsets.push(items.len() as i64);
     }
     Ok(())
@@ -377,7 +379,8 @@ fn each_entry(
         let (Some((&start, &end)), Some((&first, &last))) = (range, counted) else { return Err(fewer()) };
         let mut c = Cursor::new(values.data.get(..end as usize).unwrap_or_default(), values.key_bytes as u64);
         c.seek(start as usize)?;
-        decode(&mut c, first as usize..last as usize).within(|| format!("entry {} of the basket", job.dropped + entry))?;
+        decode(&mut c, first as usize..last as usize)
+            .within(|| format!("entry {} of the basket", job.dropped + entry))?;
         if c.remaining() > 0 {
             return Err(c.corrupt(format!("{} bytes of entry {entry} are left over", c.remaining())));
         }
