@@ -14,6 +14,8 @@ from pathlib import Path
 from types import EllipsisType, TracebackType
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from sapwood import _native
 from sapwood.columns import Foreign, Type, length_of, type_of
 from sapwood.compression import ZSTD, Compression, code_of
@@ -362,7 +364,13 @@ def _field_name(outer: str, inner: str) -> str:
 def _maps(branch_types: Mapping[str, object] | None) -> set[str]:
     """Give the names to which types of maps are given."""
     types = {name: to_type(kind) for name, kind in (branch_types or {}).items()}
-    return {name for name, kind in types.items() if kind[0] == "shape" and kind[1][0] == "map"}
+    return {name: kind[1] for name, kind in types.items() if kind[0] == "shape" and has_maps(kind[1])}
+
+
+def _basket_bytes(size: object) -> int:
+    if isinstance(size, (int, np.integer)) and not isinstance(size, bool) and 0 < size < 1 << 31:
+        return int(size)
+    raise ArgumentError(f"basket_size is a number of bytes, above zero and below 2 GiB, for all branches, not {size!r}")
 
 
 def _plan(
@@ -623,6 +631,7 @@ class WritableDirectory:
             Its description holds what cannot be kept.
         """
         self._file.check_open("write to")
+        basket_bytes = _basket_bytes(basket_size)
         *outer, last = name.strip("/").split("/")
         directory = self
         for part in outer:
@@ -647,7 +656,7 @@ class WritableDirectory:
             written.finish()
             del self._file.trees[(*directory._path, last), cycle]
         key = directory._source(last, cycle)
-        native.add_branches(directory._number, key.file.native, key.native, plan.native(codes), basket_size, filled)
+        native.add_branches(directory._number, key.file.native, key.native, plan.native(codes), basket_bytes, filled)
 
     # Writing
 
@@ -759,6 +768,7 @@ class WritableDirectory:
         del initial_basket_capacity, resize_factor
         self._file.check_open("make a tree in")
         chunks = chunks_of(branch_types_or_data)
+        basket_bytes = _basket_bytes(basket_size)
         first = branch_types_or_data if chunks is None else next(chunks, None)
         if first is None:
             raise ArgumentError("an iterator without chunks: a tree takes its branches from the first")
@@ -774,7 +784,7 @@ class WritableDirectory:
         directory, last = self._parent(name)
         native = self._file.native
         codes = plan.codes(compression, native.compression)
-        number = native.make_tree(directory._number, last, title, plan.native(codes), auto_flush, basket_size)
+        number = native.make_tree(directory._number, last, title, plan.native(codes), auto_flush, basket_bytes)
         tree = WritableTree((*directory._path, last), self._file, number, plan, codes)
         cycle = next(key[1] for key in native.list(directory._number) if key[0] == last)
         self._file.trees[(*directory._path, last), cycle] = tree
