@@ -26,7 +26,7 @@ from sapwood.reading.filters import Filter, NameFilter, no_filter
 from sapwood.writing.columns import chunks_of, is_table, is_types, to_columns, to_type
 from sapwood.writing.objects import to_object
 from sapwood.writing.plan import Branch, Layout, Plan
-from sapwood.writing.shapes import value_of
+from sapwood.writing.shapes import Shape, has_maps, value_of
 from sapwood.writing.tree import WritableTree
 
 if TYPE_CHECKING:
@@ -215,9 +215,9 @@ def _make(target: Foreign, settings: Settings, *, overwrite: bool) -> WritableDi
         0 if settings.reproducible else time.localtime().tm_gmtoff,
         (1 << 22) | (1 << 17) if settings.reproducible else None,
         commit_bytes,
+        beside is not None,
     )
     return WritableFile(native, path, beside).root_directory
-        beside is not None,
 
 
 def _finish(native: _native.Output, path: str | None, beside: str | None) -> None:
@@ -361,8 +361,8 @@ def _field_name(outer: str, inner: str) -> str:
     return inner if outer == "" else f"{outer}_{inner}"
 
 
-def _maps(branch_types: Mapping[str, object] | None) -> set[str]:
-    """Give the names to which types of maps are given."""
+def _maps(branch_types: Mapping[str, object] | None) -> dict[str, Shape]:
+    """Give the shapes among types, by name, that hold maps."""
     types = {name: to_type(kind) for name, kind in (branch_types or {}).items()}
     return {name: kind[1] for name, kind in types.items() if kind[0] == "shape" and has_maps(kind[1])}
 
@@ -714,10 +714,11 @@ class WritableDirectory:
         branch_types_or_data
             Types by name: NumPy dtypes (``"float32"``, ``("int16", (2, 3))``), Awkward types or datashapes
             (``"var * float64"``, ``"string"``), names of C++ types that NumPy does not know
-            (``"vector<vector<float>>"``, ``"map<string, int>"``, ``"Long_t"``, ``"Double32_t[0, 10, 16]"``), or
-            mappings of these for records. Or data by name, from which the types are taken and which are the first
-            entries; or a table: an Awkward array of records, a NumPy structured array, a DataFrame of pandas or
-            Polars, a PyArrow table. Or an iterator of such chunks; all of them are written.
+            (``"vector<vector<float>>"``, ``"map<string, int>"``, ``"set<int>"``, ``"vector<pair<int, float>>"``,
+            ``"Long_t"``, ``"Double32_t[0, 10, 16]"``), or mappings of these for records
+            (``"var * {x: Double32_t[0, 1, 12], n: int32}"`` is one, too). Or data by name, from which the types are
+            taken and which are the first entries; or a table: an Awkward array of records, a NumPy structured array, a
+            DataFrame of pandas or Polars, a PyArrow table. Or an iterator of such chunks; all of them are written.
         title
             Title of the tree.
         counter_name
@@ -767,8 +768,8 @@ class WritableDirectory:
         """
         del initial_basket_capacity, resize_factor
         self._file.check_open("make a tree in")
-        chunks = chunks_of(branch_types_or_data)
         basket_bytes = _basket_bytes(basket_size)
+        chunks = chunks_of(branch_types_or_data)
         first = branch_types_or_data if chunks is None else next(chunks, None)
         if first is None:
             raise ArgumentError("an iterator without chunks: a tree takes its branches from the first")
