@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from sapwood import new as new
     from sapwood._native import __version__, counters, num_threads, set_num_threads
     from sapwood.compression import LZ4, LZMA, ZLIB, ZSTD
     from sapwood.errors import (
@@ -119,6 +120,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
+    if name == "new":
+        return import_module("sapwood.new")
     try:
         module, attribute = _HOME_OF[name]
     except KeyError:

@@ -360,6 +360,7 @@ class Output:
         utc_offset: int,
         datime: int | None,
         commit_every: int | None,
+        atomic: bool,
     ) -> Output:
         """Make a file.
 
@@ -384,6 +385,8 @@ class Output:
         commit_every
             Commit after the first cluster that ends so many bytes behind the last commit (0: after each cluster), or
             only when asked to (None).
+        atomic
+            Nothing is kept of the file if it cannot be written in full, and errors say so.
         """
     @staticmethod
     def update(

@@ -274,6 +274,64 @@ def test_maps(tmp_path: Path, root_python: Path) -> None:
             assert file["t"][name].array().to_list() == values.to_list()
 
 
+COLLECTIONS: dict[str, tuple[str, Any]] = {
+    "set": ("set<int>", [[1, 2, 3], [], [4]]),
+    "multiset": ("multiset<double>", [[1.5, 1.5], [], [2.0]]),
+    "list": ("list<float>", [[3, 1], [], [2]]),
+    "deque": ("deque<short>", [[3, 1], [], [2]]),
+    "uset": ("unordered_set<int>", [[7], [], [9]]),
+    "multimap": ("multimap<int,double>", [[(1, 2.5), (1, 3.5)], [], [(2, 1.0)]]),
+    "umap": ("unordered_map<int,double>", [[(1, 2.5)], [], [(2, 1.0)]]),
+    "pairs": ("vector<pair<int,double> >", [[(1, 2.5), (0, 3.5)], [], [(2, 1.0)]]),
+}
+
+
+def test_collections(tmp_path: Path, root_python: Path) -> None:
+    path = tmp_path / "collections.root"
+    with sapwood.recreate(path) as file:
+        tree = file.mktree("t", {name: kind for name, (kind, _) in COLLECTIONS.items()})
+        tree.extend({name: values for name, (_, values) in COLLECTIONS.items()})
+    code = (
+        "import ROOT,sys,json,os; os.chdir(sys.argv[2])\n"
+        "ROOT.gInterpreter.GenerateDictionary(sys.argv[3], 'vector;set;list;deque;map;unordered_set;unordered_map')\n"
+        "t = (f := ROOT.TFile(sys.argv[1])).Get('t'); found = {}\n"
+        "one = lambda v: [v.first, v.second] if hasattr(v, 'first') else v\n"
+        "for i in range(t.GetEntries()):\n"
+        "    assert t.GetEntry(i) > 0\n"
+        "    for b in t.GetListOfBranches():\n"
+        "        n = b.GetName(); found.setdefault(n, []).append([one(v) for v in getattr(t, n)])\n"
+        "print(json.dumps([found, {b.GetName(): b.GetClassName() for b in t.GetListOfBranches()}]))"
+    )
+    names = ";".join(kind for kind, _ in COLLECTIONS.values())
+    command = [root_python, "-W", "ignore", "-c", code, path, tmp_path, names]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.stderr == ""
+    found, classes = json.loads(done.stdout)
+    assert classes == {name: kind for name, (kind, _) in COLLECTIONS.items()}
+    with sapwood.open(path) as file:
+        for name, (_, values) in COLLECTIONS.items():
+            assert found[name] == [[list(v) if isinstance(v, tuple) else v for v in entry] for entry in values], name
+            own = file["t"][name].array().to_list()
+            assert [[tuple(v.values()) if isinstance(v, dict) else v for v in entry] for entry in own] == values, name
+
+
+def test_lists_of_lists_of_objects(tmp_path: Path, root_python: Path) -> None:
+    path = tmp_path / "nested.root"
+    points = ak.zip({"x": np.arange(6.0), "k": np.arange(6, dtype=np.int32)}, with_name="Pt")
+    data = ak.unflatten(ak.unflatten(points, [2, 1, 0, 3]), [2, 1, 1])
+    with sapwood.recreate(path) as file:
+        file.mktree("t", {"ll": data}, records="class")
+    code = (
+        "import ROOT,sys; f = ROOT.TFile(sys.argv[1]); t = f.Get('t'); b = t.GetBranch('ll')\n"
+        "print(b.GetClassName(), [i for i in (17, 22) if b.TestBit(1 << i)])\n"
+        "print([t.GetEntry(i) > 0 for i in range(3)], t.Draw('ll.x', '', 'goff'))"
+    )
+    command = [root_python, "-W", "ignore", "-c", code, path]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.stderr == ""
+    assert done.stdout.startswith("vector<vector<Pt> > [17]\n[True, True, True]")
+
+
 def test_compression_of_branches(tmp_path: Path, root_python: Path) -> None:
     path = tmp_path / "codecs.root"
     points = ak.zip({"x": ak.Array([[1.0], [2.0, 3.0]]), "y": ak.Array([[1.0], [2.0, 3.0]])})

@@ -164,3 +164,23 @@ def test_real_files(tmp_path: Path, corpus: Path, root_python: Path) -> None:
             assert file["added by sapwood"].values().sum() == 3
         updated += 1
     assert updated > 20
+
+
+def test_copies_of_functions_and_canvases(tmp_path: Path, root_python: Path) -> None:
+    """Their classes point to objects that are no `TObject`, and to pads full of other objects."""
+    code = (
+        "import ROOT,sys; ROOT.gROOT.SetBatch(True)\n"
+        "file = ROOT.TFile(sys.argv[1], 'RECREATE'); f = ROOT.TF1('f', '[0]*x+[1]', 0, 2); f.SetParameters(3, 4)\n"
+        "c = ROOT.TCanvas('c', 'pads', 200, 100); f.Draw(); f.Write(); c.Write(); file.Close()"
+    )
+    look = (
+        "import ROOT,sys; ROOT.gROOT.SetBatch(True); file = ROOT.TFile(sys.argv[1]); f = file.Get('f')\n"
+        "print(f.Eval(2), file.Get('c').GetListOfPrimitives().FindObject('f').Eval(1))"
+    )
+    made, copied = tmp_path / "made.root", tmp_path / "copied.root"
+    subprocess.run([root_python, "-W", "ignore", "-c", code, made], check=True, capture_output=True)
+    with sapwood.open(made) as source, sapwood.recreate(copied) as file:
+        file["f"], file["c"] = source["f"], source["c"]
+    command = [root_python, "-W", "ignore", "-c", look, copied]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("10.0 7.0\n", "")

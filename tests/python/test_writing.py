@@ -545,6 +545,84 @@ def test_an_atomic_file_is_there_when_it_is_whole(path: Path) -> None:
     assert list(path.parent.iterdir()) == [path]
 
 
+def test_nothing_is_kept_of_an_atomic_file_that_had_no_room(path: Path) -> None:
+    with sapwood.recreate(path) as file:
+        file["old"] = "text"
+    script = f"""
+import resource, signal, numpy as np, sapwood
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
+try:
+    with sapwood.recreate({str(path)!r}, compression=None, atomic=True) as file:
+        tree = file.mktree("t", {{"x": "float64"}}, auto_flush=5000)
+        try:
+            tree.extend({{"x": np.arange(60_000.0)}})
+        except sapwood.StorageError as error:
+            print(error)
+except sapwood.StorageError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    extended, closed = done.stdout.splitlines()
+    assert "0 entries of tree t are safe: the file is not kept, and its path is as it was before" in extended
+    assert closed.endswith("the file is not kept")
+    assert sapwood.open(path).keys() == ["old;1"]
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_maps_of_arrow(path: Path) -> None:
+    maps = [[("a", 1), ("b", 2)], [], [("c", 3)]]
+    one = pa.array(maps, pa.map_(pa.string(), pa.int32()))
+    inner = pa.ListArray.from_arrays([0, 2, 2, 3], one)
+    struct = pa.StructArray.from_arrays([one, pa.array([1, 2, 3])], ["m", "n"])
+    table = pa.table({"m": one, "l": inner, "s": struct})
+    with sapwood.recreate(path) as file:
+        file["t"] = table
+        file["r"] = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=2))
+    with sapwood.open(path) as file:
+        for name in ("t", "r"):
+            tree = file[name]
+            assert tree["m"].typename == "std::map<std::string, int32_t>"
+            assert tree["l"].typename == "std::vector<std::map<std::string, int32_t>>"
+            assert tree["m"].array().to_list() == tree["s_m"].array().to_list() == maps
+            assert tree["l"].array().to_list() == [maps[:2], [], maps[2:]]
+    with sapwood.recreate(path) as file, pytest.raises(UnsupportedError, match="missing"):
+        file["t"] = pa.table({"m": pa.array([None], one.type)})
+
+
+def test_dicts_in_lists_are_maps_where_the_type_says_so(path: Path) -> None:
+    data = [[{"a": 1.0}, {"b": 2.0, "c": 3.0}], [], [{}]]
+    with sapwood.recreate(path) as file:
+        file.mktree("t", {"m": "vector<map<string,double>>"}).extend({"m": data})
+        file.mktree("u", {"m": data}, branch_types={"m": "vector<map<string,double>>"})
+    with sapwood.open(path) as file:
+        for name in ("t", "u"):
+            found = file[name]["m"].array().to_list()
+            assert found == [[list(one.items()) for one in entry] for entry in data]
+
+
+def test_members_of_records_have_types_of_c(path: Path) -> None:
+    with sapwood.recreate(path) as file:
+        tree = file.mktree("t", {"a": "var * {x: Double32_t[0,1,12], y: float32}", "b": "{k: Float16_t, n: int32}"})
+        tree.extend({"a": [[{"x": 0.5, "y": 2.0}], []], "b": [{"k": 1.0, "n": 1}, {"k": 2.0, "n": 2}]})
+    with sapwood.open(path) as file:
+        assert file["t/a_x"].typename.startswith("Double32_t")
+        assert file["t/a_x"].array().to_list() == [[0.5], []]
+        assert file["t/b_k"].array().to_list() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("size", [-1, 0, 1 << 70, {"x": 1000}, 1.5, True])
+def test_sizes_of_baskets_are_checked(path: Path, size: Any) -> None:
+    with sapwood.recreate(path) as file, pytest.raises(ArgumentError, match="basket_size"):
+        file.mktree("t", {"x": "int32"}, basket_size=size)
+
+
+def test_what_is_new_is_there_at_once() -> None:
+    code = "import sapwood; print(sapwood.new.TNamed.__module__ if hasattr(sapwood.new, 'TNamed') else sapwood.new)"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert "sapwood.new" in done.stdout
+
+
 def test_clusters_are_committed(path: Path) -> None:
     def seen() -> int:
         with sapwood.open(path) as file:

@@ -12,7 +12,7 @@ use sapwood_root::array::{Column, Number};
 use sapwood_root::compress::encode::Compression;
 use sapwood_root::file::RootFile;
 use sapwood_root::file::writer::{CommitEvery, FileWriter, Options, Record};
-use sapwood_root::streamer::declare::{Class, Shape};
+use sapwood_root::streamer::declare::{Class, Collection, Shape};
 use sapwood_root::streamer::{Object, Value};
 use sapwood_root::tree::writer::{
     BranchKind, BranchSpec, Output as Inner, TreeOptions, TreeWriter, encode_value,
@@ -90,7 +90,7 @@ type Branch<'py> = (String, String, Bound<'py, PyTuple>, Vec<usize>, usize, i32,
 #[pymethods]
 impl Output {
     #[new]
-    #[pyo3(signature = (target, name, overwrite, title, compression, uuid, utc_offset, datime, commit_every))]
+    #[pyo3(signature = (target, name, overwrite, title, compression, uuid, utc_offset, datime, commit_every, atomic))]
     #[expect(clippy::too_many_arguments, reason = "called from one place, which names them")]
     fn new(
         py: Python<'_>,
@@ -103,6 +103,7 @@ impl Output {
         utc_offset: i64,
         datime: Option<u32>,
         commit_every: Option<u64>,
+        atomic: bool,
     ) -> PyResult<Self> {
         let commit_every = commit_when(commit_every);
         let options = Options {
@@ -112,6 +113,7 @@ impl Output {
             uuid,
             utc_offset,
             datime,
+            atomic,
         };
         let sink: Box<dyn Sink> = if let Ok(path) = target.extract::<PathBuf>() {
             Box::new(if overwrite { FileSink::recreate(&path) } else { FileSink::create(&path) }?)
@@ -409,6 +411,7 @@ fn from_shape<'py>(py: Python<'py>, shape: &Shape) -> PyResult<Bound<'py, PyTupl
         Shape::Array(size, item) => ("array", *size, inner(item)?).into_pyobject(py),
         Shape::Vector(item) => ("vector", inner(item)?).into_pyobject(py),
         Shape::Map(key, value) => ("map", inner(key)?, inner(value)?).into_pyobject(py),
+        Shape::Other(collection, like) => ("other", collection.name, inner(like)?).into_pyobject(py),
         Shape::Class(class) => {
             let members = class.members.iter().map(|(name, member)| Ok((name.clone(), inner(member)?)));
             let members: Vec<(String, Bound<'py, PyTuple>)> = members.collect::<PyResult<_>>()?;
@@ -431,6 +434,13 @@ fn to_shape(shape: &Bound<'_, PyTuple>) -> PyResult<Shape> {
         "array" => Shape::Array(shape.get_item(1)?.extract()?, inner(2)?),
         "vector" => Shape::Vector(inner(1)?),
         "map" => Shape::Map(inner(1)?, inner(2)?),
+        "other" => {
+            let name: String = shape.get_item(1)?.extract()?;
+            let collection = Collection::named(&name)
+                .ok_or_else(|| PyTypeError::new_err(format!("no collection {name:?}")))?;
+            Shape::Other(collection, inner(2)?)
+        }
+        "pair" => Shape::pair(*inner(1)?, *inner(2)?),
         "class" => {
             let members: Vec<(String, Bound<'_, PyTuple>)> = shape.get_item(3)?.extract()?;
             let members = members.into_iter().map(|(name, member)| Ok((name, to_shape(&member)?)));

@@ -5,7 +5,8 @@ Numbers are not copied where they are contiguous and in native byte order.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from typing import cast as cast_type
 
@@ -27,7 +28,7 @@ def _module(data: object) -> str:
     return type(data).__module__.partition(".")[0]
 
 
-def to_columns(data: object, maps: Collection[str] = ()) -> dict[str, Column]:
+def to_columns(data: object, maps: Mapping[str, tuple[Any, ...]] = MappingProxyType({})) -> dict[str, Column]:
     """Give the columns of a table by their names.
 
     Parameters
@@ -37,21 +38,34 @@ def to_columns(data: object, maps: Collection[str] = ()) -> dict[str, Column]:
         joined by dots), a pandas DataFrame (its index goes by the name ``index``), a Polars DataFrame, a PyArrow table
         or record batch. Lists of records, with no name of their own, go by the name ``""``.
     maps
-        Names whose values are maps: Python's dicts there are lists of pairs, not records.
+        Shapes of what holds maps, by name: Python's dicts there are lists of pairs, not records.
 
     Raises
     ------
     TypeError
         It is none of these.
     """
-    return {name: to_column(_pairs(values) if name in maps else values) for name, values in _table(data)}
+    return {
+        name: to_column(_pairs(values, ("vector", maps[name])) if name in maps else values)
+        for name, values in _table(data)
+    }
 
 
-def _pairs(values: Foreign) -> Foreign:
-    if not isinstance(values, (list, tuple)):
-        return values
-    entries = cast_type("Iterable[Any]", values)
-    return [list(cast_type("Any", one).items()) if isinstance(one, Mapping) else one for one in entries]
+def _pairs(value: Foreign, shape: tuple[Any, ...]) -> Foreign:
+    """Give a value with lists of pairs for the dicts that stand where its shape has maps."""
+    match shape:
+        case ("other", _, like):
+            return _pairs(value, like)
+        case ("vector", inner) if isinstance(value, (list, tuple)):
+            return [_pairs(one, inner) for one in cast_type("Iterable[Any]", value)]
+        case ("map", _, inner) if isinstance(value, Mapping):
+            return [(key, _pairs(one, inner)) for key, one in cast_type("Mapping[Any, Any]", value).items()]
+        case ("class", _, _, members) if isinstance(value, Mapping):
+            shapes = dict(members)
+            table = cast_type("Mapping[Any, Any]", value)
+            return {name: _pairs(one, shapes.get(name, ("text",))) for name, one in table.items()}
+        case _:
+            return value
 
 
 def is_table(data: object) -> bool:
@@ -177,14 +191,47 @@ def to_column(data: Foreign) -> Column:
         data = data.to_arrow()
         module = "pyarrow"
     if module == "pyarrow":
-        import awkward as ak
-
-        return _from_layout(ak.to_layout(ak.from_arrow(data)))
+        return _from_arrow(data)
     try:
         array = np.asarray(data)
     except ValueError:  # lists of different lengths
         return _from_iterable(data)
     return _from_numpy(array) if array.dtype.kind in "biuf" else _from_iterable(data)
+
+
+MAP_ENTRY = "<entry of a map>"
+"""Names the records of keys and values that a column of maps has; no class has such a name."""
+
+
+def _from_arrow(data: Foreign) -> Column:
+    import pyarrow as pa
+
+    if not _has_maps(data.type):
+        import awkward as ak
+
+        return _from_layout(ak.to_layout(ak.from_arrow(data)))
+    if isinstance(data, pa.ChunkedArray):
+        data = pa.concat_arrays(data.chunks) if data.num_chunks else pa.array([], data.type)
+    if data.null_count:
+        raise UnsupportedError("missing values (None) cannot be written: fill them first")
+    kind = data.type
+    if pa.types.is_struct(kind):
+        fields = [(kind.field(i).name, _from_arrow(values)) for i, values in enumerate(data.flatten())]
+        return ("record", len(data), "", fields)
+    if not pa.types.is_map(kind) and not pa.types.is_list(kind) and not pa.types.is_large_list(kind):
+        raise UnsupportedError(f"arrays of type {kind} cannot be written")
+    offsets = np.asarray(data.offsets, np.int64)
+    first, length = int(offsets[0]), int(offsets[-1] - offsets[0])
+    if not pa.types.is_map(kind):
+        return ("list", offsets - first, _from_arrow(data.values.slice(first, length)))
+    entries = [(name, _from_arrow(part.slice(first, length))) for name, part in (("0", data.keys), ("1", data.items))]
+    return ("list", offsets - first, ("record", length, MAP_ENTRY, entries))
+
+
+def _has_maps(kind: Foreign) -> bool:
+    import pyarrow as pa
+
+    return pa.types.is_map(kind) or any(_has_maps(kind.field(i).type) for i in range(kind.num_fields))
 
 
 def _from_iterable(data: Iterable[Any]) -> Column:
@@ -277,7 +324,7 @@ def to_type(spec: Foreign) -> Type:
         if not isinstance(spec, str):
             raise TypeError(f"neither a NumPy dtype nor an Awkward type: {spec!r}") from None
         # Here, since shapes are fitted with what this module has.
-        from sapwood.writing.shapes import named
+        from sapwood.writing.shapes import named, record
 
         kind = named(spec)
         if kind is not None:
@@ -289,6 +336,10 @@ def to_type(spec: Foreign) -> Type:
         except UnsupportedError:
             raise
         except Exception:  # noqa: BLE001 - the parser has errors of its own
+            # Records may have members of C++ types, which the parser does not know.
+            kind = record(spec)
+            if kind is not None:
+                return kind
             raise TypeError(f"neither a NumPy dtype nor an Awkward type: {spec!r}") from None
     return _from_dtype(dtype)
 

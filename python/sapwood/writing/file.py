@@ -14,6 +14,8 @@ from pathlib import Path
 from types import EllipsisType, TracebackType
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from sapwood import _native
 from sapwood.columns import Foreign, Type, length_of, type_of
 from sapwood.compression import ZSTD, Compression, code_of
@@ -24,7 +26,7 @@ from sapwood.reading.filters import Filter, NameFilter, no_filter
 from sapwood.writing.columns import chunks_of, is_table, is_types, to_columns, to_type
 from sapwood.writing.objects import to_object
 from sapwood.writing.plan import Branch, Layout, Plan
-from sapwood.writing.shapes import value_of
+from sapwood.writing.shapes import Shape, has_maps, value_of
 from sapwood.writing.tree import WritableTree
 
 if TYPE_CHECKING:
@@ -92,7 +94,7 @@ def recreate(
         `commit` is called and at the end.
     atomic
         Write to a file beside the path, and put it in its place when it is closed. If the `with` block ends by an
-        exception, nothing changes at the path.
+        exception, nothing changes at the path; nor does it if the storage takes no more.
     reproducible
         Write the same bytes for the same input: the identity is always the same (unless `uuid_function` is given), and
         all dates are 1995-01-01, the first that ROOT knows.
@@ -213,6 +215,7 @@ def _make(target: Foreign, settings: Settings, *, overwrite: bool) -> WritableDi
         0 if settings.reproducible else time.localtime().tm_gmtoff,
         (1 << 22) | (1 << 17) if settings.reproducible else None,
         commit_bytes,
+        beside is not None,
     )
     return WritableFile(native, path, beside).root_directory
 
@@ -358,10 +361,16 @@ def _field_name(outer: str, inner: str) -> str:
     return inner if outer == "" else f"{outer}_{inner}"
 
 
-def _maps(branch_types: Mapping[str, object] | None) -> set[str]:
-    """Give the names to which types of maps are given."""
+def _maps(branch_types: Mapping[str, object] | None) -> dict[str, Shape]:
+    """Give the shapes among types, by name, that hold maps."""
     types = {name: to_type(kind) for name, kind in (branch_types or {}).items()}
-    return {name for name, kind in types.items() if kind[0] == "shape" and kind[1][0] == "map"}
+    return {name: kind[1] for name, kind in types.items() if kind[0] == "shape" and has_maps(kind[1])}
+
+
+def _basket_bytes(size: object) -> int:
+    if isinstance(size, (int, np.integer)) and not isinstance(size, bool) and 0 < size < 1 << 31:
+        return int(size)
+    raise ArgumentError(f"basket_size is a number of bytes, above zero and below 2 GiB, for all branches, not {size!r}")
 
 
 def _plan(
@@ -622,6 +631,7 @@ class WritableDirectory:
             Its description holds what cannot be kept.
         """
         self._file.check_open("write to")
+        basket_bytes = _basket_bytes(basket_size)
         *outer, last = name.strip("/").split("/")
         directory = self
         for part in outer:
@@ -646,7 +656,7 @@ class WritableDirectory:
             written.finish()
             del self._file.trees[(*directory._path, last), cycle]
         key = directory._source(last, cycle)
-        native.add_branches(directory._number, key.file.native, key.native, plan.native(codes), basket_size, filled)
+        native.add_branches(directory._number, key.file.native, key.native, plan.native(codes), basket_bytes, filled)
 
     # Writing
 
@@ -704,10 +714,11 @@ class WritableDirectory:
         branch_types_or_data
             Types by name: NumPy dtypes (``"float32"``, ``("int16", (2, 3))``), Awkward types or datashapes
             (``"var * float64"``, ``"string"``), names of C++ types that NumPy does not know
-            (``"vector<vector<float>>"``, ``"map<string, int>"``, ``"Long_t"``, ``"Double32_t[0, 10, 16]"``), or
-            mappings of these for records. Or data by name, from which the types are taken and which are the first
-            entries; or a table: an Awkward array of records, a NumPy structured array, a DataFrame of pandas or
-            Polars, a PyArrow table. Or an iterator of such chunks; all of them are written.
+            (``"vector<vector<float>>"``, ``"map<string, int>"``, ``"set<int>"``, ``"vector<pair<int, float>>"``,
+            ``"Long_t"``, ``"Double32_t[0, 10, 16]"``), or mappings of these for records
+            (``"var * {x: Double32_t[0, 1, 12], n: int32}"`` is one, too). Or data by name, from which the types are
+            taken and which are the first entries; or a table: an Awkward array of records, a NumPy structured array, a
+            DataFrame of pandas or Polars, a PyArrow table. Or an iterator of such chunks; all of them are written.
         title
             Title of the tree.
         counter_name
@@ -757,6 +768,7 @@ class WritableDirectory:
         """
         del initial_basket_capacity, resize_factor
         self._file.check_open("make a tree in")
+        basket_bytes = _basket_bytes(basket_size)
         chunks = chunks_of(branch_types_or_data)
         first = branch_types_or_data if chunks is None else next(chunks, None)
         if first is None:
@@ -773,7 +785,7 @@ class WritableDirectory:
         directory, last = self._parent(name)
         native = self._file.native
         codes = plan.codes(compression, native.compression)
-        number = native.make_tree(directory._number, last, title, plan.native(codes), auto_flush, basket_size)
+        number = native.make_tree(directory._number, last, title, plan.native(codes), auto_flush, basket_bytes)
         tree = WritableTree((*directory._path, last), self._file, number, plan, codes)
         cycle = next(key[1] for key in native.list(directory._number) if key[0] == last)
         self._file.trees[(*directory._path, last), cycle] = tree

@@ -13,8 +13,8 @@ import numpy as np
 from sapwood.columns import Column, Type, describe
 from sapwood.compression import Compression, code_of
 from sapwood.errors import ArgumentError, UnsupportedError
-from sapwood.writing.columns import cast
-from sapwood.writing.shapes import Shape, dtype_of, fit, shape_of
+from sapwood.writing.columns import MAP_ENTRY, cast
+from sapwood.writing.shapes import Shape, dtype_of, fit, has_maps, shape_of
 
 NO_SHAPE: Shape = ("number", "int32")
 
@@ -181,6 +181,8 @@ class Plan:
     def _node(self, name: str, kind: Type, *, of_record: bool) -> _Leaf | _Fields | None:
         if kind[0] == "shape" and kind[1][0] not in ("number", "long", "packed", "array"):
             return self._object(name, kind)
+        if kind[0] == "list" and kind[1][0] == "record" and kind[1][1] == MAP_ENTRY:
+            return self._object(name, kind)
         dims, inner = _dimensions(name, kind)
         if inner[0] in ("number", "shape"):
             known = self._by_name.get(name)
@@ -232,6 +234,8 @@ class Plan:
         """Plan a container or an object."""
         shape = shape_of(kind, name, self._layout.classes)
         split, member_wise = self._layout.of(self._top, "split_level"), self._layout.of(self._top, "member_wise")
+        if shape[0] == "vector" and shape[1][0] == "pair":
+            split = 0  # pairs stay together, as in maps
         return self._add(Branch(name, "object", shape, split_level=split, member_wise=member_wise))
 
     def _counted(self, name: str, kind: Type, listed: str) -> _Leaf:
@@ -289,10 +293,11 @@ class Plan:
         return codes
 
     @property
-    def maps(self) -> set[str]:
-        """The names of what takes maps."""
+    def maps(self) -> dict[str, Shape]:
+        """The shapes of what takes maps, by name."""
         leaves = {name: node for name, node in self._nodes.items() if isinstance(node, _Leaf)}
-        return {name for name, leaf in leaves.items() if self.branches[leaf.index].shape[:1] == ("map",)}
+        shapes = {name: self.branches[leaf.index].shape for name, leaf in leaves.items()}
+        return {name: shape for name, shape in shapes.items() if has_maps(shape)}
 
     def columns(self, data: Mapping[str, Column]) -> list[Column]:
         """Give the columns of all branches that are not counters, in the order of the branches.

@@ -2,6 +2,7 @@
 
 A shape is a nested tuple: ``("number", dtype)``, ``("long", signed)``, ``("packed", single, range)`` (`Float16_t`,
 `Double32_t`), ``("text",)``, ``("array", size, shape)``, ``("vector", shape)``, ``("map", key, value)``,
+``("other", name, shape)`` (another collection, laid out as that vector or map), ``("pair", first, second)``,
 ``("class", name, version, [(member, shape)])``.
 """
 
@@ -16,7 +17,7 @@ import numpy as np
 
 from sapwood.columns import Column, Foreign, Type, describe, type_of
 from sapwood.errors import ArgumentError, UnsupportedError
-from sapwood.writing.columns import NUMBERS, cast
+from sapwood.writing.columns import MAP_ENTRY, NUMBERS, cast
 
 Shape = tuple[Any, ...]
 
@@ -48,7 +49,10 @@ _NUMBERS = {
 _LONGS = {"long": True, "Long_t": True, "unsigned long": False, "ULong_t": False}
 _FIXED_WIDTH = re.compile(r"(u?int(?:8|16|32|64))_t")
 _PACKED = re.compile(r"(Float16_t|Double32_t)(?:\[(.*)\])?")
-_TEMPLATE = re.compile(r"(vector|map)<(.*)>", re.DOTALL)
+_LISTS = ("vector", "list", "deque", "forward_list", "set", "multiset", "unordered_set", "unordered_multiset")
+_MAPS = ("map", "multimap", "unordered_map", "unordered_multimap")
+_TEMPLATE = re.compile(rf"({'|'.join((*_LISTS, *_MAPS, 'pair'))})\s*<(.*)>", re.DOTALL)
+_DIMENSION = re.compile(r"\s*(var|\d+)\s*\*")
 
 
 def parse(name: str) -> Shape | None:
@@ -69,10 +73,12 @@ def parse(name: str) -> Shape | None:
         return ("packed", found[1] == "Float16_t", (found[2] or "").replace(" ", ""))
     if found := _TEMPLATE.fullmatch(name):
         inner = [parse(part) for part in _arguments(found[2])]
-        wanted = 1 if found[1] == "vector" else 2
-        if len(inner) != wanted or None in inner:
+        name, listed = found[1], found[1] in _LISTS
+        if len(inner) != (1 if listed else 2) or None in inner:
             return None
-        return (found[1], *inner)
+        if name in ("vector", "map", "pair"):
+            return (name, *inner)
+        return ("other", name, ("vector" if listed else "map", *inner))
     return None
 
 
@@ -84,7 +90,28 @@ def named(text: str) -> Type | None:
     shape = parse(name)
     if shape is None or name == "string":
         return None
-    kind: Type = shape if shape[0] == "number" else ("shape", shape)
+    return _with_dimensions(shape if shape[0] == "number" else ("shape", shape), dims)
+
+
+def record(text: str) -> Type | None:
+    """Give the type of records whose members may have C++ types: ``"var * {x: Double32_t[0, 1, 12], y: float32}"``."""
+    from sapwood.writing.columns import to_type
+
+    dims: list[str] = []
+    while found := _DIMENSION.match(text):
+        dims.append(found[1])
+        text = text[found.end() :]
+    text = text.strip()
+    if not (text.startswith("{") and text.endswith("}")):
+        return None
+    members = [part.partition(":") for part in _arguments(text[1:-1])]
+    if not all(name.strip() and colon for name, colon, _ in members):
+        return None
+    fields = [(name.strip().strip("\"'"), to_type(kind.strip())) for name, _, kind in members]
+    return _with_dimensions(("record", "", fields), dims)
+
+
+def _with_dimensions(kind: Type, dims: list[str]) -> Type:
     for dim in reversed(dims):
         kind = ("list", kind) if dim == "var" else ("fixed", int(dim), kind)
     return kind
@@ -94,12 +121,25 @@ def _arguments(text: str) -> list[str]:
     """Split the arguments of a template at its own level of brackets."""
     parts, depth = [""], 0
     for letter in text:
-        depth += (letter in "<[") - (letter in ">]")
+        depth += (letter in "<[{") - (letter in ">]}")
         if letter == "," and depth == 0:
             parts.append("")
         else:
             parts[-1] += letter
     return parts
+
+
+def has_maps(shape: Shape) -> bool:
+    """Tell whether values of a shape are maps or hold some."""
+    match shape:
+        case ("map", *_):
+            return True
+        case ("vector", inner) | ("other" | "array", _, inner):
+            return has_maps(inner)
+        case ("class", _, _, members):
+            return any(has_maps(inner) for _, inner in members)
+        case _:
+            return False
 
 
 def dtype_of(shape: Shape) -> str:
@@ -137,6 +177,9 @@ def shape_of(kind: Type, name: str, classes: Mapping[str, str | tuple[str, int]]
         return ("array", kind[1], shape_of(kind[2], name, classes))
     if kind[0] == "list":
         inner = kind[1]
+        if inner[0] == "record" and inner[1] == MAP_ENTRY:
+            key, value = (shape_of(part, name, classes) for _, part in inner[2])
+            return ("map", key, value)
         if inner[0] == "fixed":
             raise UnsupportedError(f"branch {name!r}: a vector cannot hold arrays ({describe(kind)})")
         return ("vector", shape_of(inner, name, classes))
@@ -185,7 +228,15 @@ def fit(shape: Shape, column: Column, name: str) -> Column:
                 keys, values = fit(key, pairs[0], f"{name}, keys"), fit(value, pairs[1], f"{name}, values")
                 length = content[1] if content[0] == "record" else 0
                 return ("list", offsets, ("record", length, "", [("0", keys), ("1", values)]))
+        case ("other", _, like):
+            return fit(like, column, name)
+        case ("pair", first, second):
+            return fit(("class", "", 1, [("first", first), ("second", second)]), column, name)
         case ("class", _, _, members) if column[0] == "record" or empty:
+            if not empty and [field for field, _ in column[3]] == [str(i) for i in range(len(members))]:
+                # Tuples: by position.
+                fields = [(member, field) for (member, _), (_, field) in zip(members, column[3], strict=True)]
+                column = (*column[:3], fields)
             given = dict.fromkeys((member for member, _ in members), ("empty",)) if empty else dict(column[3])
             wanted = {member for member, _ in members}
             if wanted != set(given):
@@ -216,6 +267,10 @@ def words(shape: Shape) -> str:
             return f"var * {words(inner)}"
         case ("map", key, value):
             return f"var * ({words(key)}, {words(value)})"
+        case ("other", _, like):
+            return words(like)
+        case ("pair", first, second):
+            return f"({words(first)}, {words(second)})"
         case ("class", _, _, members):
             return "{" + ", ".join(f"{member}: {words(inner)}" for member, inner in members) + "}"
         case _:

@@ -43,6 +43,8 @@ pub struct Options {
     pub datime: Option<u32>,
     /// When clusters become part of the readable file.
     pub commit_every: CommitEvery,
+    /// Nothing is kept of a file that could not be written in full.
+    pub atomic: bool,
 }
 
 /// When the clusters that were written become part of the file that readers see.
@@ -66,6 +68,7 @@ impl Default for Options {
             utc_offset: 0,
             datime: None,
             commit_every: CommitEvery::Cluster,
+            atomic: false,
         }
     }
 }
@@ -254,6 +257,10 @@ pub struct FileWriter {
 }
 
 impl FileWriter {
+    /// Whether nothing is kept of the file if it cannot be written in full.
+    pub const fn is_atomic(&self) -> bool {
+        self.options.atomic
+    }
     /// Starts a file. `name` is what the file calls itself, by custom its path.
     pub fn create(sink: Box<dyn Sink>, name: &str, options: Options) -> Result<Self> {
         let mut file = Self {

@@ -21,8 +21,40 @@ pub enum Shape {
     Vector(Box<Self>),
     /// `std::map`.
     Map(Box<Self>, Box<Self>),
+    /// Another collection, laid out as this vector or map.
+    Other(Collection, Box<Self>),
     /// A class with its members.
     Class(Class),
+}
+
+/// A collection of the standard library that is neither `std::vector` nor `std::map`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Collection {
+    /// Name of the template.
+    pub name: &'static str,
+    /// `ROOT::ESTLType`
+    code: i32,
+}
+
+impl Collection {
+    const ALL: [(&'static str, i32); 10] = [
+        ("list", 2),
+        ("deque", 3),
+        ("multimap", 5),
+        ("set", 6),
+        ("multiset", 7),
+        ("forward_list", 9),
+        ("unordered_set", 10),
+        ("unordered_multiset", 11),
+        ("unordered_map", 12),
+        ("unordered_multimap", 13),
+    ];
+
+    /// The collection of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        let (name, code) = Self::ALL.into_iter().find(|(known, _)| *known == name)?;
+        Some(Self { name, code })
+    }
 }
 
 /// A declared class.
@@ -61,7 +93,31 @@ impl Shape {
             Self::Array(size, item) => format!("{}[{size}]", item.cpp()),
             Self::Vector(item) => closed(format!("vector<{}", item.cpp())),
             Self::Map(key, value) => closed(format!("map<{},{}", key.cpp(), value.cpp())),
+            Self::Other(collection, like) => {
+                let like = like.cpp();
+                collection.name.to_owned() + like.trim_start_matches(|c| c != '<')
+            }
             Self::Class(class) => class.name.clone(),
+        }
+    }
+
+    /// A `std::pair`, which is a class like others.
+    pub fn pair(first: Self, second: Self) -> Self {
+        let end = second.cpp();
+        let name = format!("pair<{},{end}{}>", first.cpp(), if end.ends_with('>') { " " } else { "" });
+        Self::Class(Class {
+            name,
+            version: 1,
+            members: vec![("first".into(), first), ("second".into(), second)],
+        })
+    }
+
+    /// Whether it holds objects, pairs of maps among them: what may refer to other objects as far as ROOT knows.
+    pub fn has_objects(&self) -> bool {
+        match self {
+            Self::Map(..) | Self::Class(_) => true,
+            Self::Array(_, item) | Self::Vector(item) | Self::Other(_, item) => item.has_objects(),
+            Self::Number(_) | Self::Long(_) | Self::Packed(..) | Self::Text => false,
         }
     }
 
@@ -125,6 +181,7 @@ impl Shape {
             Self::Array(size, item) => *size * item.memory(),
             Self::Vector(_) => 24,
             Self::Map(..) => 48,
+            Self::Other(_, like) => like.memory(),
             Self::Class(_) => 0,
         }
     }
@@ -132,7 +189,7 @@ impl Shape {
     /// The classes that it names, innermost first.
     pub fn classes<'a>(&'a self, into: &mut Vec<&'a Class>) {
         match self {
-            Self::Array(_, item) | Self::Vector(item) => item.classes(into),
+            Self::Array(_, item) | Self::Vector(item) | Self::Other(_, item) => item.classes(into),
             Self::Map(key, value) => {
                 key.classes(into);
                 value.classes(into);
@@ -231,6 +288,11 @@ fn element(name: &str, shape: &Shape) -> Result<Element> {
         }
         // `ROOT::kSTLmap`
         Shape::Map(..) => (e.class, e.kind, e.stl_type, e.ctype) = (ElementClass::Stl, 500, 4, 61),
+        Shape::Other(collection, like) => {
+            let like = element(name, like)?;
+            (e.class, e.kind, e.title) = (like.class, like.kind, like.title);
+            (e.stl_type, e.ctype) = (collection.code, like.ctype);
+        }
         Shape::Class(_) => (e.class, e.kind) = (ElementClass::ObjectAny, 62),
         Shape::Array(..) => {}
     }
@@ -301,5 +363,8 @@ mod tests {
         let ints = || Box::new(Shape::Vector(Box::new(Shape::Number(Number::I32))));
         assert_eq!(Shape::Vector(ints()).cpp(), "vector<vector<int> >");
         assert_eq!(Shape::Map(Box::new(Shape::Text), ints()).cpp(), "map<string,vector<int> >");
+        let list = Collection::named("list").unwrap();
+        assert_eq!(Shape::Other(list, ints()).cpp(), "list<int>");
+        assert_eq!(Shape::pair(Shape::Text, *ints()).cpp(), "pair<string,vector<int> >");
     }
 }

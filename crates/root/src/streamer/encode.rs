@@ -119,7 +119,8 @@ fn encode_element(w: &mut Writer, e: &Element) -> Result<()> {
     use ElementClass as C;
     let outer = w.open(match e.class {
         C::Base | C::Stl => 3,
-        C::Artificial => 1,
+        C::ObjectAnyPointer => 1,
+        C::Artificial => 0,
         _ => 2,
     });
     let middle = (e.class == C::StlString).then(|| w.open(3));

@@ -337,7 +337,7 @@ impl TreeWriter {
             }
             let result = self.take(&views, from, to, bytes(from, to)).and_then(|()| self.flush_if_full(file));
             if let Err(error) = result {
-                return Err(self.fail(&error));
+                return Err(self.fail(file, &error));
             }
             from = to;
         }
@@ -349,7 +349,7 @@ impl TreeWriter {
         if self.failed.is_some() || self.waiting == 0 {
             return Ok(());
         }
-        self.write_cluster(file).map_err(|error| self.fail(&error))
+        self.write_cluster(file).map_err(|error| self.fail(file, &error))
     }
 
     /// Writes the tree's object for all entries in the file; entries that wait go on waiting. The file's next commit
@@ -374,19 +374,21 @@ impl TreeWriter {
     }
 
     /// Gives up waiting entries after an error that cannot be undone, and says what is safe.
-    fn fail(&mut self, error: &Error) -> Error {
+    fn fail(&mut self, file: &FileWriter, error: &Error) -> Error {
         let (written, lost) = (self.safe, self.entries() - self.safe);
         self.failed = Some(error.message().to_owned());
         self.waiting = 0;
         self.waiting_bytes = 0;
         self.clear();
-        Error::new(
-            error.kind(),
+        let name = &self.name;
+        let kept = if file.is_atomic() {
             format!(
-                "{error}: {written} entries of tree {} are safe, {lost} more were not written",
-                self.name
-            ),
-        )
+                "0 entries of tree {name} are safe: the file is not kept, and its path is as it was before"
+            )
+        } else {
+            format!("{written} entries of tree {name} are safe, {lost} more were not written")
+        };
+        Error::new(error.kind(), format!("{error}: {kept}"))
     }
 
     /// The column of each branch that has entries of its own.
@@ -735,6 +737,11 @@ impl Output {
         // One commit at the end is enough.
         self.file.stop_committing();
         let mut first = Ok(());
+        let failed = self.trees.iter().flatten().find_map(|tree| tree.failed.as_ref());
+        if let Some(reason) = failed.filter(|_| self.file.is_atomic()) {
+            let text = format!("writing failed before: {reason}: the file is not kept");
+            first = Err(Error::new(ErrorKind::Io, text));
+        }
         for tree in self.trees.iter_mut().flatten() {
             let flushed = tree.flush(&mut self.file);
             first = first.and(flushed);

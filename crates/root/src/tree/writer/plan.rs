@@ -68,6 +68,7 @@ fn value(shape: &Shape) -> Result<Item> {
         Shape::Array(size, item) => Item::Array(*size, Box::new(value(item)?)),
         Shape::Vector(item) => Item::List(Box::new(value(item)?)),
         Shape::Map(key, of) => Item::List(Box::new(Item::Record(vec![value(key)?, value(of)?]))),
+        Shape::Other(_, like) => value(like)?,
         Shape::Class(class) => object(class, false)?,
     })
 }
@@ -109,7 +110,9 @@ fn member(shape: &Shape, member_wise: bool) -> Result<Item> {
             }
             _ => Item::Framed(CONTAINER.to_vec(), Box::new(value(shape)?)),
         },
-        Shape::Map(..) | Shape::Text => Item::Framed(CONTAINER.to_vec(), Box::new(value(shape)?)),
+        Shape::Map(..) | Shape::Other(..) | Shape::Text => {
+            Item::Framed(CONTAINER.to_vec(), Box::new(value(shape)?))
+        }
         Shape::Class(class) => object(class, member_wise)?,
         _ => value(shape)?,
     })
@@ -118,7 +121,7 @@ fn member(shape: &Shape, member_wise: bool) -> Result<Item> {
 /// A member of the elements of a list that is laid out member by member: one header for all.
 fn grouped(shape: &Shape) -> Result<Item> {
     Ok(match shape {
-        Shape::Vector(_) | Shape::Map(..) | Shape::Text => {
+        Shape::Vector(_) | Shape::Map(..) | Shape::Other(..) | Shape::Text => {
             Item::Grouped(CONTAINER.to_vec(), Box::new(value(shape)?))
         }
         _ => value(shape)?,
@@ -361,8 +364,8 @@ impl Plan {
                 self.members(&prefix, class, place, parent)
             }
             Shape::Vector(item) => {
+                element.object = shape.has_objects();
                 if let Shape::Class(class) = item.as_ref() {
-                    element.object = true;
                     if place.split > 0 && flat(class) {
                         return self.split_list(&name, class, element, place);
                     }
@@ -376,8 +379,8 @@ impl Plan {
                 self.element(name.clone(), name, Some(Item::Text), element, place);
                 Ok(())
             }
-            Shape::Map(..) => {
-                element.object = true;
+            Shape::Map(..) | Shape::Other(..) => {
+                element.object = shape.has_objects();
                 self.element(name.clone(), name, Some(member(shape, false)?), element, place);
                 Ok(())
             }
@@ -452,11 +455,9 @@ impl Plan {
                     let element = Element { code: ANY, object: true, ..element };
                     self.element(full.clone(), full, Some(item), element, &place);
                 }
-                Shape::Vector(_) | Shape::Map(..) | Shape::Text => {
-                    let mut classes = Vec::new();
-                    shape.classes(&mut classes);
+                Shape::Vector(_) | Shape::Map(..) | Shape::Other(..) | Shape::Text => {
                     let item = member(shape, place.member_wise)?;
-                    let element = Element { object: !classes.is_empty(), ..element };
+                    let element = Element { object: shape.has_objects(), ..element };
                     self.element(full.clone(), full, Some(item), element, &place);
                 }
                 _ => {
