@@ -19,6 +19,11 @@ CYCLE = "a pointer leads back to an object that holds it"
 OWN = "its class has a streamer of its own, or the file is damaged"
 
 
+def streams() -> list[Any]:
+    """Give what takes a tree as an Arrow stream."""
+    return [pyarrow.table, polars.DataFrame]
+
+
 def link(number: int, follows: Any = None, other: Any = None) -> dict[str, Any]:
     """Give a part of a chain."""
     return {"fNumber": number, "fNext": follows, "fOther": other}
@@ -87,7 +92,7 @@ def test_objects_under_keys_say_the_same() -> None:
 
 def test_arrow_streams_leave_out_what_arrays_leave_out() -> None:
     with sapwood.open(CONTRARY) as file:
-        for make in (pyarrow.table, polars.DataFrame):
+        for make in streams():
             for name in ("briefs0", "briefs99"):
                 with pytest.warns(SapwoodWarning, match=OWN):
                     table = make(file[name])
@@ -103,7 +108,7 @@ def test_columns_of_several_classes_are_left_out_where_they_have_no_form() -> No
     several = "items: a column of objects of several classes"
     with sapwood.open(CONTRARY.parent / "hidden.root") as file:
         tree = file["tree"]
-        for make in (pyarrow.table, polars.DataFrame, lambda tree: tree.arrays(library="pl")):
+        for make in (*streams(), lambda tree: tree.arrays(library="pl")):
             with pytest.warns(SapwoodWarning) as caught:
                 found = make(tree)
             assert any(several in str(one.message) for one in caught)
