@@ -317,19 +317,19 @@ def test_collections(tmp_path: Path, root_python: Path) -> None:
 
 def test_lists_of_lists_of_objects(tmp_path: Path, root_python: Path) -> None:
     path = tmp_path / "nested.root"
-    points = ak.zip({"x": np.arange(6.0), "k": np.arange(6, dtype=np.int32)}, with_name="Pt")
-    data = ak.unflatten(ak.unflatten(points, [2, 1, 0, 3]), [2, 1, 1])
+    points = [[[{"x": 1.0 * (i + j)}] * 2 for j in range(i % 3)] for i in range(6)]
+    data = ak.Array(points, with_name="Pt")
     with sapwood.recreate(path) as file:
-        file.mktree("t", {"ll": data}, records="class")
+        file.mktree("t", {"ll": data}, records="class", split_level=0, member_wise=False)
     code = (
         "import ROOT,sys; f = ROOT.TFile(sys.argv[1]); t = f.Get('t'); b = t.GetBranch('ll')\n"
         "print(b.GetClassName(), [i for i in (17, 22) if b.TestBit(1 << i)])\n"
-        "print([t.GetEntry(i) > 0 for i in range(3)], t.Draw('ll.x', '', 'goff'))"
+        "print([t.GetEntry(i) > 0 for i in range(6)])"
     )
     command = [root_python, "-W", "ignore", "-c", code, path]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.stderr == ""
-    assert done.stdout.startswith("vector<vector<Pt> > [17]\n[True, True, True]")
+    assert done.stdout.startswith("vector<vector<Pt> > [17]\n[True, True, True, True, True, True]")
 
 
 def test_compression_of_branches(tmp_path: Path, root_python: Path) -> None:

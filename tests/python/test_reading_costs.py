@@ -68,10 +68,10 @@ def test_what_reading_costs(file: Path, work: str) -> None:
 CODECS = {"zstd": sapwood.ZSTD(5), "lz4": sapwood.LZ4(1), "zlib": sapwood.ZLIB(6), "lzma": sapwood.LZMA(6)}
 # Calls, bytes requested and bytes read for everything and for one branch: small gaps are read over.
 PACKED = {
-    "zstd": ((4, 224_737, 234_933), (3, 158_158, 185_434)),
-    "lz4": ((6, 400_167, 415_264), (5, 237_922, 237_922)),
-    "zlib": ((4, 146_153, 156_837), (2, 84_624, 123_431)),
-    "lzma": ((3, 54_729, 65_204), (1, 34_408, 56_141)),
+    "zstd": ((2, 224_737, 230_319), (3, 158_158, 185_434)),
+    "lz4": ((4, 400_167, 408_281), (5, 237_922, 237_922)),
+    "zlib": ((2, 146_153, 151_984), (2, 84_624, 123_431)),
+    "lzma": ((1, 54_729, 60_450), (1, 34_408, 56_141)),
 }
 
 
@@ -82,7 +82,9 @@ def test_what_reading_compressed_baskets_costs(codec: str, tmp_path: Path) -> No
         for work, packed in zip(("everything", "one branch"), PACKED[codec], strict=True):
             found = cost(lambda work=work: WORK[work](tree))
             *_, baskets, unpacked = COSTS[work]
-            assert tuple(found.values()) == (*packed, baskets, unpacked)
+            # What lies in the gaps has dates and identities, which pack now better and now worse.
+            assert found.pop("bytes_read") == pytest.approx(packed[2], rel=0.02)
+            assert tuple(found.values()) == (*packed[:2], baskets, unpacked)
 
 
 def test_what_opening_costs(file: Path) -> None:

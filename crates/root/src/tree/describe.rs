@@ -28,6 +28,7 @@ pub fn branches(
         plans: Vec::new(),
         branches: Vec::new(),
         early: HashMap::new(),
+        spare: Vec::new(),
         depth: 0,
     };
     reader.list(Part::Branches, &mut Fields::default(), None)?;
@@ -66,12 +67,14 @@ fields!(Text:
 fields!(Array: Bytes = "fBasketBytes", Entry = "fBasketEntry", Seek = "fBasketSeek");
 fields!(Part: Branches = "fBranches", Leaves = "fLeaves", Baskets = "fBaskets");
 
+type Arrays = [Vec<i64>; Array::Seek as usize + 1];
+
 /// What is read of a branch or leaf.
 #[derive(Default)]
 struct Fields<'a> {
     numbers: [Option<i64>; Number::Virtual as usize + 1],
     texts: [Option<&'a [u8]>; Text::ClonesName as usize + 1],
-    arrays: [Vec<i64>; Array::Seek as usize + 1],
+    arrays: Arrays,
     leaves: Vec<Leaf>,
     children: Vec<usize>,
     /// Reference of the leaf that counts.
@@ -121,6 +124,8 @@ struct Reader<'a, 'c> {
     branches: Vec<Branch>,
     /// Leaves read where others name them as their counters, before their own place.
     early: HashMap<u64, Leaf>,
+    /// Empty arrays of branches that were read, for those to come.
+    spare: Vec<Arrays>,
     depth: usize,
 }
 
@@ -278,7 +283,7 @@ impl<'a> Reader<'a, '_> {
         // Its place is before its children's.
         self.branches.push(Branch::default());
         self.depth += 1;
-        let mut fields = Fields::default();
+        let mut fields = Fields { arrays: self.spare.pop().unwrap_or_default(), ..Fields::default() };
         self.object(&class, &mut fields, Some(index))?;
         self.depth -= 1;
         if end != Some(self.cursor.pos()) {
@@ -319,6 +324,8 @@ impl<'a> Reader<'a, '_> {
             layout: std::sync::Mutex::default(),
             leaves,
         };
+        fields.arrays.iter_mut().for_each(Vec::clear);
+        self.spare.push(fields.arrays);
         *self.branches.get_mut(index)? = branch;
         Some(index)
     }

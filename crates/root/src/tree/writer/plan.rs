@@ -365,10 +365,11 @@ impl Plan {
             }
             Shape::Vector(item) => {
                 element.object = shape.has_objects();
-                if let Shape::Class(class) = item.as_ref() {
-                    if place.split > 0 && flat(class) {
-                        return self.split_list(&name, class, element, place);
-                    }
+                if let Shape::Class(class) = item.as_ref()
+                    && place.split > 0
+                    && flat(class)
+                {
+                    return self.split_list(&name, class, element, place);
                 }
                 let item = member(shape, place.member_wise)?;
                 self.element(name.clone(), name, Some(item), element, place);
