@@ -121,8 +121,9 @@ WHERE = ("storage", "decompression", "decoding")
 
 
 def where(result: dict[str, Any]) -> list[str]:
-    """Say where sapwood's time goes, in one thread, and what part of it is the system's."""
-    heads = ["seconds of sapwood, 1 thread", "all", *WHERE, "other", "of all in the system", "page faults", "ROOT"]
+    """Say where sapwood's time goes, in one thread, what part of it is the system's, and what the target leaves."""
+    heads = ["seconds of sapwood, 1 thread", "all", *WHERE, "other", "of all in the system", "page faults"]
+    heads.append("left by the target for decoding and other")
     lines = [_row(heads), _row(["---", *["---:"] * (len(heads) - 1)])]
     for workload in result["workloads"]:
         for rival in ("sapwood", "sapwood-iterate"):
@@ -132,10 +133,11 @@ def where(result: dict[str, Any]) -> list[str]:
             wall = statistics.median(run["wall"] for run in runs)
             parts = [statistics.median(run["where"][part] for run in runs) for part in (*WHERE, "system")]
             name = workload["name"] + (", iterate" if rival != "sapwood" else "")
-            root = medians(workload).get("root")
             cells = [wall, *parts[:3], wall - sum(parts[:3]), parts[3]]
             pages = statistics.median(run["where"]["pages"] for run in runs)
-            lines.append(_row([name, *(f"{s:.3f}" for s in cells), f"{pages:,.0f}", f"{root:.3f}" if root else ""]))
+            held, root = workload["targets"].get(f"root / {rival}"), medians(workload).get("root")
+            left = f"{root / held - parts[0] - parts[1]:.3f}" if held and root else ""
+            lines.append(_row([name, *(f"{s:.3f}" for s in cells), f"{pages:,.0f}", left]))
     return ["", *lines] if len(lines) > 2 else []
 
 
