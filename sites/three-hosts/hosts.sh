@@ -39,13 +39,18 @@ for number in 1 2 3; do
   ip -n h$number link set eth0 up
   ip -n h$number link set lo up
 done
-# on HOST COMMAND...: run something there, in the background. Each host has a name, and a /tmp, of its own.
+# on HOST COMMAND...: run something there, in the background, under the host's name.
 on() {
   local name=$1 network=
   [ "$name" = hub ] || network="nsenter --net=/run/netns/$name"
   shift
-  $network unshare --uts --mount sh -c 'hostname "$0" && mount -t tmpfs none /tmp && exec "$@"' "$name" "$@" \
-    </dev/null >>"$folder/out" 2>&1 &
+  $network unshare --uts sh -c 'hostname "$0" && exec "$@"' "$name" "$@" </dev/null >>"$folder/out" 2>&1 &
+}
+# apart HOST COMMAND...: the same for a daemon, which has a /tmp of its own.
+apart() {
+  local name=$1
+  shift
+  on "$name" unshare --mount sh -c 'mount -t tmpfs none /tmp && exec "$@"' sh "$@"
 }
 # within SECONDS CONDITION...: wait until it holds.
 within() {
@@ -83,7 +88,7 @@ known() { [ "$(grep -c 'Primary .*logged in' "$folder/log/redirector/cmsd.log")"
 for daemon in cmsd xrootd; do
   for name in redirector h1 h2 h3; do
     [ $name = redirector ] && host=hub || host=$name
-    on $host $as $daemon -n $name -c "$folder/$name.cfg" -l "$folder/log/$daemon.log"
+    apart $host $as $daemon -n $name -c "$folder/$name.cfg" -l "$folder/log/$daemon.log"
   done
   for name in h1 h2 h3; do within 20 [ -e "$folder/admin/$name/.olb/olbd.admin" ]; done
 done

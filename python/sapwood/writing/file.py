@@ -368,9 +368,9 @@ def _maps(branch_types: Mapping[str, object] | None) -> dict[str, Shape]:
 
 
 def _basket_bytes(size: object) -> int:
-    if isinstance(size, (int, np.integer)) and not isinstance(size, bool) and 0 < size < 1 << 31:
+    if isinstance(size, (int, np.integer)) and not isinstance(size, bool) and 0 < size < 1 << 63:
         return int(size)
-    raise ArgumentError(f"basket_size is a number of bytes, above zero and below 2 GiB, for all branches, not {size!r}")
+    raise ArgumentError(f"basket_size is a number of bytes, above zero, for all branches, not {size!r}")
 
 
 def _plan(
