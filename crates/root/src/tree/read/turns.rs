@@ -3,6 +3,7 @@
 //! A basket that comes before its turn is decoded aside, and appended later. A large one would go through memory twice
 //! by that: its thread waits for its turn instead, and meanwhile helps with the one that is appended, piece by piece.
 
+use super::super::Framing;
 use super::super::basket::{BasketHeader, Values};
 use super::values::{Output, Share};
 use crate::array::Builder;
@@ -83,9 +84,11 @@ pub struct LargeBasket<'a> {
 }
 
 impl<'a> LargeBasket<'a> {
-    /// Whether a basket can be decoded in pieces: it has a table of where entries begin, and many of them.
+    /// Whether a basket can be decoded in pieces, since it has a table of where entries begin, and takes long enough:
+    /// lists of numbers are copied sooner than a thread that waits has woken up.
     pub fn is_worth_it(values: &Values<'_>, share: &Share<'_>) -> bool {
-        values.data.len() >= 2 * PIECE && values.offsets.is_some() && values.entries == share.entries
+        let long = matches!(share.layout.framing, Framing::Whole) && values.data.len() >= 2 * PIECE;
+        long && values.offsets.is_some() && values.entries == share.entries
     }
     /// The basket `object` in `bytes`.
     pub fn new(
