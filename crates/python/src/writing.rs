@@ -140,8 +140,10 @@ impl Output {
         let options = Options { utc_offset, datime, commit_every, ..Options::default() };
         let file = py
             .detach(|| {
-                let file = RootFile::open(sapwood_io::open(&path)?)?;
-                FileWriter::update(&file, Box::new(FileSink::update(&path)?), compression, options)
+                let source = sapwood_io::open(&path)?;
+                // Nobody else writes it from here on: what is read now stays true.
+                let sink = FileSink::update(&path)?;
+                FileWriter::update(&RootFile::open(source)?, Box::new(sink), compression, options)
             })
             .map_err(raise)?;
         Ok(Self { inner: Mutex::new(Inner::new(file)) })
