@@ -753,7 +753,8 @@ class WritableDirectory:
             it takes up to four times these bytes.
         basket_size
             Bytes before compression that a basket has at most; each branch fills one basket per cluster, or several if
-            it has more. By default 54,000, with ZSTD and LZMA 524,288.
+            it has more. By default 54,000 (up to 432,000 after a thousand
+            baskets), with ZSTD and LZMA 524,288.
 
         Returns
         -------

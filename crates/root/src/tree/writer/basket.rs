@@ -52,11 +52,12 @@ pub fn key_text(branch: &Branch, tree: &str) -> KeyText {
 }
 
 /// Bytes of a basket at most where nobody asks for a size: so few that they are still in a processor's cache when they are
-/// decoded. Zstandard takes its quicker search for more than 256 KiB, and LZMA has much to set up.
-pub fn usual_bytes(compression: Compression) -> usize {
+/// decoded. Zstandard takes its quicker search for more than 256 KiB, and LZMA has much to set up. Where a branch has a
+/// thousand baskets already they become larger: each commit lists them all.
+pub fn usual_bytes(compression: Compression, baskets: usize) -> usize {
     match compression {
         Compression::Level(Algorithm::Zstd | Algorithm::Lzma, _) => 512 << 10,
-        _ => 54_000,
+        _ => 54_000 << (baskets / 1024).min(3),
     }
 }
 

@@ -531,7 +531,7 @@ impl TreeWriter {
         let compression = file.compression();
         let texts: Vec<_> = self.branches.iter().map(|b| basket::key_text(b, &self.name)).collect();
         let jobs = self.branches.iter().enumerate().flat_map(|(index, branch)| {
-            let usual = || basket::usual_bytes(branch.compression(compression));
+            let usual = || basket::usual_bytes(branch.compression(compression), branch.baskets.len());
             let most = self.options.max_basket.unwrap_or_else(usual).min(MAX_ENTRY);
             basket::split(index, branch, self.waiting, most)
         });
