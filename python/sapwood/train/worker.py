@@ -121,6 +121,8 @@ class Worker:
         self._cpu = time.process_time()
         if job.native_threads is not None:
             _native.set_num_threads(job.native_threads)
+        if job.memory is None:
+            memory.keep_freed()
 
     def begin(self) -> dict[int, str]:
         """Let the tasks prepare, once; gives the tracebacks of those that failed, by number."""
