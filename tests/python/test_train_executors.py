@@ -493,6 +493,32 @@ class Many(train.Task):
         return {"n": len(events)}
 
 
+class Burns(Many):
+    """Uses its processor, and reads nothing of its own."""
+
+    name = "many"  # pyright: ignore[reportAssignmentType]
+    seconds = 0.0
+
+    def process(self, events: Any) -> dict[str, Any]:
+        limit = time.process_time() + self.seconds
+        while time.process_time() < limit:
+            pass
+        return super().process(events)
+
+
+def test_a_run_does_not_account_for_what_others_did_between(folder: Path) -> None:
+    executor, burns = Processes(1), Burns()
+    burns.seconds = 0.5
+    try:
+        first = train.run(Many(), folder / "f000.root", executor=executor)
+        train.run(burns, [folder / f"f{number:03}.root" for number in range(6)], executor=executor)
+        second = train.run(Many(), folder / "f000.root", executor=executor)
+    finally:
+        executor.close()
+    assert second.time_cpu < 2  # the other run took 3 s
+    assert 0 < second.counters["bytes_read"] <= first.counters["bytes_read"]
+
+
 def test_steps_cost_little(tmp_path: Path, executor: Any) -> None:
     path = tmp_path / "small.root"
     with sapwood.recreate(path) as file:

@@ -11,6 +11,7 @@ import heapq
 import itertools
 import queue
 import time
+import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future
@@ -94,6 +95,7 @@ class Engine:
         self.off: set[int] = set()
         self.trace = Trace()
         self.outcomes: deque[Outcome] = deque()
+        self._run = uuid.uuid4().hex
         self._seen = seen
         self._events: queue.SimpleQueue[tuple[Future[Any], _Run | list[tuple[int, Source]]]] = queue.SimpleQueue()
         self._numbers = itertools.count()
@@ -217,7 +219,7 @@ class Engine:
     def _submit(self, steps: Sequence[Step]) -> None:
         if not steps:
             return
-        lease = Lease(next(self._numbers), tuple(steps), frozenset(self.off))
+        lease = Lease(self._run, next(self._numbers), tuple(steps), frozenset(self.off))
         run = _Run(lease, time.monotonic())
         self.trace.leases += 1
         future = self.executor.submit(run_lease, self.job, lease)
