@@ -82,7 +82,7 @@ bench-writing: build oracle-venv ## writing from memory against ROOT, uproot and
 	cd benches && $(abspath $(BIN))/python writing.py --root $(ORACLE_PYTHON)
 	$(BIN)/python benches/report.py
 
-bench-trains: build ## what trains cost: sharing, scaling, small steps, streams (six minutes; needs `make peers`)
+bench-trains: build ## what trains cost: sharing, scaling, small steps, streams, coffea (ten minutes; needs `make peers`)
 	$(BIN)/python benches/trains.py $(PEERS) --keep
 
 bench-histograms: build ## 61,944 histograms in one file: open, list and read them all, against uproot

@@ -1,4 +1,4 @@
-"""Trains: what sharing one reading saves, how executors scale, what a step costs, what streams take.
+"""Trains: what sharing one reading saves, how executors scale, what a step costs, what streams take, and coffea.
 
 Give the folder of the reference files (`make peers`). What is measured is printed as JSON, and with ``--keep`` kept in
 ``benches/results`` and written down in ``docs/performance/trains.md``. Processor times are given beside the clock's:
@@ -8,7 +8,9 @@ what else runs on the machine disturbs these less.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
+import importlib.util
 import json
 import os
 import statistics
@@ -23,6 +25,7 @@ from typing import Any
 import awkward as ak
 import host
 import numpy as np
+from hist import Hist
 
 import sapwood
 from sapwood import train
@@ -150,8 +153,9 @@ def scaling(folder: Path, rounds: int, jobs: list[int], seconds: float) -> dict[
     """Run each task alone with more and more jobs on every executor; the rates are those of all jobs together.
 
     The files are links to one, of 85 or 133 MB in clusters of 30 MB, so many that one job takes about `seconds`.
-    Starting processes is not in the rates, planning is: opening each file. All numbers of jobs take turns. `apart` is
-    what programs that know nothing of each other reach: what the machine has to give.
+    Starting processes is not in the rates, planning is: opening each file. All numbers of jobs take turns, each with
+    the processes of its own executor alone. `apart` is what programs that know nothing of each other reach: what the
+    machine has to give.
     """
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as place:
@@ -161,21 +165,18 @@ def scaling(folder: Path, rounds: int, jobs: list[int], seconds: float) -> dict[
         for executor in ("threads", "processes", "dask"):
             rates: dict[str, dict[int, list[float]]] = {name: {count: [] for count in jobs} for name in data}
             spent: dict[str, dict[int, list[float]]] = {name: {count: [] for count in jobs} for name in data}
-            made = {count: train.executor_of(executor, count, read_ahead=0) for count in jobs}  # one job, one core
-            try:
-                for make, where in data.values():  # every process imports, and opens its first file
-                    for count in jobs:
-                        few = train.Dataset(where.sources[:count])
-                        train.run(make(), few, executor=made[count], threads=count)
-                for _ in range(rounds):
-                    for name, (make, where) in data.items():
-                        for count in jobs:
-                            run = cost([make()], where, executor=made[count], threads=count)
+            for _ in range(rounds):
+                for count in jobs:
+                    made = train.executor_of(executor, count, read_ahead=0)  # one job, one core
+                    try:
+                        for make, where in data.values():  # every process imports, and opens its first file
+                            train.run(make(), train.Dataset(where.sources[:count]), executor=made, threads=count)
+                        for name, (make, where) in data.items():
+                            run = cost([make()], where, executor=made, threads=count)
                             rates[name][count].append(run["entries"] / run["wall"])
                             spent[name][count].append(1e6 * run["cpu"] / run["entries"])
-            finally:
-                for one in made.values():
-                    one.close()
+                    finally:
+                        made.close()
             found[executor] = {
                 name: curve(of) | {"cpu us": {count: statistics.median(us) for count, us in spent[name].items()}}
                 for name, of in rates.items()
@@ -300,140 +301,77 @@ def stream_run(file: Path, count: int) -> dict[str, Any]:
     return {"memory": outcome.memory_peak, "cpu": outcome.time_cpu, "wall": outcome.time_wall, "bytes": written}
 
 
-FAULTY = """
-import os, signal
-import numpy as np
-from pathlib import Path
-from sapwood import train
+def coffea(rounds: int) -> dict[str, Any]:
+    """Run a processor of coffea, the masses of pairs of muons, over a million events like NanoAOD, on one core.
 
-class Counts(train.Task):
-    branches = ["event", "x"]
-
-    def process(self, events):
-        x = float(np.sum(np.asarray(events.x)))
-        return {"n": len(events), "sum": int(np.sum(np.asarray(events.event))), "x": x}
-
-class Raises(train.Task):
-    branches = ["event"]
-
-    def process(self, events):
-        if np.any(np.asarray(events.event) == 55_555):
-            raise ValueError("on purpose")
-        return {"n": len(events)}
-
-class Dies(train.Task):
-    "Its process is killed once, in the middle."
-    branches = ["event"]
-    marker = ""
-
-    def process(self, events):
-        if np.any(np.asarray(events.event) == 33_333) and not Path(self.marker).exists():
-            Path(self.marker).touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return {"n": len(events)}
-"""
+    By coffea's `Runner`, reading with uproot as it is and with sapwood; and as a task of a train. All read the same
+    chunks of 100,000 events, whole clusters, each in a process of its own, where the second of two runs counts.
+    """
+    runs: dict[str, list[dict[str, float]]] = {"its Runner": [], "its Runner, read by sapwood": [], "a train": []}
+    results: list[Any] = []
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place) / "nano.root"
+        like_nano(path)
+        for _ in range(rounds):
+            for name, found in runs.items():
+                command = [sys.executable, str(HERE / "trains.py"), str(path), "--one-coffea-run", name]
+                printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+                done = json.loads(printed.splitlines()[-1])  # coffea may have printed, too
+                results.append(done.pop("results"))
+                found.append(done)
+    assert all(result == results[0] and result["n"] == 1_000_000 for result in results)
+    return {name: {what: median(of, what) for what in of[0]} for name, of in runs.items()} | {"runs": runs}
 
 
-def faults(files: int) -> dict[str, Any]:
-    """Break 1 % of the files, let a task raise, kill a worker, kill the client and go on; check the totals."""
-    entries = 100
-    found: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory() as name:
-        place = Path(name)
-        (place / "data").mkdir()
-        (place / "tasks.py").write_text(FAULTY)
-        for number in range(files):
-            path = place / "data" / f"f{number:04}.root"
-            with sapwood.recreate(path) as file:
-                tree = file.mktree("t", {"event": "int64", "x": "float64"}, auto_flush=25)
-                tree.extend({"event": np.arange(entries) + number * entries, "x": np.arange(entries) / 7.0})
-            if number % 100 == 17:
-                data = path.read_bytes()
-                path.write_bytes([b"", data[: len(data) // 3], b"no ROOT file" * 100][number // 100 % 3])
-        broken = [number for number in range(files) if number % 100 == 17]
-        good = np.setdiff1d(
-            np.arange(files * entries), np.concatenate([np.arange(b * 100, b * 100 + 100) for b in broken])
-        )
-        for executor in ("threads", "processes", "dask"):
-            out = place / executor
-            words = [sys.executable, "-m", "sapwood", "run", str(place / "tasks.py"), "-i", str(place / "data"), "-o",
-                     str(out), "--executor", executor, "-j", "2", "--skip-bad-files", "--step-size", "25", "--json",
-                     "--checkpoint", str(place / f"{executor}.state"), "--checkpoint-every", "0.2",
-                     "--set", f"dies.marker={place / executor}.marker"]  # fmt: skip
-            if executor == "threads":
-                Path(f"{place / executor}.marker").touch()  # there is no worker to be killed but the client itself
-            state = place / f"{executor}.state"
-            with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as first:
-                while first.poll() is None and not (state.exists() and state.stat().st_mtime + 1 < time.time()):
-                    time.sleep(0.02)
-                    if state.exists():
-                        time.sleep(0.7)
-                        break
-                first.kill()
-            second = subprocess.run(words, capture_output=True, text=True, check=False)
-            assert second.returncode == 3, second.stderr
-            account = json.loads(second.stdout)
-            counts = json.loads((out / "results.json").read_text())["results"]["counts"]
-            assert counts["n"] == len(good) and counts["sum"] == int(good.sum())
-            assert account["totals"] == {"files": files - len(broken), "files_left_out": len(broken),
-                                         "entries": len(good), "processed": len(good), "left_out": 0,
-                                         "not_reached": 0}  # fmt: skip
-            assert [Path(s["path"]).name for s in account["skipped"]] == [f"f{b:04}.root" for b in broken]
-            failures = {task["name"]: task["failure"] for task in account["tasks"]}
-            assert "entries 50 to 75: ValueError: on purpose" in failures["raises"] and not failures["counts"]
-            found[executor] = {"first run": first.returncode, "resumed at": account["resumed"],
-                               "lost": account["trace"]["lost"], "wall": account["time_wall"],
-                               "totals": account["totals"], "counts": counts}  # fmt: skip
-    return found
-
-
-def coffea(repeat: int) -> dict[str, Any]:
-    """Compare coffea's own reading of NanoEvents with sapwood's: one processor over NanoAOD-like events."""
+def coffea_run(path: Path, way: str) -> dict[str, Any]:
+    """Be one of the programs of `coffea`."""
     from coffea import nanoevents, processor
 
     from sapwood.train.coffea import reading_by_sapwood
 
-    class Sums(processor.ProcessorABC):
+    class Masses(processor.ProcessorABC):
         def process(self, events: Any) -> dict[str, Any]:
-            return {"n": len(events), "sum": float(ak.sum(events.Muon.pt)), "b": float(ak.sum(events.Jet.pt))}
+            pairs = events.Muon[(ak.num(events.Muon) == 2) & (ak.sum(events.Muon.charge, axis=1) == 0)]
+            mass, jets = (Hist.new.Reg(100, 0, 200).Int64() for _ in range(2))
+            mass.fill((pairs[:, 0] + pairs[:, 1]).mass)
+            jets.fill(ak.flatten(events.Jet.pt))
+            return {"n": len(events), "mass": mass, "jets": jets}
 
         def postprocess(self, accumulator: Any) -> Any:
             return accumulator
 
+    runner = processor.Runner(processor.IterativeExecutor(status=False), schema=nanoevents.NanoAODSchema,
+                              chunksize=100_000)  # fmt: skip
+    fileset = {"data": {"files": {str(path): "Events"}}}
+    found: dict[str, Any] = {}
+    for _ in range(2):  # what is imported and compiled in the first is not of interest
+        wall, cpu = time.perf_counter(), time.process_time()
+        if way == "a train":
+            results = train.run(Masses(), fileset, threads=1, read_ahead=0, step_size=100_000)["masses"]
+        else:
+            with reading_by_sapwood() if "sapwood" in way else contextlib.nullcontext():
+                results = runner(fileset, Masses())
+        found = {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
+    filled = {name: results[name].values(flow=True).tolist() for name in ("mass", "jets")}
+    return found | {"results": {"n": results["n"], **filled}}
+
+
+def like_nano(path: Path) -> None:
+    """Write a million events with muons and jets, compressed as NanoAOD is."""
     chance = np.random.default_rng(1)
-    with tempfile.TemporaryDirectory() as place:
-        path = Path(place) / "nano.root"
-        with sapwood.recreate(path, compression=sapwood.ZSTD(5)) as file:
-            kind = "var * {pt: float32, eta: float32, phi: float32, mass: float32, charge: int32}"
-            numbers = {"run": "uint32", "luminosityBlock": "uint32", "event": "uint64"}
-            tree = file.mktree("Events", {**numbers, "Muon": kind, "Jet": kind})
-            for _ in range(10):
-                data: dict[str, Any] = {name: np.ones(100_000, dtype) for name, dtype in numbers.items()}
-                for name, mean in (("Muon", 1.5), ("Jet", 6.0)):
-                    counts = chance.poisson(mean, 100_000)
-                    fields = {f: ak.unflatten(chance.exponential(20, counts.sum()).astype("f4"), counts)
-                              for f in ("pt", "eta", "phi", "mass")}  # fmt: skip
-                    fields["charge"] = ak.unflatten(chance.choice([-1, 1], counts.sum()).astype("i4"), counts)
-                    data[name] = ak.zip(fields)
-                tree.extend(data)
-        runner = processor.Runner(processor.IterativeExecutor(status=False), schema=nanoevents.NanoAODSchema,
-                                  chunksize=100_000)  # fmt: skip
-        fileset = {"data": {"files": {str(path): "Events"}}}
-        times: dict[str, list[float]] = {"coffea": [], "coffea, read by sapwood": [], "sapwood": []}
-        results: list[Any] = []
-        for _ in range(repeat):
-            began = time.process_time()
-            results.append(runner(fileset, Sums()))
-            times["coffea"].append(time.process_time() - began)
-            began = time.process_time()
-            with reading_by_sapwood():
-                results.append(runner(fileset, Sums()))
-            times["coffea, read by sapwood"].append(time.process_time() - began)
-            began = time.process_time()
-            results.append(train.run(Sums(), fileset, threads=1, read_ahead=0, step_size=100_000)["sums"])
-            times["sapwood"].append(time.process_time() - began)
-        assert all(result["n"] == 1_000_000 for result in results)
-    return {"cpu": {name: statistics.median(values) for name, values in times.items()}, "runs": times}
+    with sapwood.recreate(path, compression=sapwood.ZSTD(5)) as file:
+        kind = "var * {pt: float32, eta: float32, phi: float32, mass: float32, charge: int32}"
+        numbers = {"run": "uint32", "luminosityBlock": "uint32", "event": "uint64"}
+        tree = file.mktree("Events", {**numbers, "Muon": kind, "Jet": kind}, auto_flush=100_000)
+        for _ in range(10):
+            data: dict[str, Any] = {name: np.ones(100_000, dtype) for name, dtype in numbers.items()}
+            for name, mean in (("Muon", 1.5), ("Jet", 6.0)):
+                counts = chance.poisson(mean, 100_000)
+                fields = {f: ak.unflatten(chance.exponential(20, counts.sum()).astype("f4"), counts)
+                          for f in ("pt", "eta", "phi", "mass")}  # fmt: skip
+                fields["charge"] = ak.unflatten(chance.choice([-1, 1], counts.sum()).astype("i4"), counts)
+                data[name] = ak.zip(fields)
+            tree.extend(data)
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
@@ -484,6 +422,12 @@ def page(result: dict[str, Any], file: str) -> str:
         f"{written['cpu of all to one']:.2f} times as long on the processor as one that has all entries."
     )
     parts.append(f"## Streams\n\n{' '.join((stream_run.__doc__ or '').split())} {words}\n\n{table(head, rows)}")
+    if "coffea" in result:
+        rows = [[name, f"{about['wall']:.2f}", f"{about['cpu']:.2f}", f"{1 / about['wall']:.2f}",
+                 f"{result['coffea']['its Runner']['cpu'] / about['cpu']:.2f}"]
+                for name, about in result["coffea"].items() if name != "runs"]  # fmt: skip
+        head = ["a million events", "s", "s of the processor", "million events/s", "as fast, on the processor"]
+        parts.append(f"## Coffea\n\n{' '.join((coffea.__doc__ or '').split())}\n\n{table(head, rows)}")
     body = "\n\n".join(parts)
     return f"""# Trains
 
@@ -498,25 +442,29 @@ Machine: {machine["cpu"]}, {machine["cpus"]} CPUs, {machine["memory"]}, Linux {m
 """
 
 
-PARTS = ("sharing", "scaling", "overhead", "streams")
+PARTS = ("sharing", "scaling", "overhead", "streams", "coffea")
 
 
 def main() -> None:
     """Measure."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="of the reference files")
-    parser.add_argument("--part", nargs="+", default=PARTS, choices=[*PARTS, "faults", "coffea"])
+    parser.add_argument("--part", nargs="+", default=PARTS, choices=PARTS)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--jobs", type=int, nargs="+", default=[1, 2, 4, 8])
-    parser.add_argument("--seconds", type=float, default=2.0, help="how long one job takes, in `scaling`")
+    parser.add_argument("--seconds", type=float, default=5.0, help="how long one job takes, in `scaling`")
     parser.add_argument("--steps", type=int, default=100_000)
     parser.add_argument("--keep", action="store_true", help="keep the result, and write the page")
     parser.add_argument("--page", type=Path, help="only write the page, from this result")
     parser.add_argument("--one-stream-run", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--one-coffea-run", help=argparse.SUPPRESS)
     parser.add_argument("--one-program", nargs=3, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one_stream_run:
         print(json.dumps(stream_run(given.folder, given.one_stream_run)))
+        return
+    if given.one_coffea_run:
+        print(json.dumps(coffea_run(given.folder, given.one_coffea_run)))
         return
     if given.one_program:
         one_program(given.folder, given.one_program[0], *map(int, given.one_program[1:]))
@@ -527,12 +475,14 @@ def main() -> None:
         "sharing": lambda: sharing(given.folder / "esd-small", given.rounds),
         "scaling": lambda: scaling(given.folder, given.rounds, given.jobs, given.seconds),
         "overhead": lambda: overhead(given.steps),
-        "faults": lambda: faults(1000),
         "streams": lambda: streams(given.folder / "esd-zlib.root", [1, 2, 7, 14], given.rounds),
         "coffea": lambda: coffea(given.rounds),
     }
     result: dict[str, Any] = {"host": host.host(), "software": host.software(), "rounds": given.rounds}
     for part in given.part:
+        if part == "coffea" and importlib.util.find_spec("coffea") is None:
+            print("left out: coffea is not installed", file=sys.stderr)
+            continue
         result[part] = parts[part]()
     print(json.dumps(result, indent=1))
     if given.keep:

@@ -212,6 +212,21 @@ def test_ls_goes_on_after_a_bad_file(folder: Path, tmp_path: Path) -> None:
     assert "none.root" in done.stderr and "Events;1" in done.stdout
 
 
+def test_ls_of_folders_patterns_and_lists(folder: Path, tmp_path: Path) -> None:
+    files = sorted(folder.glob("*.root"))
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "files.txt").write_text("\n".join(map(str, files)))
+    (tmp_path / "set.json").write_text(json.dumps({"nano": {"files": {str(file): "Events" for file in files}}}))
+    for word in (folder, folder / "nano_*.root", tmp_path / "files.txt", f"@{tmp_path / 'files.txt'}"):
+        assert ran("ls", word) == ran("ls", *files)
+    assert ran("ls", tmp_path / "set.json") == ran("ls", *(f"{file}:Events" for file in files))
+    assert len(json.loads(ran("ls", "--json", folder))) == len(files) == 2
+    assert "has no *.root files" in failed(1, "ls", tmp_path / "empty")
+    assert "no file matches" in failed(1, "ls", tmp_path / "*.root")
+    done = run("ls", tmp_path / "empty", files[0])
+    assert done.returncode == 1 and f"{files[0]}:\nEvents;1" in done.stdout
+
+
 def test_a_closed_pipe_is_no_error(folder: Path) -> None:
     command = f"{sys.executable} -m sapwood ls --tree {' '.join([str(folder / 'nano_1.root')] * 300)} | head -n 1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True)

@@ -129,60 +129,66 @@ def test_any_order_gives_the_same_counts(folder: Path, executor: Any, expected: 
     same_counts(found, expected)
 
 
-class Slow(Fill):
-    """Takes its time."""
+class Dies(Fill):
+    """Kills its process on some entries, once; leaves its number."""
 
     name = "fill"  # pyright: ignore[reportAssignmentType]
-    pause = 0.005
+    marker = ""
 
     def process(self, events: Any) -> dict[str, Any]:
-        time.sleep(self.pause)
+        if 333 in np.asarray(events.event) and not Path(self.marker).exists():
+            Path(self.marker).write_text(str(os.getpid()))
+            os.kill(os.getpid(), signal.SIGKILL)
         return super().process(events)
 
 
 @pytest.mark.parametrize("ordered", [True, False])
-def test_a_killed_process_is_survived(folder: Path, expected: dict[str, Any], ordered: bool) -> None:
-    executor = Processes(2)
-    killed: list[int] = []
-
-    def kill(progress: train.Progress) -> None:
-        if progress.entries >= 300 and not killed:
-            killed.append(executor.pids[0])
-            os.kill(killed[0], signal.SIGKILL)
-
+def test_a_killed_process_is_survived(folder: Path, tmp_path: Path, expected: dict[str, Any], ordered: bool) -> None:
+    executor, task = Processes(2), Dies()
+    task.marker = str(tmp_path / "died")
     try:
-        outcome = train.run(Slow(), folder, executor=executor, step_size=10, progress=kill, ordered=ordered)
-        assert executor.pids[0] != killed[0]
+        outcome = train.run(task, folder, executor=executor, step_size=10, ordered=ordered)
+        killed = int((tmp_path / "died").read_text())
+        assert killed not in executor.pids
     finally:
         executor.close()
     same_counts(outcome["fill"], expected)
     assert outcome.complete
-    if outcome.trace["lost"]:  # it may have been idle
-        assert outcome.trace["lost"] == [f"worker process {killed[0]} ended by signal SIGKILL"]
+    assert outcome.trace["lost"] == [f"worker process {killed} ended by signal SIGKILL"]
+    assert outcome.trace["retried"] >= 1
 
 
-def test_a_killed_dask_worker_is_survived(folder: Path, expected: dict[str, Any], dask: Dask) -> None:
-    killed: list[int] = []
-    pids = [int(pid) for pid in dask._client.run(os.getpid).values()]
-
-    def kill(progress: train.Progress) -> None:
-        if progress.entries >= 300 and not killed:
-            killed.append(pids[0])
-            os.kill(pids[0], signal.SIGKILL)
-
-    outcome = train.run(Slow(), folder, executor=dask, step_size=10, progress=kill)
+def test_a_killed_dask_worker_is_survived(folder: Path, tmp_path: Path, expected: dict[str, Any], dask: Dask) -> None:
+    task = Dies()
+    task.marker = str(tmp_path / "died")
+    before = set(dask._client.scheduler_info(n_workers=-1)["workers"])
+    outcome = train.run(task, folder, executor=dask, step_size=10)
     same_counts(outcome["fill"], expected)
-    assert killed and outcome.complete
+    assert outcome.complete and (tmp_path / "died").exists()
     (lost,) = outcome.trace["lost"]
-    assert lost.startswith("Dask worker tcp://127.0.0.1:")
+    assert lost in {f"Dask worker {address} is gone" for address in before}
     assert not train.run(Fill(), folder, executor=dask, step_size=10).trace["lost"]
 
 
+class Meets(Fill):
+    """Waits for a second worker."""
+
+    name = "fill"  # pyright: ignore[reportAssignmentType]
+    place = ""
+
+    def process(self, events: Any) -> dict[str, Any]:
+        (Path(self.place) / str(os.getpid())).touch()
+        limit = time.monotonic() + 100
+        while len(list(Path(self.place).iterdir())) < 2 and time.monotonic() < limit:
+            time.sleep(0.02)
+        return super().process(events)
+
+
 @pytest.mark.filterwarnings("ignore")  # of the packages of Dask
-def test_a_dask_cluster_grows_with_the_work(folder: Path, expected: dict[str, Any]) -> None:
+def test_a_dask_cluster_grows_with_the_work(folder: Path, tmp_path: Path, expected: dict[str, Any]) -> None:
     pytest.importorskip("distributed", reason="needs dask.distributed (pip install sapwood[dask])")
-    task = Slow()
-    task.pause = 0.08
+    task = Meets()
+    task.place = str(tmp_path)
     adapt = {"minimum": 0, "maximum": 3}
     outcome = train.run(task, folder, executor="dask", options={"adapt": adapt}, step_size=10)
     same_counts(outcome["fill"], expected)
@@ -287,13 +293,14 @@ TASKS = """
 import time
 import numpy as np
 from sapwood.train import Task
-from how_slow import PAUSE
+from gate import GATE
 
 class Fill(Task):
     branches = ["event", "w"]
 
     def process(self, events):
-        time.sleep(PAUSE)
+        while events.event[0] >= 600 and not GATE.exists():
+            time.sleep(0.01)
         return {"n": len(events), "events": set(np.asarray(events.event).tolist()),
                 "w": float(np.sum(np.asarray(events.w)))}
 """
@@ -301,7 +308,7 @@ class Fill(Task):
 
 def command(tmp_path: Path, folder: Path, *more: str) -> list[str]:
     (tmp_path / "tasks.py").write_text(TASKS)
-    (tmp_path / "how_slow.py").write_text("PAUSE = 0.01\n")
+    (tmp_path / "gate.py").write_text(f"from pathlib import Path\nGATE = Path({str(tmp_path / 'open')!r})\n")
     return [sys.executable, "-m", "sapwood", "run", str(tmp_path / "tasks.py"), "-i", str(folder), "-o",
             str(tmp_path / "out"), "--step-size", "10", "--checkpoint", str(tmp_path / "state"),
             "--checkpoint-every", "0", *more]  # fmt: skip
@@ -331,6 +338,7 @@ def test_a_stopped_run_goes_on_where_it_was(folder: Path, tmp_path: Path, kind: 
     with subprocess.Popen(words, env=environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as first:
         wait_for(tmp_path / "state", first, 100)
         first.send_signal(how)
+        (tmp_path / "open").touch()  # before that nobody comes to the end
         first.communicate(timeout=60)
     assert first.returncode == (-9 if how == signal.SIGKILL else 130)
     second = subprocess.run([*words, "--json"], env=environment(), text=True, capture_output=True, timeout=100)
@@ -341,6 +349,41 @@ def test_a_stopped_run_goes_on_where_it_was(folder: Path, tmp_path: Path, kind: 
     assert results["n"] == FILES * ENTRIES and results["events"] == list(range(FILES * ENTRIES))
     assert results["w"] == train.run(Fill(), folder, step_size=10)["fill"]["w"]  # to the last bit
     assert not (tmp_path / "state").exists()
+
+
+class Presses:
+    """A result during whose addition Ctrl-C is pressed, once."""
+
+    pressed = False
+
+    def __init__(self, entries: int) -> None:
+        self.entries = entries
+
+    def __add__(self, other: Presses) -> Presses:
+        if self.entries >= 300 and not Presses.pressed:
+            Presses.pressed = True
+            signal.raise_signal(signal.SIGINT)
+        return Presses(self.entries + other.entries)
+
+
+class Counts(train.Task):
+    """Counts entries, twice."""
+
+    branches = ["event"]
+
+    def process(self, events: Any) -> dict[str, Any]:
+        return {"first": len(events), "then": Presses(len(events)), "last": len(events)}
+
+
+def test_ctrl_c_while_results_are_joined_leaves_whole_steps(folder: Path, tmp_path: Path) -> None:
+    Presses.pressed = False
+    state = tmp_path / "state"
+    stopped = train.run(Counts(), folder, step_size=10, checkpoint=state)
+    assert Presses.pressed and stopped.interrupted
+    found = stopped["counts"]
+    assert found["first"] == found["then"].entries == found["last"] == stopped.entries < FILES * ENTRIES
+    found = train.run(Counts(), folder, step_size=10, checkpoint=state)["counts"]
+    assert found["first"] == found["then"].entries == found["last"] == FILES * ENTRIES
 
 
 def test_checkpoints_of_another_run_are_refused(folder: Path, tmp_path: Path) -> None:
@@ -360,7 +403,7 @@ def test_checkpoints_of_another_run_are_refused(folder: Path, tmp_path: Path) ->
     with pytest.raises(ArgumentError, match=r"belongs to another run \(settings"):
         train.run(Fill(), folder, step_size=20, checkpoint=state)
     with pytest.raises(ArgumentError, match=r"belongs to another run \(task fill"):
-        train.run(Slow(), folder, step_size=10, checkpoint=state)
+        train.run(Dies(), folder, step_size=10, checkpoint=state)
     state.write_bytes(state.read_bytes()[:-100])
     with pytest.raises(SapwoodError, match="cannot be read"):
         train.run(Fill(), folder, step_size=10, checkpoint=state)
@@ -430,6 +473,7 @@ def test_dry_runs(large: Path, folder: Path) -> None:
 
 def test_dry_runs_from_the_command_line(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = command(tmp_path, folder, "--dry-run", "100")[3:]
+    (tmp_path / "open").touch()
     assert main(words) == 0
     printed = capsys.readouterr().out
     assert "concluded from the sizes of the files; 99 were tried" in printed and "\ntask fill: " in printed
@@ -447,6 +491,32 @@ class Many(train.Task):
 
     def process(self, events: Any) -> dict[str, Any]:
         return {"n": len(events)}
+
+
+class Burns(Many):
+    """Uses its processor, and reads nothing of its own."""
+
+    name = "many"  # pyright: ignore[reportAssignmentType]
+    seconds = 0.0
+
+    def process(self, events: Any) -> dict[str, Any]:
+        limit = time.process_time() + self.seconds
+        while time.process_time() < limit:
+            pass
+        return super().process(events)
+
+
+def test_a_run_does_not_account_for_what_others_did_between(folder: Path) -> None:
+    executor, burns = Processes(1), Burns()
+    burns.seconds = 0.5
+    try:
+        first = train.run(Many(), folder / "f000.root", executor=executor)
+        train.run(burns, [folder / f"f{number:03}.root" for number in range(6)], executor=executor)
+        second = train.run(Many(), folder / "f000.root", executor=executor)
+    finally:
+        executor.close()
+    assert second.time_cpu < 2  # the other run took 3 s
+    assert 0 < second.counters["bytes_read"] <= first.counters["bytes_read"]
 
 
 def test_steps_cost_little(tmp_path: Path, executor: Any) -> None:

@@ -7,14 +7,19 @@ import sys
 
 HELP = "List what is in ROOT files: keys, classes, entries, sizes."
 EPILOG = (
-    "With several files, those that cannot be read are named on standard error, the others are listed, and the exit "
-    "code is 1."
+    "Of a folder the *.root files in it and below are listed; patterns, lists and descriptions mean what they do for "
+    "`sapwood run`. With several files, those that cannot be read are named on standard error, the others are listed, "
+    "and the exit code is 1."
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("files", nargs="+", metavar="FILE", help="file, or FILE:PATH for a directory or tree inside")
+    parser.add_argument(
+        "files", nargs="+", metavar="FILE",
+        help="file, or FILE:PATH for a directory or tree inside; folder, pattern, list (a .txt file or @FILE) or "
+        "description (.json, .yaml) of files",
+    )  # fmt: skip
     parser.add_argument("-l", "--long", action="store_true", help="with sizes, compression factor, date and title")
     parser.add_argument("-R", "--recursive", action="store_true", help="with what is in directories")
     parser.add_argument(
@@ -33,27 +38,39 @@ def run(arguments: argparse.Namespace) -> int:
     import json
 
     from sapwood.errors import SapwoodError
-    from sapwood.report.listing import branches_text, keys_text, list_file
+    from sapwood.report.listing import branches_text, files_of, keys_text, list_file
 
     listed: list[dict[str, object]] = []
     failed = False
-    for file in arguments.files:
+
+    def fail(error: Exception) -> None:
+        nonlocal failed
+        if arguments.debug:
+            raise error
+        print(f"sapwood: {' '.join(str(error).split())}", file=sys.stderr)
+        failed = True
+
+    files: list[str] = []
+    for word in arguments.files:
+        try:
+            files += files_of(word)
+        except (SapwoodError, OSError) as error:
+            fail(error)
+    several = len(files) > 1 or len(arguments.files) > 1
+    for file in files:
         try:
             listing = list_file(
                 file, recursive=arguments.recursive, branches=arguments.tree or arguments.check, check=arguments.check
             )
         except (SapwoodError, OSError) as error:
-            if arguments.debug:
-                raise
-            print(f"sapwood: {' '.join(str(error).split())}", file=sys.stderr)
-            failed = True
+            fail(error)
             continue
         lost_all = listing["recovered"] and not listing["keys"]
         failed = failed or lost_all or any("error" in key for key in listing["keys"])
         listed.append(listing)
         if arguments.json:
             continue
-        if len(arguments.files) > 1:
+        if several:
             print(f"{listing['file']}:" if len(listed) == 1 else f"\n{listing['file']}:")
         print(
             branches_text(listing) if arguments.tree or arguments.check else keys_text(listing, long=arguments.long),

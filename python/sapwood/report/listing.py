@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _DIRECTORIES = ("TDirectory", "TDirectoryFile")
 _TREES = ("TTree", "TNtuple", "TNtupleD", "TChain")
+_OF_FILES = (".txt", ".json", ".yaml", ".yml")
 _ALGORITHMS = {0: "none", 1: "zlib", 2: "lzma", 3: "zlib (old)", 4: "lz4", 5: "zstd"}
 
 
@@ -67,6 +68,23 @@ def list_file(where: str, *, recursive: bool = False, branches: bool = False, ch
         "recovered": top.recovered,
         "keys": [_described(directory, key, name, branches=branches, check=check) for directory, key, name in found],
     }
+
+
+def files_of(where: str) -> list[str]:
+    """Name the files that a word means: those of a folder and below it, of a pattern, a list or a description; itself.
+
+    Raises
+    ------
+    ArgumentError
+        There is none.
+    """
+    path, _ = split(where)
+    pattern = not Path(path).exists() and any(mark in path for mark in ("*?[" if "://" not in path else "*"))
+    if not (where.startswith("@") or Path(path).is_dir() or Path(path).suffix in _OF_FILES or pattern):
+        return [where]
+    from sapwood.train.dataset import Dataset
+
+    return list(dict.fromkeys(str(source) for source in Dataset.of(where).sources))
 
 
 def split(where: str) -> tuple[str, str]:

@@ -170,7 +170,8 @@ def _task(task: TaskRecord, place: int) -> str:
     if task.options:
         about += ", with " + ", ".join(f"{_text(name)} = {_text(value)}" for name, value in task.options.items())
     listed = table(["Result", "Value"], values, numbers=(1,), classes="values") if values else ""
-    nothing = "" if figures or values else "<p>No results: there were no entries.</p>"
+    why = "it was taken off" if task.failure else "there were no entries"
+    nothing = "" if figures or values else f"<p>No results: {why}.</p>"
     plots = f'<div class="plots">{"".join(figures)}</div>' if figures else ""
     return f"<section><h2>{title}</h2><p>{about}.</p>{plots}{listed}{nothing}</section>"
 
@@ -312,7 +313,7 @@ def _train(run: Run) -> str:
             seconds_text(task.time_cpu),
             seconds_text(task.time_wall),
             bytes_text(task.memory_peak) if task.memory_peak else "–",
-            f"{count_text(run.entries / task.time_wall)}" if task.time_wall else "–",
+            f"{count_text(run.entries / task.time_wall)}" if task.time_wall and not task.failure else "–",
         ]
         for task in run.tasks
     ]

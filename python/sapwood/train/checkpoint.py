@@ -15,7 +15,7 @@ from sapwood.errors import ArgumentError, StorageError
 from sapwood.train.dataset import Dataset
 from sapwood.train.task import described, options_of, task_name
 
-_VERSION = 1
+_VERSION = 2
 
 
 def identity_of(tasks: Sequence[Any], dataset: Dataset, settings: dict[str, Any]) -> dict[str, str]:

@@ -11,6 +11,7 @@ import heapq
 import itertools
 import queue
 import time
+import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future
@@ -33,6 +34,8 @@ _LEASE_BYTES = 16 << 20
 """Results of one lease are not to be more than about this."""
 _LOOKS = 16
 """Files that are looked at in one call, at most."""
+_AHEAD = 500
+"""Files that are to be known before their turn comes, at most."""
 
 
 @dataclass
@@ -92,6 +95,7 @@ class Engine:
         self.off: set[int] = set()
         self.trace = Trace()
         self.outcomes: deque[Outcome] = deque()
+        self._run = uuid.uuid4().hex
         self._seen = seen
         self._events: queue.SimpleQueue[tuple[Future[Any], _Run | list[tuple[int, Source]]]] = queue.SimpleQueue()
         self._numbers = itertools.count()
@@ -137,20 +141,27 @@ class Engine:
 
     def _plan(self) -> None:
         slots = self.executor.slots
-        enough = max(4 * slots, 2 * self.executor.window)
+        steps_ahead = max(4 * slots, 2 * self.executor.window) * self._lease_size(slots)
         if not self.plan.finished:
-            sources = list(self.plan.wanted(max(enough, 8)))
-            size = max(1, min(_LOOKS, len(sources) // slots))
+            files_ahead = max(8, min(_AHEAD, round(steps_ahead / self._per_file)))
+            sources = list(self.plan.wanted(files_ahead))
+            # The first calls are small: all wait for them.
+            size = max(1, min(_LOOKS, len(sources) // (slots if self.trace.looks else 4 * slots)))
             for start in range(0, len(sources), size):
                 self._look(sources[start : start + size])
-        while len(self._todo) < enough * self._lease_size(slots) and not self.plan.finished:
-            if self.ordered and len(self._order) > 16 * enough * self._lease_size(slots):
+        while len(self._todo) < steps_ahead and not self.plan.finished:
+            if self.ordered and len(self._order) > 16 * steps_ahead:
                 return  # a step lags: its successors' results wait in memory
             steps = self.plan.steps()
             if steps is None:
                 return
             for step in steps:
                 self._add(step)
+
+    @property
+    def _per_file(self) -> float:
+        """Steps that a file has, on average."""
+        return max(self._planned, 1) / max(len(self.plan.files), 1)
 
     def _look(self, sources: list[tuple[int, Source]]) -> None:
         self.trace.looks += 1
@@ -188,8 +199,7 @@ class Engine:
         size = max(1, int(self.executor.lease_seconds / self._seconds))
         if self._payload:
             size = min(size, max(1, int(_LEASE_BYTES / self._payload)))
-        per_file = self._planned / max(len(self.plan.files), 1)
-        left = len(self._todo) + int(self.plan.files_left * per_file)
+        left = len(self._todo) + int(self.plan.files_left * self._per_file)
         return max(1, min(size, left // (2 * slots), 1000))
 
     def _hand_out(self) -> None:
@@ -209,7 +219,7 @@ class Engine:
     def _submit(self, steps: Sequence[Step]) -> None:
         if not steps:
             return
-        lease = Lease(next(self._numbers), tuple(steps), frozenset(self.off))
+        lease = Lease(self._run, next(self._numbers), tuple(steps), frozenset(self.off))
         run = _Run(lease, time.monotonic())
         self.trace.leases += 1
         future = self.executor.submit(run_lease, self.job, lease)

@@ -186,9 +186,7 @@ class _Child:
         from multiprocessing.connection import Connection
 
         ours, theirs = socket.socketpair()
-        environment = dict(os.environ)
-        # What this process imports, the other can import too.
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+        environment = os.environ | {"PYTHONPATH": _importable()}
         with theirs:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "sapwood.train.worker", str(theirs.fileno())],
@@ -223,6 +221,11 @@ class _Child:
         with contextlib.suppress(OSError):
             self._connection.close()
         return code
+
+
+def _importable() -> str:
+    """Give the path with which a process on this machine can import what this one can."""
+    return os.pathsep.join(filter(None, sys.path))
 
 
 def _ending(code: int | None) -> str:
@@ -442,7 +445,11 @@ def executor_of(text: str, jobs: int, read_ahead: int = 1, options: Mapping[str,
         _distributed()
         kind = import_module("distributed.deploy.subprocess").SubprocessCluster
         # Unlike LocalCluster's, its workers do not run the user's script once more.
-        quiet: dict[str, Any] = {"dashboard_address": ":0", "host": "127.0.0.1", "worker_kwargs": {"dashboard": False}}
+        about = {
+            "dashboard": False,
+            "config": {"distributed.worker.profile.enabled": False},  # nobody would see it, and it takes time
+        }
+        quiet: dict[str, Any] = {"dashboard_address": ":0", "host": "127.0.0.1", "worker_kwargs": about}
         # What a client that was killed leaves behind ends by itself.
         quiet["scheduler_kwargs"] = {"idle_timeout": "1 hour"}
         adapt = given.pop("adapt", None)

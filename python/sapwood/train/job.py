@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import signal
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -277,6 +280,8 @@ class _Train:
             most = max(1, room // (self.executor.per_process * _RESIDENT_FACTOR))
         engine = Engine(plan, self.executor, job, ordered=settings["ordered"], most_bytes=most, seen=self._seen)
         engine.off |= {place for place, task in enumerate(self.records) if task.failure}
+        engine.trace.lost += record.trace.get("lost", [])
+        record.trace = vars(engine.trace)
         try:
             self._work(engine, plan, record, budget)
             self._complete(plan, record)
@@ -299,10 +304,7 @@ class _Train:
             resident_memory.peak(), record.memory_start, *(worker.memory_peak for worker in self.workers.values()), 0
         )
         record.workers = sorted(self.workers.values(), key=lambda worker: worker.name)
-        record.slots = max(record.slots, self.executor.slots)
-        if isinstance(self.executor, Dask) and not self.executor.adaptive:
-            engine.trace.lost += self.executor.departed()
-        record.trace = vars(engine.trace)
+        self._miss(record)
         record.rates = _rates(self.busy, began, record.time_wall)
         order = {source.path: place for place, source in enumerate(self.dataset.sources)}
         record.skipped.sort(key=lambda skipped: (order.get(skipped.path, 0), skipped.entry_start or 0))
@@ -352,16 +354,18 @@ class _Train:
         try:
             try:
                 for part in engine.parts():
-                    self._account(engine, record, budget)
-                    self._join(part, plan, record, engine)
-                    if self.checkpoint is not None and self.checkpoint.due:
-                        self._save(plan, record)
+                    with _whole():
+                        self._account(engine, record, budget)
+                        self._join(part, plan, record, engine)
+                        if self.checkpoint is not None and self.checkpoint.due:
+                            self._save(plan, record)
                     if all(task.failure for task in self.records):
                         raise TaskError("; ".join(f"task {task.name} {task.failure}" for task in self.records))
             except KeyboardInterrupt:
                 record.interrupted = True
                 for part in engine.drain(5.0):
-                    self._join(part, plan, record, engine)
+                    with _whole():
+                        self._join(part, plan, record, engine)
         finally:
             self._account(engine, record, None)
 
@@ -379,6 +383,7 @@ class _Train:
                 record.time_cpu += outcome.cpu
                 for name in COUNTERS:
                     record.counters[name] = record.counters.get(name, 0) + outcome.counters.get(name, 0)
+                record.slots = max(record.slots, self.executor.slots)
             check_kept(outcome, budget)
 
     def _join(self, part: Part, plan: Plan, record: Run, engine: Engine) -> None:
@@ -442,11 +447,17 @@ class _Train:
                 )
             )  # fmt: skip
 
+    def _miss(self, record: Run) -> None:
+        """Note the workers of Dask that are gone: what they had, it gives to others without a word."""
+        if isinstance(self.executor, Dask) and not self.executor.adaptive:
+            record.trace["lost"] += self.executor.departed()
+
     # Checkpoints
 
     def _save(self, plan: Plan, record: Run) -> None:
         if self.checkpoint is None:
             return
+        self._miss(record)
         self.checkpoint.save(
             {
                 "results": self.results, "done": plan.done, "skipped": plan.steps_left_out(), "needs": self.needs,
@@ -454,6 +465,7 @@ class _Train:
                 "tasks": [(t.time_cpu, t.time_wall, t.memory_peak, t.failure) for t in self.records],
                 "steps": {place: file.steps for place, file in plan.records.items()},
                 "run": (record.entries, record.steps, record.time_reading, record.time_merging),
+                "lost": record.trace["lost"],
                 "outputs": self.writer.cut() if self.writer is not None else None,
             }
         )  # fmt: skip
@@ -466,6 +478,7 @@ class _Train:
             task.time_cpu, task.time_wall, task.memory_peak, task.failure = cpu, wall, peak, failure
         record.entries, record.steps, record.time_reading, record.time_merging = state["run"]
         record.resumed = record.entries
+        record.trace = {"lost": state["lost"]}
         if self.writer is not None:
             self.writer.resume(state["outputs"])
 
@@ -519,6 +532,23 @@ class _Train:
             )
             for key, output in self.outputs.items()
         }  # fmt: skip
+
+
+@contextmanager
+def _whole() -> Generator[None]:
+    """Let Ctrl-C wait until a block is done: a part that is joined by halves would be counted wrongly."""
+    ours = threading.current_thread() is threading.main_thread()
+    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    pressed: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if pressed:
+        raise KeyboardInterrupt
 
 
 def _rates(busy: list[tuple[float, float, int]], began: float, wall: float) -> list[float]:

@@ -189,8 +189,9 @@ class Plan:
                 chain.learn(infos)
 
     def wanted(self, ahead: int) -> Iterator[tuple[int, Source]]:
-        """Name files that have to be looked at, at most so many ahead of the one that is next; each is named once."""
-        stop = 0 if self.finished else min(len(self.dataset.sources), self._next + ahead)
+        """Name files that have to be looked at when fewer than so many are ahead, up to twice as many; each once."""
+        few = not self.finished and self._asked - self._next < ahead
+        stop = min(len(self.dataset.sources), self._next + 2 * ahead) if few else 0
         while self._asked < stop:
             place = self._asked
             self._asked += 1

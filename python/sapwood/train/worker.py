@@ -63,8 +63,9 @@ class Job:
 
 @dataclass(frozen=True)
 class Lease:
-    """Steps that one worker is given at a time; the tasks in `off` are not to be run."""
+    """Steps of a run that one worker is given at a time; the tasks in `off` are not to be run."""
 
+    run: str
     number: int
     steps: tuple[Step, ...]
     off: frozenset[int] = frozenset()
@@ -117,10 +118,13 @@ class Worker:
         self._shapes: list[_Shape] = []
         self._indexes: dict[str, FriendIndex] = {}
         self._gate = _Gate(job.at_once, job.memory)
-        self._counted = _native.counters()
-        self._cpu = time.process_time()
+        self._run = ""
+        self._counted: dict[str, int] = {}
+        self._cpu = 0.0
         if job.native_threads is not None:
             _native.set_num_threads(job.native_threads)
+        if job.memory is None:
+            memory.keep_freed()
 
     def begin(self) -> dict[int, str]:
         """Let the tasks prepare, once; gives the tracebacks of those that failed, by number."""
@@ -137,6 +141,9 @@ class Worker:
 
     def run(self, lease: Lease) -> Outcome:
         """Work on a lease."""
+        with self._lock:
+            if self._run != lease.run:  # what the process did before is not of this run
+                self._run, self._counted, self._cpu = lease.run, _native.counters(), time.process_time()
         self.begin()
         started = time.time()
         parts = [self._step(step, lease.off) for step in lease.steps]
