@@ -128,6 +128,29 @@ def test_each_planted_fault_is_found(code: str, tmp_path: Path) -> None:
         assert trial.size > 1.2, trial
 
 
+def relabelled(path: Path, held: Any, said: Any) -> Path:
+    """Let all branches state another codec than that of their baskets, as after a copy that keeps baskets."""
+    write(path, None, None, branches=held)
+    data = path.read_bytes()
+    with sapwood.open(f"{path}:T") as tree:
+        tail = max(s + n for b in tree.native.branches for s, n in zip(b.basket_seeks, b.basket_bytes, strict=True))
+        count = len(tree.branches)
+    old, new = (struct.pack(">i", codec.code) for codec in (held, said))
+    assert data[tail:].count(old) == count
+    path.write_bytes(data[:tail] + data[tail:].replace(old, new))
+    with sapwood.open(f"{path}:T") as tree:
+        assert {branch.compression for branch in tree.branches} == {said}
+    return path
+
+
+def test_the_codec_is_that_of_the_baskets(tmp_path: Path) -> None:
+    bad = relabelled(tmp_path / "bad.root", sapwood.LZMA(6), GOOD)
+    (finding,) = advise(str(bad), sample=1_000_000).findings
+    assert finding.code == "lzma" and finding.trial is not None and finding.trial.time > 1.2
+    good = relabelled(tmp_path / "good.root", GOOD, sapwood.LZMA(6))
+    assert advise(str(good), sample=0).findings == []
+
+
 def test_unused_branches_are_found(tmp_path: Path) -> None:
     file = write(tmp_path / "events.root")
     (advice,) = advise(str(file), used=["met", "run"], sample=1_000_000).findings

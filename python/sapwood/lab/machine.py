@@ -125,10 +125,7 @@ def run(
     with tempfile.TemporaryDirectory(dir=folder, prefix="machine-") as scratch:
         probes = _probes(list(folders) or [str(folder)], scratch, last, quick=quick)
         probes += _compiled(study, Path(scratch), last, quick=quick)
-        if importlib.util.find_spec("db12") is None:
-            study.leave_out("DB12", "the package DB12 is not installed")
-        else:
-            probes.append(_probe("db12", ["DB12"], ["DB12"], 0.0))
+        probes += _db12(study)
         study.run([step for probe in probes for step in probe.steps()], rounds)
     sizes = QUICK_SIZES if quick else SIZES
     written = study.finish(
@@ -225,6 +222,14 @@ def _compiled(study: Study, scratch: Path, last: int, *, quick: bool) -> list[_P
         units = [*KERNELS.values(), *["MB/s"] * 4]
         probes.append(_Probe([str(program), str(seconds), str(4 * last)], [*KERNELS, *STREAM], units, option))
     return probes
+
+
+def _db12(study: Study) -> list[_Probe]:
+    """Have DB12 run, where it is installed."""
+    if importlib.util.find_spec("db12") is None:
+        study.leave_out("DB12", "the package DB12 is not installed")
+        return []
+    return [_probe("db12", ["DB12"], ["DB12"], 0.0)]
 
 
 def _rows(study: Study, whats: Sequence[str]) -> list[list[str]]:
