@@ -640,3 +640,6 @@ def lab_events(start: int, stop: int) -> dict[str, Any]:
 
 def lab_sources() -> list[tuple[str, str]]:
     """Give the sources of the kernels, names and texts; the last is the program."""
+
+def lab_starter() -> bytes:
+    """Give a program that starts processes: ``crates/lab/src/start.rs``; empty where it could not be built."""

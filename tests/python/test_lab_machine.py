@@ -69,7 +69,7 @@ def test_a_process_of_the_probe_is_small() -> None:
     code = (
         "import os, sys; from sapwood import _native; import sapwood.lab.probe; _native.lab_forget();"
         "print(len(os.listdir('/proc/self/task')), 'numpy' in sys.modules, "
-        "_native.lab_probe('fork', 0, 0, '.', 0.01)[0])"
+        "_native.lab_probe('pipe', 0, 0, '.', 0.01)[0])"
     )
     if not Path("/proc/self/task").exists():
         pytest.skip("this system does not list a process's threads")

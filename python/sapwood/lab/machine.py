@@ -172,7 +172,7 @@ def _probes(folders: Sequence[str], scratch: str, last: int, *, quick: bool) -> 
     for size in QUICK_SIZES if quick else SIZES:
         units = {"read": "MB/s", "write": "MB/s", "copy": "MB/s", "latency": "ns"}
         probes += [_probe(name, [_sized(name, size)], [unit], seconds, size=size) for name, unit in units.items()]
-    probes += [_probe(name, [text], ["µs"], seconds) for name, text in SYSTEM.items()]
+    probes += [_probe(name, [text], ["µs"], seconds, folder=scratch) for name, text in SYSTEM.items()]
     for count in (2, 8):
         for size in (0, 16 * KILO, 64 * KILO):
             probes.append(_probe("switch", [_switch(count, size)], ["µs"], seconds, size=size, count=count))

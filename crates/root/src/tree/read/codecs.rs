@@ -44,7 +44,8 @@ pub fn codecs(tree: &Tree, branches: &[usize]) -> Vec<Option<u32>> {
 
 /// The codec of a record that begins like this.
 fn codec(head: &[u8]) -> Option<u32> {
-    let word = |place: usize| head.get(place..place + 4)?.first_chunk::<4>().map(|four| u32::from_be_bytes(*four));
+    let word =
+        |place: usize| head.get(place..place + 4)?.first_chunk::<4>().map(|four| u32::from_be_bytes(*four));
     let (total, object, key) = (word(0)?, word(6)?, word(12)? & 0xffff);
     if total.checked_sub(key)? == object {
         return Some(0);
