@@ -159,6 +159,29 @@ def test_unused_branches_are_found(tmp_path: Path) -> None:
     assert not advise(str(file), used=["met", "time", "pt"], sample=0).findings  # npt counts pt
 
 
+def test_members_of_objects_are_used_by_their_paths(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    chance = np.random.default_rng(1)
+    hits = ak.unflatten(ak.zip({name: chance.random(50_000) for name in "pq"}), np.full(10_000, 5))
+    points = ak.zip({name: chance.random(10_000) for name in "xyz"})
+    data = {"hits": hits, "at.": points, "fixed": chance.random((10_000, 2))}
+    file = write(tmp_path / "objects.root", data, records="class")
+    for names, idle in ((["hits"], 4), (["hits/hits.p"], 5), (["at.x", "hits.p", "fixed"], 3)):
+        with sapwood.trace(tmp_path / "t.parquet"):
+            sapwood.open(f"{file}:T").arrays(names)
+        for used in (names, used_branches(tmp_path / "t.parquet")):
+            (finding,) = advise(str(file), used=used, sample=0).findings
+            assert f"{idle} of 6 branches" in finding.detail, (names, used)
+    every = ["hits", "at.", "fixed"]
+    assert advise(str(file), used=every, sample=0).findings == []
+
+
+def test_names_with_brackets_are_left_out_as_they_are(tmp_path: Path) -> None:
+    file = write(tmp_path / "odd.root", {"a[2]": np.arange(9000.0), "a2": np.arange(9000.0)})
+    layout = advise(str(file), used=["a2"], sample=0).layout
+    assert layout.drops("a[2]") and not layout.drops("a2")
+
+
 def test_a_trace_says_which_branches_are_used(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     file = write(tmp_path / "events.root")

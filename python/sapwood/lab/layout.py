@@ -162,14 +162,14 @@ def _branch(native: Any, codec: int | None) -> BranchLayout:
 
 
 def _compression(setting: int, codec: int | None) -> Compression | None:
-    """Give the codec of baskets: with the level of the setting, if that names the same, else with level 1.
+    """Give the codec of baskets, with the level of the setting.
 
     A basket that is stored as it is tells nothing of the others: not all can be compressed.
     """
     known = Compression.from_code(setting) if 0 <= setting < 600 else None  # ROOT writes −1 where it knew no file
     if not codec or (known is not None and known.algorithm == codec):
         return known
-    return Compression.from_code(100 * codec + 1)
+    return Compression.from_code(100 * codec + (known.level if known is not None else 1))
 
 
 def _has_records(kind: Sequence[Any] | None) -> bool:

@@ -88,7 +88,7 @@ def _figures(figures: Sequence[Mapping[str, Any]]) -> str:
 def _legend(figure: Mapping[str, Any]) -> str:
     names = figure["engines"] if figure["kind"] == "bars" else [curve["label"] for curve in figure["curves"]]
     items = "".join(f'<li><i class="c{place % COLOURS}"></i>{_text(name)}</li>' for place, name in enumerate(names))
-    return f'<ul class="legend">{items}</ul>' if len(names) > 1 else ""
+    return f'<ul class="legend">{items}</ul>' if len(names) > 1 or figure["kind"] == "lines" else ""
 
 
 def draw_bars(figure: Mapping[str, Any]) -> str:
