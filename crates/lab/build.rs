@@ -10,6 +10,7 @@ use std::{env, fs, io};
 const OPTIONS: [&str; 6] =
     ["--edition=2024", "-Copt-level=3", "-Cpanic=abort", "-Cstrip=symbols", "-Crelro-level=partial", "-o"];
 
+#[expect(clippy::disallowed_methods, reason = "into the folder that Cargo gives, while the crate is built")]
 fn main() -> io::Result<()> {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=src/start.rs");

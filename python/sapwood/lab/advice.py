@@ -353,7 +353,8 @@ def advise(
     tree
         Only this tree; all trees of a file by default.
     used
-        Names of the branches that are read, or of objects with all their members. Those that count their lists are used too.
+        Names of the branches that are read, or of objects with all their members. Those that count their lists are
+        used too.
     sample
         Uncompressed bytes of a tree to try remedies on; 0 to try none.
     progress

@@ -1,4 +1,4 @@
-"""How the trees of a file lie: baskets, clusters, codecs, sizes; read from the trees' records and the heads of baskets."""
+"""How the trees of a file lie: baskets, clusters, codecs, sizes; read from their records and from heads of baskets."""
 
 from __future__ import annotations
 

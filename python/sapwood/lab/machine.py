@@ -353,7 +353,7 @@ def _findings(study: Study, sizes: Sequence[int]) -> list[str]:
         return study.median(what, OURS) or 0.0
 
     def times(what: str, base: str) -> str:
-        return f"{value(what) / value(base):.1f}" if value(base) else "–"
+        return number_text(value(what) / value(base), 3) if value(base) else "–"
 
     def gigabyte(what: str) -> str:
         return seconds_text(1e3 / value(what)) if value(what) else "–"
@@ -371,14 +371,16 @@ def _findings(study: Study, sizes: Sequence[int]) -> list[str]:
         f"A process takes as long as {times(fork, call)} system calls; with a program in it {times(program, fork)}, "
         f"by a shell {times(shell, fork)} times as long as without."
     )
-    calls = " and ".join(
-        f"{value(SYSTEM[f'rpc {name}']) - value(SYSTEM[name]):.2g} µs to {name.upper()}" for name in ("udp", "tcp")
-    )
+
+    def added(name: str) -> str:
+        more, base = value(SYSTEM[f"rpc {name}"]) - value(SYSTEM[name]), value(SYSTEM[name])
+        return f"{more:.2g} µs to {name.upper()}" if more > base / 20 else f"nothing that shows to {name.upper()}"
+
     codecs = (
         f"For 1 GB, decompression takes {gigabyte('decompression lzma:6')} by LZMA and "
         f"{gigabyte('decompression zstd:5')} by ZSTD, decoding {gigabyte('decoding')}."
     )
-    found = [memory, latency, processes, f"RPC adds {calls}.", codecs]
+    found = [memory, latency, processes, f"RPC adds {added('udp')} and {added('tcp')}.", codecs]
     gains = [
         (study.median(what, "native") or 0.0) / base
         for what in KERNELS

@@ -140,8 +140,8 @@ def run(
     merged = list(merge) or [count for count in MERGED if count <= each or not (given or quick)]
     settings: dict[str, Any] = {
         "files": given, "tree": tree, "branches": list(branches), "engines": list(names), "jobs": counts,
-        "files_per_job": each, "merge": merged, "codecs": codecs, "read_ahead": list(read_ahead), "disks": [str(disk) for disk in disks],
-        "rounds": rounds, "quick": quick,
+        "files_per_job": each, "merge": merged, "codecs": codecs, "read_ahead": list(read_ahead),
+        "disks": [str(disk) for disk in disks], "rounds": rounds, "quick": quick,
     }  # fmt: skip
     study = Study("site", settings, folder, fresh=fresh, progress=progress)
     with contextlib.ExitStack() as stack:

@@ -113,7 +113,8 @@ def _log_ticks(low: float, high: float) -> list[tuple[float, str]]:
                 text = number_text(value) if -1 <= exponent <= 3 else f"10{superscript(exponent)}"
                 found.append((value, text if exponent % every == 0 else ""))
             elif every == 1:
-                found.append((value, number_text(value) if decades < 2.2 and factor in (2, 5) else ""))
+                text = number_text(value) if exponent <= 3 else f"{factor}·10{superscript(exponent)}"
+                found.append((value, text if decades < 2.2 and factor in (2, 5) else ""))
     return found
 
 
