@@ -390,11 +390,11 @@ def _figures(study: Study, cells: Sequence[Cell]) -> list[dict[str, Any]]:
 def _plane(title: str, points: Mapping[str, tuple[float, float]], x: str, y: str) -> dict[str, Any]:
     best = front(points)
     curves = [
-        {"label": "all layouts", "points": [list(points[name]) for name in points]},
+        {"label": "all layouts", "points": [list(points[name]) for name in points], "dots": True},
         {"label": "no other is better in both", "points": [list(points[name]) for name in best]},
     ]
     caption = "On the front, from the left: " + "; ".join(best) + "."
-    return {"kind": "lines", "points": True, "title": title, "x": x, "y": y, "curves": curves, "caption": caption}
+    return {"kind": "lines", "title": title, "x": x, "y": y, "curves": curves, "caption": caption}
 
 
 def _choice(study: Study, cells: Sequence[Cell]) -> list[str]:
