@@ -164,16 +164,27 @@ def test_members_of_objects_are_used_by_their_paths(tmp_path: Path) -> None:
     chance = np.random.default_rng(1)
     hits = ak.unflatten(ak.zip({name: chance.random(50_000) for name in "pq"}), np.full(10_000, 5))
     points = ak.zip({name: chance.random(10_000) for name in "xyz"})
-    data = {"hits": hits, "at.": points, "fixed": chance.random((10_000, 2))}
+    data = {"hits": hits, "at.": points, "fixed": chance.random((10_000, 9))}
     file = write(tmp_path / "objects.root", data, records="class")
-    for names, idle in ((["hits"], 4), (["hits/hits.p"], 5), (["at.x", "hits.p", "fixed"], 3)):
+    for names, idle in ((["hits"], 4), (["hits/hits.p"], 4), (["at.x", "hits.p"], 1)):  # objects stay as a whole
         with sapwood.trace(tmp_path / "t.parquet"):
             sapwood.open(f"{file}:T").arrays(names)
         for used in (names, used_branches(tmp_path / "t.parquet")):
             (finding,) = advise(str(file), used=used, sample=0).findings
             assert f"{idle} of 6 branches" in finding.detail, (names, used)
+    rewrite(str(file), tmp_path / "new.root", advise(str(file), used=["hits.p"], sample=0).layout)
+    assert sapwood.open(f"{tmp_path / 'new.root'}:T").keys(recursive=False) == ["hits"]
     every = ["hits", "at.", "fixed"]
     assert advise(str(file), used=every, sample=0).findings == []
+
+
+def test_members_of_objects_get_another_codec(tmp_path: Path) -> None:
+    hits = ak.unflatten(ak.zip({name: np.arange(50_000) % 999 for name in "pq"}), np.full(10_000, 5))
+    file = write(tmp_path / "objects.root", {"hits": hits}, sapwood.LZMA(6), records="class")
+    advice = advise(str(file), sample=0)
+    assert [finding.code for finding in advice.findings] == ["lzma"]
+    rewrite(str(file), tmp_path / "new.root", advice.layout)
+    assert advise(str(tmp_path / "new.root"), sample=0).findings == []
 
 
 def test_names_with_brackets_are_left_out_as_they_are(tmp_path: Path) -> None:

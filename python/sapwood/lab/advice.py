@@ -193,15 +193,20 @@ def _uncompressed(tree: TreeLayout, used: Sequence[str] | None) -> str | None:
 
 
 def _unused(tree: TreeLayout, used: Sequence[str] | None) -> list[str]:
-    return [] if used is None else [branch.name for branch in tree.branches if branch.name not in used]
+    """Give the branches directly below the tree of which nothing is used: objects are copied as a whole."""
+    if used is None:
+        return []
+    kept = {branch.top for branch in tree.branches if branch.name in used}
+    return list(dict.fromkeys(branch.top for branch in tree.branches if branch.top not in kept))
 
 
 def _unused_branches(tree: TreeLayout, used: Sequence[str] | None) -> str | None:
     names = set(_unused(tree, used))
-    idle = sum(branch.stored for branch in tree.branches if branch.name in names)
-    if not names or 4 * idle < tree.stored:
+    idle = [branch for branch in tree.branches if branch.top in names]
+    size = sum(branch.stored for branch in idle)
+    if not idle or 4 * size < tree.stored:
         return None
-    return f"{len(names)} of {len(tree.branches)} branches, {share_text(idle, tree.stored)} of the bytes"
+    return f"{len(idle)} of {len(tree.branches)} branches, {share_text(size, tree.stored)} of the bytes"
 
 
 def _unsplit_objects(tree: TreeLayout, used: Sequence[str] | None) -> str | None:
@@ -294,7 +299,7 @@ PROBLEMS = (
     ),
     Problem(
         "unused-branches",
-        "a usage is given, and 25 % of the bytes or more are of branches that it does not name",
+        "a usage is given, and 25 % of the bytes or more are of branches, or of objects, that it does not name",
         "a copy without them",
         _unused_branches,
         _without_unused,

@@ -33,6 +33,7 @@ class BranchLayout:
     """
 
     name: str
+    top: str
     index: int
     typename: str
     stored: int
@@ -131,9 +132,10 @@ def layouts_of(source: Source) -> list[TreeLayout]:
 
 def layout_of(tree: Foreign, file: str, path: str, file_size: int) -> TreeLayout:
     """Give the layout of an open tree."""
-    native = [branch for branch in tree.native.branches if branch.has_data and branch.entries]
+    every = tree.native.branches
+    native = [branch for branch in every if branch.has_data and branch.entries]
     codecs = tree.native.codecs([branch.index for branch in native])
-    branches = tuple(_branch(branch, codec) for branch, codec in zip(native, codecs, strict=True))
+    branches = tuple(_branch(branch, _top(every, branch), codec) for branch, codec in zip(native, codecs, strict=True))
     # Borders that baskets of different lengths share by chance are no clusters: where the tree states none, only
     # baskets that all end together show them.
     stated = tree.auto_flush > 0 or len({branch.offsets.tobytes() for branch in branches}) == 1
@@ -141,13 +143,20 @@ def layout_of(tree: Foreign, file: str, path: str, file_size: int) -> TreeLayout
     return TreeLayout(file, path, file_size, tree.num_entries, tree.auto_flush, clusters, branches)
 
 
-def _branch(native: Any, codec: int | None) -> BranchLayout:
+def _top(branches: Sequence[Any], branch: Any) -> str:
+    while branch.parent is not None:
+        branch = branches[branch.parent]
+    return branch.name
+
+
+def _branch(native: Any, top: str, codec: int | None) -> BranchLayout:
     offsets = np.array(native.basket_entries, np.int64)
     sizes, seeks = np.array(native.basket_bytes, np.int64), np.array(native.basket_seeks, np.int64)
     count = min(len(sizes), len(seeks), max(0, len(offsets) - 1))
     kept = seeks[:count] > 0
     return BranchLayout(
         native.name,
+        top,
         native.index,
         native.typename,
         native.compressed_bytes,
