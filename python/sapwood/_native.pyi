@@ -268,6 +268,11 @@ class Tree:
 
     def bytes_between(self, branches: Sequence[int], start: int, stop: int) -> float:
         """Estimate the uncompressed bytes of some branches (by their places), between two entries."""
+    def codecs(self, branches: Sequence[int]) -> list[int | None]:
+        """Read by which codecs the largest baskets of some branches are compressed, by ROOT's numbers.
+
+        0 is none; None says that it cannot be told. A branch's `compression` is another where baskets were copied.
+        """
 
 @final
 class Branch:
@@ -635,3 +640,6 @@ def lab_events(start: int, stop: int) -> dict[str, Any]:
 
 def lab_sources() -> list[tuple[str, str]]:
     """Give the sources of the kernels, names and texts; the last is the program."""
+
+def lab_starter() -> bytes:
+    """Give a program that starts processes: ``crates/lab/src/start.rs``; empty where it could not be built."""

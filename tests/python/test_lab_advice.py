@@ -128,12 +128,69 @@ def test_each_planted_fault_is_found(code: str, tmp_path: Path) -> None:
         assert trial.size > 1.2, trial
 
 
+def relabelled(path: Path, held: Any, said: Any) -> Path:
+    """Let all branches state another codec than that of their baskets, as after a copy that keeps baskets."""
+    write(path, None, None, branches=held)
+    data = path.read_bytes()
+    with sapwood.open(f"{path}:T") as tree:
+        tail = max(s + n for b in tree.native.branches for s, n in zip(b.basket_seeks, b.basket_bytes, strict=True))
+        count = len(tree.branches)
+    old, new = (struct.pack(">i", codec.code) for codec in (held, said))
+    assert data[tail:].count(old) == count
+    path.write_bytes(data[:tail] + data[tail:].replace(old, new))
+    with sapwood.open(f"{path}:T") as tree:
+        assert {branch.compression for branch in tree.branches} == {said}
+    return path
+
+
+def test_the_codec_is_that_of_the_baskets(tmp_path: Path) -> None:
+    bad = relabelled(tmp_path / "bad.root", sapwood.LZMA(6), GOOD)
+    (finding,) = advise(str(bad), sample=1_000_000).findings
+    assert finding.code == "lzma" and finding.trial is not None and finding.trial.time > 1.2
+    good = relabelled(tmp_path / "good.root", GOOD, sapwood.LZMA(6))
+    assert advise(str(good), sample=0).findings == []
+
+
 def test_unused_branches_are_found(tmp_path: Path) -> None:
     file = write(tmp_path / "events.root")
     (advice,) = advise(str(file), used=["met", "run"], sample=1_000_000).findings
     assert advice.code == "unused-branches" and advice.trial is not None and advice.trial.size > 2
     assert "3 of 5 branches" in advice.detail
     assert not advise(str(file), used=["met", "time", "pt"], sample=0).findings  # npt counts pt
+
+
+def test_members_of_objects_are_used_by_their_paths(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    chance = np.random.default_rng(1)
+    hits = ak.unflatten(ak.zip({name: chance.random(50_000) for name in "pq"}), np.full(10_000, 5))
+    points = ak.zip({name: chance.random(10_000) for name in "xyz"})
+    data = {"hits": hits, "at.": points, "fixed": chance.random((10_000, 9))}
+    file = write(tmp_path / "objects.root", data, records="class")
+    for names, idle in ((["hits"], 4), (["hits/hits.p"], 4), (["at.x", "hits.p"], 1)):  # objects stay as a whole
+        with sapwood.trace(tmp_path / "t.parquet"):
+            sapwood.open(f"{file}:T").arrays(names)
+        for used in (names, used_branches(tmp_path / "t.parquet")):
+            (finding,) = advise(str(file), used=used, sample=0).findings
+            assert f"{idle} of 6 branches" in finding.detail, (names, used)
+    rewrite(str(file), tmp_path / "new.root", advise(str(file), used=["hits.p"], sample=0).layout)
+    assert sapwood.open(f"{tmp_path / 'new.root'}:T").keys(recursive=False) == ["hits"]
+    every = ["hits", "at.", "fixed"]
+    assert advise(str(file), used=every, sample=0).findings == []
+
+
+def test_members_of_objects_get_another_codec(tmp_path: Path) -> None:
+    hits = ak.unflatten(ak.zip({name: np.arange(50_000) % 999 for name in "pq"}), np.full(10_000, 5))
+    file = write(tmp_path / "objects.root", {"hits": hits}, sapwood.LZMA(6), records="class")
+    advice = advise(str(file), sample=0)
+    assert [finding.code for finding in advice.findings] == ["lzma"]
+    rewrite(str(file), tmp_path / "new.root", advice.layout)
+    assert advise(str(tmp_path / "new.root"), sample=0).findings == []
+
+
+def test_names_with_brackets_are_left_out_as_they_are(tmp_path: Path) -> None:
+    file = write(tmp_path / "odd.root", {"a[2]": np.arange(9000.0), "a2": np.arange(9000.0)})
+    layout = advise(str(file), used=["a2"], sample=0).layout
+    assert layout.drops("a[2]") and not layout.drops("a2")
 
 
 def test_a_trace_says_which_branches_are_used(tmp_path: Path) -> None:

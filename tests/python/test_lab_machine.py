@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -68,7 +69,7 @@ def test_a_process_of_the_probe_is_small() -> None:
     code = (
         "import os, sys; from sapwood import _native; import sapwood.lab.probe; _native.lab_forget();"
         "print(len(os.listdir('/proc/self/task')), 'numpy' in sys.modules, "
-        "_native.lab_probe('fork', 0, 0, '.', 0.01)[0])"
+        "_native.lab_probe('pipe', 0, 0, '.', 0.01)[0])"
     )
     if not Path("/proc/self/task").exists():
         pytest.skip("this system does not list a process's threads")
@@ -91,6 +92,20 @@ def test_what_fails_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     study = Study("machine", {}, tmp_path)
     assert machine._compiled(study, tmp_path, 1 << 20, quick=True) == []
     assert study.content["left_out"] == {"compiler options": "there is no Rust compiler (rustc)"}
+
+
+def test_db12_runs_where_it_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = Study("machine", {}, tmp_path)
+    monkeypatch.setattr(machine.importlib.util, "find_spec", lambda name: None)
+    assert machine._db12(study) == [] and study.content["left_out"] == {"DB12": "the package DB12 is not installed"}
+    monkeypatch.undo()
+    (tmp_path / "db12").mkdir()
+    (tmp_path / "db12" / "__init__.py").write_text("def single_dirac_benchmark():\n    return {'NORM': 27.5}\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    (one,) = machine._db12(study)
+    (step,) = one.steps()
+    assert (step.what, step.unit, step.run()["value"]) == ("DB12", "DB12", 27.5)
 
 
 def test_decoding_and_decompression_are_apart(tmp_path: Path) -> None:

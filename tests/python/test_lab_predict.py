@@ -156,6 +156,11 @@ def test_the_check(tmp_path: Path) -> None:
     assert rows["2"][1:3] == ["71.4 MB/s", "70.0 MB/s"]
     assert "off by at most" in study.content["findings"][0]
     assert not any(warning["code"] in ("few-rounds", "loaded") for warning in study.content["warnings"])
+    assert not any("other programs" in finding for finding in study.content["findings"])
+    content = json.loads(path.read_text()) | {"warnings": [{"code": "loaded"}]}
+    path.write_text(json.dumps(content))
+    loaded, _ = predict.run(tmp_path / "loaded", check=path)
+    assert "other programs ran" in loaded.content["findings"][1]
     assert "Aggregate rate [MB/s]" in written["html"].read_text()
     assert looks(written["html"], tmp_path) > 30_000
 

@@ -56,12 +56,12 @@ def test_what_is_measured(result: Path) -> None:
     assert one["open"] + one["decompression"] + one["decoding"] + one["task"] <= one["job"]
     assert found["esd, as is, all branches, 2 jobs", "sapwood"]["events"] == 80
     assert found["pythia, as is, all branches, 2 jobs", "sapwood"]["events"] == 120
-    for variant in ("merged 2", "tree alone", "uncompressed", "copied before", "disks 2"):
+    for variant in ("merged 2", "tree alone", "compressed none", "copied before", "disks 2"):
         assert found[f"esd, {variant}, all branches, 1 job", "sapwood"]["events"] == 40, variant
     assert found["esd, read ahead 64 kB, all branches, 1 job", "raw"]["bytes"] > 0
     sizes = content["files"]["esd"]
     assert sizes["merged 2"]["files"] == 1 and sizes["merged 2"]["events"] == 40
-    assert sizes["uncompressed"]["stored"] > sizes["as is"]["stored"] > sizes["as is"]["few"]
+    assert sizes["compressed none"]["stored"] > sizes["as is"]["stored"] > sizes["as is"]["few"]
     assert found["esd, as is, all branches, 1 job", "raw"]["bytes"] == 2 * sizes["as is"]["file_bytes"]
     assert sorted(path.name for path in result.iterdir()) == ["site.html", "site.json"]
 
@@ -262,7 +262,7 @@ def test_what_cannot_be_written_anew_is_left_out(tmp_path: Path, monkeypatch: py
     )
     samples.make("pythia", tmp_path / "one.root")
     study, _ = site.run(tmp_path / "out", files=[str(tmp_path / "one.root")], names=["sapwood"], jobs=[1], rounds=1)
-    assert study.content["left_out"]["uncompressed"] == "objects of Event are not written anew"
+    assert study.content["left_out"]["compressed zstd:5"] == "objects of Event are not written anew"
     assert "tree alone" not in study.content["left_out"]
 
 

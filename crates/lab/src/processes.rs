@@ -51,29 +51,6 @@ pub fn signal(seconds: f64) -> f64 {
     (each(seconds / 2.0, || system::send(true)) - sent).max(0.0)
 }
 
-/// A process that ends at once (`fork`), becomes a program that does nothing (`exec`), or a shell that starts that
-/// (`shell`), until its end is known.
-pub fn start(how: &str, seconds: f64) -> Result<f64> {
-    let program = if Path::new("/bin/true").exists() { c"/bin/true" } else { c"/usr/bin/true" };
-    let work: fn(&'static std::ffi::CStr) -> i32 = match how {
-        "fork" => |_| 0,
-        "exec" => |program| system::become_program([program]),
-        _ => |program| system::become_program([c"/bin/sh", c"-c", program]),
-    };
-    let once = || match child(|| work(program))?.wait()? {
-        0 => Ok(()),
-        code => Err(Error::other(format!("a process of the probe {how} ended with {code}"))),
-    };
-    once()?;
-    let mut failed = None;
-    let time = each(seconds, || {
-        if let Err(error) = once() {
-            failed = Some(error);
-        }
-    });
-    failed.map_or(Ok(time), Err)
-}
-
 const RING: usize = 16;
 
 /// A switch from one of `count` processes to the next, each of which then sums `size` bytes of its own: they pass a

@@ -5,7 +5,7 @@
     reason = "the calls themselves are what is measured; the standard library wraps more around them, or has none"
 )]
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{c_int, c_void};
 use std::io::{Error, Result};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
@@ -106,19 +106,6 @@ pub fn child(work: impl FnOnce() -> i32) -> Result<Child> {
         1.. => Ok(Child(pid)),
         _ => Err(Error::last_os_error()),
     }
-}
-
-/// Becomes another program; comes back only where that failed.
-pub fn become_program<const N: usize>(words: [&CStr; N]) -> i32 {
-    let mut pointers: [*const libc::c_char; 8] = [ptr::null(); 8];
-    for (pointer, word) in pointers.iter_mut().take(7).zip(&words) {
-        *pointer = word.as_ptr();
-    }
-    let [program, ..] = pointers;
-    let nothing = [ptr::null()];
-    // SAFETY: the words end with a zero, their list and the environment with a null pointer.
-    unsafe { libc::execve(program, pointers.as_ptr(), nothing.as_ptr()) };
-    127
 }
 
 static CAUGHT: AtomicU64 = AtomicU64::new(0);
@@ -228,7 +215,6 @@ mod tests {
     #[test]
     fn children_end_with_their_code_or_are_ended() {
         assert_eq!(child(|| 7).unwrap().wait().unwrap(), 7);
-        assert_eq!(child(|| become_program([c"/none/such"])).unwrap().wait().unwrap(), 127);
         let (from, to) = pipe().unwrap();
         let waiting = child(|| read(&from, &mut [0]) as i32).unwrap();
         drop(waiting);

@@ -23,6 +23,11 @@ fn lab_sources() -> Vec<(&'static str, &'static str)> {
     lab::SOURCES.to_vec()
 }
 
+#[pyfunction]
+fn lab_starter() -> &'static [u8] {
+    lab::STARTER
+}
+
 /// Columns by name: `offsets` of the tracks, `temperature`, `histogram`, `floats` (a list), `charge`, `npoint`, `valid`.
 #[pyfunction]
 fn lab_events(py: Python<'_>, start: u64, stop: u64) -> PyResult<Bound<'_, PyDict>> {
@@ -45,5 +50,6 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(lab_probe, module)?)?;
     module.add_function(wrap_pyfunction!(lab_forget, module)?)?;
     module.add_function(wrap_pyfunction!(lab_events, module)?)?;
-    module.add_function(wrap_pyfunction!(lab_sources, module)?)
+    module.add_function(wrap_pyfunction!(lab_sources, module)?)?;
+    module.add_function(wrap_pyfunction!(lab_starter, module)?)
 }

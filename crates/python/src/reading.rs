@@ -12,7 +12,7 @@ use sapwood_io::counters::Counters;
 use sapwood_root::Error;
 use sapwood_root::file::{Directory, Key, RootFile};
 use sapwood_root::tree::read::{
-    Carry, LeftOut, Part, longest_entry, planned, read as read_parts, read_most, read_on,
+    Carry, LeftOut, Part, codecs, longest_entry, planned, read as read_parts, read_most, read_on,
 };
 use sapwood_root::tree::{Branch, Tree};
 use std::sync::{Arc, Mutex, RwLock, mpsc};
@@ -304,6 +304,9 @@ impl PyTree {
     }
     fn bytes_between(&self, branches: Vec<usize>, start: u64, stop: u64) -> f64 {
         self.tree.bytes_between(&branches, start, stop)
+    }
+    fn codecs(&self, py: Python<'_>, branches: Vec<usize>) -> Vec<Option<u32>> {
+        py.detach(|| codecs(&self.tree, &branches))
     }
     #[allow(clippy::type_complexity, reason = "two plain tables")]
     fn plan(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import glob
 import json
 import statistics
 import tempfile
@@ -130,7 +131,7 @@ def _tiny_baskets(tree: TreeLayout, used: Sequence[str] | None) -> str | None:
     clusters = len(tree.clusters) - 1
     excess, small = 0, 0
     for branch in tree.branches:
-        if branch.baskets and branch.full / branch.baskets < _BASKET:
+        if branch.full and branch.full / branch.baskets < _BASKET:  # not of a file whose data were taken out
             excess += max(0, branch.baskets - max(clusters, -(-branch.full // _BASKET_WANTED)))
             small += 1
     if tree.baskets < 64 or 2 * excess < tree.baskets:
@@ -154,7 +155,7 @@ def _one_entry_clusters(tree: TreeLayout, used: Sequence[str] | None) -> str | N
 
 def _small_clusters(tree: TreeLayout, used: Sequence[str] | None) -> str | None:
     count, entries, size = _cluster_size(tree)
-    if count < 8 or entries < 2 or size > _CLUSTER:
+    if count < 8 or entries < 2 or size > _CLUSTER or tree.stored < _CLUSTER:
         return None
     return f"{count_text(count)} clusters of {bytes_text(size)} and {entries:.0f} entries"
 
@@ -192,15 +193,20 @@ def _uncompressed(tree: TreeLayout, used: Sequence[str] | None) -> str | None:
 
 
 def _unused(tree: TreeLayout, used: Sequence[str] | None) -> list[str]:
-    return [] if used is None else [branch.name for branch in tree.branches if branch.name not in used]
+    """Give the branches directly below the tree of which nothing is used: objects are copied as a whole."""
+    if used is None:
+        return []
+    kept = {branch.top for branch in tree.branches if branch.name in used}
+    return list(dict.fromkeys(branch.top for branch in tree.branches if branch.top not in kept))
 
 
 def _unused_branches(tree: TreeLayout, used: Sequence[str] | None) -> str | None:
     names = set(_unused(tree, used))
-    idle = sum(branch.stored for branch in tree.branches if branch.name in names)
-    if not names or 4 * idle < tree.stored:
+    idle = [branch for branch in tree.branches if branch.top in names]
+    size = sum(branch.stored for branch in idle)
+    if not idle or 4 * size < tree.stored:
         return None
-    return f"{len(names)} of {len(tree.branches)} branches, {share_text(idle, tree.stored)} of the bytes"
+    return f"{len(idle)} of {len(tree.branches)} branches, {share_text(size, tree.stored)} of the bytes"
 
 
 def _unsplit_objects(tree: TreeLayout, used: Sequence[str] | None) -> str | None:
@@ -231,7 +237,7 @@ def _split(layout: Layout, tree: TreeLayout, used: Sequence[str] | None) -> Layo
 
 
 def _without_unused(layout: Layout, tree: TreeLayout, used: Sequence[str] | None) -> Layout:
-    return dataclasses.replace(layout, drop=(*layout.drop, *_unused(tree, used)))
+    return dataclasses.replace(layout, drop=(*layout.drop, *map(glob.escape, _unused(tree, used))))
 
 
 PROBLEMS = (
@@ -251,7 +257,7 @@ PROBLEMS = (
     ),
     Problem(
         "small-clusters",
-        "8 clusters or more, of 2 entries or more and less than 300 kB",
+        "8 clusters or more, of 2 entries or more and less than 300 kB, in a tree of 300 kB or more",
         "larger clusters (30 MB)",
         _small_clusters,
         _anew,
@@ -293,7 +299,7 @@ PROBLEMS = (
     ),
     Problem(
         "unused-branches",
-        "a usage is given, and 25 % of the bytes or more are of branches that it does not name",
+        "a usage is given, and 25 % of the bytes or more are of branches, or of objects, that it does not name",
         "a copy without them",
         _unused_branches,
         _without_unused,
@@ -352,7 +358,8 @@ def advise(
     tree
         Only this tree; all trees of a file by default.
     used
-        Names of the branches that are read. Those that count their lists are used too.
+        Names of the branches that are read, or of objects with all their members. Those that count their lists are
+        used too.
     sample
         Uncompressed bytes of a tree to try remedies on; 0 to try none.
     progress
@@ -373,14 +380,14 @@ def advise(
     for problem in PROBLEMS:
         by_tree: dict[str, list[tuple[TreeLayout, str]]] = {}
         for one in trees:
-            detail = problem.look(one, _with_counters(one, used))
+            detail = problem.look(one, _names_of(one, used))
             if detail is not None:
                 by_tree.setdefault(one.tree, []).append((one, detail))
         for path, having in by_tree.items():
             finding = Finding(problem.code, path, [one.file for one, _ in having], having[0][1], problem.remedy)
             findings.append(finding)
             first = having[0][0]
-            names = _with_counters(first, used)
+            names = _names_of(first, used)
             layout = problem.change(layout, first, names)
             if sample:
                 tell(f"trying a remedy for {problem.code}")
@@ -393,16 +400,18 @@ def advise(
     return Advice([source.path for source in dataset.sources], trees, findings, layout, sample)
 
 
-def _with_counters(tree: TreeLayout, used: Sequence[str] | None) -> list[str] | None:
-    """Add the branches that count lists: readers need them, whoever names them."""
+def _names_of(tree: TreeLayout, used: Sequence[str] | None) -> list[str] | None:
+    """Give the names of the branches of a tree that are used, with those that count their lists.
+
+    A name is as `TTree.__getitem__` takes it: with the path of its object or without. An object means all its members.
+    """
     if used is None:
         return None
-    names = set(used)
     with sapwood.open({tree.file: None}) as file:
-        for branch in file[tree.tree].branches:
-            if branch.name in names and branch.count_branch is not None:
-                names.add(branch.count_branch.name)
-    return sorted(names)
+        tops = [branch for name in used if (branch := file[tree.tree].find(name)) is not None]
+        found = [one for branch in tops for one in (branch, *branch.descendants())]
+        found += [branch.count_branch for branch in found if branch.count_branch is not None]
+        return sorted({branch.name for branch in found})
 
 
 def _try(finding: Finding, where: TreeLayout, layout: Layout, sample: int, used: Sequence[str] | None) -> None:

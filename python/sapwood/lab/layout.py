@@ -1,4 +1,4 @@
-"""How the trees of a file lie: baskets, clusters, codecs, sizes; read from the trees' records alone."""
+"""How the trees of a file lie: baskets, clusters, codecs, sizes; read from their records and from heads of baskets."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ class BranchLayout:
     """
 
     name: str
+    top: str
     index: int
     typename: str
     stored: int
@@ -131,8 +132,10 @@ def layouts_of(source: Source) -> list[TreeLayout]:
 
 def layout_of(tree: Foreign, file: str, path: str, file_size: int) -> TreeLayout:
     """Give the layout of an open tree."""
-    native = tree.native.branches
-    branches = tuple(_branch(branch) for branch in native if branch.has_data and branch.entries)
+    every = tree.native.branches
+    native = [branch for branch in every if branch.has_data and branch.entries]
+    codecs = tree.native.codecs([branch.index for branch in native])
+    branches = tuple(_branch(branch, _top(every, branch), codec) for branch, codec in zip(native, codecs, strict=True))
     # Borders that baskets of different lengths share by chance are no clusters: where the tree states none, only
     # baskets that all end together show them.
     stated = tree.auto_flush > 0 or len({branch.offsets.tobytes() for branch in branches}) == 1
@@ -140,24 +143,42 @@ def layout_of(tree: Foreign, file: str, path: str, file_size: int) -> TreeLayout
     return TreeLayout(file, path, file_size, tree.num_entries, tree.auto_flush, clusters, branches)
 
 
-def _branch(native: Any) -> BranchLayout:
+def _top(branches: Sequence[Any], branch: Any) -> str:
+    while branch.parent is not None:
+        branch = branches[branch.parent]
+    return branch.name
+
+
+def _branch(native: Any, top: str, codec: int | None) -> BranchLayout:
     offsets = np.array(native.basket_entries, np.int64)
     sizes, seeks = np.array(native.basket_bytes, np.int64), np.array(native.basket_seeks, np.int64)
     count = min(len(sizes), len(seeks), max(0, len(offsets) - 1))
     kept = seeks[:count] > 0
     return BranchLayout(
         native.name,
+        top,
         native.index,
         native.typename,
         native.compressed_bytes,
         native.total_bytes,
-        Compression.from_code(native.compression),
+        _compression(native.compression, codec),
         offsets,
         sizes[:count][kept],
         seeks[:count][kept],
         offsets[:count][kept],
         not native.children and _has_records(native.type),
     )
+
+
+def _compression(setting: int, codec: int | None) -> Compression | None:
+    """Give the codec of baskets, with the level of the setting.
+
+    A basket that is stored as it is tells nothing of the others: not all can be compressed.
+    """
+    known = Compression.from_code(setting) if 0 <= setting < 600 else None  # ROOT writes −1 where it knew no file
+    if not codec or (known is not None and known.algorithm == codec):
+        return known
+    return Compression.from_code(100 * codec + (known.level if known is not None else 1))
 
 
 def _has_records(kind: Sequence[Any] | None) -> bool:

@@ -125,10 +125,7 @@ def run(
     with tempfile.TemporaryDirectory(dir=folder, prefix="machine-") as scratch:
         probes = _probes(list(folders) or [str(folder)], scratch, last, quick=quick)
         probes += _compiled(study, Path(scratch), last, quick=quick)
-        if importlib.util.find_spec("db12") is None:
-            study.leave_out("DB12", "the package DB12 is not installed")
-        else:
-            probes.append(_probe("db12", ["DB12"], ["DB12"], 0.0))
+        probes += _db12(study)
         study.run([step for probe in probes for step in probe.steps()], rounds)
     sizes = QUICK_SIZES if quick else SIZES
     written = study.finish(
@@ -175,7 +172,7 @@ def _probes(folders: Sequence[str], scratch: str, last: int, *, quick: bool) -> 
     for size in QUICK_SIZES if quick else SIZES:
         units = {"read": "MB/s", "write": "MB/s", "copy": "MB/s", "latency": "ns"}
         probes += [_probe(name, [_sized(name, size)], [unit], seconds, size=size) for name, unit in units.items()]
-    probes += [_probe(name, [text], ["µs"], seconds) for name, text in SYSTEM.items()]
+    probes += [_probe(name, [text], ["µs"], seconds, folder=scratch) for name, text in SYSTEM.items()]
     for count in (2, 8):
         for size in (0, 16 * KILO, 64 * KILO):
             probes.append(_probe("switch", [_switch(count, size)], ["µs"], seconds, size=size, count=count))
@@ -225,6 +222,14 @@ def _compiled(study: Study, scratch: Path, last: int, *, quick: bool) -> list[_P
         units = [*KERNELS.values(), *["MB/s"] * 4]
         probes.append(_Probe([str(program), str(seconds), str(4 * last)], [*KERNELS, *STREAM], units, option))
     return probes
+
+
+def _db12(study: Study) -> list[_Probe]:
+    """Have DB12 run, where it is installed."""
+    if importlib.util.find_spec("db12") is None:
+        study.leave_out("DB12", "the package DB12 is not installed")
+        return []
+    return [_probe("db12", ["DB12"], ["DB12"], 0.0)]
 
 
 def _rows(study: Study, whats: Sequence[str]) -> list[list[str]]:
@@ -348,7 +353,7 @@ def _findings(study: Study, sizes: Sequence[int]) -> list[str]:
         return study.median(what, OURS) or 0.0
 
     def times(what: str, base: str) -> str:
-        return f"{value(what) / value(base):.1f}" if value(base) else "–"
+        return number_text(value(what) / value(base), 3) if value(base) else "–"
 
     def gigabyte(what: str) -> str:
         return seconds_text(1e3 / value(what)) if value(what) else "–"
@@ -366,14 +371,16 @@ def _findings(study: Study, sizes: Sequence[int]) -> list[str]:
         f"A process takes as long as {times(fork, call)} system calls; with a program in it {times(program, fork)}, "
         f"by a shell {times(shell, fork)} times as long as without."
     )
-    calls = " and ".join(
-        f"{value(SYSTEM[f'rpc {name}']) - value(SYSTEM[name]):.2g} µs to {name.upper()}" for name in ("udp", "tcp")
-    )
+
+    def added(name: str) -> str:
+        more, base = value(SYSTEM[f"rpc {name}"]) - value(SYSTEM[name]), value(SYSTEM[name])
+        return f"{more:.2g} µs to {name.upper()}" if more > base / 20 else f"nothing that shows to {name.upper()}"
+
     codecs = (
         f"For 1 GB, decompression takes {gigabyte('decompression lzma:6')} by LZMA and "
         f"{gigabyte('decompression zstd:5')} by ZSTD, decoding {gigabyte('decoding')}."
     )
-    found = [memory, latency, processes, f"RPC adds {calls}.", codecs]
+    found = [memory, latency, processes, f"RPC adds {added('udp')} and {added('tcp')}.", codecs]
     gains = [
         (study.median(what, "native") or 0.0) / base
         for what in KERNELS

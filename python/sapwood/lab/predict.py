@@ -621,6 +621,10 @@ def _check(
     drawn = [{"label": label, "points": points} for label, points in curves.items()]
     figures.append({**axes, "title": f"Check, {data}", "curves": drawn})
     found.append(f"{data}: with more than one job the prediction is off by at most {100 * worst:.0f} %.")
+    if any(warning["code"] == "loaded" for warning in content["warnings"]):
+        found.append(
+            f"{data}: other programs ran while this was measured; costs and curve need not have met the same load."
+        )
 
 
 def _gsi(study: Study, tables: list[dict[str, Any]], found: list[str]) -> None:

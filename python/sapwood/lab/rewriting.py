@@ -303,11 +303,15 @@ def _shapes(tree: Foreign, layout: Layout) -> _Shapes:
             raise UnsupportedError(f"{branch.object_path}: {branch.reason}")
         shapes.names.append(name)
         _shape(shapes, branch, name, layout)
-        shapes.codecs[name] = layout.codecs.get(name, _codec(branch, layout))
+        shapes.codecs[name] = _codec(branch, layout)
     return shapes
 
 
 def _codec(branch: Foreign, layout: Layout) -> Compression | None:
+    """Give the codec of a branch; an object has one for all of its members: that which is wanted for any."""
+    for one in (branch, *branch.descendants()):
+        if one.name in layout.codecs:
+            return layout.codecs[one.name]
     if not isinstance(layout.compression, EllipsisType):
         return layout.compression
     inner = branch.branches[0] if branch.is_group else branch

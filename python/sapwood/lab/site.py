@@ -21,7 +21,7 @@ from sapwood.errors import ArgumentError, SapwoodError, UnsupportedError
 from sapwood.lab import job, samples
 from sapwood.lab.event import compiled, drop
 from sapwood.lab.layout import tree_paths
-from sapwood.lab.rewriting import Layout, parse_codec, rewrite, write_part
+from sapwood.lab.rewriting import Layout, codec_text, parse_codec, rewrite, write_part
 from sapwood.lab.study import Step, Study
 from sapwood.report.units import bytes_text, count_text, number_text, seconds_text
 from sapwood.train.dataset import Dataset, parse_size
@@ -30,13 +30,17 @@ ENGINES = ("sapwood", "root", "uproot", "raw")
 DIRECT, PROCESSOR = ("direct", "direct random"), "processor"
 LIMITS = (*DIRECT, PROCESSOR)
 """What is measured beside the engines: reading past the page cache, and decompression from memory."""
-AS_IS, ALONE, PLAIN, PRIOR = "as is", "tree alone", "uncompressed", "copied before"
+AS_IS, ALONE, PRIOR = "as is", "tree alone", "copied before"
+COMPRESSED = "compressed "
+"""A variant with another codec, which follows; ``none`` is one, too."""
 ALL, FEW = "all branches", "few branches"
 LAYERS = ("storage", "waiting", "open", "decompression", "decoding", "task", "other")
 """Where the time of a job goes, by sapwood's counters; ``other`` is what remains."""
 
 MERGED = (10, 40, 200)
 """So many files are merged into one, if nothing else is said."""
+CODECS, QUICK_CODECS = ("none", "lz4:4", "zstd:5"), ("none",)
+"""By these files are compressed, if nothing else is said."""
 _MEANS = {"job": "wall", "spread": "spread"}
 """What is averaged over jobs, not added up, and how they call it."""
 _LARGE = 25e6  # bytes of a file that the findings speak of
@@ -69,6 +73,7 @@ def run(
     jobs: Sequence[int] = (),
     per_job: int | None = None,
     merge: Sequence[int] = (),
+    codecs: Sequence[str] = (),
     read_ahead: Sequence[str] = (),
     disks: Sequence[str] = (),
     rounds: int = 3,
@@ -96,6 +101,8 @@ def run(
         How many files each job reads.
     merge
         So many files merged into one, each a variant.
+    codecs
+        Codecs by which files are compressed, each a variant; `CODECS` by default.
     read_ahead
         Sizes: of the chunks of plain reading, of ROOT's tree cache, of what sapwood fetches ahead from far away.
     disks
@@ -120,6 +127,7 @@ def run(
     if counts[0] < 1 or rounds < 1 or any(one < 2 for one in merge) or (per_job or 1) < 1:
         raise ArgumentError("lab site takes one job, file and round or more, and merges two files or more")
     sizes = {text: parse_size(text) for text in read_ahead}
+    codecs = [codec_text(parse_codec(text)) for text in codecs or (QUICK_CODECS if quick else CODECS)]
     given = [source.path for source in Dataset.of(list(files), tree).sources] if files else []
     if given and len(given) < counts[-1]:
         raise ArgumentError(
@@ -132,8 +140,8 @@ def run(
     merged = list(merge) or [count for count in MERGED if count <= each or not (given or quick)]
     settings: dict[str, Any] = {
         "files": given, "tree": tree, "branches": list(branches), "engines": list(names), "jobs": counts,
-        "files_per_job": each, "merge": merged, "read_ahead": list(read_ahead), "disks": [str(disk) for disk in disks],
-        "rounds": rounds, "quick": quick,
+        "files_per_job": each, "merge": merged, "codecs": codecs, "read_ahead": list(read_ahead),
+        "disks": [str(disk) for disk in disks], "rounds": rounds, "quick": quick,
     }  # fmt: skip
     study = Study("site", settings, folder, fresh=fresh, progress=progress)
     with contextlib.ExitStack() as stack:
@@ -143,7 +151,8 @@ def run(
         ]
         stock = _Stock(roots, given, tree, list(branches), each, counts[-1])
         engines = _engines(study, names, stock, roots[0])
-        cases = _cases(study, engines, stock, counts, merged, list(sizes), quick=quick)
+        variants = [*(f"merged {many}" for many in merged), ALONE, *(COMPRESSED + codec for codec in codecs), PRIOR]
+        cases = _cases(study, engines, stock, counts, variants, list(sizes), quick=quick)
         runner = _Runner(stock, engines, sizes)
         study.run(
             [Step(case.what, case.engine, "MB/s", lambda case=case: runner.measure(case)) for case in cases], rounds
@@ -193,7 +202,7 @@ class _Stock:
 
     def files(self, data: str, variant: str) -> list[list[str]]:
         """Give the files of each job, in a variant."""
-        variant = variant if variant == PLAIN or variant.startswith(("merged", "disks", ALONE)) else AS_IS
+        variant = variant if variant.startswith(("merged", "disks", ALONE, COMPRESSED)) else AS_IS
         key = data, variant
         if key not in self._made:
             self._made[key] = list(self._make(data, variant))
@@ -218,17 +227,16 @@ class _Stock:
     def _make(self, data: str, variant: str) -> Iterator[list[str]]:
         word, _, number = variant.partition(" ")
         many = int(number) if word == "merged" else 1
+        codec = variant.removeprefix(COMPRESSED) if variant.startswith(COMPRESSED) else None
         spread = self._roots if word == "disks" else self._roots[:1]
         if self._given and variant == AS_IS:
             for place in range(self._jobs):
                 yield self._given[place * self._each : (place + 1) * self._each]
             return
-        folder = variant.replace(" ", "-")
+        folder = variant.replace(" ", "-").replace(":", "-")
         master = self._roots[0] / f"{data}-{folder}.root"
         if not self._given:
-            samples.make(
-                data, master, files=many, codec="none" if variant == PLAIN else samples.CODEC, alone=variant == ALONE
-            )
+            samples.make(data, master, files=many, codec=codec or samples.CODEC, alone=variant == ALONE)
         for place in range(self._jobs):
             made: list[str] = []
             own = self._given[place * self._each : (place + 1) * self._each]
@@ -244,7 +252,7 @@ class _Stock:
                 elif word == "disks":
                     shutil.copyfile(own[part], path)
                 else:
-                    layout = Layout(compression=parse_codec("none")) if variant == PLAIN else Layout()
+                    layout = Layout() if codec is None else Layout(compression=parse_codec(codec))
                     rewrite(own[part * many : (part + 1) * many], path, layout, tree=self.tree, verify=False)
                 made.append(str(path))
             yield made
@@ -279,7 +287,7 @@ def _engines(study: Study, names: Sequence[str], stock: _Stock, scratch: Path) -
 
 
 def _cases(
-    study: Study, engines: Mapping[str, object], stock: _Stock, counts: Sequence[int], merged: Sequence[int],
+    study: Study, engines: Mapping[str, object], stock: _Stock, counts: Sequence[int], of_files: Sequence[str],
     ahead: Sequence[str], *, quick: bool,
 ) -> list[Case]:  # fmt: skip
     ends = sorted({counts[0], counts[-1]})
@@ -312,7 +320,7 @@ def _cases(
         if stock.far:
             study.leave_out("other variants", "files far away are read as they are")
         else:
-            variants = [*(f"merged {many}" for many in merged), ALONE, PLAIN, PRIOR, *variants]
+            variants = [*of_files, *variants]
             variants += [f"disks {stock.disks}"] * (stock.disks > 1)
         for variant in variants:
             try:

@@ -34,6 +34,8 @@ BASKETS = ("32 kB", "256 kB", "1 MB")
 SPLITS = (99, 0)
 STREAMS = (1, 4)
 ENGINES = ("sapwood", "root")
+NO_LAYOUT = {"uproot": "it does not choose clusters and baskets", "raw": "bytes have no layout"}
+"""Engines of other studies, and why they take no part."""
 SUMMARIES = {"without": (False,), "with": (True,), "both": (False, True)}
 QUICK_CODECS = ("none", "lz4:4", "zstd:5")
 QUICK_CLUSTERS, QUICK_BASKETS = ("10 MB",), ("32 kB", "1 MB")
@@ -105,7 +107,7 @@ def run(
     tree
         The tree, for files with several.
     names
-        Who copies and reads, of `ENGINES`. ROOT keeps the split level of the tree.
+        Who copies and reads, of `ENGINES`; those of `NO_LAYOUT` are left out. ROOT keeps the split level of the tree.
     codecs, clusters, baskets, splits
         What is tried, each with each, in the words of `sapwood rewrite`; the constants of this module by default.
         Split levels are those of objects: a tree without any has none.
@@ -129,7 +131,7 @@ def run(
         raise ArgumentError(f"there is no weight {min(unknown)}: {', '.join(WEIGHTS)}")
     if any(not 0 <= split <= 99 for split in splits) or any(not 0 < count <= 100 for count in streams):
         raise ArgumentError("split levels are from 0 to 99, streams from 1 to 100")
-    wrong = [name for name in names if name not in ENGINES]
+    wrong = [name for name in names if name not in ENGINES and name not in NO_LAYOUT]
     if wrong:
         raise ArgumentError(f"there is no engine {wrong[0]}: choose of {', '.join(ENGINES)}")
     sample = QUICK_SAMPLE if quick else SAMPLE
@@ -159,15 +161,18 @@ def run(
         program, reason = compiled(Path(scratch), "sweep") if "root" in names else (None, None)
         if reason is not None:
             study.leave_out("root", reason)
+        for name in names:
+            if name in NO_LAYOUT:
+                study.leave_out(name, NO_LAYOUT[name])
         cells: list[Cell] = []
         for name in names:
             if name == "root":
                 kept = {**tried, "splits": [None]}
                 cells += [dataclasses.replace(cell, engine=name) for cell in plan(kept, streams, summary) if program]
-            else:
+            elif name == "sapwood":
                 cells += plan(tried, streams, summary)
         if not cells:
-            raise ArgumentError(f"none of the engines can run: {reason}")
+            raise ArgumentError(f"none of the engines can run: {', '.join(study.content['left_out'].values())}")
         steps: list[Step] = []
         for number, cell in enumerate(cells):
             job = _Job(cell, where.path, paths[0], stop, scratch, number, str(program or ""))
@@ -385,11 +390,11 @@ def _figures(study: Study, cells: Sequence[Cell]) -> list[dict[str, Any]]:
 def _plane(title: str, points: Mapping[str, tuple[float, float]], x: str, y: str) -> dict[str, Any]:
     best = front(points)
     curves = [
-        {"label": "all layouts", "points": [list(points[name]) for name in points]},
+        {"label": "all layouts", "points": [list(points[name]) for name in points], "dots": True},
         {"label": "no other is better in both", "points": [list(points[name]) for name in best]},
     ]
     caption = "On the front, from the left: " + "; ".join(best) + "."
-    return {"kind": "lines", "points": True, "title": title, "x": x, "y": y, "curves": curves, "caption": caption}
+    return {"kind": "lines", "title": title, "x": x, "y": y, "curves": curves, "caption": caption}
 
 
 def _choice(study: Study, cells: Sequence[Cell]) -> list[str]:

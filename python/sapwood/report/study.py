@@ -12,7 +12,7 @@ from sapwood.report.page import document, table
 from sapwood.report.svg import COLOURS, HEIGHT, WIDTH, Scale
 from sapwood.report.units import bytes_text, number_text, seconds_text
 
-_LEFT, _RIGHT, _TOP, _BOTTOM, _BAR = 215, 90, 8, 44, 17
+_LEFT, _RIGHT, _TOP, _BOTTOM, _BAR = 215, 104, 8, 44, 17
 _LETTERS = 30  # of a label left of its bars, in one line
 
 
@@ -88,7 +88,7 @@ def _figures(figures: Sequence[Mapping[str, Any]]) -> str:
 def _legend(figure: Mapping[str, Any]) -> str:
     names = figure["engines"] if figure["kind"] == "bars" else [curve["label"] for curve in figure["curves"]]
     items = "".join(f'<li><i class="c{place % COLOURS}"></i>{_text(name)}</li>' for place, name in enumerate(names))
-    return f'<ul class="legend">{items}</ul>' if len(names) > 1 else ""
+    return f'<ul class="legend">{items}</ul>' if len(names) > 1 or figure["kind"] == "lines" else ""
 
 
 def draw_bars(figure: Mapping[str, Any]) -> str:
@@ -132,7 +132,8 @@ def draw_bars(figure: Mapping[str, Any]) -> str:
 def draw_lines(figure: Mapping[str, Any]) -> str:
     """Draw curves of points: ``curves`` are {label, points: [[x, y], ...]}, ``x`` and ``y`` the titles of the axes.
 
-    ``log`` names the axes that are logarithmic; ``marks`` are values of y to draw as dashed lines, by their names.
+    Curves with ``dots`` have no line. ``log`` names the axes that are logarithmic; ``marks`` are values of y to draw as
+    dashed lines, by their names.
     """
     points = [point for curve in figure["curves"] for point in curve["points"]]
     marks = figure.get("marks", {})
@@ -155,7 +156,7 @@ def draw_lines(figure: Mapping[str, Any]) -> str:
             f"{_text(curve['label'])}: {number_text(point[0])}, {number_text(point[1])}</title></circle>"
             for (a, b), point in zip(at, curve["points"], strict=True)
         )
-        line = "" if figure.get("points") else f'<path class="line" d="{path}"/>'
+        line = "" if curve.get("dots") else f'<path class="line" d="{path}"/>'
         parts.append(f'<g class="c{place % COLOURS}">{line}{dots}</g>')
     bottom = HEIGHT - 58
     parts.append(f'<path class="frame" d="M78 16V{bottom}H{WIDTH - 20}"/>')

@@ -84,6 +84,7 @@ def linear_ticks(low: float, high: float, about: int) -> list[tuple[float, str]]
     rough = (high - low) / max(about, 1)
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * 0.999)
+    power = step if step > 9 * power else power
     first = math.ceil(low / step - 1e-9)
     values = [index * step for index in range(first, math.floor(high / step + 1e-9) + 1)]
     largest = max(abs(low), abs(high))
@@ -112,7 +113,8 @@ def _log_ticks(low: float, high: float) -> list[tuple[float, str]]:
                 text = number_text(value) if -1 <= exponent <= 3 else f"10{superscript(exponent)}"
                 found.append((value, text if exponent % every == 0 else ""))
             elif every == 1:
-                found.append((value, number_text(value) if decades < 2.2 and factor in (2, 5) else ""))
+                text = number_text(value) if exponent <= 3 else f"{factor}·10{superscript(exponent)}"
+                found.append((value, text if decades < 2.2 and factor in (2, 5) else ""))
     return found
 
 

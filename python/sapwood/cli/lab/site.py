@@ -24,6 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--files-per-job", type=int, metavar="N", help="files made for each job (default 40; 10 with --quick)"
     )
     add_repeated(parser, "--merge", "N", "try N files merged", int)
+    add_repeated(parser, "--compression", "WORD", "try files compressed by this, such as zstd:5 or none")
     add_repeated(parser, "--read-ahead", "SIZE", "try this, such as '8 MB'")
     add_repeated(parser, "--disk", "DIR", "make files here, for several disks")
 
@@ -47,6 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
         jobs=jobs,
         per_job=arguments.files_per_job,
         merge=arguments.merge,
+        codecs=arguments.compression,
         read_ahead=arguments.read_ahead,
         disks=arguments.disk,
     )

@@ -6,6 +6,7 @@
 
 mod ahead;
 mod carry;
+mod codecs;
 mod counted;
 mod longest;
 mod run;
@@ -14,6 +15,7 @@ mod values;
 
 pub use ahead::{Planned, planned};
 pub use carry::Carry;
+pub use codecs::codecs;
 pub use longest::longest_entry;
 
 use super::{Framing, Layout, Place, Tree};

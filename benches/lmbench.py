@@ -1,0 +1,74 @@
+"""The probes of `sapwood lab machine` beside lmbench's programs, in interleaved rounds on one core.
+
+Give the folder of lmbench's programs. Other work on the machine makes figures worse, never better: so the best of all
+rounds are compared, and printed with their ratio.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+MICROSECONDS, MEGABYTES = r"([\d.]+) microseconds", r"([\d.]+) MB/sec"
+CASES: dict[str, tuple[list[str], str, list[str]]] = {
+    "null call": (["lat_syscall", "null"], MICROSECONDS, ["null call", "0", "0"]),
+    "fork and exit": (["lat_proc", "fork"], MICROSECONDS, ["fork", "0", "0"]),
+    "fork and exec": (["lat_proc", "exec"], MICROSECONDS, ["exec", "0", "0"]),
+    "by a shell": (["lat_proc", "shell"], MICROSECONDS, ["shell", "0", "0"]),
+    "signal, install": (["lat_sig", "install"], MICROSECONDS, ["signal install", "0", "0"]),
+    "signal, deliver": (["lat_sig", "catch"], MICROSECONDS, ["signal", "0", "0"]),
+    "pipe": (["lat_pipe"], MICROSECONDS, ["pipe", "0", "0"]),
+    "pipe bandwidth": (["bw_pipe"], MEGABYTES, ["pipe bandwidth", "0", "0"]),
+    "copying 64 MB": (["bw_mem", "64m", "bcopy"], r"[\d.]+ ([\d.]+)", ["copy", str(64 << 20), "0"]),
+}  # name: lmbench's program and what to find in what it says; name, size and count of the probe
+for _count in (2, 8):
+    for _size in (0, 16, 64):
+        CASES[f"switch, {_count} processes, {_size} kB"] = (
+            ["lat_ctx", "-s", str(_size), str(_count)],
+            rf"^{_count} ([\d.]+)",
+            ["switch", str(_size << 10), str(_count)],
+        )
+
+
+def theirs(folder: Path, words: list[str], wanted: str, core: int) -> list[float]:
+    """Give its figure, if it has one: of what takes less than its own overhead it says nothing."""
+    command = [str(folder / words[0]), "-N", "5", *words[1:]]
+    # So long a sample lmbench would find out by itself, which takes seconds.
+    environment = {**os.environ, "ENOUGH": "10000"}
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=environment, preexec_fn=lambda: os.sched_setaffinity(0, {core})
+    )
+    return [float(found) for found in re.findall(wanted, done.stderr + done.stdout, re.MULTILINE)[:1]]
+
+
+def ours(words: list[str]) -> float:
+    command = [sys.executable, "-m", "sapwood.lab.probe", *words, ".", "0.5"]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)[0]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path, help="where lmbench's programs are; lat_proc needs its program hello, too")
+    parser.add_argument("--rounds", type=int, default=5)
+    arguments = parser.parse_args()
+    core = max(os.sched_getaffinity(0))  # as the probes
+    values: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in CASES}
+    for _ in range(arguments.rounds):
+        for name, (words, wanted, probe) in CASES.items():
+            values[name][0].extend(theirs(arguments.folder, words, wanted, core))
+            values[name][1].append(ours(probe))
+    for name, (them, us) in values.items():
+        if not them:
+            print(f"{name:28} lmbench said nothing")
+            continue
+        best = max if CASES[name][0][0].startswith("bw") else min
+        print(f"{name:28} lmbench {best(them):10.3f}  sapwood {best(us):10.3f}  ratio {best(us) / best(them):.2f}")
+
+
+if __name__ == "__main__":
+    main()
