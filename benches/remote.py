@@ -2,10 +2,10 @@
 
 A proxy of our own stands between, which hands on each piece half the latency later, in both directions, and counts
 requests, bytes and latencies; so all rivals are counted alike. It does not slow connecting down, nor does it limit
-bandwidth. Each reading is a process of its own; its time is from opening the file to having all values, what each has to
-load first left out. First it is seen to that what comes over the network equals what is in the file, and how many bytes the baskets
-have that are asked for: what comes beyond them is over-read (the file's own records, what lies between baskets, what
-was fetched in vain, the words of the protocol).
+bandwidth. Each reading is a process of its own; its time is from opening the file to having all values, what each has
+to load at first use left out. First it is seen to that what comes over the network equals what is in the file, and how
+many bytes the baskets have that are asked for: what comes beyond them is over-read (the file's own records, what lies
+between baskets, what was fetched in vain, the words of the protocol).
 
     benches/remote.py FILE TREE [--latency 0 10 50 140] [--rivals-python PYTHON] [--rounds 3] [-o RESULT.json]
 """
@@ -18,6 +18,7 @@ import json
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,24 +29,27 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "tests" / "python")]
 
 from proxy import Proxy  # noqa: E402 - from there
 
-# Each gets the file and its URL, the tree's name, the branches (or none for all) and the ranges of entries (likewise),
-# and prints seconds, processor time and entries. Before it is timed it reads one entry of the file itself, so that all
-# have loaded what they need.
+# Each gets a small file and the URL, the tree's name, the branches (or none for all) and the ranges of entries
+# (likewise), and prints seconds, processor time and entries. Before it is timed it reads the small file, so that what is
+# loaded at first use is there; how long that takes is a figure of its own.
 TIMED = """
 import json, os, sys, time
-path, url, tree, branches, ranges = *sys.argv[1:4], json.loads(sys.argv[4]), json.loads(sys.argv[5])
-{warm}
+small, url, tree, branches, ranges = *sys.argv[1:4], json.loads(sys.argv[4]), json.loads(sys.argv[5])
+{imports}
+begin = time.perf_counter()
+{load}
+loading = time.perf_counter() - begin
 begin, used = time.perf_counter(), time.process_time()
 {work}
-print(json.dumps(dict(wall=time.perf_counter() - begin, cpu=time.process_time() - used, entries=entries)))
+wall, cpu = time.perf_counter() - begin, time.process_time() - used
+print(json.dumps(dict(wall=wall, cpu=cpu, loading=loading, entries=entries)))
 sys.stdout.flush()
 os._exit(0)  # clients of XRootD may hang when they end
 """
-ROOT_WARM = """
-import ROOT
+ROOT_LOAD = """
 ROOT.gSystem.Load("libNetxNG")
-file = ROOT.TFile.Open(path)
-file.Get(tree).GetEntry(0)
+file = ROOT.TFile.Open(small)
+file.Get("t").GetEntry(0)
 file.Close()
 """
 ROOT = """
@@ -87,12 +91,13 @@ else:
 
 def programs() -> dict[str, str]:
     """Give what each rival runs."""
-    ours = "import awkward, sapwood\nsapwood.open(path)[tree].arrays(entry_stop=1)"
+    load = 'sapwood.open(small)["t"].arrays()'
+    root = {"imports": "import ROOT", "load": ROOT_LOAD}
     return {
-        "sapwood": TIMED.format(warm=ours, work=RANGES),
-        "uproot": TIMED.format(warm=ours.replace("sapwood", "uproot"), work=ARRAYS),
-        "root": TIMED.format(warm=ROOT_WARM, work=ROOT.format(cache="")),
-        "root-tuned": TIMED.format(warm=ROOT_WARM, work=ROOT.format(cache=TUNED)),
+        "sapwood": TIMED.format(imports="import awkward, sapwood", load=load, work=RANGES),
+        "uproot": TIMED.format(imports="import awkward, uproot", load=load.replace("sapwood", "uproot"), work=ARRAYS),
+        "root": TIMED.format(**root, work=ROOT.format(cache="")),
+        "root-tuned": TIMED.format(**root, work=ROOT.format(cache=TUNED)),
     }
 
 
@@ -114,11 +119,11 @@ def choices(names: list[str], entries: int) -> dict[str, Choice]:
     }
 
 
-def measure(rival: str, python: str, file: Path, url: str, tree: str, choice: Choice, limit: float) -> dict[str, Any]:
+def measure(rival: str, python: str, small: Path, url: str, tree: str, choice: Choice, limit: float) -> dict[str, Any]:
     """Run one rival in a process of its own."""
     # ROOT takes a file on this host for a local one, unless it is told.
     address = url + "?remote=1" if rival.startswith("root") else url
-    command = [python, "-W", "ignore", "-c", programs()[rival], str(file), address, tree, *map(json.dumps, choice)]
+    command = [python, "-W", "ignore", "-c", programs()[rival], str(small), address, tree, *map(json.dumps, choice)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit)
     except subprocess.TimeoutExpired:
@@ -131,8 +136,6 @@ def measure(rival: str, python: str, file: Path, url: str, tree: str, choice: Ch
 @contextlib.contextmanager
 def servers(file: Path, schemes: list[str]) -> Iterator[dict[str, int]]:
     """Start a server for each scheme; gives their ports."""
-    import tempfile
-
     from servers import nginx
     from xrootd_servers import single
 
@@ -223,7 +226,7 @@ def main() -> None:
     arguments.add_argument("--latency", type=float, nargs="*", default=[0, 10, 50, 140], help="in milliseconds")
     arguments.add_argument("--schemes", nargs="*", default=["root", "http"])
     arguments.add_argument(
-        "--rivals-python", default=sys.executable, help="a Python that has ROOT, and uproot with fsspec-xrootd and aiohttp"
+        "--rivals-python", default=sys.executable, help="one that has ROOT, and uproot with fsspec-xrootd and aiohttp"
     )
     arguments.add_argument("--rivals", nargs="*", default=["sapwood", "uproot", "root", "root-tuned"])
     arguments.add_argument("--rounds", type=int, default=3)
@@ -242,7 +245,10 @@ def main() -> None:
     rows = choices(names, shape["entries"])
     needed = {row: asked(given.file, given.tree, choice) for row, choice in rows.items()}
     results: list[dict[str, Any]] = []
-    with servers(given.file, given.schemes) as ports:
+    with servers(given.file, given.schemes) as ports, tempfile.TemporaryDirectory() as folder:
+        small = Path(folder) / "small.root"
+        with sapwood.recreate(small) as out:
+            out.mktree("t", {"x": "float32", "j": "var * float32"}).extend({"x": [1.0], "j": [[2.0]]})
         for scheme, port in ports.items():
             slash = "//" if scheme == "root" else "/"
             agree(given.file, given.tree, f"{scheme}://127.0.0.1:{port}{slash}{given.file.name}")
@@ -257,7 +263,7 @@ def main() -> None:
                             proxy = Proxy(port, latency / 1000)
                             url = f"{scheme}://127.0.0.1:{proxy.port}{slash}{given.file.name}"
                             python = sys.executable if rival == "sapwood" else given.rivals_python
-                            run = measure(rival, python, given.file, url, given.tree, choice, given.limit)
+                            run = measure(rival, python, small, url, given.tree, choice, given.limit)
                             run |= {"requests": proxy.requests, "bytes": proxy.taken}
                             run |= {"over_read": proxy.taken - needed[row]}
                             run |= {"connections": proxy.connections, "latencies": proxy.round_trips}
@@ -269,6 +275,10 @@ def main() -> None:
                             results.append({**place, "runs": found})
                             print(line(place, found), flush=True)
     print(page(results))
+    for rival in given.rivals:
+        runs = [run for result in results if result["rival"] == rival for run in result["runs"] if "wall" in run]
+        if runs:
+            print(f"{rival}: {median(runs, 'loading'):.2f} s to load what it needs at first use, not in these times")
     if given.output is not None:
         record = {
             "file": given.file.name, "size": given.file.stat().st_size, "tree": given.tree, **shape,

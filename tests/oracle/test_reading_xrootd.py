@@ -52,7 +52,9 @@ with uproot.open(url) as file:
 save(a.x, ak.num(a.jet), ak.flatten(a.jet))
 """,
     # Two clients of XRootD in one process, before and after the other was in use.
-    "root and sapwood": "import ROOT" + OURS + """
+    "root and sapwood": "import ROOT"
+    + OURS
+    + """
 before = ours()
 file = ROOT.TFile.Open(url + "?remote=1")
 frame = ROOT.RDataFrame("t", file)

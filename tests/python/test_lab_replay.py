@@ -77,7 +77,8 @@ def test_the_model_is_what_a_server_does(
     # Opening asks for the first and the last bytes, too.
     assert len(asked) == len(traced_ranges) + 2
     assert set(traced_ranges) <= set(asked)
-    # The server's own time comes on top; it never takes less than it is told to. What else the machine does may add more.
+    # The server's own time comes on top; it never takes less than it is told to. What else the machine does may add to
+    # it, not each time.
     said = guess["replay"]["seconds"]
     times = [done["replay"]["seconds"]]
     while times[-1] > 1.5 * said + 0.2 and len(times) < 3:

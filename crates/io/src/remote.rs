@@ -223,6 +223,8 @@ struct Lane {
     sent: u32,
     /// Bytes that are in flight or wait to be used.
     held: u64,
+    /// Nothing of it is of use before all of it is there.
+    together: bool,
     /// Somebody waits for what is queued.
     wanted: bool,
 }
@@ -428,13 +430,13 @@ impl Source for Remote {
         }
         Ok(())
     }
-    fn announce(&self, ranges: &dyn Fn() -> Vec<Range>) -> Option<Announced> {
+    fn announce(&self, ranges: &dyn Fn() -> Vec<Range>, together: bool) -> Option<Announced> {
         let shared = self.shared();
         let ranges: Vec<Range> =
             ranges().into_iter().filter(|r| r.length > 0 && r.end() <= self.size).collect();
         let bytes = ranges.iter().map(|range| range.length).sum::<u64>();
         prior::wanted(self.wanted.fetch_add(bytes, Relaxed).saturating_add(bytes), self.size);
-        shared.announce(&ranges);
+        shared.announce(&ranges, together);
         Some(Announced { shared, ranges })
     }
     fn requests(&self, ranges: &[Range], _threads: usize) -> Vec<Vec<Range>> {
@@ -512,13 +514,14 @@ impl Shared {
     /// Whether another request is worth sending beside those in flight.
     ///
     /// Where all share one line, one that is sent early makes those that are needed sooner come later. It is sent when
-    /// what is still to come of these is about to end. As long as nothing is known, two go beside each other.
-    fn may_send(&self, state: &State, share: u64) -> bool {
+    /// what is still to come of these is about to end. As long as nothing is known, two go beside each other, and all that
+    /// may where nothing is of use before everything is there.
+    fn may_send(&self, state: &State, share: u64, together: bool) -> bool {
         let due = state.asked.saturating_sub(self.filled.load(Relaxed));
         match self.pace.shared() {
             _ if state.flying == 0 => true,
-            // The first one has the line for itself until it begins to come.
-            None => share <= SMALLEST || (state.flying < 2 && due <= 2 * self.flow(state)),
+            // The first one has the line for itself until it begins to come, if what it brings is used at once.
+            None => together || share <= SMALLEST || (state.flying < 2 && due <= 2 * self.flow(state)),
             Some(true) => due <= 2 * self.pace.line(),
             Some(false) => true,
         }
@@ -572,7 +575,7 @@ impl Shared {
         }
     }
 
-    fn announce(self: &Arc<Self>, ranges: &[Range]) {
+    fn announce(self: &Arc<Self>, ranges: &[Range], together: bool) {
         let mut times: HashMap<Range, usize> = HashMap::new();
         for range in ranges {
             *times.entry(*range).or_default() += 1;
@@ -597,7 +600,7 @@ impl Shared {
             // Where others are under way, the first request need not be small.
             let sent = state.lanes.last().filter(|lane| !lane.queue.is_empty()).map_or(0, |lane| lane.sent);
             let share = self.share(&queue);
-            state.lanes.push(Lane { number, queue, share, sent, ..Lane::default() });
+            state.lanes.push(Lane { number, queue, share, sent, together, ..Lane::default() });
         }
         self.staff(&mut state);
     }
@@ -636,14 +639,14 @@ impl Shared {
         loop {
             let (group, token, flight) = {
                 let mut state = self.state();
-                let Some((number, share)) =
-                    state.next_lane(self.options.ahead).map(|lane| (lane.number, lane.share))
+                let Some((number, share, together)) =
+                    state.next_lane(self.options.ahead).map(|lane| (lane.number, lane.share, lane.together))
                 else {
                     state.workers -= 1;
                     self.changed.notify_all();
                     return;
                 };
-                if !self.may_send(&state, share) {
+                if !self.may_send(&state, share, together) {
                     drop(self.changed.wait_timeout(state, LOOK / 10));
                     continue;
                 }
