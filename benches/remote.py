@@ -30,8 +30,8 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "tests" / "python")]
 from proxy import Proxy  # noqa: E402 - from there
 
 # Each gets a small file and the URL, the tree's name, the branches (or none for all) and the ranges of entries
-# (likewise), and prints seconds, processor time and entries. Before it is timed it reads the small file, so that what is
-# loaded at first use is there; how long that takes is a figure of its own.
+# (likewise), and prints seconds, processor time and entries. Before it is timed it reads the small file, so that what
+# it loads at first use is there; how long that takes is a figure of its own.
 TIMED = """
 import json, os, sys, time
 small, url, tree, branches, ranges = *sys.argv[1:4], json.loads(sys.argv[4]), json.loads(sys.argv[5])

@@ -418,6 +418,9 @@ def test_waiting_ends_at_once(server: Server, how: str) -> None:
 import os, signal, threading, time
 import sapwood
 
+# Whoever was started in the background is made to ignore it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 def fetching():
     found = 0
     for one in os.listdir("/proc/self/task"):
