@@ -194,16 +194,19 @@ def test_a_task_as_long_as_the_reading(tmp_path: Path) -> None:
                 time.sleep(task)
             return time.monotonic() - start
 
-        tried: list[tuple[float, float]] = []
-        # What else the machine does can only make it later: the best of three is what reading itself takes.
-        while len(tried) < 3 and not (tried and tried[-1][1] < 1.15 * tried[-1][0]):
+        tried: list[tuple[float, float, float]] = []
+        # What the processor does for a step passes beside neither; it is little, unless the machine has much to do.
+        while len(tried) < 3 and not (tried and tried[-1][1] < 1.1 * tried[-1][0] + tried[-1][2]):
             reading = seconds(0.0)
             # The bytes alone take 3.1 s. One behind the other it would be twice as long.
             assert reading > 3.0
-            tried.append((reading, seconds(reading / clusters)))
+            both = seconds(reading / clusters)
+            server.latency, server.bandwidth = 0.0, None
+            tried.append((reading, both, seconds(0.0)))
+            server.latency, server.bandwidth = 0.02, 10e6
     # Beside the longer of the two, only opening and the first step take time.
-    reading, both = tried[-1]
-    assert both < 1.15 * reading, tried
+    reading, both, own = tried[-1]
+    assert both < 1.1 * reading + own, tried
 
 
 @pytest.mark.parametrize("beyond", ["whole", "first", "refuse", "close"])

@@ -743,7 +743,7 @@ def test_the_pool_of_the_sites(path: Path, tmp_path: Path) -> None:
     command = [pool, "task.py", path, other, "-o", "out"]
     package = Path(sapwood.__file__).parent.parent
     environment = os.environ | {"PYTHON": sys.executable, "PYTHONPATH": str(package)}
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
     assert json.loads((tmp_path / "out" / "results.json").read_text())["results"]["sum"]["n"] == 2 * ENTRIES
 
