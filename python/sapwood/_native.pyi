@@ -434,7 +434,7 @@ class Output:
         title: str,
         branches: Sequence[tuple[str, str, tuple[Any, ...], Sequence[int], int, int, bool, int | None]],
         auto_flush: int,
-        max_basket: int,
+        max_basket: int | None,
     ) -> int:
         """Make a tree.
 
@@ -452,7 +452,7 @@ class Output:
             Bytes of a basket before compression, at most.
         """
     def append_tree(
-        self, directory: int, file: File, key: Key, max_basket: int
+        self, directory: int, file: File, key: Key
     ) -> tuple[int, builtins.list[tuple[str, str, tuple[Any, ...], builtins.list[int], int, int, bool, int | None]]]:
         """Go on with the tree of a key of the same file; gives its number, and branches as `make_tree` takes them."""
     def add_branches(
@@ -461,7 +461,7 @@ class Output:
         file: File,
         key: Key,
         branches: Sequence[tuple[str, str, tuple[Any, ...], Sequence[int], int, int, bool, int | None]],
-        max_basket: int,
+        max_basket: int | None,
         columns: builtins.list[Column],
     ) -> None:
         """Add branches, with all their entries, to the tree of a key of the same file."""

@@ -180,6 +180,15 @@ def test_clusters_by_entries(matrix: Read, table: Table, codec: str) -> None:
         assert branches["one_uint64"]["compressed_bytes"] <= branches["one_uint64"]["total_bytes"]
 
 
+def check_baskets(found: dict[str, Any], codec: str) -> None:
+    """One a cluster, and more only where that is too large."""
+    most, clusters = 2**19 if codec.startswith(("zstd", "lzma")) else 54_000, len(found["clusters"])
+    for name, branch in found["branches"].items():
+        count, full = branch["baskets"], branch["total_bytes"]
+        # Keys count as bytes, and entries are not cut.
+        assert max(clusters, full / (most + 5000)) <= count <= clusters + full // most, name
+
+
 @pytest.mark.parametrize("codec", CODECS)
 def test_clusters_by_bytes(matrix: Read, table: Table, codec: str) -> None:
     found = matrix.check(f"bytes-{codec}.root", "t;1", table)
@@ -187,15 +196,14 @@ def test_clusters_by_bytes(matrix: Read, table: Table, codec: str) -> None:
     assert 0 < entries < 2500
     assert found["clusters"] == [*range(entries, 2500, entries), 2500]
     assert 0.5 < found["compressed_bytes"] / 2500 * entries / 200_000 < 2
-    assert all(branch["baskets"] == len(found["clusters"]) for branch in found["branches"].values())
+    check_baskets(found, codec)
 
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_one_cluster(matrix: Read, table: Table, codec: str) -> None:
     found = matrix.check(f"one-{codec}.root", "t;1", table)
     assert found["clusters"] == [2500]
-    # Baskets are cut at 512 KiB.
-    assert all(branch["baskets"] == 1 + branch["total_bytes"] // 2**19 for branch in found["branches"].values())
+    check_baskets(found, codec)
 
 
 def test_shapes_of_trees(folder: Path, root_python: Path) -> None:

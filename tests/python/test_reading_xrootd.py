@@ -244,7 +244,7 @@ def pool(path: Path) -> Iterator[Cluster]:
     holdings = {
         "srv1": {"both.root": path},
         "srv2": {"both.root": path},
-        "srv3": {"only.root": path},
+        "srv3": {"only.root": path, "sub/deep.root": path},
     }
     with cluster(holdings) as started:
         yield started
@@ -792,6 +792,9 @@ def test_patterns_by_way_of_a_redirector(pool: Cluster) -> None:
     """What any of its servers has is there once."""
     names = [name for name, _, _ in sapwood.num_entries(pool.url("*.root") + ":t")]
     assert names == [pool.url("both.root"), pool.url("only.root")]
+    assert [name for name, _, _ in sapwood.num_entries(pool.url("sub/*.root") + ":t")] == [pool.url("sub/deep.root")]
+    with pytest.raises(sapwood.MissingFileError, match="nowhere"):
+        list(sapwood.num_entries(pool.url("nowhere/*.root") + ":t"))
 
 
 def test_copied_first_where_that_pays(path: Path, tmp_path: Path) -> None:

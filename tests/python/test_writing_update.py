@@ -34,6 +34,18 @@ def test_nothing_changes_if_nothing_is_written(path: Path) -> None:
     assert path.read_bytes() == before
 
 
+def test_two_writers_of_one_file(path: Path) -> None:
+    with sapwood.update(path) as file:
+        for second in (sapwood.update, sapwood.recreate):
+            with pytest.raises(OSError, match=r"file\.root.*written already"):
+                second(path)
+        file["s"] = "three"
+    with sapwood.open(path) as file:
+        assert file["s"] == "three"
+    with sapwood.recreate(path) as file:
+        assert file.keys() == []
+
+
 def test_names_go_on_counting(path: Path) -> None:
     with sapwood.update(path) as file:
         file["s"] = "three"

@@ -1,6 +1,6 @@
 //! Where written bytes go. The only place that creates files.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, IoSlice, Seek, SeekFrom, Write};
 use std::path::Path;
 
@@ -14,7 +14,7 @@ pub trait Sink: Send {
     fn name(&self) -> &str;
 }
 
-/// A local file.
+/// A local file, which no other sink takes while this one lasts, where the file system has locks.
 #[derive(Debug)]
 pub struct FileSink {
     file: File,
@@ -29,7 +29,12 @@ impl FileSink {
     }
     /// Makes a file, in place of one that may be there.
     pub fn recreate(path: &Path) -> io::Result<Self> {
-        Self::open(path, OpenOptions::new().write(true).create(true).truncate(true))
+        let sink = Self::open(path, OpenOptions::new().write(true).create(true).truncate(false))?;
+        // Only once nobody else writes it; devices have no length.
+        if sink.file.metadata()?.len() > 0 {
+            sink.file.set_len(0)?;
+        }
+        Ok(sink)
     }
     /// Opens a file that is there, to change it.
     pub fn update(path: &Path) -> io::Result<Self> {
@@ -39,7 +44,18 @@ impl FileSink {
     fn open(path: &Path, options: &OpenOptions) -> io::Result<Self> {
         let name = path.display().to_string();
         let file = options.open(path).map_err(|e| io::Error::new(e.kind(), format!("{name}: {e}")))?;
+        if let Err(TryLockError::WouldBlock) = file.try_lock() {
+            let text = format!("{name}: it is being written already; close the other writer first");
+            return Err(io::Error::new(io::ErrorKind::ResourceBusy, text));
+        }
         Ok(Self { file, position: 0, name })
+    }
+}
+
+impl Drop for FileSink {
+    fn drop(&mut self) {
+        // A child that was forked has the file, too, and would keep the lock.
+        let _ = self.file.unlock();
     }
 }
 
@@ -158,6 +174,13 @@ mod tests {
         sink.finish(7).unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"abcdefg");
         assert!(FileSink::create(&path).is_err());
+        for second in [FileSink::recreate, FileSink::update] {
+            assert_eq!(second(&path).unwrap_err().kind(), io::ErrorKind::ResourceBusy);
+        }
+        assert_eq!(std::fs::read(&path).unwrap(), b"abcdefg");
+        drop(sink);
+        FileSink::recreate(&path).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"");
         std::fs::remove_file(&path).unwrap();
     }
 }

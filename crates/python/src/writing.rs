@@ -140,8 +140,10 @@ impl Output {
         let options = Options { utc_offset, datime, commit_every, ..Options::default() };
         let file = py
             .detach(|| {
-                let file = RootFile::open(sapwood_io::open(&path)?)?;
-                FileWriter::update(&file, Box::new(FileSink::update(&path)?), compression, options)
+                let source = sapwood_io::open(&path)?;
+                // Nobody else writes it from here on: what is read now stays true.
+                let sink = FileSink::update(&path)?;
+                FileWriter::update(&RootFile::open(source)?, Box::new(sink), compression, options)
             })
             .map_err(raise)?;
         Ok(Self { inner: Mutex::new(Inner::new(file)) })
@@ -267,7 +269,7 @@ impl Output {
         title: String,
         branches: Vec<Branch<'_>>,
         auto_flush: i64,
-        max_basket: usize,
+        max_basket: Option<usize>,
     ) -> PyResult<usize> {
         let branches: Vec<BranchSpec> = branches.into_iter().map(to_spec).collect::<PyResult<_>>()?;
         let options = TreeOptions { title, auto_flush, max_basket };
@@ -280,10 +282,9 @@ impl Output {
         directory: usize,
         file: &PyFile,
         key: &PyKey,
-        max_basket: usize,
     ) -> PyResult<(usize, Vec<Branch<'py>>)> {
         let (file, key) = (file.file(), key.key());
-        let (number, specs) = self.with(py, |inner| inner.append_tree(directory, &file, key, max_basket))?;
+        let (number, specs) = self.with(py, |inner| inner.append_tree(directory, &file, key))?;
         let branches = specs.into_iter().map(|spec| from_spec(py, spec));
         Ok((number, branches.collect::<PyResult<_>>()?))
     }
@@ -296,7 +297,7 @@ impl Output {
         file: &PyFile,
         key: &PyKey,
         branches: Vec<Branch<'_>>,
-        max_basket: usize,
+        max_basket: Option<usize>,
         columns: &Bound<'_, PyList>,
     ) -> PyResult<()> {
         let (source, key) = (file.file(), key.key());

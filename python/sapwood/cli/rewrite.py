@@ -28,7 +28,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--compression", metavar="CODEC:LEVEL", help="for all branches: zstd:5, lz4:4, zlib:1, lzma:6, none"
     )
     parser.add_argument("--cluster-size", metavar="SIZE", help="entries (10000), or compressed bytes (30 MB)")
-    parser.add_argument("--basket-size", metavar="SIZE", help="uncompressed bytes of a basket, at most (1 MB)")
+    parser.add_argument(
+        "--basket-size",
+        metavar="SIZE",
+        help="uncompressed bytes of a basket, at most (54 kB; for zstd and lzma 524 kB)",
+    )
     parser.add_argument("--split-level", type=int, metavar="N", help="0 for whole objects, up to 99")
     parser.add_argument(
         "--drop", action="append", default=[], metavar="PATTERN", help="leave out branches; may be repeated"

@@ -238,7 +238,7 @@ PROBLEMS = (
     Problem(
         "tiny-baskets",
         "64 baskets or more, and half of them only because baskets of less than 4 kB were closed within a cluster",
-        "larger baskets (1 MiB), one a cluster for most branches",
+        "larger baskets, one a cluster for most branches",
         _tiny_baskets,
         _anew,
     ),

@@ -41,7 +41,7 @@ class Layout:
 
     compression: Compression | EllipsisType | None = ...
     auto_flush: int = -30_000_000
-    basket_size: int = 1 << 20
+    basket_size: int | None = None
     split_level: int | None = None
     codecs: Mapping[str, Compression | None] = field(default_factory=dict[str, "Compression | None"])
     drop: tuple[str, ...] = ()
@@ -55,7 +55,7 @@ class Layout:
         return {
             "compression": "as it is" if isinstance(self.compression, EllipsisType) else codec_text(self.compression),
             "auto_flush": self.auto_flush,
-            "basket_size": self.basket_size,
+            "basket_size": "for the codec" if self.basket_size is None else self.basket_size,
             "split_level": "as it is" if self.split_level is None else self.split_level,
             "codecs": {name: codec_text(codec) for name, codec in self.codecs.items()},
             "drop": list(self.drop),

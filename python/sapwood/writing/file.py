@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 _DIRECTORIES = ("TDirectory", "TDirectoryFile")
 _TREES = ("TTree", "TNtuple", "TNtupleD")
-_BASKET = 1 << 19
 
 DEFAULT_COMPRESSION = ZSTD(5)
 """What files are written with: smaller and faster to read than zlib, and read by ROOT since 6.20 and by uproot."""
@@ -367,7 +366,9 @@ def _maps(branch_types: Mapping[str, object] | None) -> dict[str, Shape]:
     return {name: kind[1] for name, kind in types.items() if kind[0] == "shape" and has_maps(kind[1])}
 
 
-def _basket_bytes(size: object) -> int:
+def _basket_bytes(size: object) -> int | None:
+    if size is None:
+        return None
     if isinstance(size, (int, np.integer)) and not isinstance(size, bool) and 0 < size < 1 << 63:
         return int(size)
     raise ArgumentError(f"basket_size is a number of bytes, above zero, for all branches, not {size!r}")
@@ -577,7 +578,7 @@ class WritableDirectory:
         """Open a tree of the file to go on with it."""
         key = self._source(name, cycle)
         native = self._file.native
-        number, found = native.append_tree(self._number, key.file.native, key.native, _BASKET)
+        number, found = native.append_tree(self._number, key.file.native, key.native)
         codes = [native.compression if one[-1] is None else one[-1] for one in found]
         plan = Plan.of_branches(
             [
@@ -603,7 +604,7 @@ class WritableDirectory:
         split_level: int | Mapping[str, int] = 99,
         member_wise: bool | Mapping[str, bool] = True,
         compression: Compression | Mapping[str, Compression | None] | EllipsisType | None = ...,
-        basket_size: int = _BASKET,
+        basket_size: int | None = None,
     ) -> None:
         """Add branches to a tree of the file.
 
@@ -703,7 +704,7 @@ class WritableDirectory:
         member_wise: bool | Mapping[str, bool] = True,
         compression: Compression | Mapping[str, Compression | None] | EllipsisType | None = ...,
         auto_flush: int = -30_000_000,
-        basket_size: int = _BASKET,
+        basket_size: int | None = None,
     ) -> WritableTree:
         """Make a tree.
 
@@ -752,7 +753,8 @@ class WritableDirectory:
             it takes up to four times these bytes.
         basket_size
             Bytes before compression that a basket has at most; each branch fills one basket per cluster, or several if
-            it has more.
+            it has more. By default 54,000 (up to 432,000 after a thousand
+            baskets), with ZSTD and LZMA 524,288.
 
         Returns
         -------

@@ -23,6 +23,8 @@ pub fn list(url: &str, who: &Identity, options: &Options) -> Result<Vec<(String,
     let mut found = BTreeMap::new();
     let mut places = vec![(Stop::first(&address_of(url)?, who), 0)];
     let mut seen = 0;
+    let mut listed = false;
+    let mut missing = None;
     while let Some((stop, hops)) = places.pop() {
         seen += 1;
         if hops > MOST_HOPS || seen > 10_000 {
@@ -31,16 +33,20 @@ pub fn list(url: &str, who: &Identity, options: &Options) -> Result<Vec<(String,
         let session = Session::at(&stop.place, deadline).map_err(|fault| named(fault.error))?;
         let server = stop.place.server();
         let at = |error: Error| named(Error::new(error.kind(), format!("{server}: {error}")));
-        let path = stop.path_with(&[]);
+        let mut path = stop.path_with(&[]);
         let mut parameters = vec![0; 16];
         let (kind, most) = if session.stores { (kind::DIRLIST, MOST_NAMES) } else { (kind::LOCATE, SMALL) };
-        if session.stores
-            && let Some(options) = parameters.last_mut()
-        {
+        if !session.stores {
+            // Asked who has a folder, a redirector names those that have answered by then; asked with a star, all that may.
+            path.insert(0, '*');
+        } else if let Some(options) = parameters.last_mut() {
             *options = WITH_STAT;
         }
         match answered(&session, kind, &parameters, path.as_bytes(), most, deadline).map_err(at)? {
-            (Answer::Done, text) if session.stores => found.extend(names(&text)),
+            (Answer::Done, text) if session.stores => {
+                listed = true;
+                found.extend(names(&text));
+            }
             (Answer::Done, text) => {
                 let servers = text.split_ascii_whitespace().filter_map(wire::parse_location);
                 places.extend(servers.map(|(host, port)| {
@@ -56,11 +62,20 @@ pub fn list(url: &str, who: &Identity, options: &Options) -> Result<Vec<(String,
                 }));
             }
             (Answer::Redirect(to), _) => places.push((stop.follow(to), hops + 1)),
-            (Answer::Refused(no), _) => return Err(at(no.into())),
+            (Answer::Refused(no), _) => {
+                let error = at(no.into());
+                if error.kind() != ErrorKind::NotFound || hops == 0 {
+                    return Err(error);
+                }
+                missing = Some(error);
+            }
             _ => return Err(at(Error::new(ErrorKind::InvalidData, "an answer that makes no sense"))),
         }
     }
-    Ok(found.into_iter().collect())
+    match missing {
+        Some(error) if !listed => Err(error),
+        _ => Ok(found.into_iter().collect()),
+    }
 }
 
 /// An answer as text; what the server says to wait for is waited for.

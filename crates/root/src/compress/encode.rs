@@ -68,7 +68,7 @@ impl Compression {
 /// Levels of LZ4 from here on search longer (`LZ4_compress_HC`).
 const LZ4_HIGH: u8 = 4;
 /// Bytes of a block for these.
-const LZ4_BLOCK: usize = 50 << 10;
+const LZ4_BLOCK: usize = 64 << 10;
 /// Bytes that LZMA looks back at levels below 8.
 const LZMA_DICTIONARY: u32 = 4 << 10;
 

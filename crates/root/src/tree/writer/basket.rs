@@ -1,7 +1,7 @@
 //! Baskets: parts of a branch, with their keys (`TBasket`).
 
 use super::branch::Branch;
-use crate::compress::encode::{Compression, compress};
+use crate::compress::encode::{Algorithm, Compression, compress};
 use crate::error::{Error, Result};
 use crate::file::writer::{KeyNumbers, KeyText, encode_key};
 use crate::wire::writer::Writer;
@@ -51,12 +51,27 @@ pub fn key_text(branch: &Branch, tree: &str) -> KeyText {
     KeyText { class: "TBasket".to_owned(), name: branch.name.clone(), title: tree.to_owned() }
 }
 
+/// Bytes of a basket at most where nobody asks for a size: so few that they are still in a processor's cache when they are
+/// decoded. Zstandard takes its quicker search for more than 256 KiB, and LZMA has much to set up. Where a branch has a
+/// thousand baskets already they become larger: each commit lists them all.
+pub fn usual_bytes(compression: Compression, baskets: usize) -> usize {
+    match compression {
+        Compression::Level(Algorithm::Zstd | Algorithm::Lzma, _) => 512 << 10,
+        _ => 54_000 << (baskets / 1024).min(3),
+    }
+}
+
+/// Bytes that so many entries take, with the table of their offsets.
+pub fn bytes(branch: &Branch, entries: usize) -> usize {
+    branch.data.len() + if branch.varies() { 4 * entries } else { 0 }
+}
+
 /// Splits what waits in a branch into baskets of at most `most` bytes, about equal; an entry is never split.
 pub fn split(index: usize, branch: &Branch, entries: usize, most: usize) -> Vec<Job> {
     if branch.item.is_none() {
         return Vec::new();
     }
-    let total = branch.data.len() + if branch.varies() { 4 * entries } else { 0 };
+    let total = bytes(branch, entries);
     let count = total.div_ceil(most.max(1)).clamp(1, entries.max(1));
     let entry_bytes = branch.entry_bytes();
     let start = |entry: usize| {
@@ -129,6 +144,12 @@ impl Slot {
             self.used = compress(compression, body, &mut self.packed)?;
         }
         Ok(())
+    }
+
+    /// How many times smaller compression made it.
+    pub fn factor(&self, job: &Job) -> f64 {
+        let bytes = self.object_bytes(job);
+        bytes as f64 / self.used.unwrap_or(bytes).max(1) as f64
     }
 
     /// Bytes before compression (`fObjlen`).

@@ -1,7 +1,8 @@
 //! Clusters: how many entries go into one, and how a tree says where they end.
 
+use super::basket::{self, Slot};
 use super::branch::Branch;
-use crate::compress::encode::{Compression, compress};
+use crate::compress::encode::Compression;
 use crate::error::Result;
 use rayon::prelude::*;
 
@@ -49,18 +50,17 @@ pub fn ranges(ends: &[u64], auto_flush: i64) -> (Vec<ClusterRange>, i64) {
     (ranges, auto_flush)
 }
 
-/// Compresses samples of what waits and says how many bytes all of it would take in the file, about.
-pub fn estimate(branches: &[Branch], file: Compression) -> Result<f64> {
+/// Compresses a sample of what waits of each branch, and says how many bytes all of it would take in the file, about.
+pub fn estimate(branches: &[Branch], entries: usize, file: Compression) -> Result<f64> {
     let sizes: Result<Vec<f64>> = branches
         .par_iter()
         .map(|branch| {
-            let bytes = branch.data.len();
-            let wanted = (bytes / 16).clamp(4096, 262_144).min(bytes);
-            let start = (bytes - wanted) / 2;
-            let sample = branch.data.get(start..start + wanted).unwrap_or_default();
-            let mut scratch = Vec::new();
-            let packed = compress(branch.compression(file), sample, &mut scratch)?.unwrap_or(wanted);
-            Ok(bytes as f64 * packed as f64 / wanted.max(1) as f64)
+            let bytes = basket::bytes(branch, entries);
+            let jobs = basket::split(0, branch, entries, (bytes / 16).clamp(4096, 262_144));
+            let Some(job) = jobs.get(jobs.len() / 2) else { return Ok(0.0) };
+            let mut slot = Slot::default();
+            slot.fill(job, branch, branch.compression(file), 0)?;
+            Ok(bytes as f64 / slot.factor(job))
         })
         .collect();
     Ok(sizes?.iter().sum())

@@ -5,7 +5,7 @@
 //! the order of the branches, so that a cluster, or any row of branches in it, is one stretch of the file.
 //!
 //! Memory: the uncompressed bytes of one cluster; while it is written, also a batch of baskets for each thread and
-//! two more, each at most [`MAX_BASKET`] bytes twice (in one piece and compressed).
+//! two more, each of at most [`RUN`] bytes twice (in one piece and compressed) unless larger baskets are asked for.
 
 mod basket;
 mod branch;
@@ -49,8 +49,8 @@ const BASKET_KEY: u64 = 4096;
 pub const AUTO_FLUSH: i64 = -30_000_000;
 /// A cluster measured in bytes takes at most so many times its compressed size before compression.
 const MOST_EXPANSION: u64 = 4;
-/// Uncompressed bytes of a basket at most, unless one entry has more.
-pub const MAX_BASKET: usize = 512 << 10;
+/// Uncompressed bytes of a branch that lie side by side in a cluster; then comes the next branch.
+const RUN: usize = 512 << 10;
 
 /// Bytes of an entry of a branch, and so of a basket, at most: what a byte count can say.
 const MAX_ENTRY: usize = (1 << 30) - (1 << 20);
@@ -64,13 +64,13 @@ pub struct TreeOptions {
     /// on the first entries, and turned into a number of entries; data that grow to more than four times as many
     /// uncompressed bytes end their cluster early.
     pub auto_flush: i64,
-    /// Uncompressed bytes of a basket at most.
-    pub max_basket: usize,
+    /// Uncompressed bytes of a basket at most, unless one entry has more; what suits the codec if not given.
+    pub max_basket: Option<usize>,
 }
 
 impl Default for TreeOptions {
     fn default() -> Self {
-        Self { title: String::new(), auto_flush: AUTO_FLUSH, max_basket: MAX_BASKET }
+        Self { title: String::new(), auto_flush: AUTO_FLUSH, max_basket: None }
     }
 }
 
@@ -181,7 +181,6 @@ impl TreeWriter {
         directory: DirectoryId,
         source: &Arc<RootFile>,
         key: &Key,
-        max_basket: usize,
     ) -> Result<(Self, Vec<BranchSpec>)> {
         let place = || format!("tree {}", key.name);
         let (existing, tree) = Existing::read(source, key).within(place)?;
@@ -191,7 +190,7 @@ impl TreeWriter {
         let id = file.find_key(directory, &key.name, key.cycle)?;
         // Without a size of clusters of its own, it gets the usual one from here on.
         let auto_flush = if tree.auto_flush == 0 { AUTO_FLUSH } else { tree.auto_flush };
-        let options = TreeOptions { title: tree.title.clone(), auto_flush, max_basket };
+        let options = TreeOptions { title: tree.title.clone(), auto_flush, max_basket: None };
         let writer = Self::from_plan(file, (directory, id), &key.name, plan, &specs, options);
         let mut branches = writer.branches;
         for (branch, found) in branches.iter_mut().zip(&tree.branches) {
@@ -217,7 +216,7 @@ impl TreeWriter {
         directory: DirectoryId,
         source: &Arc<RootFile>,
         key: &Key,
-        (specs, max_basket): (&[BranchSpec], usize),
+        (specs, max_basket): (&[BranchSpec], Option<usize>),
         columns: &[Column],
     ) -> Result<()> {
         let place = || format!("tree {}", key.name);
@@ -477,7 +476,7 @@ impl TreeWriter {
     fn flush_if_full(&mut self, file: &mut FileWriter) -> Result<()> {
         if self.cluster_entries.is_none() && self.room() == 0 {
             let target = self.options.auto_flush.unsigned_abs() as f64;
-            let packed = cluster::estimate(&self.branches, file.compression())?.max(1.0);
+            let packed = cluster::estimate(&self.branches, self.waiting, file.compression())?.max(1.0);
             let most = target * MOST_EXPANSION as f64 / self.waiting_bytes.max(1) as f64;
             let factor = (target / packed).min(most).max(1.0);
             self.cluster_entries = Some((self.waiting as f64 * factor) as usize);
@@ -532,11 +531,14 @@ impl TreeWriter {
         let compression = file.compression();
         let texts: Vec<_> = self.branches.iter().map(|b| basket::key_text(b, &self.name)).collect();
         let jobs = self.branches.iter().enumerate().flat_map(|(index, branch)| {
-            basket::split(index, branch, self.waiting, self.options.max_basket.min(MAX_ENTRY))
+            let usual = || basket::usual_bytes(branch.compression(compression), branch.baskets.len());
+            let most = self.options.max_basket.unwrap_or_else(usual).min(MAX_ENTRY);
+            basket::split(index, branch, self.waiting, most)
         });
-        // Where a branch has several baskets, first the first of each: ROOT's cache asks for them in this order.
+        // Where branches have several baskets, first the first of each: ROOT's cache learns by them. Then a run of each.
+        let first = |job: &Job| self.branches.get(job.branch).is_some_and(|b| b.baskets.len() == job.number);
         let mut jobs: Vec<Job> = jobs.collect();
-        jobs.sort_by_key(|job| job.number - self.branches.get(job.branch).map_or(0, |b| b.baskets.len()));
+        jobs.sort_by_key(|job| (!first(job), job.data.start / RUN));
         let mut batches: Vec<Vec<Job>> = Vec::new();
         let mut bytes = BATCH;
         for job in jobs {
@@ -653,9 +655,8 @@ impl Output {
         directory: DirectoryId,
         source: &Arc<RootFile>,
         key: &Key,
-        max_basket: usize,
     ) -> Result<(usize, Vec<BranchSpec>)> {
-        let (tree, specs) = TreeWriter::append(&mut self.file, directory, source, key, max_basket)?;
+        let (tree, specs) = TreeWriter::append(&mut self.file, directory, source, key)?;
         self.trees.push(Some(tree));
         Ok((self.trees.len() - 1, specs))
     }

@@ -190,7 +190,7 @@ fn every_kind_comes_back_with_every_codec_cluster_and_basket_size() {
     let codecs =
         [Compression::None, Compression::Level(Algorithm::Zlib, 1), Compression::Level(Algorithm::Zstd, 5)];
     for compression in codecs {
-        for (auto_flush, max_basket) in [(-30_000_000, MAX_BASKET), (300, MAX_BASKET), (1, 100), (-2000, 500)]
+        for (auto_flush, max_basket) in [(-30_000_000, None), (300, None), (1, Some(100)), (-2000, Some(500))]
         {
             let (sink, mut out) = output(usize::MAX, compression);
             let options = TreeOptions { auto_flush, max_basket, ..TreeOptions::default() };
@@ -232,33 +232,37 @@ fn many_small_extensions_fill_the_same_clusters_as_one() {
 
 #[test]
 fn a_cluster_is_one_stretch_of_the_file_in_the_order_of_branches() {
-    let (sink, mut out) = output(usize::MAX, Compression::None);
-    let options = TreeOptions { auto_flush: 400, max_basket: 1000, ..TreeOptions::default() };
-    let id = out.make_tree(0, "t", &mixed(), options).unwrap();
-    let (tree, file) = out.tree_mut(id).unwrap();
-    tree.extend(file, &mixed_columns(1000)).unwrap();
-    out.close().unwrap();
-    let tree = open(&sink);
-    assert_eq!(tree.cluster_borders(), [0, 400, 800, 1000]);
-    let mut baskets = Vec::new();
-    for (index, branch) in tree.branches.iter().enumerate() {
-        let mut ordinal = 0;
-        let mut last = 0;
-        for basket in &branch.baskets {
-            let cluster = basket.first / 400;
-            ordinal = if cluster == last { ordinal + 1 } else { 1 };
-            last = cluster;
-            baskets.push((cluster, ordinal, index, basket.seek(), basket.bytes()));
+    let long = [spec("a", floats(&[])), spec("b", floats(&[]))];
+    let long_columns =
+        [float_column((0..300_000).map(|i| i as f32)), float_column((0..300_000).map(|i| -i as f32))];
+    for (branches, columns, entries, cluster, most) in [
+        (&mixed()[..], &mixed_columns(1000)[..], 1000, 400, 1000),
+        (&long, &long_columns, 300_000, 200_000, 100_000),
+    ] {
+        let (sink, mut out) = output(usize::MAX, Compression::None);
+        let options = TreeOptions { auto_flush: cluster, max_basket: Some(most), ..TreeOptions::default() };
+        let id = out.make_tree(0, "t", branches, options).unwrap();
+        let (tree, file) = out.tree_mut(id).unwrap();
+        tree.extend(file, columns).unwrap();
+        out.close().unwrap();
+        let tree = open(&sink);
+        assert_eq!(tree.entries, entries);
+        let mut baskets = Vec::new();
+        for (index, branch) in tree.branches.iter().enumerate() {
+            for basket in &branch.baskets {
+                let (number, entry) = (basket.first / cluster as u64, basket.first % cluster as u64);
+                // The first, and runs of half a mebibyte of each branch: entries of four bytes where there are so many.
+                let run = 4 * entry / (512 << 10);
+                baskets.push((number, (entry > 0, run), index, entry, basket.seek(), basket.bytes()));
+            }
         }
+        baskets.sort_unstable();
+        let mut pairs = baskets.windows(2);
+        assert!(pairs.all(|w| w[0].4 < w[1].4), "in another order");
+        let mut pairs = baskets.windows(2);
+        assert!(pairs.all(|w| w[0].0 != w[1].0 || w[0].4 + w[0].5 == w[1].4), "gaps between baskets");
+        assert!(baskets.len() > 15);
     }
-    let written: Vec<_> = baskets.iter().map(|b| b.3).collect();
-    baskets.sort_unstable();
-    let mut by_place = baskets.clone();
-    by_place.sort_unstable_by_key(|b| b.3);
-    assert_eq!(baskets, by_place);
-    let mut pairs = baskets.windows(2);
-    assert!(pairs.all(|w| w[0].0 != w[1].0 || w[0].3 + w[0].4 == w[1].3), "gaps between baskets");
-    assert!(written.len() > 15);
 }
 
 #[test]
