@@ -22,7 +22,8 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("trace") / "events.root"
     with sapwood.recreate(path, compression=sapwood.LZ4(1)) as out:
         types = {"x": "float64", "i": "int32", "jet": "var * float32"}
-        tree = out.mktree("t", types, auto_flush=6000)
+        # One basket of each branch in each cluster.
+        tree = out.mktree("t", types, auto_flush=6000, basket_size=1 << 20)
         x = np.arange(ENTRIES, dtype=np.float64)
         jet = ak.unflatten(np.arange(2 * ENTRIES, dtype=np.float32), np.arange(ENTRIES) % 5)
         tree.extend({"x": x, "i": x.astype(np.int32), "jet": jet})
