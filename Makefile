@@ -85,6 +85,9 @@ bench-writing: build oracle-venv ## writing from memory against ROOT, uproot and
 bench-trains: build ## what trains cost: sharing, scaling, small steps, streams, coffea (ten minutes; needs `make peers`)
 	$(BIN)/python benches/trains.py $(PEERS) --keep
 
+bench-remote: build peers ## files far away at 0 to 140 ms against ROOT and uproot: requests, bytes, over-read, time
+	$(BIN)/python benches/remote.py $(PEERS)/esd-zlib.root esdTree --rivals-python $(ORACLE_PYTHON)
+
 bench-histograms: build ## 61,944 histograms in one file: open, list and read them all, against uproot
 	$(BIN)/python benches/histograms.py
 
@@ -138,4 +141,4 @@ oracle-venv:
 	  $(ORACLE_VENV)/bin/python -m pip install --quiet --upgrade 'pip>=25.1' && \
 	  $(ORACLE_VENV)/bin/python -m pip install --quiet --group oracle; }
 
-.PHONY: build oracle-venv stages demo setup test check lint damage fuzz corpus oracle wheel readme bench bench-quick bench-writing bench-histograms bench-filling peers docs format clean help
+.PHONY: build oracle-venv stages demo setup test check lint damage fuzz corpus oracle wheel readme bench bench-quick bench-writing bench-remote bench-histograms bench-filling peers docs format clean help

@@ -2,11 +2,12 @@
 
 A proxy of our own stands between, which hands on each piece half the latency later, in both directions, and counts
 requests, bytes and latencies; so all rivals are counted alike. It does not slow connecting down, nor does it limit
-bandwidth. Each reading is a process of its own; its time is from opening the file to having all values, imports left
-out. First it is
-seen to that what comes over the network equals what is in the file.
+bandwidth. Each reading is a process of its own; its time is from opening the file to having all values, what each has
+to load at first use left out. First it is seen to that what comes over the network equals what is in the file, and how
+many bytes the baskets have that are asked for: what comes beyond them is over-read (the file's own records, what lies
+between baskets, what was fetched in vain, the words of the protocol).
 
-    benches/remote.py FILE TREE [--latency 0 10 50 140] [--root PYTHON] [--rounds 3] [-o RESULT.json]
+    benches/remote.py FILE TREE [--latency 0 10 50 140] [--rivals-python PYTHON] [--rounds 3] [-o RESULT.json]
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import json
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,17 +29,28 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "tests" / "python")]
 
 from proxy import Proxy  # noqa: E402 - from there
 
-# Each gets the URL, the tree's name, the branches (or none for all) and the ranges of entries (likewise), and prints
-# seconds, processor time and entries.
+# Each gets a small file and the URL, the tree's name, the branches (or none for all) and the ranges of entries
+# (likewise), and prints seconds, processor time and entries. Before it is timed it reads the small file, so that what
+# it loads at first use is there; how long that takes is a figure of its own.
 TIMED = """
 import json, os, sys, time
-url, tree, branches, ranges = sys.argv[1], sys.argv[2], json.loads(sys.argv[3]), json.loads(sys.argv[4])
+small, url, tree, branches, ranges = *sys.argv[1:4], json.loads(sys.argv[4]), json.loads(sys.argv[5])
 {imports}
+begin = time.perf_counter()
+{load}
+loading = time.perf_counter() - begin
 begin, used = time.perf_counter(), time.process_time()
 {work}
-print(json.dumps(dict(wall=time.perf_counter() - begin, cpu=time.process_time() - used, entries=entries)))
+wall, cpu = time.perf_counter() - begin, time.process_time() - used
+print(json.dumps(dict(wall=wall, cpu=cpu, loading=loading, entries=entries)))
 sys.stdout.flush()
 os._exit(0)  # clients of XRootD may hang when they end
+"""
+ROOT_LOAD = """
+ROOT.gSystem.Load("libNetxNG")
+file = ROOT.TFile.Open(small)
+file.Get("t").GetEntry(0)
+file.Close()
 """
 ROOT = """
 file = ROOT.TFile.Open(url)
@@ -78,12 +91,13 @@ else:
 
 def programs() -> dict[str, str]:
     """Give what each rival runs."""
-    root = "import ROOT"
+    load = 'sapwood.open(small)["t"].arrays()'
+    root = {"imports": "import ROOT", "load": ROOT_LOAD}
     return {
-        "sapwood": TIMED.format(imports="import awkward, sapwood", work=RANGES),
-        "uproot": TIMED.format(imports="import awkward, uproot", work=ARRAYS),
-        "root": TIMED.format(imports=root, work=ROOT.format(cache="")),
-        "root-tuned": TIMED.format(imports=root, work=ROOT.format(cache=TUNED)),
+        "sapwood": TIMED.format(imports="import awkward, sapwood", load=load, work=RANGES),
+        "uproot": TIMED.format(imports="import awkward, uproot", load=load.replace("sapwood", "uproot"), work=ARRAYS),
+        "root": TIMED.format(**root, work=ROOT.format(cache="")),
+        "root-tuned": TIMED.format(**root, work=ROOT.format(cache=TUNED)),
     }
 
 
@@ -105,11 +119,11 @@ def choices(names: list[str], entries: int) -> dict[str, Choice]:
     }
 
 
-def measure(rival: str, python: str, url: str, tree: str, choice: Choice, limit: float) -> dict[str, Any]:
+def measure(rival: str, python: str, small: Path, url: str, tree: str, choice: Choice, limit: float) -> dict[str, Any]:
     """Run one rival in a process of its own."""
     # ROOT takes a file on this host for a local one, unless it is told.
     address = url + "?remote=1" if rival.startswith("root") else url
-    command = [python, "-W", "ignore", "-c", programs()[rival], address, tree, *map(json.dumps, choice)]
+    command = [python, "-W", "ignore", "-c", programs()[rival], str(small), address, tree, *map(json.dumps, choice)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit)
     except subprocess.TimeoutExpired:
@@ -122,8 +136,6 @@ def measure(rival: str, python: str, url: str, tree: str, choice: Choice, limit:
 @contextlib.contextmanager
 def servers(file: Path, schemes: list[str]) -> Iterator[dict[str, int]]:
     """Start a server for each scheme; gives their ports."""
-    import tempfile
-
     from servers import nginx
     from xrootd_servers import single
 
@@ -151,37 +163,57 @@ def agree(file: Path, tree: str, url: str) -> None:
             raise SystemExit("what came over the network is not what is in the file")
 
 
+def asked(file: Path, tree: str, choice: Choice) -> int:
+    """Give the bytes of the baskets that a choice needs, as they are in the file."""
+    import sapwood
+
+    with sapwood.trace() as trace:
+        if choice.ranges:
+            sapwood.concatenate({file: {"object_path": tree, "steps": choice.ranges}}, choice.branches or None)
+        else:
+            sapwood.open(file)[tree].arrays(choice.branches or None)
+    # Two ranges may need the same basket.
+    rows = trace["cause"] == "decode"
+    return sum(dict(zip(trace["offset"][rows].tolist(), trace["length"][rows].tolist(), strict=True)).values())
+
+
+def median(runs: list[dict[str, Any]], what: str) -> float:
+    """Give the middle of what the runs have of something."""
+    return statistics.median(run[what] for run in runs if what in run)
+
+
 def line(place: dict[str, Any], runs: list[dict[str, Any]]) -> str:
     """Sum up the runs of a rival in a line of the table."""
-    walls = [run["wall"] for run in runs if "wall" in run]
-    wall = f"{statistics.median(walls):8.2f} s" if walls else f"  {runs[0]['error']}"
-    words = f"{place['scheme']:5} {place['latency_ms']:4g} ms  {place['branches']:5} {place['rival']:11}"
-    first = runs[0]
-    sums = f"{first['requests']:6} requests {first['bytes'] / 1e6:8.1f} MB {first['latencies']:4} latencies"
-    return f"{words} {wall} {sums}"
+    done = [run for run in runs if "wall" in run]
+    words = f"{place['scheme']:5} {place['latency_ms']:4g} ms  {place['branches']:6} {place['rival']:11}"
+    if not done:
+        return f"{words}   {runs[0]['error']}"
+    requests, size, over, latencies = (median(done, what) for what in ("requests", "bytes", "over_read", "latencies"))
+    sums = f"{requests:6g} requests {size / 1e6:8.1f} MB, over-read {over / 1e6:6.1f} MB {latencies:4g} latencies"
+    return f"{words} {median(done, 'wall'):8.2f} s {sums}"
 
 
 def page(results: list[dict[str, Any]]) -> str:
-    """Give the table as docs/performance/remote.md has it: medians in seconds, ratios to sapwood, requests."""
+    """Give the table as docs/performance/remote.md has it: medians of seconds, ratios to sapwood, requests, MB."""
     rows: dict[tuple[str, float, str], dict[str, list[dict[str, Any]]]] = {}
     for result in results:
-        place = (result["scheme"], result["latency_ms"], result["branches"])
-        rows.setdefault(place, {})[result["rival"]] = result["runs"]
+        done = [run for run in result["runs"] if "wall" in run]
+        if done:
+            place = (result["scheme"], result["latency_ms"], result["branches"])
+            rows.setdefault(place, {})[result["rival"]] = done
     rivals = list(dict.fromkeys(result["rival"] for result in results))
     lines = [f"| | latency | branches | {' | '.join(rivals)} |", "| --- | ---: | --- |" + " ---: |" * len(rivals)]
-    for (scheme, latency, branches), runs in rows.items():
-        walls = {rival: [run["wall"] for run in found if "wall" in run] for rival, found in runs.items()}
-        medians = {rival: statistics.median(found) for rival, found in walls.items() if found}
+    for (scheme, latency, branches), found in rows.items():
         cells: list[str] = []
         for rival in rivals:
-            if rival not in medians:
+            runs = found.get(rival)
+            if runs is None:
                 cells.append("–")
                 continue
-            requests = int(statistics.median(run["requests"] for run in runs[rival]))
-            times = (
-                f", {medians[rival] / medians['sapwood']:.1f} ×" if rival != "sapwood" and "sapwood" in medians else ""
-            )
-            cells.append(f"{medians[rival]:.2f} s ({requests}{times})")
+            wall, (size, over) = median(runs, "wall"), (median(runs, what) / 1e6 for what in ("bytes", "over_read"))
+            beside = rival != "sapwood" and "sapwood" in found
+            times = f" ({wall / median(found['sapwood'], 'wall'):.1f} ×)" if beside else ""
+            cells.append(f"{wall:.2f} s{times}; {median(runs, 'requests'):g}; {size:.1f}, {over:.1f}")
         lines.append(f"| `{scheme}` | {latency:g} ms | {branches} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -193,7 +225,9 @@ def main() -> None:
     arguments.add_argument("tree")
     arguments.add_argument("--latency", type=float, nargs="*", default=[0, 10, 50, 140], help="in milliseconds")
     arguments.add_argument("--schemes", nargs="*", default=["root", "http"])
-    arguments.add_argument("--root", default=sys.executable, help="a Python that has ROOT")
+    arguments.add_argument(
+        "--rivals-python", default=sys.executable, help="one that has ROOT, and uproot with fsspec-xrootd and aiohttp"
+    )
     arguments.add_argument("--rivals", nargs="*", default=["sapwood", "uproot", "root", "root-tuned"])
     arguments.add_argument("--rounds", type=int, default=3)
     arguments.add_argument("--limit", type=float, default=300, help="seconds for a reading")
@@ -209,8 +243,12 @@ def main() -> None:
         names = tree.keys()
         shape = {"branches": len(names), "entries": tree.num_entries, "clusters": tree.explain().clusters}
     rows = choices(names, shape["entries"])
+    needed = {row: asked(given.file, given.tree, choice) for row, choice in rows.items()}
     results: list[dict[str, Any]] = []
-    with servers(given.file, given.schemes) as ports:
+    with servers(given.file, given.schemes) as ports, tempfile.TemporaryDirectory() as folder:
+        small = Path(folder) / "small.root"
+        with sapwood.recreate(small) as out:
+            out.mktree("t", {"x": "float32", "j": "var * float32"}).extend({"x": [1.0], "j": [[2.0]]})
         for scheme, port in ports.items():
             slash = "//" if scheme == "root" else "/"
             agree(given.file, given.tree, f"{scheme}://127.0.0.1:{port}{slash}{given.file.name}")
@@ -224,9 +262,10 @@ def main() -> None:
                                 continue
                             proxy = Proxy(port, latency / 1000)
                             url = f"{scheme}://127.0.0.1:{proxy.port}{slash}{given.file.name}"
-                            python = given.root if rival.startswith("root") else sys.executable
-                            run = measure(rival, python, url, given.tree, choice, given.limit)
+                            python = sys.executable if rival == "sapwood" else given.rivals_python
+                            run = measure(rival, python, small, url, given.tree, choice, given.limit)
                             run |= {"requests": proxy.requests, "bytes": proxy.taken}
+                            run |= {"over_read": proxy.taken - needed[row]}
                             run |= {"connections": proxy.connections, "latencies": proxy.round_trips}
                             found.append(run)
                             proxy.close()
@@ -236,10 +275,14 @@ def main() -> None:
                             results.append({**place, "runs": found})
                             print(line(place, found), flush=True)
     print(page(results))
+    for rival in given.rivals:
+        runs = [run for result in results if result["rival"] == rival for run in result["runs"] if "wall" in run]
+        if runs:
+            print(f"{rival}: {median(runs, 'loading'):.2f} s to load what it needs at first use, not in these times")
     if given.output is not None:
         record = {
             "file": given.file.name, "size": given.file.stat().st_size, "tree": given.tree, **shape,
-            "choices": {row: choice._asdict() for row, choice in rows.items()},
+            "choices": {row: {**choice._asdict(), "asked": needed[row]} for row, choice in rows.items()},
             "rounds": given.rounds, "time": time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime()),
             "host": host.host(), "software": host.software(), "results": results,
         }  # fmt: skip

@@ -11,6 +11,16 @@ folder=$(mktemp -d /tmp/pool.XXXX)
 trap 'kill $(cat "$folder"/*.pid) 2>/dev/null; rm -rf "$folder"' EXIT
 python=${PYTHON:-python}
 port() { "$python" -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])'; }
+# Waits for two minutes: a daemon that does not start says why in its log.
+wait_until() {
+  tries=0
+  until "$@"; do
+    tries=$((tries + 1))
+    [ $tries -lt 1200 ] || { tail -n 3 "$folder"/log/*/*.log >&2; exit 1; }
+    sleep 0.1
+  done
+}
+logged_in() { [ "$(grep -c 'Primary .*logged in' "$folder/log/redirector/cmsd.log")" -ge 3 ]; }
 as=
 [ "$(id -u)" != 0 ] || as="-R xrootd"
 cmsd=$(port)
@@ -45,8 +55,8 @@ for daemon in cmsd xrootd; do
     echo $! >"$folder/$name-$daemon.pid"
   done
   for name in server1 server2 server3; do
-    until [ -e "$folder/admin/$name/.olb/olbd.admin" ]; do sleep 0.1; done
+    wait_until test -e "$folder/admin/$name/.olb/olbd.admin"
   done
 done
-until [ "$(grep -c 'Primary .*logged in' "$folder/log/redirector/cmsd.log")" -ge 3 ]; do sleep 0.1; done
+wait_until logged_in
 "$python" -m sapwood run "$task" --input $urls "$@"

@@ -77,12 +77,17 @@ def test_the_model_is_what_a_server_does(
     # Opening asks for the first and the last bytes, too.
     assert len(asked) == len(traced_ranges) + 2
     assert set(traced_ranges) <= set(asked)
-    # The server never takes less than it is told to. Its own time comes on top; others' on a busy machine does not count.
-    told = guess["replay"]["seconds"]
-    taken = [done["replay"]["seconds"]]
-    while min(taken) > 1.5 * told + 0.2 and len(taken) < 5:
-        taken.append(replay(traced)["replay"]["seconds"])
-    assert 0.95 * told <= min(taken) <= 1.5 * told + 0.2
+    # It never takes less than it is told to. What it takes by itself, and what else the machine does, comes on top: as
+    # much as without latency.
+    said = guess["replay"]["seconds"]
+    tried: list[tuple[float, float]] = []
+    while len(tried) < 3 and not (tried and tried[-1][0] <= 1.3 * said + 2 * tried[-1][1] + 0.2):
+        server.latency, server.bandwidth = latency, bandwidth
+        seconds = replay(traced)["replay"]["seconds"]
+        server.latency, server.bandwidth = 0.0, None
+        tried.append((seconds, replay(traced)["replay"]["seconds"]))
+    seconds, own = tried[-1]
+    assert 0.95 * said <= seconds <= 1.3 * said + 2 * own + 0.2, tried
 
 
 def test_on_a_local_file_and_with_pauses(traced: Trace, path: Path) -> None:

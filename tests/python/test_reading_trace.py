@@ -22,7 +22,8 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("trace") / "events.root"
     with sapwood.recreate(path, compression=sapwood.LZ4(1)) as out:
         types = {"x": "float64", "i": "int32", "jet": "var * float32"}
-        tree = out.mktree("t", types, auto_flush=6000)
+        # One basket of each branch in each cluster.
+        tree = out.mktree("t", types, auto_flush=6000, basket_size=1 << 20)
         x = np.arange(ENTRIES, dtype=np.float64)
         jet = ak.unflatten(np.arange(2 * ENTRIES, dtype=np.float32), np.arange(ENTRIES) % 5)
         tree.extend({"x": x, "i": x.astype(np.int32), "jet": jet})
@@ -175,6 +176,14 @@ def test_a_trace_is_shown(path: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     assert shown.startswith(again.summary())
     for text in ("asked", "served", "decompressed", "used", "requests in flight over", "clusters 0 to 4"):
         assert text in shown
+    # Baskets later in the file hold later entries: each of the letters of the branches goes down from left to right.
+    lines = shown.split("downwards, against entries 0 to 30000\n")[1].splitlines()
+    assert lines[12] == "  a jet, b x, c i, d njet"
+    marked = [line.partition("|")[2].rstrip("|") for line in lines[:12]]
+    assert marked[0].lstrip()[0] in "abcd"
+    assert not marked[-1][:40].strip()
+    assert not marked[0][20:].strip()
+    assert {"a", " "} <= set("".join(marked)) <= set("abcd ")
     (jet,) = (line for line in shown.splitlines() if line.startswith("  jet "))
     assert jet.count("▆") + jet.count("▇") + jet.count("█") == 5
     html = page.read_text()

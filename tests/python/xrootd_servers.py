@@ -30,7 +30,7 @@ cms.delay startup 1 lookup 1 qdl 2 suspend 1 service 1 full 2 drop 2
 cms.conwait 1
 cms.space linger 0 recalc 15 min 1% 1g 2% 2g
 """
-WAIT = 20.0
+WAIT = 60.0
 
 
 def program(name: str) -> str:

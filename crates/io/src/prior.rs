@@ -57,7 +57,7 @@ pub fn copied(source: Arc<dyn Source>, prior: Prior) -> Result<Arc<dyn Source>> 
         .step_by(PIECE as usize)
         .map(|offset| Range { offset, length: PIECE.min(size - offset) })
         .collect();
-    let announced = source.announce(&|| pieces.clone());
+    let announced = source.announce(&|| pieces.clone(), true);
     let copy: Arc<dyn Source> = if disk {
         let mut file = source::temporary()?;
         let mut bytes = vec![0; PIECE.min(size) as usize];
@@ -113,7 +113,7 @@ impl Source for Copied {
         }
         Ok(())
     }
-    fn announce(&self, ranges: &dyn Fn() -> Vec<Range>) -> Option<Announced> {
+    fn announce(&self, ranges: &dyn Fn() -> Vec<Range>, _together: bool) -> Option<Announced> {
         if self.far.latency().is_some() {
             wanted(ranges().iter().map(|range| range.length).sum(), self.size());
         }

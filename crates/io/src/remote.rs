@@ -186,18 +186,16 @@ struct Shared {
 struct State {
     /// What is announced.
     pieces: HashMap<Range, Piece>,
-    /// What of it is still to be asked for.
-    queue: VecDeque<Range>,
+    /// What is to be asked for, waits to be used, or is on its way, of each announcement; the oldest first.
+    lanes: Vec<Lane>,
+    /// The number of the last lane.
+    lane: u64,
     /// Threads that fetch ahead.
     workers: usize,
     /// Threads that fetch what they need themselves.
     direct: usize,
     /// Gives up what is being fetched ahead.
     token: Token,
-    /// Bytes for each thread, when the queue was made.
-    share: u64,
-    /// Requests for what is queued that were sent already.
-    sent: u32,
     /// Requests in flight that fetch ahead.
     flying: usize,
     /// Bytes that these and those before them were sent for.
@@ -206,15 +204,72 @@ struct State {
     flight: u64,
     /// Bytes that had come when it was sent.
     landed: u64,
-    /// Bytes that are in flight or wait to be used.
-    held: u64,
     /// What was read around records, the newest last.
     windows: VecDeque<(u64, Arc<[u8]>)>,
     /// What will be wanted of the file's own records, and is read with the next of them.
     soon: Vec<Range>,
 }
 
+/// What one announcement is still to bring: each has its part of the memory, so that several trees of a file, or several
+/// readings, do not keep each other waiting.
+#[derive(Default)]
+struct Lane {
+    number: u64,
+    /// What is still to be asked for.
+    queue: VecDeque<Range>,
+    /// Bytes for each thread, when the queue was made.
+    share: u64,
+    /// Requests that were sent already.
+    sent: u32,
+    /// Bytes that are in flight or wait to be used.
+    held: u64,
+    /// Nothing of it is of use before all of it is there.
+    together: bool,
+    /// Somebody waits for what is queued.
+    wanted: bool,
+}
+
+impl State {
+    /// The lane that the next request is for, if any may be sent: one that somebody waits for, or else the oldest that
+    /// has not had its part of the memory, or else the oldest. Where others have all of it, one that has nothing at all
+    /// gets a request nevertheless.
+    fn next_lane(&self, memory: u64) -> Option<&Lane> {
+        let held = self.lanes.iter().map(|lane| lane.held).fold(0, u64::saturating_add);
+        let part = self.part(memory);
+        let queued = || self.lanes.iter().filter(|lane| !lane.queue.is_empty());
+        if held >= memory {
+            return queued().find(|lane| lane.wanted && lane.held == 0);
+        }
+        let wanted = queued().find(|lane| lane.wanted);
+        wanted.or_else(|| queued().find(|lane| lane.held < part)).or_else(|| queued().next())
+    }
+
+    /// What each lane may have of the memory.
+    fn part(&self, memory: u64) -> u64 {
+        memory / self.lanes.len().max(1) as u64
+    }
+
+    fn lane(&mut self, number: u64) -> Option<&mut Lane> {
+        self.lanes.iter_mut().find(|lane| lane.number == number)
+    }
+
+    /// What was held is no longer.
+    fn release(&mut self, number: u64, bytes: u64) {
+        if let Some(lane) = self.lane(number) {
+            lane.held -= bytes;
+        }
+        self.lanes.retain(|lane| lane.held > 0 || !lane.queue.is_empty());
+    }
+
+    /// Ranges that are still to be asked for.
+    fn queued(&self) -> usize {
+        self.lanes.iter().map(|lane| lane.queue.len()).sum()
+    }
+}
+
 struct Piece {
+    /// In which lane it was queued.
+    lane: u64,
     /// Announcements that are not dropped yet.
     announced: usize,
     /// How often it is still to be fetched.
@@ -246,12 +301,14 @@ impl Drop for Announced {
             if piece.announced == 0 {
                 // One in flight is let go when it comes.
                 let held = matches!(piece.place, Place::Here(_) | Place::Flying(_));
+                let lane = piece.lane;
                 state.pieces.remove(range);
-                state.held -= if held { range.length } else { 0 };
+                state.release(lane, if held { range.length } else { 0 });
             }
         }
-        let State { queue, pieces, .. } = &mut *state;
-        queue.retain(|range| pieces.contains_key(range));
+        let State { lanes, pieces, .. } = &mut *state;
+        lanes.iter_mut().for_each(|lane| lane.queue.retain(|range| pieces.contains_key(range)));
+        lanes.retain(|lane| lane.held > 0 || !lane.queue.is_empty());
         self.shared.changed.notify_all();
         if state.pieces.is_empty() && state.workers > 0 && state.direct == 0 {
             // What is under way is for nobody.
@@ -373,25 +430,24 @@ impl Source for Remote {
         }
         Ok(())
     }
-    fn announce(&self, ranges: &dyn Fn() -> Vec<Range>) -> Option<Announced> {
+    fn announce(&self, ranges: &dyn Fn() -> Vec<Range>, together: bool) -> Option<Announced> {
         let shared = self.shared();
         let ranges: Vec<Range> =
             ranges().into_iter().filter(|r| r.length > 0 && r.end() <= self.size).collect();
         let bytes = ranges.iter().map(|range| range.length).sum::<u64>();
         prior::wanted(self.wanted.fetch_add(bytes, Relaxed).saturating_add(bytes), self.size);
-        shared.announce(&ranges);
+        shared.announce(&ranges, together);
         Some(Announced { shared, ranges })
     }
     fn requests(&self, ranges: &[Range], _threads: usize) -> Vec<Vec<Range>> {
         let shared = self.shared();
-        let mut state = State::default();
         let mut seen = HashSet::new();
-        state.queue.extend(ranges.iter().filter(|range| seen.insert(**range)));
-        state.share = shared.share(&state.queue);
+        let queue = ranges.iter().filter(|range| seen.insert(**range)).copied().collect();
+        let mut lane = Lane { share: shared.share(&queue), queue, ..Lane::default() };
         let (most, gap) = (shared.transport.most_ranges(), shared.pace.gap(shared.transport.most_ranges()));
         let mut requests = Vec::new();
-        while !state.queue.is_empty() {
-            let group = shared.group(&mut state);
+        while !lane.queue.is_empty() {
+            let group = shared.group(&mut lane, shared.options.ahead);
             requests.extend(
                 coalesce(&group, gap, u64::MAX)
                     .chunks(most)
@@ -458,13 +514,14 @@ impl Shared {
     /// Whether another request is worth sending beside those in flight.
     ///
     /// Where all share one line, one that is sent early makes those that are needed sooner come later. It is sent when
-    /// what is still to come of these is about to end. As long as nothing is known, two go beside each other.
-    fn may_send(&self, state: &State) -> bool {
+    /// what is still to come of these is about to end. As long as nothing is known, two go beside each other, and all that
+    /// may where nothing is of use before everything is there.
+    fn may_send(&self, state: &State, share: u64, together: bool) -> bool {
         let due = state.asked.saturating_sub(self.filled.load(Relaxed));
         match self.pace.shared() {
             _ if state.flying == 0 => true,
-            // The first one has the line for itself until it begins to come.
-            None => state.share <= SMALLEST || (state.flying < 2 && due <= 2 * self.flow(state)),
+            // The first one has the line for itself until it begins to come, if what it brings is used at once.
+            None => together || share <= SMALLEST || (state.flying < 2 && due <= 2 * self.flow(state)),
             Some(true) => due <= 2 * self.pace.line(),
             Some(false) => true,
         }
@@ -518,29 +575,33 @@ impl Shared {
         }
     }
 
-    fn announce(self: &Arc<Self>, ranges: &[Range]) {
+    fn announce(self: &Arc<Self>, ranges: &[Range], together: bool) {
         let mut times: HashMap<Range, usize> = HashMap::new();
         for range in ranges {
             *times.entry(*range).or_default() += 1;
         }
         let mut state = self.state();
-        if state.queue.is_empty() {
-            state.sent = 0;
-        }
+        state.lane += 1;
+        let number = state.lane;
+        let mut queue = VecDeque::new();
         for range in ranges {
             let uses = times.get(range).copied().unwrap_or(1);
-            let State { pieces, queue, .. } = &mut *state;
-            let new = || Piece { announced: 0, uses: 0, place: Place::Used };
-            let piece = pieces.entry(*range).or_insert_with(new);
+            let new = || Piece { lane: number, announced: 0, uses: 0, place: Place::Used };
+            let piece = state.pieces.entry(*range).or_insert_with(new);
             piece.announced += 1;
             piece.uses = piece.uses.max(uses);
             // What failed before is tried anew for whoever asks now.
             if matches!(piece.place, Place::Used | Place::Failed(..)) {
-                piece.place = Place::Queued;
+                (piece.place, piece.lane) = (Place::Queued, number);
                 queue.push_back(*range);
             }
         }
-        state.share = self.share(&state.queue);
+        if !queue.is_empty() {
+            // Where others are under way, the first request need not be small.
+            let sent = state.lanes.last().filter(|lane| !lane.queue.is_empty()).map_or(0, |lane| lane.sent);
+            let share = self.share(&queue);
+            state.lanes.push(Lane { number, queue, share, sent, together, ..Lane::default() });
+        }
         self.staff(&mut state);
     }
 
@@ -555,14 +616,14 @@ impl Shared {
     fn target(&self, share: u64, sent: u32) -> u64 {
         let first = self.pace.underway().clamp(SMALLEST, LARGEST);
         let worth = self.pace.worth().unwrap_or(LARGEST).min(share).min(first << sent.min(8));
-        worth.clamp(SMALLEST, LARGEST).min(self.options.ahead / 2).max(1)
+        worth.clamp(SMALLEST, LARGEST)
     }
 
     /// Sees to it that there are threads for what can be asked for.
     fn staff(self: &Arc<Self>, state: &mut State) {
         while state.workers < self.options.workers
-            && state.held < self.options.ahead
-            && state.queue.len() > state.workers
+            && state.queued() > state.workers
+            && state.next_lane(self.options.ahead).is_some()
         {
             let shared = self.clone();
             let thread = thread::Builder::new().name("sapwood-fetch".to_owned());
@@ -578,25 +639,33 @@ impl Shared {
         loop {
             let (group, token, flight) = {
                 let mut state = self.state();
-                if state.held >= self.options.ahead || state.queue.is_empty() {
+                let Some((number, share, together)) =
+                    state.next_lane(self.options.ahead).map(|lane| (lane.number, lane.share, lane.together))
+                else {
                     state.workers -= 1;
                     self.changed.notify_all();
                     return;
-                }
-                if !self.may_send(&state) {
+                };
+                if !self.may_send(&state, share, together) {
                     drop(self.changed.wait_timeout(state, LOOK / 10));
                     continue;
                 }
-                let group = self.group(&mut state);
                 state.flying += 1;
                 state.flight += 1;
                 state.landed = self.filled.load(Relaxed);
                 let flight = state.flight;
-                for range in &group {
-                    if let Some(piece) = state.pieces.get_mut(range) {
-                        piece.place = Place::Flying(flight);
-                        state.held += range.length;
-                        state.asked += range.length;
+                let part = state.part(self.options.ahead);
+                let State { lanes, pieces, asked, .. } = &mut *state;
+                let mut group = Vec::new();
+                if let Some(lane) = lanes.iter_mut().find(|lane| lane.number == number) {
+                    group = self.group(lane, part);
+                    lane.wanted = false;
+                    for range in &group {
+                        if let Some(piece) = pieces.get_mut(range) {
+                            piece.place = Place::Flying(flight);
+                            lane.held += range.length;
+                            *asked += range.length;
+                        }
                     }
                 }
                 (group, state.token.clone(), flight)
@@ -627,35 +696,35 @@ impl Shared {
                 state.asked = self.filled.load(Relaxed);
             }
             for range in &group {
-                let State { pieces, held, .. } = &mut *state;
-                let Some(piece) = pieces.get_mut(range) else { continue };
+                let Some(piece) = state.pieces.get_mut(range) else { continue };
                 // One that was let go and announced again comes by another request.
                 if matches!(piece.place, Place::Flying(by) if by == flight) {
-                    *held -= range.length;
+                    let lane = piece.lane;
                     let error = result.as_ref().err();
                     let message = error.map_or_else(|| "not delivered".to_owned(), ToString::to_string);
                     piece.place = Place::Failed(error.map_or(ErrorKind::Other, Error::kind), message);
+                    state.release(lane, range.length);
                 }
             }
             self.changed.notify_all();
         }
     }
 
-    /// Takes what the next request is for: neighbours in the queue, as many as make a good one.
-    fn group(&self, state: &mut State) -> Vec<Range> {
+    /// Takes what the next request is for: neighbours in the queue, as many as make a good one and fit into the memory.
+    fn group(&self, lane: &mut Lane, memory: u64) -> Vec<Range> {
         let most = self.transport.most_ranges();
         let gap = self.pace.gap(most);
-        let mut target = self.target(state.share, state.sent);
-        state.sent += 1;
+        let mut target = self.target(lane.share, lane.sent).min(memory / 2).max(1);
+        lane.sent += 1;
         // A last one that is small would be a latency for little.
         let most_left = target + target / 2;
-        let left = state.queue.iter().try_fold(0u64, |sum, range| {
+        let left = lane.queue.iter().try_fold(0u64, |sum, range| {
             Some(sum.saturating_add(range.length)).filter(|sum| *sum <= most_left)
         });
         target = left.map_or(target, |left| left.max(target));
         let mut group: Vec<Range> = Vec::new();
         let (mut bytes, mut spans) = (0u64, 0);
-        while let Some(&range) = state.queue.front() {
+        while let Some(&range) = lane.queue.front() {
             let near = group.last().is_some_and(|last: &Range| {
                 range.offset >= last.offset && range.offset <= last.end().saturating_add(gap)
             });
@@ -664,7 +733,7 @@ impl Shared {
             if !group.is_empty() && (bytes > target || spans > most) {
                 break;
             }
-            state.queue.pop_front();
+            lane.queue.pop_front();
             group.push(range);
         }
         group
@@ -691,17 +760,25 @@ impl Shared {
                     piece.uses = piece.uses.saturating_sub(1);
                     if piece.uses == 0 {
                         piece.place = Place::Used;
-                        state.held -= range.length;
+                        let lane = piece.lane;
+                        state.release(lane, range.length);
                         self.staff(&mut state);
                     }
                     break Ok(Some(bytes));
                 }
                 Place::Flying(_) => {}
                 Place::Queued => {
+                    let number = piece.lane;
+                    if let Some(lane) = state.lane(number) {
+                        lane.wanted = true;
+                    }
                     self.staff(&mut state);
                     if state.workers == 0 {
                         // Everything that may be fetched ahead is there, and this is not among it.
-                        state.queue.retain(|queued| queued != range);
+                        if let Some(lane) = state.lane(number) {
+                            lane.queue.retain(|queued| queued != range);
+                        }
+                        state.release(number, 0);
                         if let Some(piece) = state.pieces.get_mut(range) {
                             piece.place = Place::Used;
                         }

@@ -61,8 +61,9 @@ pub trait Source: Send + Sync {
     }
 
     /// Says which ranges will be fetched, in this order, each as it is given here. Storage far away fetches them ahead,
-    /// and keeps them until they were fetched or the result is dropped; other storage does not ask for them.
-    fn announce(&self, _ranges: &dyn Fn() -> Vec<Range>) -> Option<Announced> {
+    /// and keeps them until they were fetched or the result is dropped; other storage does not ask for them. `together`:
+    /// nobody gets anything before all of them are there, so that it does not matter much which are there first.
+    fn announce(&self, _ranges: &dyn Fn() -> Vec<Range>, _together: bool) -> Option<Announced> {
         None
     }
     /// The requests by which `threads` would fetch ranges, each of one or several ranges.

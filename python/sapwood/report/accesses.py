@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,8 @@ _SHOWN = 12
 _MAPPED = 40
 """Branches that the map of a page shows one by one."""
 _BARS = " ▁▂▃▄▅▆▇█"
+_LETTERS = "abcdefghijkl*"
+"""Of branches, where a terminal shows their baskets; the last is for all others."""
 _REQUESTS = ("header", "directory", "streamers", "object", "basket", "prefetch", "miss")
 
 
@@ -61,8 +63,11 @@ def layer_rows(trace: Trace) -> list[tuple[str, str, str]]:
 
 
 def text_of(trace: Trace) -> str:
-    """Show a trace in a terminal: the summary, requests over time, and a map of each tree's branches and clusters."""
-    return summary(trace) + _requests_text(trace) + "".join(_map_text(*one) for one in maps(trace))
+    """Show a trace in a terminal: the summary, requests over time, offsets against entries, a map of each tree."""
+    parts = [summary(trace), _requests_text(trace)]
+    parts += [_offsets_text(*one) for one in _decoded(trace)]
+    parts += [_map_text(*one) for one in maps(trace)]
+    return "".join(parts)
 
 
 def maps(trace: Trace) -> list[tuple[str, list[str], Numbers, Numbers]]:
@@ -180,10 +185,24 @@ def _figure(title: str, legend: Sequence[str], drawing: str, caption: str) -> st
     )
 
 
-def _offsets_figures(trace: Trace) -> list[str]:
-    """Draw where in the file the baskets of each branch lie against the entries they hold, a drawing for each file."""
-    from sapwood.report.svg import COLOURS, Marks, draw_marks
+class Decoded(NamedTuple):
+    """Baskets of a file that were decoded.
 
+    The names of their branches, those with most bytes first; of each basket its branch, the entries that were wanted of
+    it, and where it lies.
+    """
+
+    file: str
+    names: list[str]
+    branch: Numbers
+    start: Numbers
+    stop: Numbers
+    offset: Numbers
+    length: Numbers
+
+
+def _decoded(trace: Trace) -> list[Decoded]:
+    """Give the baskets of the first four files."""
     rows = np.flatnonzero(~trace.is_request & (trace["offset"] > 0))
     # What was wanted of a basket in several steps is one mark.
     _, file_number = np.unique(trace["file"][rows].astype(str), return_inverse=True)
@@ -196,20 +215,53 @@ def _offsets_figures(trace: Trace) -> list[str]:
     np.maximum.at(stop, mark, trace["entry_stop"][rows])
     np.maximum.at(length, mark, trace["length"][rows])
     files, branches, offset = (trace[name][rows][first] for name in ("file", "branch", "offset"))
-    drawn: list[str] = []
+    found: list[Decoded] = []
     for file in list(dict.fromkeys(files.tolist()))[:4]:
         here = files == file
         names, number = np.unique(branches[here].astype(str), return_inverse=True)
         order = np.argsort(-np.bincount(number, length[here]), kind="stable")
         rank = np.empty(len(order), int)
         rank[order] = np.arange(len(order))
-        colour = np.minimum(rank[number], COLOURS - 1)
-        legend = [str(names[i]) for i in order[: COLOURS - 1]]
+        sorted_names = [str(names[i]) for i in order]
+        found.append(Decoded(file, sorted_names, rank[number], start[here], stop[here], offset[here], length[here]))
+    return found
+
+
+def _offsets_text(
+    file: str, names: list[str], branch: Numbers, start: Numbers, stop: Numbers, offset: Numbers, length: Numbers
+) -> str:
+    """Draw where in the file baskets lie (down) against their entries (across), a letter for each branch."""
+    width, height = 60, 12
+    low, high, last = int(offset.min()), int((offset + length).max()), max(int(stop.max()), 1)
+    lightest = min(len(names), len(_LETTERS)) - 1
+    cells: dict[tuple[int, int], tuple[int, int]] = {}
+    for one, a, b, at, size in zip(*(n.tolist() for n in (branch, start, stop, offset, length)), strict=True):
+        row = (at - low) * height // (high - low)
+        for column in range(a * width // last, max(a * width // last + 1, -(-b * width // last))):
+            # Where several share a place, the largest basket is shown.
+            cells[row, column] = max(cells.get((row, column), (0, 0)), (size, -one))
+    lines = [f"{file}: bytes {low} to {high} downwards, against entries 0 to {last}"]
+    for row in range(height):
+        marks = (cells.get((row, column)) for column in range(width))
+        lines.append(f"  |{''.join(' ' if m is None else _LETTERS[min(-m[1], lightest)] for m in marks)}|")
+    shown = [f"{_LETTERS[i]} {name}" for i, name in enumerate(names[: len(_LETTERS)])]
+    if len(names) > len(_LETTERS):
+        shown[-1] = f"{_LETTERS[-1]} {len(names) - len(_LETTERS) + 1} others"
+    return "\n".join(lines) + "\n  " + ", ".join(shown) + "\n"
+
+
+def _offsets_figures(trace: Trace) -> list[str]:
+    """Draw where in the file the baskets of each branch lie against the entries they hold, a drawing for each file."""
+    from sapwood.report.svg import COLOURS, Marks, draw_marks
+
+    drawn: list[str] = []
+    for file, names, branch, start, stop, offset, length in _decoded(trace):
+        legend = names[: COLOURS - 1]
         if len(names) == COLOURS:
-            legend.append(str(names[order[-1]]))
+            legend.append(names[-1])
         elif len(names) > COLOURS:
             legend.append(f"{len(names) - COLOURS + 1} others")
-        marks = Marks(start[here], stop[here], offset[here] / 1e6, (offset[here] + length[here]) / 1e6, colour)
+        marks = Marks(start, stop, offset / 1e6, (offset + length) / 1e6, np.minimum(branch, COLOURS - 1))
         drawing = draw_marks(marks, "entry", "offset in the file [MB]", f"Offset against entry, {file}")
         caption = f"Baskets of {file}: where each lies in the file, over the entries that were wanted of it."
         drawn.append(_figure("File offset against entry", legend, drawing, caption))

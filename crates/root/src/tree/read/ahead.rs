@@ -60,11 +60,12 @@ fn add(to: &mut Vec<Planned>, tree: &Tree, borders: &[u64], branch: usize, (star
     }
 }
 
-/// Tells storage what will be fetched of parts of one tree. What is wrong with them shows when they are read.
-pub fn announce(parts: &[Part<'_>]) -> Option<Announced> {
+/// Tells storage what will be fetched of parts of one tree, and whether it is used together only. What is wrong with them
+/// shows when they are read.
+pub fn announce(parts: &[Part<'_>], together: bool) -> Option<Announced> {
     let ranges =
         || parts.iter().flat_map(|part| planned(part).unwrap_or_default()).map(|p| p.range).collect();
-    parts.first()?.tree.file.source().announce(&ranges)
+    parts.first()?.tree.file.source().announce(&ranges, together)
 }
 
 /// The announcements of a reading: of the part that is read and its neighbours.
@@ -83,7 +84,7 @@ impl Ahead {
             self.next += of.len();
             // It is kept until the last of them was read.
             self.kept.resize_with(self.next - 1, || None);
-            self.kept.push(announce(of));
+            self.kept.push(announce(of, true));
         }
         for past in self.kept.iter_mut().take(p.saturating_sub(1)) {
             *past = None;

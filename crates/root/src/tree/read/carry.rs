@@ -47,7 +47,7 @@ impl Carry {
     /// Tells storage of all that the steps will need together, once.
     pub fn announce(&self, part: &Part<'_>) {
         if !self.announced() && !self.token.is_given_up() {
-            *self.ahead() = announce(std::slice::from_ref(part));
+            *self.ahead() = announce(std::slice::from_ref(part), false);
         }
     }
     /// Whether that was done, and the storage wants to know.
