@@ -30,7 +30,7 @@ impl FileSink {
     /// Makes a file, in place of one that may be there.
     pub fn recreate(path: &Path) -> io::Result<Self> {
         let sink = Self::open(path, OpenOptions::new().write(true).create(true).truncate(false))?;
-        // Only once nobody else writes it; devices have no length.
+        // Only once nobody else writes it.
         if sink.file.metadata()?.len() > 0 {
             sink.file.set_len(0)?;
         }
@@ -44,7 +44,8 @@ impl FileSink {
     fn open(path: &Path, options: &OpenOptions) -> io::Result<Self> {
         let name = path.display().to_string();
         let file = options.open(path).map_err(|e| io::Error::new(e.kind(), format!("{name}: {e}")))?;
-        if let Err(TryLockError::WouldBlock) = file.try_lock() {
+        // Devices are for anyone.
+        if file.metadata()?.is_file() && matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
             let text = format!("{name}: it is being written already; close the other writer first");
             return Err(io::Error::new(io::ErrorKind::ResourceBusy, text));
         }
