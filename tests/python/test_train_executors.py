@@ -378,7 +378,11 @@ class Counts(train.Task):
 def test_ctrl_c_while_results_are_joined_leaves_whole_steps(folder: Path, tmp_path: Path) -> None:
     Presses.pressed = False
     state = tmp_path / "state"
-    stopped = train.run(Counts(), folder, step_size=10, checkpoint=state)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background
+    try:
+        stopped = train.run(Counts(), folder, step_size=10, checkpoint=state)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert Presses.pressed and stopped.interrupted
     found = stopped["counts"]
     assert found["first"] == found["then"].entries == found["last"] == stopped.entries < FILES * ENTRIES
