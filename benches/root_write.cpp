@@ -2,14 +2,17 @@
 //   root_write(kind, data, out, setting, split) with kind "flat", "esd" or "event"
 // Reads all of `data` (raw columns, see benches/writing.py) into memory, then times writing the tree (`seconds`), and the
 // same loop without Fill, which is what it takes to hand over or create the objects (`objects`). Prints one line of JSON.
+//   root_read_all(path) times reading every entry of such a tree, and counts the calls.
 #include <TFile.h>
 #include <TTree.h>
+#include <TTreeCache.h>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -107,4 +110,19 @@ void root_write(const char *kind, const char *data, const char *out, int setting
    }
    std::printf("{\"seconds\": %.6f, \"objects\": %.6f}\n", seconds[1] - seconds[0], seconds[0]);
    std::fflush(stdout);
+}
+
+void root_read_all(const char *path)
+{
+   auto begin = std::chrono::steady_clock::now();
+   std::unique_ptr<TFile> file(TFile::Open(path));
+   auto *tree = file->Get<TTree>("t");
+   tree->SetCacheSize(30000000);
+   tree->AddBranchToCache("*", true);
+   tree->StopCacheLearningPhase();
+   Long64_t bytes = 0;
+   for (Long64_t i = 0, n = tree->GetEntries(); i < n; ++i)
+      bytes += tree->GetEntry(i);
+   std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+   std::printf("{\"seconds\": %f, \"calls\": %d, \"bytes\": %lld}\n", took.count(), file->GetReadCalls(), bytes);
 }

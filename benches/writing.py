@@ -3,7 +3,8 @@
 Data are made with a fixed seed: `flat` (50 columns of floats), `esd` (30 jagged columns with one counter), `event` (600
 objects of 14 members an entry, split and not), `wide` (2,000 columns, against uproot). Each rival writes the same
 values with the same codec and level; what both wrote is read back and compared before any time is printed. ROOT's time
-is that from its first Fill to Close, without the time of the same loop without Fill. Every writing is a process of its
+is that from its first Fill to Close, without the time of the same loop without Fill. Then ROOT reads both files,
+all entries, with its tree cache: how long that took, and how many calls. Every writing is a process of its
 own; rounds take turns, the fastest counts, all are kept in the result.
 
 Usage: writing.py --root PYTHON-WITH-ROOT [--out RESULT.json] [--rounds N] [--quick]
@@ -29,6 +30,9 @@ import numpy as np
 HERE = Path(__file__).resolve().parent
 CODECS = {"none": 0, "zlib": 101, "lz4": 404, "zstd": 505, "lzma": 207}
 MEMBERS = ("px", "py", "pz", "e", "x", "y", "z", "t", "chi2", "dedx", "charge", "id", "status", "hits")
+
+LOADED = "import ROOT; ROOT.gSystem.Load('{}');"
+"""What a Python with ROOT runs before it calls one of the functions of root_write.cpp."""
 
 
 def columns(kind: str, quick: bool) -> tuple[np.ndarray[Any, Any] | None, list[np.ndarray[Any, Any]]]:
@@ -177,6 +181,7 @@ def main() -> None:
         macro = folder / "root_write.cpp"
         macro.write_text((HERE / "root_write.cpp").read_text())
         compile_it = f"import ROOT; ROOT.gROOT.ProcessLine('.L {macro}+O')"
+        with_root = [*(options.root, "-W", "ignore", "-c"), LOADED.format(macro.with_name("root_write_cpp.so"))]
         subprocess.run([options.root, "-W", "ignore", "-c", compile_it], check=True, capture_output=True, cwd=folder)
         for kind, splits in (("flat", (0,)), ("esd", (0,)), ("event", (99, 0)), ("wide", (0,))):
             data = folder / f"{kind}.raw"
@@ -201,10 +206,7 @@ def main() -> None:
                         ]
                     else:
                         call = f'ROOT.root_write("{kind}", "{data}", "{files["root"]}", {setting}, {split})'
-                        commands["root"] = [
-                            *(options.root, "-W", "ignore", "-c"),
-                            f"import ROOT; ROOT.gSystem.Load('{macro.with_name('root_write_cpp.so')}'); {call}",
-                        ]
+                        commands["root"] = [*with_root[:-1], f"{with_root[-1]} {call}"]
                     raw: dict[str, list[dict[str, Any]]] = {rival: [] for rival in commands}
                     for _ in range(options.rounds):
                         for rival, command in commands.items():
@@ -217,7 +219,13 @@ def main() -> None:
                     best = {rival: min(one["seconds"] for one in many) for rival, many in raw.items()}
                     limit = output([recompress, files["sapwood"], setting])
                     sizes = {rival: files[rival].stat().st_size for rival in commands}
+                    readings: dict[str, list[dict[str, Any]]] = {"sapwood": [], "root": []}
+                    for _ in range(options.rounds + 1 if rival == "root" else 0):
+                        for writer, found in readings.items():
+                            call = f'{with_root[-1]} ROOT.root_read_all("{files[writer]}")'
+                            found.append(output([*with_root[:-1], call], cwd=folder))
                     entry = {"label": label, "best": best, "raw": raw, "limit": limit, "sizes": sizes}
+                    entry["read_by_root"] = readings
                     results.append(entry)
                     memory = max(one["memory"] for one in raw["sapwood"]) / 1e6
                     ours = best["sapwood"]
@@ -229,6 +237,11 @@ def main() -> None:
                         f"size / {rival} {sizes['sapwood'] / sizes[rival]:.3f}",
                         f"memory {memory:.0f} MB",
                     ]
+                    if rival == "root":
+                        seconds = {writer: min(one["seconds"] for one in many) for writer, many in readings.items()}
+                        calls = {writer: many[0]["calls"] for writer, many in readings.items()}
+                        parts.append(f"ROOT reads it in {seconds['sapwood']:.3f} s, {calls['sapwood']} calls;")
+                        parts.append(f"its own in {seconds['root']:.3f} s, {calls['root']} calls")
                     print("  ".join(parts), flush=True)
     record = {"host": at_first, "software": host.software(), "rounds": options.rounds, "results": results}
     out = options.out

@@ -1,6 +1,6 @@
 """Writers are killed at random moments; all entries that were said to be in the file are there.
 
-`SAPWOOD_KILLS` is how often, 20 if it is not set.
+`SAPWOOD_KILLS` is how often, 300 if it is not set.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pytest
 import sapwood
 
 RECIPES = Path(__file__).parent.parent / "recipes" / "writing"
-KILLS = int(os.environ.get("SAPWOOD_KILLS", "20"))
+KILLS = int(os.environ.get("SAPWOOD_KILLS", "300"))
 
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(1800)]
 

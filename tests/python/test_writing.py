@@ -248,6 +248,10 @@ def test_numbers_are_converted_if_they_fit(path: Path) -> None:
         for name, values in {"i": [32768], "u": [-1], "b": [2], "j": [[-129]]}.items():
             with pytest.raises(ArgumentError, match=f"branch {name!r} takes"):
                 tree.extend(good | {name: values})
+        with pytest.raises(ArgumentError, match="cannot hold 9007199254740993"):
+            file.mktree("more", {"d": "float64"}).extend({"d": np.array([1, 2**53 + 1])})
+        with pytest.raises(ArgumentError, match=r"cannot hold 1e\+300"):
+            file.mktree("large", {"f": "float32"}).extend({"f": np.array([np.inf, np.nan, 1e300])})
         with pytest.raises(ArgumentError, match=r"cannot hold 1.5"):
             tree.extend(good | {"i": [1.5]})
         with pytest.raises(ArgumentError, match="cannot hold nan"):
@@ -380,13 +384,17 @@ def test_commits_are_readable_while_writing_goes_on(path: Path) -> None:
         for done in range(1, 6):
             tree.extend({"x": np.arange(130), "s": ["s"] * 130})
             file.commit()
-            assert tree.num_entries_written == done * 130 // 100 * 100
+            assert tree.num_entries_written == done * 130
             with sapwood.open(path) as back, uproot.open(path) as other:
                 assert back["t"].num_entries == other["t"].num_entries == tree.num_entries_written
                 assert back["t"]["s"].array().tolist() == ["s"] * tree.num_entries_written
+        tree.extend({"x": np.arange(250), "s": ["s"] * 250})
+        assert tree.num_entries_written == 850
+        with sapwood.open(path) as back:
+            assert back["t"].num_entries == 850
         tree.flush()
-        assert tree.num_entries_written == 650
-    assert sapwood.open(path)["t"].num_entries == 650
+        assert tree.num_entries_written == 900
+    assert sapwood.open(path)["t"].num_entries == 900
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")

@@ -413,12 +413,17 @@ def cast(values: np.ndarray[Any, Any], dtype: str, name: str) -> np.ndarray[Any,
     target = np.dtype(dtype)
     if values.dtype == target:
         return values
-    if np.can_cast(values.dtype, target, "safe") or (values.dtype.kind == target.kind == "f"):
+    reals = target.kind == "f"
+    # NumPy calls integers of 64 bits as doubles safe.
+    if np.can_cast(values.dtype, target, "safe") and not (reals and values.dtype.kind in "iu" and values.itemsize == 8):
         return values.astype(target)
     with np.errstate(invalid="ignore", over="ignore"):
         changed = values.astype(target)
-        # Compared both ways: a cast that wraps around may come back to the same bits, but not with the same sign.
-        same = (changed.astype(values.dtype) == values) & ((changed < 0) == (values < 0))
+        if reals and values.dtype.kind == "f":
+            same = np.isfinite(changed) | ~np.isfinite(values)
+        else:
+            # Compared both ways: a cast that wraps around may come back to the same bits, but not with the same sign.
+            same = (changed.astype(values.dtype) == values) & ((changed < 0) == (values < 0))
     if not same.all():
         first = int(np.argmin(same))
         raise ArgumentError(

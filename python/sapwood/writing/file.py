@@ -275,7 +275,10 @@ class WritableFile:
         return self.native.compression
 
     def commit(self) -> None:
-        """Make all full clusters and all objects part of the file that readers see, even if this process dies."""
+        """Make all that was written part of the file that readers see, even if this process dies.
+
+        Entries that wait for their cluster to be full end it.
+        """
         self.check_open("write to")
         self.native.commit()
 
@@ -923,5 +926,8 @@ class WritableDirectory:
             self[name] = what
 
     def commit(self) -> None:
-        """Make all full clusters and all objects part of the file that readers see, even if this process dies."""
+        """Make all that was written part of the file that readers see, even if this process dies.
+
+        Entries that wait for their cluster to be full end it.
+        """
         self._file.commit()

@@ -710,14 +710,21 @@ impl Output {
     pub fn finish_tree(&mut self, tree: usize) -> Result<()> {
         let (found, file) = self.tree_mut(tree)?;
         found.flush(file)?;
-        self.commit()?;
+        self.save()?;
         if let Some(found) = self.trees.get_mut(tree) {
             *found = None;
         }
         Ok(())
     }
-    /// Makes all full clusters part of the readable file.
+    /// Makes all that was given part of the readable file: what waits becomes a cluster, however small.
     pub fn commit(&mut self) -> Result<()> {
+        for tree in self.trees.iter_mut().flatten() {
+            tree.flush(&mut self.file)?;
+        }
+        self.save()
+    }
+    /// Makes all full clusters part of the readable file.
+    fn save(&mut self) -> Result<()> {
         for tree in self.trees.iter_mut().flatten() {
             tree.save(&mut self.file)?;
         }
@@ -747,7 +754,7 @@ impl Output {
             let flushed = tree.flush(&mut self.file);
             first = first.and(flushed);
         }
-        let committed = self.commit();
+        let committed = self.save();
         self.file.release();
         first.and(committed)
     }
