@@ -6,7 +6,7 @@ keep ROOT's names; what they mean is in ROOT's headers of the same names.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +19,9 @@ from sapwood.writing.objects import Object, histogram_of, to_object
 
 _LOOKS = {
     "fLineColor": 1, "fLineStyle": 1, "fLineWidth": 1, "fFillColor": 0, "fFillStyle": 1000,
-    "fMarkerColor": 1, "fMarkerStyle": 1, "fMarkerSize": 1.0, "fMaximum": -1111.0, "fMinimum": -1111.0,
+    "fMarkerColor": 1, "fMarkerStyle": 1, "fMarkerSize": 1.0,
 }  # fmt: skip
+_UNBOUND = {"fMaximum": -1111.0, "fMinimum": -1111.0}
 _PARAMETERS = {"bool": "bool", "int32": "int", "int64": "long", "float32": "float", "float64": "double"}
 
 
@@ -90,9 +91,12 @@ def TGraph(  # noqa: N802
     *,
     ex: ArrayLike | tuple[ArrayLike, ArrayLike] | None = None,
     ey: ArrayLike | tuple[ArrayLike, ArrayLike] | None = None,
+    bends: tuple[tuple[ArrayLike, ArrayLike], tuple[ArrayLike, ArrayLike]] | None = None,
     title: str = "",
 ) -> NewObject:
     """Make a graph: a `TGraph`, with errors a `TGraphErrors`, with lower and upper ones a `TGraphAsymmErrors`.
+
+    With bends it is a `TGraphBentErrors`.
 
     Parameters
     ----------
@@ -100,6 +104,8 @@ def TGraph(  # noqa: N802
         Points, one-dimensional and of one length.
     ex, ey
         Errors of x and of y: an array, or a tuple of two arrays, lower and upper errors.
+    bends
+        By how much the ends of the bars are displaced: those of x, lower and upper, and those of y.
     title
         Title; texts behind semicolons are those of the axes.
 
@@ -109,17 +115,19 @@ def TGraph(  # noqa: N802
         The arrays are of different lengths, or not one-dimensional.
     """
     points = {"fX": x, "fY": y}
-    if isinstance(ex, tuple) or isinstance(ey, tuple):
+    if isinstance(ex, tuple) or isinstance(ey, tuple) or bends is not None:
         classname = "TGraphAsymmErrors"
-        for axis, error in (("X", ex), ("Y", ey)):
-            low, high = error if isinstance(error, tuple) else (error, error)
-            points |= {f"fE{axis}low": _or_zero(low, x), f"fE{axis}high": _or_zero(high, x)}
+        points |= _lows_and_highs({"X": ex, "Y": ey}, x)
+        if bends is not None:
+            classname = "TGraphBentErrors"
+            ends = _lows_and_highs(dict(zip("XY", bends, strict=True)), x)
+            points |= {f"{name}d": values for name, values in ends.items()}
     elif ex is not None or ey is not None:
         classname = "TGraphErrors"
         points |= {"fEX": _or_zero(ex, x), "fEY": _or_zero(ey, x)}
     else:
         classname = "TGraph"
-    return NewObject(classname, title, _LOOKS | _points(points))
+    return NewObject(classname, title, _LOOKS | _UNBOUND | _points(points))
 
 
 def TGraph2D(  # noqa: N802
@@ -127,12 +135,12 @@ def TGraph2D(  # noqa: N802
     y: ArrayLike,
     z: ArrayLike,
     *,
-    ex: ArrayLike | None = None,
-    ey: ArrayLike | None = None,
-    ez: ArrayLike | None = None,
+    ex: ArrayLike | tuple[ArrayLike, ArrayLike] | None = None,
+    ey: ArrayLike | tuple[ArrayLike, ArrayLike] | None = None,
+    ez: ArrayLike | tuple[ArrayLike, ArrayLike] | None = None,
     title: str = "",
 ) -> NewObject:
-    """Make a graph of points in space: a `TGraph2D`, with errors a `TGraph2DErrors`.
+    """Make a graph of points in space: a `TGraph2D`, with errors a `TGraph2DErrors` or a `TGraph2DAsymmErrors`.
 
     Raises
     ------
@@ -140,12 +148,31 @@ def TGraph2D(  # noqa: N802
         The arrays are of different lengths, or not one-dimensional.
     """
     points = {"fX": x, "fY": y, "fZ": z}
-    errors = {"fEX": ex, "fEY": ey, "fEZ": ez}
-    with_errors = any(error is not None for error in errors.values())
-    if with_errors:
-        points |= {name: _or_zero(error, x) for name, error in errors.items()}
+    errors = {"X": ex, "Y": ey, "Z": ez}
+    classname = "TGraph2D"
+    if any(isinstance(error, tuple) for error in errors.values()):
+        classname = "TGraph2DAsymmErrors"
+        points |= _lows_and_highs(errors, x)
+    elif any(error is not None for error in errors.values()):
+        classname = "TGraph2DErrors"
+        points |= {f"fE{axis}": _or_zero(error, x) for axis, error in errors.items()}
     drawn = {"fNpx": 40, "fNpy": 40, "fMaxIter": 100000, "fMargin": 0.1, "fZout": 0.0}
-    return NewObject("TGraph2DErrors" if with_errors else "TGraph2D", title, _LOOKS | drawn | _points(points))
+    return NewObject(classname, title, _LOOKS | _UNBOUND | drawn | _points(points))
+
+
+def TMultiGraph(graphs: Iterable[NewObject], *, title: str = "") -> NewObject:  # noqa: N802
+    """Make a set of graphs that are drawn together; they are named ``graph0``, ``graph1``, ..."""
+    found = [graph.named(f"graph{place}") for place, graph in enumerate(graphs)]
+    return NewObject("TMultiGraph", title, {"fGraphs": ("TList", {"@items": found}), **_UNBOUND})
+
+
+def _lows_and_highs(errors: Mapping[str, Foreign], x: ArrayLike) -> dict[str, ArrayLike]:
+    """Give the members for lower and upper errors of each axis."""
+    members: dict[str, ArrayLike] = {}
+    for axis, error in errors.items():
+        low, high = error if isinstance(error, tuple) else (error, error)
+        members |= {f"fE{axis}low": _or_zero(low, x), f"fE{axis}high": _or_zero(high, x)}
+    return members
 
 
 def _or_zero(error: ArrayLike | None, x: ArrayLike) -> ArrayLike:

@@ -60,6 +60,9 @@ def test_objects(tmp_path: Path, root_python: Path) -> None:
         file["asymmetric"] = new.TGraph(x, y, ex=low, ey=(low, high))
         file["space"] = new.TGraph2D(x, y, z)
         file["space errors"] = new.TGraph2D(x, y, z, ez=high)
+        file["space asymmetric"] = new.TGraph2D(x, y, z, ex=(low, high))
+        file["bent"] = new.TGraph(x, y, ey=(low, high), bends=((x, y), (low, z)))
+        file["graphs"] = new.TMultiGraph([new.TGraph(x, y), new.TGraph(y, x, ey=high)], title="two")
         file["name"] = new.TNamed("a title")
         file["text"] = new.TObjString("text")
         for dtype, value in (("bool", True), ("int32", -5), ("int64", 1 << 40), ("float32", 0.5), ("float64", 0.1)):
@@ -88,6 +91,16 @@ def test_objects(tmp_path: Path, root_python: Path) -> None:
     assert found["asymmetric"] == ["TGraphAsymmErrors", wanted]
     assert found["space"] == ["TGraph2D", ["", *points, z.tolist()]]
     assert found["space errors"] == ["TGraph2DErrors", ["", *points, z.tolist(), [0.0] * 3, [0.0] * 3, high.tolist()]]
+    zeros = [0.0] * 3
+    ends = [low.tolist(), high.tolist(), *[zeros] * 4]
+    assert found["space asymmetric"] == ["TGraph2DAsymmErrors", ["", *points, z.tolist(), *ends]]
+    bars = [zeros, zeros, low.tolist(), high.tolist(), *points, low.tolist(), z.tolist()]
+    assert found["bent"] == ["TGraphBentErrors", ["", *points, *bars]]
+    second = ["", y.tolist(), x.tolist(), zeros, zeros, high.tolist(), high.tolist()]
+    assert found["graphs"][0] == "TMultiGraph" and found["graphs"][1][0] == "two"
+    first, other = found["graphs"][1][1]
+    assert first[:2] == ["TGraph", "graph0"] and first[2][1:3] == points
+    assert other == ["TGraphErrors", "graph1", second]
     assert found["name"] == ["TNamed", ["name", "a title"]]
     assert found["text"] == ["TObjString", ["text", "Collectable string class"]]
     assert [found[f"parameter {dtype}"][1] for dtype in ("bool", "int32", "int64", "float32", "float64")] == [

@@ -37,21 +37,30 @@ def look(thing: Any) -> Any:
         n = thing.GetN()
         axes = [[getattr(thing, f"Get{axis}")()[i] for i in range(n)] for axis in "XYZ"]
         errors = [[getattr(thing, f"GetError{a}")(i) for i in range(n)] for a in "XYZ"]
+        if thing.ClassName() == "TGraph2DAsymmErrors":
+            ends = (f"GetE{axis}{end}" for axis in "XYZ" for end in ("low", "high"))
+            errors = [[getattr(thing, name)()[i] for i in range(n)] for name in ends]
+            return [thing.GetTitle(), *axes, *errors]
         return [thing.GetTitle(), *axes, *(errors if thing.ClassName() == "TGraph2DErrors" else [])]
     if thing.InheritsFrom("TGraph"):
         points = range(thing.GetN())
         names = ("GetErrorXlow", "GetErrorXhigh", "GetErrorYlow", "GetErrorYhigh")
+        bent = thing.ClassName() == "TGraphBentErrors"
+        ends = [f"GetE{axis}{end}d" for axis in "XY" for end in ("low", "high")] if bent else []
         return [
             thing.GetTitle(),
             [thing.GetPointX(i) for i in points],
             [thing.GetPointY(i) for i in points],
             *([getattr(thing, name)(i) for i in points] for name in names),
+            *([getattr(thing, name)()[i] for i in points] for name in ends),
         ]
     if thing.InheritsFrom("TProfile2D") or thing.InheritsFrom("TProfile3D"):
         cells = range(thing.GetNcells())
         return [[thing.GetBinContent(i) for i in cells], [thing.GetBinEntries(i) for i in cells]]
     if thing.InheritsFrom("TH1"):
         return [thing.GetTitle(), [thing.GetBinContent(i) for i in range(thing.GetNcells())]]
+    if thing.InheritsFrom("TMultiGraph"):
+        return [thing.GetTitle(), look(thing.GetListOfGraphs())]
     if thing.InheritsFrom("TCollection"):
         return [[one.ClassName(), one.GetName(), look(one)] for one in thing]
     if thing.ClassName().startswith("TParameter"):

@@ -5,7 +5,7 @@
 //! the order of the branches, so that a cluster, or any row of branches in it, is one stretch of the file.
 //!
 //! Memory: the uncompressed bytes of one cluster; while it is written, also a batch of baskets for each thread and
-//! two more, each of at most [`RUN`] bytes twice (in one piece and compressed) unless larger baskets are asked for.
+//! two more, each of at most 512 KiB twice (in one piece and compressed) unless larger baskets are asked for.
 
 mod basket;
 mod branch;
