@@ -155,7 +155,7 @@ def TGraph2D(  # noqa: N802
         points |= _lows_and_highs(errors, x)
     elif any(error is not None for error in errors.values()):
         classname = "TGraph2DErrors"
-        points |= {f"fE{axis}": _or_zero(error, x) for axis, error in errors.items()}
+        points |= {f"fE{axis}": _or_zero(error, x) for axis, error in errors.items() if not isinstance(error, tuple)}
     drawn = {"fNpx": 40, "fNpy": 40, "fMaxIter": 100000, "fMargin": 0.1, "fZout": 0.0}
     return NewObject(classname, title, _LOOKS | _UNBOUND | drawn | _points(points))
 
