@@ -142,7 +142,7 @@ class _Words:
                   if isinstance(parts, tuple) else [parts])  # fmt: skip
 
     def _definition(self, value: FunctionType | type | ModuleType) -> None:
-        module = value if isinstance(value, ModuleType) else sys.modules.get(str(value.__module__))
+        module = value if isinstance(value, ModuleType) else _module_of(value)
         name = getattr(value, "__qualname__", "")
         source = None if module is None else _source(module)
         if source == "":
@@ -168,7 +168,7 @@ class _Words:
         self._known[id(source)] = source
         self._say("source", source)
         for value in list(vars(module).values()):
-            other = value if isinstance(value, ModuleType) else sys.modules.get(str(getattr(value, "__module__", None)))
+            other = value if isinstance(value, ModuleType) else _module_of(value)
             if other is not None and (text := _source(other)):
                 self._source(other, text)
 
@@ -190,6 +190,12 @@ class _Words:
     def _code(self, code: CodeType) -> None:
         self._say(code.co_code.hex(), *code.co_names)
         self._all(code.co_consts)
+
+
+def _module_of(value: Foreign) -> ModuleType | None:
+    """Give the module in which a class or function, or the class of anything else, was defined."""
+    defined = value if isinstance(value, (FunctionType, type)) else type(value)
+    return sys.modules.get(str(defined.__module__))
 
 
 def _wrapped(value: Foreign) -> Foreign:
