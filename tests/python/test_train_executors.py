@@ -124,6 +124,24 @@ def test_the_same_results_to_the_bit(folder: Path, executor: Any, expected: dict
     json.dumps(outcome.account())
 
 
+class Leaves(train.Task):
+    """Calls sys.exit in the third file."""
+
+    branches = ["event"]
+
+    def process(self, events: Any) -> dict[str, Any]:
+        if events.event[0] >= 2 * ENTRIES:
+            sys.exit(3)
+        return {}
+
+
+def test_a_task_that_exits_is_taken_off(folder: Path, executor: Any, expected: dict[str, Any]) -> None:
+    outcome = train.run([Fill(), Leaves()], folder, executor=executor, step_size=10, threads=2)
+    same_counts(outcome["fill"], expected)
+    with pytest.raises(train.TaskError, match=r"(?s)task leaves failed on .*f002\.root:t, entries .*SystemExit: 3"):
+        outcome["leaves"]
+
+
 def test_any_order_gives_the_same_counts(folder: Path, executor: Any, expected: dict[str, Any]) -> None:
     found = train.run(Fill(), folder, executor=executor, step_size=10, threads=2, ordered=False)["fill"]
     same_counts(found, expected)

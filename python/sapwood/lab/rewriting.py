@@ -19,7 +19,7 @@ from sapwood.compression import LZ4, LZMA, ZLIB, ZSTD, Compression
 from sapwood.errors import ArgumentError, CorruptError, SapwoodError, UnsupportedError
 from sapwood.lab.layout import TREES, tree_paths
 from sapwood.train.dataset import Dataset, parse_size
-from sapwood.train.outputs import Summary
+from sapwood.train.outputs import SUMMARY, Summary
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -115,7 +115,8 @@ def rewrite(
 ) -> dict[str, Any]:
     """Write the trees of files into one file, in a layout; measure reading before and after.
 
-    Trees of the same path are joined. Other objects are copied as they are, from the first file that has them.
+    Trees of the same path are joined, summaries of trains into one. Other objects are copied as they are, from the
+    first file that has them.
 
     Parameters
     ----------
@@ -153,15 +154,21 @@ def rewrite(
     with contextlib.ExitStack() as stack:
         files = [(source, stack.enter_context(sapwood.open({source.path: None}))) for source in dataset.sources]
         trees: dict[str, list[Any]] = {}
+        summaries: list[Summary] = []
         for source, file in files:
             for path in tree_paths(file, source):
-                trees.setdefault(path, []).append(file[path])
+                if path == SUMMARY and Summary.is_in(file):
+                    summaries.append(Summary.read(file))
+                else:
+                    trees.setdefault(path, []).append(file[path])
         stack.callback(beside.unlink, missing_ok=True)
         with sapwood.recreate(beside, compression=_file_codec(layout, trees)) as new:
             objects = _copy_objects(new, [file for _, file in files]) if tree is None else []
             for path, parts in trees.items():
                 tell(f"writing {path}")
                 _write_tree([new], path, parts, layout)
+            if summaries:
+                Summary.joined(summaries).write(new)
         tell("measuring")
         before = cost_of([part for parts in trees.values() for part in parts])
         with sapwood.open({str(beside): None}) as written:
@@ -176,7 +183,7 @@ def rewrite(
         "inputs": [source.path for source in dataset.sources],
         "output": str(output),
         "layout": layout.described(),
-        "trees": list(trees),
+        "trees": [*trees, *([SUMMARY] if summaries else [])],
         "objects": objects,
         "verified": verify,
         "before": dataclasses.asdict(dataclasses.replace(before, stored=sizes[0])),

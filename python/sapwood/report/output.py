@@ -195,7 +195,10 @@ def summary(run: Run, written: Mapping[str, Path]) -> str:
         )
     if run.interrupted:
         lines.append("INTERRUPTED: these are the results so far")
-    lines += [f"output   {path}: {count_text(about['entries'])} entries" for path, about in run.outputs.items()]
+    lines += [
+        f"output   {path}: {count_text(about['entries'])} entries{'' if about['complete'] else ', NOT WHOLE'}"
+        for path, about in run.outputs.items()
+    ]
     lines += [f"results  {written['root']}", f"         {written['json']}", f"report   {written['html']}"]
     return "\n".join(lines) + "\n"
 

@@ -270,10 +270,11 @@ def _cost(run: Run) -> str:
         ["Memory, at the start", bytes_text(run.memory_start), ""],
         ["Memory, at most", bytes_text(run.memory_peak), "resident, the whole process"],
     ]
-    busy = share_text(run.time_cpu, run.time_wall * run.settings["threads"])
+    slots = run.settings["threads"] if run.executor == "threads" else run.slots
+    busy = share_text(run.time_cpu, run.time_wall * slots)
     words = (
         f"{seconds_text(run.time_wall)} from start to end, {seconds_text(run.time_cpu)} of processor time: {busy} of "
-        f"{_plural(run.settings['threads'], 'thread')}. Storage, decompressing and decoding are timed by the "
+        f"{_plural(slots, _UNITS.get(run.executor, 'job'))}. Storage, decompressing and decoding are timed by the "
         "clock on each thread, so that waiting for a processor counts; tasks by the processor time they used."
     )
     return (
@@ -378,7 +379,8 @@ def _plan(run: Run) -> str:
     stored = sum(file.bytes_stored for file in run.files)
     planned = sum(file.bytes_planned for file in run.files)
     rows = [
-        ["Files looked at to plan", count_text(run.trace.get("looks", 0)), "calls; others were in the catalogue"],
+        ["Calls that looked at files", count_text(run.trace.get("looks", 0)),
+         "the other files were in the catalogue" if run.settings.get("catalogue") else ""],
         ["Steps", count_text(run.steps), f"{count_text(run.entries / run.steps)} entries each" if run.steps else ""],
         ["Branches wanted, in the files", bytes_text(stored), "as stored"],
         ["The same, decompressed", bytes_text(planned), ""],
@@ -396,12 +398,18 @@ def _plan(run: Run) -> str:
 
 def _outputs(run: Run) -> str:
     rows = [
-        [_text(path), _text(about["task"]), count_text(about["entries"]), bytes_text(about["bytes"])]
+        [
+            _text(path),
+            _text(about["task"]),
+            count_text(about["entries"]),
+            bytes_text(about["bytes"]),
+            "yes" if about["complete"] else "<strong>no</strong>",
+        ]
         for path, about in run.outputs.items()
     ]
     if not rows:
         return ""
-    files = table(["File", "Task", "Entries", "Size"], rows, numbers=(2, 3), paths=(0,))
+    files = table(["File", "Task", "Entries", "Size", "Whole"], rows, numbers=(2, 3), paths=(0,))
     return f"<section><h2>Files written</h2>{files}</section>"
 
 

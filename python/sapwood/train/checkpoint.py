@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import inspect
 import os
 import pickle
 import time
@@ -13,36 +11,28 @@ from typing import Any
 
 from sapwood.errors import ArgumentError, StorageError
 from sapwood.train.dataset import Dataset
-from sapwood.train.task import described, options_of, task_name
+from sapwood.train.identity import digest, identity_of_task
+from sapwood.train.task import described, task_name
 
-_VERSION = 2
+_VERSION = 3
+_NAMED = 8  # of what differs
 
 
 def identity_of(tasks: Sequence[Any], dataset: Dataset, settings: dict[str, Any]) -> dict[str, str]:
     """Describe what a checkpoint belongs to: tasks with their options and code, the files, what shapes the results."""
-    known = {"files": _digest([(str(source), source.ranges) for source in dataset.sources])}
-    known["friends"] = _digest(
-        [(friend.name, friend.by, [str(one) for one in friend.sources]) for friend in dataset.friends]
+    known = {"list of files": digest([(str(source), source.dataset, source.ranges) for source in dataset.sources])}
+    known["metadata"] = digest(dict(dataset.metadata))
+    known["friends"] = digest(
+        [(friend.name, friend.by, [(str(one), one.stat()) for one in friend.sources]) for friend in dataset.friends]
     )
     chosen = dataset.chosen
     if chosen is not None:
         lists = [chosen.numbers] if chosen.numbers is not None else [chosen.of_files.get(s) for s in dataset.sources]
-        known["entry list"] = _digest([None if one is None else one.tobytes() for one in lists])
-    known["settings"] = _digest(sorted(settings.items()))
+        known["entry list"] = digest([None if one is None else one.tobytes() for one in lists])
+    known |= {f"settings {name}": digest(value) for name, value in settings.items()}
     for task in tasks:
-        known[f"task {task_name(task)}"] = _digest([sorted(options_of(task).items()), _code_of(type(task))])
+        known |= {f"task {task_name(task)}: {part}": told for part, told in identity_of_task(task).items()}
     return known
-
-
-def _code_of(kind: type) -> str:
-    try:
-        return inspect.getsource(kind)
-    except (OSError, TypeError):
-        return kind.__qualname__
-
-
-def _digest(value: object) -> str:
-    return hashlib.sha256(repr(value).encode()).hexdigest()[:16]
 
 
 class Checkpoint:
@@ -78,12 +68,17 @@ class Checkpoint:
         except Exception as error:
             raise StorageError(f"checkpoint {self.path} cannot be read: {described(error)}") from error
         if version != _VERSION or identity != self._identity:
-            names = [name for name in {**identity, **self._identity} if identity.get(name) != self._identity.get(name)]
-            raise ArgumentError(
-                f"checkpoint {self.path} belongs to another run ({', '.join(names) or 'version'} differ); "
-                "remove it to begin anew"
-            )
+            told = {**identity, **self._identity}
+            names = [name for name in told if identity.get(name) != self._identity.get(name)]
+            raise self.refusal(names if version == _VERSION else ["version"])
         return state
+
+    def refusal(self, names: Sequence[str]) -> ArgumentError:
+        """Give the error that says what differs from the run of the checkpoint."""
+        listed = [*names[:_NAMED], *([f"{len(names) - _NAMED} more"] if len(names) > _NAMED else [])]
+        return ArgumentError(
+            f"checkpoint {self.path} belongs to another run ({', '.join(listed)} differ); remove it to begin anew"
+        )
 
     @property
     def due(self) -> bool:

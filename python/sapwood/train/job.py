@@ -8,7 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 STEP_SIZE: StepSize = "100 MB"
 _RESIDENT_FACTOR = 4
 """Resident bytes that a decoded byte of a step costs, with what tasks make of it: what a memory budget reckons with."""
+_LOOKED_AT = 200
+"""How many files that a run did not come to are looked at, at most, to know which part of a luminosity was read."""
 _RATES = 60
 """Into how many parts the wall time is cut to show the rate."""
 
@@ -254,6 +256,10 @@ class _Train:
             raise ArgumentError(f"task {next(iter(outputs))[0]} writes files; say where: output='folder'")
         self.writer = Writer(outputs, Path(output)) if outputs and output is not None else None
         self.outputs = outputs
+        self.seen: dict[Source, _Seen] = {}
+        self.before: dict[Source, _Seen] = {}  # the files that an earlier run had worked on
+        self.given: Counter[int] = Counter()  # entries that tasks got, by the place of the file
+        self.given_until: dict[int, Counter[int]] = {}  # the same, when a task was taken off
 
     def go(self) -> Run:
         settings = self.settings
@@ -317,6 +323,7 @@ class _Train:
         sources = list(self.dataset.sources)
         friends = [source for friend in self.dataset.friends for source in friend.sources]
         known = self.catalogue.find([*sources, *friends]) if self.catalogue is not None else {}
+        self._note(known)
         for place, source in enumerate(sources):
             if source in known:
                 plan.learn(place, known[source])
@@ -326,8 +333,32 @@ class _Train:
             plan.learn_friends({**known, **missing})
 
     def _seen(self, infos: dict[Source, TreeInfo]) -> None:
+        self._note(infos)
         if self.catalogue is not None and infos:
             self.catalogue.put(infos)
+
+    def _note(self, infos: dict[Source, TreeInfo]) -> None:
+        """Keep what identifies files; a run does not go on with others than it began with."""
+        for source, info in infos.items():
+            self.seen[source] = _Seen(info.uuid, info.size, info.modified, info.entries)
+        self._refuse([source for source in infos if source in self.before and not self._same(source)])
+
+    def _same(self, source: Source) -> bool:
+        """Tell whether a file is still the one that an earlier run has worked on."""
+        before, now, stat = self.before[source], self.seen.get(source), source.stat()
+        if stat[0] is not None and stat != (before.size, before.modified):
+            # A copy of the same file has another time; the UUID of reproducible files, zero, does not tell them apart.
+            if stat[0] != before.size or not before.uuid.strip("0-"):
+                return False
+            try:
+                return look(source).uuid == before.uuid
+            except BAD:
+                return False
+        return now is None or now.uuid == before.uuid  # of files far away it shows when they are looked at
+
+    def _refuse(self, others: list[Source]) -> None:
+        if others and self.checkpoint is not None:
+            raise self.checkpoint.refusal([f"file {source.path}" for source in others])
 
     def _job(self, plan: Plan) -> Packed | Worker:
         executor = self.executor
@@ -420,6 +451,8 @@ class _Train:
             except ArgumentError as error:
                 self._take_off(place, f"gave what cannot be joined: {error}")
                 engine.off.add(place)
+        for step in steps:
+            self.given[step.file.place] += step.entries if step.chosen is None else len(step.chosen)
         record.time_merging += time.perf_counter() - started
         self._report(record, plan)
 
@@ -436,6 +469,7 @@ class _Train:
     def _take_off(self, place: int, why: str) -> None:
         if not self.records[place].failure:
             self.records[place].failure = why
+            self.given_until[place] = self.given.copy()
         self.results[place] = None
 
     def _report(self, record: Run, plan: Plan) -> None:
@@ -458,6 +492,7 @@ class _Train:
         if self.checkpoint is None:
             return
         self._miss(record)
+        done = [self.dataset.sources[place] for place in plan.done]
         self.checkpoint.save(
             {
                 "results": self.results, "done": plan.done, "skipped": plan.steps_left_out(), "needs": self.needs,
@@ -466,11 +501,15 @@ class _Train:
                 "steps": {place: file.steps for place, file in plan.records.items()},
                 "run": (record.entries, record.steps, record.time_reading, record.time_merging),
                 "lost": record.trace["lost"],
+                "files": {one: self.before.get(one) or self.seen[one] for one in done},
+                "given": (self.given, self.given_until),
                 "outputs": self.writer.cut() if self.writer is not None else None,
             }
         )  # fmt: skip
 
     def _resume(self, state: dict[str, Any], plan: Plan, record: Run) -> None:
+        self.before, (self.given, self.given_until) = state["files"], state["given"]
+        self._refuse([source for source in self.before if not self._same(source)])
         self.results = state["results"]
         plan.resume(state["done"], state["skipped"], state["steps"])
         self.needs, self.sizes, self.bytes_done = state["needs"], state["sizes"], state["bytes_done"]
@@ -500,7 +539,9 @@ class _Train:
                 try:
                     end = getattr(task, "end", None)
                     of.results = dict(results if end is None else end(results))
-                except Exception as error:  # noqa: BLE001 - whatever it is, the other tasks are not to blame
+                except KeyboardInterrupt:
+                    raise
+                except BaseException as error:  # noqa: BLE001 - whatever it is, the other tasks are not to blame
                     of.failure = f"failed in end: {report_of(error)}"
         if all(task.failure for task in self.records):
             raise TaskError("; ".join(f"task {task.name} {task.failure}" for task in self.records))
@@ -515,23 +556,50 @@ class _Train:
             self.checkpoint.remove()
 
     def _summaries(self, plan: Plan, record: Run) -> dict[tuple[str, str], Summary]:
-        read: dict[str, tuple[int, int]] = {}
-        inputs: list[str] = []
-        entries: list[int] = []
-        for place, file in plan.records.items():
-            name = self.dataset.sources[place].dataset
-            done, whole = read.get(name, (0, 0))
-            read[name] = (done + file.processed, whole + file.entries)
-            inputs.append(f"{file.path}:{file.tree}")
-            entries.append(file.processed)
-        luminosity = luminosity_of(self.dataset, read)
-        return {
-            key: Summary(
-                key[0], key[1], output.selection, sum(entries), 0, luminosity, record.complete, list(inputs),
-                list(entries),
-            )
-            for key, output in self.outputs.items()
-        }  # fmt: skip
+        self._look_at_others(record)
+        inputs = [f"{file.path}:{file.tree}" for file in plan.records.values()]
+        found: dict[tuple[str, str], Summary] = {}
+        for key, output in self.outputs.items():
+            place = next(place for place, task in enumerate(self.records) if task.name == key[0])
+            given = self.given_until.get(place, self.given)
+            complete = not (record.skipped or record.interrupted or self.records[place].failure)
+            found[key] = Summary(
+                *key, output.selection, given.total(), 0, luminosity_of(self.dataset, self._read(given)), complete,
+                list(inputs), [given[place] for place in plan.records],
+            )  # fmt: skip
+        return found
+
+    def _read(self, given: Counter[int]) -> dict[str, tuple[int, int | None]]:
+        """Count the entries of each data set that were read, and all of them (None: not known)."""
+        read: dict[str, tuple[int, int | None]] = {}
+        for place, source in enumerate(self.dataset.sources):
+            done, whole = read.get(source.dataset, (0, 0))
+            seen = self.seen.get(source)
+            read[source.dataset] = done + given[place], None if whole is None or seen is None else whole + seen.entries
+        return read
+
+    def _look_at_others(self, record: Run) -> None:
+        """Find out how many entries the files have that the run did not come to, where a luminosity depends on it."""
+        named = {name for name, metadata in self.dataset.metadata.items() if "luminosity" in metadata}
+        bad = {(skipped.path, skipped.tree) for skipped in record.skipped}
+        partly = {name for name, (done, whole) in self._read(self.given).items() if done and whole is None}
+        others = [source for source in self.dataset.sources if source.dataset in named & partly
+                  and source not in self.seen and (source.path, source.tree) not in bad]  # fmt: skip
+        if record.interrupted or len(others) > _LOOKED_AT:
+            return
+        for source in others:
+            with suppress(*BAD):
+                self._seen({source: look(source)})
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What is kept of a file that was looked at (see `TreeInfo`)."""
+
+    uuid: str
+    size: int | None
+    modified: int | None
+    entries: int
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import awkward as ak
 import numpy as np
 
 import sapwood
-from sapwood.errors import ArgumentError
+from sapwood.errors import ArgumentError, StorageError
 from sapwood.train.columns import Declaration
 from sapwood.train.dataset import Dataset
 
@@ -107,7 +108,8 @@ class Summary:
     """What went into a file: entries read and selected, from which inputs, by which selection, for what luminosity.
 
     `luminosity` adds up what the descriptions of the data sets give as such, for the part of their entries that was
-    read. `complete` tells whether all of the input was worked on.
+    read: not a number where it is not known how many entries the files have that were not read. `complete` tells
+    whether the task worked on all that it was asked to.
     """
 
     task: str = ""
@@ -142,10 +144,20 @@ class Summary:
     @staticmethod
     def read(file: Foreign) -> Summary:
         """Read the one of an open file; of several, which ROOT's ``hadd`` puts one behind the other, their sum."""
-        first, *others = (Summary(**row) for row in file[SUMMARY].arrays(_MEMBERS).to_list())
+        return Summary.joined(Summary(**row) for row in file[SUMMARY].arrays(_MEMBERS).to_list())
+
+    @staticmethod
+    def joined(parts: Iterable[Summary]) -> Summary:
+        """Give the sum of at least one."""
+        first, *others = parts
         for other in others:
             first.add(other)
         return first
+
+    @staticmethod
+    def is_in(file: Foreign) -> bool:
+        """Tell whether an open file has one."""
+        return SUMMARY in file and set(_MEMBERS) <= {branch.name for branch in file[SUMMARY].branches}
 
 
 _MEMBERS = list(Summary.__dataclass_fields__)
@@ -227,6 +239,10 @@ class Writer:
         self._part = state["part"]
         self._used = {key: list(parts) for key, parts in state["used"].items()}
         self._selected = dict(state["selected"])
+        for key, parts in self._used.items():
+            for path in (self._path(self._outputs[key], part) for part in parts):
+                if not path.exists():
+                    raise StorageError(f"{path}, which the run to be gone on with has written, is not there")
 
     def finish(self, summaries: Mapping[tuple[str, str], Summary]) -> dict[str, dict[str, Any]]:
         """Put the parts together, each file with its summary; gives what was written, by path."""
@@ -254,6 +270,7 @@ class Writer:
                     part.unlink(missing_ok=True)
             written[str(target)] = {
                 "task": key[0], "output": key[1], "entries": summary.entries_selected, "bytes": target.stat().st_size,
+                "complete": summary.complete,
             }  # fmt: skip
         return written
 
@@ -338,12 +355,15 @@ def merge_outputs(files: Iterable[str | Path], target: str | Path) -> Summary:
     return whole
 
 
-def luminosity_of(dataset: Dataset, read: Mapping[str, tuple[int, int]]) -> float:
-    """Add up the luminosity of data sets, for the part of their entries that was read: (read, all) by name."""
+def luminosity_of(dataset: Dataset, read: Mapping[str, tuple[int, int | None]]) -> float:
+    """Add up the luminosity of data sets, for the part of their entries that was read: (read, all) by name.
+
+    If any was read of one of which not all is known, the sum is not a number.
+    """
     total = 0.0
     for name, metadata in dataset.metadata.items():
         done, entries = read.get(name, (0, 0))
         given = metadata.get("luminosity")
-        if isinstance(given, (int, float)) and entries:
-            total += given * done / entries
+        if isinstance(given, (int, float)) and done:
+            total += math.nan if entries is None else given * done / entries
     return total

@@ -368,14 +368,14 @@ def described(error: BaseException) -> str:
 def own_traceback(error: BaseException) -> str:
     """Format the traceback of an error as far as it runs through the user's own files."""
     frames = traceback.extract_tb(error.__traceback__)
-    mine = [place for place, frame in enumerate(frames) if not _is_foreign(frame.filename)]
+    mine = [place for place, frame in enumerate(frames) if not is_foreign(frame.filename)]
     if not mine:
         return ""
     text = "".join(traceback.format_list(frames[mine[0] : mine[-1] + 1])).rstrip()
     return text + (f"\n  ... {len(frames) - mine[-1] - 1} more below" if mine[-1] + 1 < len(frames) else "")
 
 
-def _is_foreign(filename: str) -> bool:
+def is_foreign(filename: str) -> bool:
     """Tell whether a file belongs to this package, to Python, or to an installed package."""
     if filename.startswith("<"):
         return True

@@ -134,7 +134,9 @@ class Worker:
                     try:
                         if function := getattr(task, "begin", None):
                             function()
-                    except Exception as error:  # noqa: BLE001 - a task may raise anything
+                    except KeyboardInterrupt:
+                        raise
+                    except BaseException as error:  # noqa: BLE001 - a task may raise anything, and call sys.exit
                         self._broken[place] = f"failed in begin: {report_of(error)}"
                 self._begun = True
         return self._broken
@@ -168,7 +170,7 @@ class Worker:
                     continue
                 log: list[Any] = []
                 events = tree.everything({}, step.entry_start, step.entry_stop, log)
-                with contextlib.suppress(Exception):  # it will fail in the run, and be reported there
+                with contextlib.suppress(Exception, SystemExit):  # it will fail in the run, and be reported there
                     self.job.tasks[place].process(_described(events, step))
                 found[place] = tuple(sorted({access.branch for access in log}))
         finally:
@@ -231,7 +233,9 @@ class Worker:
         try:
             events = need.build(block.logging(log) if need.everything else block)
             result = dict(task.process(_described(events, step)))
-        except Exception as error:  # noqa: BLE001 - a task may raise anything
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - a task may raise anything, and call sys.exit
             part.failures[place] = f"failed on {step.where}: {report_of(error)}"
         part.cpu.append(time.thread_time() - cpu)
         part.wall.append(time.perf_counter() - wall)
