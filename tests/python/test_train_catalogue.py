@@ -236,6 +236,66 @@ def test_drift(folder: Path, executor: str) -> None:
     assert filled == {"types": {"float32"}, "n": 3 * ENTRIES, "gaps": ENTRIES, "z": 2 * ENTRIES, "y": 4.0 * ENTRIES}
 
 
+@pytest.mark.parametrize(
+    ("first", "later", "lost"),
+    [
+        (np.int32([5]), np.array([1, 2**31]), "2147483648"),
+        (np.int64([5]), np.array([1, 2**63], "u8"), "9223372036854775808"),
+        (np.uint64([5]), np.array([7, -1]), "-1"),
+        (np.int32([5]), np.array([2.0, 1.7]), "1.7"),
+        (np.int32([5]), np.array([2.0, np.nan]), "nan"),
+        (np.int64([5]), np.array([2.0, 2.0**63]), "9[.]2233"),
+        (np.float64([5]), np.array([1, 2**63 - 1]), "9223372036854775807"),
+        (np.float32([5]), np.array([1, 2**24 + 1], "i4"), "16777217"),
+        (np.float32([5]), np.array([0.5, 0.1]), "0.1"),
+        (np.float32([5]), np.array([0.5, 1e300]), "1e[+]300"),
+        (np.array([True]), np.array([1, 2], "i4"), "2"),
+    ],
+)
+def test_what_a_conversion_would_lose_is_an_error(tmp_path: Path, first: Any, later: Any, lost: str) -> None:
+    write(tmp_path / "a.root", {"v": first})
+    write(tmp_path / "b.root", {"v": later})
+
+    class Values(train.Task):
+        branches = ["v"]
+
+        def process(self, events: Any) -> dict[str, Any]:
+            return {"v": np.asarray(events.v)}
+
+    wrong = rf"b\.root:Events.*: branch v is {later.dtype} here and {first.dtype} in the first file.*hold {lost}"
+    with pytest.raises(train.TaskError, match=wrong):
+        train.run(Values(), tmp_path, drift="fill", threads=1)
+    outcome = train.run(Values(), tmp_path, drift="fill", threads=1, skip_bad_files=True)
+    assert outcome["values"]["v"].tolist() == first.tolist()
+    assert [(Path(s.path).name, s.entry_stop) for s in outcome.skipped] == [("b.root", 2)]
+    write(tmp_path / "b.root", {"v": later[:1]})  # this one can be held
+    outcome = train.run(Values(), tmp_path, drift="fill", threads=1)["values"]["v"]
+    assert outcome.dtype == first.dtype and outcome.tolist() == [*first.tolist(), *later[:1].tolist()]
+
+
+def test_conversions_that_lose_nothing(tmp_path: Path) -> None:
+    write(tmp_path / "a.root", {"v": ak.Array([[1.5], []]), "w": np.array([1, 2])})
+    lists = ak.values_astype(ak.Array([[3, 4], [], [5]]), "int16")
+    write(tmp_path / "b.root", {"v": lists, "w": np.array([2.0, -3.0, 2.0**62])})
+    write(tmp_path / "c.root", {"v": ak.values_astype(ak.Array([[np.nan]]), "float32"), "w": np.array([True])})
+
+    class Lists(train.Task):
+        branches = ["v", "w"]
+
+        def process(self, events: Any) -> dict[str, Any]:
+            return {"v": events.v, "w": np.asarray(events.w)}
+
+    outcome = train.run(Lists(), tmp_path, drift="fill", threads=1)["lists"]
+    assert str(outcome["v"].type.content) == "var * float64"
+    assert outcome["v"][:5].tolist() == [[1.5], [], [3, 4], [], [5]] and np.isnan(outcome["v"][5, 0])
+    assert outcome["w"].dtype == np.int64 and outcome["w"].tolist() == [1, 2, 2, -3, 2**62, 1]
+    write(tmp_path / "d.root", {"v": np.arange(3.0), "w": np.ones(3)})
+    with pytest.raises(train.TaskError, match=r"d\.root:Events has v as float64, which cannot become var"):
+        train.run(Lists(), tmp_path, drift="fill", threads=1)
+    outcome = train.run(Lists(), tmp_path, drift="fill", threads=1, skip_bad_files=True)
+    assert [Path(s.path).name for s in outcome.skipped] == ["d.root"] and len(outcome["lists"]["w"]) == 6
+
+
 def test_friends_by_entry(folder: Path, tmp_path: Path) -> None:
     write(tmp_path / "g0.root", {"w": np.arange(100)}, "Friend")
     write(tmp_path / "g1.root", {"w": np.arange(100, 180)}, "Friend")

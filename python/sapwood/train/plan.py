@@ -19,7 +19,12 @@ if TYPE_CHECKING:
     from sapwood.columns import Array, Foreign
     from sapwood.train.catalogue import Schema, TreeInfo
 
-BAD = (CorruptError, LimitError, StorageError, OSError, NotFoundError)
+
+class DriftError(TaskError):
+    """A file has a branch with another type than the first file, and the values cannot be converted as they are."""
+
+
+BAD = (CorruptError, LimitError, StorageError, OSError, NotFoundError, DriftError)
 """What is wrong with a file, not with the job."""
 
 DRIFT = ("error", "skip", "fill")
@@ -226,7 +231,7 @@ class Plan:
         offset = self._offset
         self._offset += info.entries
         if isinstance(needs, BaseException):
-            if self.drift != "skip":
+            if self.drift != "skip" and not (self.skip_bad_files and isinstance(needs, DriftError)):
                 raise needs
             self.skipped.append(Skipped(source.path, info.tree, 0, info.entries, described(needs)))
             return []
@@ -289,10 +294,12 @@ class Plan:
         if schema.digest not in self._needs:
             try:
                 self._needs[schema.digest] = self._match(schema, self._reference, place)
-            except (NotFoundError, ArgumentError) as error:
+            except (NotFoundError, ArgumentError, DriftError) as error:
                 self._needs[schema.digest] = error
         found = self._needs[schema.digest]
         # The message names the first file of its kind; that is the one to look at.
+        if isinstance(found, DriftError):
+            return found
         return TaskError(str(found)) if isinstance(found, BaseException) else found
 
     def _match(self, schema: Schema, reference: Schema, place: str) -> _Needs:
@@ -317,6 +324,11 @@ class Plan:
                 f"{place} has {name} as {schema.type_of(name)}, the first file as {kind} "
                 "(drift: 'skip' leaves such files out, 'fill' converts)"
             )
+        for name, kind in other:
+            if not _convertible(schema.type_of(name), kind):
+                raise DriftError(
+                    f"{place} has {name} as {schema.type_of(name)}, which cannot become {kind} as in the first file"
+                )
         return _Needs(schema.leaves(there), tuple(own), made_up, tuple(other))
 
     def _leave_out(self, source: Source, entries: int | None, error: BaseException) -> None:
@@ -328,6 +340,15 @@ class Plan:
                 f"{source.path} cannot be left out: an entry list or a friend counts the entries of all files: {error}"
             ) from error
         self.skipped.append(Skipped(source.path, source.tree, None, entries, described(error)))
+
+
+def _convertible(kind: str, wanted: str) -> bool:
+    """Tell whether types, as Awkward writes them, are numbers in the same lists."""
+    (*lists, number), (*others, other) = kind.split(" * "), wanted.split(" * ")
+    return lists == others and number in _NUMBERS and other in _NUMBERS
+
+
+_NUMBERS = {"bool", "float32", "float64"} | {f"{u}int{bits}" for u in ("", "u") for bits in (8, 16, 32, 64)}
 
 
 class With:

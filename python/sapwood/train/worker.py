@@ -35,11 +35,11 @@ from sapwood.train.columns import Block, Columns, Resolved
 from sapwood.train.dataset import Dataset, Friend, Source, find_tree
 from sapwood.train.friends import FriendIndex
 from sapwood.train.merging import merge
-from sapwood.train.plan import BAD, FilePlan, OfFriends, Step, With
+from sapwood.train.plan import BAD, DriftError, FilePlan, OfFriends, Step, With
 from sapwood.train.task import described, own_traceback, task_name
 
 if TYPE_CHECKING:
-    from sapwood.columns import Foreign
+    from sapwood.columns import Array, Foreign
 
 _FILES_OPEN = 16
 
@@ -516,16 +516,38 @@ def _described(events: ak.Array, step: Step) -> ak.Array:
 
 
 def columns_like(layout: Foreign, kind: str, name: str) -> Foreign:
-    """Convert the numbers of a column so that it has a type, given as Awkward writes it."""
-    wanted = ak.types.from_datashape(kind, highlevel=False)
-    inner: Any = wanted
-    while hasattr(inner, "content"):
-        inner = inner.content
-    if isinstance(inner, ak.types.NumpyType):
-        cast = ak.values_astype(ak.Array(layout), inner.primitive)
-        if str(cast.type.content) == kind:
-            return cast.layout
-    raise SapwoodError(f"branch {name} is {ak.Array(layout).type.content} here, which cannot become {kind}")
+    """Convert the numbers of a column so that it has a type, given as Awkward writes it.
+
+    Raises
+    ------
+    DriftError
+        A number would not be the same.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        cast: Any = ak.values_astype(ak.Array(layout), kind.rpartition(" * ")[2])
+    before, after = (ak.to_numpy(ak.flatten(array, axis=None)) for array in (ak.Array(layout), cast))
+    lost = np.flatnonzero(~_same(before, after))
+    if len(lost):
+        raise DriftError(
+            f"branch {name} is {ak.Array(layout).type.content} here and {kind} in the first file, "
+            f"which does not hold {before[lost[0]]}"
+        )
+    return cast.layout
+
+
+def _same(before: Array, after: Array) -> Array:
+    """Tell which numbers are the same after a conversion."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        same = (after.astype(before.dtype) == before) & ((after < 0) == (before < 0))
+    kinds = before.dtype.kind + after.dtype.kind
+    if kinds == "ff":
+        return same | (np.isnan(before) & np.isnan(after))
+    if kinds in ("fi", "fu", "if", "uf"):
+        # What is beyond the whole numbers becomes any of them, on some processors the nearest, and may come back.
+        floats, whole = (before, after) if kinds[0] == "f" else (after, before)
+        limits = np.iinfo(whole.dtype)
+        same &= (floats >= float(limits.min)) & (floats < float(limits.max + 1))
+    return same
 
 
 def made_up(kind: str, length: int) -> Foreign:
