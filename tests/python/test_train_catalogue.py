@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import awkward as ak
 import numpy as np
 import pytest
+from servers import serving
 
 import sapwood
 from sapwood import train
@@ -101,8 +103,46 @@ def test_another_file_of_the_same_size_and_time_is_noticed(folder: Path, tmp_pat
     write(path, events(0))  # the same sizes, another identity
     assert path.stat().st_size == before.st_size
     os.utime(path, ns=(before.st_mtime_ns, before.st_mtime_ns))
-    with pytest.raises(StorageError, match=r"f0\.root is another file"):
-        train.run(Sums(), folder, catalogue=base)
+    for _ in range(2):
+        outcome = train.run(Sums(), folder, catalogue=base)
+        assert outcome["sums"]["events"].tolist() == list(range(3 * ENTRIES))
+
+
+@pytest.mark.parametrize("executor", ["threads", "processes"])
+@pytest.mark.parametrize("ordered", [True, False])
+def test_replaced_files_are_looked_at_again(folder: Path, tmp_path: Path, executor: str, ordered: bool) -> None:
+    """Of files far away, nothing tells that they were replaced before they are opened."""
+    names = [f"f{number}.root" for number in range(3)]
+    options: dict[str, Any] = {"executor": executor, "threads": 1, "ordered": ordered, "step_size": 20}
+    with serving({name: (folder / name).read_bytes() for name in names}) as server:
+        options |= {"catalogue": tmp_path / "base.sqlite"}
+        files = [server.url(name) for name in names]
+        assert train.run(Sums(), files, **options)["sums"]["n"] == 3 * ENTRIES
+        for entries, name in ((7, "f0.root"), (200, "f1.root"), (0, "f2.root")):
+            data = {"event": np.arange(entries), "x": np.ones(entries)}
+            server.files[name] = write(tmp_path / name, data).read_bytes()
+        for looks in (3, 0):
+            outcome = train.run(Sums(), files, **options)
+            assert sorted(outcome["sums"]["events"].tolist()) == sorted([*range(7), *range(200)])
+            assert (outcome.complete, outcome.trace["looks"]) == (True, looks)
+            assert outcome.totals()["entries"] == outcome.totals()["processed"] == 207
+
+
+def test_replaced_files_whose_entries_are_counted(folder: Path, tmp_path: Path) -> None:
+    """The places of an entry list behind such a file are others: that run cannot be saved, the next one is right."""
+    base = tmp_path / "base.sqlite"
+    dataset = train.Dataset.of(folder).with_entries([3, 65, 130])
+    train.run(Sums(), dataset, catalogue=base)
+    path = folder / "f1.root"
+    write(path, {"event": np.arange(62), "x": np.ones(62)})
+    source = dataset.sources[1]
+    stale = replace(catalogues.look(dataset.sources[0]), modified=source.stat()[1], size=source.size)
+    known = Catalogue(base)
+    known.put({source: stale})
+    known.close()
+    with pytest.raises(StorageError, match=r"f1\.root is another file .* run again"):
+        train.run(Sums(), dataset, catalogue=base)
+    assert train.run(Sums(), dataset, catalogue=base)["sums"]["events"].tolist() == [3, 5, 128]
 
 
 def test_what_a_catalogue_knows(folder: Path, tmp_path: Path) -> None:
@@ -234,6 +274,32 @@ def test_drift(folder: Path, executor: str) -> None:
     assert (totals["entries"], totals["processed"], totals["left_out"]) == (3 * ENTRIES, ENTRIES, 2 * ENTRIES)
     filled = go(drift="fill")["drifts"]
     assert filled == {"types": {"float32"}, "n": 3 * ENTRIES, "gaps": ENTRIES, "z": 2 * ENTRIES, "y": 4.0 * ENTRIES}
+
+
+@pytest.mark.parametrize("chosen", [False, True])
+def test_drift_of_tasks_without_branches(tmp_path: Path, chosen: bool) -> None:
+    for number, data in enumerate((events(0, z=np.ones(ENTRIES, "f4")), events(1), events(2, z=np.arange(ENTRIES)))):
+        write(tmp_path / f"f{number}.root", data)
+
+    class Anything(train.Task):
+        def process(self, events: Any) -> dict[str, Any]:
+            z = np.asarray(events.z)
+            return {"n": len(z), "gaps": int(np.isnan(z).sum()), "z": float(np.nansum(z)), "types": {str(z.dtype)}}
+
+    def go(drift: str) -> train.Run:
+        dataset = train.Dataset.of(tmp_path)
+        return train.run(Anything(), dataset.with_entries(range(3, 180)) if chosen else dataset, drift=drift, threads=1)
+
+    with pytest.raises(
+        train.TaskError, match=r"f1\.root:Events has no branch 'z', which a task without branches reads"
+    ):
+        go("error")
+    skipped = go("skip")
+    assert [Path(s.path).name for s in skipped.skipped] == ["f1.root", "f2.root"]
+    first = ENTRIES - 3 * chosen
+    assert skipped["anything"] == {"n": first, "gaps": 0, "z": first, "types": {"float32"}}
+    filled = go("fill")["anything"]
+    assert filled == {"n": first + 2 * ENTRIES, "gaps": ENTRIES, "z": first + sum(range(ENTRIES)), "types": {"float32"}}
 
 
 @pytest.mark.parametrize(

@@ -103,8 +103,8 @@ def run(
         Leave out files, or steps of files, that cannot be read, and list them in the record, instead of raising.
     drift
         What to do with a file that lacks a branch of the first file, or has it with another type: ``"error"``,
-        ``"skip"`` the file and list it, or ``"fill"``: not a number, 0 or empty lists; numbers are converted if that loses
-        nothing, else it is an error.
+        ``"skip"`` the file and list it, or ``"fill"``: not a number, 0 or empty lists; numbers are converted where
+        that loses nothing.
     executor
         Who works on the steps: a text (see `sapwood.train.executor_of`), an `Executor`, a `distributed.Client`, or what
         has the shape of `concurrent.futures.Executor`.

@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -114,7 +114,7 @@ class Worker:
         self._lock = threading.Lock()
         self._begun = False
         self._broken: dict[int, str] = {}
-        self._open: OrderedDict[tuple[str, str], OpenTree] = OrderedDict()
+        self._open: OrderedDict[tuple[str, str, str], OpenTree] = OrderedDict()
         self._shapes: list[_Shape] = []
         self._indexes: dict[str, FriendIndex] = {}
         self._gate = _Gate(job.at_once, job.memory)
@@ -306,7 +306,7 @@ class Worker:
 
     def _tree(self, file: FilePlan) -> OpenTree:
         """Give an open tree, held for the caller."""
-        key = (file.source.path, file.tree)
+        key = (file.source.path, file.tree, file.uuid)
         with self._lock:
             tree = self._open.get(key)
             if tree is not None:
@@ -368,6 +368,10 @@ class _Shape:
     selection: Selection | None = None
 
 
+class ReplacedError(StorageError):
+    """A file is not the one that was planned for."""
+
+
 class OpenTree:
     """A tree of a file that is kept open while it is used, or was used of late."""
 
@@ -375,7 +379,7 @@ class OpenTree:
         self.file: Any = open_source(file.source)
         try:
             if file.uuid and self.file.file.hex_uuid != file.uuid:
-                raise StorageError(
+                raise ReplacedError(
                     f"{file.source.path} is another file than the one that was looked at before; run again"
                 )
             self.tree: Any = self.file[file.tree] if file.tree else find_tree(self.file, file.source)[0]
@@ -396,14 +400,18 @@ class OpenTree:
         record = together(selection, data, start, stop, library_of("ak"), None, add_doc=False).layout
         return {name: record.content(name) for name in names}
 
-    def everything(self, known: Mapping[str, Any], start: int, stop: int, log: list[Any]) -> ak.Array:
-        """Give records of all branches, read when they are looked at but for those that are known."""
+    def everything(
+        self, known: Mapping[str, Any], start: int, stop: int, log: list[Any], more: Iterable[str] = ()
+    ) -> ak.Array:
+        """Give records of all branches, read when they are looked at but for those that are known.
+
+        `more` names columns among the known that the tree does not have.
+        """
         selection = self.selection(None)
         record = virtual(selection, start, stop, False, log).layout
-        contents = list(record.contents)
-        for place, name in enumerate(record.fields):
-            contents[place] = known.get(name, contents[place])
-        return ak.Array(ak.contents.RecordArray(contents, record.fields, length=stop - start))
+        columns = {name: known.get(name, content) for name, content in zip(record.fields, record.contents, strict=True)}
+        columns |= {name: known[name] for name in more}
+        return ak.Array(ak.contents.RecordArray(list(columns.values()), list(columns), length=stop - start))
 
     def selection(self, names: Sequence[str] | None, like: Selection | None = None) -> Selection:
         """Give the selection of branches, None for all."""
@@ -450,9 +458,16 @@ class _StepBlock(Block):
         step = self._step
 
         def everything() -> ak.Array:
-            whole = self.layouts if step.chosen is None else {}
-            events: Any = self._tree.everything(whole, step.entry_start, step.entry_stop, log)
-            return events if step.chosen is None else events[step.chosen - step.entry_start]
+            # Branches that the file lacks or has with another type are as the first file has them.
+            drifted = {name: self.layouts[name] for name, _ in (*step.file.made_up, *step.file.cast)
+                       if name in self.layouts}  # fmt: skip
+            if step.chosen is None:
+                return self._tree.everything(self.layouts, step.entry_start, step.entry_stop, log, drifted)
+            whole = self._tree.everything({}, step.entry_start, step.entry_stop, log)
+            events: Any = whole[step.chosen - step.entry_start]
+            for name, layout in drifted.items():
+                events = ak.with_field(events, layout, name)
+            return events
 
         return Block(self.layouts, self.length, everything)
 
