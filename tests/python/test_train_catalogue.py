@@ -221,10 +221,12 @@ def test_descriptions(folder: Path, tmp_path: Path) -> None:
 
 def test_filesets_of_coffea(folder: Path) -> None:
     names = [str(folder / f"f{number}.root") for number in range(3)]
+    identity = catalogues.look(train.Source(names[2])).uuid
     filesets = [
         {"a": names[:2], "b": {"treename": "Events", "files": names[2:]}},
         {"a": {"files": {names[0]: "Events", names[1]: "Events"}, "metadata": {"xs": 3.0}},
-         "b": {"files": {names[2]: {"object_path": "Events", "steps": [[0, 20], [20, 60]], "uuid": "x"}}}},
+         "b": {"files": {names[2]: {"object_path": "Events", "steps": [[20, 60], [0, 20]], "uuid": identity.upper(),
+                                    "num_entries": ENTRIES}}}},
     ]  # fmt: skip
     for fileset in filesets:
         dataset = train.Dataset.of(fileset)
@@ -239,6 +241,58 @@ def test_filesets_of_coffea(folder: Path) -> None:
         outcome = train.run(ByName(), dataset)["by_name"]
         assert (outcome["a"], outcome["b"]) == (2 * ENTRIES, ENTRIES)
     assert outcome["xs"] == {3.0, None}
+
+
+@pytest.mark.parametrize(
+    ("said", "wrong"),
+    [
+        ({"steps": [[0, 40], [30, 60]]}, r"f0\.root: the steps \[0, 40\] and \[30, 60\] overlap"),
+        ({"steps": [[30, 60], [0, 31]]}, r"f0\.root: the steps .* overlap"),
+        ({"steps": [[-5, 10]]}, r"f0\.root: \[-5, 10\] is not a range"),
+        ({"steps": [[10, 5]]}, r"f0\.root: \[10, 5\] is not a range"),
+        ({"steps": [3]}, r"f0\.root: steps are not pairs"),
+        ({"steps": [[0, 30], [30, 61]]}, r"f0\.root:Events has 60 entries, the step \[30, 61\] ends behind them"),
+        ({"num_entries": 61}, r"f0\.root:Events has 60 entries, its description says 61"),
+        (
+            {"uuid": "00000000-1111-2222-3333-444444444444"},
+            r"f0\.root:Events has the uuid .*, its description says 0000",
+        ),
+    ],
+)
+def test_filesets_that_contradict_their_files(folder: Path, said: dict[str, Any], wrong: str) -> None:
+    fileset = {"a": {"files": {str(folder / "f0.root"): {"object_path": "Events", **said}}}}
+    with pytest.raises(ArgumentError, match=wrong):
+        train.run(Sums(), fileset, threads=1)
+
+
+def test_replicas_stand_in_for_what_is_missing_or_damaged(folder: Path, tmp_path: Path) -> None:
+    names = [str(folder / f"f{number}.root") for number in range(3)]
+    damaged = tmp_path / "damaged.root"
+    data = bytearray((folder / "f1.root").read_bytes())
+    with sapwood.open(names[1]) as file:
+        seeks = [int(seek) for seek in file["Events"]["x"].member("fBasketSeek")[:3]]
+    for seek in seeks[1:2]:
+        data[seek + 6 : seek + 90] = bytes(84)
+    damaged.write_bytes(data)
+    header = tmp_path / "header.root"
+    header.write_bytes(b"root" + bytes(200))
+    files = [
+        {"path": str(tmp_path / "nowhere.root"), "replicas": names[:1]},
+        {"path": str(damaged), "replicas": [str(tmp_path / "nothing.root"), names[1]]},
+        {"path": str(header), "replicas": names[2:]},
+    ]
+    with pytest.raises((sapwood.errors.CorruptError, StorageError), match="damaged"):
+        train.run(Sums(), str(damaged), threads=1, step_size=20)
+
+    class Names(Sums):
+        def process(self, events: Any) -> dict[str, Any]:
+            return {**super().process(events), "files": {Path(events.attrs["file"]).name}}
+
+    outcome = train.run(Names(), {"name": "a", "files": files}, threads=1, step_size=20)
+    assert outcome["names"]["events"].tolist() == list(range(3 * ENTRIES)) and outcome.complete
+    assert outcome["names"]["files"] == {"nowhere.root", "damaged.root", "header.root"}
+    with pytest.raises(sapwood.errors.MissingFileError, match="nowhere"):
+        train.Dataset.of({"files": [str(tmp_path / "nowhere.root")]})
 
 
 def test_replicas_are_used(folder: Path, tmp_path: Path) -> None:

@@ -17,12 +17,14 @@ from typing import Any
 import hist
 import numpy as np
 import pytest
+from servers import serving
 
 import sapwood
 from sapwood import train
 from sapwood.cli import main
 from sapwood.errors import ArgumentError, SapwoodError
 from sapwood.train.executors import Dask, Futures, Processes, Threads, WorkerLostError, executor_of
+from sapwood.train.memory import resident
 
 FILES, ENTRIES = 20, 50
 
@@ -471,12 +473,50 @@ def test_dry_runs(large: Path, folder: Path) -> None:
     assert set(guess.tasks) == {"fill"}
 
 
+def test_dry_runs_count_what_the_run_will_read(tmp_path: Path) -> None:
+    names = [f"f{number:02}.root" for number in range(20)]
+    for number, name in enumerate(names):
+        with sapwood.recreate(tmp_path / name) as file:
+            file.mktree("t", {"event": np.arange(1000 * number, 1000 * number + 1000)})
+    files = [str(tmp_path / name) for name in names]
+
+    def tell(inputs: Any, **options: Any) -> tuple[int, int]:
+        guess = train.estimate(Many(), inputs, 300, threads=1, **options)
+        assert guess.cpu > 0 and set(guess.tasks) == {"many"}
+        return guess.entries, guess.tried
+
+    with serving({name: (tmp_path / name).read_bytes() for name in names}) as server:  # their sizes are not known
+        assert tell([server.url(name) for name in names]) == (20_000, 300)
+    assert tell(files, stop_after=2500)[0] == pytest.approx(2500, rel=0.01)
+    whole = train.Dataset.of(files)
+    assert tell(whole.with_entries([3, 4, 5, 6, 700])) == (5, 5)
+    assert tell(whole.with_entries([5000, 5001])) == (2, 300)
+    ranges = [{"path": path, "steps": [[500, 520], [900, 1000]]} for path in files]
+    assert tell({"name": "a", "files": ranges}) == (pytest.approx(20 * 120, rel=0.01), 300)
+    (tmp_path / names[10]).write_bytes(b"root" + bytes(100))
+    with pytest.raises(SapwoodError, match=names[10]):
+        tell(files)
+    assert tell(files, skip_bad_files=True)[1] == 300
+
+
+def test_dry_runs_know_of_budgets(large: Path) -> None:
+    """Steps are cut for a budget: the run is not refused that fits then."""
+    free = train.estimate(Hungry(), large, 100_000, threads=2)
+    budget = resident() + 60_000_000
+    assert free.memory > budget
+    train.estimate(Hungry(), large, 100_000, threads=2, memory=budget).check(memory=budget)
+    alone = train.estimate(Hungry(), large, 100_000, threads=2, executor="processes")
+    assert alone.memory < free.memory
+    with pytest.raises(SapwoodError, match="would need about"):
+        train.estimate(Hungry(), large, 100_000, threads=2, memory="1 MB").check(memory="1 MB")
+
+
 def test_dry_runs_from_the_command_line(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = command(tmp_path, folder, "--dry-run", "100")[3:]
     (tmp_path / "open").touch()
     assert main(words) == 0
     printed = capsys.readouterr().out
-    assert "concluded from the sizes of the files; 99 were tried" in printed and "\ntask fill: " in printed
+    assert "concluded from some of the files; 99 were tried" in printed and "\ntask fill: " in printed
     assert main([*words, "--memory", "1 MB"]) == 1
     assert "would need about" in capsys.readouterr().err
     assert main([*words, "--json"]) == 0

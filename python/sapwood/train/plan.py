@@ -227,6 +227,7 @@ class Plan:
         if isinstance(info, BaseException):
             self._leave_out(source, None, info)
             return []
+        source.check(info.uuid, info.entries)
         needs = self._needs_of(info.schema, f"{source.path}:{info.tree}")
         record = FileRecord(source.path, info.tree, info.size, info.entries)
         offset = self._offset
@@ -258,6 +259,7 @@ class Plan:
         counted = self.left is not None or (chosen is not None and chosen.numbers is not None) or any(self._friends)
         if record.steps or place in self._resumed or (counted and info.entries != entries):
             return None
+        self.dataset.sources[place].check(info.uuid, info.entries)
         needs = self._needs_of(info.schema, f"{record.path}:{info.tree}")
         if isinstance(needs, BaseException):
             return None

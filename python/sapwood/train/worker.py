@@ -186,17 +186,11 @@ class Worker:
         with self._gate.room(step.bytes) as alone:
             began = time.perf_counter()
             try:
-                tree = self._tree(step.file)
-            except Exception as error:  # noqa: BLE001 - it is sent to the client, and raised there
-                part.error = _portable(error, step.where)
-                return part
-            try:
-                block, needs = self._read(tree, step)
+                block, needs = self._read_anywhere(step)
             except Exception as error:  # noqa: BLE001 - it is sent to the client, and raised there
                 part.error = _portable(error, step.where)
                 return part
             finally:
-                tree.release()
                 part.reading = time.perf_counter() - began
             part.sizes.update({name: int(layout.nbytes) for name, layout in block.layouts.items()})
             with self._gate.work():
@@ -240,7 +234,28 @@ class Worker:
         seen = frozenset(access.branch for access in log).union(self.job.touched.get(place, ()))
         part.touched.append(seen | need.branches)
 
-    def _read(self, tree: OpenTree, step: Step) -> tuple[_StepBlock, list[Resolved]]:
+    def _read_anywhere(self, step: Step) -> tuple[_StepBlock, list[Resolved]]:
+        """Read a step, of a replica where the file is damaged."""
+        try:
+            return self._read(step)
+        except (ReplacedError, DriftError):
+            raise
+        except BAD:
+            source = step.file.source
+            for path in source.replicas:
+                there = replace(step.file, source=replace(source, path=path, replicas=()))
+                with contextlib.suppress(*BAD):
+                    return self._read(replace(step, file=there))
+            raise
+
+    def _read(self, step: Step) -> tuple[_StepBlock, list[Resolved]]:
+        tree = self._tree(step.file)
+        try:
+            return self._read_from(tree, step)
+        finally:
+            tree.release()
+
+    def _read_from(self, tree: OpenTree, step: Step) -> tuple[_StepBlock, list[Resolved]]:
         file = step.file
         shape = self._shape(tree, file)
         layouts = tree.read(shape.reads, step.entry_start, step.entry_stop, shape.selection)
