@@ -555,7 +555,7 @@ def columns_like(layout: Foreign, kind: str, name: str) -> Foreign:
     """
     with np.errstate(invalid="ignore", over="ignore"):
         cast: Any = ak.values_astype(ak.Array(layout), kind.rpartition(" * ")[2])
-    before, after = (ak.to_numpy(ak.flatten(array, axis=None)) for array in (ak.Array(layout), cast))
+    before, after = (ak.to_numpy(ak.ravel(array)) for array in (ak.Array(layout), cast))
     lost = np.flatnonzero(~_same(before, after))
     if len(lost):
         raise DriftError(
