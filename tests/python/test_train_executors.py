@@ -17,7 +17,6 @@ from typing import Any
 import hist
 import numpy as np
 import pytest
-from servers import serving
 
 import sapwood
 from sapwood import train
@@ -471,32 +470,6 @@ def test_dry_runs(large: Path, folder: Path) -> None:
     guess = train.estimate(Fill(), folder, 30)
     assert guess.entries == pytest.approx(FILES * ENTRIES, rel=0.1) and not guess.counted
     assert set(guess.tasks) == {"fill"}
-
-
-def test_dry_runs_count_what_the_run_will_read(tmp_path: Path) -> None:
-    names = [f"f{number:02}.root" for number in range(20)]
-    for number, name in enumerate(names):
-        with sapwood.recreate(tmp_path / name) as file:
-            file.mktree("t", {"event": np.arange(1000 * number, 1000 * number + 1000)})
-    files = [str(tmp_path / name) for name in names]
-
-    def tell(inputs: Any, **options: Any) -> tuple[int, int]:
-        guess = train.estimate(Many(), inputs, 300, threads=1, **options)
-        assert guess.cpu > 0 and set(guess.tasks) == {"many"}
-        return guess.entries, guess.tried
-
-    with serving({name: (tmp_path / name).read_bytes() for name in names}) as server:  # their sizes are not known
-        assert tell([server.url(name) for name in names]) == (20_000, 300)
-    assert tell(files, stop_after=2500)[0] == pytest.approx(2500, rel=0.01)
-    whole = train.Dataset.of(files)
-    assert tell(whole.with_entries([3, 4, 5, 6, 700])) == (5, 5)
-    assert tell(whole.with_entries([5000, 5001])) == (2, 300)
-    ranges = [{"path": path, "steps": [[500, 520], [900, 1000]]} for path in files]
-    assert tell({"name": "a", "files": ranges}) == (pytest.approx(20 * 120, rel=0.01), 300)
-    (tmp_path / names[10]).write_bytes(b"root" + bytes(100))
-    with pytest.raises(SapwoodError, match=names[10]):
-        tell(files)
-    assert tell(files, skip_bad_files=True)[1] == 300
 
 
 def test_dry_runs_know_of_budgets(large: Path) -> None:

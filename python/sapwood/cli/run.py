@@ -127,7 +127,8 @@ def _dry_run(arguments: argparse.Namespace, tasks: list[Any], dataset: train.Dat
     from sapwood import train
     from sapwood.report.output import estimate_text
 
-    kept: dict[str, Any] = {name: settings.get(name) for name in ("threads", "read_ahead", "step_size", "executor", "memory")}
+    names = ("threads", "read_ahead", "step_size", "executor", "memory")
+    kept: dict[str, Any] = {name: settings.get(name) for name in names}
     kept |= {"stop_after": arguments.entries, "skip_bad_files": arguments.skip_bad_files}
     with tempfile.TemporaryDirectory() as folder:
         known = train.Catalogue(settings["catalogue"]) if settings.get("catalogue") else None
