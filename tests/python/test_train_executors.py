@@ -23,6 +23,7 @@ from sapwood import train
 from sapwood.cli import main
 from sapwood.errors import ArgumentError, SapwoodError
 from sapwood.train.executors import Dask, Futures, Processes, Threads, WorkerLostError, executor_of
+from sapwood.train.memory import resident
 
 FILES, ENTRIES = 20, 50
 
@@ -493,12 +494,24 @@ def test_dry_runs(large: Path, folder: Path) -> None:
     assert set(guess.tasks) == {"fill"}
 
 
+def test_dry_runs_know_of_budgets(large: Path) -> None:
+    """Steps are cut for a budget: the run is not refused that fits then."""
+    free = train.estimate(Hungry(), large, 100_000, threads=2)
+    budget = resident() + 60_000_000
+    assert free.memory > budget
+    train.estimate(Hungry(), large, 100_000, threads=2, memory=budget).check(memory=budget)
+    alone = train.estimate(Hungry(), large, 100_000, threads=2, executor="processes")
+    assert alone.memory < free.memory
+    with pytest.raises(SapwoodError, match="would need about"):
+        train.estimate(Hungry(), large, 100_000, threads=2, memory="1 MB").check(memory="1 MB")
+
+
 def test_dry_runs_from_the_command_line(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = command(tmp_path, folder, "--dry-run", "100")[3:]
     (tmp_path / "open").touch()
     assert main(words) == 0
     printed = capsys.readouterr().out
-    assert "concluded from the sizes of the files; 99 were tried" in printed and "\ntask fill: " in printed
+    assert "concluded from some of the files; 99 were tried" in printed and "\ntask fill: " in printed
     assert main([*words, "--memory", "1 MB"]) == 1
     assert "would need about" in capsys.readouterr().err
     assert main([*words, "--json"]) == 0

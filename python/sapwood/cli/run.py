@@ -127,7 +127,9 @@ def _dry_run(arguments: argparse.Namespace, tasks: list[Any], dataset: train.Dat
     from sapwood import train
     from sapwood.report.output import estimate_text
 
-    kept = {name: settings[name] for name in ("threads", "read_ahead", "step_size")}
+    names = ("threads", "read_ahead", "step_size", "executor", "memory")
+    kept: dict[str, Any] = {name: settings.get(name) for name in names}
+    kept |= {"stop_after": arguments.entries, "skip_bad_files": arguments.skip_bad_files}
     with tempfile.TemporaryDirectory() as folder:
         known = train.Catalogue(settings["catalogue"]) if settings.get("catalogue") else None
         guess = train.estimate(tasks, dataset, arguments.dry_run, catalogue=known, output=folder, **kept)

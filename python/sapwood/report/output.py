@@ -205,7 +205,7 @@ def summary(run: Run, written: Mapping[str, Path]) -> str:
 
 def estimate_text(guess: Estimate) -> str:
     """Describe what a run is expected to cost in a few lines."""
-    how = "" if guess.counted else ", concluded from the sizes of the files"
+    how = "" if guess.counted else ", concluded from some of the files"
     lines = [
         f"{count_text(guess.entries)} entries{how}; {count_text(guess.tried)} were tried",
         f"about {seconds_text(guess.wall)}, {seconds_text(guess.cpu)} of processor time",

@@ -16,7 +16,7 @@ import numpy as np
 
 import sapwood
 from sapwood import columns
-from sapwood.errors import StorageError
+from sapwood.errors import CorruptError, StorageError
 from sapwood.train.dataset import Source, find_tree
 
 if TYPE_CHECKING:
@@ -124,11 +124,11 @@ def look(source: Source) -> TreeInfo:
 
 def open_source(source: Source) -> Any:
     """Open the file of a source, or the first of its replicas that can be had."""
-    failures: list[StorageError] = []
+    failures: list[StorageError | CorruptError] = []
     for path in (source.path, *source.replicas):
         try:
             return sapwood.open({path: None}, object_cache=None)
-        except StorageError as error:
+        except (StorageError, CorruptError) as error:
             failures.append(error)
     if len(failures) > 1:
         raise StorageError("; ".join(" ".join(str(error).split()) for error in failures)) from failures[0]

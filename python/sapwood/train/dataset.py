@@ -64,7 +64,8 @@ class Source:
     """One tree in one file, as it was asked for.
 
     `tree` is None for the only tree that the file has. `dataset` names the data set it belongs to, `replicas` are other
-    places of the same file, `ranges` the entries that are wanted (None: all), half open.
+    places of the same file, `ranges` the entries that are wanted (None: all), half open. `uuid` and `entries` are what
+    was said of the file beforehand.
     """
 
     path: str
@@ -72,6 +73,23 @@ class Source:
     dataset: str = ""
     replicas: tuple[str, ...] = ()
     ranges: tuple[tuple[int, int], ...] | None = None
+    uuid: str | None = None
+    entries: int | None = None
+
+    def check(self, uuid: str, entries: int) -> None:
+        """Compare the file with what was said of it.
+
+        Raises
+        ------
+        ArgumentError
+            It is another one, or has not so many entries.
+        """
+        if self.uuid is not None and self.uuid.replace("-", "").lower() != uuid.replace("-", "").lower():
+            raise ArgumentError(f"{self} has the uuid {uuid}, its description says {self.uuid}")
+        if self.entries is not None and self.entries != entries:
+            raise ArgumentError(f"{self} has {entries} entries, its description says {self.entries}")
+        if self.ranges and self.ranges[-1][1] > entries:
+            raise ArgumentError(f"{self} has {entries} entries, the step {list(self.ranges[-1])} ends behind them")
 
     def __str__(self) -> str:
         """Give ``file`` or ``file:tree``."""
@@ -288,10 +306,38 @@ class _Found:
     ) -> None:
         if "path" not in item:
             raise ArgumentError(f"{place}: a file without a path: {dict(item)}")
-        ranges = None if item.get("steps") is None else tuple((int(a), int(b)) for a, b in item["steps"])
-        for path, own in _expand(str(item["path"]), folder):
-            replicas = [*_texts(item.get("replicas"), place), *(f"{p.rstrip('/')}/{Path(path).name}" for p in prefixes)]
-            self.sources.append(Source(path, item.get("tree") or own or tree, name, tuple(replicas), ranges))
+        ranges = None if item.get("steps") is None else _ranges(item["steps"], f"{place}: {item['path']}")
+        others = _texts(item.get("replicas"), place)
+        text = str(item["path"])
+        try:
+            found = list(_expand(text, folder))
+        except MissingFileError:
+            if not (others or prefixes) or text.startswith("@"):
+                raise
+            found = [split_path(str(folder / text))]  # there are other places of it
+        uuid = None if item.get("uuid") is None else str(item["uuid"])
+        for path, own in found:
+            replicas = [*others, *(f"{p.rstrip('/')}/{Path(path).name}" for p in prefixes)]
+            self.sources.append(
+                Source(
+                    path, item.get("tree") or own or tree, name, tuple(replicas), ranges, uuid, item.get("num_entries")
+                )
+            )
+
+
+def _ranges(steps: Foreign, place: str) -> tuple[tuple[int, int], ...]:
+    """Take ranges of entries, in their order."""
+    try:
+        ranges = sorted((int(start), int(stop)) for start, stop in steps)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(f"{place}: steps are not pairs of entries: {steps!r}") from error
+    for start, stop in ranges:
+        if not 0 <= start <= stop:
+            raise ArgumentError(f"{place}: [{start}, {stop}] is not a range of entries")
+    for one, other in pairwise(ranges):
+        if other[0] < one[1]:
+            raise ArgumentError(f"{place}: the steps {list(one)} and {list(other)} overlap")
+    return tuple(ranges)
 
 
 def _read_list(where: str) -> TEntryList | TEventList:
@@ -348,8 +394,8 @@ def _of_fileset(value: Foreign) -> dict[str, Any]:
     """Understand what coffea's filesets say of a file: the path of the tree, or a dictionary with more."""
     if not isinstance(value, Mapping):
         return {"tree": value}
-    return {"tree": value.get("object_path") or value.get("tree"), "steps": value.get("steps"),
-            "replicas": value.get("replicas")}  # fmt: skip
+    kept = ("steps", "replicas", "uuid", "num_entries")
+    return {"tree": value.get("object_path") or value.get("tree"), **{name: value.get(name) for name in kept}}
 
 
 def _texts(value: Foreign, place: str) -> list[str]:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from sapwood.errors import SapwoodError, StorageError
 from sapwood.train.executors import Executor, WorkerLostError
 from sapwood.train.plan import Plan, Step
-from sapwood.train.worker import Lease, Outcome, Packed, Part, Worker, look_at, run_lease
+from sapwood.train.worker import Lease, Outcome, Packed, Part, ReplacedError, Worker, look_at, run_lease
 
 if TYPE_CHECKING:
     from sapwood.train.dataset import Source
@@ -104,6 +104,8 @@ class Engine:
         self._out: dict[Future[Any], _Run] = {}
         self._looking = 0
         self._attempts: dict[Key, int] = {}
+        self._replaced: dict[int, Part] = {}  # of files that are looked at again, by place: why
+        self._renewed: set[int] = set()
         self._open: dict[Key, Step] = {}  # given by the plan, without a result
         self.given: dict[Key, Step] = {}  # the same, until whoever takes the parts has taken them out
         self._order: deque[Key] = deque()
@@ -232,7 +234,7 @@ class Engine:
         for run in sorted(self._out.values(), key=lambda run: run.since):
             if len(self._out) >= most or run.copies:
                 continue
-            left = [step for step in run.lease.steps if step.key in self._open]
+            left = [step for step in run.lease.steps if self._open.get(step.key) is step]
             expected = self._seconds * len(run.lease.steps)
             if len(left) > 1 and expected > 4 * self.executor.lease_seconds / 10:
                 # The later half: the worker that has the lease is still busy with the earlier one.
@@ -278,7 +280,10 @@ class Engine:
                 return
             found = [(place, StorageError(f"{sources[0][1]}: its worker was lost {tries} times: {error}"))]
         for place, info in found:
-            self.plan.learn(place, info)
+            if place in self._replaced:
+                self._renew(place, info)
+            else:
+                self.plan.learn(place, info)
         by_place = dict(sources)
         self._seen({by_place[place]: info for place, info in found if not isinstance(info, BaseException)})
 
@@ -298,10 +303,16 @@ class Engine:
         self._seconds = seconds if not self._seconds else 0.7 * self._seconds + 0.3 * seconds
         steps = {step.key: step for step in lease.steps}
         for part in outcome.parts:
-            if any(key not in self._open for key in part.keys):
+            if any(self._open.get(key) is not steps[key] for key in part.keys):
                 self.trace.dropped += 1  # a copy was first
                 self._restore(steps, part)
                 continue
+            place = part.keys[0][0]
+            if isinstance(part.error, ReplacedError) and place not in self._renewed:
+                if place not in self._replaced:
+                    self._replaced[place] = part
+                    self._look([(place, self.plan.dataset.sources[place])])
+                continue  # until it is known what the file is now
             if isinstance(part.error, OSError) and self._may_retry(part.keys[0]):
                 self.trace.retried += 1
                 self._push(steps[part.keys[0]])
@@ -313,8 +324,34 @@ class Engine:
         """Hand out again what a dropped part had beside the steps that were there before."""
         out = {step.key for run in self._out.values() for step in run.lease.steps}
         for key in part.keys:
-            if key in self._open and key not in out:
+            if self._open.get(key) is steps[key] and key not in out:
                 self._push(steps[key])
+
+    def _renew(self, place: int, info: Any) -> None:
+        """Take the steps of a file that is another one now in place of those that it had; or give these up."""
+        why = self._replaced.pop(place)
+        self._renewed.add(place)
+        old = [key for key in self._open if key[0] == place]
+        early = len(old) < sum(key[0] == place for key in self.given)
+        steps = None if early or isinstance(info, BaseException) else self.plan.again(place, info)
+        if steps is None:
+            for key in old:
+                self._accept(Part((key,), 0, error=why.error))
+            return
+        gone = set(old)
+        for key in old:
+            del self._open[key], self.given[key]
+        self._queued -= gone
+        self._todo = [item for item in self._todo if item[0] not in gone]
+        heapq.heapify(self._todo)
+        before = [key for key in self._order if key[0] < place]
+        behind = [key for key in self._order if key[0] > place]
+        self._order.clear()
+        self._order.extend(before)
+        for step in steps:
+            self._add(step)
+        self._order.extend(behind)
+        self._advance()
 
     def _may_retry(self, key: Key) -> bool:
         self._attempts[key] = tries = self._attempts.get(key, 0) + 1
@@ -323,7 +360,7 @@ class Engine:
     def _again(self, lease: Lease, error: WorkerLostError) -> None:
         """Hand out the steps of a lost worker again, each alone; one that loses its workers again and again is bad."""
         for step in lease.steps:
-            if step.key not in self._open:
+            if self._open.get(step.key) is not step:
                 continue
             if len(lease.steps) > 1 or self._may_retry(step.key):
                 self._attempts.setdefault(step.key, 1 if len(lease.steps) > 1 else 0)
@@ -341,6 +378,9 @@ class Engine:
             return
         (key,) = part.keys
         self._waiting[key] = part
+        self._advance()
+
+    def _advance(self) -> None:
         while self._order and self._order[0] in self._waiting:
             self._ready.append(self._waiting.pop(self._order.popleft()))
 

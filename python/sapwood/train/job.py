@@ -105,7 +105,8 @@ def run(
         Leave out files, or steps of files, that cannot be read, and list them in the record, instead of raising.
     drift
         What to do with a file that lacks a branch of the first file, or has it with another type: ``"error"``,
-        ``"skip"`` the file and list it, or ``"fill"``: not a number, 0 or empty lists; numbers are converted.
+        ``"skip"`` the file and list it, or ``"fill"``: not a number, 0 or empty lists; numbers are converted where
+        that loses nothing.
     executor
         Who works on the steps: a text (see `sapwood.train.executor_of`), an `Executor`, a `distributed.Client`, or what
         has the shape of `concurrent.futures.Executor`.
@@ -174,6 +175,12 @@ def run(
         if known is not catalogue and known is not None:
             known.close()
         _native.set_num_threads(pool)
+
+
+def longest_step(budget: int, per_process: int) -> int:
+    """Say how many decoded bytes a step may have, for a memory budget of a process and what it works on at a time."""
+    room = max(budget - resident_memory.resident(), budget // 10)
+    return max(1, room // (per_process * _RESIDENT_FACTOR))
 
 
 def _executor(
@@ -280,10 +287,7 @@ class _Train:
         if self.checkpoint is not None and (state := self.checkpoint.load()) is not None:
             self._resume(state, plan, record)
         budget = settings["memory"]
-        most = None
-        if budget is not None:
-            room = max(budget - resident_memory.resident(), budget // 10)
-            most = max(1, room // (self.executor.per_process * _RESIDENT_FACTOR))
+        most = None if budget is None else longest_step(budget, self.executor.per_process)
         engine = Engine(plan, self.executor, job, ordered=settings["ordered"], most_bytes=most, seen=self._seen)
         engine.off |= {place for place, task in enumerate(self.records) if task.failure}
         engine.trace.lost += record.trace.get("lost", [])

@@ -19,7 +19,12 @@ if TYPE_CHECKING:
     from sapwood.columns import Array, Foreign
     from sapwood.train.catalogue import Schema, TreeInfo
 
-BAD = (CorruptError, LimitError, StorageError, OSError, NotFoundError)
+
+class DriftError(TaskError):
+    """A file has a branch with another type than the first file, and the values cannot be converted as they are."""
+
+
+BAD = (CorruptError, LimitError, StorageError, OSError, NotFoundError, DriftError)
 """What is wrong with a file, not with the job."""
 
 DRIFT = ("error", "skip", "fill")
@@ -147,6 +152,7 @@ class Plan:
         self._sizes = 0
         self._resumed: dict[int, tuple[list[tuple[int, int]], int]] = {}
         self._known: dict[int, TreeInfo | BaseException] = {}
+        self._cuts: dict[int, tuple[int, int, int]] = {}  # number of the first entry, entries, entries asked for
         self._asked = 0
         self._next = 0
         self._offset = 0
@@ -221,27 +227,48 @@ class Plan:
         if isinstance(info, BaseException):
             self._leave_out(source, None, info)
             return []
+        source.check(info.uuid, info.entries)
         needs = self._needs_of(info.schema, f"{source.path}:{info.tree}")
         record = FileRecord(source.path, info.tree, info.size, info.entries)
         offset = self._offset
         self._offset += info.entries
         if isinstance(needs, BaseException):
-            if self.drift != "skip":
+            if self.drift != "skip" and not (self.skip_bad_files and isinstance(needs, DriftError)):
                 raise needs
             self.skipped.append(Skipped(source.path, info.tree, 0, info.entries, described(needs)))
             return []
         self.files.append(record)
         self.records[place] = record
-        file = FilePlan(
-            place,
-            source,
-            info.uuid,
-            info.tree,
-            self.dataset.metadata.get(source.dataset, {}),
-            needs.made_up,
-            needs.cast,
-        )
-        steps = list(self._cut(file, info, needs, offset, record))
+        stop = info.entries if self.left is None else min(self.left, info.entries)
+        self.left = None if self.left is None else self.left - stop
+        self._cuts[place] = offset, info.entries, stop
+        steps = list(self._cut(place, info, needs, offset, stop, record))
+        self.complete += not steps
+        self._sizes += record.weight
+        return steps
+
+    def again(self, place: int, info: TreeInfo) -> list[Step] | None:
+        """Give the steps of a file anew that turned out to be another one; None where it is too late for that.
+
+        It is when something was read of it, or when the entries of files behind it have other numbers now, and these
+        are asked for.
+        """
+        record = self.records[place]
+        offset, entries, stop = self._cuts[place]
+        chosen = self.dataset.chosen
+        counted = self.left is not None or (chosen is not None and chosen.numbers is not None) or any(self._friends)
+        if record.steps or place in self._resumed or (counted and info.entries != entries):
+            return None
+        self.dataset.sources[place].check(info.uuid, info.entries)
+        needs = self._needs_of(info.schema, f"{record.path}:{info.tree}")
+        if isinstance(needs, BaseException):
+            return None
+        stop = min(stop, info.entries) if counted else info.entries
+        self._sizes -= record.weight
+        record.tree, record.size, record.entries = info.tree, info.size, info.entries
+        steps = list(self._cut(place, info, needs, offset, stop, record))
+        self._cuts[place] = offset, info.entries, stop
+        self._offset += info.entries - entries
         self.complete += not steps
         self._sizes += record.weight
         return steps
@@ -251,9 +278,12 @@ class Plan:
         """The size of all files; of those far away the branches that are read count, as far as they are known."""
         return self.dataset.bytes or self._sizes / max(len(self.files), 1) * len(self.dataset)
 
-    def _cut(self, file: FilePlan, info: TreeInfo, needs: _Needs, offset: int, record: FileRecord) -> Iterator[Step]:
-        stop = info.entries if self.left is None else min(self.left, info.entries)
-        self.left = None if self.left is None else self.left - stop
+    def _cut(
+        self, place: int, info: TreeInfo, needs: _Needs, offset: int, stop: int, record: FileRecord
+    ) -> Iterator[Step]:
+        source = self.dataset.sources[place]
+        metadata = self.dataset.metadata.get(source.dataset, {})
+        file = FilePlan(place, source, info.uuid, info.tree, metadata, needs.made_up, needs.cast)
         size = int(info.bytes[needs.places].sum()) if needs.places else 0
         record.bytes_planned = size
         record.bytes_stored = int(info.stored[needs.places].sum()) if needs.places else 0
@@ -289,10 +319,12 @@ class Plan:
         if schema.digest not in self._needs:
             try:
                 self._needs[schema.digest] = self._match(schema, self._reference, place)
-            except (NotFoundError, ArgumentError) as error:
+            except (NotFoundError, ArgumentError, DriftError) as error:
                 self._needs[schema.digest] = error
         found = self._needs[schema.digest]
         # The message names the first file of its kind; that is the one to look at.
+        if isinstance(found, DriftError):
+            return found
         return TaskError(str(found)) if isinstance(found, BaseException) else found
 
     def _match(self, schema: Schema, reference: Schema, place: str) -> _Needs:
@@ -304,7 +336,10 @@ class Plan:
                 branches.update(dict.fromkeys(sorted(wanted.resolve(view).branches)))
             except NotFoundError as error:
                 raise NotFoundError(f"task {task} cannot read {place}: {error}") from error
-        branches.update((name, None) for name in self.touched if name in view)
+        for name in self.touched:
+            if name not in view:
+                raise NotFoundError(f"{place} has no branch {name!r}, which a task without branches reads")
+            branches[name] = None
         keys = {name for friend in self.dataset.friends for name in friend.by}
         own = [name for name in [*branches, *keys] if name.partition(".")[0] not in friends]
         made_up = tuple((name, reference.type_of(name)) for name in own if name not in schema)
@@ -317,6 +352,11 @@ class Plan:
                 f"{place} has {name} as {schema.type_of(name)}, the first file as {kind} "
                 "(drift: 'skip' leaves such files out, 'fill' converts)"
             )
+        for name, kind in other:
+            if not _convertible(schema.type_of(name), kind):
+                raise DriftError(
+                    f"{place} has {name} as {schema.type_of(name)}, which cannot become {kind} as in the first file"
+                )
         return _Needs(schema.leaves(there), tuple(own), made_up, tuple(other))
 
     def _leave_out(self, source: Source, entries: int | None, error: BaseException) -> None:
@@ -328,6 +368,15 @@ class Plan:
                 f"{source.path} cannot be left out: an entry list or a friend counts the entries of all files: {error}"
             ) from error
         self.skipped.append(Skipped(source.path, source.tree, None, entries, described(error)))
+
+
+def _convertible(kind: str, wanted: str) -> bool:
+    """Tell whether types, as Awkward writes them, are numbers in the same lists."""
+    (*lists, number), (*others, other) = kind.split(" * "), wanted.split(" * ")
+    return lists == others and number in _NUMBERS and other in _NUMBERS
+
+
+_NUMBERS = {"bool", "float32", "float64"} | {f"{u}int{bits}" for u in ("", "u") for bits in (8, 16, 32, 64)}
 
 
 class With:

@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,11 +35,11 @@ from sapwood.train.columns import Block, Columns, Resolved
 from sapwood.train.dataset import Dataset, Friend, Source, find_tree
 from sapwood.train.friends import FriendIndex
 from sapwood.train.merging import merge
-from sapwood.train.plan import BAD, FilePlan, OfFriends, Step, With
+from sapwood.train.plan import BAD, DriftError, FilePlan, OfFriends, Step, With
 from sapwood.train.task import described, own_traceback, task_name
 
 if TYPE_CHECKING:
-    from sapwood.columns import Foreign
+    from sapwood.columns import Array, Foreign
 
 _FILES_OPEN = 16
 
@@ -114,7 +114,7 @@ class Worker:
         self._lock = threading.Lock()
         self._begun = False
         self._broken: dict[int, str] = {}
-        self._open: OrderedDict[tuple[str, str], OpenTree] = OrderedDict()
+        self._open: OrderedDict[tuple[str, str, str], OpenTree] = OrderedDict()
         self._shapes: list[_Shape] = []
         self._indexes: dict[str, FriendIndex] = {}
         self._gate = _Gate(job.at_once, job.memory)
@@ -188,17 +188,11 @@ class Worker:
         with self._gate.room(step.bytes) as alone:
             began = time.perf_counter()
             try:
-                tree = self._tree(step.file)
-            except Exception as error:  # noqa: BLE001 - it is sent to the client, and raised there
-                part.error = _portable(error, step.where)
-                return part
-            try:
-                block, needs = self._read(tree, step)
+                block, needs = self._read_anywhere(step)
             except Exception as error:  # noqa: BLE001 - it is sent to the client, and raised there
                 part.error = _portable(error, step.where)
                 return part
             finally:
-                tree.release()
                 part.reading = time.perf_counter() - began
             part.sizes.update({name: int(layout.nbytes) for name, layout in block.layouts.items()})
             with self._gate.work():
@@ -244,7 +238,28 @@ class Worker:
         seen = frozenset(access.branch for access in log).union(self.job.touched.get(place, ()))
         part.touched.append(seen | need.branches)
 
-    def _read(self, tree: OpenTree, step: Step) -> tuple[_StepBlock, list[Resolved]]:
+    def _read_anywhere(self, step: Step) -> tuple[_StepBlock, list[Resolved]]:
+        """Read a step, of a replica where the file is damaged."""
+        try:
+            return self._read(step)
+        except (ReplacedError, DriftError):
+            raise
+        except BAD:
+            source = step.file.source
+            for path in source.replicas:
+                there = replace(step.file, source=replace(source, path=path, replicas=()))
+                with contextlib.suppress(*BAD):
+                    return self._read(replace(step, file=there))
+            raise
+
+    def _read(self, step: Step) -> tuple[_StepBlock, list[Resolved]]:
+        tree = self._tree(step.file)
+        try:
+            return self._read_from(tree, step)
+        finally:
+            tree.release()
+
+    def _read_from(self, tree: OpenTree, step: Step) -> tuple[_StepBlock, list[Resolved]]:
         file = step.file
         shape = self._shape(tree, file)
         layouts = tree.read(shape.reads, step.entry_start, step.entry_stop, shape.selection)
@@ -310,7 +325,7 @@ class Worker:
 
     def _tree(self, file: FilePlan) -> OpenTree:
         """Give an open tree, held for the caller."""
-        key = (file.source.path, file.tree)
+        key = (file.source.path, file.tree, file.uuid)
         with self._lock:
             tree = self._open.get(key)
             if tree is not None:
@@ -372,6 +387,10 @@ class _Shape:
     selection: Selection | None = None
 
 
+class ReplacedError(StorageError):
+    """A file is not the one that was planned for."""
+
+
 class OpenTree:
     """A tree of a file that is kept open while it is used, or was used of late."""
 
@@ -379,7 +398,7 @@ class OpenTree:
         self.file: Any = open_source(file.source)
         try:
             if file.uuid and self.file.file.hex_uuid != file.uuid:
-                raise StorageError(
+                raise ReplacedError(
                     f"{file.source.path} is another file than the one that was looked at before; run again"
                 )
             self.tree: Any = self.file[file.tree] if file.tree else find_tree(self.file, file.source)[0]
@@ -400,14 +419,18 @@ class OpenTree:
         record = together(selection, data, start, stop, library_of("ak"), None, add_doc=False).layout
         return {name: record.content(name) for name in names}
 
-    def everything(self, known: Mapping[str, Any], start: int, stop: int, log: list[Any]) -> ak.Array:
-        """Give records of all branches, read when they are looked at but for those that are known."""
+    def everything(
+        self, known: Mapping[str, Any], start: int, stop: int, log: list[Any], more: Iterable[str] = ()
+    ) -> ak.Array:
+        """Give records of all branches, read when they are looked at but for those that are known.
+
+        `more` names columns among the known that the tree does not have.
+        """
         selection = self.selection(None)
         record = virtual(selection, start, stop, False, log).layout
-        contents = list(record.contents)
-        for place, name in enumerate(record.fields):
-            contents[place] = known.get(name, contents[place])
-        return ak.Array(ak.contents.RecordArray(contents, record.fields, length=stop - start))
+        columns = {name: known.get(name, content) for name, content in zip(record.fields, record.contents, strict=True)}
+        columns |= {name: known[name] for name in more}
+        return ak.Array(ak.contents.RecordArray(list(columns.values()), list(columns), length=stop - start))
 
     def selection(self, names: Sequence[str] | None, like: Selection | None = None) -> Selection:
         """Give the selection of branches, None for all."""
@@ -454,9 +477,16 @@ class _StepBlock(Block):
         step = self._step
 
         def everything() -> ak.Array:
-            whole = self.layouts if step.chosen is None else {}
-            events: Any = self._tree.everything(whole, step.entry_start, step.entry_stop, log)
-            return events if step.chosen is None else events[step.chosen - step.entry_start]
+            # Branches that the file lacks or has with another type are as the first file has them.
+            drifted = {name: self.layouts[name] for name, _ in (*step.file.made_up, *step.file.cast)
+                       if name in self.layouts}  # fmt: skip
+            if step.chosen is None:
+                return self._tree.everything(self.layouts, step.entry_start, step.entry_stop, log, drifted)
+            whole = self._tree.everything({}, step.entry_start, step.entry_stop, log)
+            events: Any = whole[step.chosen - step.entry_start]
+            for name, layout in drifted.items():
+                events = ak.with_field(events, layout, name)
+            return events
 
         return Block(self.layouts, self.length, everything)
 
@@ -520,16 +550,38 @@ def _described(events: ak.Array, step: Step) -> ak.Array:
 
 
 def columns_like(layout: Foreign, kind: str, name: str) -> Foreign:
-    """Convert the numbers of a column so that it has a type, given as Awkward writes it."""
-    wanted = ak.types.from_datashape(kind, highlevel=False)
-    inner: Any = wanted
-    while hasattr(inner, "content"):
-        inner = inner.content
-    if isinstance(inner, ak.types.NumpyType):
-        cast = ak.values_astype(ak.Array(layout), inner.primitive)
-        if str(cast.type.content) == kind:
-            return cast.layout
-    raise SapwoodError(f"branch {name} is {ak.Array(layout).type.content} here, which cannot become {kind}")
+    """Convert the numbers of a column so that it has a type, given as Awkward writes it.
+
+    Raises
+    ------
+    DriftError
+        A number would not be the same.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        cast: Any = ak.values_astype(ak.Array(layout), kind.rpartition(" * ")[2])
+    before, after = (ak.to_numpy(ak.ravel(array)) for array in (ak.Array(layout), cast))
+    lost = np.flatnonzero(~_same(before, after))
+    if len(lost):
+        raise DriftError(
+            f"branch {name} is {ak.Array(layout).type.content} here and {kind} in the first file, "
+            f"which does not hold {before[lost[0]]}"
+        )
+    return cast.layout
+
+
+def _same(before: Array, after: Array) -> Array:
+    """Tell which numbers are the same after a conversion."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        same = (after.astype(before.dtype) == before) & ((after < 0) == (before < 0))
+    kinds = before.dtype.kind + after.dtype.kind
+    if kinds == "ff":
+        return same | (np.isnan(before) & np.isnan(after))
+    if kinds in ("fi", "fu", "if", "uf"):
+        # What is beyond the whole numbers becomes any of them, on some processors the nearest, and may come back.
+        floats, whole = (before, after) if kinds[0] == "f" else (after, before)
+        limits = np.iinfo(whole.dtype)
+        same &= (floats >= float(limits.min)) & (floats < float(limits.max + 1))
+    return same
 
 
 def made_up(kind: str, length: int) -> Foreign:
