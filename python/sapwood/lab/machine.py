@@ -137,13 +137,16 @@ def run(
     return study, written
 
 
+def _same(path: Path, study: Study) -> bool:
+    return read(path)["started"] == study.content["started"]
+
+
 def _keep(study: Study, store: Path, label: str) -> Path:
     """Copy a result into a store; where another one has the label, under the label with the next number."""
     store.mkdir(parents=True, exist_ok=True)
-    for number in itertools.count(1):
-        kept = store / (f"{label}.json" if number == 1 else f"{label}-{number}.json")
-        if not kept.exists() or read(kept)["started"] == study.content["started"]:
-            break
+    names = itertools.chain([label], (f"{label}-{number}" for number in itertools.count(2)))
+    free = (path for path in (store / f"{name}.json" for name in names) if not path.exists() or _same(path, study))
+    kept = next(free)
     shutil.copyfile(study.path, kept)
     return kept
 
