@@ -246,18 +246,22 @@ def _looker(pid: int) -> Any:
         raise ArgumentError("here a monitor needs psutil: pip install 'sapwood[lab]'") from None
 
     def look_elsewhere() -> tuple[int, int, float, float]:
-        vsize, rss, user, system = 0, 0, 0.0, 0.0
+        def one(process: Any) -> tuple[int, int, float, float]:
+            with process.oneshot():
+                memory, times = process.memory_info(), process.cpu_times()
+            return memory.vms, memory.rss, times.user, times.system
+
         try:
             first = psutil.Process(pid)
-            others = [] if pid == os.getpid() else first.children(recursive=True)
-            for process in (first, *others):
-                with process.oneshot():
-                    memory, times = process.memory_info(), process.cpu_times()
-                vsize, rss = vsize + memory.vms, rss + memory.rss
-                user, system = user + times.user, system + times.system
+            looks = [one(first)]
+            children = [] if pid == os.getpid() else first.children(recursive=True)
         except psutil.NoSuchProcess:
             raise NotFoundError(f"there is no process {pid}") from None
-        return vsize, rss, user, system
+        for child in children:
+            with contextlib.suppress(psutil.NoSuchProcess):  # it has ended meanwhile
+                looks.append(one(child))
+        vsize, rss, user, system = zip(*looks, strict=True)
+        return sum(vsize), sum(rss), sum(user), sum(system)
 
     return look_elsewhere
 
