@@ -9,17 +9,24 @@ from pathlib import Path
 import pytest
 
 
-def looks(page: Path, folder: Path) -> int:
-    """Have a browser draw a page; gives the bytes of the picture. The test is skipped where there is none."""
+def _browser(folder: Path) -> list[str]:
     names = ("chromium", "chromium-browser", "google-chrome")
     program = next((found for name in names if (found := shutil.which(name))), None)
     if program is None:
         pytest.skip("needs chromium to open the page")
+    return [program, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder / 'profile'}"]
+
+
+def looks(page: Path, folder: Path) -> int:
+    """Have a browser draw a page; gives the bytes of the picture. The test is skipped where there is none."""
     picture = folder / "page.png"
-    command = [
-        program, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
-        f"--user-data-dir={folder / 'profile'}", "--window-size=1280,2400", f"--screenshot={picture}", page.as_uri(),
-    ]  # fmt: skip
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=120)
+    command = [*_browser(folder), "--hide-scrollbars", "--window-size=1280,2400", f"--screenshot={picture}"]
+    done = subprocess.run([*command, page.as_uri()], capture_output=True, text=True, timeout=120)
     assert picture.is_file(), done.stderr[-2000:]
     return picture.stat().st_size
+
+
+def drawn(page: Path, folder: Path) -> str:
+    """Have a browser run a page; gives what its elements are then. The test is skipped where there is none."""
+    command = [*_browser(folder), "--dump-dom", page.as_uri()]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout

@@ -17,7 +17,7 @@ import pytest
 import sapwood
 from sapwood.errors import ArgumentError, CorruptError, UnsupportedError
 from sapwood.lab import PROBLEMS, Layout, advise, rewrite
-from sapwood.lab.advice import used_branches
+from sapwood.lab.advice import Recorded, used_branches
 from sapwood.lab.layout import layouts_of
 from sapwood.lab.rewriting import cost_of, parse_cluster, parse_codec
 from sapwood.train.dataset import Source
@@ -157,6 +157,29 @@ def test_unused_branches_are_found(tmp_path: Path) -> None:
     assert advice.code == "unused-branches" and advice.trial is not None and advice.trial.size > 2
     assert "3 of 5 branches" in advice.detail
     assert not advise(str(file), used=["met", "time", "pt"], sample=0).findings  # npt counts pt
+
+
+def test_names_that_are_of_no_branch_are_named(tmp_path: Path) -> None:
+    file, names = write(tmp_path / "events.root"), tmp_path / "used.txt"
+    with pytest.raises(ArgumentError, match=r"no branch of these trees: 'mett' \(there is met\), 'xyz\*'$"):
+        advise(str(file), used=["run", "mett", "xyz*"], sample=0)
+    names.write_text("run\nmett\n")
+    new = tmp_path / "new.root"
+    wrong = sapwood_command("rewrite", file, "-o", new, "--layout", "advised", "--trace", names)
+    assert wrong.returncode == 2 and "'mett' (there is met)" in wrong.stderr and not new.exists()
+    assert "Traceback" not in wrong.stderr
+    # What programs noted may be of other files, too; but not all of it.
+    some = advise(str(file), used=Recorded(["run", "of another file"]), sample=0)
+    assert some.layout.drop == advise(str(file), used=["run"], sample=0).layout.drop
+    with pytest.raises(ArgumentError, match="'of another file'"):
+        advise(str(file), used=Recorded(["of another file"]), sample=0)
+
+
+def test_patterns_name_branches(tmp_path: Path) -> None:
+    file = write(tmp_path / "events.root")
+    for patterns, same in ((["m*", "r?n"], ["met", "run"]), (["*t"], ["met", "npt", "pt"])):
+        expected = advise(str(file), used=same, sample=0).layout
+        assert expected.drop and advise(str(file), used=patterns, sample=0).layout == expected
 
 
 def test_members_of_objects_are_used_by_their_paths(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import looks
+from browser import drawn, looks
 
 from sapwood import _native
 from sapwood.errors import ArgumentError, SapwoodError
@@ -145,6 +146,54 @@ def test_scaling(tmp_path: Path) -> None:
     speeds.write_text(json.dumps({"old": 1, "new": 10, "mid": 1.6}))
     study, _ = scaling.run(store, tmp_path / "out", application=str(speeds))
     assert study.content["tables"][1]["rows"][0][:3] == ["triad", "0.2", "0.0 %"]
+
+
+def test_noise_is_no_finding(tmp_path: Path) -> None:
+    def said(udp: list[float], rpc: list[float]) -> str:
+        study: Any = Study("machine", {}, tmp_path)
+        for name in machine.SYSTEM.values():
+            values = {"UDP, there and back": udp, "RPC over UDP": rpc}.get(name, [10.0, 10.0, 10.0])
+            one = {"what": name, "engine": "sapwood", "unit": "µs", "values": values, "runs": [{}] * 3}
+            study.content["measurements"].append(one)
+        return next(one for one in machine._findings(study, [1 << 14, 1 << 20]) if one.startswith("RPC"))
+
+    assert (
+        said([10.0, 10.1, 10.2], [9.9, 9.99, 10.0])
+        == "RPC adds nothing measurable to UDP and nothing measurable to TCP."
+    )
+    assert "nothing measurable to UDP" in said([10.0, 10.0, 12.0], [11.0, 11.5, 11.5])  # within the spread
+    assert "adds 1.5 µs to UDP" in said([10.0, 10.0, 10.2], [11.4, 11.5, 11.5])
+
+
+def test_a_store_keeps_every_result(tmp_path: Path) -> None:
+    kept: list[Path] = []
+    for number in range(3):
+        study = Study("machine", {"label": "farm"}, tmp_path / str(number))
+        study.content["started"] = f"2026-01-0{number + 1}"
+        study.save()
+        kept += [machine._keep(study, tmp_path / "store", "farm") for _ in range(2)]  # a study that goes on is one
+    assert [path.name for path in kept[::2]] == ["farm.json", "farm-2.json", "farm-3.json"] and kept[::2] == kept[1::2]
+    assert [json.loads(path.read_text())["started"][-1] for path in kept[::2]] == ["1", "2", "3"]
+
+
+def test_tables_are_sorted_by_a_click(tmp_path: Path) -> None:
+    store = _store(
+        tmp_path,
+        old={"track finding": 100.0, "latency": 9.0},
+        new={"track finding": 300.0, "latency": 1000.0},
+        mid={"track finding": 200.0, "latency": 50.0},
+    )
+    _, written = scaling.run(store, tmp_path / "out")
+    page = written["html"].read_text()
+    assert not re.search(r"https?:|@import|<link|src=", page)
+    click = "document.querySelectorAll('table.sortable')[0].rows[0].cells[{}].click();"
+    for clicks, order in (([2], "old mid new"), ([2, 2], "new mid old"), ([0], "mid new old")):
+        clicked = tmp_path / "clicked.html"
+        words = "".join(click.format(column) for column in clicks)
+        clicked.write_text(page.replace("</body>", f"<script>{words}</script></body>"))
+        table = drawn(clicked, tmp_path).partition('class="sortable"')[2].partition("</table>")[0]
+        rows = re.findall(r"<td><data value=\"(old|mid|new)\">", table)
+        assert " ".join(rows) == order
 
 
 def test_a_line_through_the_origin() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -104,3 +106,70 @@ def test_the_command_watches_a_program(tmp_path: Path) -> None:
     assert "rss" in done.stdout
     wrong = subprocess.run(command, capture_output=True, text=True)
     assert wrong.returncode == 2 and "a program or --pid" in wrong.stderr
+
+
+COMMAND = [sys.executable, "-m", "sapwood", "lab", "monitor"]
+BURN = "import time\nx = bytearray(b'x') * 200_000_000\nwhile time.process_time() < 0.5: pass"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there the system keeps no account of a program's end")
+@pytest.mark.parametrize("between", [[], ["sh", "-c", '"$@"; true', "-"]])
+def test_a_program_shorter_than_the_interval(between: list[str], tmp_path: Path) -> None:
+    output = tmp_path / "m.json"
+    subprocess.run([*COMMAND, "-o", output, "--interval", "60", "--", *between, sys.executable, "-c", BURN], check=True)
+    written = json.loads(output.read_text())
+    assert [row[1] for row in written["records"]] == ["begin", "end"]
+    summary = written["summary"]
+    assert summary["user"] + summary["system"] > 0.45 and 200e6 < summary["rss"] < 300e6
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere processes are found by psutil")
+def test_what_a_process_started_counts_with_it() -> None:
+    process = subprocess.Popen(["sh", "-c", '"$@"; sleep 5', "-", sys.executable, "-c", BURN])
+    try:
+        with Monitor(pid=process.pid, interval=0.05) as monitor:
+            end = time.monotonic() + 20
+            while time.monotonic() < end and monitor.summary().get("rss", 0) < 200e6:
+                time.sleep(0.05)
+            while time.monotonic() < end and monitor.records[-1].rss > 50e6:
+                time.sleep(0.05)
+    finally:
+        process.terminate()
+        process.wait()
+    assert monitor.summary()["rss"] > 200e6
+    last = monitor.records[-1]
+    assert last.rss < 50e6 and last.user + last.system > 0.45  # of a child that has ended
+
+
+def test_a_process_is_looked_at_once_an_interval(tmp_path: Path) -> None:
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(2.5)"])
+    output = tmp_path / "m.json"
+    subprocess.run([*COMMAND, "-o", output, "--interval", "0.5", "--pid", str(process.pid)], check=True)
+    process.wait()
+    times = [row[2] for row in json.loads(output.read_text())["records"]]
+    assert 3 <= len(times) <= 7
+    assert min(b - a for a, b in itertools.pairwise(times[:-1])) > 0.3
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals")
+@pytest.mark.parametrize("attached", [False, True])
+def test_the_records_are_written_when_the_monitor_is_told_to_end(attached: bool, tmp_path: Path) -> None:
+    output, ready = tmp_path / "m.json", tmp_path / "ready"
+    code = f"{BURN}\nopen({str(ready)!r}, 'w').close()\ntime.sleep(30)"
+    program = [sys.executable, "-c", code]
+    other = subprocess.Popen(program) if attached else None
+    what = ["--pid", str(other.pid)] if other else ["--", *program]
+    watching = subprocess.Popen([*COMMAND, "-o", output, "--interval", "60", *what], stderr=subprocess.PIPE)
+    end = time.monotonic() + 30
+    while not ready.exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    time.sleep(0.5 if attached else 0.1)
+    watching.send_signal(signal.SIGTERM)
+    _, errors = watching.communicate(timeout=20)
+    assert (watching.returncode, errors) == (143, b"")
+    summary = json.loads(output.read_text())["summary"]
+    assert summary["user"] + summary["system"] > 0.4 and summary["rss"] > 200e6
+    if other is not None:
+        assert other.poll() is None  # only looked at
+        other.terminate()
+        other.wait()

@@ -264,6 +264,9 @@ def test_what_cannot_be_written_anew_is_left_out(tmp_path: Path, monkeypatch: py
     study, _ = site.run(tmp_path / "out", files=[str(tmp_path / "one.root")], names=["sapwood"], jobs=[1], rounds=1)
     assert study.content["left_out"]["compressed zstd:5"] == "objects of Event are not written anew"
     assert "tree alone" not in study.content["left_out"]
+    samples.make("pythia", tmp_path / "one.root")  # another file in its place
+    with pytest.raises(ArgumentError, match=r"one\.root is not the file that .*site\.json was measured with"):
+        site.run(tmp_path / "out", files=[str(tmp_path / "one.root")], names=["sapwood"], jobs=[1], rounds=1)
 
 
 def test_only_numbers_are_histogrammed() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -12,8 +13,10 @@ from typing import Any
 import pytest
 from browser import looks
 
+import sapwood
 from sapwood.errors import ArgumentError, SapwoodError
 from sapwood.lab import engines, event
+from sapwood.lab import study as study_module
 from sapwood.lab.study import WARNINGS, Step, Study, compare, comparison_text, judge, read
 
 GUIDE = Path(__file__).resolve().parent.parent.parent / "docs" / "guide" / "laboratory.md"
@@ -69,6 +72,33 @@ def test_a_study_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
     assert Study("toy", {"n": (2,)}, tmp_path, fresh=True).content["measurements"] == []
 
 
+def test_a_study_does_not_go_on_with_another_file(tmp_path: Path) -> None:
+    file = tmp_path / "a.root"
+    file.write_bytes(b"1234")
+    Study("toy", {}, tmp_path / "out", inputs=[str(file)]).save()
+    assert Study("toy", {}, tmp_path / "out", inputs=[str(file)]).content["inputs"][str(file)]["bytes"] == 4
+    for replace in (lambda: file.write_bytes(b"12345"), lambda: os.utime(file, ns=(0, 1))):
+        replace()
+        with pytest.raises(ArgumentError, match=r"a\.root is not the file that .*toy\.json was measured with"):
+            Study("toy", {}, tmp_path / "out", inputs=[str(file)])
+        Study("toy", {}, tmp_path / "out", inputs=[str(file)], fresh=True).save()
+    Study("toy", {}, tmp_path / "out", inputs=[str(file)])
+
+
+def test_a_file_far_away_is_known_by_its_identity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def without(self: Path, **_: object) -> None:
+        raise FileNotFoundError
+
+    states: list[dict[str, Any]] = []
+    for _ in range(2):
+        with sapwood.recreate(tmp_path / "a.root") as file:
+            file["x"] = "a text"
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "stat", without)
+            states += [study_module._state(str(tmp_path / "a.root"))]
+    assert set(states[0]) == {"uuid"} and states[0] != states[1]
+
+
 @pytest.mark.parametrize(
     ("values", "more", "code"),
     [
@@ -109,6 +139,28 @@ def test_studies_are_compared(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text("{}")
     with pytest.raises(ArgumentError, match="no study of sapwood lab"):
         compare([first, tmp_path / "x.json"])
+
+
+def test_a_comparison_says_what_it_cannot_compare(tmp_path: Path) -> None:
+    def stopped() -> dict[str, float]:
+        raise KeyboardInterrupt
+
+    first = study(tmp_path / "a", [1.0, 1.1, 1.6])
+    half = Study("toy", {"size": 3}, tmp_path / "b")
+    steps = [Step("work", "it", "s", lambda: {"value": 2.0}), Step("rest", "it", "s", stopped)]
+    with pytest.raises(KeyboardInterrupt):
+        half.run([steps[0], Step("more", "that", "s", lambda: {"value": 1.0}), steps[1]], 3)
+    compared = compare([first, half.path])
+    assert compared["complete"] == [True, False]
+    assert compared["missing"] == [{"what": "more", "engine": "that", "in": [2]}]
+    assert compared["warnings"][0][-1]["code"] == "noisy"
+    text = comparison_text(compared)
+    assert text.count("INCOMPLETE") == 1 and f"2: {half.path}, on {half.content['host']['name']}, commit " in text
+    assert "only in 2: more, that\n" in text and "warning: noisy: work, it" in text
+    assert "warning: few-rounds: work, it; more, that" in text
+    other = Study("toy", {"size": 3}, tmp_path / "c")
+    other.save()
+    assert "No measurement is in all" in comparison_text(compare([first, other.path]))
 
 
 def test_the_page_needs_nothing_but_itself(tmp_path: Path) -> None:

@@ -109,6 +109,17 @@ def test_the_choice_follows_the_weights() -> None:
     assert sweep.choose(costs, only | {"size": 1.0}) == {"small": 1.0, "quick": 4.0}
 
 
+def test_a_sweep_does_not_go_on_with_another_file(file: Path, tmp_path: Path) -> None:
+    words: dict[str, Any] = {"codecs": ["none"], "clusters": ["10 MB"], "baskets": ["32 kB"], "streams": [1]}
+    study, _ = sweep.run(str(file), tmp_path / "out", **words, rounds=1)
+    again, _ = sweep.run(str(file), tmp_path / "out", **words, rounds=1)
+    assert again.content["started"] == study.content["started"]
+    with sapwood.recreate(file) as made:
+        made["T"] = {"x": np.arange(50_000) % 7, "y": np.zeros(50_000)}
+    with pytest.raises(ArgumentError, match=r"events\.root is not the file that .*sweep\.json was measured with"):
+        sweep.run(str(file), tmp_path / "out", **words, rounds=1)
+
+
 def test_wrong_words(file: Path, tmp_path: Path) -> None:
     assert sweep.parse_weights(["read=2.5"])["read"] == 2.5
     for wrong in ("read", "read=x"):

@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trace",
         metavar="T",
-        help="which branches are used: a trace of sapwood trace, results.json of sapwood run, or a name on each line",
+        help="which branches are used: a trace of sapwood trace, results.json of sapwood run, or names, one a line",
     )
     parser.add_argument(
         "--sample", default="32 MB", metavar="SIZE", help="uncompressed bytes to try remedies on (default %(default)s)"

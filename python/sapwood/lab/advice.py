@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
+import fnmatch
 import glob
 import json
 import statistics
@@ -315,8 +317,14 @@ PROBLEMS = (
 _BY_CODE = {problem.code: problem for problem in PROBLEMS}
 
 
+class Recorded(list[str]):
+    """Names that a program noted: those of other files and trees are no mistake, as they are in a list by hand."""
+
+
 def used_branches(path: str | Path) -> list[str]:
     """Read which branches are used: a trace, ``results.json`` of `sapwood run`, or a text with a name on each line.
+
+    What a trace or a result names is `Recorded`.
 
     Raises
     ------
@@ -324,7 +332,7 @@ def used_branches(path: str | Path) -> list[str]:
         It is none of these.
     """
     if Path(path).suffix in TRACES:
-        names = sorted({name for wanted in wanted_of(Trace.load(path)) for name in wanted.branches})
+        names = Recorded(sorted({name for wanted in wanted_of(Trace.load(path)) for name in wanted.branches}))
         if not names:
             raise ArgumentError(f"nothing was read in the trace {path}")
         return names
@@ -332,7 +340,7 @@ def used_branches(path: str | Path) -> list[str]:
     if text.lstrip().startswith("{"):
         try:
             tasks = json.loads(text)["job"]["tasks"]
-            return sorted({name for task in tasks for name in task["columns"]})
+            return Recorded(sorted({name for task in tasks for name in task["columns"]}))
         except (ValueError, KeyError, TypeError):
             raise ArgumentError(f"{path} is no results.json of sapwood run") from None
     names = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
@@ -358,8 +366,8 @@ def advise(
     tree
         Only this tree; all trees of a file by default.
     used
-        Names of the branches that are read, or of objects with all their members. Those that count their lists are
-        used too.
+        Names of the branches that are read, or of objects with all their members, or patterns such as ``mu*``. Those
+        that count their lists are used too.
     sample
         Uncompressed bytes of a tree to try remedies on; 0 to try none.
     progress
@@ -369,6 +377,11 @@ def advise(
     -------
     Advice
         The findings, in the order of `PROBLEMS`; none where all is well.
+
+    Raises
+    ------
+    ArgumentError
+        A name in `used` is of no branch of any of the trees; of names that are `Recorded`: all of them are.
     """
     tell = progress or (lambda _: None)
     dataset = Dataset.of(inputs, tree)
@@ -376,18 +389,21 @@ def advise(
     for source in dataset.sources:
         tell(f"looking at {source.path}")
         trees += layouts_of(source)
+    found: set[str] = set()
+    names_of = {(one.file, one.tree): _names_of(one, used, found) for one in trees}
+    _check_names(used or (), found, trees)
     layout, findings = Layout(), []
     for problem in PROBLEMS:
         by_tree: dict[str, list[tuple[TreeLayout, str]]] = {}
         for one in trees:
-            detail = problem.look(one, _names_of(one, used))
+            detail = problem.look(one, names_of[one.file, one.tree])
             if detail is not None:
                 by_tree.setdefault(one.tree, []).append((one, detail))
         for path, having in by_tree.items():
             finding = Finding(problem.code, path, [one.file for one, _ in having], having[0][1], problem.remedy)
             findings.append(finding)
             first = having[0][0]
-            names = _names_of(first, used)
+            names = names_of[first.file, first.tree]
             layout = problem.change(layout, first, names)
             if sample:
                 tell(f"trying a remedy for {problem.code}")
@@ -400,18 +416,39 @@ def advise(
     return Advice([source.path for source in dataset.sources], trees, findings, layout, sample)
 
 
-def _names_of(tree: TreeLayout, used: Sequence[str] | None) -> list[str] | None:
-    """Give the names of the branches of a tree that are used, with those that count their lists.
+def _names_of(tree: TreeLayout, used: Sequence[str] | None, found: set[str]) -> list[str] | None:
+    """Give the names of the branches of a tree that are used, with those that count their lists; add what is `found`.
 
     A name is as `TTree.__getitem__` takes it: with the path of its object or without. An object means all its members.
     """
     if used is None:
         return None
     with sapwood.open({tree.file: None}) as file:
-        tops = [branch for name in used if (branch := file[tree.tree].find(name)) is not None]
-        found = [one for branch in tops for one in (branch, *branch.descendants())]
-        found += [branch.count_branch for branch in found if branch.count_branch is not None]
-        return sorted({branch.name for branch in found})
+        branches = file[tree.tree]
+        tops: list[Any] = []
+        for name in used:
+            if (branch := branches.find(name)) is not None:
+                meant = [branch]
+            else:
+                meant = [branches[path] for path in fnmatch.filter(branches.keys(), name)]
+            tops += meant
+            found.update([name] * bool(meant))
+        every = [one for branch in tops for one in (branch, *branch.descendants())]
+        every += [branch.count_branch for branch in every if branch.count_branch is not None]
+        return sorted({branch.name for branch in every})
+
+
+def _check_names(used: Sequence[str], found: set[str], trees: Sequence[TreeLayout]) -> None:
+    unknown = [name for name in used if name not in found]
+    if not unknown or (found and isinstance(used, Recorded)):
+        return
+    there = sorted({branch.name for tree in trees for branch in tree.branches})
+    shown: list[str] = []
+    for name in unknown[:5]:
+        near = difflib.get_close_matches(name, there, 3)
+        shown.append(f"{name!r}" + (f" (there is {', '.join(near)})" if near else ""))
+    more = f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
+    raise ArgumentError(f"named as used, but no branch of these trees: {', '.join(shown)}{more}")
 
 
 def _try(finding: Finding, where: TreeLayout, layout: Layout, sample: int, used: Sequence[str] | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import json
 import os
 import shutil
@@ -17,7 +18,7 @@ from typing import Any
 from sapwood import _native
 from sapwood.errors import ArgumentError, SapwoodError
 from sapwood.lab.probe import CODECS
-from sapwood.lab.study import Step, Study
+from sapwood.lab.study import Step, Study, read
 from sapwood.report.study import value_text
 from sapwood.report.units import bytes_text, number_text, seconds_text
 
@@ -103,7 +104,7 @@ def run(
     label
         What the machine, with its settings, is called in a store; its name by default.
     store
-        A folder of results of machines, for `sapwood lab scaling`: the result is put there, too.
+        A folder of results of machines, for `sapwood lab scaling`: the result is put there, too, beside what is there.
     rounds, quick, fresh, progress
         How often each is measured; shorter, with fewer sizes; begin anew; who is told of each step.
 
@@ -132,11 +133,22 @@ def run(
         tables=_tables(study, sizes), figures=_figures(study, sizes), findings=_findings(study, sizes)
     )
     if store is not None:
-        kept = Path(store) / f"{settings['label']}.json"
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(study.path, kept)
-        written["store"] = kept
+        written["store"] = _keep(study, Path(store), str(settings["label"]))
     return study, written
+
+
+def _same(path: Path, study: Study) -> bool:
+    return read(path)["started"] == study.content["started"]
+
+
+def _keep(study: Study, store: Path, label: str) -> Path:
+    """Copy a result into a store; where another one has the label, under the label with the next number."""
+    store.mkdir(parents=True, exist_ok=True)
+    names = itertools.chain([label], (f"{label}-{number}" for number in itertools.count(2)))
+    free = (path for path in (store / f"{name}.json" for name in names) if not path.exists() or _same(path, study))
+    kept = next(free)
+    shutil.copyfile(study.path, kept)
+    return kept
 
 
 def last_cache() -> int:
@@ -372,9 +384,15 @@ def _findings(study: Study, sizes: Sequence[int]) -> list[str]:
         f"by a shell {times(shell, fork)} times as long as without."
     )
 
+    values = {m["what"]: m["values"] for m in study.content["measurements"] if m["engine"] == OURS}
+
     def added(name: str) -> str:
-        more, base = value(SYSTEM[f"rpc {name}"]) - value(SYSTEM[name]), value(SYSTEM[name])
-        return f"{more:.2g} µs to {name.upper()}" if more > base / 20 else f"nothing that shows to {name.upper()}"
+        call, plain = SYSTEM[f"rpc {name}"], SYSTEM[name]
+        more = value(call) - value(plain)
+        spread = max(max(found) - min(found) for found in (values[call], values[plain]))
+        if more <= max(spread, value(plain) / 20):  # of one round no spread is known
+            return f"nothing measurable to {name.upper()}"
+        return f"{more:.2g} µs to {name.upper()}"
 
     codecs = (
         f"For 1 GB, decompression takes {gigabyte('decompression lzma:6')} by LZMA and "

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -29,8 +31,10 @@ class Record:
     """One look at a process.
 
     `elapsed` counts seconds since the monitor began; `user` and `system` are the seconds of processor time since then
-    (of another process: since it began). `vsize` and `rss` are virtual and resident memory in bytes. `files` are the
-    sizes of the watched files in bytes, in their order; -1 for one that is not there.
+    (of another process: since it began). `vsize` and `rss` are virtual and resident memory in bytes. Another process
+    counts with all that it started: the memory of those that run, pages that they share once for each, and the
+    processor time of those that it waited for, too. `files` are the sizes of the watched files in bytes, in their
+    order; -1 for one that is not there.
     """
 
     step: int
@@ -56,7 +60,7 @@ class Monitor:
         Where the records go at the end of the block (also after an exception): a path, or several, that end in
         ``.root`` or ``.json``. They are in `records` in any case.
     pid
-        The process to look at; this one by default.
+        The process to look at, with those that it started; this one, by itself, by default.
     interval
         Seconds between records that are made by themselves, on a thread; none by default.
     files
@@ -120,11 +124,12 @@ class Monitor:
         self.records.append(Record(len(self.records), label, elapsed, vsize, rss, user, system, sizes))
         return self.records[-1]
 
-    def _ended(self) -> Record:
-        """Record the end of another process: no memory, its last known times, and the final sizes of the files."""
+    def _ended(self, rss: int = 0, user: float = 0.0, system: float = 0.0) -> Record:
+        """Record the end of another process: its peaks of memory and its times, as known, and the files."""
         with self._lock:
-            last = self.records[-1] if self.records else None
-            return self._keep("end", 0, 0, last.user if last else 0.0, last.system if last else 0.0)
+            seen = self.records or [Record(0, "", 0.0, 0, 0, 0.0, 0.0)]
+            vsize, rss = max(one.vsize for one in seen), max(rss, *(one.rss for one in seen))
+            return self._keep("end", vsize, rss, max(user, seen[-1].user), max(system, seen[-1].system))
 
     def watch(self, steps: Iterable[Item], *, label: str = "", every: int = 1) -> Iterator[Item]:
         """Give the items of something, and look after the work on each, or on every so many."""
@@ -137,6 +142,9 @@ class Monitor:
         """Wait until the process that is looked at has ended."""
         if self.pid == os.getpid():
             raise ArgumentError("a process cannot wait for its own end")
+        if self._thread is not None:  # which looks by itself, until there is no such process
+            self._thread.join()
+            return
         while self.record() is not None and not self._stop.wait(self._interval or 1.0):
             pass
 
@@ -208,7 +216,7 @@ class Monitor:
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
-        if self.record("end") is None and (not self.records or self.records[-1].label != "end"):
+        if not (self.records and self.records[-1].label == "end") and self.record("end") is None:
             self._ended()
         for output in self._outputs:
             self.write(output)
@@ -229,44 +237,75 @@ def _size(path: str) -> int:
 
 
 def _looker(pid: int) -> Any:
-    """Give what tells (vsize, rss, user, system) of a process: from /proc, else by psutil."""
+    """Give what tells (vsize, rss, user, system) of this process, or of another with those that it started."""
     if sys.platform == "linux":
-        import resource
-
-        ticks, page = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
-        path, own = f"/proc/{pid}/stat", pid == os.getpid()
-
-        def look() -> tuple[int, int, float, float]:
-            try:
-                with open(path, "rb") as file:  # noqa: PTH123 - called for every event
-                    fields = file.read().rpartition(b") ")[2].split()  # the name before may hold anything
-            except (FileNotFoundError, ProcessLookupError):
-                raise NotFoundError(f"there is no process {pid}") from None
-            if fields[0] in (b"Z", b"X"):
-                raise NotFoundError(f"process {pid} has ended")
-            # proc(5) counts from 1; the state, field 3, is the first here. utime 14, stime 15, vsize 23, rss 24.
-            memory = int(fields[20]), int(fields[21]) * page
-            if own:  # the clock ticks of /proc are too coarse for one event
-                times = resource.getrusage(resource.RUSAGE_SELF)
-                return *memory, times.ru_utime, times.ru_stime
-            return *memory, int(fields[11]) / ticks, int(fields[12]) / ticks
-
-        return look
+        return _own_look if pid == os.getpid() else lambda: _look_at(pid)
     try:
         import psutil
     except ImportError:
         raise ArgumentError("here a monitor needs psutil: pip install 'sapwood[lab]'") from None
 
     def look_elsewhere() -> tuple[int, int, float, float]:
-        try:
-            process = psutil.Process(pid)
+        def one(process: Any) -> tuple[int, int, float, float]:
             with process.oneshot():
                 memory, times = process.memory_info(), process.cpu_times()
+            return memory.vms, memory.rss, times.user, times.system
+
+        try:
+            first = psutil.Process(pid)
+            looks = [one(first)]
+            children = [] if pid == os.getpid() else first.children(recursive=True)
         except psutil.NoSuchProcess:
             raise NotFoundError(f"there is no process {pid}") from None
-        return memory.vms, memory.rss, times.user, times.system
+        for child in children:
+            with contextlib.suppress(psutil.NoSuchProcess):  # it has ended meanwhile
+                looks.append(one(child))
+        vsize, rss, user, system = zip(*looks, strict=True)
+        return sum(vsize), sum(rss), sum(user), sum(system)
 
     return look_elsewhere
+
+
+def _own_look() -> tuple[int, int, float, float]:
+    import resource
+
+    _, fields = _stat(os.getpid())
+    times = resource.getrusage(resource.RUSAGE_SELF)  # the clock ticks of /proc are too coarse for one event
+    return *_memory(fields), times.ru_utime, times.ru_stime
+
+
+def _look_at(pid: int) -> tuple[int, int, float, float]:
+    """Add up a process and those below it; the times of a child that was waited for are in its parent's record."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    state, fields = _stat(pid)
+    if state in (b"Z", b"X"):
+        raise NotFoundError(f"process {pid} has ended")
+    vsize, rss, user, system = 0, 0, 0, 0
+    left = [(pid, fields)]
+    while left:
+        one, fields = left.pop()
+        memory = _memory(fields)
+        vsize, rss = vsize + memory[0], rss + memory[1]
+        # proc(5) counts from 1; the state, field 3, is the first here: utime 14, stime 15, cutime 16, cstime 17.
+        user, system = user + int(fields[11]) + int(fields[13]), system + int(fields[12]) + int(fields[14])
+        for path in Path(f"/proc/{one}/task").glob("*/children"):
+            with contextlib.suppress(OSError, NotFoundError):  # what has ended meanwhile
+                left += [(child, _stat(child)[1]) for child in map(int, path.read_bytes().split())]
+    return vsize, rss, user / ticks, system / ticks
+
+
+def _stat(pid: int) -> tuple[bytes, list[bytes]]:
+    """Give the state and the fields of a process, from the state on."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - called for every event
+            fields = file.read().rpartition(b") ")[2].split()  # the name before may hold anything
+    except (FileNotFoundError, ProcessLookupError):
+        raise NotFoundError(f"there is no process {pid}") from None
+    return fields[0], fields
+
+
+def _memory(fields: Sequence[bytes]) -> tuple[int, int]:
+    return int(fields[20]), int(fields[21]) * os.sysconf("SC_PAGE_SIZE")  # vsize 23, rss 24
 
 
 def watch_program(
@@ -294,17 +333,63 @@ def watch_program(
     if bool(program) == (pid is not None):
         raise ArgumentError("lab monitor takes a program or --pid")
     if pid is not None:
-        with Monitor(outputs, pid=pid, interval=interval, files=files) as monitor:
+        with _until_told(), Monitor(outputs, pid=pid, interval=interval, files=files) as monitor:
+            monitor.record("begin")
             monitor.wait()
         return 0, monitor
-    try:
-        process = subprocess.Popen(list(program))
-    except FileNotFoundError:
-        raise MissingFileError(f"there is no program {program[0]}") from None
-    with Monitor(outputs, pid=process.pid, interval=interval, files=files) as monitor:
-        monitor.record("begin")
-        code = process.wait()
+    with _until_told():
+        ours = _peak_of(None)
+        try:
+            process = subprocess.Popen(list(program))
+        except FileNotFoundError:
+            raise MissingFileError(f"there is no program {program[0]}") from None
+        try:
+            with Monitor(outputs, pid=process.pid, interval=interval, files=files) as monitor:
+                monitor.record("begin")
+                code = _wait(process, monitor, ours)
+        except SystemExit:  # the records are written: then the program is told to end, too
+            process.terminate()
+            raise
     return code if code >= 0 else 128 - code, monitor
+
+
+@contextlib.contextmanager
+def _until_told() -> Generator[None]:
+    """Let SIGTERM, by which batch systems end a job, end the monitor as an exception, so that it writes its records."""
+
+    def end(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    if threading.current_thread() is not threading.main_thread():  # where no handler can be set
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _wait(process: subprocess.Popen[bytes], monitor: Monitor, ours: int) -> int:
+    """Wait for the end of a program, and record what it took by the system's account."""
+    if sys.platform == "win32":
+        return process.wait()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    peak = _peak_of(usage)
+    # A program begins with the peak of the process that started it, which therefore says nothing below that.
+    monitor._ended(peak if peak > ours else 0, usage.ru_utime, usage.ru_stime)  # pyright: ignore[reportPrivateUsage]
+    return process.returncode
+
+
+def _peak_of(usage: Any) -> int:
+    """Give the peak of resident memory in an account of the system, by default that of this process; 0 if unknown."""
+    if sys.platform == "win32":
+        return 0
+    import resource
+
+    usage = usage or resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def summary_text(monitor: Monitor) -> str:

@@ -98,11 +98,15 @@ def run(
             [name, number_text(speeds[name]), *(value_text(values[name][what], units[what]) for what in shown)]
             for name in ranked
         ],
+        "keys": [[name, speeds[name], *(values[name][what] for what in shown)] for name in ranked],
         "caption": f"Sorted by {order}, quickest first; the benchmarks that the application follows most closely.",
     }  # fmt: skip
     rows = [[what, number_text(one.slope, 3), f"{100 * one.spread:.1f} %", *_worst(one)] for what, one in lines.items()]
     follows = {
         "title": "How the application follows", "rows": rows,
+        "keys": [
+            [what, one.slope, one.spread, one.deviations[_farthest(one)], _farthest(one)] for what, one in lines.items()
+        ],
         "head": ["Benchmark", "slope", "deviation", "largest", "of"],
         "caption": "A line through the origin, speed = slope × benchmark (for a time: × 1/time); "
         "the root of the mean square of the machines' relative deviations, and the largest one.",
@@ -134,8 +138,12 @@ def _speeds(application: str, rates: Mapping[str, Mapping[str, float]]) -> dict[
     return speeds
 
 
+def _farthest(one: Line) -> str:
+    return max(one.deviations, key=lambda machine: abs(one.deviations[machine]))
+
+
 def _worst(one: Line) -> list[str]:
-    name = max(one.deviations, key=lambda machine: abs(one.deviations[machine]))
+    name = _farthest(one)
     return [f"{100 * one.deviations[name]:+.1f} %".replace("-", "−"), name]
 
 

@@ -143,7 +143,7 @@ def run(
         "files_per_job": each, "merge": merged, "codecs": codecs, "read_ahead": list(read_ahead),
         "disks": [str(disk) for disk in disks], "rounds": rounds, "quick": quick,
     }  # fmt: skip
-    study = Study("site", settings, folder, fresh=fresh, progress=progress)
+    study = Study("site", settings, folder, inputs=given, fresh=fresh, progress=progress)
     with contextlib.ExitStack() as stack:
         roots = [
             Path(stack.enter_context(tempfile.TemporaryDirectory(dir=where, prefix="site-")))

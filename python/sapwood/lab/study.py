@@ -68,6 +68,8 @@ class Study:
         Its name: that of the command.
     settings
         What was asked for. A file with other settings, or of another machine, is not gone on with.
+    inputs
+        The files that are measured, by path; with one that was replaced since, it is not gone on with either.
     folder
         Where ``NAME.json`` and ``NAME.html`` go.
     fresh
@@ -78,7 +80,7 @@ class Study:
     Raises
     ------
     ArgumentError
-        The folder holds a study with other settings, or of another machine or version.
+        The folder holds a study with other settings, of other contents of a file, or of another machine or version.
     """
 
     def __init__(
@@ -87,6 +89,7 @@ class Study:
         settings: Mapping[str, Any],
         folder: str | os.PathLike[str],
         *,
+        inputs: Sequence[str] = (),
         fresh: bool = False,
         progress: Callable[[int, int, str], None] | None = None,
     ) -> None:
@@ -98,6 +101,7 @@ class Study:
             "format_version": FORMAT_VERSION,
             "study": name,
             "settings": dict(settings),
+            "inputs": {path: _state(path) for path in inputs},
             "host": host(),
             "load": load,
             "commit": commit(),
@@ -120,6 +124,12 @@ class Study:
             # Through JSON, where a tuple is a list.
             if found[part] != json.loads(json.dumps(self.content[part])):
                 raise ArgumentError(f"{self.path} has other {part}: choose another folder, or begin anew with --fresh")
+        for path, state in self.content["inputs"].items():
+            if found.get("inputs", {}).get(path) != state:
+                raise ArgumentError(
+                    f"{path} is not the file that {self.path} was measured with: it was replaced or changed since; "
+                    "choose another folder, or begin anew with --fresh"
+                )
         self.content = found
 
     def leave_out(self, engine: str, reason: str) -> None:
@@ -183,6 +193,17 @@ class Study:
         beside = self.path.with_suffix(".partial")
         beside.write_text(json.dumps(self.content, indent=1) + "\n", encoding="utf-8")
         beside.replace(self.path)
+
+
+def _state(path: str) -> dict[str, Any]:
+    """Give what tells a file from another one at its place: size and time, or far away the identity that it states."""
+    with contextlib.suppress(OSError):
+        about = Path(path).stat()
+        return {"bytes": about.st_size, "time": about.st_mtime_ns}
+    import sapwood
+
+    with sapwood.open({path: None}) as file:
+        return {"uuid": str(file.uuid)}
 
 
 def judge(content: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -263,7 +284,8 @@ def commit() -> str | None:
 def compare(paths: Sequence[str | os.PathLike[str]]) -> dict[str, Any]:
     """Compare studies of one kind: the medians of what all have, and their ratios to the first.
 
-    A difference is ``clear`` if the ranges of the values do not overlap.
+    A difference is ``clear`` if the ranges of the values do not overlap. ``missing`` are the measurements that not all
+    have, each with the numbers of those studies, from 1, that have it.
 
     Raises
     ------
@@ -302,8 +324,16 @@ def compare(paths: Sequence[str | os.PathLike[str]]) -> dict[str, Any]:
         "files": [str(path) for path in paths],
         "hosts": [study["host"]["name"] for study in studies],
         "commits": [study["commit"] for study in studies],
+        "complete": [study["complete"] for study in studies],
+        # An incomplete study was not judged yet.
+        "warnings": [study["warnings"] if study["complete"] else judge(study) for study in studies],
         "other_settings": settings,
         "rows": rows,
+        "missing": [
+            {"what": key[0], "engine": key[1], "in": [place for place, one in enumerate(named, 1) if key in one]}
+            for key in dict.fromkeys(key for one in named for key in one)
+            if not all(key in one for one in named)
+        ],
     }
 
 
@@ -324,8 +354,17 @@ def comparison_text(compared: Mapping[str, Any]) -> str:
         shown = [value_text(value, row["unit"]) for value in row["medians"]]
         rows.append([row["what"], row["engine"], *shown, *ratios])
     text = layout(rows, right=range(2, 2 * count + 1))
+    if not compared["rows"]:
+        text = "No measurement is in all of the studies.\n"
+    for one in compared["missing"]:
+        text += f"only in {', '.join(map(str, one['in']))}: {one['what']}, {one['engine']}\n"
+    for place, file in enumerate(compared["files"]):
+        state = "" if compared["complete"][place] else ", INCOMPLETE: it was interrupted, or it still runs"
+        commit = compared["commits"][place] or "an installed package"
+        text += f"\n{place + 1}: {file}, on {compared['hosts'][place]}, commit {commit}{state}\n"
+        text += "".join(f"   warning: {w['code']}: {w['where']}\n" for w in compared["warnings"][place])
     if compared["other_settings"]:
-        text += f"Settings differ: {', '.join(compared['other_settings'])}\n"
+        text += f"\nSettings differ: {', '.join(compared['other_settings'])}\n"
     return text
 
 

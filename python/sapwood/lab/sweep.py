@@ -157,7 +157,9 @@ def run(
         settings = {"file": source or "generated events", "tree": paths[0], "entries": stop, **tried}
         settings |= {"engines": list(names)}
         settings |= {"streams": list(streams), "summary": summary, "weights": dict(weights)}
-        study = Study("sweep", {**settings, "rounds": rounds, "quick": quick}, folder, fresh=fresh, progress=progress)
+        settings |= {"rounds": rounds, "quick": quick}
+        read = [where.path] if source else []
+        study = Study("sweep", settings, folder, inputs=read, fresh=fresh, progress=progress)
         program, reason = compiled(Path(scratch), "sweep") if "root" in names else (None, None)
         if reason is not None:
             study.leave_out("root", reason)

@@ -13,6 +13,20 @@ from sapwood.report.svg import COLOURS, HEIGHT, WIDTH, Scale
 from sapwood.report.units import bytes_text, number_text, seconds_text
 
 _LEFT, _RIGHT, _TOP, _BOTTOM, _BAR = 215, 104, 8, 44, 17
+_SORT = """<script>
+for (const head of document.querySelectorAll("table.sortable th")) {
+  head.tabIndex = 0;
+  head.onclick = head.onkeydown = (event) => {
+    if (event.key && event.key !== "Enter") return;
+    const up = head.ariaSort !== "ascending", body = head.closest("table").tBodies[0];
+    const key = (row) => row.cells[head.cellIndex].firstChild.value;
+    const compare = (a, b) => key(a) - key(b) || key(a).localeCompare(key(b));
+    for (const other of head.parentNode.cells) other.ariaSort = null;
+    head.ariaSort = up ? "ascending" : "descending";
+    body.append(...[...body.rows].slice(1).sort((a, b) => (up ? compare(a, b) : compare(b, a))));
+  };
+}
+</script>"""
 _LETTERS = 30  # of a label left of its bars, in one line
 
 
@@ -39,6 +53,7 @@ def render(content: Mapping[str, Any]) -> str:
         *(_table(one) for one in content["tables"]),
         _raw(content["measurements"]),
         _settings(content),
+        _SORT if any("keys" in one for one in content["tables"]) else "",
     ]
     footer = (
         f"Made by sapwood {_text(content['versions'].get('sapwood', ''))}. The numbers behind this page are in "
@@ -190,11 +205,16 @@ def _svg(parts: Sequence[str], height: float, label: str) -> str:
 
 def _table(one: Mapping[str, Any]) -> str:
     rows = [[_text(cell) for cell in row] for row in one["rows"]]
-    below = f"<p>{_text(one['caption'])}</p>" if one.get("caption") else ""
-    return (
-        f"<section><h2>{_text(one['title'])}</h2>{below}"
-        f"{table(one['head'], rows, numbers=range(1, len(one['head'])))}</section>"
-    )
+    said, classes = one.get("caption", ""), ""
+    if "keys" in one:  # by which the reader may sort, where the cells are texts with units
+        rows = [
+            [f'<data value="{_text(key)}">{cell}</data>' for key, cell in zip(keys, row, strict=True)]
+            for keys, row in zip(one["keys"], rows, strict=True)
+        ]
+        said, classes = f"{said} Click on a column's head to sort by it.".strip(), "sortable"
+    below = f"<p>{_text(said)}</p>" if said else ""
+    drawn = table(one["head"], rows, numbers=range(1, len(one["head"])), classes=classes)
+    return f"<section><h2>{_text(one['title'])}</h2>{below}{drawn}</section>"
 
 
 def _raw(measurements: Sequence[Mapping[str, Any]]) -> str:
