@@ -244,6 +244,29 @@ def test_redirections_that_expire(server: Server, path: Path, local: Any) -> Non
         assert 2 <= len(server.log) <= 5
 
 
+def test_a_late_answer_does_not_lead_back(server: Server, path: Path, local: Any) -> None:
+    """An answer of a replica that was left meanwhile is of use, but neither its place nor its version count any more."""
+    with serving({"events.root": path.read_bytes()}) as second:
+        second.tag = '"2"'
+        replicas = [second.url("events.root")]
+        with sapwood.open(server.url("events.root"), replicas=replicas, retries=0, prior=None) as file:
+            tree = file["t"]
+            begun = len(server.log)
+            server.fault = lambda n: "late1.5" if n == begun else "reset"
+            found: list[Any] = []
+            late = threading.Thread(target=lambda: found.append(tree.arrays(["x0"])))
+            late.start()
+            while len(server.log) == begun:
+                time.sleep(0.01)
+            assert ak.array_equal(tree.arrays(["x1"]), local[["x1"]])
+            assert late.is_alive()
+            late.join()
+            assert ak.array_equal(found[0], local[["x0"]])
+            asked = len(server.log)
+            assert ak.array_equal(tree.arrays(["x2"]), local[["x2"]])
+            assert len(server.log) == asked == begun + 2
+
+
 def test_a_file_that_changes_is_noticed(server: Server, path: Path) -> None:
     with sapwood.open(server.url("events.root")) as file:
         tree = file["t"]
