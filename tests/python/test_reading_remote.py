@@ -244,6 +244,24 @@ def test_redirections_that_expire(server: Server, path: Path, local: Any) -> Non
         assert 2 <= len(server.log) <= 5
 
 
+def test_a_place_that_dies_is_left(server: Server, path: Path, local: Any) -> None:
+    """Where nobody answers any more the way is asked for again, too; the next place may number versions in its own way."""
+    with serving({"events.root": path.read_bytes()}) as first, serving({"events.root": path.read_bytes()}) as second:
+        second.tag = '"other"'
+        target = [first]
+        server.fault = lambda _n: f"redirect {target[0].url('events.root')}"
+        with sapwood.open(server.url("events.root"), retries=2, prior=None) as file:
+            tree = file["t"]
+            assert not second.log
+            target[0], first.fault = second, lambda _n: "reset"
+            assert ak.array_equal(tree.arrays(), local)
+            assert {entry.again for entry in file.file.ledger()} == {True}
+            # Nothing is asked of the dead place once the way leads elsewhere.
+            asked = len(first.log)
+            assert ak.array_equal(tree.arrays(["x1"]), local[["x1"]])
+            assert len(first.log) == asked
+
+
 def test_a_late_answer_does_not_lead_back(server: Server, path: Path, local: Any) -> None:
     """An answer of a replica that was left meanwhile is of use, but neither its place nor its version count any more."""
     with serving({"events.root": path.read_bytes()}) as second:

@@ -353,7 +353,10 @@ impl Http {
         take: &mut dyn FnMut(u64, &[u8]) -> bool,
     ) -> std::result::Result<(), Fault> {
         let (header, asked) = self.header(ranges);
-        let response = self.get(way, &header, limit).map_err(|fault| self.cut_off(fault, asked))?;
+        let response = self.get(way, &header, limit).map_err(|fault| {
+            let fault = self.cut_off(fault, asked);
+            if self.led(way, &way.url) && !fault.again { Fault::passing(fault.error) } else { fault }
+        })?;
         self.cuts.store(0, Ordering::Relaxed);
         let status = response.status();
         match status {
@@ -371,8 +374,6 @@ impl Http {
                 return Err(Fault::learnt(format!("{asked} ranges: {status}")));
             }
             _ => {
-                // Where a redirection led may have been for some time only: the way is asked for anew.
-                self.lead_back(way);
                 let led = self.led(way, &response.get_uri().to_string());
                 let fault = refused(status);
                 return Err(if led { Fault::passing(fault.error) } else { fault });
@@ -448,7 +449,13 @@ impl Transport for Http {
         limit: Duration,
         take: &mut dyn FnMut(u64, &[u8]) -> bool,
     ) -> std::result::Result<(), Fault> {
-        self.exchange(&self.way(), ranges, limit, take)
+        let way = self.way();
+        let result = self.exchange(&way, ranges, limit, take);
+        if result.as_ref().is_err_and(|fault| fault.again && fault.pause) {
+            // Where a redirection led may have been for some time only, or nobody is there any more.
+            self.lead_back(&way);
+        }
+        result
     }
     fn replica(&self) -> usize {
         self.state().way.replica
