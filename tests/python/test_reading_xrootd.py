@@ -314,6 +314,10 @@ def test_replicas(path: Path, local: Any) -> None:
         assert ak.array_equal(ak.concatenate([*begun, *steps]), local)
         assert [entry.again for entry in file.file.ledger()].count(False) >= 1
         file.close()
+        # Those that fail when it is opened are listed, too.
+        with sapwood.open(first.url("events.root"), replicas=[second.url("events.root")], retries=1, timeout=3) as file:
+            assert [(entry.attempt, entry.again) for entry in file.file.ledger()] == [(1, True), (2, False)]
+            assert (file.file.counters()["retries"], file.file.counters()["failures"]) == (1, 1)
 
 
 UNIX = """

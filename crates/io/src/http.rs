@@ -8,9 +8,11 @@ mod s3;
 
 pub use s3::Keys;
 
+use crate::ledger::Ledger;
 use crate::plan::Range;
 use crate::remote::{END, Fault, Opening, Options, Remote, Transport};
 use crate::source::{self, Local, Source};
+use crate::trace::Cause;
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -49,8 +51,10 @@ pub fn open(urls: &[String], settings: &Settings, options: &Options) -> Result<A
     let Some(name) = urls.first() else { return Err(Error::new(ErrorKind::InvalidInput, "no URL")) };
     let first = Range { offset: 0, length: FIRST };
     let agent = agent(options);
-    let mut trouble = None;
+    let ledger = Ledger::default();
+    let mut trouble = Error::other("not tried");
     for attempt in 0..=options.retries {
+        let mut passing = false;
         for (at, url) in urls.iter().enumerate() {
             let http = Http {
                 urls: urls.to_vec(),
@@ -65,25 +69,49 @@ pub fn open(urls: &[String], settings: &Settings, options: &Options) -> Result<A
                 ranges: AtomicUsize::new(settings.ranges.max(1)),
                 cuts: AtomicUsize::new(0),
             };
-            match http.look(first) {
+            let began = Instant::now();
+            let failed = |range: Range, again: bool, fault: &Fault| {
+                ledger.ended(name, &[range], 0, Cause::Header, began);
+                ledger.note(&[range], attempt + 1, again, &fault.error);
+            };
+            let mut beside = None;
+            let begun = http.look(first, &mut beside);
+            let again = match &begun {
+                // What is not there yet is asked for when it is needed.
+                Ok(Begun::Ranged { transport, .. }) => transport.size > first.length,
+                Ok(Begun::Whole(_)) => true,
+                Err(fault) => {
+                    passing |= fault.again;
+                    // One of several that fails is passed over, until all have failed.
+                    passing && at + 1 == urls.len() && attempt < options.retries
+                }
+            };
+            if let Some(fault) = beside {
+                let size = match &begun {
+                    Ok(Begun::Ranged { transport, .. }) => transport.size,
+                    _ => END,
+                };
+                failed(Range { offset: size.saturating_sub(END), length: size.min(END) }, again, &fault);
+            }
+            match begun {
                 Ok(Begun::Ranged { transport, openings, latency }) => {
-                    let remote = Remote::new(transport, options.clone(), openings);
+                    let remote = Remote::new(transport, options.clone(), openings, ledger);
                     remote.answered_in(latency);
                     return Ok(Arc::new(remote));
                 }
-                Ok(Begun::Whole(file)) => return Ok(Arc::new(Local::of(file, name.clone())?)),
+                Ok(Begun::Whole(file)) => return Ok(Arc::new(Local::of(file, name.clone(), ledger)?)),
                 Err(fault) => {
-                    let error = Error::new(fault.error.kind(), format!("{url}: {}", fault.error));
-                    trouble = Some((fault.again, error));
+                    failed(first, again, &fault);
+                    trouble = Error::new(fault.error.kind(), format!("{url}: {}", fault.error));
                 }
             }
         }
-        if trouble.as_ref().is_none_or(|(again, _)| !again) {
+        if !passing || attempt == options.retries {
             break;
         }
         thread::sleep(Duration::from_millis(50 << attempt.min(7)));
     }
-    Err(trouble.map_or_else(|| Error::other("not tried"), |(_, error)| error))
+    Err(trouble)
 }
 
 fn agent(options: &Options) -> Agent {
@@ -188,8 +216,9 @@ impl Http {
         request.config().timeout_global(Some(limit)).build().call().map_err(fault)
     }
 
-    /// Reads the first bytes, and with them what the file is; beside it the last ones, by a request of their own.
-    fn look(mut self, first: Range) -> std::result::Result<Begun, Fault> {
+    /// Reads the first bytes, and with them what the file is; beside it the last ones, by a request of their own, which
+    /// may fail by itself.
+    fn look(mut self, first: Range, beside: &mut Option<Fault>) -> std::result::Result<Begun, Fault> {
         let limit = self.options.timeout;
         let way = self.way();
         let began = Instant::now();
@@ -198,7 +227,13 @@ impl Http {
             let ask = || thread::Builder::new().spawn_scoped(scope, || self.end(&way));
             let end = self.options.blocks.is_none().then(ask).and_then(Result::ok);
             let response = self.get(&way, &format!("bytes=0-{}", first.length - 1), limit);
-            (response, began.elapsed(), end.and_then(|end| end.join().ok()?))
+            (response, began.elapsed(), end.and_then(|end| end.join().ok()))
+        });
+        let end = end.and_then(|end| {
+            end.unwrap_or_else(|fault| {
+                *beside = Some(fault);
+                None
+            })
         });
         let response = response?;
         let status = response.status();
@@ -245,15 +280,20 @@ impl Http {
     }
 
     /// Reads the last bytes, wherever they begin; nothing if the server does not give them, or not alone.
-    fn end(&self, way: &Way) -> Option<End> {
-        let response = self.get(way, &format!("bytes=-{END}"), self.options.timeout).ok()?;
-        let (range, size) =
-            content_range(response.headers()).filter(|_| response.status() == StatusCode::PARTIAL_CONTENT)?;
-        if range.end() != size || range.length > END {
-            return None;
+    fn end(&self, way: &Way) -> std::result::Result<Option<End>, Fault> {
+        let response = self.get(way, &format!("bytes=-{END}"), self.options.timeout)?;
+        match response.status() {
+            StatusCode::PARTIAL_CONTENT => {}
+            StatusCode::OK
+            | StatusCode::BAD_REQUEST
+            | StatusCode::RANGE_NOT_SATISFIABLE
+            | StatusCode::NOT_IMPLEMENTED => return Ok(None),
+            status => return Err(refused(status)),
         }
+        let alone = |(range, size): &(Range, u64)| range.end() == *size && range.length <= END;
+        let Some((range, size)) = content_range(response.headers()).filter(alone) else { return Ok(None) };
         let version = version(way, &response);
-        Some(End { offset: range.offset, size, version, bytes: body(response, range).ok()? })
+        Ok(Some(End { offset: range.offset, size, version, bytes: body(response, range)? }))
     }
 
     fn way(&self) -> Way {

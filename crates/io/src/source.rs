@@ -3,8 +3,9 @@
 #![allow(clippy::disallowed_methods, reason = "this module is the one door for reading files")]
 
 use crate::counters::{self, Counters};
+use crate::ledger::{Incident, Ledger};
 use crate::plan::{Range, Request, coalesce};
-use crate::remote::{Announced, Incident};
+use crate::remote::Announced;
 use crate::trace::{self, Cause};
 use std::fs::File;
 use std::io::{Error, ErrorKind, Result};
@@ -139,7 +140,7 @@ pub struct Local {
     file: RwLock<Option<Arc<File>>>,
     name: String,
     size: u64,
-    counters: Counters,
+    ledger: Ledger,
 }
 
 impl Local {
@@ -153,12 +154,12 @@ impl Local {
         }
         let file = File::open(path).map_err(fail)?;
         let size = file.metadata().map_err(fail)?.len();
-        Ok(Self { file: RwLock::new(Some(Arc::new(file))), name, size, counters: Counters::default() })
+        Ok(Self { file: RwLock::new(Some(Arc::new(file))), name, size, ledger: Ledger::default() })
     }
-    /// A file that is open already, by another name.
-    pub fn of(file: File, name: String) -> Result<Self> {
+    /// A file that is open already, by another name; `ledger` has what did not go well when it was fetched.
+    pub fn of(file: File, name: String, ledger: Ledger) -> Result<Self> {
         let size = file.metadata()?.len();
-        Ok(Self { file: RwLock::new(Some(Arc::new(file))), name, size, counters: Counters::default() })
+        Ok(Self { file: RwLock::new(Some(Arc::new(file))), name, size, ledger })
     }
 }
 
@@ -178,7 +179,10 @@ impl Source for Local {
         true
     }
     fn counters(&self) -> &Counters {
-        &self.counters
+        self.ledger.counters()
+    }
+    fn ledger(&self) -> Vec<Incident> {
+        self.ledger.incidents()
     }
     fn close(&self) {
         self.file.write().unwrap_or_else(PoisonError::into_inner).take();
