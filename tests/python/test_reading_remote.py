@@ -245,7 +245,7 @@ def test_redirections_that_expire(server: Server, path: Path, local: Any) -> Non
 
 
 def test_a_place_that_dies_is_left(server: Server, path: Path, local: Any) -> None:
-    """Where nobody answers any more the way is asked for again, too; the next place may number versions in its own way."""
+    """Where nobody answers any more the way is asked for again; the next place numbers versions in its own way."""
     with serving({"events.root": path.read_bytes()}) as first, serving({"events.root": path.read_bytes()}) as second:
         second.tag = '"other"'
         target = [first]
@@ -263,7 +263,7 @@ def test_a_place_that_dies_is_left(server: Server, path: Path, local: Any) -> No
 
 
 def test_a_late_answer_does_not_lead_back(server: Server, path: Path, local: Any) -> None:
-    """An answer of a replica that was left meanwhile is of use, but neither its place nor its version count any more."""
+    """An answer of a replica that was left meanwhile is of use, but its place and its version count no more."""
     with serving({"events.root": path.read_bytes()}) as second:
         second.tag = '"2"'
         replicas = [second.url("events.root")]

@@ -244,7 +244,8 @@ impl Http {
             let range = Range { offset: 0, length: size.min(first.length) };
             let start = body(response, range)?;
             let mut openings = vec![Opening { began, pieces: vec![(0, start)] }];
-            if let Some(end) = end.filter(|end| end.size == size && end.version == version) {
+            let tag = |version: &Option<Version>| version.as_ref().map(|version| version.tag.clone());
+            if let Some(end) = end.filter(|end| end.size == size && tag(&end.version) == tag(&version)) {
                 openings.push(Opening { began, pieces: vec![(end.offset, end.bytes)] });
             }
             self.size = size;
