@@ -93,6 +93,8 @@ class Handler(BaseHTTPRequestHandler):
             return
         if what == "slow":
             time.sleep(0.05)
+        if what.startswith("late"):
+            time.sleep(float(what[4:]))
         if what == "expired":
             self.reply(401, b"")
             return

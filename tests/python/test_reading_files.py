@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import struct
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import sapwood
@@ -52,3 +54,58 @@ def test_an_empty_directory_without_a_list_of_keys_has_lost_nothing(tmp_path: Pa
     with sapwood.open(path) as file:
         assert file.keys() == ["folder;1", "word;1"]
         assert file["folder"].keys() == []
+
+
+def _write(path: Path, value: int) -> bytes:
+    with sapwood.recreate(path, compression=None, reproducible=True) as file:
+        file["t"] = {"x": np.full(1000, value), "y": np.full(1000, value)}
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("how", ["other values", "shorter"])
+def test_a_file_overwritten_under_a_reader_is_noticed(tmp_path: Path, how: str) -> None:
+    first, second = _write(tmp_path / "a.root", 1), _write(tmp_path / "b.root", 2)
+    assert len(first) == len(second)
+    path = tmp_path / "a.root"
+    with sapwood.open(path) as file:
+        tree = file["t"]
+        assert tree["x"].array().tolist() == [1] * 1000
+        before = path.stat()
+        with path.open("r+b") as out:
+            out.write(second)
+            if how == "shorter":
+                out.truncate(len(second) - 1)
+        # Clocks of file systems may be coarse.
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
+        for read in (tree.arrays, tree["y"].array, lambda: next(iter(tree.iterate()))):
+            with pytest.raises(sapwood.StorageError, match="changed while it was read"):
+                read()
+    with sapwood.open(path) as file:
+        if how == "other values":
+            assert file["t"]["y"].array().tolist() == [2] * 1000
+
+
+def test_a_file_that_a_writer_goes_on_with_is_no_other(tmp_path: Path) -> None:
+    """A reader keeps what it has opened, whether the file has grown since then or its header was written last."""
+    path = tmp_path / "grows.root"
+    with sapwood.recreate(path) as out:
+        tree = out.mktree("t", {"x": "int64"}, auto_flush=1000)
+        tree.extend({"x": np.arange(1000)})
+        out.commit()
+        with sapwood.open(path) as file:
+            tree.extend({"x": np.arange(1000)})
+            out.commit()
+            assert file["t"]["x"].array().tolist() == list(range(1000))
+        old_header = path.read_bytes()[:300]
+        tree.extend({"x": np.arange(1000)})
+        out.commit()
+        new_header = path.read_bytes()[:300]
+        with path.open("r+b") as raw:
+            raw.write(old_header)
+        with sapwood.open(path) as file:
+            before = path.stat()
+            with path.open("r+b") as raw:
+                raw.write(new_header)
+            os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
+            assert path.stat().st_size == before.st_size
+            assert file["t"]["x"].array().tolist()[:2000] == [*range(1000), *range(1000)]

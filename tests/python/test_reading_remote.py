@@ -20,6 +20,8 @@ from proxy import Proxy
 from servers import Server, nginx, self_made_certificate, serving
 
 import sapwood
+from sapwood import _native
+from sapwood.reading.sources import source_of
 
 ENTRIES = 60_000
 CLUSTERS = 12
@@ -244,6 +246,49 @@ def test_redirections_that_expire(server: Server, path: Path, local: Any) -> Non
         assert 2 <= len(server.log) <= 5
 
 
+def test_a_place_that_dies_is_left(server: Server, path: Path, local: Any) -> None:
+    """Where nobody answers any more the way is asked for again; the next place numbers versions in its own way."""
+    with serving({"events.root": path.read_bytes()}) as first, serving({"events.root": path.read_bytes()}) as second:
+        second.tag = '"other"'
+        target = [first]
+        server.fault = lambda _n: f"redirect {target[0].url('events.root')}"
+        with sapwood.open(server.url("events.root"), retries=2, prior=None) as file:
+            tree = file["t"]
+            assert not second.log
+            target[0], first.fault = second, lambda _n: "reset"
+            assert ak.array_equal(tree.arrays(), local)
+            assert {entry.again for entry in file.file.ledger()} == {True}
+            # Nothing is asked of the dead place once the way leads elsewhere.
+            asked = len(first.log)
+            assert ak.array_equal(tree.arrays(["x1"]), local[["x1"]])
+            assert len(first.log) == asked
+
+
+def test_a_late_answer_does_not_lead_back(server: Server, path: Path) -> None:
+    """An answer of a replica that was left meanwhile is of use, but its place and its version count no more."""
+    with serving({"events.root": path.read_bytes()}) as second:
+        second.tag = '"2"'
+        options = {"replicas": [second.url("events.root")], "retries": 0}
+        found = source_of(server.url("events.root"), options)
+        storage = _native.Storage(found.source, found.label, found.far)
+        begun = len(server.log)
+        server.fault = lambda n: "late1" if n == begun else "reset"
+        came: list[int] = []
+        late = threading.Thread(target=lambda: came.append(storage.request([(1000, 10)])))
+        late.start()
+        while len(server.log) == begun:
+            time.sleep(0.01)
+        # The late answer comes before the second says which version it has.
+        second.latency = 2.0
+        assert storage.request([(2000, 20)]) == 20
+        second.latency = 0.0
+        late.join()
+        assert came == [10]
+        assert storage.request([(3000, 30)]) == 30
+        assert [what for _, _, what in server.log[begun:]] == ["late1", "reset"]
+        assert [ranges for _, ranges, _ in second.log] == [[(2000, 2020)], [(3000, 3030)]]
+
+
 def test_a_file_that_changes_is_noticed(server: Server, path: Path) -> None:
     with sapwood.open(server.url("events.root")) as file:
         tree = file["t"]
@@ -258,15 +303,49 @@ def test_a_file_that_changes_is_noticed(server: Server, path: Path) -> None:
 
 
 def test_a_thousand_reads_among_faults(server: Server, local: Any) -> None:
-    """One request in ten is delayed, refused, cut, reset or expired: reads succeed or say why not, as the log does."""
+    """One request in ten is delayed, refused, cut, reset or expired: reads succeed or say why not, as the log does.
+
+    So do openings, a hundred of them before.
+    """
     chance = random.Random(5)
-    opened = [sapwood.open(server.url("events.root"), retries=8, num_workers=2, prior=None) for _ in range(4)]
+    kinds = ["slow", "cut", "reset", "503", "429", "expired"]
+    reasons = {"503 Service Unavailable": "503", "429 Too Many Requests": "429", "401 Unauthorized": "expired"}
+
+    def fault(_number: int) -> str | None:
+        return chance.choice(kinds) if chance.random() < 0.1 else None
+
+    def faults() -> list[tuple[int, str]]:
+        """Give what the log has: which bytes, and what happened to them."""
+        bad = [(min(ranges)[0], what) for _, ranges, what in server.log if what not in ("served", "slow")]
+        return [(offset, "broken" if what in ("cut", "reset") else what) for offset, what in bad]
+
+    opened: list[Any] = []
+    noticed = 0
+    server.fault = fault
+    for _ in range(100):
+        server.log.clear()
+        before = sapwood.counters()
+        try:
+            file = sapwood.open(server.url("events.root"), retries=8, num_workers=2, prior=None)
+        except sapwood.StorageError as error:
+            assert "401 Unauthorized" in str(error)
+            continue
+        ledger = file.file.ledger()
+        assert sorted(reasons.get(entry.reason, "broken") for entry in ledger) == sorted(what for _, what in faults())
+        assert cost(before, "retries", "failures") == (len(ledger), 0)
+        assert all(entry.again for entry in ledger)
+        opened.append(file)
+        noticed += len(ledger)
+    assert noticed > 10
+    server.fault = lambda _n: None
+    [file.close() for file in opened[:-4]]
+    opened = opened[-4:]
     trees = [file["t"] for file in opened]
     for tree in trees:
         tree["jet"].array(entry_stop=1)
+    known_before = [len(file.file.ledger()) for file in opened]
     server.log.clear()
-    kinds = ["slow", "cut", "reset", "503", "429", "expired"]
-    server.fault = lambda _n: chance.choice(kinds) if chance.random() < 0.1 else None
+    server.fault = fault
     wrong: list[int] = []
     refused: list[str] = []
 
@@ -289,17 +368,15 @@ def test_a_thousand_reads_among_faults(server: Server, local: Any) -> None:
     [thread.join() for thread in threads]
     assert not wrong
     assert len(server.log) > 1000
-    faults = [(min(ranges)[0], what) for _, ranges, what in server.log if what not in ("served", "slow")]
-    ledger = [entry for file in opened for entry in file.file.ledger()]
+    ledger = [entry for n, file in zip(known_before, opened, strict=True) for entry in file.file.ledger()[n:]]
     # Nothing but a refusal for good makes a read fail.
     assert [entry for entry in ledger if entry.again == (entry.reason == "401 Unauthorized")] == []
     # A request may be for all three branches, each of which is then read in vain.
     assert 0 < len(refused) <= 3 * sum(not entry.again for entry in ledger)
     assert [text for text in refused if "401 Unauthorized" not in text] == []
     # Each fault of the log is in the ledger: the same bytes, the same reason, and nothing else is there.
-    reasons = {"503 Service Unavailable": "503", "429 Too Many Requests": "429", "401 Unauthorized": "expired"}
     known = sorted((entry.offset, reasons.get(entry.reason, "broken")) for entry in ledger)
-    assert known == sorted((offset, "broken" if what in ("cut", "reset") else what) for offset, what in faults)
+    assert known == sorted(faults())
     assert len(ledger) > 60
     [file.close() for file in opened]
 
@@ -343,6 +420,9 @@ def test_another_replica_finishes(server: Server, path: Path, local: Any) -> Non
         server.fault = lambda _n: "404"
         with sapwood.open(url, replicas=replica) as file:
             assert ak.array_equal(file["t"].arrays(["id"]), local[["id"]])
+            # Its start and its end; passed over, not asked again.
+            passed = [(entry.attempt, entry.again, entry.reason) for entry in file.file.ledger()]
+            assert passed == [(1, False, "404 Not Found")] * 2
 
 
 def test_headers_are_sent_and_handles_pickle(server: Server, local: Any) -> None:

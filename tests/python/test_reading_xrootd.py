@@ -314,6 +314,10 @@ def test_replicas(path: Path, local: Any) -> None:
         assert ak.array_equal(ak.concatenate([*begun, *steps]), local)
         assert [entry.again for entry in file.file.ledger()].count(False) >= 1
         file.close()
+        # Those that fail when it is opened are listed, too.
+        with sapwood.open(first.url("events.root"), replicas=[second.url("events.root")], retries=1, timeout=3) as file:
+            assert [(entry.attempt, entry.again) for entry in file.file.ledger()] == [(1, True), (2, False)]
+            assert (file.file.counters()["retries"], file.file.counters()["failures"]) == (1, 1)
 
 
 UNIX = """
@@ -639,7 +643,8 @@ def test_what_servers_may_answer(scripted: Scripted, local: Any) -> None:
     scripted.say = say
     with sapwood.open(scripted.url) as file:
         assert ak.array_equal(file["t"].arrays(["x1", "x9", "jet"]), local[["x1", "x9", "jet"]])
-        assert all("says to wait" in entry.reason for entry in file.file.ledger())
+        waits = ("says to wait", "puts off reading")
+        assert all(any(text in entry.reason for text in waits) for entry in file.file.ledger())
     opened = [body.decode() for kind, body in scripted.log if kind == 3010]
     assert opened[0] == "/f.root?authz=Bearer%20x"
     assert opened[2] == "/f.root?authz=Bearer%20x&secret=1"

@@ -8,9 +8,11 @@ mod s3;
 
 pub use s3::Keys;
 
+use crate::ledger::Ledger;
 use crate::plan::Range;
 use crate::remote::{END, Fault, Opening, Options, Remote, Transport};
 use crate::source::{self, Local, Source};
+use crate::trace::Cause;
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -49,15 +51,16 @@ pub fn open(urls: &[String], settings: &Settings, options: &Options) -> Result<A
     let Some(name) = urls.first() else { return Err(Error::new(ErrorKind::InvalidInput, "no URL")) };
     let first = Range { offset: 0, length: FIRST };
     let agent = agent(options);
-    let mut trouble = None;
+    let ledger = Ledger::default();
+    let mut trouble = Error::other("not tried");
     for attempt in 0..=options.retries {
+        let mut passing = false;
         for (at, url) in urls.iter().enumerate() {
             let http = Http {
                 urls: urls.to_vec(),
                 state: Mutex::new(State {
-                    replica: at,
-                    url: url.clone(),
-                    tag: None,
+                    way: Way { number: 0, replica: at, url: url.clone() },
+                    versions: Vec::new(),
                     agent: (std::process::id(), agent.clone()),
                 }),
                 settings: settings.clone(),
@@ -66,25 +69,49 @@ pub fn open(urls: &[String], settings: &Settings, options: &Options) -> Result<A
                 ranges: AtomicUsize::new(settings.ranges.max(1)),
                 cuts: AtomicUsize::new(0),
             };
-            match http.look(first) {
+            let began = Instant::now();
+            let failed = |range: Range, again: bool, fault: &Fault| {
+                ledger.ended(name, &[range], 0, Cause::Header, began);
+                ledger.note(&[range], attempt + 1, again, &fault.error);
+            };
+            let mut beside = None;
+            let begun = http.look(first, &mut beside);
+            let again = match &begun {
+                // What is not there yet is asked for when it is needed.
+                Ok(Begun::Ranged { transport, .. }) => transport.size > first.length,
+                Ok(Begun::Whole(_)) => true,
+                Err(fault) => {
+                    passing |= fault.again;
+                    // One of several that fails is passed over, until all have failed.
+                    passing && at + 1 == urls.len() && attempt < options.retries
+                }
+            };
+            if let Some(fault) = beside {
+                let size = match &begun {
+                    Ok(Begun::Ranged { transport, .. }) => transport.size,
+                    _ => END,
+                };
+                failed(Range { offset: size.saturating_sub(END), length: size.min(END) }, again, &fault);
+            }
+            match begun {
                 Ok(Begun::Ranged { transport, openings, latency }) => {
-                    let remote = Remote::new(transport, options.clone(), openings);
+                    let remote = Remote::new(transport, options.clone(), openings, ledger);
                     remote.answered_in(latency);
                     return Ok(Arc::new(remote));
                 }
-                Ok(Begun::Whole(file)) => return Ok(Arc::new(Local::of(file, name.clone())?)),
+                Ok(Begun::Whole(file)) => return Ok(Arc::new(Local::of(file, name.clone(), ledger)?)),
                 Err(fault) => {
-                    let error = Error::new(fault.error.kind(), format!("{url}: {}", fault.error));
-                    trouble = Some((fault.again, error));
+                    failed(first, again, &fault);
+                    trouble = Error::new(fault.error.kind(), format!("{url}: {}", fault.error));
                 }
             }
         }
-        if trouble.as_ref().is_none_or(|(again, _)| !again) {
+        if !passing || attempt == options.retries {
             break;
         }
         thread::sleep(Duration::from_millis(50 << attempt.min(7)));
     }
-    Err(trouble.map_or_else(|| Error::other("not tried"), |(_, error)| error))
+    Err(trouble)
 }
 
 fn agent(options: &Options) -> Agent {
@@ -123,21 +150,38 @@ struct Http {
 }
 
 struct State {
-    /// Which of the URLs is in use.
-    replica: usize,
-    /// Where it led to.
-    url: String,
-    /// The version of the file: its `ETag`, or else its date.
-    tag: Option<String>,
+    way: Way,
+    /// Of each server that told one; that by which the file was opened is the first.
+    versions: Vec<Version>,
     /// With the process that made its connections.
     agent: (u32, Agent),
+}
+
+/// Where requests go. Each has the one that it was sent by: where that led counts only as long as it was not left.
+#[derive(Clone)]
+struct Way {
+    /// Of those that were taken one after the other.
+    number: u64,
+    /// Which of the URLs it began with.
+    replica: usize,
+    /// Where that led to.
+    url: String,
+}
+
+/// The version of a file.
+#[derive(Clone, PartialEq)]
+struct Version {
+    /// Who says so, and for which of the URLs: each server numbers versions in its own way.
+    of: (usize, String),
+    /// The `ETag`, or else the date.
+    tag: String,
 }
 
 /// The end of a file.
 struct End {
     offset: u64,
     size: u64,
-    tag: Option<String>,
+    version: Option<Version>,
     bytes: Vec<u8>,
 }
 
@@ -151,52 +195,62 @@ impl Http {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn get(&self, ranges: &str, limit: Duration) -> std::result::Result<Response<Body>, Fault> {
-        let (agent, url) = {
+    fn get(&self, way: &Way, ranges: &str, limit: Duration) -> std::result::Result<Response<Body>, Fault> {
+        let agent = {
             let mut state = self.state();
             if state.agent.0 != std::process::id() {
                 state.agent = (std::process::id(), agent(&self.options));
             }
-            (state.agent.1.clone(), state.url.clone())
+            state.agent.1.clone()
         };
-        let mut request = agent.get(&url).header("Range", ranges);
+        let url = way.url.as_str();
+        let mut request = agent.get(url).header("Range", ranges);
         for (name, value) in &self.settings.headers {
             request = request.header(name, value);
         }
         if let Some(keys) = &self.settings.keys {
-            for (name, value) in keys.sign(&url).map_err(Fault::lasting)? {
+            for (name, value) in keys.sign(url).map_err(Fault::lasting)? {
                 request = request.header(name, value);
             }
         }
         request.config().timeout_global(Some(limit)).build().call().map_err(fault)
     }
 
-    /// Reads the first bytes, and with them what the file is; beside it the last ones, by a request of their own.
-    fn look(mut self, first: Range) -> std::result::Result<Begun, Fault> {
+    /// Reads the first bytes, and with them what the file is; beside it the last ones, by a request of their own, which
+    /// may fail by itself.
+    fn look(mut self, first: Range, beside: &mut Option<Fault>) -> std::result::Result<Begun, Fault> {
         let limit = self.options.timeout;
+        let way = self.way();
         let began = Instant::now();
         let (response, latency, end) = thread::scope(|scope| {
             // Where blocks are kept the end may be among them.
-            let ask = || thread::Builder::new().spawn_scoped(scope, || self.end());
+            let ask = || thread::Builder::new().spawn_scoped(scope, || self.end(&way));
             let end = self.options.blocks.is_none().then(ask).and_then(Result::ok);
-            let response = self.get(&format!("bytes=0-{}", first.length - 1), limit);
-            (response, began.elapsed(), end.and_then(|end| end.join().ok()?))
+            let response = self.get(&way, &format!("bytes=0-{}", first.length - 1), limit);
+            (response, began.elapsed(), end.and_then(|end| end.join().ok()))
+        });
+        let end = end.and_then(|end| {
+            end.unwrap_or_else(|fault| {
+                *beside = Some(fault);
+                None
+            })
         });
         let response = response?;
         let status = response.status();
-        let tag = tag(response.headers());
+        let version = version(&way, &response);
         let led = response.get_uri().to_string();
         let place = content_range(response.headers());
         if let Some((Range { offset: 0, .. }, size)) = place.filter(|_| status.is_success()) {
             let range = Range { offset: 0, length: size.min(first.length) };
             let start = body(response, range)?;
             let mut openings = vec![Opening { began, pieces: vec![(0, start)] }];
-            if let Some(end) = end.filter(|end| end.size == size && end.tag == tag) {
+            let tag = |version: &Option<Version>| version.as_ref().map(|version| version.tag.clone());
+            if let Some(end) = end.filter(|end| end.size == size && tag(&end.version) == tag(&version)) {
                 openings.push(Opening { began, pieces: vec![(end.offset, end.bytes)] });
             }
             self.size = size;
-            self.state().tag = tag;
-            self.lead(Some(led));
+            self.state().versions.extend(version);
+            self.lead(&way, led);
             return Ok(Begun::Ranged { transport: Arc::new(self), openings, latency });
         }
         if status == StatusCode::OK || status == StatusCode::RANGE_NOT_SATISFIABLE {
@@ -207,7 +261,7 @@ impl Http {
                 let response = match length {
                     Some(length) if length > FIRST => {
                         drop(response);
-                        self.get("bytes=0-", limit + Duration::from_secs(length / (64 << 10)))?
+                        self.get(&way, "bytes=0-", limit + Duration::from_secs(length / (64 << 10)))?
                     }
                     _ => response,
                 };
@@ -227,31 +281,51 @@ impl Http {
     }
 
     /// Reads the last bytes, wherever they begin; nothing if the server does not give them, or not alone.
-    fn end(&self) -> Option<End> {
-        let response = self.get(&format!("bytes=-{END}"), self.options.timeout).ok()?;
-        let (range, size) =
-            content_range(response.headers()).filter(|_| response.status() == StatusCode::PARTIAL_CONTENT)?;
-        if range.end() != size || range.length > END {
-            return None;
+    fn end(&self, way: &Way) -> std::result::Result<Option<End>, Fault> {
+        let response = self.get(way, &format!("bytes=-{END}"), self.options.timeout)?;
+        match response.status() {
+            StatusCode::PARTIAL_CONTENT => {}
+            StatusCode::OK
+            | StatusCode::BAD_REQUEST
+            | StatusCode::RANGE_NOT_SATISFIABLE
+            | StatusCode::NOT_IMPLEMENTED => return Ok(None),
+            status => return Err(refused(status)),
         }
-        let tag = tag(response.headers());
-        Some(End { offset: range.offset, size, tag, bytes: body(response, range).ok()? })
+        let alone = |(range, size): &(Range, u64)| range.end() == *size && range.length <= END;
+        let Some((range, size)) = content_range(response.headers()).filter(alone) else { return Ok(None) };
+        let version = version(way, &response);
+        Ok(Some(End { offset: range.offset, size, version, bytes: body(response, range)? }))
     }
 
-    /// The URL as it was given.
-    fn begin(&self) -> String {
-        self.urls.get(self.state().replica).cloned().unwrap_or_default()
+    fn way(&self) -> Way {
+        self.state().way.clone()
     }
 
-    /// Has a redirection followed from now on, or none any more; whether that is new.
+    /// Has a redirection followed from now on.
     ///
     /// Signed requests are signed for where they go first, so each is led there.
-    fn lead(&self, to: Option<String>) -> bool {
-        let to = to.filter(|_| self.settings.keys.is_none()).unwrap_or_else(|| self.begin());
+    fn lead(&self, way: &Way, to: String) {
         let mut state = self.state();
-        let new = state.url != to;
-        state.url = to;
-        new
+        if self.settings.keys.is_none() && state.way.number == way.number {
+            state.way.url = to;
+        }
+    }
+
+    /// Whether it was a redirection that led there.
+    fn led(&self, way: &Way, to: &str) -> bool {
+        self.urls.get(way.replica).is_some_and(|begin| begin != to)
+    }
+
+    /// Takes a way from its beginning again.
+    fn lead_back(&self, way: &Way) {
+        let mut state = self.state();
+        if self.led(way, &way.url)
+            && state.way.number == way.number
+            && let Some(begin) = self.urls.get(way.replica)
+        {
+            state.way.url.clone_from(begin);
+            state.way.number += 1;
+        }
     }
 
     /// As many of the ranges as fit into a request, as a header says it.
@@ -290,48 +364,40 @@ impl Http {
     }
 
     /// Sees whether it is still the same file.
-    fn verify(&self, headers: &HeaderMap, size: u64) -> std::result::Result<(), Fault> {
+    fn verify(&self, now: Option<&Version>, size: u64) -> std::result::Result<(), Fault> {
         let changed = |what: &str| {
             Fault::lasting(Error::other(format!("the file was changed while it was read ({what})")))
         };
         if size != self.size {
             return Err(changed(&format!("it had {} bytes, now it has {size}", self.size)));
         }
-        let now = tag(headers);
+        let Some(now) = now else { return Ok(()) };
         let mut state = self.state();
-        match (&state.tag, now) {
-            (Some(before), Some(now)) if *before != now => {
-                Err(changed(&format!("it was version {before}, now it is {now}")))
+        match state.versions.iter().find(|before| before.of == now.of) {
+            Some(before) if before != now => {
+                Err(changed(&format!("it was version {}, now it is {}", before.tag, now.tag)))
             }
-            (None, now) => {
-                state.tag = now;
+            Some(_) => Ok(()),
+            None => {
+                state.versions.push(now.clone());
                 Ok(())
             }
-            _ => Ok(()),
         }
     }
-}
 
-impl Transport for Http {
-    fn name(&self) -> &str {
-        self.urls.first().map_or("", String::as_str)
-    }
-    fn size(&self) -> u64 {
-        self.size
-    }
-    fn most_ranges(&self) -> usize {
-        // Two numbers of a file's offsets, a dash and a comma each.
-        let digits = self.size.max(1).ilog10() as usize + 1;
-        self.ranges.load(Ordering::Relaxed).min(self.settings.header_bytes / (2 * digits + 2)).max(1)
-    }
-    fn request(
+    /// What [`Transport::request`] does, by one way.
+    fn exchange(
         &self,
+        way: &Way,
         ranges: &[Range],
         limit: Duration,
         take: &mut dyn FnMut(u64, &[u8]) -> bool,
     ) -> std::result::Result<(), Fault> {
         let (header, asked) = self.header(ranges);
-        let response = self.get(&header, limit).map_err(|fault| self.cut_off(fault, asked))?;
+        let response = self.get(way, &header, limit).map_err(|fault| {
+            let fault = self.cut_off(fault, asked);
+            if self.led(way, &way.url) && !fault.again { Fault::passing(fault.error) } else { fault }
+        })?;
         self.cuts.store(0, Ordering::Relaxed);
         let status = response.status();
         match status {
@@ -349,20 +415,19 @@ impl Transport for Http {
                 return Err(Fault::learnt(format!("{asked} ranges: {status}")));
             }
             _ => {
-                // Where a redirection led may have been for some time only: the way is asked for anew.
-                let led = self.lead(None) || response.get_uri() != self.begin().as_str();
+                let led = self.led(way, &response.get_uri().to_string());
                 let fault = refused(status);
-                return Err(if led { Fault { again: true, pause: true, ..fault } } else { fault });
+                return Err(if led { Fault::passing(fault.error) } else { fault });
             }
         }
-        self.lead(Some(response.get_uri().to_string()));
+        self.lead(way, response.get_uri().to_string());
+        let version = version(way, &response);
         if let Some(boundary) = multipart::boundary(response.headers()) {
-            let headers = response.headers().clone();
             let mut parts = 0;
             let mut body = multipart::Parts::new(response.into_body().into_reader(), &boundary);
             while let Some((range, size)) = body.next_part().map_err(Fault::passing)? {
                 if parts == 0 {
-                    self.verify(&headers, size)?;
+                    self.verify(version.as_ref(), size)?;
                 }
                 parts += 1;
                 if !forward(&mut body, range, take)? {
@@ -389,7 +454,7 @@ impl Transport for Http {
             }
             None => return Err(Fault::passing(Error::other("an answer without a Content-Range"))),
         };
-        self.verify(response.headers(), size)?;
+        self.verify(version.as_ref(), size)?;
         if asked > 1 && status != StatusCode::OK && ranges.iter().take(asked).any(|r| r.end() > range.end()) {
             self.fewer(1);
         }
@@ -405,24 +470,49 @@ impl Transport for Http {
         }
         Ok(())
     }
+}
+
+impl Transport for Http {
+    fn name(&self) -> &str {
+        self.urls.first().map_or("", String::as_str)
+    }
+    fn size(&self) -> u64 {
+        self.size
+    }
+    fn most_ranges(&self) -> usize {
+        // Two numbers of a file's offsets, a dash and a comma each.
+        let digits = self.size.max(1).ilog10() as usize + 1;
+        self.ranges.load(Ordering::Relaxed).min(self.settings.header_bytes / (2 * digits + 2)).max(1)
+    }
+    fn request(
+        &self,
+        ranges: &[Range],
+        limit: Duration,
+        take: &mut dyn FnMut(u64, &[u8]) -> bool,
+    ) -> std::result::Result<(), Fault> {
+        let way = self.way();
+        let result = self.exchange(&way, ranges, limit, take);
+        if result.as_ref().is_err_and(|fault| fault.again && fault.pause) {
+            // Where a redirection led may have been for some time only, or nobody is there any more.
+            self.lead_back(&way);
+        }
+        result
+    }
     fn replica(&self) -> usize {
-        self.state().replica
+        self.state().way.replica
     }
     fn leave_replica(&self, failed: usize) -> bool {
         let mut state = self.state();
-        if state.replica != failed {
+        if state.way.replica != failed {
             // Another thread has left it already.
             return true;
         }
-        let Some(url) = self.urls.get(state.replica + 1) else { return false };
-        state.url.clone_from(url);
-        state.replica += 1;
-        // Another server numbers versions in its own way; the size must be the same.
-        state.tag = None;
+        let Some(url) = self.urls.get(failed + 1) else { return false };
+        state.way = Way { number: state.way.number + 1, replica: failed + 1, url: url.clone() };
         true
     }
     fn identity(&self) -> Option<String> {
-        self.state().tag.clone()
+        self.state().versions.first().map(|version| version.tag.clone())
     }
     fn interrupt(&self) {
         let mut state = self.state();
@@ -516,10 +606,12 @@ fn refused(status: StatusCode) -> Fault {
     }
 }
 
-/// The version of a file.
-fn tag(headers: &HeaderMap) -> Option<String> {
-    let text = |name| headers.get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
-    text("etag").or_else(|| text("last-modified"))
+/// Which version of a file is answered with.
+fn version(way: &Way, response: &Response<Body>) -> Option<Version> {
+    let text = |name| response.headers().get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
+    let tag = text("etag").or_else(|| text("last-modified"))?;
+    let server = response.get_uri().authority().map_or_else(String::new, ToString::to_string);
+    Some(Version { of: (way.replica, server), tag })
 }
 
 fn content_range(headers: &HeaderMap) -> Option<(Range, u64)> {

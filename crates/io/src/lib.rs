@@ -7,6 +7,7 @@ pub mod blocks;
 pub mod cancel;
 pub mod counters;
 pub mod http;
+pub mod ledger;
 pub mod plan;
 pub mod prior;
 pub mod remote;
@@ -17,8 +18,9 @@ pub mod xrootd;
 
 pub use cancel::Token;
 pub use counters::Counters;
+pub use ledger::{Incident, Ledger};
 pub use plan::{Range, Request, coalesce};
 pub use prior::Prior;
-pub use remote::{Announced, Fault, Incident, Options, Remote, Transport};
+pub use remote::{Announced, Fault, Options, Remote, Transport};
 pub use source::{Local, Memory, Source, open};
 pub use trace::Cause;

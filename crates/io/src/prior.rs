@@ -3,8 +3,9 @@
 #![allow(clippy::disallowed_methods, reason = "the copy of a file is a file of our own")]
 
 use crate::counters::Counters;
+use crate::ledger::{Incident, Ledger};
 use crate::plan::Range;
-use crate::remote::{Announced, Incident, USUAL};
+use crate::remote::{Announced, USUAL};
 use crate::source::{self, Memory, Source};
 use crate::trace::Cause;
 use std::io::{Result, Seek, Write};
@@ -67,7 +68,7 @@ pub fn copied(source: Arc<dyn Source>, prior: Prior) -> Result<Arc<dyn Source>> 
             file.write_all(bytes)?;
         }
         file.rewind()?;
-        Arc::new(source::Local::of(file, source.name().to_owned())?)
+        Arc::new(source::Local::of(file, source.name().to_owned(), Ledger::default())?)
     } else {
         let mut bytes = Vec::new();
         let room = usize::try_from(size).ok().and_then(|size| bytes.try_reserve_exact(size).ok());

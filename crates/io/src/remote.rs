@@ -5,11 +5,12 @@ mod scatter;
 
 use crate::blocks::{self, Blocks};
 use crate::cancel::{self, Token};
-use crate::counters::{self, Counters};
+use crate::counters::Counters;
+use crate::ledger::{Incident, Ledger};
 use crate::plan::{Range, Request, coalesce};
 use crate::prior;
 use crate::source::{self, Source};
-use crate::trace::{self, Cause};
+use crate::trace::Cause;
 use pace::Pace;
 pub use pace::USUAL;
 use scatter::Scatter;
@@ -18,7 +19,7 @@ use std::io::{Error, ErrorKind, Result};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 /// A way to storage: sends one request at a time from each thread that asks.
 pub trait Transport: Send + Sync {
@@ -111,23 +112,6 @@ impl Default for Options {
     }
 }
 
-/// A request that did not go well.
-#[derive(Debug, Clone)]
-pub struct Incident {
-    /// Nanoseconds since 1970.
-    pub time: u64,
-    /// First byte asked for.
-    pub offset: u64,
-    /// Bytes asked for, gaps left out.
-    pub length: u64,
-    /// Which attempt it was, from 1.
-    pub attempt: u32,
-    /// Whether it was sent again.
-    pub again: bool,
-    /// What happened.
-    pub message: String,
-}
-
 /// The slowest transfer that is waited for, in bytes a second.
 const SLOWEST: u64 = 64 << 10;
 /// How often a thread that waits looks whether anybody still wants it to.
@@ -136,8 +120,6 @@ const LOOK: Duration = Duration::from_millis(50);
 const LARGEST: u64 = 32 << 20;
 /// Bytes of a request, if as many are wanted: smaller ones would only be more.
 const SMALLEST: u64 = 4 << 20;
-/// Incidents that are kept.
-const INCIDENTS: usize = 10_000;
 /// What is read around a record of the file's own: others often lie beside it.
 const WINDOW: u64 = 256 << 10;
 /// Windows that are kept.
@@ -166,11 +148,10 @@ pub struct Remote {
 struct Shared {
     transport: Arc<dyn Transport>,
     options: Options,
-    counters: Arc<Counters>,
     pace: Pace,
     state: Mutex<State>,
     changed: Condvar,
-    ledger: Mutex<Vec<Incident>>,
+    ledger: Ledger,
     blocks: Option<Arc<Blocks>>,
     closed: AtomicBool,
     /// Bytes that came, whether wanted or not.
@@ -319,15 +300,20 @@ impl Drop for Announced {
 }
 
 impl Remote {
-    /// Reads by way of `transport`, of which something was read already.
-    pub fn new(transport: Arc<dyn Transport>, options: Options, openings: Vec<Opening>) -> Self {
-        let counters = Arc::new(Counters::default());
+    /// Reads by way of `transport`, of which something was read already; `ledger` has what did not go well at that.
+    pub fn new(
+        transport: Arc<dyn Transport>,
+        options: Options,
+        openings: Vec<Opening>,
+        ledger: Ledger,
+    ) -> Self {
+        let counters = ledger.counters().clone();
         let (name, size) = (transport.name().to_owned(), transport.size());
         let kept = options.blocks.as_ref().zip(transport.identity());
         // A folder that cannot be used is no reason not to read.
         let blocks = kept.and_then(|(folder, version)| folder.file(&name, &version, size).ok());
         let several = transport.most_ranges() > 1;
-        let shared = Shared::new(transport, options, counters.clone(), blocks.map(Arc::new));
+        let shared = Shared::new(transport, options, ledger, blocks.map(Arc::new));
         let end = Range { offset: size.saturating_sub(END), length: size.min(END) };
         shared.state().soon.extend(Some(end).filter(|_| several));
         for Opening { began, pieces } in openings {
@@ -336,7 +322,8 @@ impl Remote {
                 .map(|(offset, bytes)| Range { offset: *offset, length: bytes.len() as u64 })
                 .filter(|span| span.length > 0)
                 .collect();
-            shared.done(&spans, spans.iter().map(|span| span.length).sum(), Cause::Header, began);
+            let served = spans.iter().map(|span| span.length).sum();
+            shared.ledger.ended(&name, &spans, served, Cause::Header, began);
             let mut state = shared.state();
             if spans.iter().any(|span| span.end() == size) {
                 state.soon.clear();
@@ -366,8 +353,8 @@ impl Remote {
         if slot.0 != process {
             let old = slot.1.clone();
             old.transport.forked();
-            let (options, counters) = (old.options.clone(), self.counters.clone());
-            let new = Shared::new(old.transport.clone(), options, counters, old.blocks.clone());
+            let (options, ledger) = (old.options.clone(), Ledger::of(self.counters.clone()));
+            let new = Shared::new(old.transport.clone(), options, ledger, old.blocks.clone());
             *slot = (process, Arc::new(new));
             // A lock in it may be held by a thread that is not there.
             std::mem::forget(old);
@@ -411,7 +398,7 @@ impl Source for Remote {
             return Ok(());
         }
         if cause == Cause::Basket {
-            shared.count(|c| &c.misses, missing.len() as u64);
+            shared.ledger.count(|c| &c.misses, missing.len() as u64);
             let wanted = missing.iter().map(|(range, _)| *range).collect();
             let found = Mutex::new(HashMap::new());
             let put = |range, bytes| {
@@ -483,7 +470,7 @@ impl Source for Remote {
         shared.transport.interrupt();
     }
     fn ledger(&self) -> Vec<Incident> {
-        self.shared().ledger.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.shared().ledger.incidents()
     }
 }
 
@@ -491,17 +478,16 @@ impl Shared {
     fn new(
         transport: Arc<dyn Transport>,
         options: Options,
-        counters: Arc<Counters>,
+        ledger: Ledger,
         blocks: Option<Arc<Blocks>>,
     ) -> Self {
         Self {
             transport,
             options,
-            counters,
             pace: Pace::default(),
             state: Mutex::default(),
             changed: Condvar::new(),
-            ledger: Mutex::default(),
+            ledger,
             blocks,
             closed: AtomicBool::new(false),
             came: AtomicU64::new(0),
@@ -567,12 +553,6 @@ impl Shared {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn count(&self, which: impl Fn(&Counters) -> &std::sync::atomic::AtomicU64, n: u64) {
-        for c in [&*self.counters, Counters::process()] {
-            counters::count(which(c), n);
-        }
     }
 
     fn announce(self: &Arc<Self>, ranges: &[Range], together: bool) {
@@ -791,9 +771,7 @@ impl Shared {
         };
         drop(state);
         if let Some(start) = waited {
-            for c in [&*self.counters, Counters::process()] {
-                counters::clock(&c.time_waiting_ns, start);
-            }
+            self.ledger.clock(|c| &c.time_waiting_ns, start);
         }
         result
     }
@@ -856,7 +834,7 @@ impl Shared {
             let missing = scatter.missing();
             let kept =
                 blocks.read(&missing, &mut |offset, bytes| scatter.put(offset, bytes, &mut |r, b| put(r, b)));
-            self.count(|c| &c.bytes_kept, kept);
+            self.ledger.count(|c| &c.bytes_kept, kept);
         }
         let mut attempt = 1;
         while scatter.more() {
@@ -904,7 +882,7 @@ impl Shared {
                 (scatter.more() || keeper.is_some()) && Instant::now() < deadline && wanted()
             });
             self.pace.measure(start, first, served, self.came.load(Relaxed) - came);
-            self.done(&spans, served, cause, start);
+            self.ledger.ended(self.transport.name(), &spans, served, cause, start);
             // The last ones only now: who has them all must find their cost counted.
             whole.into_iter().for_each(|(range, bytes)| put(range, bytes));
             if !scatter.more() || !wanted() {
@@ -923,7 +901,7 @@ impl Shared {
             let pause = Duration::from_millis(50 << attempt.min(7));
             let late = Instant::now() + pause >= deadline;
             let again = fault.again && !late && attempt <= self.options.retries;
-            self.note(&spans, attempt, again, &fault.error);
+            self.ledger.note(&spans, attempt, again, &fault.error);
             if !again {
                 let why = if late { " (out of time)" } else { "" };
                 let tries = if attempt > 1 { format!(", after {attempt} attempts") } else { String::new() };
@@ -941,32 +919,6 @@ impl Shared {
         }
         Ok(())
     }
-
-    /// Counts and records a request that has ended.
-    fn done(&self, spans: &[Range], served: u64, cause: Cause, start: Instant) {
-        self.count(|c| &c.read_calls, 1);
-        self.count(|c| &c.bytes_read, served);
-        for c in [&*self.counters, Counters::process()] {
-            counters::clock(&c.time_storage_ns, start);
-        }
-        trace::record(|t| t.request(self.transport.name(), spans, cause, start));
-    }
-
-    fn note(&self, spans: &[Range], attempt: u32, again: bool, error: &Error) {
-        self.count(|c| if again { &c.retries } else { &c.failures }, 1);
-        let mut ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
-        if ledger.len() < INCIDENTS {
-            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-            ledger.push(Incident {
-                time: now.map_or(0, |t| t.as_nanos() as u64),
-                offset: spans.first().map_or(0, |r| r.offset),
-                length: spans.iter().map(|r| r.length).sum(),
-                attempt,
-                again,
-                message: error.to_string(),
-            });
-        }
-    }
 }
 
 /// Storage that is only thought of, as far away as is said: its [`Source::requests`] are those that would be sent.
@@ -977,7 +929,8 @@ pub fn imagined(
     bandwidth: u64,
     options: Options,
 ) -> Remote {
-    let remote = Remote::new(Arc::new(Imagined { size, most_ranges }), options, Vec::new());
+    let remote =
+        Remote::new(Arc::new(Imagined { size, most_ranges }), options, Vec::new(), Ledger::default());
     remote.shared().pace.suppose(latency, Some(bandwidth));
     remote
 }

@@ -3,8 +3,9 @@
 #![allow(clippy::disallowed_methods, reason = "this module is the one door for reading files")]
 
 use crate::counters::{self, Counters};
+use crate::ledger::{Incident, Ledger};
 use crate::plan::{Range, Request, coalesce};
-use crate::remote::{Announced, Incident};
+use crate::remote::Announced;
 use crate::trace::{self, Cause};
 use std::fs::File;
 use std::io::{Error, ErrorKind, Result};
@@ -12,7 +13,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Storage that delivers exact byte ranges; safe to use from many threads.
 pub trait Source: Send + Sync {
@@ -98,6 +99,10 @@ pub trait Source: Send + Sync {
     }
     /// Ends the requests that are under way; those that are still wanted are sent again.
     fn interrupt(&self) {}
+    /// How the file differs from the one that was opened, where that can be told at once; one that has grown does not.
+    fn changed(&self) -> Option<String> {
+        None
+    }
     /// What went wrong and was tried again, or not.
     fn ledger(&self) -> Vec<Incident> {
         Vec::new()
@@ -139,7 +144,9 @@ pub struct Local {
     file: RwLock<Option<Arc<File>>>,
     name: String,
     size: u64,
-    counters: Counters,
+    /// When it had been written to, if the system knows.
+    written: Option<SystemTime>,
+    ledger: Ledger,
 }
 
 impl Local {
@@ -152,13 +159,13 @@ impl Local {
             return Err(Error::new(ErrorKind::InvalidInput, format!("{name}: not a regular file")));
         }
         let file = File::open(path).map_err(fail)?;
-        let size = file.metadata().map_err(fail)?.len();
-        Ok(Self { file: RwLock::new(Some(Arc::new(file))), name, size, counters: Counters::default() })
+        Self::of(file, name.clone(), Ledger::default()).map_err(fail)
     }
-    /// A file that is open already, by another name.
-    pub fn of(file: File, name: String) -> Result<Self> {
-        let size = file.metadata()?.len();
-        Ok(Self { file: RwLock::new(Some(Arc::new(file))), name, size, counters: Counters::default() })
+    /// A file that is open already, by another name; `ledger` has what did not go well when it was fetched.
+    pub fn of(file: File, name: String, ledger: Ledger) -> Result<Self> {
+        let about = file.metadata()?;
+        let (size, written) = (about.len(), about.modified().ok());
+        Ok(Self { file: RwLock::new(Some(Arc::new(file))), name, size, written, ledger })
     }
 }
 
@@ -178,7 +185,19 @@ impl Source for Local {
         true
     }
     fn counters(&self) -> &Counters {
-        &self.counters
+        self.ledger.counters()
+    }
+    fn changed(&self) -> Option<String> {
+        let file = self.file.read().unwrap_or_else(PoisonError::into_inner).clone()?;
+        let now = file.metadata().ok()?;
+        if now.len() < self.size {
+            return Some(format!("it had {} bytes, now it has {}", self.size, now.len()));
+        }
+        let later = now.len() == self.size && now.modified().ok() != self.written;
+        later.then(|| "it was written to".to_owned())
+    }
+    fn ledger(&self) -> Vec<Incident> {
+        self.ledger.incidents()
     }
     fn close(&self) {
         self.file.write().unwrap_or_else(PoisonError::into_inner).take();

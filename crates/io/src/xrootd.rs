@@ -13,9 +13,11 @@ mod wire;
 pub use auth::Identity;
 pub use list::list;
 
+use crate::ledger::Ledger;
 use crate::plan::Range;
 use crate::remote::{END, Fault, Opening, Options, Remote, Transport};
 use crate::source::Source;
+use crate::trace::Cause;
 use session::{Ask, Place, SMALL, Session, Stream};
 use std::cell::Cell;
 use std::io::{Error, ErrorKind, Result};
@@ -61,13 +63,15 @@ pub fn open(urls: &[String], who: &Identity, options: &Options) -> Result<Arc<dy
         replica: AtomicUsize::new(0),
         state: RwLock::new((std::process::id(), Arc::default())),
     };
+    let ledger = Ledger::default();
     let start = Instant::now();
     let mut attempt = 0;
     loop {
-        let deadline = Instant::now() + options.timeout;
+        let began = Instant::now();
+        let deadline = began + options.timeout;
         let fault = match file.look(deadline) {
             Ok((opening, latency)) => {
-                let remote = Remote::new(Arc::new(file), options.clone(), vec![opening]);
+                let remote = Remote::new(Arc::new(file), options.clone(), vec![opening], ledger);
                 remote.answered_in(latency);
                 return Ok(Arc::new(remote));
             }
@@ -75,6 +79,9 @@ pub fn open(urls: &[String], who: &Identity, options: &Options) -> Result<Arc<dy
         };
         let replica = file.replica();
         let again = fault.again && attempt < options.retries && start.elapsed() < options.timeout;
+        let first = [Range { offset: 0, length: FIRST }];
+        ledger.ended(&file.name, &first, 0, Cause::Header, began);
+        ledger.note(&first, attempt + 1, again, &fault.error);
         if !again && !file.leave_replica(replica) {
             let url = urls.get(replica).map_or("", String::as_str);
             return Err(Error::new(fault.error.kind(), format!("{url}: {}", fault.error)));

@@ -10,7 +10,7 @@ use sapwood_io::http::{self, Keys, Settings};
 use sapwood_io::remote::imagined;
 use sapwood_io::xrootd::{self, Identity};
 use sapwood_io::{
-    Cause, Counters, Fault, Memory, Options, Prior, Range, Remote, Source, Token, Transport, trace,
+    Cause, Counters, Fault, Ledger, Memory, Options, Prior, Range, Remote, Source, Token, Transport, trace,
 };
 use sapwood_root::Error;
 use sapwood_root::array::{Column, Number};
@@ -191,7 +191,9 @@ fn direct(source: &Bound<'_, PyAny>, name: Option<String>, far: Option<&Far>) ->
     let name = name.unwrap_or_else(|| "<object>".to_owned());
     let object = Object { reader: source.clone().unbind(), name, size };
     match far {
-        Some(far) => Ok(Arc::new(Remote::new(Arc::new(object), far.options()?, Vec::new()))),
+        Some(far) => {
+            Ok(Arc::new(Remote::new(Arc::new(object), far.options()?, Vec::new(), Ledger::default())))
+        }
         None => Ok(Arc::new(Near { object, counters: Counters::default() })),
     }
 }

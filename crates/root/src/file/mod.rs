@@ -12,7 +12,7 @@ pub use header::Header;
 pub use key::Key;
 
 use crate::compress::decode;
-use crate::error::{Error, Result, Within};
+use crate::error::{Error, ErrorKind, Result, Within};
 use crate::streamer::Classes;
 use crate::wire::Cursor;
 use sapwood_io::{Cause, Range, Source};
@@ -72,6 +72,20 @@ impl RootFile {
     /// Path or URL.
     pub fn name(&self) -> &str {
         self.source.name()
+    }
+
+    /// Sees whether it is still the file that was opened, where that can be told at once.
+    pub fn verify(&self) -> Result<()> {
+        let Some(how) = self.source.changed() else { return Ok(()) };
+        // A writer that goes on with a file leaves what is there, and writes the header last.
+        let mut first = vec![0; self.source.size().min(FIRST_READ) as usize];
+        let goes_on = |now: Header| now.uuid == self.header.uuid && now.end > self.header.end;
+        let read = self.source.read_at(0, &mut first).is_ok();
+        if read && Header::parse(&first, self.source.size()).is_ok_and(goes_on) {
+            return Ok(());
+        }
+        let message = format!("the file was changed while it was read ({how})");
+        Err(Error::new(ErrorKind::Io, message).within(self.name()))
     }
 
     /// Bytes of the file; an error names the file.

@@ -21,6 +21,7 @@ pub use longest::longest_entry;
 use super::{Framing, Layout, Place, Tree};
 use crate::array::{Builder, Column, Number, Type, pool};
 use crate::error::{Error, Result, Within};
+use crate::file::RootFile;
 use crate::streamer::kind::Programs;
 use arrow_buffer::Buffer;
 use sapwood_io::Range;
@@ -436,6 +437,12 @@ impl<'a> Reader<'a> {
     }
 
     fn read(mut self, carry: Option<&Carry>) -> Result<Vec<Column>> {
+        let mut last: Option<&RootFile> = None;
+        for file in self.parts.iter().map(|part| &*part.tree.file) {
+            if last.replace(file).is_none_or(|before| !std::ptr::eq(before, file)) {
+                file.verify()?;
+            }
+        }
         let jobs = std::mem::take(&mut self.jobs);
         let mut targets = std::mem::take(&mut self.targets);
         run::Run::new(&self, carry, &jobs, &mut targets).all()?;

@@ -1,0 +1,92 @@
+//! What requests cost, and which did not go well.
+
+use crate::counters::{self, Counters};
+use crate::plan::Range;
+use crate::trace::{self, Cause};
+use std::io::Error;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Instant, SystemTime};
+
+/// A request that did not go well.
+#[derive(Debug, Clone)]
+pub struct Incident {
+    /// Nanoseconds since 1970.
+    pub time: u64,
+    /// First byte asked for.
+    pub offset: u64,
+    /// Bytes asked for, gaps left out.
+    pub length: u64,
+    /// Which attempt it was, from 1.
+    pub attempt: u32,
+    /// Whether it was sent again.
+    pub again: bool,
+    /// What happened.
+    pub message: String,
+}
+
+/// Incidents that are kept.
+const INCIDENTS: usize = 10_000;
+
+/// Requests for a file, from the first by which it was opened: counted, and those that did not go well listed.
+#[derive(Default)]
+pub struct Ledger {
+    counters: Arc<Counters>,
+    incidents: Mutex<Vec<Incident>>,
+}
+
+impl Ledger {
+    /// One without incidents, which counts where others count.
+    pub fn of(counters: Arc<Counters>) -> Self {
+        Self { counters, incidents: Mutex::default() }
+    }
+
+    /// What it counts.
+    pub fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+
+    /// Adds to a counter of the file and of the process.
+    pub fn count(&self, which: impl Fn(&Counters) -> &AtomicU64, n: u64) {
+        for c in [&*self.counters, Counters::process()] {
+            counters::count(which(c), n);
+        }
+    }
+
+    /// Adds the time since `start` likewise, in nanoseconds.
+    pub fn clock(&self, which: impl Fn(&Counters) -> &AtomicU64, start: Instant) {
+        for c in [&*self.counters, Counters::process()] {
+            counters::clock(which(c), start);
+        }
+    }
+
+    /// Counts and traces a request that has ended.
+    pub fn ended(&self, name: &str, spans: &[Range], served: u64, cause: Cause, start: Instant) {
+        self.count(|c| &c.read_calls, 1);
+        self.count(|c| &c.bytes_read, served);
+        self.clock(|c| &c.time_storage_ns, start);
+        trace::record(|t| t.request(name, spans, cause, start));
+    }
+
+    /// Lists one that did not go well.
+    pub fn note(&self, spans: &[Range], attempt: u32, again: bool, error: &Error) {
+        self.count(|c| if again { &c.retries } else { &c.failures }, 1);
+        let mut incidents = self.incidents.lock().unwrap_or_else(PoisonError::into_inner);
+        if incidents.len() < INCIDENTS {
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+            incidents.push(Incident {
+                time: now.map_or(0, |t| t.as_nanos() as u64),
+                offset: spans.first().map_or(0, |r| r.offset),
+                length: spans.iter().map(|r| r.length).sum(),
+                attempt,
+                again,
+                message: error.to_string(),
+            });
+        }
+    }
+
+    /// Those that did not go well, the oldest first.
+    pub fn incidents(&self) -> Vec<Incident> {
+        self.incidents.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
