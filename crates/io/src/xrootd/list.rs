@@ -48,8 +48,10 @@ pub fn list(url: &str, who: &Identity, options: &Options) -> Result<Vec<(String,
                 found.extend(names(&text));
             }
             (Answer::Done, text) => {
-                let servers = text.split_ascii_whitespace().filter_map(wire::parse_location);
-                places.extend(servers.map(|(host, port)| {
+                let servers = locations(&text).ok_or_else(|| {
+                    at(Error::new(ErrorKind::InvalidData, format!("it names servers as {text:?}")))
+                })?;
+                places.extend(servers.into_iter().map(|(host, port)| {
                     let to = Target {
                         host,
                         port,
@@ -101,6 +103,12 @@ fn answered(
     }
 }
 
+/// The servers that an answer names; nothing if it names one in a way that is not known.
+fn locations(text: &str) -> Option<Vec<(String, u16)>> {
+    let words = text.split([' ', '\n', '\0']).filter(|word| !word.is_empty());
+    words.map(wire::parse_location).collect()
+}
+
 /// Names, each in a line; where the first one is a dot, with a line behind each that says what it is.
 fn names(text: &str) -> Vec<(String, bool)> {
     let mut lines = text.split(['\n', '\0']).filter(|line| !line.is_empty());
@@ -120,6 +128,17 @@ fn names(text: &str) -> Vec<(String, bool)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn servers_that_are_named() {
+        let server = |port| ("::127.0.0.1".to_owned(), port);
+        assert_eq!(
+            locations("Sr[::127.0.0.1]:38337 Sr[::127.0.0.1]:3\0"),
+            Some(vec![server(38337), server(3)])
+        );
+        assert_eq!(locations("Sr[::127.0.0.1]:383x"), None);
+        assert_eq!(locations("\0"), Some(vec![]));
+    }
 
     #[test]
     fn names_with_and_without_what_they_are() {
