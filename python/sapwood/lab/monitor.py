@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sapwood.errors import ArgumentError, MissingFileError, NotFoundError
+from sapwood.train import memory
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -338,7 +339,7 @@ def watch_program(
             monitor.wait()
         return 0, monitor
     with _until_told():
-        ours = _peak_of(None)
+        ours = memory.peak()
         try:
             process = subprocess.Popen(list(program))
         except FileNotFoundError:
@@ -383,12 +384,7 @@ def _wait(process: subprocess.Popen[bytes], monitor: Monitor, ours: int) -> int:
 
 
 def _peak_of(usage: Any) -> int:
-    """Give the peak of resident memory in an account of the system, by default that of this process; 0 if unknown."""
-    if sys.platform == "win32":
-        return 0
-    import resource
-
-    usage = usage or resource.getrusage(resource.RUSAGE_SELF)
+    """Give the peak of resident memory in an account of the system."""
     return usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
