@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from importlib import import_module
@@ -280,6 +281,10 @@ class Dask:
     def departed(self) -> list[str]:
         """Name the workers that have gone since this was last asked; what they had, Dask has given to others."""
         there = self._client.scheduler_info(n_workers=-1)["workers"]
+        if not self._seen.keys() <= there.keys():
+            # Asked again: what the client has of its scheduler may be incomplete for a moment.
+            time.sleep(0.2)
+            there = there | self._client.scheduler_info(n_workers=-1)["workers"]
         gone = [address for address in self._seen if address not in there]
         self._seen = dict.fromkeys(there)
         return [f"Dask worker {address} is gone" for address in gone]
@@ -300,8 +305,6 @@ class Dask:
         return 2 * max(self.slots, self._most)
 
     def _workers(self) -> tuple[int, int]:
-        import time
-
         when, slots, most = self._slots
         if time.monotonic() - when > 1:
             there = self._client.scheduler_info(n_workers=-1)["workers"]
