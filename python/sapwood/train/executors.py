@@ -284,7 +284,7 @@ class Dask:
         if not self._seen.keys() <= there.keys():
             # Asked again: what the client has of its scheduler may be incomplete for a moment.
             time.sleep(0.2)
-            there = there | self._client.scheduler_info(n_workers=-1)["workers"]
+            there = {**there, **self._client.scheduler_info(n_workers=-1)["workers"]}
         gone = [address for address in self._seen if address not in there]
         self._seen = dict.fromkeys(there)
         return [f"Dask worker {address} is gone" for address in gone]
