@@ -211,7 +211,7 @@ def test_a_dask_cluster_grows_with_the_work(folder: Path, tmp_path: Path, expect
     adapt = {"minimum": 0, "maximum": 3}
     outcome = train.run(task, folder, executor="dask", options={"adapt": adapt}, step_size=10)
     same_counts(outcome["fill"], expected)
-    assert 1 < len(outcome.workers) <= 3 and outcome.slots > 1
+    assert 1 < len(outcome.workers) <= 3
     with pytest.raises(ArgumentError, match="adapt has 'maximal'; known are interval"):
         executor_of("dask", 1, options={"adapt": {"maximal": 3}})
 
