@@ -32,7 +32,7 @@ setup: build ## create .venv with sapwood (release build) and everything the tar
 
 test: build ## all tests that need neither ROOT nor the corpus
 	cargo test --release --workspace --quiet
-	$(BIN)/python -m pytest -m "not oracle and not corpus"
+	$(BIN)/python -m pytest -m "not oracle and not corpus" -n 2 --dist loadfile
 
 check: $(STAGES) ## exactly what CI runs, save the tests that need ROOT (make oracle)
 
@@ -59,7 +59,7 @@ corpus: build ## the real files of ../shared/corpus (or SAPWOOD_CORPUS) against 
 	$(BIN)/python -m pytest -m "corpus and not oracle"
 
 oracle: build oracle-venv ## the tests in which ROOT is the judge
-	SAPWOOD_ORACLE_PYTHON=$(ORACLE_PYTHON) $(BIN)/python -m pytest -m oracle
+	SAPWOOD_ORACLE_PYTHON=$(ORACLE_PYTHON) $(BIN)/python -m pytest -m oracle -n 2 --dist loadfile
 
 wheel: build ## build the wheel and import it in a clean environment with NumPy and Awkward alone
 	rm -rf build/wheel && $(BIN)/maturin build --release --quiet --out build/wheel
@@ -87,12 +87,17 @@ bench-trains: build ## what trains cost: sharing, scaling, small steps, streams,
 
 bench-remote: build peers ## files far away at 0 to 140 ms against ROOT and uproot: requests, bytes, over-read, time
 	$(BIN)/python benches/remote.py $(PEERS)/esd-zlib.root esdTree --rivals-python $(ORACLE_PYTHON)
+	$(BIN)/python benches/remote.py $(PEERS)/esd-zlib.root esdTree --rivals-python $(ORACLE_PYTHON) \
+	  --cluster-size "1 MB" --latency 50 --schemes root
 
 bench-histograms: build ## 61,944 histograms in one file: open, list and read them all, against uproot
 	$(BIN)/python benches/histograms.py
 
 bench-filling: build oracle-venv ## 120 million fills into 20 histograms, against ROOT's TH1F::Fill
 	$(BIN)/python benches/filling.py --root $(ORACLE_PYTHON)
+
+bench-laboratory: build ## what the laboratory says beside lmbench, STREAM, fio and measured curves, where these are installed
+	$(BIN)/python benches/laboratory.py --keep
 
 peers: oracle-venv ## generate the reference files and build the rivals (from ../shared/peers; 2.6 GB)
 	benches/peers.sh "$(SHARED)/peers" $(PEERS) $(ORACLE_PYTHON)
@@ -141,4 +146,4 @@ oracle-venv:
 	  $(ORACLE_VENV)/bin/python -m pip install --quiet --upgrade 'pip>=25.1' && \
 	  $(ORACLE_VENV)/bin/python -m pip install --quiet --group oracle; }
 
-.PHONY: build oracle-venv stages demo setup test check lint damage fuzz corpus oracle wheel readme bench bench-quick bench-writing bench-remote bench-histograms bench-filling peers docs format clean help
+.PHONY: build oracle-venv stages demo setup test check lint damage fuzz corpus oracle wheel readme bench bench-quick bench-writing bench-remote bench-histograms bench-filling bench-laboratory peers docs format clean help

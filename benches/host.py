@@ -36,6 +36,12 @@ def host() -> dict[str, Any]:
     }
 
 
+def busy() -> float:
+    """Give the seconds that all processors have been busy since the system began, also with other guests (Linux)."""
+    user, nice, system, _idle, _waiting, *interrupts = Path("/proc/stat").read_text().split(maxsplit=9)[1:9]
+    return sum(map(int, (user, nice, system, *interrupts))) / os.sysconf("SC_CLK_TCK")
+
+
 def software() -> dict[str, str]:
     """Give the versions of the Python packages that take part, and the commit of this checkout."""
     packages = ("sapwood", "numpy", "awkward", "uproot")

@@ -1,18 +1,17 @@
-"""The probes of `sapwood lab machine` beside lmbench's programs, in interleaved rounds on one core.
+"""The probes of `sapwood lab machine` beside lmbench's programs, in interleaved rounds on one core; see laboratory.py.
 
-Give the folder of lmbench's programs. Other work on the machine makes figures worse, never better: so the best of all
-rounds are compared, and printed with their ratio.
+lat_proc starts lmbench's hello, which Debian's package puts elsewhere than the program looks for it: link it there.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 MICROSECONDS, MEGABYTES = r"([\d.]+) microseconds", r"([\d.]+) MB/sec"
 CASES: dict[str, tuple[list[str], str, list[str]]] = {
@@ -51,24 +50,17 @@ def ours(words: list[str]) -> float:
     return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)[0]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path, help="where lmbench's programs are; lat_proc needs its program hello, too")
-    parser.add_argument("--rounds", type=int, default=5)
-    arguments = parser.parse_args()
+def compare(folder: Path, rounds: int) -> list[dict[str, Any]]:
+    """Measure with both in each round; `folder` is that of lmbench's programs."""
     core = max(os.sched_getaffinity(0))  # as the probes
     values: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in CASES}
-    for _ in range(arguments.rounds):
+    for _ in range(rounds):
         for name, (words, wanted, probe) in CASES.items():
-            values[name][0].extend(theirs(arguments.folder, words, wanted, core))
+            values[name][0].extend(theirs(folder, words, wanted, core))
             values[name][1].append(ours(probe))
+    figures: list[dict[str, Any]] = []
     for name, (them, us) in values.items():
-        if not them:
-            print(f"{name:28} lmbench said nothing")
-            continue
-        best = max if CASES[name][0][0].startswith("bw") else min
-        print(f"{name:28} lmbench {best(them):10.3f}  sapwood {best(us):10.3f}  ratio {best(us) / best(them):.2f}")
-
-
-if __name__ == "__main__":
-    main()
+        rate = CASES[name][0][0].startswith("bw")
+        kind = {"unit": "MB/s", "best": "most"} if rate else {"unit": "µs", "best": "least"}
+        figures.append({"name": name, "by": "lmbench", **kind, "theirs": them, "ours": us})
+    return figures

@@ -7,7 +7,10 @@ to load at first use left out. First it is seen to that what comes over the netw
 many bytes the baskets have that are asked for: what comes beyond them is over-read (the file's own records, what lies
 between baskets, what was fetched in vain, the words of the protocol).
 
-    benches/remote.py FILE TREE [--latency 0 10 50 140] [--rivals-python PYTHON] [--rounds 3] [-o RESULT.json]
+With ``--cluster-size`` the tree is first written anew with such clusters: small ones are where latency tells.
+
+    benches/remote.py FILE TREE [--cluster-size "1 MB"] [--latency 0 10 50 140] [--rivals-python PYTHON] [--rounds 3]
+        [-o RESULT.json]
 """
 
 from __future__ import annotations
@@ -231,27 +234,39 @@ def main() -> None:
     arguments.add_argument("--rivals", nargs="*", default=["sapwood", "uproot", "root", "root-tuned"])
     arguments.add_argument("--rounds", type=int, default=3)
     arguments.add_argument("--limit", type=float, default=300, help="seconds for a reading")
+    arguments.add_argument("--cluster-size", help="entries, or compressed bytes ('1 MB')")
     arguments.add_argument("-o", "--output", type=Path)
     given = arguments.parse_args()
+    from sapwood.lab.rewriting import Layout, parse_cluster, rewrite
 
+    with tempfile.TemporaryDirectory() as folder:
+        file: Path = given.file
+        if given.cluster_size is not None:
+            file = Path(folder) / file.name
+            rewrite(given.file, file, Layout(auto_flush=parse_cluster(given.cluster_size)), tree=given.tree)
+        compare(given, file)
+
+
+def compare(given: argparse.Namespace, file: Path) -> None:
+    """Measure all rivals on a file."""
     import host
 
     import sapwood
 
-    with sapwood.open(given.file) as opened:
+    with sapwood.open(file) as opened:
         tree = opened[given.tree]
         names = tree.keys()
         shape = {"branches": len(names), "entries": tree.num_entries, "clusters": tree.explain().clusters}
     rows = choices(names, shape["entries"])
-    needed = {row: asked(given.file, given.tree, choice) for row, choice in rows.items()}
+    needed = {row: asked(file, given.tree, choice) for row, choice in rows.items()}
     results: list[dict[str, Any]] = []
-    with servers(given.file, given.schemes) as ports, tempfile.TemporaryDirectory() as folder:
+    with servers(file, given.schemes) as ports, tempfile.TemporaryDirectory() as folder:
         small = Path(folder) / "small.root"
         with sapwood.recreate(small) as out:
             out.mktree("t", {"x": "float32", "j": "var * float32"}).extend({"x": [1.0], "j": [[2.0]]})
         for scheme, port in ports.items():
             slash = "//" if scheme == "root" else "/"
-            agree(given.file, given.tree, f"{scheme}://127.0.0.1:{port}{slash}{given.file.name}")
+            agree(file, given.tree, f"{scheme}://127.0.0.1:{port}{slash}{file.name}")
             for latency in given.latency:
                 for row, choice in rows.items():
                     runs: dict[str, list[dict[str, Any]]] = {rival: [] for rival in given.rivals}
@@ -261,7 +276,7 @@ def main() -> None:
                             if (scheme == "http" and rival.startswith("root")) or (found and "error" in found[-1]):
                                 continue
                             proxy = Proxy(port, latency / 1000)
-                            url = f"{scheme}://127.0.0.1:{proxy.port}{slash}{given.file.name}"
+                            url = f"{scheme}://127.0.0.1:{proxy.port}{slash}{file.name}"
                             python = sys.executable if rival == "sapwood" else given.rivals_python
                             run = measure(rival, python, small, url, given.tree, choice, given.limit)
                             run |= {"requests": proxy.requests, "bytes": proxy.taken}
@@ -281,7 +296,8 @@ def main() -> None:
             print(f"{rival}: {median(runs, 'loading'):.2f} s to load what it needs at first use, not in these times")
     if given.output is not None:
         record = {
-            "file": given.file.name, "size": given.file.stat().st_size, "tree": given.tree, **shape,
+            "file": file.name, "size": file.stat().st_size, "tree": given.tree, **shape,
+            "cluster_size": given.cluster_size,
             "choices": {row: {**choice._asdict(), "asked": needed[row]} for row, choice in rows.items()},
             "rounds": given.rounds, "time": time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime()),
             "host": host.host(), "software": host.software(), "results": results,

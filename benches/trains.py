@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ import sapwood
 from sapwood import train
 
 HERE = Path(__file__).resolve().parent
+# Many links to one file are meant here.
+warnings.filterwarnings("ignore", r".* is the same file as ", sapwood.SapwoodWarning)
 
 
 class Few(train.Task):
@@ -109,12 +112,18 @@ SCALED: dict[str, tuple[Callable[[], Any], str]] = {
 
 
 def cost(tasks: list[Any], inputs: Any, **options: Any) -> dict[str, float]:
-    """Run and give the clock's time and the processor's, of the whole and inside the tasks."""
+    """Run and give the clock's time and the processor's, of the whole and inside the tasks.
+
+    `others` are the processors that were busy meanwhile with what is not of the run, on average.
+    """
+    busy, began = host.busy(), time.perf_counter()
     outcome = train.run(tasks, inputs, **options)
+    busy, took = host.busy() - busy, time.perf_counter() - began
     assert outcome.complete
     return {
         "wall": outcome.time_wall,
         "cpu": outcome.time_cpu,
+        "others": max(busy - outcome.time_cpu, 0.0) / took,
         "tasks": sum(task.time_cpu for task in outcome.tasks),
         "entries": outcome.entries,
         **{f"task {task.name}": task.time_cpu for task in outcome.tasks},
@@ -155,7 +164,8 @@ def scaling(folder: Path, rounds: int, jobs: list[int], seconds: float) -> dict[
     The files are links to one, of 85 or 133 MB in clusters of 30 MB, so many that one job takes about `seconds`.
     Starting processes is not in the rates, planning is: opening each file. All numbers of jobs take turns, each with
     the processes of its own executor alone. `apart` is what programs that know nothing of each other reach: what the
-    machine has to give.
+    machine has to give. `others` are the processors that were busy with something else (Dask's scheduler is, too):
+    where they are many, the rates say little.
     """
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as place:
@@ -165,22 +175,28 @@ def scaling(folder: Path, rounds: int, jobs: list[int], seconds: float) -> dict[
         for executor in ("threads", "processes", "dask"):
             rates: dict[str, dict[int, list[float]]] = {name: {count: [] for count in jobs} for name in data}
             spent: dict[str, dict[int, list[float]]] = {name: {count: [] for count in jobs} for name in data}
+            others: dict[str, dict[int, list[float]]] = {name: {count: [] for count in jobs} for name in data}
             for _ in range(rounds):
                 for count in jobs:
                     made = train.executor_of(executor, count, read_ahead=0)  # one job, one core
                     try:
+                        made.wait()
                         for make, where in data.values():  # every process imports, and opens its first file
                             train.run(make(), train.Dataset(where.sources[:count]), executor=made, threads=count)
                         for name, (make, where) in data.items():
                             run = cost([make()], where, executor=made, threads=count)
                             rates[name][count].append(run["entries"] / run["wall"])
                             spent[name][count].append(1e6 * run["cpu"] / run["entries"])
+                            others[name][count].append(run["others"])
                     finally:
                         made.close()
             found[executor] = {
-                name: curve(of) | {"cpu us": {count: statistics.median(us) for count, us in spent[name].items()}}
+                name: curve(of) | {
+                    "cpu us": {count: statistics.median(us) for count, us in spent[name].items()},
+                    "others": {count: statistics.median(busy) for count, busy in others[name].items()},
+                }
                 for name, of in rates.items()
-            }
+            }  # fmt: skip
         found["apart"] = {name: apart(Path(place) / name, name, rounds) for name in data}
     return found
 
@@ -397,9 +413,10 @@ def page(result: dict[str, Any], file: str) -> str:
             held = "" if executor == "apart" else f"{verdict(gain >= 1.8)}, {verdict(least >= 0.9)}"
             used = list(about.get("cpu us", {}).values())
             more = f"{used[-1] / used[0]:.2f}" if used else ""
-            rows.append([f"{executor}: {name}", *cells, f"{gain:.2f}", f"{100 * least:.0f} %", more, held])
+            busy = f"{max(about['others'].values()):.2f}" if "others" in about else ""
+            rows.append([f"{executor}: {name}", *cells, f"{gain:.2f}", f"{100 * least:.0f} %", more, busy, held])
     head = ["entries/s with so many jobs", "1", "2", "4", "8", "2 ÷ 1", "least ÷ most, from 2 on",
-            "processor time of an entry, 8 ÷ 1", "≥ 1.8, ≥ 90 %"]  # fmt: skip
+            "processor time of an entry, 8 ÷ 1", "others, at most", "≥ 1.8, ≥ 90 %"]  # fmt: skip
     parts.append(f"## Jobs\n\n{' '.join((scaling.__doc__ or '').split())}\n\n{table(head, rows)}")
     shared = result["sharing"]
     head = ["seconds", *(f"{name} alone" for name in TASKS), "their sum", "the train", "at most", ""]

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
+import hypothesis
 import pytest
+
+# How long an example takes says how busy the machine is.
+hypothesis.settings.register_profile("sapwood", deadline=None)
+hypothesis.settings.load_profile("sapwood")
 
 ROOT_DIR = Path(__file__).resolve().parent.parent
 
@@ -65,8 +72,25 @@ def pytest_deselected(items: list[pytest.Item]) -> None:
                     _absent[name] -= 1
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Tell the process that reports what was not asked for, where tests run in several."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["not tested"] = [_absent, _left_out]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Hear it: each process collects, and so leaves out, the same."""
+    for mine, its in zip((_absent, _left_out), node.workeroutput["not tested"], strict=True):
+        mine.update(its)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say loudly what was not tested."""
+    """Give the figures of tests, and say loudly what was not tested."""
+    for report in (*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")):
+        for name, text in report.user_properties:
+            if name == "shown" and report.when == "call":
+                terminalreporter.write_line(f"\n{report.nodeid}\n{text}")
     for name, count in _left_out.items():
         target = "oracle" if name == "peers" else name
         terminalreporter.write_line(f"left out here: {count} tests marked {name!r} (make {target})")
@@ -74,6 +98,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         if count:
             line = f"NOT RUN: {count} tests marked {name!r} need {NEEDS[name][1]}"
             terminalreporter.write_line(line, red=True, bold=True)
+
+
+@pytest.fixture
+def show(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
+    """Give what takes a text to be printed at the end, whichever process the test runs in."""
+    return lambda text: record_property("shown", text)
 
 
 @pytest.fixture(scope="session")

@@ -1,12 +1,13 @@
 //! What the fuzzers call: each function takes any bytes and must return, whatever they are.
 
+use rayon::{ThreadPool, ThreadPoolBuilder};
 use sapwood_io::Memory;
 use sapwood_root::compress::decode;
 use sapwood_root::file::{Directory, RootFile};
 use sapwood_root::streamer::Classes;
 use sapwood_root::tree::Tree;
 use sapwood_root::tree::read::{Part, read};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The targets by name.
 pub const TARGETS: [(&str, fn(&[u8])); 4] =
@@ -38,10 +39,12 @@ fn walk(file: &Arc<RootFile>, directory: &Directory, depth: usize) {
 
 fn read_all(tree: &Tree) {
     tree.cluster_borders();
+    static POOL: OnceLock<ThreadPool> = OnceLock::new();
+    let pool = POOL.get_or_init(|| ThreadPoolBuilder::new().build().unwrap());
     for branch in 0..tree.branches.len().min(64) {
         let stop = tree.entries;
-        let _ = read(&[Part { tree, branches: &[branch], start: 0, stop }]);
-        let _ = read(&[Part { tree, branches: &[branch], start: stop / 3, stop: stop / 2 }]);
+        let _ = read(pool, &[Part { tree, branches: &[branch], start: 0, stop }]);
+        let _ = read(pool, &[Part { tree, branches: &[branch], start: stop / 3, stop: stop / 2 }]);
     }
 }
 

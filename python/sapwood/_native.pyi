@@ -6,10 +6,12 @@ read-only. Errors are those of `sapwood.errors`. Whatever reads or computes lets
 
 import builtins
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeAlias, final
+from typing import Any, Protocol, TypeAlias, TypeVar, final
 
 from sapwood.columns import Column, Foreign, Type
 from sapwood.reading.sources import Far
+
+_T = TypeVar("_T")
 
 __version__: str
 
@@ -98,6 +100,11 @@ class File:
         """Close what was opened by its path; reading more is a `StorageError`."""
     def ledger(self) -> list[tuple[int, int, int, int, bool, str]]:
         """List requests that did not go well: time in ns, offset, length, attempt, whether sent again, and why."""
+    def stored_version(self) -> tuple[str, str] | None:
+        """Give who says which version of the file it is, and which.
+
+        An ETag or a date; of a local file the time of its last change in nanoseconds, which nobody says (empty).
+        """
 
 @final
 class Key:
@@ -249,6 +256,8 @@ class Tree:
     @property
     def branches(self) -> list[Branch]:
         """All branches, depth first, a parent before its children."""
+    def branch_bytes(self) -> tuple[list[int], list[int]]:
+        """List the bytes of all baskets of each branch, before compression and in the file."""
     def clusters(self) -> list[int]:
         """List the entries at which clusters begin, and the end: 0, ..., `num_entries`."""
 
@@ -268,8 +277,8 @@ class Tree:
 
     def bytes_between(self, branches: Sequence[int], start: int, stop: int) -> float:
         """Estimate the uncompressed bytes of some branches (by their places), between two entries."""
-    def codecs(self, branches: Sequence[int]) -> list[int | None]:
-        """Read by which codecs the largest baskets of some branches are compressed, by ROOT's numbers.
+    def codecs(self, baskets: Sequence[tuple[int, int]]) -> list[int | None]:
+        """Read by which codecs baskets are compressed, by ROOT's numbers; a basket is its branch and its number there.
 
         0 is none; None says that it cannot be told. A branch's `compression` is another where baskets were copied.
         """
@@ -493,6 +502,15 @@ class Carry:
     def give_up(self) -> None:
         """End the reading that uses this, if there is one, and let go of what was fetched ahead."""
 
+class Stop:
+    """Ends jobs from another thread: what they wait for in the native part, now and later."""
+
+    def __new__(cls) -> Stop: ...  # noqa: PYI034
+    def call(self, work: Callable[[], _T]) -> _T:
+        """Call something that it may end; that is a `StorageError` then."""
+    def give_up(self) -> None:
+        """End it."""
+
 def read(
     parts: Sequence[tuple[Tree, Sequence[int], int, int]],
     carry: Carry | None = None,
@@ -565,6 +583,15 @@ def stop_trace() -> tuple[int, dict[str, Column]] | None:
 
 def trace_so_far() -> tuple[int, dict[str, Column]] | None:
     """Give the same of what was recorded so far."""
+
+def take_trace() -> tuple[int, dict[str, Column]] | None:
+    """Give the same, and take it out: the trace goes on without it."""
+
+def requests() -> list[tuple[str, tuple[int, int, int, int]]]:
+    """Count requests to storage of this process so far, with or without a trace.
+
+    Of each cause: requests, ranges, bytes, nanoseconds.
+    """
 
 @final
 class Storage:

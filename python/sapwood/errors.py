@@ -2,9 +2,42 @@
 
 from __future__ import annotations
 
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from sapwood.reading.file import Incident
+
+
+# In a URL what grants access: the value behind a name of this kind, or a password. The `&` may be that of a page.
+_SECRET = re.compile(
+    r"([?&;](?:amp;)?(?:authz|access_token|token|sig|signature|x-amz-[a-z-]+|x-goog-[a-z-]+)=)"
+    r"(?:bearer(?:%20|[ +]))?[^\s&\"'<>]*?(?=[:,;.)\]}]*(?:[\s&\"'<>]|$))",
+    re.IGNORECASE,
+)
+_PASSWORD = re.compile(r"(\w://[^\s/@:\"'<>]*:)[^\s/@\"'<>]+(?=@)")
+
+
+HIDDEN = "***"
+"""What stands in place of a secret."""
+
+
+def without_secrets(text: str) -> str:
+    """Give a text without the tokens, signatures and passwords in its URLs, to be shown or passed on."""
+    return _PASSWORD.sub(rf"\1{HIDDEN}", _SECRET.sub(rf"\1{HIDDEN}", text))
+
+
+def _shown(message: Iterable[object]) -> Iterable[object]:
+    return (without_secrets(one) if isinstance(one, str) else one for one in message)
+
 
 class SapwoodError(Exception):
     """Base of every error that sapwood raises on its own account."""
+
+    def __init__(self, *message: object) -> None:
+        super().__init__(*_shown(message))
 
 
 class CorruptError(SapwoodError, ValueError):
@@ -37,13 +70,32 @@ class NotFoundError(SapwoodError, KeyError):
 class StorageError(SapwoodError, OSError):
     """The storage could not deliver or take the bytes."""
 
+    ledger: Sequence[Incident] = ()
+    """The requests for the file that did not go well, as its `ledger()` lists them; of an `open` that failed, too."""
+
 
 class MissingFileError(StorageError, FileNotFoundError):
     """No file has that name, or none matches the pattern."""
 
 
+def storage_error(name: str, error: OSError, hint: str = "") -> StorageError:
+    """Make the `StorageError` of a file for what the system or its storage says, which may name itself."""
+    if isinstance(error, StorageError):
+        return error
+    kind = MissingFileError if isinstance(error, FileNotFoundError) else StorageError
+    named = kind is MissingFileError or str(error).startswith(f"{name}: ")
+    failed = kind(str(error) if named else f"{name}: {error}{hint}")
+    failed.ledger = getattr(error, "ledger", ())
+    # It is shown, too, as the cause.
+    error.args = tuple(_shown(error.args))
+    return failed
+
+
 class SapwoodWarning(UserWarning):
     """Something was left out or done in another way than asked; the message says what and how many."""
+
+    def __init__(self, *message: object) -> None:
+        super().__init__(*_shown(message))
 
 
 def warn_of_lost_keys(found: int, directory: str, file: str) -> None:

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import multiprocessing
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
@@ -78,14 +79,18 @@ def exceptions() -> dict[Item, dict[str, str]]:
 
 
 def test_table(
-    corpus: Path, checker: ModuleType, found: dict[str, Any], capsys: pytest.CaptureFixture[str], monkeypatch: Any
+    corpus: Path,
+    checker: ModuleType,
+    found: dict[str, Any],
+    show: Callable[[str], None],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: Any,
 ) -> None:
-    """Print what `corpus.py check` prints."""
+    """Show what `corpus.py check` prints."""
     monkeypatch.setattr(checker, "digests", lambda *_: found)
     monkeypatch.setattr(sys, "argv", ["corpus.py", "check", "sapwood", "files", str(corpus / "expected.json"), "0"])
-    with capsys.disabled():
-        print()
-        checker.main()
+    checker.main()
+    show(capsys.readouterr().out)
 
 
 def test_every_file_opens(found: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,7 @@ def objects(corpus: Path) -> Iterator[tuple[str, str, str, Any, list[str]]]:
                 yield path.name, key, classname, found, [str(one.message) for one in caught]
 
 
-def test_every_object_reads_or_says_why(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_object_reads_or_says_why(corpus: Path, show: Callable[[str], None]) -> None:
     read: Counter[str] = Counter()
     refused: dict[tuple[str, str], str] = {}
     for name, key, classname, found, told in objects(corpus):
@@ -58,12 +58,10 @@ def test_every_object_reads_or_says_why(corpus: Path, capsys: pytest.CaptureFixt
             read[classname] += 1
             if isinstance(found, Model):
                 assert found.unreadable() == []
-    with capsys.disabled():
-        print(f"\n{'class':60} objects read wholly")
-        for classname, count in sorted(read.items()):
-            print(f"{classname:60} {count}")
-        for (name, key), why in refused.items():
-            print(f"not read wholly: {name}:{key}: {why}")
+    lines = [f"{'class':60} objects read wholly"]
+    lines += [f"{classname:60} {count}" for classname, count in sorted(read.items())]
+    lines += [f"not read wholly: {name}:{key}: {why}" for (name, key), why in refused.items()]
+    show("\n".join(lines))
     assert refused.keys() == NOT_READ.keys()
     for place, why in NOT_READ.items():
         assert why in refused[place] and "at byte" in refused[place]
@@ -146,7 +144,7 @@ WITH_UNREADABLE_BRANCHES = {f"uproot-issue{number}.root" for number in ("-76", "
 WITH_UNREADABLE_BRANCHES.add("uproot-mc10events.root")  # a bitset on which ROOT fails, too
 
 
-def test_what_cannot_be_read_has_reasons(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_read_has_reasons(corpus: Path, show: Callable[[str], None]) -> None:
     """What `unreadable` lists is what cannot be read, and nothing else."""
     listed: Counter[str] = Counter()
     for path in sorted((corpus / "files").glob("*.root")):
@@ -168,7 +166,6 @@ def test_what_cannot_be_read_has_reasons(corpus: Path, capsys: pytest.CaptureFix
                     for name, branch in file[key].items(recursive=True):
                         if f"{key}/{name}" not in found and branch.branches == []:
                             branch.array(entry_stop=1)
-    with capsys.disabled():
-        print(f"\nnot read: {dict(listed)}")
+    show(f"not read: {dict(listed)}")
     assert listed.keys() <= WITH_UNREADABLE_BRANCHES | {name for name, _ in NOT_READ}
     assert listed.keys() >= {name for name, _ in NOT_READ}

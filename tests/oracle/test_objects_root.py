@@ -9,7 +9,7 @@ import os
 import subprocess
 import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -280,7 +280,7 @@ def least(times: Iterable[tuple[float, float]]) -> tuple[float, float]:
     return min(first), min(second)
 
 
-def test_many_histograms(root_python: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_many_histograms(root_python: Path, tmp_path: Path, show: Callable[[str], None]) -> None:
     """61,944 histograms in one file: time linear in their number, and much less than uproot's.
 
     `make bench-histograms` measures how much less; here is room for a noisy machine.
@@ -293,11 +293,9 @@ def test_many_histograms(root_python: Path, tmp_path: Path, capsys: pytest.Captu
         seconds(library, paths[counts[0]], some=1)  # what is imported at first use
     ours = {count: least(seconds(sapwood, path) for _ in range(2)) for count, path in paths.items()}
     theirs = least(seconds(uproot, paths[counts[-1]], some=1000) for _ in range(2))
-    with capsys.disabled():
-        print("\nprocessor time to open and list, and to read one:")
-        for count, (listing, reading) in ours.items():
-            print(f"sapwood, {count}: {listing:.3f} s, {reading * 1e6:.0f} us")
-        print(f"uproot, {counts[-1]}: {theirs[0]:.3f} s, {theirs[1] * 1e6:.0f} us (of 1000)")
+    lines = [f"sapwood, {count}: {listing:.3f} s, {reading * 1e6:.0f} us" for count, (listing, reading) in ours.items()]
+    lines.append(f"uproot, {counts[-1]}: {theirs[0]:.3f} s, {theirs[1] * 1e6:.0f} us (of 1000)")
+    show("\n".join(["processor time to open and list, and to read one:", *lines]))
     # Twice as many take twice the time; what is measured varies by some.
     for less, more in itertools.pairwise(counts):
         assert ours[more][0] < 3 * ours[less][0] and ours[more][1] < 1.5 * ours[less][1]

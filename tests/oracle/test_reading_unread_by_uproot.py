@@ -6,6 +6,7 @@ import json
 import struct
 import subprocess
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -182,20 +183,21 @@ def flat_difference(ours: Any, leaves: list[list[float]]) -> str | None:
     return difference(flat, [item for leaf in leaves for item in leaf])
 
 
-def test_values_are_those_of_root(judged: list[Branch], capsys: pytest.CaptureFixture[str]) -> None:
+def test_values_are_those_of_root(judged: list[Branch], show: Callable[[str], None]) -> None:
     read = [b for b in judged if b.values is not None]
     equal = [b for b in read if b.verdict == "equal"]
     differ = [b for b in read if b.verdict.startswith("differs")]
     silent = [b for b in read if not decided(b.verdict)]
-    with capsys.disabled():
-        print("\nbranches that uproot cannot read and that hold data, by file")
-        print(f"{'file':42} {'hold data':>9} {'read':>6} {'equal':>6} {'differ':>6} {'ROOT cannot':>11}")
-        for name in [*dict.fromkeys(b.file for b in judged), ""]:
-            rows = [[b for b in some if name in ("", b.file)] for some in (judged, read, equal, differ, silent)]
-            counts = [len(row) for row in rows]
-            print(f"{name or 'all':42} {counts[0]:9} {counts[1]:6} {counts[2]:6} {counts[3]:6} {counts[4]:11}")
-        for why, count in Counter(f"{b.file}: {b.verdict[:150]}" for b in silent).most_common():
-            print(f"  {count} × {why}")
+    lines = [
+        "branches that uproot cannot read and that hold data, by file",
+        f"{'file':42} {'hold data':>9} {'read':>6} {'equal':>6} {'differ':>6} {'ROOT cannot':>11}",
+    ]
+    for name in [*dict.fromkeys(b.file for b in judged), ""]:
+        rows = [[b for b in some if name in ("", b.file)] for some in (judged, read, equal, differ, silent)]
+        counts = [len(row) for row in rows]
+        lines.append(f"{name or 'all':42} {counts[0]:9} {counts[1]:6} {counts[2]:6} {counts[3]:6} {counts[4]:11}")
+    causes = Counter(f"{b.file}: {b.verdict[:150]}" for b in silent)
+    show("\n".join(lines + [f"  {count} × {why}" for why, count in causes.most_common()]))
     assert not differ, f"{len(differ)} differ\n" + "\n".join(f"{b}: {b.verdict[:300]}" for b in differ)
     assert len(read) >= READ * len(judged), f"{len(read)} of {len(judged)} read"
     assert len(equal) >= JUDGED * len(read), f"ROOT agrees with {len(equal)} of {len(read)}"

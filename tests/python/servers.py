@@ -35,12 +35,20 @@ class Server(ThreadingHTTPServer):
         self.beyond = "whole"  # or "first", "refuse", "close"
         self.merge = False
         self.tag: str | None = '"1"'
+        self.sums: Callable[[bytes], dict[str, str]] = lambda _data: {}  # headers of answers where checksums are wanted
+        self.head = ""  # what is done with HEAD: a status, or "hang"
+        self.heads = 0  # that were answered, or will never be
+        self.after_heads: list[tuple[int, int]] = []  # from which request on all wait for how many of these
         self.fault: Callable[[int], str | None] = lambda _number: None
+        self.asked, self.token = "", ""  # path and X-Token of the request that `fault` is asked about
         self.log: list[tuple[str, list[tuple[int, int]], str]] = []
         self.heard: list[dict[str, str]] = []
         self.busy = 0
         self.busiest = 0
         self.lock = threading.Lock()
+        self.one_more_head = threading.Condition(self.lock)
+        self.gate = threading.Event()  # if a test clears it, all answers wait until it is set
+        self.gate.set()
 
     def url(self, name: str) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}/{name}"
@@ -64,6 +72,7 @@ class Handler(BaseHTTPRequestHandler):
             server.busy += 1
             server.busiest = max(server.busiest, server.busy)
             number = len(server.log)
+            server.asked, server.token = self.path, self.headers.get("X-Token", "")
             what = server.fault(number) or "served"
             header = self.headers.get("Range", "")
             asked = [(int(a), int(b) + 1) for a, b in re.findall(r"(\d+)-(\d+)", header)]
@@ -74,10 +83,30 @@ class Handler(BaseHTTPRequestHandler):
             server.heard.append({name.lower(): value for name, value in self.headers.items()})
         try:
             time.sleep(server.latency)
+            server.gate.wait(20)
+            with server.one_more_head:
+                needed = max((heads for first, heads in server.after_heads if number >= first), default=0)
+                server.one_more_head.wait_for(lambda: server.heads >= needed, 20)
             self.answer(asked, what, header)
         finally:
             with server.lock:
                 server.busy -= 1
+
+    def do_HEAD(self) -> None:
+        how, data = self.server.head, self.data()
+        if how.isdigit() or data is None:
+            self.reply(int(how) if how.isdigit() else 404, b"")
+        elif how != "hang":
+            self.reply(200, data, self.sums(data))
+        with self.server.one_more_head:
+            self.server.heads += 1
+            self.server.one_more_head.notify_all()
+        if how == "hang":
+            self.rfile.read(1)  # until the client leaves
+
+    def sums(self, data: bytes) -> dict[str, str]:
+        wanted = "Want-Repr-Digest" in self.headers or "Want-Digest" in self.headers
+        return self.server.sums(data) if wanted else {}
 
     def data(self) -> bytes | None:
         return self.server.files.get(self.path.split("?")[0].lstrip("/"))
@@ -90,6 +119,10 @@ class Handler(BaseHTTPRequestHandler):
             return
         if what.isdigit():
             self.reply(int(what), b"")
+            return
+        if re.fullmatch(r"\d+ after \d+", what):
+            status, seconds = what.split(" after ")
+            self.reply(int(status), b"", {"Retry-After": seconds})
             return
         if what == "slow":
             time.sleep(0.05)
@@ -120,8 +153,12 @@ class Handler(BaseHTTPRequestHandler):
                 return
             asked = asked[: server.most_ranges] if server.beyond == "first" else []
         cut = what == "cut"
+        sums = self.sums(data)
+        if what == "flip":
+            at = sum(asked[0]) // 2 if asked else len(data) - 1
+            data = data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
         if not asked:
-            self.reply(200, data, cut=cut)
+            self.reply(200, data, sums, cut=cut)
         elif len(asked) == 1 or server.merge:
             start, stop = asked[0][0], max(b for _, b in asked)
             self.reply(206, data[start:stop], {"Content-Range": f"bytes {start}-{stop - 1}/{len(data)}"}, cut=cut)
@@ -142,6 +179,8 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header("ETag", self.server.tag)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
+        if self.command == "HEAD":
+            return
         body = body[: len(body) // 2] if cut else body
         rate = self.server.bandwidth
         piece = max(len(body), 1) if rate is None else 1 << 18

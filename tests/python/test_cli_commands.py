@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import sapwood
+from sapwood.reading.trace import Trace
 
 TESTS = Path(__file__).resolve().parent.parent
 EXAMPLES = TESTS.parent / "examples"
@@ -106,8 +107,9 @@ def test_start_is_quick(folder: Path) -> None:
 
 def _seconds(*arguments: str) -> float:
     """Measure the processor time of a whole process; the time on the clock is the machine's other work as well."""
+    kept = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}  # as installed
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    run(*arguments)
+    run(*arguments, env=kept)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
@@ -309,14 +311,37 @@ def test_the_page_opens_in_a_browser(results: Path, tmp_path: Path, scheme: str)
     assert picture.stat().st_size > 50_000
 
 
-def test_the_page_of_a_traced_run_has_the_accesses(folder: Path, tmp_path: Path) -> None:
-    arguments = ["run", EXAMPLES / "dimuon.py", "-i", folder / "nano_1.root", "-t", "Events", "-o", tmp_path / "o"]
+@pytest.mark.parametrize("executor", ["threads", "processes"])
+def test_the_report_of_a_run_has_the_accesses(folder: Path, tmp_path: Path, executor: str) -> None:
+    arguments = ["run", EXAMPLES / "dimuon.py", "-i", folder / "nano_1.root", "-t", "Events", "-o", tmp_path / "o",
+                 "--executor", executor, "-j", "2", "--step-size", "200"]  # fmt: skip
+    summed = ("Accesses to storage", "Requests by cause", "Bytes at four layers")
+    plots = ("File offset against entry", "Requests over time", "Map of the file")
+
+    def report() -> tuple[str, dict[str, Any]]:
+        job = json.loads((tmp_path / "o" / "results.json").read_text())["job"]
+        return (tmp_path / "o" / "report.html").read_text(), job
+
     assert run(*arguments).returncode == 0
-    assert "Accesses to storage" not in (tmp_path / "o" / "report.html").read_text()
-    assert run("trace", *arguments).returncode == 0
-    page = (tmp_path / "o" / "report.html").read_text()
-    for words in ("Accesses to storage", "Bytes at four layers", "File offset against entry", "Map of the file"):
-        assert words in page
+    page, job = report()
+    assert all(words in page for words in summed) and not any(words in page for words in plots)
+    requests, layers = job["accesses"]["requests"], job["accesses"]["layers"]
+    assert sum(of["bytes"] for of in requests.values()) == layers["bytes_read"] == job["counters"]["bytes_read"]
+    assert sum(of["requests"] for of in requests.values()) == job["counters"]["read_calls"]
+    assert requests["basket"]["requests"] > 0 and requests["basket"]["time_ns"] > 0
+    assert f'<td>basket</td><td class="n">{requests["basket"]["requests"]}</td>' in page
+    assert 0 < layers["bytes_used"] <= layers["bytes_decompressed"]
+
+    assert run("trace", "-o", tmp_path / "t.parquet", *arguments).returncode == 0
+    page, job = report()
+    assert all(words in page for words in (*summed, *plots))
+    trace = Trace.load(tmp_path / "t.parquet")  # of all processes
+    assert trace.layers()["bytes_requested"] == job["accesses"]["layers"]["bytes_requested"] > 0
+    assert trace.requests()["basket"]["bytes"] == job["accesses"]["requests"]["basket"]["bytes"]
+    assert set(trace["file"].tolist()) == {str(folder / "nano_1.root")}
+    rows = trace["cause"] == "basket"
+    assert len(np.unique(trace["request"][rows])) == trace.requests()["basket"]["requests"]
+    assert np.all(trace["start_ns"] <= trace["end_ns"]) and np.all(trace["start_ns"] >= 0)
 
 
 def test_run_leaves_out_what_is_asked_to(folder: Path, tmp_path: Path) -> None:

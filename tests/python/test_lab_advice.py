@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import struct
 import subprocess
 import sys
@@ -17,9 +19,9 @@ import pytest
 import sapwood
 from sapwood.errors import ArgumentError, CorruptError, UnsupportedError
 from sapwood.lab import PROBLEMS, Layout, advise, rewrite
-from sapwood.lab.advice import Recorded, used_branches
+from sapwood.lab.advice import Recorded, advice_text, chosen_layout, used_branches
 from sapwood.lab.layout import layouts_of
-from sapwood.lab.rewriting import cost_of, parse_cluster, parse_codec
+from sapwood.lab.rewriting import _branch_codecs, cost_of, parse_cluster, parse_codec
 from sapwood.train.dataset import Source
 
 GUIDE = Path(__file__).resolve().parent.parent.parent / "docs" / "guide"
@@ -75,13 +77,22 @@ def scattered(path: Path) -> Path:
     return path
 
 
+def say_flush(path: Path, old: int, new: int) -> None:
+    """Let a tree, whose record is not compressed, state another auto-flush."""
+    data, said = path.read_bytes(), struct.pack(">q", old)
+    then = struct.pack(">q", 2 * old)  # what is behind it in a list of baskets
+    places = [found.start() for found in re.finditer(re.escape(said), data)]
+    (at,) = (place for place in places if data[place + 8 : place + 16] != then)
+    path.write_bytes(data[:at] + struct.pack(">q", new) + data[at + 8 :])
+
+
+NEVER = 7_654_321
+
+
 def unclustered(path: Path) -> Path:
     """Let the tree say that auto-flush was off, where baskets of different branches end at different entries."""
-    write(path, None, None, branches=sapwood.ZSTD(5), auto_flush=7_654_321, basket_size=20_000)
-    data = path.read_bytes()
-    said = struct.pack(">q", 7_654_321)
-    assert data.count(said) == 1
-    path.write_bytes(data.replace(said, bytes(8)))
+    write(path, None, None, branches=sapwood.ZSTD(5), auto_flush=NEVER, basket_size=20_000)
+    say_flush(path, NEVER, 0)
     return path
 
 
@@ -128,9 +139,9 @@ def test_each_planted_fault_is_found(code: str, tmp_path: Path) -> None:
         assert trial.size > 1.2, trial
 
 
-def relabelled(path: Path, held: Any, said: Any) -> Path:
+def relabelled(path: Path, held: Any, said: Any, **layout: Any) -> Path:
     """Let all branches state another codec than that of their baskets, as after a copy that keeps baskets."""
-    write(path, None, None, branches=held)
+    write(path, None, None, branches=held, **layout)
     data = path.read_bytes()
     with sapwood.open(f"{path}:T") as tree:
         tail = max(s + n for b in tree.native.branches for s, n in zip(b.basket_seeks, b.basket_bytes, strict=True))
@@ -151,12 +162,139 @@ def test_the_codec_is_that_of_the_baskets(tmp_path: Path) -> None:
     assert advise(str(good), sample=0).findings == []
 
 
+def test_heads_of_baskets_are_counted_as_such(tmp_path: Path) -> None:
+    path = write(tmp_path / "events.root", events(100_000), auto_flush=20_000)
+    before = sapwood.counters()
+    with sapwood.trace() as trace:
+        (tree,) = layouts_of(Source(str(path)))
+    after = sapwood.counters()
+    heads = trace.requests()["head"]
+    assert heads["ranges"] == tree.baskets and heads["bytes"] <= 512 * tree.baskets
+    layers = trace.layers()
+    assert layers["bytes_read"] == after["bytes_read"] - before["bytes_read"]
+    assert (layers["bytes_requested"], layers["over_read"]) == (0, 0)
+    assert layers["records"] >= heads["bytes"]
+
+
+def test_lzma_is_found_beside_larger_baskets_of_another_codec(tmp_path: Path) -> None:
+    columns = {f"x{place}": np.random.default_rng(place).normal(size=40_000) for place in range(2)}
+    file = write(tmp_path / "bad.root", columns, sapwood.LZMA(1), basket_size=6_000)
+    data = bytearray(file.read_bytes())
+    with sapwood.open(f"{file}:T") as tree:
+        for branch in tree.native.branches:
+            baskets = sorted(zip(branch.basket_seeks, branch.basket_bytes, strict=True))
+            largest = max(baskets, key=lambda basket: basket[1])
+            for seek, size in {*baskets[: len(baskets) // 3], largest}:  # a mark is all that is looked at
+                at = data.index(b"XZ", seek, seek + size)
+                data[at : at + 2] = b"ZS"
+    file.write_bytes(data)
+    (finding,) = advise(str(file), sample=0).findings
+    percent = int(finding.detail.split()[0])
+    assert finding.code == "lzma" and 55 <= percent <= 75 and finding.detail.endswith("(x0, x1)")
+
+
+def test_a_trial_of_other_clusters_keeps_the_codec(tmp_path: Path) -> None:
+    bad = write(tmp_path / "bad.root", events(100_000), None, branches=sapwood.LZMA(1), auto_flush=9_973)
+    data = bad.read_bytes()
+    with sapwood.open(f"{bad}:T") as tree:
+        tail = max(s + n for b in tree.native.branches for s, n in zip(b.basket_seeks, b.basket_bytes, strict=True))
+    old, new = (struct.pack(">i", codec.code) for codec in (sapwood.LZMA(1), GOOD))
+    bad.write_bytes(data[:tail] + data[tail:].replace(old, new))
+    trials = {finding.code: finding.trial for finding in advise(str(bad)).findings}
+    clusters, codec = trials["small-clusters"], trials["lzma"]
+    assert clusters is not None and codec is not None
+    assert clusters.time < 2 < codec.time
+
+
+def test_rewriting_keeps_the_codec_of_the_baskets(tmp_path: Path) -> None:
+    file = relabelled(tmp_path / "a.root", GOOD, sapwood.LZMA(6), auto_flush=200)
+    for name, layout in (("advised", advise(str(file), sample=0).layout), ("default", Layout())):
+        rewrite(str(file), tmp_path / f"{name}.root", layout)
+        with sapwood.open(tmp_path / f"{name}.root") as new:
+            assert {type(branch.compression) for branch in new["T"].branches} == {sapwood.ZSTD}
+            assert isinstance(new.file.compression, sapwood.ZSTD)
+        assert advise(str(tmp_path / f"{name}.root"), sample=0).findings == []
+
+
+def test_members_of_objects_keep_the_codec_of_most_of_their_baskets(tmp_path: Path) -> None:
+    points = ak.zip({"x": np.zeros(9000), "y": np.random.default_rng(1).normal(size=9000)})
+    file = write(tmp_path / "a.root", {"o": points}, sapwood.LZMA(6), records="class")
+    data = bytearray(file.read_bytes())
+    with sapwood.open(f"{file}:T") as tree:
+        (y,) = (branch for branch in tree.native.branches if branch.name.endswith("y"))
+        for seek, size in zip(y.basket_seeks, y.basket_bytes, strict=True):  # a mark is all that is looked at
+            at = data.index(b"XZ", seek, seek + size)
+            data[at : at + 2] = b"ZS"
+    file.write_bytes(data)
+    with sapwood.open(f"{file}:T") as tree:
+        (codec,) = _branch_codecs(tree, ["o"], Layout()).values()
+    assert isinstance(codec, sapwood.ZSTD)
+
+
+def test_advice_is_of_its_tree_alone(tmp_path: Path) -> None:
+    file, new = tmp_path / "two.root", tmp_path / "new.root"
+    with sapwood.recreate(file, compression=sapwood.LZMA(6), commit_every=None) as made:
+        made.mktree("Events", {"x": np.arange(50_000) % 997})
+        made.mktree("dir/Plain", {"x": np.random.default_rng(1).normal(size=20_000)}, compression=None)
+    rewrite(str(file), new, advise(str(file), sample=0).layout)
+    with sapwood.open(new) as written:
+        assert written["Events"]["x"].compression == GOOD and written["dir/Plain"]["x"].compression is None
+    done = rewrite(str(file), new, Layout(), tree="Events")
+    assert 0.8 < done["before"]["stored"] / done["after"]["stored"] < 1.2  # the other tree is no gain
+
+
+def test_what_does_not_compress_may_be_stored_as_it_is(tmp_path: Path) -> None:
+    file = write(tmp_path / "noise.root", {"x": np.random.default_rng(1).normal(size=200_000)}, None)
+    assert advise(str(file)).findings == []
+    assert chosen_layout(str(file), advised=True).codecs == {}
+    assert [finding.code for finding in advise(str(file), sample=0).findings] == ["uncompressed"]  # nothing was tried
+
+
+def test_the_printed_command_applies_the_advice(tmp_path: Path) -> None:
+    codecs = {"run": GOOD, "met": sapwood.LZMA(6), "time": GOOD, "pt": GOOD}
+    file, hot = write(tmp_path / "bad.root", branches=codecs), tmp_path / "hot names.txt"
+    hot.write_text("met\n")
+    shown = sapwood_command("advise", file, "--no-trials", "--tree", "T", "--trace", hot).stdout
+    assert "100 % of the bytes that are read (met)" in shown
+    (command,) = (line.removeprefix("To apply: sapwood ") for line in shown.splitlines() if "To apply" in line)
+    new = tmp_path / "new.root"
+    words = [{"FILE...": str(file), "NEW.root": str(new)}.get(word, word) for word in shlex.split(command)]
+    done = sapwood_command(*words)
+    assert done.returncode == 0, done.stderr
+    assert "No problem was found" in sapwood_command("advise", new, "--trace", hot).stdout
+
+
 def test_unused_branches_are_found(tmp_path: Path) -> None:
     file = write(tmp_path / "events.root")
     (advice,) = advise(str(file), used=["met", "run"], sample=1_000_000).findings
     assert advice.code == "unused-branches" and advice.trial is not None and advice.trial.size > 2
-    assert "3 of 5 branches" in advice.detail
+    assert "3 of 5 branches" in advice.detail and advice.detail.endswith("(npt, pt, time)")
     assert not advise(str(file), used=["met", "time", "pt"], sample=0).findings  # npt counts pt
+
+
+def test_a_usage_of_one_tree_says_nothing_of_others(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="traces are saved by pyarrow")
+    file, trace, names = tmp_path / "two.root", tmp_path / "t.parquet", tmp_path / "used.txt"
+    with sapwood.recreate(file) as made:
+        made.mktree("Events", events(4000))
+        made.mktree("dir/Runs", {"run": np.arange(400), "count": np.arange(400.0), "time": np.arange(400.0)})
+        made.mktree("Other", {"weight": np.arange(400.0)})
+    with sapwood.trace(trace):
+        sapwood.open(f"{file}:Events").arrays(["met", "run"])  # a run is in Runs, too
+    used = advise(str(file), used=used_branches(trace), sample=0)
+    assert [(finding.code, finding.tree) for finding in used.findings] == [("unused-branches", "Events")]
+    new = tmp_path / "new.root"
+    done = sapwood_command("rewrite", file, "-o", new, "--layout", "advised", "--trace", trace)
+    assert done.returncode == 0, done.stderr
+    with sapwood.open(new) as made:
+        assert {path: made[path].keys() for path in ("Events", "dir/Runs", "Other")} == {
+            "Events": ["run", "met"],
+            "dir/Runs": ["run", "count", "time"],  # the time of the other tree is left out
+            "Other": ["weight"],
+        }
+    names.write_text("met\n")
+    by_hand = advise(str(file), used=used_branches(names), sample=0)
+    assert [(finding.code, finding.tree) for finding in by_hand.findings] == [("unused-branches", "Events")]
 
 
 def test_names_that_are_of_no_branch_are_named(tmp_path: Path) -> None:
@@ -170,7 +308,7 @@ def test_names_that_are_of_no_branch_are_named(tmp_path: Path) -> None:
     assert "Traceback" not in wrong.stderr
     # What programs noted may be of other files, too; but not all of it.
     some = advise(str(file), used=Recorded(["run", "of another file"]), sample=0)
-    assert some.layout.drop == advise(str(file), used=["run"], sample=0).layout.drop
+    assert some.layout.unused == advise(str(file), used=["run"], sample=0).layout.unused != {}
     with pytest.raises(ArgumentError, match="'of another file'"):
         advise(str(file), used=Recorded(["of another file"]), sample=0)
 
@@ -179,11 +317,11 @@ def test_patterns_name_branches(tmp_path: Path) -> None:
     file = write(tmp_path / "events.root")
     for patterns, same in ((["m*", "r?n"], ["met", "run"]), (["*t"], ["met", "npt", "pt"])):
         expected = advise(str(file), used=same, sample=0).layout
-        assert expected.drop and advise(str(file), used=patterns, sample=0).layout == expected
+        assert expected.unused and advise(str(file), used=patterns, sample=0).layout == expected
 
 
 def test_members_of_objects_are_used_by_their_paths(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow", reason="traces are saved by pyarrow")
     chance = np.random.default_rng(1)
     hits = ak.unflatten(ak.zip({name: chance.random(50_000) for name in "pq"}), np.full(10_000, 5))
     points = ak.zip({name: chance.random(10_000) for name in "xyz"})
@@ -213,11 +351,11 @@ def test_members_of_objects_get_another_codec(tmp_path: Path) -> None:
 def test_names_with_brackets_are_left_out_as_they_are(tmp_path: Path) -> None:
     file = write(tmp_path / "odd.root", {"a[2]": np.arange(9000.0), "a2": np.arange(9000.0)})
     layout = advise(str(file), used=["a2"], sample=0).layout
-    assert layout.drops("a[2]") and not layout.drops("a2")
+    assert layout.drops("a[2]", "T") and not layout.drops("a2", "T")
 
 
 def test_a_trace_says_which_branches_are_used(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow", reason="traces are saved by pyarrow")
     file = write(tmp_path / "events.root")
     with sapwood.trace(tmp_path / "t.parquet"):
         sapwood.open(f"{file}:T").arrays(["met", "pt"])
@@ -250,6 +388,63 @@ def test_every_problem_has_its_fault() -> None:
 )
 def test_a_good_file_has_no_fault(layout: dict[str, Any], tmp_path: Path) -> None:
     assert advise(str(write(tmp_path / "good.root", **layout)), sample=0).findings == []
+
+
+@pytest.mark.parametrize(("types", "entries"), [("dddd", 100_000), ("fff", 200_000), ("d", 300_000), ("v", 60_000)])
+@pytest.mark.parametrize("flush", [-30_000_000, 0])
+def test_a_good_file_of_equal_branches_that_was_never_flushed(
+    types: str, entries: int, flush: int, tmp_path: Path
+) -> None:
+    """Baskets that end together because they were full are no clusters."""
+    chance = np.random.default_rng(1)
+    columns: dict[str, Any] = {
+        f"{kind}{place}": chance.normal(size=entries).astype(kind) for place, kind in enumerate(types) if kind != "v"
+    }
+    counts = chance.integers(0, 9, entries)
+    columns = columns or {"v": ak.unflatten(chance.normal(size=counts.sum()), counts)}
+    file = write(
+        tmp_path / "good.root", columns, None, branches=GOOD, lists="vector", auto_flush=NEVER, basket_size=32_000
+    )
+    say_flush(file, NEVER, flush)
+    (layout,) = layouts_of(Source(str(file)))
+    assert layout.auto_flush == flush and layout.baskets > 20 * len(layout.branches) and len(layout.clusters) == 2
+    assert advise(str(file), sample=0).findings == []
+
+
+def test_baskets_of_numbers_that_end_together_now_and_then_are_clustered(tmp_path: Path) -> None:
+    """Of 8 and of 4 bytes: each basket of the second ends with one of the first."""
+    chance = np.random.default_rng(1)
+    columns: dict[str, Any] = {"d": np.round(chance.normal(size=128_000), 2), "f": chance.random(128_000, "f4")}
+    file = write(tmp_path / "good.root", columns, None, branches=GOOD, auto_flush=NEVER, basket_size=32_000)
+    say_flush(file, NEVER, 0)
+    baskets = [branch.baskets for branch in layouts_of(Source(str(file)))[0].branches]
+    assert baskets == [32, 16]
+    assert advise(str(file), sample=0).findings == []
+
+
+def test_files_that_cannot_be_merged_are_not_too_small(tmp_path: Path) -> None:
+    for number in range(6):
+        write(tmp_path / f"{number}.root", {f"x{number % 3}": np.arange(2000.0)}, compression=sapwood.LZMA(6))
+    advice = advise(str(tmp_path), sample=0)
+    assert [finding.code for finding in advice.findings] == ["lzma"]
+    assert "To apply, to files with the same trees and branches at a time: sapwood rewrite" in advice_text(advice)
+    for number in range(4):
+        write(tmp_path / f"again{number}.root", {"x0": np.arange(2000.0)})
+    (_, small) = advise(str(tmp_path), sample=1_000_000).findings
+    assert small.code == "small-files" and len(small.files) == 6 and small.trial is not None
+
+
+def test_leaf_lists_are_no_objects_to_split(tmp_path: Path) -> None:
+    points = ak.zip({name: np.random.default_rng(1).random(20_000) for name in "xyz"})
+    file = write(tmp_path / "good.root", {"hit": points}, records="leaves")
+    assert advise(str(file), sample=0).findings == []
+
+
+def test_baskets_show_clusters_that_are_not_stated(tmp_path: Path) -> None:
+    file = write(tmp_path / "bad.root", events(100_000), None, branches=GOOD, auto_flush=9_973)
+    say_flush(file, 9_973, -30_000_000)
+    (finding,) = advise(str(file), sample=0).findings
+    assert finding.code == "small-clusters" and sapwood.open(f"{file}:T").auto_flush < 0
 
 
 @pytest.mark.parametrize("codec", [sapwood.ZSTD(5), sapwood.LZ4(4), sapwood.ZLIB(1)], ids=repr)
@@ -325,6 +520,16 @@ def test_all_kinds_of_branches_are_rewritten(tmp_path: Path) -> None:
     assert done["layout"]["compression"] == "lzma:1"
 
 
+def test_words_that_say_nothing_are_refused(tmp_path: Path) -> None:
+    file, new = write(tmp_path / "a.root", events(100)), tmp_path / "b.root"
+    with pytest.raises(ArgumentError, match=r"'mett' \(there is met\)"):
+        rewrite(str(file), new, Layout(drop=("p*", "mett")))
+    (tmp_path / "used.txt").write_text("met\n")
+    done = sapwood_command("rewrite", file, "-o", new, "--trace", tmp_path / "used.txt")
+    assert done.returncode == 2 and "only to --layout advised" in done.stderr
+    assert not new.exists() and not list(tmp_path.glob("*.partial"))
+
+
 def test_what_cannot_be_rewritten_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = write(tmp_path / "a.root", events(100))
     with pytest.raises(ArgumentError, match="one of the inputs"):
@@ -346,6 +551,9 @@ def test_words_for_layouts() -> None:
     for wrong in ("gzip:4", "zstd:x", "zstd:50"):
         with pytest.raises(ArgumentError):
             parse_codec(wrong)
+    for level in (-1, 100):
+        with pytest.raises(ArgumentError, match="from 0 to 99"):
+            chosen_layout("none.root", advised=False, split_level=level)
 
 
 def test_costs_count_entries_and_bytes(tmp_path: Path) -> None:
@@ -371,7 +579,7 @@ def test_the_commands(tmp_path: Path) -> None:
     new = tmp_path / "new.root"
     done = sapwood_command("rewrite", bad, "-o", new, "--layout", "advised", "--drop", "time", "--json")
     after = json.loads(done.stdout)
-    assert after["after"]["cpu"] < after["before"]["cpu"] and after["layout"]["codecs"]["met"] == "zstd:5"
+    assert after["after"]["cpu"] < after["before"]["cpu"] and after["layout"]["codecs"]["T"]["met"] == "zstd:5"
     assert "No problem was found" in sapwood_command("advise", new).stdout
     assert "time" not in sapwood.open(f"{new}:T")
     wrong = sapwood_command("rewrite", bad, "-o", new, "--compression", "zip")

@@ -47,8 +47,20 @@ def test_every_probe_has_a_value(result: Path) -> None:
     assert found["decompression lzma:6"] < found["decompression lz4:4"]
     if shutil.which("rustc"):
         assert {m["engine"] for m in content["measurements"]} == {"sapwood", "opt-level 1", "opt-level 3"}
+        (table,) = (one for one in content["tables"] if one["title"] == "Compiler options")
+        assert [row[1] for row in table["rows"]] == [*machine.KERNELS.values(), *["MB/s"] * 4]
     else:
         assert "compiler options" in content["left_out"]
+
+
+def test_files_are_made_on_each_file_system(result: Path, tmp_path: Path) -> None:
+    folders = machine._file_systems(tmp_path)
+    assert folders["result"] == str(tmp_path)
+    assert len({Path(one).stat().st_dev for one in folders.values()}) == len(folders)
+    content = json.loads((result / "out" / "machine.json").read_text())
+    found = {m["what"] for m in content["measurements"]}
+    for one in machine._file_systems(result / "out"):
+        assert {f"files of {size} kB, {what}, {one}" for size in (0, 10) for what in ("create", "delete")} <= found
 
 
 def test_the_page_opens_in_a_browser(result: Path, tmp_path: Path) -> None:
@@ -140,12 +152,42 @@ def test_scaling(tmp_path: Path) -> None:
     assert [row[0] for row in machines["rows"]] == ["new", "mid", "old"]
     assert [row[0] for row in follows["rows"]] == ["integer", "latency", "triad"]
     assert "follows integer most closely" in study.content["findings"][0]
+    axes = [(one["x"], one["y"]) for one in study.content["figures"]]
+    assert ("latency [1/ns]", "track finding [MB/s]") in axes
     assert "line through the origin" in written["html"].read_text()
     assert looks(written["html"], tmp_path) > 30_000
     speeds = tmp_path / "speeds.json"
     speeds.write_text(json.dumps({"old": 1, "new": 10, "mid": 1.6}))
     study, _ = scaling.run(store, tmp_path / "out", application=str(speeds))
     assert study.content["tables"][1]["rows"][0][:3] == ["triad", "0.2", "0.0 %"]
+    assert study.content["figures"][0]["y"] == f"{speeds}, speed"
+
+
+def _ranks(folder: Path, **machines: dict[str, list[float]]) -> str:
+    """Give the finding on machines with values by the round."""
+    store = _store(folder, **{name: dict.fromkeys(values, 0.0) for name, values in machines.items()})
+    for name, values in machines.items():
+        content = json.loads((store / f"{name}.json").read_text())
+        for measured in content["measurements"]:
+            measured["values"] = values[measured["what"]]
+        (store / f"{name}.json").write_text(json.dumps(content))
+    (found,) = scaling.run(store, folder / "out")[0].content["findings"]
+    return found
+
+
+def test_noise_ranks_no_benchmarks(tmp_path: Path) -> None:
+    def machine(speed: float, **benchmarks: float) -> dict[str, list[float]]:
+        rounds = {"track finding": speed, **benchmarks}
+        return {what: [0.98 * value, value, 1.02 * value] for what, value in rounds.items()}
+
+    one = machine(100.0, integer=10.0, triad=5.0)
+    for other in (one, machine(103.0, integer=10.3, triad=4.9)):
+        found = _ranks(tmp_path / str(other is one), old=one, new=other)
+        assert "nothing can be said of what they follow" in found and "integer" not in found
+    new = machine(200.0, integer=20.0, triad=9.8, copy=6.0)
+    found = _ranks(tmp_path / "other", old=one | machine(100.0, copy=5.0), new=new)
+    assert "follows integer most closely" in found and ", and copy least" in found
+    assert found.endswith("; by their noise not told apart from integer: triad.")
 
 
 def test_noise_is_no_finding(tmp_path: Path) -> None:
@@ -191,7 +233,7 @@ def test_tables_are_sorted_by_a_click(tmp_path: Path) -> None:
         clicked = tmp_path / "clicked.html"
         words = "".join(click.format(column) for column in clicks)
         clicked.write_text(page.replace("</body>", f"<script>{words}</script></body>"))
-        table = drawn(clicked, tmp_path).partition('class="sortable"')[2].partition("</table>")[0]
+        table = drawn(clicked, tmp_path).partition('class="study sortable"')[2].partition("</table>")[0]
         rows = re.findall(r"<td><data value=\"(old|mid|new)\">", table)
         assert " ".join(rows) == order
 

@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 import sapwood
-from sapwood.errors import ArgumentError, NotFoundError
+from sapwood.errors import ArgumentError, NotFoundError, SapwoodWarning, StorageError
 from sapwood.lab import Monitor
+from sapwood.lab.monitor import watch_program
 
 
 def test_memory_and_times_of_this_process(tmp_path: Path) -> None:
@@ -37,6 +38,39 @@ def test_memory_and_times_of_this_process(tmp_path: Path) -> None:
     assert (before.files, after.files) == ((-1,), (1234,))
     assert [record.label for record in monitor.records] == ["before", "after", "end"]
     assert before.user + before.system < 0.2  # counted from the start of the block
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere processes are found by psutil")
+def test_what_this_process_starts_counts(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    code = f"{BURN}\nopen({str(ready)!r}, 'w').close()\ninput()"
+    with Monitor() as monitor:
+        program = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE)
+        end = time.monotonic() + 30
+        while not ready.exists() and time.monotonic() < end:
+            time.sleep(0.05)
+        during = monitor.record("during")
+        program.communicate(b"\n", timeout=30)
+    assert during is not None and during.rss - monitor.records[-1].rss > 190e6
+    assert during.user + during.system > 0.45
+    last = monitor.records[-1]
+    assert last.user + last.system >= during.user + during.system - 0.05  # of one that was waited for
+    again = Monitor()
+    assert again.record() is not None and again.summary()["user"] < 0.4  # counted from the beginning
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there the system keeps no account of peaks")
+def test_a_peak_between_records() -> None:
+    code = (
+        "from sapwood.lab import Monitor\n"
+        "with Monitor() as monitor:\n    x = bytearray(b'x') * 300_000_000\n    del x\n"
+        "y = bytearray(b'x') * 600_000_000\ndel y\n"
+        "with Monitor() as later: pass\n"
+        "print(monitor.summary()['rss'], max(record.rss for record in monitor.records), later.summary()['rss'])"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    peak, seen, later = map(int, shown.split())
+    assert seen < 250e6 < 300e6 < peak < 500e6 and later < 250e6
 
 
 def test_a_record_for_every_step() -> None:
@@ -76,6 +110,20 @@ def test_another_process() -> None:
         Monitor(pid=process.pid)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="there the system keeps no account of a program's end")
+def test_a_program_that_has_ended_before_the_first_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Ended(subprocess.Popen[bytes]):
+        def __init__(self, words: list[str]) -> None:
+            super().__init__(words)
+            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+
+    monkeypatch.setattr(subprocess, "Popen", Ended)
+    output = tmp_path / "m.json"
+    code, monitor = watch_program(["sh", "-c", "exit 7"], None, [output], interval=1.0)
+    assert (code, [record.label for record in monitor.records]) == (7, ["end"])
+    assert json.loads(output.read_text())["summary"]["records"] == 1
+
+
 def test_a_monitor_of_an_interval_looks_by_itself() -> None:
     with Monitor(interval=0.02) as monitor:
         time.sleep(0.3)
@@ -89,6 +137,31 @@ def test_wrong_arguments(tmp_path: Path) -> None:
         Monitor(interval=0)
     with pytest.raises(ArgumentError, match="its own end"):
         Monitor(pid=os.getpid()).wait()
+    with pytest.raises(ArgumentError, match="every 1 step or more"):
+        Monitor().watch([1, 2], every=0)
+    with Monitor() as monitor:
+        pass
+    with pytest.raises(ArgumentError, match="for one block"), monitor:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("output", "interval", "message"),
+    [
+        ("m.txt", 1.0, r"\.root or \.json"),
+        ("m.json", 0.0, "above zero"),
+        ("m.json", float("nan"), "above zero"),
+        ("none/m.json", 1.0, "no folder .*none for"),
+        ("folder.json", 1.0, "cannot be written"),
+    ],
+)
+def test_nothing_runs_that_cannot_be_recorded(output: str, interval: float, message: str, tmp_path: Path) -> None:
+    (tmp_path / "folder.json").mkdir()
+    program, started = subprocess.Popen, list[list[str]]()
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(ArgumentError, match=message):
+        patch.setattr(subprocess, "Popen", lambda words: started.append(words) or program(words))
+        watch_program(["true"], None, [tmp_path / output], interval=interval)
+    assert started == []
 
 
 def test_the_command_watches_a_program(tmp_path: Path) -> None:
@@ -110,6 +183,29 @@ def test_the_command_watches_a_program(tmp_path: Path) -> None:
 
 COMMAND = [sys.executable, "-m", "sapwood", "lab", "monitor"]
 BURN = "import time\nx = bytearray(b'x') * 200_000_000\nwhile time.process_time() < 0.5: pass"
+
+
+def test_what_cannot_be_written_loses_nothing_else(tmp_path: Path) -> None:
+    gone, kept = tmp_path / "gone", tmp_path / "m.json"
+    gone.mkdir()
+    program = ["sh", "-c", f"rmdir {gone}; exit 3"]
+    done = subprocess.run(
+        [*COMMAND, "-o", gone / "m.root", gone / "m.json", kept, "--", *program], capture_output=True, text=True
+    )
+    assert done.returncode == 3 and "rss" in done.stdout
+    assert [f"sapwood: {gone / name} was not written" in done.stderr for name in ("m.root", "m.json")] == [True, True]
+    assert "Traceback" not in done.stderr
+    assert json.loads(kept.read_text())["records"][-1][1] == "end"
+    gone.mkdir()
+    with pytest.raises(StorageError, match="was not written"), Monitor([gone / "m.json", kept]):
+        gone.rmdir()
+    gone.mkdir()
+    with pytest.warns(SapwoodWarning, match="was not written"), pytest.raises(KeyError):  # noqa: SIM117
+        with Monitor([gone / "m.json", kept]) as monitor:
+            gone.rmdir()
+            raise KeyError
+    assert list(monitor.unwritten) == [str(gone / "m.json")]
+    assert json.loads(kept.read_text())["records"][-1][1] == "end"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there the system keeps no account of a program's end")

@@ -25,7 +25,7 @@ def test_one_job_takes_the_sum_of_its_costs() -> None:
     found = simulate(Site((1.0,), (Storage((100.0,)),)), load, 1)
     assert found.seconds == pytest.approx(3 * (0.1 + 0.5 + 1.0))
     assert found.megabytes == pytest.approx(30 / found.seconds) and found.events == pytest.approx(30 / found.seconds)
-    assert found.busy == pytest.approx({"storage": 0.3 / found.seconds, "processor": 4.5 / found.seconds})
+    assert found.full == pytest.approx({"storage": 0.3 / found.seconds, "processor": 4.5 / found.seconds})
 
 
 def test_reading_ahead_hides_the_shorter_part() -> None:
@@ -66,8 +66,42 @@ def test_the_network_is_shared() -> None:
     load = Load(files=1, file_bytes=10 * MB, events=1, piece=1 * MB)
     link = Site((8.0,), (Storage((1e6,)),) * 4, network=50 * MB, latency=0.001)
     found = simulate(link, load, 4)
-    assert found.megabytes == pytest.approx(50, rel=0.03) and found.busy["network"] > 0.95
+    assert found.megabytes == pytest.approx(50, rel=0.03) and found.full["network"] > 0.95
     assert simulate(link, load, 1).seconds == pytest.approx(0.2 + 0.01, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("site", "jobs", "full"),
+    [
+        (Site(tuple(map(float, range(1, 9))), (Storage((1e9,)),)), {1: 0.125, 4: 0.5, 8: 1.0, 16: 1.0}, "processor"),
+        (Site((1e9,), (Storage((100.0, 200.0, 250.0, 240.0)),)), {1: 0.4, 2: 0.8, 3: 1.0, 4: 1.0, 9: 1.0}, "storage"),
+        (Site((1e9,), (Storage((100.0,), access=0.01),)), {1: 1.0, 3: 1.0}, "storage"),
+        (Site((1e9,), (Storage((1e9,)),), network=50 * MB), {1: 1.0}, "network"),
+    ],
+)
+def test_stations_are_full_where_they_have_no_more_to_give(site: Site, jobs: dict[int, float], full: str) -> None:
+    load = Load(files=2, file_bytes=10 * MB, events=100, piece=1 * MB, event=0.003)
+    found = {count: simulate(site, load, count).full[full] for count in jobs}
+    assert found == pytest.approx(jobs, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("storage", "jobs", "words"),
+    [
+        ([{"rate": 1e4}], [1, 2, 4], "nothing is full with 4 (processor is most, 50 %): more jobs may get more"),
+        ([{"rate": 1e4}], [4, 8, 16], "more jobs hardly more; with 16, processor is "),
+        ([{"curve": [10, 20, 30]}], [1, 2], "nothing is full with 2 (storage is most, "),
+        ([{"rate": 1, "count": 3}], [1, 2], "nothing is full with 2"),  # the third has no job yet
+        ([{"rate": 1, "count": 3}], [1, 3], "3 jobs get 3 MB/s, more jobs hardly more; with 3, storage is "),
+        ([{"rate": 1}], [1, 4], "1 job gets 1 MB/s, more jobs hardly more; with 4, storage is "),
+    ],
+)
+def test_more_jobs_gain_where_there_is_more(storage: list[Any], jobs: list[int], words: str, tmp_path: Path) -> None:
+    given = {"cores": 8, "jobs": jobs, "storage": storage}
+    given["job"] = {"files": 5, "file": 3.3, "events": 100, "decoding": 3, "spread": 0}
+    (tmp_path / "site.json").write_text(json.dumps(given))
+    study, _ = predict.run(tmp_path / "out", description=tmp_path / "site.json")
+    assert words in study.content["findings"][0]
 
 
 SITE = {
@@ -109,6 +143,10 @@ def test_a_description() -> None:
         ({"job": {"file": 10, "events": -1}}, "events is a number, not -1"),
         ({"job": {"file": 1e9, "events": 1, "piece": 1}}, "100000 pieces"),
         ({"job": 7}, "a table of"),
+        ({"network": {"rate": 0}}, "rate of a network is above 0"),
+        ({"jobs": [1.7]}, "jobs is a whole number, not 1.7"),
+        ({"cores": 2.5}, "cores is a whole number"),
+        ({"job": {"files": 2.9, "file": 1, "events": 1}}, "files is a whole number"),
     ],
 )
 def test_wrong_descriptions(change: dict[str, Any], message: str) -> None:
@@ -123,8 +161,16 @@ def _measured(folder: Path, rates: dict[int, float]) -> Path:
     """
     study = Study("site", {"jobs": list(rates)}, folder)
     for count, rate in rates.items():
-        job = {"job": 0.56, "user": 0.3, "system": 0.06, "open": 0.04, "bytes": 20 * MB}
-        plain = {"job": 0.04, "user": 0.0, "system": 0.01, "bytes": 20 * MB}
+        job = {
+            "job": 0.56,
+            "user": 0.3,
+            "system": 0.06,
+            "open": 0.04,
+            "bytes": 20 * MB,
+            "stored": 20 * MB,
+            "events": 200,
+        }
+        plain = {"job": 0.04, "user": 0.0, "system": 0.01, "bytes": 20 * MB, "stored": 20 * MB, "events": 200}
         for engine, value in (("sapwood", rate), ("raw", 500.0 * min(count, 2)), ("processor", 100.0 * min(count, 2))):
             case = site.Case("esd", site.AS_IS, site.ALL, engine, count)
             one = {"what": case.what, "engine": engine, "unit": "MB/s", "values": [value]}
@@ -165,6 +211,44 @@ def test_the_check(tmp_path: Path) -> None:
     assert looks(written["html"], tmp_path) > 30_000
 
 
+def test_one_job_checks_nothing(tmp_path: Path) -> None:
+    study, _ = predict.run(tmp_path / "out", check=_measured(tmp_path, {1: 36.0}))
+    assert study.content["findings"] == [
+        "esd: only one job was measured, from which the costs come: there is nothing to check."
+    ]
+
+
+@pytest.mark.parametrize("lacking", [{}, {"stored": 0}])
+def test_a_result_without_bytes_of_branches_is_refused(lacking: dict[str, int], tmp_path: Path) -> None:
+    content = json.loads(_measured(tmp_path, {1: 36.0, 2: 70.0}).read_text())
+    for measurement in content["measurements"]:
+        measurement["runs"] = [{k: v for k, v in run.items() if k != "stored"} | lacking for run in measurement["runs"]]
+    with pytest.raises(ArgumentError, match="bytes of branches"):
+        predict.layers_of(content, "esd")
+
+
+def test_a_prediction_is_made_again_from_its_result(tmp_path: Path) -> None:
+    result = _measured(tmp_path / "site", {1: 36.0, 2: 70.0})
+    bare = {name: value for name, value in SITE.items() if name != "job"}
+    for number, (given, options) in enumerate(
+        [(SITE, {}), (bare, {"costs": result}), (None, {"check": result}), (None, {"gsi": True})]
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        if given is not None:
+            (folder / "mine.json").write_text(json.dumps(given))
+            options["description"] = folder / "mine.json"
+        content = predict.run(folder, **options)[0].content
+        expected = [m["values"][0] for m in content["measurements"] if m["engine"] == "predicted"]
+        again: list[float] = []
+        for name, kept in json.loads((folder / "predict.json").read_text())["sites"].items():
+            found, load, jobs = predict.parse(json.dumps(kept), name)
+            again += [simulate(found, load, count).megabytes for count in jobs]
+        assert again == pytest.approx(expected, rel=1e-6) and again
+        page = (folder / "predict.html").read_text()
+        assert "job, file</td>" in page and "processor" in page and " ms a file" in page
+
+
 def test_the_figures_of_gsi(tmp_path: Path) -> None:
     for one in predict.Gsi.FIGURES:
         found = simulate(one.site, one.load, one.jobs)
@@ -186,5 +270,13 @@ def test_the_command(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "Prediction" in done.stdout and "network" in done.stdout and "MB/s" in done.stdout
     assert call("-o", tmp_path / "out").returncode == 2
+    (tmp_path / "own.json").write_text(json.dumps(SITE))
+    for words, message in (
+        ([tmp_path / "own.json", "--costs", result], "has a job of its own"),
+        (["--gsi", "--costs", tmp_path / "none"], "give its description, too"),
+        (["--gsi", "--data", "esd"], "give one by --costs or --check"),
+    ):
+        done = call(*words, "-o", tmp_path / "out")
+        assert done.returncode == 2 and message in done.stderr, done.stderr
     assert "no finished result" in call("--check", tmp_path / "out" / "predict.json", "-o", tmp_path).stderr
     assert "cannot be read" in call(tmp_path / "none.json", "-o", tmp_path).stderr

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import awkward as ak
@@ -14,7 +16,17 @@ from servers import Server, serving
 
 import sapwood
 from sapwood.cli import main
-from sapwood.lab.replay import Changes, Model, Request, parse_rate, parse_time, replay, requests_of, simulate
+from sapwood.lab.replay import (
+    Changes,
+    Model,
+    Request,
+    parse_rate,
+    parse_time,
+    places_of,
+    replay,
+    requests_of,
+    simulate,
+)
 from sapwood.reading.trace import Trace
 
 ENTRIES, CLUSTERS = 40_000, 8
@@ -119,6 +131,64 @@ def test_what_if(traced: Trace, path: Path) -> None:
         cost(branches=["nothing*"])
 
 
+def _sparse(url: str) -> None:
+    sapwood.concatenate({url: {"object_path": "t", "steps": [[0, 100], [18_000, 18_100], [39_900, 40_000]]}}, ["x1"])
+
+
+def _mixed(url: str) -> None:
+    """Read one branch whole, some in part, and one twice; steps cross baskets, of which one has the counter, too."""
+    with sapwood.open(url, prior=None) as file:
+        tree = file["t"]
+        tree["x1"].array()
+        tree.arrays(["x2", "x3"], entry_stop=100)
+        tree["x1"].array()
+        for _ in tree.iterate(["jet", "x4"], step_size=1700):
+            pass
+
+
+def _twice(url: str) -> None:
+    for _ in range(2):
+        _sparse(url)
+
+
+@pytest.mark.parametrize(("read", "others"), [(_sparse, 3 + 3), (_mixed, 2 * CLUSTERS + CLUSTERS), (_twice, 6 + 3)])
+def test_what_if_is_of_what_was_wanted(server: Server, read: Callable[[str], None], others: int) -> None:
+    """Where nothing is changed in truth, what was wanted is what would be: by the model, and really."""
+    with sapwood.trace() as trace:
+        read(server.url("events.root"))
+    unchanged = Changes(prefetch_size="128 MiB")
+    done = replay(trace, model=Model(0.01, 100e6), changes=unchanged)
+    really = replay(trace, changes=unchanged)
+    assert done["what_if"]["asked"] == done["trace"]["asked"] > 0
+    # Each file is opened once, and keeps baskets of which little is wanted.
+    rows = ~trace.is_request
+    distinct = dict(zip(trace["offset"][rows].tolist(), trace["length"][rows].tolist(), strict=True))
+    assert 0 < sum(distinct.values()) <= really["what_if"]["asked"] <= done["trace"]["asked"]
+    for cost in (done["what_if"], really["what_if"]):
+        assert cost["served"] <= 1.1 * done["trace"]["served"]
+    # Branches that were read keep their entries; of others those of all are meant.
+    names = list(dict.fromkeys(trace["branch"][~trace.is_request]))
+    same = replay(trace, model=Model(0.01, 100e6), changes=Changes(branches=names))["what_if"]
+    assert same == done["what_if"]
+    other = replay(trace, model=Model(0.01, 100e6), changes=Changes(branches=["x1", "x9"]))["what_if"]
+    assert other["asked"] == others * int(trace["length"][trace["branch"] == "x1"].max())
+
+
+def test_a_file_with_less_in_it(traced: Trace, tmp_path: Path) -> None:
+    with sapwood.recreate(tmp_path / "less.root", compression=None) as out:
+        out["t"] = {name: np.zeros(10) for name in ("x1", "x7", "x13")}
+    for model in (None, Model(0.01)):
+        done = replay(traced, on=str(tmp_path / "less.root"), model=model, changes=Changes(branches=["x1"]))
+        assert 80 < done["what_if"]["asked"] < 400
+    with sapwood.trace() as sparse, sapwood.open(tmp_path / "less.root") as file:
+        file["t"]["x1"].array(entry_start=5)
+    with sapwood.recreate(tmp_path / "none.root") as out:
+        out["t"] = {"x1": np.zeros(3)}
+    for model in (None, Model(0.01)):
+        done = replay(sparse, on=str(tmp_path / "none.root"), model=model, changes=Changes(branches=["x1"]))
+        assert done["what_if"]["asked"] == 0
+
+
 def test_what_if_it_is_really_read(traced: Trace, server: Server) -> None:
     server.log.clear()
     done = replay(traced, changes=Changes(branches=["x3"], prefetch_size="1 MB"))["what_if"]
@@ -126,6 +196,73 @@ def test_what_if_it_is_really_read(traced: Trace, server: Server) -> None:
     assert done["asked"] < traced.layers()["bytes_requested"] / 3
     with pytest.raises(sapwood.ArgumentError, match="simulated"):
         replay(traced, changes=Changes(merge_clusters=2))
+
+
+def test_files_of_equal_name(path: Path, tmp_path: Path) -> None:
+    """Of several files those parts of the paths count in which they differ."""
+    for folder in ("run1/a", "run2/a"):
+        (tmp_path / "then" / folder).mkdir(parents=True)
+        (tmp_path / "then" / folder / "AO2D.root").write_bytes(path.read_bytes())
+    with sapwood.trace() as trace:
+        for folder in ("run1/a", "run2/a"):
+            with sapwood.open(tmp_path / "then" / folder / "AO2D.root") as file:
+                file["t"]["x1"].array(entry_stop=1)
+    (tmp_path / "then").rename(tmp_path / "now")
+    with pytest.raises(sapwood.StorageError):
+        replay(trace)
+    assert (
+        replay(trace, on=str(tmp_path / "now"))["replay"]["served"] == replay(trace, model=Model())["trace"]["served"]
+    )
+    for model in (None, Model(0.01)):
+        (tmp_path / "now/run2/a/AO2D.root").rename(tmp_path / "away")
+        with pytest.raises(sapwood.StorageError, match="run2/a/AO2D"):
+            replay(trace, on=str(tmp_path / "now"), model=model, changes=Changes(branches=["x1"]))
+        (tmp_path / "away").rename(tmp_path / "now/run2/a/AO2D.root")
+    assert list(places_of(["/d/x/a.root", "/d/y/b.root"], "s3://b/").values()) == ["s3://b/a.root", "s3://b/b.root"]
+    assert list(places_of(["/d/f.root", "/d/y/f.root"], "n").values()) == ["n/f.root", "n/y/f.root"]
+
+
+def test_what_has_no_effect_is_refused(traced: Trace, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("pyarrow", reason="needs pyarrow (an extra: frames)")
+    file = path.with_name("refused.parquet")
+    traced.save(file)
+    for words, said in [
+        (["--latency", "1ms", "--cluster-size", "5MB"], "--layout"),
+        (["--latency", "1ms", "--in-flight", "0"], "1 or more"),
+        (["--in-flight", "-1"], "1 or more"),
+        (["--branches", "x1", "--think"], "--think"),
+        (["--branches", "x1", "--on", str(path), "--prefetch-size", "1MB"], "--prefetch-size"),
+        (["--merge-clusters", "0", "--latency", "1ms"], "1 or more"),
+    ]:
+        assert main(["replay", str(file), *words]) == 2
+        assert said in capsys.readouterr().err
+    with pytest.raises(sapwood.ArgumentError, match="no storage has"):
+        Model(bandwidth=0)
+
+
+def test_ctrl_c_ends_it(traced: Trace, server: Server) -> None:
+    """What waits in flight, and what waits for that: the server would answer in a minute."""
+    server.log.clear()
+    server.fault = lambda number: "hang60" if number > 3 else None
+
+    def interrupt() -> None:
+        while server.busy < 1 or len(server.log) < 5:
+            time.sleep(0.01)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    began = time.monotonic()
+    # Whoever was started in the background is made to ignore it.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    thread = threading.Thread(target=interrupt, daemon=True)
+    try:
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):
+            replay(traced)
+    finally:
+        thread.join(10)
+        signal.signal(signal.SIGINT, before)
+    assert time.monotonic() - began < 20
+    assert not any("sapwood-replay" in one.name for one in threading.enumerate())
 
 
 def test_the_command(traced: Trace, path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

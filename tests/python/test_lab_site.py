@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import awkward as ak
+import numpy as np
 import pytest
 from browser import looks
 from servers import Server, serving
@@ -17,9 +19,10 @@ from xrootd_servers import cluster, single
 
 import sapwood
 from sapwood.errors import ArgumentError, SapwoodError, UnsupportedError
-from sapwood.lab import event, job, samples, site
+from sapwood.lab import event, job, predict, samples, site
 from sapwood.lab.samples import Kind
 from sapwood.lab.study import Study
+from sapwood.report.study import draw_lines
 
 SMALL = {"esd": Kind(12, 20, 5, "Tracks"), "pythia": Kind(6, 30, 20, "fParticles")}
 
@@ -72,18 +75,30 @@ def test_the_page(result: Path) -> None:
         assert words in page, words
 
 
+def test_there_are_no_half_jobs() -> None:
+    figure: dict[str, Any] = {"title": "a", "x": "Jobs", "y": "b"}
+    drawn = [draw_lines({**figure, "curves": [{"label": "c", "points": [[1, 1.0], [x, 2.0]]}]}) for x in (2, 2.5)]
+    assert [">1.5</text>" in one.partition('class="frame"')[2].partition('text-anchor="end"')[0] for one in drawn] == [
+        False,
+        True,
+    ]
+    assert ">2</text>" in drawn[0] and ".0</text>" not in drawn[0].partition('class="frame"')[2].partition("end")[0]
+
+
 def test_the_page_opens_in_a_browser(result: Path, tmp_path: Path) -> None:
     assert looks(result / "site.html", tmp_path) > 50_000
 
 
-def _study(folder: Path, rates: dict[site.Case, dict[str, float]]) -> tuple[Study, list[site.Case], dict[str, Any]]:
+def _study(folder: Path, rates: dict[site.Case, dict[str, Any]]) -> tuple[Study, list[site.Case], dict[str, Any]]:
     study = Study("site", {}, folder)
     for case, figures in rates.items():
-        run = {"job": 1.0, "wall": 1.0, "events_per_second": figures["value"] * 10, **figures}
-        value = run.pop("value")
-        one = {"what": case.what, "engine": case.engine, "unit": "MB/s", "values": [value], "runs": [run]}
+        run: dict[str, Any] = {"job": 1.0, "wall": 1.0, "events": 1000 * case.jobs, **figures}
+        values = run.pop("values", None) or [run.pop("value")] * 3
+        runs = [{"events_per_second": 10 * value, **run} for value in values]
+        one = {"what": case.what, "engine": case.engine, "unit": "MB/s", "values": values, "runs": runs}
         study.content["measurements"].append(one)
     facts = {"files": 10, "file_bytes": 2.5e6, "events": 100, "stored": 2e6, "few": 1e5}
+    facts |= {"least_bytes": 2.5e6, "most_bytes": 2.5e6}
     return study, list(rates), {"esd": dict.fromkeys((case.variant for case in rates), facts)}
 
 
@@ -107,8 +122,25 @@ def test_findings_follow_their_rules(tmp_path: Path) -> None:
     assert "4 jobs take 10 % of what plain reading gives" in found
     # 1000 events in 10 files: 160 events a second are 625 ms a file, 240 in files of ten are 417.
     assert "each file costs 231 ms, 11 of them to open: merging 10 to 25.0 MB would gain 50 %" in found
-    assert "2.0 × the events of root" in found
+    assert "esd, 1 job: sapwood reads 2.0 × the events of root" in found
     assert "merged 10 gains 50 %" in found and "tree alone" not in found
+
+
+def test_findings_say_where_rounds_disagree(tmp_path: Path) -> None:
+    measured = {
+        _case(1): {"values": [10.0, 12.0, 14.0]},
+        _case(2): {"values": [12.0, 24.0, 14.0]},
+        _case(1, variant="merged 10"): {"values": [15.4, 10.7, 16.0]},
+        _case(1, variant="compressed none"): {"values": [5.0, 6.0, 7.0]},
+    }
+    found = " ".join(site.findings(*_study(tmp_path, measured)))
+    assert "CPU-bound: the rest (Python) takes 100 %" in found
+    assert "2 jobs give 1.2 × (1.0 to 2.0 by the round) the rate of 1 job; from 1 to 2 on, by the round, " in found
+    assert "merged 10 differs by noise alone, 0.89 to 1.54 × by the round." in found
+    assert "each file costs 0 ms to open: " in found  # of merging nothing is known
+    assert "compressed none loses 50 %." in found
+    single = site.findings(*_study(tmp_path / "b", {_case(1): {"value": 3.0}, _case(1, "raw"): {"value": 6.0}}))[0]
+    assert single.endswith("takes 100 %; 1 job takes 50 % of what plain reading gives.")
 
 
 def test_what_opening_costs(tmp_path: Path) -> None:
@@ -131,6 +163,33 @@ def test_storage_bound(tmp_path: Path) -> None:
     assert "storage-bound: 70 % of the time waits for it" in site.findings(*_study(tmp_path, measured))[0]
 
 
+def test_what_bounds_by_its_share(tmp_path: Path) -> None:
+    layers = {"storage": 0.30, "waiting": 0.18, "open": 0.02, "decompression": 0.16, "decoding": 0.12, "task": 0.12}
+    counts = {"user": 0.28, "system": 0.0, "queued": 0.24}
+    cold, url = {"warnings": ["page-cache-not-dropped"]}, {"warnings": ["server-cache"]}
+    for case, figures, words in (
+        (
+            _case(1),
+            layers,
+            "bound by storage and CPU: of storage, 48 % of the time waits for it; decompression takes 16 %.",
+        ),
+        (
+            _case(1, "root"),
+            counts,
+            "bound by storage and CPU: of storage, 48 % of the time waits for it; a processor works 28 ",
+        ),
+        (
+            _case(1),
+            {"task": 0.55, "user": 0.35, "queued": 0.59},
+            "takes 55 % (for 59 % of the time it has no processor, ",
+        ),
+        (_case(1), {"task": 0.7, **cold}, "CPU-bound: task takes 70 %, with files that were in memory."),
+        (_case(1), {"task": 0.7, **url}, "CPU-bound: task takes 70 %, with what servers had in memory."),
+    ):
+        found = site.findings(*_study(tmp_path, {case: {"value": 8.0, **figures}}))[0]
+        assert words in found, found
+
+
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
     path = tmp_path / "one.root"
@@ -142,12 +201,17 @@ def server(tmp_path: Path) -> Iterator[Server]:
 def test_files_far_away(server: Server, tmp_path: Path) -> None:
     urls: Any = {"files": [server.url(f"{n}.root") for n in range(2)], "read_ahead": ["1 MB"]}
     study, _ = site.run(tmp_path / "out", names=["sapwood", "raw"], jobs=[1, 2], rounds=1, quick=True, **urls)
+    assert "server-cache" in {warning["code"] for warning in study.content["warnings"]}
+    assert "measured once" in study.content["findings"][-1]
     found = {(m["what"], m["engine"]): m["runs"][0] for m in study.content["measurements"]}
     assert found["files, as is, all branches, 2 jobs", "sapwood"]["events"] == 380
     assert found["files, as is, all branches, 1 job", "raw"]["bytes"] == len(server.files["0.root"])
     assert found["files, read ahead 1 MB, all branches, 1 job", "sapwood"]["events"] == 190
     assert found["files, read ahead 1 MB, all branches, 1 job", "raw"]["bytes"] == len(server.files["0.root"])
-    assert {"direct", "direct random", "other variants"} <= set(study.content["left_out"])
+    # Copied before: all of the file is fetched.
+    copied = found["files, copied before, all branches, 1 job", "sapwood"]
+    assert copied["events"] == 190 and copied["bytes"] >= len(server.files["0.root"])
+    assert {"direct", "direct random", "variants of files"} <= set(study.content["left_out"])
     with pytest.raises(SapwoodError, match="no such branch: 'none'"):
         site.run(
             tmp_path / "bad", files=[server.url("0.root")], names=["sapwood"], branches=["none"], jobs=[1], rounds=1
@@ -211,6 +275,25 @@ def test_own_files(tmp_path: Path) -> None:
     assert runs["files, tree alone, all branches, 1 job"]["check"] == runs["files, as is, all branches, 1 job"]["check"]
 
 
+def test_files_that_differ(tmp_path: Path) -> None:
+    for number, events in enumerate((0, 2_000, 40_000)):
+        with sapwood.recreate(tmp_path / f"{number}.root") as file:
+            file["T"] = {"x": np.random.default_rng(1).normal(size=events).astype(np.float32)}
+    options: Any = {"names": ["sapwood", "raw"], "rounds": 1, "quick": True, "merge": [3]}
+    paths = [str(tmp_path / f"{number}.root") for number in range(3)]
+    study, _ = site.run(tmp_path / "one", files=paths, jobs=[1], **options)
+    facts = study.content["files"]["files"][site.AS_IS]
+    sizes = [(tmp_path / f"{number}.root").stat().st_size for number in range(3)]
+    assert facts["events"] == 14_000 and facts["file_bytes"] == pytest.approx(sum(sizes) / 3)
+    assert "3 files of " in (caption := study.content["tables"][0]["caption"])
+    assert f"14\u2009000 events on average, from {sizes[0] / 1000:.3g} kB to {sizes[2] / 1000:.3g} kB" in caption
+    (words,) = (finding for finding in study.content["findings"] if "each file costs" in finding)
+    assert float(words.partition("would gain ")[2].partition(" %")[0]) >= 0
+    assert predict.layers_of(study.content, "files")[1].events == 14_000
+    with pytest.raises(ArgumentError, match="the first job have no entries"):
+        site.run(tmp_path / "none", files=paths[:1], jobs=[1], names=["sapwood"], rounds=1)
+
+
 def test_wrong_words(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="no engine pickle"):
         site.run(tmp_path, names=["pickle"])
@@ -219,13 +302,21 @@ def test_wrong_words(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="merges two files or more"):
         site.run(tmp_path, merge=[1])
     samples.make("pythia", tmp_path / "one.root")
-    with pytest.raises(ArgumentError, match="2 jobs, each with files of its own"):
+    with pytest.raises(ArgumentError, match=r"2 jobs, each with files of its own.* fewer by --jobs"):
         site.run(tmp_path, files=[str(tmp_path / "one.root")], jobs=[2])
     with pytest.raises(ArgumentError, match="a job has 1 files: 2 of them"):
         site.run(tmp_path, files=[str(tmp_path / "one.root")], jobs=[1], merge=[2])
     command = [sys.executable, "-m", "sapwood", "lab", "site", "-o", str(tmp_path), "--jobs", "two"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2 and "numbers with commas" in done.stderr
+
+
+@pytest.mark.parametrize(("files", "most"), [(0, 8), (1, 1), (5, 5), (50, 8)])
+def test_there_are_no_more_jobs_than_files(files: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(site.os, "cpu_count", lambda: 4)
+    for quick in (False, True):
+        jobs = site._default_jobs(files, quick=quick)
+        assert (jobs[0], jobs[-1]) == (1, most) and len(set(jobs)) == len(jobs)
 
 
 def test_engines_that_disagree_end_the_study() -> None:
@@ -250,6 +341,30 @@ def test_root_reads_the_same(tmp_path: Path, root_python: Path, monkeypatch: pyt
     }
     assert found["root"]["events"] == found["sapwood"]["events"]
     assert found["root"]["check"] == pytest.approx(found["sapwood"]["check"])
+    commands = {"sapwood": [sys.executable, "-m", "sapwood.lab.job"], "root": [str(program)]}
+    runner = site._Runner(site._Stock([tmp_path], [], None, [], 2, 1), commands, {})
+    for task in (site.TRAIN, site.TURN):  # all of them read 40 events, and each task the same branches
+        ours, theirs = (runner.measure(site.Case("esd", site.AS_IS, task, name, 1)) for name in commands)
+        assert ours["events"] == theirs["events"] == 40
+        assert ours["check"] == pytest.approx(theirs["check"]) and ours["check"] != 0
+
+
+@pytest.mark.oracle
+def test_the_start_of_root_is_not_counted(tmp_path: Path, root_python: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    find = "import importlib.util as u, pathlib; print(pathlib.Path(u.find_spec('ROOT').origin).parent)"
+    root = subprocess.run([root_python, "-c", find], check=True, capture_output=True, text=True).stdout.strip()
+    monkeypatch.setenv("ROOTSYS", root)
+    program, reason = event.compiled(tmp_path, "site")
+    assert program is not None, reason
+    with sapwood.recreate(tmp_path / "one.root") as file:
+        file.mktree("T", {f"x{place}": np.arange(5000.0) for place in range(20)})
+    took: list[float] = []
+    for count in (1, 60):
+        files = [str(tmp_path / "one.root")] * count
+        runner = site._Runner(site._Stock([tmp_path], files, None, [], count, 1), {"root": [str(program)]}, {})
+        found = runner.measure(site.Case("files", site.AS_IS, site.ALL, "root", 1))
+        took.append(found["user"] + found["system"])
+    assert took[0] < 0.5 * took[1]
 
 
 def test_what_cannot_be_written_anew_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,20 +373,126 @@ def test_what_cannot_be_written_anew_is_left_out(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr(site, "rewrite", refuse)
     monkeypatch.setattr(
-        site._Runner, "measure", lambda self, case: {"value": 1.0, "wall": 1.0, "events_per_second": 1.0}
+        site._Runner, "measure", lambda self, case: {"value": 1.0, "wall": 1.0, "events": 1, "events_per_second": 1.0}
     )
     samples.make("pythia", tmp_path / "one.root")
-    study, _ = site.run(tmp_path / "out", files=[str(tmp_path / "one.root")], names=["sapwood"], jobs=[1], rounds=1)
-    assert study.content["left_out"]["compressed zstd:5"] == "objects of Event are not written anew"
-    assert "tree alone" not in study.content["left_out"]
+    options: Any = {"files": [str(tmp_path / "one.root")], "names": ["sapwood"], "jobs": [1], "read_ahead": ["8 MB"]}
+    left = site.run(tmp_path / "out", **options)[0].content["left_out"]
+    assert left["read ahead 8 MB"] == "the size is for raw, root: the others leave it to the system"
+    assert left["compressed zstd:5"] == "objects of Event are not written anew"
+    assert "tree alone" not in left
     samples.make("pythia", tmp_path / "one.root")  # another file in its place
     with pytest.raises(ArgumentError, match=r"one\.root is not the file that .*site\.json was measured with"):
-        site.run(tmp_path / "out", files=[str(tmp_path / "one.root")], names=["sapwood"], jobs=[1], rounds=1)
+        site.run(tmp_path / "out", **options)
+
+
+def test_engines_that_do_other_work_are_named_so(tmp_path: Path) -> None:
+    for compared, words in (
+        (True, "2.0 × the events of root."),
+        (False, "2.0 × the events of root, but of such branches"),
+    ):
+        rates: dict[site.Case, Any] = {
+            _case(1): {"value": 20.0, "compared": compared},
+            _case(1, "root"): {"value": 10.0},
+        }
+        assert any(words in finding for finding in site.findings(*_study(tmp_path, rates)))
+
+
+def test_why_no_engine_can_run_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(site, "compiled", lambda *_: (None, "there is no C++ compiler"))
+    samples.make("pythia", tmp_path / "one.root")
+    with pytest.raises(ArgumentError, match=r"none of the engines can run: root: there is no C\+\+ compiler"):
+        site.run(tmp_path / "out", files=[str(tmp_path / "one.root")], names=["root"], jobs=[1], rounds=1)
 
 
 def test_only_numbers_are_histogrammed() -> None:
     took = job._Took()
-    job._fill({"a": ak.Array(["x", "y"]), "b": ak.Array([[1.0], [2.0, 3.0]]), "c": ak.Array([{"x": 1}])}, took)
+    job._fill({"a": ak.Array(["x", "y"]), "b": ak.Array([[1.0], [2.0, 3.0]]), "c": ak.Array([{"x": 1}])}, [0], took)
     assert took.check is None
-    job._fill({"b": ak.Array([[[1.0]], [[2.0, 3.0]]])}, took)
+    job._fill({"b": ak.Array([[[1.0]], [[2.0, 3.0]]])}, [0], took)
     assert took.check == 6.0
+
+
+def test_every_value_is_counted() -> None:
+    values = np.array([-np.inf, -200.1, -200.0, -199.9, -0.01, 0.0, 3.99, 4.0, 199.9, 200.0, np.inf])
+    counts = job.counted(values)
+    assert np.flatnonzero(counts).tolist() == [0, 1, 50, 51, 52, 100, 101]
+    assert counts[counts > 0].tolist() == [2, 2, 1, 2, 1, 1, 2]
+    assert job.counted(np.array([np.nan])).sum() == 1
+    many = np.random.default_rng(1).uniform(-300, 300, 10_000)
+    np.testing.assert_array_equal(job.counted(many)[1:-1], np.histogram(many, 100, (-200, 200))[0])
+
+
+def test_each_task_of_a_train_has_its_own_branches() -> None:
+    branches = {f"b{place:02d}": ak.Array([[float(place)]]) for place in range(50)}
+    first = [job.Histograms(number).fill(list(branches), branches.__getitem__) for number in range(3)]
+    assert [found["check"] for found in first] == [0.0, 20.0, 40.0]
+    # The third has ten branches left, and begins with the first again.
+    assert sum(bool((found["histogram10"] != first[0]["histogram0"]).any()) for found in first) == 2
+
+
+def test_trains(result: Path) -> None:
+    content = json.loads((result / "site.json").read_text())
+    found = {(m["what"], m["engine"]): m["runs"][0] for m in content["measurements"]}
+    train, turn = (found[f"esd, as is, {task}, 1 job", "sapwood"] for task in (site.TRAIN, site.TURN))
+    assert train["events"] == turn["events"] == 40
+    # In turn, each of the three reads all for itself.
+    assert turn["bytes"] == pytest.approx(3 * train["bytes"], rel=0.01)
+    assert train["decompression"] > 0 and train["task"] > 0
+    assert found[f"esd, as is, {site.TRAIN}, 2 jobs", "sapwood"]["events"] == 80
+    (table,) = (table for table in content["tables"] if table["title"] == "Simple task and train")
+    assert [row[:3] for row in table["rows"]] == [["esd", "sapwood", "1"], ["esd", "sapwood", "2"]]
+    assert float(table["rows"][0][6]) > 0 and table["rows"][1][6] == "–"  # with --quick, in turn by one job alone
+    (figure,) = (one for one in content["figures"] if one["title"] == "esd, sapwood: simple task and train")
+    assert [len(curve["points"]) for curve in figure["curves"]] == [2, 2, 1]
+    limits = {one["title"]: one.get("marks") for one in content["figures"] if one["title"].endswith("MB/s")}
+    assert len(limits) == 4 and len({tuple(marks) for marks in limits.values()}) == 1  # of all data and tasks
+    assert limits[f"esd, {site.TRAIN}: MB/s"] == limits[f"esd, {site.ALL}: MB/s"] != {}
+    assert any(
+        "a train of 3 tasks gets" in finding and "× of the 3 tasks in turn" in finding
+        for finding in content["findings"]
+    )
+
+
+def test_jobs_with_threads_wait_when_none_of_them_is_ready() -> None:
+    # Two threads are ready at once, later none for a second; what the one that ends has queued nobody knows any more.
+    text = """
+import threading, time
+def work():
+    while time.thread_time() < 0.2: pass
+print("ready", flush=True)
+input()
+begin = time.perf_counter()
+one = threading.Thread(target=work)
+one.start(); work(); one.join(); time.sleep(1)
+print(time.perf_counter() - begin, flush=True)
+"""
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", text], **pipes) as process:
+        process.stdout.readline()
+        process.stdin.write("go\n")
+        process.stdin.flush()
+        start = time.perf_counter()
+        with site._Watch([process.pid]) as watch:
+            whole = float(process.stdout.readline())
+    assert 0.7 < whole * watch.waiting(process.pid, start + whole) < 1.3
+    assert watch.waiting(process.pid, 0.0) == 0.0
+
+
+def test_the_shares_of_jobs_with_threads(tmp_path: Path) -> None:
+    for number in range(5):
+        samples.make("esd", tmp_path / f"{number}.root")
+    files = [str(tmp_path / f"{number}.root") for number in range(5)]
+    stock = site._Stock([tmp_path], files, None, [], 5, 1)
+    runner = site._Runner(stock, {"sapwood": [sys.executable, "-m", "sapwood.lab.job"]}, {})
+    for task in (site.ALL, site.TRAIN):  # a train works on a thread that ends with it
+        found = runner.measure(site.Case("files", site.AS_IS, task, "sapwood", 1))
+        assert found["queued"] >= 0 and found["user"] + found["system"] + found["queued"] <= 1.05 * found["job"], task
+
+
+def test_what_a_train_gains(tmp_path: Path) -> None:
+    train, turn = (site.Case("esd", site.AS_IS, task, "sapwood", 1) for task in (site.TRAIN, site.TURN))
+    found = site.findings(*_study(tmp_path, {train: {"value": 20.0}, turn: {"value": 8.0}}))
+    assert found[1] == (
+        "esd, sapwood, 1 job: a train of 3 tasks gets 200 events/s for each task, 2.5 × of the 3 tasks in turn."
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -18,6 +19,7 @@ from sapwood.errors import ArgumentError, SapwoodError
 from sapwood.lab import engines, event
 from sapwood.lab import study as study_module
 from sapwood.lab.study import WARNINGS, Step, Study, compare, comparison_text, judge, read
+from sapwood.report.study import _figures, colours
 
 GUIDE = Path(__file__).resolve().parent.parent.parent / "docs" / "guide" / "laboratory.md"
 
@@ -46,6 +48,13 @@ def test_a_study_keeps_every_value(tmp_path: Path) -> None:
     assert content["commit"] is None or re.fullmatch(r"[0-9a-f]{40}\+?", content["commit"])
 
 
+@pytest.mark.parametrize("rounds", [0, -1])
+def test_a_study_has_a_round(rounds: int, tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="one round or more"):
+        Study("any", {"rounds": rounds}, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_study_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
     said: list[str] = []
 
@@ -70,6 +79,52 @@ def test_a_study_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="other settings"):
         Study("toy", {"n": (2,)}, tmp_path)
     assert Study("toy", {"n": (2,)}, tmp_path, fresh=True).content["measurements"] == []
+
+
+def test_a_study_does_not_go_on_with_other_engines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    step = [Step("one", "a", "s", lambda: {"value": 1.0})]
+
+    def begin(left: str | None, version: str | None, load: float) -> Study:
+        monkeypatch.setattr(study_module.os, "getloadavg", lambda: (load, 0.0, 0.0))
+        made = Study("toy", {}, tmp_path)
+        if left:
+            made.leave_out(left, "it is not installed")
+        if version:
+            made.use("root", version)
+        return made
+
+    begin("b", "6.40.0", 5.0).run(step, 1)
+    assert begin("b", "6.40.0", 1.0).content["load"] == 5.0
+    again = begin("b", "6.40.0", 9.0)
+    again.run(step, 2)
+    assert again.content["load"] == 9.0 and list(again.content["left_out"]) == ["b"]
+    for left, version, message in (
+        (None, "6.40.0", "without b:"),
+        ("c", "6.40.0", "without b; with c:"),
+        ("b", "6.38.0", "with root 6.40.0:"),
+    ):
+        with pytest.raises(ArgumentError, match=message):
+            begin(left, version, 0.0).run(step, 3)
+    assert len(read(tmp_path / "toy.json")["measurements"][0]["values"]) == 2
+
+
+def test_root_is_found_by_its_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package, folder = tmp_path / "site" / "ROOT", tmp_path / "bin"
+    (package / "include" / "ROOT").mkdir(parents=True)
+    folder.mkdir()
+    (package / "include" / "TTree.h").touch()
+    numbers = (("MAJOR", 6), ("MINOR", 40), ("PATCH", 2))
+    text = "".join(f"#define ROOT_VERSION_{name} {number}\n" for name, number in numbers)
+    (package / "include" / "ROOT" / "RVersion.hxx").write_text(text)
+    for name, said in (("root", ""), ("python3", f"echo {package / '__init__.py'}")):
+        (folder / name).write_text(f"#!/bin/sh\n{said}\n")
+        (folder / name).chmod(0o755)
+    monkeypatch.delenv("ROOTSYS", raising=False)
+    monkeypatch.setattr(event.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setenv("PATH", str(tmp_path / "none"))
+    assert event._root_prefix() is None and event.root_version() == ""
+    monkeypatch.setenv("PATH", str(folder))
+    assert event._root_prefix() == package and event.root_version() == "6.40.2"
 
 
 def test_a_study_does_not_go_on_with_another_file(tmp_path: Path) -> None:
@@ -108,13 +163,16 @@ def test_a_file_far_away_is_known_by_its_identity(tmp_path: Path, monkeypatch: p
         ([1.0, 1.0, 1.01], {"load": 9.0}, "loaded"),
         ([1.0, 1.0, 1.01], {"commit": "abc+"}, "changed-source"),
         ([1.0, 1.0, 1.01], {"warnings": ["page-cache-not-dropped"]}, "page-cache-not-dropped"),
+        ([50.0, 51.0, 52.0], {"unit": "MB/s", "wall": 0.011}, "too-short"),
+        ([50.0, 51.0, 52.0], {"unit": "MB/s", "wall": 0.5}, None),
         ([1.0, 1.1, 1.01], {}, None),
     ],
 )
 def test_each_warning(values: list[float], more: dict[str, Any], code: str | None) -> None:
-    runs = [{"warnings": more.get("warnings", [])}] * len(values)
+    runs = [{name: more[name] for name in ("warnings", "wall") if name in more}] * len(values)
     content: dict[str, Any] = {"load": 0.1, "commit": "abc", "host": {"cores_usable": 2}}
-    content["measurements"] = [{"what": "w", "engine": "e", "unit": "s", "values": values, "runs": runs}]
+    content["measurements"] = [{"what": "w", "engine": "e", "unit": more.get("unit", "s"), "values": values}]
+    content["measurements"][0]["runs"] = runs
     found = judge(content | {name: value for name, value in more.items() if name != "warnings"})
     assert [warning["code"] for warning in found] == ([code] if code else [])
     assert all(warning["advice"] == WARNINGS[warning["code"]][1] for warning in found)
@@ -132,13 +190,21 @@ def test_studies_are_compared(tmp_path: Path) -> None:
     compared = compare([first, second, third])
     (row,) = compared["rows"]
     assert row["ratios"][1] == pytest.approx(2.0) and row["clear"] == [False, True, False]
-    assert compared["other_settings"] == ["extra"]
-    assert "~1.14" in comparison_text(compared) and " 2.00" in comparison_text(compared)
+    assert compared["other_settings"] == {"extra": [None, 1, None]} and compared["alike"] == [True, False, True]
+    text = comparison_text(compared)
+    assert " ~1.14" in text and " !2.00" in text
+    assert text.startswith("Settings differ: extra: None | 1 | None\nRatios marked !")
+    rounds = compare([first, study(tmp_path / "d", [2.0, 2.2, 2.4], rounds=5)])
+    assert " 2.00" in comparison_text(rounds) and "!" not in comparison_text(rounds)
     with pytest.raises(ArgumentError, match="two studies or more"):
         compare([first])
     (tmp_path / "x.json").write_text("{}")
     with pytest.raises(ArgumentError, match="no study of sapwood lab"):
         compare([first, tmp_path / "x.json"])
+    for part in ('"format_version": 99', '"format_version": 1', '"study": "toy"'):
+        (tmp_path / "x.json").write_text(f'{{"format": "sapwood lab", {part}}}')
+        with pytest.raises(ArgumentError, match=r"of format (99|None)|no whole study .* it has no study, settings"):
+            compare([first, tmp_path / "x.json"])
 
 
 def test_a_comparison_says_what_it_cannot_compare(tmp_path: Path) -> None:
@@ -161,6 +227,23 @@ def test_a_comparison_says_what_it_cannot_compare(tmp_path: Path) -> None:
     other = Study("toy", {"size": 3}, tmp_path / "c")
     other.save()
     assert "No measurement is in all" in comparison_text(compare([first, other.path]))
+
+
+def test_an_engine_has_one_colour() -> None:
+    figures = (
+        ["sapwood", "root", "hdf5"],
+        ["root", "model"],
+        ["sapwood, 4 threads", "raw"],
+        ["model", "limit", "root"],
+    )
+    found = [colours(names) for names in figures]
+    assert [list(one) for one in found] == list(figures)
+    assert {one["root"] for one in found if "root" in one} == {found[0]["root"]}
+    assert found[0]["sapwood"] == found[2]["sapwood, 4 threads"]
+    assert all(len(set(one.values())) == len(one) for one in found)
+    curves = [{"label": name, "points": [[1, 2.0], [2, 3.0]]} for name in figures[1]]
+    drawn = _figures([{"kind": "lines", "title": "a", "x": "b", "y": "c", "curves": curves}])
+    assert drawn.count(f'class="c{found[0]["root"]}"') == 2  # in the legend and in the figure
 
 
 def test_the_page_needs_nothing_but_itself(tmp_path: Path) -> None:
@@ -205,6 +288,18 @@ def test_the_page_opens_in_a_browser(result: Path, tmp_path: Path) -> None:
     assert looks(result / "event.html", tmp_path) > 50_000
 
 
+def test_a_study_that_is_told_to_end_leaves_no_files(tmp_path: Path) -> None:
+    command = ["lab", "event", "-o", str(tmp_path), "--engine", "sapwood,raw", "--events", "5000"]
+    with subprocess.Popen([sys.executable, "-m", "sapwood", *command], stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert "[0/" in process.stderr.readline()
+        assert any(path.name.startswith("event-") for path in tmp_path.iterdir())
+        process.terminate()
+        process.communicate()
+    assert process.returncode == 143
+    assert not any(path.is_dir() for path in tmp_path.iterdir())
+
+
 SETTINGS = {
     "lists": engines.Settings("zstd:1"),
     "split": engines.Settings("zstd:1", 99),
@@ -230,6 +325,11 @@ def test_engines_read_what_they_wrote(name: str, how: str, tmp_path: Path) -> No
         assert some == pytest.approx(engines.expected(600, [3, 599, 510]))
 
 
+def test_no_events_are_not_all_of_them(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="events or more"):
+        event.run(tmp_path, events=0)
+
+
 def test_who_cannot_do_what() -> None:
     whole, each = SETTINGS["member-wise"], SETTINGS["object-wise"]
     refusing = {name for name, engine in engines.ENGINES.items() if engine().refuses(whole)}
@@ -237,6 +337,10 @@ def test_who_cannot_do_what() -> None:
     assert {name for name, engine in engines.ENGINES.items() if engine().refuses(each)} == {"uproot", "parquet"}
     assert engines.Parquet().refuses(engines.Settings("lzma:1")) == "it has no LZMA"
     assert engines.Hdf5().codec(engines.Settings("lzma:1")) == "zlib:1"
+    equal = [
+        engine().codec(engines.Settings("zstd:5")) for engine in (engines.Sapwood, engines.Uproot, engines.Parquet)
+    ]
+    assert equal == ["zstd:5", "zstd:10", "zstd:10"]  # of ROOT, of the library
     assert engines.Hdf5().codec(whole) == "zlib:1" and engines.Hdf5().codec(each) == "none"
 
 
@@ -268,6 +372,34 @@ def test_engines_that_are_not_there_are_named(tmp_path: Path, monkeypatch: pytes
     for wrong in ({"split_level": 100}, {"streaming": "backwards"}):
         with pytest.raises(ArgumentError, match="split levels from 0 to 99"):
             event.run(tmp_path / "c", **wrong)
+    for split in (None, 99):
+        with pytest.raises(ArgumentError, match="in one branch only: give a split level of 0"):
+            event.run(tmp_path / "c", streaming="object-wise", split_level=split)
+
+
+def test_findings_name_what_is_slower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads = iter([1.0, 5.0, 3.0, 9.0, 1.0, 3.0] * 2)
+
+    def do(self: event._Worker, action: str) -> dict[str, Any]:
+        seconds = {"create": 1.0, "write": 3.0 if self.name == "sapwood" else 6.0, "fill": 2.0}.get(action)
+        if action == "random":
+            seconds = 1.2 if self.name == "sapwood" else 0.5
+        return {"value": next(reads) if seconds is None else seconds, "check": 0.0, "bytes": 9}
+
+    monkeypatch.setattr(engines, "missing", lambda name: None)
+    monkeypatch.setattr(event, "drop", lambda path: True)
+    monkeypatch.setattr(event._Worker, "do", do)
+    monkeypatch.setattr(event.math, "isclose", lambda *_, **__: True)
+    made, _ = event.run(tmp_path, names=["sapwood", "uproot"], events=500, threads=2)
+    told, rival = made.content["findings"][:2]
+    assert told == "sapwood worked on 2 threads, the others on one."
+    assert "2.50 × to write; " in rival and " by the round) to read sequentially; " in rival
+    assert "0.42 × for 100 entries at random; 0.42 × for 100 entries at random, cold; " in rival
+    assert rival.endswith("sapwood is slower for 100 entries at random, for 100 entries at random, cold.")
+    tables = {table["title"]: [row[0] for row in table["rows"]] for table in made.content["tables"]}
+    assert tables["Writing"] == tables["Reading"] == ["sapwood, 2 threads", "uproot"]
+    if importlib.util.find_spec("boost_histogram"):
+        assert tables["Filling"] == ["boost-histogram"]
 
 
 def test_an_engine_that_reads_wrong_ends_the_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,10 +416,12 @@ def test_dropping_the_page_cache(tmp_path: Path) -> None:
         pytest.skip("this file system keeps its pages, or cannot tell")
     path.read_bytes()
     with path.open("rb") as file:
-        import os
-
-        assert os.preadv(file.fileno(), [bytearray(1)], 2_000_000, os.RWF_NOWAIT) == 1
-    assert event.drop(path)
+        pages = event._pages(file.fileno())
+        assert pages is not None and sum(pages) > len(pages) / 2
+        assert not event._waits(file.fileno())
+        assert event.drop(path)
+        assert not any(event._pages(file.fileno()) or b"")  # looking has brought none back
+        assert event._waits(file.fileno())
 
 
 @pytest.mark.oracle

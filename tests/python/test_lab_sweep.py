@@ -15,6 +15,7 @@ from browser import looks
 import sapwood
 from sapwood.errors import ArgumentError
 from sapwood.lab import engines, event, sweep
+from sapwood.lab.study import Study
 from sapwood.train import Summary
 
 
@@ -74,6 +75,21 @@ def test_each_stream_has_its_summary(file: Path, tmp_path: Path) -> None:
             assert (Summary.read(made).inputs, Summary.read(made).entries_read) == ([str(file)], 1000)
 
 
+def test_the_version_of_root_is_recorded(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "program"
+    program.write_text(
+        "#!/bin/sh\nshift 8\nfor copy; do : > $copy; done\n"
+        'echo \'{"user": 1, "system": 0, "wall": 1, "rss": 1, "vsize": 1}\'\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setattr(sweep, "compiled", lambda *_: (program, None))
+    monkeypatch.setattr(sweep, "root_version", lambda: "6.40.2")
+    words: dict[str, Any] = {"codecs": ["none"], "clusters": ["10 MB"], "baskets": ["32 kB"], "streams": [1]}
+    for names, recorded in ((["sapwood", "root"], {"root": "6.40.2"}), (["sapwood"], {})):
+        study, _ = sweep.run(str(file), tmp_path / names[-1], names=names, **words, rounds=1)
+        assert study.content["programs"] == recorded
+
+
 @pytest.mark.oracle
 def test_root_copies_the_same(tmp_path: Path, root_python: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     find = "import importlib.util as u, pathlib; print(pathlib.Path(u.find_spec('ROOT').origin).parent)"
@@ -109,6 +125,33 @@ def test_the_choice_follows_the_weights() -> None:
     assert sweep.choose(costs, only | {"size": 1.0}) == {"small": 1.0, "quick": 4.0}
 
 
+def test_tables_and_choice_are_of_all_rounds(tmp_path: Path) -> None:
+    times = {"none": [1.0, 1.0, 9.0], "lz4:4": [1.02, 1.02, 1.02], "zstd:5": [2.0, 2.0, 2.0]}
+    only_times = {"write": 1.0, "read": 1.0, "size": 0.0, "memory": 0.0}
+    study = Study("sweep", {"weights": only_times}, tmp_path)
+    cells = [sweep.Cell(codec, "1 MB", "32 kB") for codec in times]
+    study.content["measurements"] = [
+        {
+            "what": action,
+            "engine": cell.name,
+            "unit": "s",
+            "values": times[cell.codec],
+            "runs": [
+                {"user": t, "system": 0.0, "wall": t, "rss": 1, "vsize": 1, "bytes": 1} for t in times[cell.codec]
+            ],
+        }
+        for cell in cells
+        for action in (sweep.WRITE, sweep.READ)
+    ]
+    (layouts, *_) = sweep._tables(study, cells)
+    assert [row[0].split(",")[0] for row in layouts["rows"]] == ["none", "lz4:4", "zstd:5"]
+    assert layouts["rows"][0][1] == "1.00 s"
+    chosen = sweep._choice(study, cells)[0]
+    assert "the choice is none" in chosen and "not told apart from that of lz4:4, 1 MB, 32 kB (1.04)" in chosen
+    study.content["measurements"] = [one for one in study.content["measurements"] if "none" not in one["engine"]]
+    assert "told apart" not in sweep._choice(study, cells[1:])[0]
+
+
 def test_a_sweep_does_not_go_on_with_another_file(file: Path, tmp_path: Path) -> None:
     words: dict[str, Any] = {"codecs": ["none"], "clusters": ["10 MB"], "baskets": ["32 kB"], "streams": [1]}
     study, _ = sweep.run(str(file), tmp_path / "out", **words, rounds=1)
@@ -122,12 +165,14 @@ def test_a_sweep_does_not_go_on_with_another_file(file: Path, tmp_path: Path) ->
 
 def test_wrong_words(file: Path, tmp_path: Path) -> None:
     assert sweep.parse_weights(["read=2.5"])["read"] == 2.5
-    for wrong in ("read", "read=x"):
+    for wrong in ("read", "read=x", "read=nan", "size=-1", "size=inf"):
         with pytest.raises(ArgumentError, match="a name and a number"):
             sweep.parse_weights([wrong])
     with pytest.raises(ArgumentError, match="no weight speed"):
         sweep.run(str(file), tmp_path, weights={"speed": 1})
     with pytest.raises(ArgumentError, match="streams from 1 to 100"):
         sweep.run(str(file), tmp_path, streams=[0])
+    with pytest.raises(ArgumentError, match="no objects to split"):
+        sweep.run(str(file), tmp_path, splits=[0, 99])
     with pytest.raises(ArgumentError, match="a codec is"):
         sweep.run(str(file), tmp_path, codecs=["zip"])

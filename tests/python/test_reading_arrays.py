@@ -308,7 +308,7 @@ def test_virtual_arrays(mine: Any) -> None:
     assert {item.branch for item in log} == set(ALL)
 
 
-@hypothesis.settings(deadline=None, max_examples=60)
+@hypothesis.settings(max_examples=60)
 @hypothesis.given(
     start=st.integers(-ENTRIES - 5, ENTRIES + 5),
     stop=st.integers(-ENTRIES - 5, ENTRIES + 5),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import multiprocessing
 import os
 import struct
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +172,98 @@ def test_a_file_is_copied_first(server: Server, path: Path, local: Any, prior: s
         assert file.file.counters()["bytes_read"] == before
     with pytest.raises(sapwood.ArgumentError, match="prior is"):
         sapwood.open(server.url("events.root"), prior="tape")
+
+
+def base64_of(value: bytes) -> str:
+    return base64.b64encode(value).decode()
+
+
+SUMS: dict[str, Callable[[bytes], dict[str, str]]] = {
+    "RFC 9530": lambda data: {"Repr-Digest": f"id=:AA==:, sha-256=:{base64_of(hashlib.sha256(data).digest())}:"},
+    "RFC 3230": lambda data: {"Digest": f"adler32={zlib.adler32(data):08x}"},
+    "S3": lambda data: {"x-amz-checksum-crc32": base64_of(zlib.crc32(data).to_bytes(4, "big"))},
+}
+
+
+@pytest.mark.parametrize("kind", list(SUMS))
+def test_copies_with_a_wrong_checksum_are_made_again(server: Server, path: Path, local: Any, kind: str) -> None:
+    """A byte that changes on its way is noticed where the server says what the whole file comes to."""
+    server.sums = SUMS[kind]
+    url = server.url("events.root")
+    copying = 1
+
+    def reads(flips: int, **options: Any) -> Any:
+        server.log.clear()
+        server.heads = 0
+        # The first two requests are the file's start and its end. No copy is there before it was said what it comes to.
+        server.after_heads = [(2, 1), (2 + copying, 2)] if flips else [(2, 1)]
+        server.fault = lambda number: "flip" if 2 <= number < 2 + flips else None
+        return sapwood.open(url, num_workers=1, prefetch_size="1 GB", **options)
+
+    with reads(0, prior="memory") as file:
+        assert (server.heads, file.file.ledger()) == (1, [])
+        copying = len(server.log) - 2
+    for prior in ("memory", "disk"):
+        with reads(copying, prior=prior) as file:
+            assert ak.array_equal(file["t"].arrays(), local)
+            (entry,) = file.file.ledger()
+            assert (entry.length, entry.again) == (path.stat().st_size, True)
+            assert "wrong checksum of the whole file" in entry.reason
+    with pytest.raises(sapwood.StorageError, match=r"wrong checksum of the whole file .* by the server.*prior=None"):
+        reads(1000, prior="memory")
+    with serving({"copy.root": path.read_bytes()}) as second:
+        second.after_heads = [(0, 1)]
+        with reads(1000, prior="memory", replicas=[second.url("copy.root")]) as file:
+            assert ak.array_equal(file["t"].arrays(), local)
+            assert [entry.again for entry in file.file.ledger()] == [True, False]
+
+
+@pytest.mark.parametrize("how", ["hang", "500", "403", "405"])
+def test_checksums_that_do_not_come(server: Server, local: Any, how: str) -> None:
+    """They are asked for once, hold nothing up, and are listed; but not where a server has none."""
+    server.head = how
+    why = {"hang": "none came in time", "405": None}.get(how, how)
+    for again in (False, True):
+        if why is None or not again:  # else it is not asked for
+            server.after_heads = [(len(server.log) + 2, server.heads + 1)]
+        with sapwood.open(server.url("events.root"), prior="memory", deadline=4) as file:
+            assert ak.array_equal(file["t"].arrays(["x1"]), local[["x1"]])
+            listed = [entry.reason for entry in file.file.ledger()]
+            assert file.file.counters()["failures"] == file.file.counters()["retries"] == 0
+        if why is None:
+            assert listed == []
+        else:
+            (reason,) = listed
+            assert "no checksum for the copy of the whole file" in reason
+            assert ("was asked before" if again else why) in reason
+    assert server.heads == (1 if why else 2)
+
+
+def test_a_file_that_comes_whole_is_checked(server: Server, path: Path, local: Any) -> None:
+    """From a server that takes no ranges."""
+    server.most_ranges, server.sums = 0, SUMS["RFC 9530"]
+    server.fault = lambda number: "flip" if number < 4 else None
+    with sapwood.open(server.url("events.root")) as file:
+        assert ak.array_equal(file["t"].arrays(), local)
+        assert any("wrong checksum of the whole file" in entry.reason for entry in file.file.ledger())
+
+
+def test_blocks_of_a_wrong_copy_are_forgotten(server: Server, local: Any, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"prior": "memory", "num_workers": 1}
+    # The first request is the file's start. No copy is there before it was said what it comes to.
+    server.after_heads = [(1, 1)]
+    with sapwood.open(server.url("events.root"), block_cache=tmp_path / "others", **options):
+        asked = len(server.log)
+    server.after_heads += [(asked + 1, 2), (2 * asked, 3)]
+    server.sums = SUMS["RFC 3230"]
+    server.fault = lambda number: "flip" if number == asked + 1 else None
+    options["block_cache"] = tmp_path / "blocks"
+    with sapwood.open(server.url("events.root"), **options) as file:
+        assert ak.array_equal(file["t"].arrays(), local)
+        assert len(file.file.ledger()) == 1
+    with sapwood.open(server.url("events.root"), **options) as file:
+        assert ak.array_equal(file["t"].arrays(), local)
+        assert not any("wrong checksum" in entry.reason for entry in file.file.ledger())
 
 
 def test_small_files_are_copied_where_that_pays(path: Path, local: Any, tmp_path: Path) -> None:

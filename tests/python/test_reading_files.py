@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import struct
 import subprocess
 import sys
@@ -83,6 +84,27 @@ def test_a_file_overwritten_under_a_reader_is_noticed(tmp_path: Path, how: str) 
     with sapwood.open(path) as file:
         if how == "other values":
             assert file["t"]["y"].array().tolist() == [2] * 1000
+
+
+def test_a_local_file_that_changed_since_it_was_pickled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.root"
+    _write(path, 1)
+    with sapwood.open(path) as file:
+        handle = pickle.dumps(file["t"])
+    assert pickle.loads(handle)["x"].array().tolist() == [1] * 1000
+    before = path.stat()
+    _write(path, 2)
+    assert path.stat().st_size == before.st_size
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
+    with pytest.raises(sapwood.StorageError, match="since its handle was pickled"):
+        pickle.loads(handle)
+    # A writer goes on with it; a copy on another machine was made at another time.
+    with path.open("ab") as out:
+        out.write(b"more")
+    assert pickle.loads(handle).num_entries == 1000
+    os.truncate(path, before.st_size)
+    monkeypatch.setattr("platform.node", lambda: "elsewhere")
+    assert pickle.loads(handle).num_entries == 1000
 
 
 def test_a_file_that_a_writer_goes_on_with_is_no_other(tmp_path: Path) -> None:

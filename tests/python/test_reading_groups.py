@@ -133,7 +133,7 @@ def test_over_many_files(path: Path, everything: Any, tmp_path: Path, step_size:
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=60), st.integers(1, 9), st.integers(0, 30))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_a_plan_of_visits_has_every_part_once(keys: list[int], width: int, room: int) -> None:
     numbers, found = groups.number_groups({"k": np.array(keys)})
     assert [key["k"] for key in found] == sorted(set(keys))

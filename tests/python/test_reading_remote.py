@@ -7,9 +7,11 @@ import multiprocessing
 import os
 import pickle
 import random
+import signal
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +156,32 @@ def test_reading_ahead_overlaps_with_work(server: Server, local: Any) -> None:
     assert server.busiest > 1
 
 
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    before = sapwood.num_threads()
+    sapwood.set_num_threads(2)
+    yield
+    sapwood.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_waiting_takes_no_thread(server: Server, path: Path, local: Any) -> None:
+    """Readings that wait for bytes leave the threads that decompress to others."""
+    with sapwood.open(server.url("events.root"), prior=None) as file, ThreadPoolExecutor(2) as readers:
+        tree = file["t"]
+        server.gate.clear()
+        slow = [readers.submit(tree.arrays, [name]) for name in ("x1", "jet")]
+        end = time.monotonic() + 20
+        while server.busy < len(slow) and time.monotonic() < end:
+            time.sleep(0.01)
+        with sapwood.open(path) as near:
+            assert ak.array_equal(near["t"].arrays(), local)
+        assert not any(reading.done() for reading in slow)
+        server.gate.set()
+        assert ak.array_equal(slow[0].result(), local[["x1"]])
+        assert ak.array_equal(slow[1].result(), local[["jet"]])
+
+
 def test_trees_of_a_file_do_not_hinder_each_other(tmp_path: Path) -> None:
     """Two trees, step by step in turn: each has its part of the memory, and nothing of either is fetched twice."""
     clusters, entries = 40, 5000
@@ -178,6 +206,34 @@ def test_trees_of_a_file_do_not_hinder_each_other(tmp_path: Path) -> None:
     assert counters["bytes_read"] < len(data) + 1_500_000
     # No more than one for each cluster of both and five to open.
     assert len(server.log) <= 2 * clusters + 5
+
+
+@pytest.mark.parametrize("memory", ["128 MiB", "2 MB"])
+def test_two_readings_of_the_same(server: Server, local: Any, memory: str) -> None:
+    """What both will read is fetched ahead for both, and once, as far as the memory goes."""
+    server.latency = 0.01
+    branches = ["x1", "x2", "jet"]
+    with sapwood.open(server.url("events.root"), prior=None, prefetch_size=memory) as file:
+        tree, opened = file["t"], len(server.log)
+        loops = [tree.iterate(branches, step_size=ENTRIES // CLUSTERS) for _ in range(2)]
+        pairs = list(zip(*loops, strict=True))
+        assert file.file.counters()["misses"] <= 2 * len(branches)
+        assert len(server.log) - opened <= CLUSTERS
+        for loop in zip(*pairs, strict=True):
+            assert ak.array_equal(ak.concatenate(list(loop)), local[branches])
+
+
+def test_a_reading_far_behind_another(server: Server, local: Any) -> None:
+    """What one has read already does not keep it from going on, and comes again for the other."""
+    branches = ["x1", "x2", "jet"]
+    with sapwood.open(server.url("events.root"), prior=None, prefetch_size="400 kB") as file:
+        tree = file["t"]
+        loops = [tree.iterate(branches, step_size=ENTRIES // CLUSTERS) for _ in range(2)]
+        first = next(loops[0]), next(loops[1])
+        before = file.file.counters()["misses"]
+        for begun, loop in zip(first, loops, strict=True):
+            assert ak.array_equal(ak.concatenate([begun, *loop]), local[branches])
+        assert file.file.counters()["misses"] - before <= 4 * len(branches)
 
 
 def test_a_task_as_long_as_the_reading(tmp_path: Path) -> None:
@@ -286,7 +342,8 @@ def test_a_late_answer_does_not_lead_back(server: Server, path: Path) -> None:
         assert came == [10]
         assert storage.request([(3000, 30)]) == 30
         assert [what for _, _, what in server.log[begun:]] == ["late1", "reset"]
-        assert [ranges for _, ranges, _ in second.log] == [[(2000, 2020)], [(3000, 3030)]]
+        # What it begins with is compared first.
+        assert [ranges for _, ranges, _ in second.log] == [[(0, 512)], [(2000, 2020)], [(3000, 3030)]]
 
 
 def test_a_file_that_changes_is_noticed(server: Server, path: Path) -> None:
@@ -353,7 +410,8 @@ def test_a_thousand_reads_among_faults(server: Server, local: Any) -> None:
         choose = random.Random(number)
         for i in range(250):
             start = choose.randrange(ENTRIES)
-            stop = min(ENTRIES, start + choose.randrange(2000))
+            # Of fewer entries the baskets would be kept, and not be asked for again.
+            stop = min(ENTRIES, start + 2 * ENTRIES // CLUSTERS + choose.randrange(2000))
             name = choose.choice(["id", "jet", "x5"])
             try:
                 found = trees[number][name].array(entry_start=start, entry_stop=stop)
@@ -383,24 +441,29 @@ def test_a_thousand_reads_among_faults(server: Server, local: Any) -> None:
 
 def test_what_fails_says_why_in_time(server: Server) -> None:
     url = server.url("events.root")
-    with pytest.raises(sapwood.MissingFileError, match="404"):
+    with pytest.raises(sapwood.MissingFileError, match="404") as missing:
         sapwood.open(server.url("nothing.root"))
+    assert "404 Not Found" in [entry.reason for entry in missing.value.ledger]
     with sapwood.open(url, timeout=1.5, retries=2) as file:
         tree = file["t"]
         server.fault = lambda _n: "hang"
         start = time.monotonic()
-        with pytest.raises(sapwood.StorageError, match=r"timeout|out of time"):
+        with pytest.raises(sapwood.StorageError, match=r"timeout|out of time") as failed:
             tree.arrays(["x1"])
         assert time.monotonic() - start < 30
         assert not file.file.ledger()[-1].again
+        assert failed.value.ledger == file.file.ledger()
         server.fault = lambda _n: "403"
         with pytest.raises(sapwood.StorageError, match="403"):
             tree.arrays(["x1"])
         server.fault = lambda _n: None
         assert len(tree.arrays(["x1"])) == ENTRIES
     server.fault = lambda _n: "503"
-    with pytest.raises(sapwood.StorageError, match="503"):
-        sapwood.open(url, retries=1)
+    with pytest.raises(sapwood.StorageError, match="503") as failed:
+        sapwood.open(url, retries=1, prior=None)
+    # The start and the end, twice each.
+    assert sorted((entry.attempt, entry.again) for entry in failed.value.ledger) == [(1, True)] * 2 + [(2, False)] * 2
+    assert {entry.reason for entry in failed.value.ledger} == {"503 Service Unavailable"}
     with pytest.raises(sapwood.StorageError):
         sapwood.open("http://127.0.0.1:9/nothing.root", retries=0)
     with pytest.raises(sapwood.ArgumentError, match="timeout"):
@@ -425,12 +488,245 @@ def test_another_replica_finishes(server: Server, path: Path, local: Any) -> Non
             assert passed == [(1, False, "404 Not Found")] * 2
 
 
+def test_many_files_have_a_ledger(server: Server, path: Path, local: Any) -> None:
+    """What did not go well of each file is told, whether in the end it was read or not."""
+    server.files |= {name: path.read_bytes() for name in ("bad.root", "lost.root")}
+    urls = [server.url(name) for name in ("events.root", "bad.root")]
+    cut: list[str] = []
+
+    def fault(number: int) -> str | None:
+        del number
+        asked = server.asked
+        if asked.startswith("/lost") or (asked.startswith("/bad") and len(cut) < 2):
+            cut.append(asked)
+            return "503"
+        return None
+
+    server.fault = fault
+    ledger: dict[str, list[Any]] = {}
+    array = sapwood.concatenate(urls, ["id"], ledger=ledger, prior=None)
+    assert ak.array_equal(array[ENTRIES:], local[["id"]])
+    assert list(ledger) == [urls[1]]
+    assert [one.again for one in ledger[urls[1]]] == [True, True]
+    for read in (sapwood.iterate, sapwood.num_entries):
+        cut.clear()
+        ledger.clear()
+        for _ in read(urls, ledger=ledger):
+            pass
+        assert [len(of) for of in ledger.values()] == [2]
+    ledger.clear()
+    lost = server.url("lost.root")
+    with pytest.raises(sapwood.StorageError):
+        sapwood.concatenate([urls[0], lost], ["id"], ledger=ledger, retries=1)
+    assert list(ledger) == [lost]
+    assert not ledger[lost][-1].again
+
+
+def test_replicas_are_of_one_file(server: Server, path: Path, local: Any) -> None:
+    """A copy of the first file is none of the second one."""
+    server.files["copy.root"] = path.read_bytes()
+    urls, copy = [server.url(name) for name in ("events.root", "gone.root")], [server.url("copy.root")]
+    for read in (sapwood.concatenate, sapwood.num_entries, sapwood.iterate):
+        with pytest.raises(sapwood.ArgumentError, match="of one file, and these are 2"):
+            list(read(urls, replicas=copy))
+    array = sapwood.concatenate({urls[1]: {"object_path": "t", "steps": [[0, 10], [50, 60]]}}, ["id"], replicas=copy)
+    assert ak.array_equal(array, local[["id"]][[*range(10), *range(50, 60)]])
+
+
+def another(data: bytes) -> bytes:
+    """Give another file of the same size: of another UUID, and other numbers."""
+    with sapwood.open(data) as file:
+        place = data.index(bytes.fromhex(file.file.uuid.hex))
+    return data[:place] + bytes(16) + bytes(byte ^ 1 for byte in data[place + 16 :])
+
+
+@pytest.mark.parametrize("retries", [0, 3])
+def test_a_replica_that_is_another_file(server: Server, path: Path, local: Any, retries: int) -> None:
+    """Not a byte of it is used, and it is passed over from then on."""
+    with serving({"copy.root": another(path.read_bytes())}) as second:
+        options = {"replicas": [second.url("copy.root")], "retries": retries, "prior": None}
+        with sapwood.open(server.url("events.root"), **options) as file:
+            tree, opened = file["t"], len(server.log)
+            # It comes again where it is asked again.
+            server.fault = lambda number: "503" if retries == 0 or number < opened + 5 else None
+            if retries:
+                assert ak.array_equal(tree["x1"].array(), local["x1"])
+                assert len(second.log) == 1
+            else:
+                with pytest.raises(sapwood.StorageError, match="another file"):
+                    tree["x1"].array()
+            assert any("another file" in entry.reason for entry in file.file.ledger())
+            handle = pickle.dumps(file["t"])
+        server.fault = lambda _n: "404"
+        with pytest.raises(sapwood.StorageError, match="changed since its handle was pickled"):
+            pickle.loads(handle)
+
+
+def test_replicas_are_taken_in_turn(server: Server, path: Path, local: Any) -> None:
+    """Back, too: servers are restarted one after the other."""
+    with serving({"copy.root": path.read_bytes()}) as second:
+        options = {"replicas": [second.url("copy.root")], "retries": 1, "prior": None}
+        with sapwood.open(server.url("events.root"), **options) as file:
+            tree = file["t"]
+            for number, (good, bad) in enumerate([(second, server), (server, second)] * 2):
+                good.fault, bad.fault = lambda _n: None, lambda _n: "503"
+                assert ak.array_equal(tree[f"x{number}"].array(), local[f"x{number}"])
+
+
+def test_a_replica_that_hangs_is_left_at_once(server: Server, path: Path, local: Any) -> None:
+    with serving({"copy.root": path.read_bytes()}) as second:
+        options = {"replicas": [second.url("copy.root")], "timeout": 4, "prior": None}
+        with sapwood.open(server.url("events.root"), **options) as file:
+            tree = file["t"]
+            server.fault = lambda _n: "hang60"
+            start = time.monotonic()
+            # One basket; then more than one request may take.
+            assert ak.array_equal(tree["x1"].array(entry_stop=5000), local["x1"][:5000])
+            assert ak.array_equal(tree.arrays(["x2", "jet"]), local[["x2", "jet"]])
+            # It was waited for once, and not tried again.
+            assert time.monotonic() - start < 12
+            assert [entry.again for entry in file.file.ledger()] == [False]
+
+
+def test_an_outage_is_waited_for(server: Server, local: Any) -> None:
+    """As long as the server says; more than a few times."""
+    with sapwood.open(server.url("events.root"), prior=None) as file:
+        tree, opened = file["t"], len(server.log)
+        times: list[float] = []
+
+        def fault(number: int) -> str | None:
+            times.append(time.monotonic())
+            return f"503 after {int(number == opened)}" if number < opened + 7 else None
+
+        server.fault = fault
+        assert ak.array_equal(tree["x1"].array(), local["x1"])
+        assert times[1] - times[0] >= 1
+        assert [entry.attempt for entry in file.file.ledger()] == list(range(1, 8))
+
+
+def test_secrets_are_for_the_server_that_was_named(server: Server, path: Path, local: Any) -> None:
+    with serving({"events.root": path.read_bytes()}) as other:
+        # Another name, so another host.
+        target = other.url("events.root").replace("127.0.0.1", "localhost")
+        server.fault = lambda _n: f"redirect {target}"
+        headers = {"Authorization": "Bearer x", "cookie": "a=b", "X-Test": "yes"}
+        with sapwood.open(server.url("events.root"), headers=headers, prior=None) as file:
+            assert ak.array_equal(file["t"].arrays(["x1"]), local[["x1"]])
+            assert ak.array_equal(file["t"].arrays(["x2"]), local[["x2"]])
+        assert {heard["authorization"] for heard in server.heard} == {"Bearer x"}
+        assert len(other.heard) > 3
+        assert all(heard["x-test"] == "yes" for heard in other.heard)
+        assert not any({"authorization", "cookie"} & set(heard) for heard in other.heard)
+
+
 def test_headers_are_sent_and_handles_pickle(server: Server, local: Any) -> None:
     with sapwood.open(server.url("events.root"), headers={"X-Test": "yes"}) as file:
         again = pickle.loads(pickle.dumps(file["t"]))
         assert all(heard["x-test"] == "yes" for heard in server.heard)
         assert again.file.options == {"headers": {"X-Test": "yes"}}
         assert ak.array_equal(again.arrays(["jet"]), local[["jet"]])
+
+
+def test_another_process_notices_a_file_that_changed(server: Server, path: Path) -> None:
+    with sapwood.open(server.url("events.root")) as file:
+        handle = pickle.dumps(file["t"])
+    assert pickle.loads(handle).num_entries == ENTRIES
+    server.tag = '"2"'
+    with pytest.raises(sapwood.StorageError, match=r'since its handle was pickled .it was version "1", now it is "2"'):
+        pickle.loads(handle)
+    server.tag = '"1"'
+    server.files["events.root"] = path.read_bytes() + b"more"
+    with pytest.raises(sapwood.StorageError, match="since its handle was pickled"):
+        pickle.loads(handle)
+
+
+def test_a_tag_that_is_marked_as_weak_is_the_same(server: Server) -> None:
+    with sapwood.open(server.url("events.root")) as file:
+        handle = pickle.dumps(file["t"])
+        server.tag = 'W/"1"'
+        assert len(file["t"].arrays(["id"])) == ENTRIES
+        assert pickle.loads(handle).num_entries == ENTRIES
+
+
+def test_another_process_notices_one_that_is_taken_whole(server: Server) -> None:
+    server.most_ranges = 0
+    with sapwood.open(server.url("events.root")) as file:
+        handle = pickle.dumps(file["t"])
+    assert pickle.loads(handle).num_entries == ENTRIES
+    server.tag = '"2"'
+    with pytest.raises(sapwood.StorageError, match="since its handle was pickled"):
+        pickle.loads(handle)
+
+
+def test_options_that_nobody_knows(server: Server, local: Any) -> None:
+    """They are named, whether fsspec would take anything or not; what it does take is passed on, with the headers."""
+    url = server.url("events.root")
+    for options, hint in (({"tiemout": 5}, "did you mean 'timeout'"), ({"nonsense": 1}, "'nonsense'")):
+        with pytest.raises(sapwood.ArgumentError, match=hint):
+            sapwood.open(url, **options)
+    with pytest.raises(sapwood.ArgumentError, match=r"'num_worker'.*did you mean 'num_workers'"):
+        sapwood.open("root://localhost:9//f.root", num_worker=3)
+    for name, value in (("handler", "fspec"), ("http_handler", 3)):
+        with pytest.raises(sapwood.ArgumentError, match=f"^{name} is .* not {value!r}"):
+            sapwood.open(url, **{name: value})
+    handlers = [f"{kind}handler" for kind in ("", "file_", "http_", "object_", "s3_", "xrootd_")]
+    with sapwood.open(url, **dict.fromkeys(handlers, type(server))) as file:
+        assert ak.array_equal(file["t"].arrays(["id"]), local[["id"]])
+    pytest.importorskip("aiohttp", reason="without it there is nothing to pass them on to (pip install aiohttp)")
+    listings: dict[str, Any] = {"use_listings_cache": False, "listings_expiry_time": 3, "max_paths": 5}
+    theirs: list[dict[str, Any]] = [listings, {"skip_instance_cache": True}, {"asynchronous": False, "loop": None}]
+    for options in theirs:
+        with sapwood.open(url, **options) as file:
+            assert ak.array_equal(file["t"].arrays(["id"]), local[["id"]])
+    server.heard.clear()
+    with sapwood.open(url, headers={"X-Test": "yes"}, ssl=False, timeout=20) as file:
+        assert ak.array_equal(file["t"].arrays(["id"]), local[["id"]])
+    assert all(heard.get("x-test") == "yes" for heard in server.heard)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"retries": 1 << 40}, "retries is a number"),
+        ({"timeout": "soon"}, "timeout is a number of seconds"),
+        ({"deadline": []}, "deadline is a number of seconds"),
+        ({"headers": ["a"]}, "headers are a dict"),
+        ({"prior": True}, "prior is"),
+        ({"prefetch_size": "much"}, "prefetch_size: a memory size"),
+        ({"block_cache": "x", "block_cache_size": -1}, "block_cache_size is no number"),
+        ({"block_cache": True}, "block_cache is the path"),
+        ({"replicas": 5}, "same protocol, as 5"),
+        ({"replicas": ["http://other/f.root", "root://other//f.root"]}, "same protocol, as 'root://"),
+        ({"replicas": "/data/f.root"}, "same protocol, as '/data"),
+        ({"storage_options": {}}, "no such option: 'storage_options'"),
+        ({"handler": "fsspec", "nonsense": 3}, "no such option: 'nonsense'"),
+    ],
+)
+def test_options_that_make_no_sense(options: dict[str, Any], said: str) -> None:
+    """They are named before anybody is asked."""
+    with pytest.raises(sapwood.ArgumentError, match=said):
+        sapwood.open("http://127.0.0.1:9/f.root", **options)
+
+
+def test_options_that_fsspec_drops(server: Server, path: Path) -> None:
+    """What would be dropped is refused: replicas always, and of a file system with one request at a time more."""
+    fsspec = pytest.importorskip("fsspec", reason="needs fsspec (an extra: remote)")
+    pytest.importorskip("aiohttp", reason="needs aiohttp (pip install --group test)")
+    memory = fsspec.filesystem("memory")
+    memory.pipe("/dropped.root", path.read_bytes())
+    url = server.url("events.root")
+    refused: dict[str, Any] = {"deadline": 3, "prefetch_size": "1 MB", "replicas": [url], "retries": 0}
+    for name, value in refused.items():
+        with pytest.raises(sapwood.ArgumentError, match=f"{name} would do nothing"):
+            sapwood.open("memory://dropped.root", **{name: value})
+        if name == "replicas":
+            with pytest.raises(sapwood.ArgumentError, match="replicas would do nothing"):
+                sapwood.open(url, handler="fsspec", replicas=[url])
+        else:
+            with sapwood.open(url, handler="fsspec", **{name: value}) as file:
+                assert file["t"].num_entries == ENTRIES
+    with sapwood.open("memory://dropped.root", timeout=3, num_workers=2, **dict.fromkeys(refused)) as file:
+        assert file["t"].num_entries == ENTRIES
 
 
 def test_s3(server: Server, path: Path, local: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -450,8 +746,16 @@ def test_s3(server: Server, path: Path, local: Any, monkeypatch: pytest.MonkeyPa
         assert tree.num_entries == ENTRIES
     assert server.heard
     assert not any("authorization" in heard for heard in server.heard)
+    assert sapwood.open(Path("s3://bucket/a b/events.root"))["t"].num_entries == ENTRIES
     with pytest.raises(sapwood.ArgumentError, match="s3://bucket/key"):
         sapwood.open("s3://bucket", anon=True)
+    with pytest.raises(sapwood.ArgumentError, match="key and secret belong together"):
+        sapwood.open(url, key="me")
+    server.fault = lambda _number: "403"
+    with pytest.raises(sapwood.StorageError, match="403 Forbidden: nobody's keys were sent"):
+        sapwood.open(url)
+    with pytest.raises(sapwood.StorageError, match=r"403 Forbidden$"):
+        sapwood.open(url, key="me", secret="x")
 
 
 def _read(tree: Any, queue: Any) -> None:
@@ -565,22 +869,142 @@ print(*errors, took < (8 if {how!r} == "deadline" else 4), fetching())
     assert (out.strip(), err) == (want[how], "")
 
 
-def _job(url: str, number: int, rounds: int) -> None:
+@pytest.fixture(scope="module")
+def between(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """Give a file with a histogram in the middle, far from what is read when it is opened."""
+    path = tmp_path_factory.mktemp("between") / "between.root"
+    numbers = {"x": np.random.default_rng(1).normal(size=100_000)}
+    with sapwood.recreate(path, compression=None) as out:
+        out.mktree("a", {"x": "float64"}).extend(numbers)
+        out.commit()
+        out["h"] = np.histogram(numbers["x"], 10)
+        out.mktree("b", {"x": "float64"}).extend(numbers)
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("how", ["deadline", "interrupt"])
+def test_objects_and_streams_end_at_once(between: bytes, how: str) -> None:
+    """Also what is no column of `arrays`: an object, a stream of Arrow."""
+    pyarrow = pytest.importorskip("pyarrow", reason="needs PyArrow (an extra: arrow)")
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    error: Any = KeyboardInterrupt if how == "interrupt" else Exception
+    try:
+        with serving({"between.root": between}) as server:
+            for read in (lambda file, _tree: file["h"], lambda _file, tree: pyarrow.table(tree)):
+                server.fault = lambda _n: None
+                limit = 2 if how == "deadline" else None
+                file = sapwood.open(server.url("between.root"), prior=None, timeout=60, deadline=limit)
+                tree = file["b"]
+                server.fault = lambda _n: "hang60"
+                timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+                start = time.monotonic()
+                if how == "interrupt":
+                    timer.start()
+                with pytest.raises(error):
+                    try:
+                        read(file, tree)
+                    finally:
+                        time.sleep(0.05)  # Python hears of signals at the latest now
+                assert time.monotonic() - start < 20
+                timer.join() if how == "interrupt" else None
+                file.close()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_deadline_is_for_all_of_opening(between: bytes) -> None:
+    with serving({"between.root": between}) as server:
+        server.latency = 0.7
+        with pytest.raises(sapwood.StorageError, match="deadline"):
+            sapwood.open(server.url("between.root"), deadline=1.2, prior="memory")
+
+
+def test_leaving_while_the_next_file_is_opened(server: Server, path: Path) -> None:
+    with serving({"events.root": path.read_bytes()}) as second:
+        asked = threading.Event()
+
+        def fault(_number: int) -> str:
+            asked.set()
+            return "hang60"
+
+        second.fault = fault
+        urls = [f"{one.url('events.root')}:t" for one in (server, second)]
+        start = time.monotonic()
+        for _step in sapwood.iterate(urls, ["x1"], timeout=60, prior=None):
+            assert asked.wait(30)
+            start = time.monotonic()
+            break
+        assert time.monotonic() - start < 20
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize("far", [False, True])
+def test_a_loop_does_not_go_on_in_a_child(server: Server, path: Path, far: bool) -> None:
+    """It says so; the parent's goes on, and a new one works."""
+    with sapwood.open(server.url("events.root") if far else path) as file:
+        tree = file["t"]
+        steps = tree.iterate(["id"], step_size=5000)
+        begun = len(next(steps))
+        child = os.fork()
+        if child == 0:
+            signal.alarm(30)
+            try:
+                next(steps)
+            except sapwood.StorageError as error:
+                total = sum(len(step) for step in tree.iterate(["id"], step_size=5000))
+                os._exit(7 if "fork" in str(error) and total == ENTRIES else 1)
+            os._exit(2)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        assert begun + sum(map(len, steps)) == ENTRIES
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_forks_beside_threads_that_read(server: Server, path: Path) -> None:
+    """Whatever the other threads hold at that moment."""
+    stop = threading.Event()
+    with sapwood.open(server.url("events.root"), prior=None) as far, sapwood.open(path) as near:
+        trees = far["t"], near["t"]
+
+        def read() -> None:
+            while not stop.is_set():
+                [tree.arrays(["x1", "jet"]) for tree in trees]
+
+        threads = [threading.Thread(target=read) for _ in range(2)]
+        [thread.start() for thread in threads]
+        try:
+            for _ in range(12):
+                child = os.fork()
+                if child == 0:
+                    signal.alarm(60)
+                    os._exit(7 if all(len(tree["x2"].array()) == ENTRIES for tree in trees) else 1)
+                assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        finally:
+            stop.set()
+            [thread.join() for thread in threads]
+
+
+def _job(url: str, want: dict[str, float], number: int, rounds: int) -> None:
     choose = random.Random(number)
     for _ in range(rounds):
         with sapwood.open(url, retries=8, prior=None) as file:
             names = choose.sample([f"x{i}" for i in range(27)], 4)
-            total = sum(len(step) for step in file["t"].iterate(names, step_size=choose.randrange(3000, 20_000)))
-            if total != ENTRIES:
+            found = dict.fromkeys(names, 0.0)
+            for step in file["t"].iterate(names, step_size=choose.randrange(3000, 20_000)):
+                for name in names:
+                    # Whole numbers, so that the order in which they are added does not matter.
+                    found[name] += float(np.sum(np.asarray(step[name]).view(np.int32), dtype=np.int64))
+            if found != {name: want[name] for name in names}:
                 os._exit(1)
 
 
-def test_parallel_jobs(server: Server) -> None:
-    """Eight processes at once, fifty times each, among faults: none crashes."""
+def test_parallel_jobs(server: Server, local: Any) -> None:
+    """Eight processes at once, fifty times each, among faults: none crashes, none reads anything else than is there."""
+    bits = {f"x{i}": np.asarray(local[f"x{i}"]).view(np.int32) for i in range(27)}
+    want = {name: float(np.sum(values, dtype=np.int64)) for name, values in bits.items()}
     chance = random.Random(8)
     server.fault = lambda _n: chance.choice(["cut", "reset", "503"]) if chance.random() < 0.05 else None
     context = multiprocessing.get_context("spawn")
-    jobs = [context.Process(target=_job, args=(server.url("events.root"), n, 50)) for n in range(8)]
+    jobs = [context.Process(target=_job, args=(server.url("events.root"), want, n, 50)) for n in range(8)]
     [job.start() for job in jobs]
     [job.join(200) for job in jobs]
     assert [job.exitcode for job in jobs] == [0] * 8
@@ -616,6 +1040,20 @@ def test_nginx(path: Path, local: Any, tmp_path: Path) -> None:
                 assert ak.array_equal(tree.arrays(["x3", "jet"]), local[["x3", "jet"]]), way
         with pytest.raises(sapwood.StorageError, match="403"):
             sapwood.open(f"{start}deny/events.root")
+
+
+@pytest.mark.parametrize("fault", [None, "cut", "503"])
+def test_a_trace_adds_up_among_faults(server: Server, fault: str | None) -> None:
+    server.fault = lambda number: fault if number % 2 else None
+    before = sapwood.counters()
+    with sapwood.trace() as trace, sapwood.open(server.url("events.root"), prior=None) as file:
+        file["t"].arrays(["x1", "jet"])
+    names = ("bytes_requested", "bytes_read", "bytes_decompressed", "bytes_used")
+    layers = trace.layers()
+    assert tuple(layers[name] for name in names) == cost(before, *names)
+    assert layers["bytes_requested"] + layers["over_read"] + layers["records"] == layers["bytes_read"]
+    # What failed is there, too.
+    assert sum(one["requests"] for one in trace.requests().values()) == cost(before, "read_calls")[0]
 
 
 def test_bytes_add_up(server: Server) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from pathlib import Path
 
 import awkward as ak
@@ -12,7 +13,9 @@ from servers import serving
 
 import sapwood
 from sapwood.cli import main
-from sapwood.reading.trace import COLUMNS, VERSION
+from sapwood.errors import without_secrets
+from sapwood.lab.replay import replay
+from sapwood.reading.trace import COLUMNS, VERSION, Trace
 
 ENTRIES = 30_000
 
@@ -202,3 +205,72 @@ def test_a_trace_is_shown(path: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     (tmp_path / "bad.parquet").write_bytes(b"no")
     assert main(["trace", "show", str(tmp_path / "bad.parquet")]) == 2
     assert "is no trace" in capsys.readouterr().err
+
+
+def test_no_place_for_a_trace(tmp_path: Path, path: Path) -> None:
+    """It is said before the work; what happens later loses nothing."""
+    pytest.importorskip("pyarrow", reason="needs pyarrow (an extra: frames)")
+    with pytest.raises(sapwood.MissingFileError, match="no folder"), sapwood.trace(tmp_path / "no/t.parquet"):
+        pytest.fail("it began")
+    (tmp_path / "there").mkdir()
+    trace = sapwood.trace(tmp_path / "there/t.parquet")
+    with pytest.raises(sapwood.StorageError, match="not written"), trace:
+        sapwood.open(path)["t"]["x"].array()
+        (tmp_path / "there").rename(tmp_path / "away")
+    trace.save(tmp_path / "t.parquet")
+    assert len(Trace.load(tmp_path / "t.parquet")) == len(trace) > 0
+
+
+def test_no_entries_are_explained(path: Path) -> None:
+    with sapwood.open(path) as file:
+        for entries in (5, ENTRIES, 0):
+            done = file["t"].explain(entry_start=entries, entry_stop=entries, analyze=True)
+            assert (done.baskets, done.requests, done.ranges, done.clusters, done.bytes_asked) == (0, 0, 0, 0, 0)
+            assert done.counters is not None
+            assert done.counters["bytes_requested"] == 0
+
+
+SECRET = "eyJhbGciOi.J9_x-Y%3D"
+
+
+def test_secrets_are_not_passed_on(path: Path, tmp_path: Path) -> None:
+    """Neither a trace, nor a page, nor an error with what it came from, nor a ledger has the token of a URL."""
+    pytest.importorskip("pyarrow", reason="needs pyarrow (an extra: frames)")
+    with serving({"events.root": path.read_bytes()}) as server:
+        url = server.url("events.root") + f"?authz=Bearer%20{SECRET}&a=1&X-Amz-Signature={SECRET}"
+        file = tmp_path / "trace.parquet"
+        with sapwood.trace(file), sapwood.open(url, retries=1, timeout=5, replicas=[url], prior=None) as opened:
+            assert opened.file_path == url
+            opened["t"].arrays(["x"])
+            assert SECRET not in repr(opened)
+            server.fault = lambda _number: "503"
+            with pytest.raises(sapwood.StorageError) as failed:
+                opened["t"].arrays(["i"])
+            shown = [*traceback.format_exception(failed.value), *map(str, opened.ledger()), str(failed.value.ledger)]
+        with pytest.raises(sapwood.StorageError) as failed:
+            sapwood.open(url, retries=0)
+        shown += traceback.format_exception(failed.value)
+        server.fault = lambda _number: None
+        with pytest.raises(sapwood.NotFoundError) as missing:
+            sapwood.open({url: "nothing"})
+        assert SECRET in url
+        shown += traceback.format_exception(missing.value)
+    assert main(["trace", "show", str(file), "--output", str(tmp_path / "page.html")]) == 0
+    assert set(Trace.load(file)["file"]) == {server.url("events.root") + "?authz=***&a=1&X-Amz-Signature=***"}
+    assert SECRET not in (tmp_path / "page.html").read_text()
+    assert "authz=***" in "".join(shown)
+    assert SECRET not in "".join(shown)
+    with pytest.raises(sapwood.ArgumentError, match="--on"):
+        replay(file)
+
+
+def test_what_a_secret_is() -> None:
+    for text, shown in {
+        "https://h/f.root?authz=Bearer%20ab.c: 404": "https://h/f.root?authz=***: 404",
+        "root://h//f?a=1&authz=Bearer a.b-c and": "root://h//f?a=1&authz=*** and",
+        '<a href="https://h/f?x=1&amp;Signature=a%2Fb">': '<a href="https://h/f?x=1&amp;Signature=***">',
+        "https://h/f?X-Amz-Credential=a/b/c&X-Amz-Date=2&z=3'": "https://h/f?X-Amz-Credential=***&X-Amz-Date=***&z=3'",
+        "https://me:word@h:80/f, root://you@h//f": "https://me:***@h:80/f, root://you@h//f",
+        "tokens=3, (token=a), 1 < 2?": "tokens=3, (token=a), 1 < 2?",
+    }.items():
+        assert without_secrets(text) == shown

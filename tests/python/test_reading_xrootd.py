@@ -1,9 +1,10 @@
-"""Files on XRootD servers: the same arrays as from a local file; failing servers, refused logins, TLS."""
+"""Files on XRootD servers: the same arrays as from a local file; logins, TLS, whatever a server may answer."""
 
 from __future__ import annotations
 
 import base64
 import contextlib
+import hashlib
 import json
 import multiprocessing
 import os
@@ -11,7 +12,6 @@ import pickle
 import pwd
 import random
 import shutil
-import signal
 import socket
 import socketserver
 import sqlite3
@@ -20,6 +20,7 @@ import subprocess
 import sys
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -27,40 +28,15 @@ from typing import Any
 import awkward as ak
 import numpy as np
 import pytest
+import xrootd_events
 from proxy import Proxy
-from xrootd_servers import Cluster, Single, cluster, folder, program, single
+from xrootd_events import CLUSTERS, ENTRIES, far
+from xrootd_servers import Cluster, Single, folder, program, single
 
 import sapwood
 
-ENTRIES = 200_000
-CLUSTERS = 20
-
-
-@pytest.fixture(scope="module")
-def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write a tree of twenty clusters of 700 kB and seventeen branches."""
-    path = tmp_path_factory.mktemp("far") / "events.root"
-    random = np.random.default_rng(11)
-    columns: dict[str, Any] = {f"x{i}": random.normal(size=ENTRIES).astype(np.float32) for i in range(15)}
-    columns["id"] = np.arange(ENTRIES)
-    columns["jet"] = ak.unflatten(random.normal(size=2 * ENTRIES), np.arange(ENTRIES) % 5)
-    types = dict.fromkeys(columns, "float32") | {"id": "int64", "jet": "var * float64"}
-    with sapwood.recreate(path, compression=sapwood.LZ4(1)) as out:
-        out.mktree("t", types, auto_flush=ENTRIES // CLUSTERS).extend(columns)
-    return path
-
-
-@pytest.fixture(scope="module")
-def local(path: Path) -> Any:
-    with sapwood.open(path) as file:
-        return file["t"].arrays()
-
-
-@pytest.fixture(scope="module")
-def server(path: Path) -> Iterator[Single]:
-    with single({"events.root": path, "sub/events.root": path}) as server:
-        yield server
-
+path, local, server, pool = xrootd_events.path, xrootd_events.local, xrootd_events.server, xrootd_events.pool
+own_surroundings = xrootd_events.own_surroundings
 
 TASK = """
 from sapwood import train
@@ -72,11 +48,6 @@ class Sum(train.Task):
     def process(self, events):
         return {"n": len(events)}
 """
-
-
-def slow(url: str, **options: Any) -> Any:
-    """Open a file so that little of it is fetched ahead."""
-    return sapwood.open(url, **({"prefetch_size": "1 MB", "num_workers": 2} | options))
 
 
 def test_the_same_as_local(server: Single, path: Path, local: Any) -> None:
@@ -106,10 +77,6 @@ def test_requests(server: Single) -> None:
         with sapwood.open(server.url("events.root")) as file:
             file["t"].arrays(branches)
         assert sapwood.counters()["read_calls"] - before["read_calls"] <= CLUSTERS + 5
-
-
-def far(port: int, name: str) -> str:
-    return f"root://127.0.0.1:{port}//{name}"
 
 
 def test_latencies(server: Single, local: Any) -> None:
@@ -208,48 +175,6 @@ def test_handles_in_other_processes(server: Single, method: str) -> None:
         assert int(ak.sum(tree["id"].array())) == want
 
 
-def test_a_server_that_comes_again(path: Path, local: Any) -> None:
-    """What is open is opened again; if it is another file by then, that is noticed."""
-    with folder() as home:
-        with single({"events.root": path}, home=home) as server:
-            port = server.port
-            file = slow(server.url("events.root"), retries=12)
-            steps = file["t"].iterate(step_size=10_000)
-            first = [next(steps)]
-        with single({"events.root": path}, f"xrd.port {port}\n", home):
-            rest = ak.concatenate([*first, *steps])
-        assert ak.array_equal(rest, local)
-
-
-@pytest.mark.parametrize("how", ["longer", "later"])
-def test_a_file_that_changes_is_noticed(path: Path, how: str) -> None:
-    with folder() as home:
-        with single({"events.root": path}, home=home) as server:
-            port = server.port
-            file = slow(server.url("events.root"), retries=12)
-            steps = file["t"].iterate(step_size=10_000)
-            next(steps)
-        other = home / "other.root"
-        other.write_bytes(path.read_bytes() + (b"more" if how == "longer" else b""))
-        os.utime(other, (1, 1_700_000_000))
-        with (
-            single({"events.root": other}, f"xrd.port {port}\n", home),
-            pytest.raises(sapwood.StorageError, match="changed while it was read"),
-        ):
-            list(steps)
-
-
-@pytest.fixture
-def pool(path: Path) -> Iterator[Cluster]:
-    holdings = {
-        "srv1": {"both.root": path},
-        "srv2": {"both.root": path},
-        "srv3": {"only.root": path, "sub/deep.root": path},
-    }
-    with cluster(holdings) as started:
-        yield started
-
-
 def test_through_a_redirector(pool: Cluster, local: Any) -> None:
     with sapwood.open(pool.url("only.root")) as file:
         assert ak.array_equal(file["t"].arrays(), local)
@@ -257,67 +182,6 @@ def test_through_a_redirector(pool: Cluster, local: Any) -> None:
     with pytest.raises(sapwood.MissingFileError, match="3011"):
         sapwood.open(pool.url("nothing.root"), timeout=10)
     assert time.monotonic() - start < 15
-
-
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-def test_another_server_finishes(pool: Cluster, local: Any, number: int) -> None:
-    """A server is killed, or hangs, in the middle of reading; the other one has the file, too."""
-    with slow(pool.url("both.root"), timeout=6) as file:
-        steps = file["t"].iterate(step_size=10_000)
-        first = [next(steps), next(steps)]
-        pool.daemons[pool.serving("srv1", "srv2")]["xrootd"].send(number)
-        assert ak.array_equal(ak.concatenate([*first, *steps]), local)
-
-
-@pytest.mark.parametrize("what", [["xrootd"], ["xrootd", "cmsd"]])
-def test_the_sole_holder_is_killed(pool: Cluster, what: list[str]) -> None:
-    """Whatever the redirector says then, there is an error in time that names the cause."""
-    with slow(pool.url("only.root"), timeout=5) as file:
-        steps = file["t"].iterate(step_size=10_000)
-        next(steps)
-        [pool.daemons["srv3"][daemon].kill() for daemon in what]
-        start = time.monotonic()
-        with pytest.raises((sapwood.StorageError, FileNotFoundError), match=r"last: .*:|3011|before: "):
-            list(steps)
-        assert time.monotonic() - start < 15
-
-
-def test_a_server_that_hangs(path: Path) -> None:
-    with single({"events.root": path}) as server, slow(server.url("events.root"), timeout=2, retries=1) as file:
-        steps = file["t"].iterate(step_size=10_000)
-        next(steps)
-        server.process.send(signal.SIGSTOP)
-        start = time.monotonic()
-        with pytest.raises(sapwood.StorageError, match="timeout"):
-            list(steps)
-        assert time.monotonic() - start < 15
-        assert any("nothing came" in entry.reason for entry in file.file.ledger())
-        server.process.send(signal.SIGCONT)
-        assert len(file["t"].arrays(["x1"])) == ENTRIES
-
-
-def test_a_redirector_without_servers(path: Path) -> None:
-    with cluster({"srv1": {"events.root": path}}) as pool:
-        [daemon.kill() for daemon in pool.daemons["srv1"].values()]
-        start = time.monotonic()
-        with pytest.raises((sapwood.StorageError, FileNotFoundError), match=r"3011|not opened in time"):
-            sapwood.open(pool.url("events.root"), timeout=4)
-        assert time.monotonic() - start < 10
-
-
-def test_replicas(path: Path, local: Any) -> None:
-    with single({"events.root": path}) as second:
-        with single({"events.root": path}) as first:
-            file = slow(first.url("events.root"), replicas=[second.url("events.root")], retries=1, timeout=3)
-            steps = file["t"].iterate(step_size=10_000)
-            begun = [next(steps)]
-        assert ak.array_equal(ak.concatenate([*begun, *steps]), local)
-        assert [entry.again for entry in file.file.ledger()].count(False) >= 1
-        file.close()
-        # Those that fail when it is opened are listed, too.
-        with sapwood.open(first.url("events.root"), replicas=[second.url("events.root")], retries=1, timeout=3) as file:
-            assert [(entry.attempt, entry.again) for entry in file.file.ledger()] == [(1, True), (2, False)]
-            assert (file.file.counters()["retries"], file.file.counters()["failures"]) == (1, 1)
 
 
 UNIX = """
@@ -568,6 +432,8 @@ class Script(socketserver.BaseRequestHandler):
             return answer(stream, 0, struct.pack(">II", 0x520, 1))
         if kind == 3007:
             return answer(stream, 0, bytes(16))
+        if kind == 3001 and parameters[1] == 3:
+            return answer(stream, 4003, struct.pack(">I", 3013) + b"no checksums")
         if kind == 3001:
             return answer(stream, 0, b"1024\n2097136\n\0")
         if kind == 3010:
@@ -606,7 +472,13 @@ class Scripted(socketserver.ThreadingTCPServer):
 
 @pytest.fixture
 def scripted(path: Path) -> Iterator[Scripted]:
-    with Scripted(path.read_bytes()) as server:
+    with scripting(path.read_bytes()) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def scripting(data: bytes) -> Iterator[Scripted]:
+    with Scripted(data) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()
         yield server
@@ -691,6 +563,118 @@ def test_a_disk_that_fails(scripted: Scripted) -> None:
         assert len(tree.arrays(["x1"])) == ENTRIES
 
 
+def test_a_server_that_does_not_say_what_the_file_is_now(scripted: Scripted) -> None:
+    """It costs one wait, which is listed, and the connection stays."""
+    scripted.say = lambda _stream, kind, *_: b"" if kind == 3017 else None
+    with sapwood.open(scripted.url, prior=None, timeout=2, num_workers=1) as file:
+        for _ in range(3):
+            assert len(file["t"].arrays(["x1"])) == ENTRIES
+        (entry,) = file.file.ledger()
+        assert "does not answer what the file is now" in entry.reason
+        assert not entry.again
+    kinds = [kind for kind, _ in scripted.log]
+    assert kinds.count(3007) == kinds.count(3010) == 1
+    assert kinds.count(3017) == 1
+
+
+@pytest.mark.parametrize("code", [3000, 3006, 3013])
+def test_pages_that_are_refused(scripted: Scripted, code: int) -> None:
+    """A server that says that it gives pages and does not is read without, from then on."""
+
+    def say(stream: bytes, kind: int, *_: bytes) -> bytes | None:
+        if kind == 3006:
+            return answer(stream, 0, struct.pack(">II", 0x520, 1 | 0x200000))
+        return answer(stream, 4003, struct.pack(">I", code) + b"no pages") if kind == 3030 else None
+
+    scripted.say = say
+    # One after the other: those side by side would each be refused.
+    with sapwood.open(scripted.url, prior="memory", num_workers=1, retries=0) as file:
+        assert file["t"].num_entries == ENTRIES
+        (entry,) = file.file.ledger()
+        assert "gives no pages with checksums" in entry.reason
+    assert [kind for kind, _ in scripted.log].count(3030) == 1
+
+
+def test_checksums_of_copies(scripted: Scripted, path: Path, local: Any) -> None:
+    """What was copied whole is compared with what the server says it comes to."""
+    right = f"{zlib.adler32(scripted.data):08x}"
+    said: list[str] = []
+    asked: list[bytes] = []
+
+    def say(stream: bytes, kind: int, parameters: bytes, body: bytes) -> bytes | None:
+        if kind != 3001 or parameters[1] != 3:
+            return None
+        asked.append(body)
+        return answer(stream, 0, f"adler32 {said.pop(0) if said else right}\0".encode())
+
+    scripted.say = say
+    for prior in ("memory", "disk"):
+        with sapwood.open(scripted.url, prior=prior) as file:
+            assert ak.array_equal(file["t"].arrays(["id"]), local[["id"]])
+            assert file.file.ledger() == []
+    assert asked == [b"/f.root?authz=Bearer%20x"] * 2
+    # The copy is thought wrong once, and made again; a second time, and another server has a right one.
+    said[:] = ["12345678"]
+    with sapwood.open(scripted.url, prior="memory") as file:
+        assert ak.array_equal(file["t"].arrays(["id"]), local[["id"]])
+        (entry,) = file.file.ledger()
+        assert (entry.offset, entry.length, entry.again) == (0, len(scripted.data), True)
+        assert f"(adler32): 12345678 by the server, {right} of what came" in entry.reason
+    said[:] = ["12345678"] * 2
+    with pytest.raises(sapwood.StorageError, match="wrong checksum of the whole file"):
+        sapwood.open(scripted.url, prior="memory")
+    said[:] = ["12345678"] * 2
+    with (
+        single({"f.root": path}) as second,
+        sapwood.open(scripted.url, prior="memory", replicas=[second.url("f.root")]) as file,
+    ):
+        assert ak.array_equal(file["t"].arrays(["id"]), local[["id"]])
+        assert [entry.again for entry in file.file.ledger()] == [True, False]
+    # As a real server says it: later, by itself.
+    with single({"f.root": path}, "xrootd.chksum max 2 adler32 md5\n") as real:
+        for kind in ("adler32", "md5"):
+            # Far enough away that the server is not in a hurry.
+            with (
+                Proxy(real.port, 0.1) as proxy,
+                sapwood.open(f"{far(proxy.port, 'f.root')}?cks.type={kind}", prior="memory") as file,
+            ):
+                assert file.file.ledger() == []
+        wanted = [f"{zlib.adler32(scripted.data):08x}", hashlib.md5(scripted.data).hexdigest()]
+        assert [word in real.checksums("f.root") for word in wanted] == [True, True]
+
+
+def test_checksums_that_do_not_come(path: Path, local: Any) -> None:
+    """They are asked for once, hold nothing up, and are listed; but not where a server has none."""
+    for code, why in ((None, "none came in time"), (3012, "3012 ServerError"), (3013, None)):
+        with scripting(path.read_bytes()) as server:
+            asked: list[bytes] = []
+
+            def say(
+                stream: bytes,
+                kind: int,
+                parameters: bytes,
+                body: bytes,
+                code: int | None = code,
+                asked: list[bytes] = asked,
+            ) -> bytes | None:
+                if kind != 3001 or parameters[1] != 3:
+                    return None
+                asked.append(body)
+                return b"" if code is None else answer(stream, 4003, struct.pack(">I", code) + b"no\0")
+
+            server.say = say
+            for again in (False, True):
+                with sapwood.open(server.url, prior="memory", deadline=4) as file:
+                    assert ak.array_equal(file["t"].arrays(["id"]), local[["id"]])
+                    listed = [entry.reason for entry in file.file.ledger()]
+                assert len(listed) == (why is not None)
+                assert all(("was asked before" if again else str(why)) in reason for reason in listed)
+            assert len(asked) == (1 if why else 2)
+    # A real one that was not told to make any.
+    with single({"f.root": path}) as real, sapwood.open(real.url("f.root"), prior="memory") as file:
+        assert file.file.ledger() == []
+
+
 def test_redirections_without_end(scripted: Scripted) -> None:
     port = struct.pack(">I", scripted.server_address[1])
     scripted.say = lambda stream, kind, *_: answer(stream, 4004, port + b"127.0.0.1") if kind == 3010 else None
@@ -751,12 +735,6 @@ def test_the_pool_of_the_sites(path: Path, tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
     assert json.loads((tmp_path / "out" / "results.json").read_text())["results"]["sum"]["n"] == 2 * ENTRIES
-
-
-@pytest.fixture(autouse=True)
-def own_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("XrdSecPROTOCOL", "XrdSecSSSKT", "XrdSecsssKT", "BEARER_TOKEN", "BEARER_TOKEN_FILE", "X509_CERT_DIR"):
-        monkeypatch.delenv(name, raising=False)
 
 
 def test_blocks_are_kept(server: Single, local: Any, tmp_path: Path) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import awkward as ak
@@ -16,10 +18,12 @@ from servers import serving
 
 import sapwood
 from sapwood import train
-from sapwood.errors import ArgumentError, StorageError
+from sapwood.errors import ArgumentError, SapwoodWarning, StorageError
+from sapwood.report.page import render
 from sapwood.train import catalogue as catalogues
 from sapwood.train.catalogue import Catalogue, Schema, TreeInfo
 from sapwood.train.columns import Columns
+from sapwood.train.dataset import Chosen
 from sapwood.train.memory import resident
 from sapwood.train.plan import Plan
 
@@ -62,9 +66,9 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     seen: list[Any] = []
     look = catalogues.look
 
-    def watched(source: Any) -> Any:
+    def watched(source: Any, *keep: Any) -> Any:
         seen.append(Path(source.path).name)
-        return look(source)
+        return look(source, *keep)
 
     monkeypatch.setattr("sapwood.train.worker.look", watched)
     return seen
@@ -78,6 +82,20 @@ def test_a_second_run_opens_nothing_to_plan(folder: Path, tmp_path: Path, opened
     assert len(opened) == 3
     assert second["sums"]["events"].tolist() == first["sums"]["events"].tolist() == list(range(3 * ENTRIES))
     assert second.trace["looks"] == 0
+
+
+def test_threads_open_each_file_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    def watched(source: Any) -> Any:
+        seen.append(Path(source.path).name)
+        return open_source(source)
+
+    open_source = catalogues.open_source
+    monkeypatch.setattr("sapwood.train.catalogue.open_source", watched)
+    monkeypatch.setattr("sapwood.train.worker.open_source", watched)
+    assert train.run(Sums(), folder, step_size=20, threads=2)["sums"]["n"] == 3 * ENTRIES
+    assert sorted(seen) == ["f0.root", "f1.root", "f2.root"]
 
 
 def test_stale_entries_are_noticed(folder: Path, tmp_path: Path, opened: list[Any]) -> None:
@@ -128,6 +146,47 @@ def test_replaced_files_are_looked_at_again(folder: Path, tmp_path: Path, execut
             assert outcome.totals()["entries"] == outcome.totals()["processed"] == 207
 
 
+class Beside(train.Task):
+    """Compares with a friend."""
+
+    branches = {"event": "event", "other": "g.event"}
+
+    def process(self, events: Any) -> dict[str, int]:
+        return {"apart": int(ak.sum(events.other - events.event))}
+
+
+@pytest.mark.parametrize("executor", ["threads", "processes"])
+def test_options_for_storage(folder: Path, executor: str) -> None:
+    """They go with every request, of friends by their own, and local files of the same set are read without."""
+    near, far = (folder / name for name in ("f0.root", "f1.root"))
+    with serving({"f.root": far.read_bytes(), "friend.root": far.read_bytes()}) as server:
+        server.fault = lambda _number: None if server.token == "let me in" else "403"
+        options = {"headers": {"X-Token": "let me in"}, "retries": 2}
+        described = {"name": "a", "files": [str(near), server.url("f.root")], "options": options}
+        outcome = train.run(Sums(), described, threads=1, executor=executor)
+        assert outcome["sums"]["n"] == 2 * ENTRIES
+        assert "let me in" not in repr(train.Dataset.of(described)) + json.dumps(outcome.account())
+        with pytest.raises(StorageError, match="403"):
+            train.run(Sums(), [server.url("f.root")], threads=1)
+        friend = {"name": "g", "files": server.url("friend.root"), "options": options}
+        joined = {"files": str(near), "friends": [friend]}
+        assert train.run(Beside(), joined, threads=1, executor=executor)["beside"]["apart"] == ENTRIES * ENTRIES
+    for wrong in ({"replicas": []}, "timeout=3"):
+        with pytest.raises(ArgumentError, match="options are those of"):
+            train.Dataset.of({"name": "a", "files": [str(near)], "options": wrong})
+
+
+def test_a_run_tells_what_was_sent_again(folder: Path) -> None:
+    with serving({"f0.root": (folder / "f0.root").read_bytes()}) as server:
+        server.fault = lambda number: "503" if number in (1, 3) else None
+        outcome = train.run(Sums(), [server.url("f0.root")], threads=1)
+        refused = sum(what == "503" for _, _, what in server.log)
+    assert outcome["sums"]["n"] == ENTRIES
+    again, failed = (outcome.counters[name] for name in ("retries", "failures"))
+    assert again + failed == refused > 0
+    assert f", {again} sent again" * (again > 0) + f", {failed} failed<" * (failed > 0) in render(outcome)
+
+
 def test_replaced_files_whose_entries_are_counted(folder: Path, tmp_path: Path) -> None:
     """The places of an entry list behind such a file are others: that run cannot be saved, the next one is right."""
     base = tmp_path / "base.sqlite"
@@ -136,7 +195,8 @@ def test_replaced_files_whose_entries_are_counted(folder: Path, tmp_path: Path) 
     path = folder / "f1.root"
     write(path, {"event": np.arange(62), "x": np.ones(62)})
     source = dataset.sources[1]
-    stale = replace(catalogues.look(dataset.sources[0]), modified=source.stat()[1], size=source.size)
+    gone = "11111111-2222-3333-4444-555555555555"
+    stale = replace(catalogues.look(dataset.sources[0]), uuid=gone, modified=source.stat()[1], size=source.size)
     known = Catalogue(base)
     known.put({source: stale})
     known.close()
@@ -189,7 +249,7 @@ def test_planning_twenty_thousand_files(tmp_path: Path) -> None:
         steps += len(plan.steps() or ())
     taken = time.process_time() - began
     assert steps == 20_000 * 10
-    assert taken < 15, f"{taken:.1f} s"  # 2.3 s on one core of 2023, but not all machines are alike
+    assert taken < 5, f"{taken:.1f} s"  # of the processor; 2.3 s on one core of 2023
     base.close()
 
 
@@ -209,14 +269,62 @@ def test_descriptions(folder: Path, tmp_path: Path) -> None:
         outcome = train.run(Sums(), dataset)
         wanted = [*range(ENTRIES), *range(ENTRIES, ENTRIES + 10), *range(ENTRIES + 30, 2 * ENTRIES)]
         assert outcome["sums"]["events"].tolist() == wanted
-        assert outcome.totals() == {"files": 2, "files_left_out": 0, "entries": len(wanted), "processed": len(wanted),
-                                    "left_out": 0, "not_reached": 0}  # fmt: skip
+        assert outcome.totals() == {"files": 2, "files_left_out": 0, "files_not_reached": 0, "entries": len(wanted),
+                                    "processed": len(wanted), "left_out": 0, "not_reached": 0}  # fmt: skip
     (folder / "bad.json").write_text('{"files": ["f0.root"], "trees": 3}')
     with pytest.raises(ArgumentError, match="has 'trees'"):
         train.Dataset.of(folder / "bad.json")
     (folder / "bad.json").write_text("{")
     with pytest.raises(ArgumentError, match="cannot be understood"):
         train.Dataset.of(folder / "bad.json")
+
+
+@pytest.mark.parametrize(
+    ("said", "wrong"),
+    [
+        ({"files": [{"path": "f0.root", "step": [[0, 10]]}]}, r"a file has 'step'; known are num_entries, object_path"),
+        ({"files": {"f0.root": {"object_path": "Events", "replica": "x"}}}, r"a file has 'replica'"),
+        ({"files": ["f0.root"], "friends": [{"name": "w", "files": "f1.root", "index": ["run"]}]}, r"has 'index'"),
+        ({"files": ["f0.root"], "friends": [{"files": "f1.root"}]}, r"a friend needs a name and files"),
+        ({"files": ["f0.root"], "friends": [{"name": "w"}]}, r"a friend needs a name and files"),
+        ({"files": ["f0.root"], "friends": {"name": "w", "files": "f1.root"}}, r"friends: .* is not a list"),
+        ({"files": ["f0.root"], "friends": ["f1.root"]}, r"a friend: 'f1\.root' is not a dictionary"),
+        ({"files": None}, r"files: None is not a list"),
+        ({"files": [["f0.root"]]}, r"a file: \['f0\.root'\] is not a dictionary"),
+        ({"files": [{"tree": "Events"}]}, r"a file without a path"),
+        ({"files": [{"path": "f0.root", "num_entries": "60"}]}, r"num_entries is '60', not a number of entries"),
+        ({"files": [{"path": "f0.root", "steps": [[0, 10.7]]}]}, r"steps are not pairs of entries: \[\[0, 10\.7\]\]"),
+        ({"files": [{"path": "f0.parquet", "format": "parquet"}]}, r"format is 'parquet', only 'root'"),
+        ({"files": ["f0.root"], "tree": 5}, r"tree: 5 is not a text"),
+        ({"files": ["f0.root"], "metadata": "lumi"}, r"metadata are 'lumi', not a dictionary"),
+        ({"files": ["f0.root"], "metadata": {"luminosity": "3.5"}}, r"luminosity is '3\.5', not a number"),
+        ({"name": "x", "tree": "Events", "file": ["f0.root"]}, r"has 'name', but no 'files'"),
+    ],
+)
+def test_descriptions_with_mistakes(folder: Path, said: dict[str, Any], wrong: str) -> None:
+    (folder / "bad.json").write_text(json.dumps(said))
+    with pytest.raises(ArgumentError, match=wrong):
+        train.Dataset.of(folder / "bad.json")
+
+
+def test_descriptions_that_cannot_be_told_apart(folder: Path) -> None:
+    """Else the metadata of one, such as its luminosity, would go for the files of the other."""
+
+    def described(number: int, **more: Any) -> Path:
+        path = folder / f"{number}.json"
+        path.write_text(json.dumps({"files": [f"f{number}.root"], **more}))
+        return path
+
+    light = {"metadata": {"luminosity": 2.5}}
+    with pytest.raises(ArgumentError, match="needs a name beside others without one"):
+        train.Dataset.of([described(0, **light), described(1, **light)])
+    with pytest.raises(ArgumentError, match="needs a name beside others without one"):
+        train.Dataset.of([described(0, **light), folder / "f1.root"])
+    with pytest.raises(ArgumentError, match="called 'x'; give each its own name"):
+        train.Dataset.of([described(0, name="x", **light), described(1, name="x")])
+    assert len(train.Dataset.of([described(0), described(1), folder / "f2.root"])) == 3
+    named = train.Dataset.of([described(0, name="x", **light), described(1, name="y", **light), folder / "f2.root"])
+    assert named.metadata == {"x": {"luminosity": 2.5}, "y": {"luminosity": 2.5}}
 
 
 def test_filesets_of_coffea(folder: Path) -> None:
@@ -295,10 +403,66 @@ def test_replicas_stand_in_for_what_is_missing_or_damaged(folder: Path, tmp_path
         train.Dataset.of({"files": [str(tmp_path / "nowhere.root")]})
 
 
+@pytest.mark.parametrize("chosen", [False, True])
+def test_damage_that_is_found_late(tmp_path: Path, chosen: bool) -> None:
+    """A task that looks at a broken branch only in a later step is not to blame: the step is bad."""
+    whole = write(tmp_path / "whole.root", {"event": np.arange(160), "x": np.arange(160) / 8.0})
+    data = bytearray(whole.read_bytes())
+    with sapwood.open(whole) as file:
+        seek = int(file["Events"]["x"].member("fBasketSeek")[6])
+    data[seek + 6 : seek + 90] = bytes(84)
+    (tmp_path / "damaged.root").write_bytes(data)
+
+    class Late(train.Task):
+        def process(self, events: Any) -> dict[str, Any]:
+            late = events.event[0] >= 110  # the first hundred are tried beforehand
+            return {"events": np.asarray(events.event), "x": float(np.sum(np.asarray(events.x))) if late else 0.0}
+
+    class Early(train.Task):
+        branches = ["event"]
+
+        def process(self, events: Any) -> dict[str, Any]:
+            return {"n": len(events)}
+
+    def go(**options: Any) -> train.Run:
+        files = [{"path": str(tmp_path / "damaged.root"), "replicas": options.pop("replicas", [])}]
+        dataset = train.Dataset.of({"files": files})
+        inputs = dataset.with_entries(range(160)) if chosen else dataset
+        return train.run([Early(), Late()], inputs, threads=1, step_size=20, **options)
+
+    with pytest.raises((sapwood.errors.CorruptError, StorageError), match="entries 120 to 140"):
+        go()
+    outcome = go(skip_bad_files=True)
+    assert outcome["late"]["events"].tolist() == [*range(120), *range(140, 160)]
+    assert outcome["late"]["x"] == sum(range(140, 160)) / 8.0 and outcome["early"]["n"] == 140
+    assert [(s.entry_start, s.entry_stop) for s in outcome.skipped] == [(120, 140)]
+    outcome = go(replicas=[str(whole)])
+    assert outcome.complete and outcome["late"]["x"] == sum(range(120, 160)) / 8.0
+
+
+def test_replicas_are_meant_from_the_folder_of_their_description(folder: Path) -> None:
+    (folder / "rep").mkdir()
+    shutil.move(folder / "f0.root", folder / "rep" / "f0.root")
+    for number, said in enumerate((
+        {"files": ["f0.root"], "replicas": ["rep"]}, {"files": [{"path": "f0.root", "replicas": ["rep/f0.root"]}]},
+    )):  # fmt: skip
+        described = folder / f"{number}.json"
+        described.write_text(json.dumps(said))
+        assert train.run(Sums(), described, threads=1)["sums"]["n"] == ENTRIES
+
+
 def test_replicas_are_used(folder: Path, tmp_path: Path) -> None:
     fileset = {"files": [{"path": "https://localhost:9/f0.root", "replicas": [str(folder / "f0.root")]}]}
     pytest.importorskip("fsspec", reason="URLs need fsspec")
     assert train.run(Sums(), train.Dataset.of(fileset))["sums"]["n"] == ENTRIES
+
+
+def test_copies_of_a_file_are_named(folder: Path, tmp_path: Path) -> None:
+    """Two places of one file are told by what is in it, where their paths do not say so."""
+    shutil.copy(folder / "f1.root", tmp_path / "copy.root")
+    with pytest.warns(SapwoodWarning, match=r"copy\.root is the same file as .*f1\.root"):
+        outcome = train.run(Sums(), [folder, tmp_path / "copy.root"], threads=1)
+    assert outcome["sums"]["n"] == 4 * ENTRIES
 
 
 @pytest.mark.parametrize("executor", ["threads", "processes"])
@@ -330,30 +494,139 @@ def test_drift(folder: Path, executor: str) -> None:
     assert filled == {"types": {"float32"}, "n": 3 * ENTRIES, "gaps": ENTRIES, "z": 2 * ENTRIES, "y": 4.0 * ENTRIES}
 
 
+def test_drift_of_split_objects(tmp_path: Path) -> None:
+    for name, kind in (("a", "f4"), ("b", "f8")):
+        hits = ak.zip({"wire": np.int32([1, 2]), "charge": np.array([0.1, 0.2], kind)})
+        with sapwood.recreate(tmp_path / f"{name}.root") as file:
+            file.mktree("Events", {"n": np.arange(2), "hit": hits}, records="class")
+    write(tmp_path / "c.root", {"n": np.arange(3)})
+
+    class Hits(train.Task):
+        branches = ["hit"]
+
+        def process(self, events: Any) -> dict[str, Any]:
+            return {"n": len(events), "types": {str(events.hit.charge.type.content)}}
+
+    def go(other: str, **options: Any) -> train.Run:
+        return train.run(Hits(), [tmp_path / "a.root", tmp_path / other], threads=1, **options)
+
+    members = r"\{wire: int32, charge: float%d\}"
+    with pytest.raises(train.TaskError, match=rf"has hit as {members % 64}, the first file as {members % 32}"):
+        go("b.root")
+    with pytest.raises(train.TaskError, match="which cannot become"):
+        go("b.root", drift="fill")
+    with pytest.raises(train.TaskError, match=rf"has no hit, and {members % 32} .* cannot be made up"):
+        go("c.root", drift="fill")
+    for outcome in (
+        go("b.root", drift="skip"),
+        go("b.root", drift="fill", skip_bad_files=True),
+        go("c.root", drift="skip"),
+    ):
+        assert outcome["hits"] == {"n": 2, "types": {"float32"}} and len(outcome.skipped) == 1
+
+
+def test_drift_of_patterns(folder: Path) -> None:
+    """They stand for the branches that match in the first file."""
+    ones = np.ones(ENTRIES)
+    for number, more in enumerate(({"y_1": ones}, {"y_1": ones, "y_2": ones}, {"z": ones})):
+        write(folder / f"f{number}.root", events(number, **more))
+
+    class Matching(train.Task):
+        branches = ["y_*", "event"]
+
+        def process(self, events: Any) -> dict[str, Any]:
+            return {"fields": {tuple(events.fields)}, "n": len(events)}
+
+    def go(*files: str, **options: Any) -> train.Run:
+        return train.run(Matching(), [folder / name for name in files], threads=1, **options)
+
+    whole = {"fields": {("y_1", "event")}, "n": 2 * ENTRIES}
+    assert go("f0.root", "f1.root")["matching"] == whole
+    for later in ("f0.root", "f2.root"):
+        with pytest.raises(train.TaskError, match=r"no 'y_[12]', which 'y_.' stands for in the first file"):
+            go("f1.root", later)
+        skipped = go("f1.root", later, drift="skip")
+        assert skipped["matching"] == {"fields": {("y_1", "y_2", "event")}, "n": ENTRIES}
+        assert [Path(s.path).name for s in skipped.skipped] == [later]
+    assert go("f0.root", "f2.root", drift="fill")["matching"] == whole
+    # A first file that is left out says nothing of the others.
+    assert go("f2.root", "f0.root", "f1.root", drift="skip")["matching"] == whole
+
+
+def test_totals_of_files_that_are_left_out(folder: Path) -> None:
+    """Only the entries that were asked for count."""
+    write(folder / "f1.root", {"event": np.arange(ENTRIES)})
+    files = [str(folder / f"f{number}.root") for number in range(3)]
+    steps = train.Dataset.of({"files": [{"path": path, "steps": [[0, 5], [50, 60]]} for path in files]})
+    for inputs, entries, processed, left_out in (
+        (steps, None, 30, 15),
+        (steps.with_entries([2, 20, 62, 80, 112, 113]), None, 1, 3),
+        (train.Dataset.of(files), 70, 60, 10),
+        (train.Dataset.of(files), 130, 70, 60),
+    ):
+        totals = train.run(Sums(), inputs, threads=1, drift="skip", entries=entries).totals()
+        assert (totals["processed"], totals["left_out"]) == (processed, left_out)
+        assert totals["entries"] == processed + left_out
+
+
+def test_what_is_filled_up(tmp_path: Path) -> None:
+    kinds = {
+        "fixed": np.ones((2, 3), "f4"), "square": np.ones((2, 2, 2)), "whole": np.ones((2, 3), "i4"),
+        "text": ak.Array(["x", "y"]), "lists": ak.Array([[[1.0]], []]),
+    }  # fmt: skip
+    with sapwood.recreate(tmp_path / "a.root") as file:
+        file.mktree("Events", {"n": np.arange(2), **kinds})
+    write(tmp_path / "b.root", {"n": np.arange(1)})
+
+    class Last(train.Task):
+        branches = list(kinds)
+
+        def process(self, events: Any) -> dict[str, Any]:
+            return {"types": {str(events.type.content)}, "last": [str(events[-1].to_list())]}
+
+    outcome = train.run(Last(), tmp_path, drift="fill", threads=1)["last"]
+    assert len(outcome["types"]) == 1
+    assert outcome["last"][1] == (
+        "{'fixed': [nan, nan, nan], 'square': [[nan, nan], [nan, nan]], 'whole': [0, 0, 0], 'text': '', 'lists': []}"
+    )
+
+
 @pytest.mark.parametrize("chosen", [False, True])
 def test_drift_of_tasks_without_branches(tmp_path: Path, chosen: bool) -> None:
+    """They see what each file has, also beside a task for which it is filled up; of another type it is converted."""
     for number, data in enumerate((events(0, z=np.ones(ENTRIES, "f4")), events(1), events(2, z=np.arange(ENTRIES)))):
         write(tmp_path / f"f{number}.root", data)
 
     class Anything(train.Task):
         def process(self, events: Any) -> dict[str, Any]:
+            if "z" not in events.fields:
+                return {"n": 0, "without": len(events)}
             z = np.asarray(events.z)
-            return {"n": len(z), "gaps": int(np.isnan(z).sum()), "z": float(np.nansum(z)), "types": {str(z.dtype)}}
+            return {"n": len(z), "z": float(np.nansum(z)), "types": {str(z.dtype)}}
 
-    def go(drift: str) -> train.Run:
+    class Filled(train.Task):
+        branches = ["z"]
+
+        def process(self, events: Any) -> dict[str, Any]:
+            return {"gaps": int(np.isnan(np.asarray(events.z)).sum())}
+
+    def go(drift: str, *more: train.Task) -> train.Run:
         dataset = train.Dataset.of(tmp_path)
-        return train.run(Anything(), dataset.with_entries(range(3, 180)) if chosen else dataset, drift=drift, threads=1)
+        return train.run(
+            [Anything(), *more], dataset.with_entries(range(3, 180)) if chosen else dataset, drift=drift, threads=1
+        )
 
-    with pytest.raises(
-        train.TaskError, match=r"f1\.root:Events has no branch 'z', which a task without branches reads"
-    ):
+    with pytest.raises(train.TaskError, match=r"f2\.root:Events has z as int64, the first file as float32"):
         go("error")
     skipped = go("skip")
-    assert [Path(s.path).name for s in skipped.skipped] == ["f1.root", "f2.root"]
+    assert [Path(s.path).name for s in skipped.skipped] == ["f2.root"]
     first = ENTRIES - 3 * chosen
-    assert skipped["anything"] == {"n": first, "gaps": 0, "z": first, "types": {"float32"}}
-    filled = go("fill")["anything"]
-    assert filled == {"n": first + 2 * ENTRIES, "gaps": ENTRIES, "z": first + sum(range(ENTRIES)), "types": {"float32"}}
+    assert skipped["anything"] == {"n": first, "z": first, "types": {"float32"}, "without": ENTRIES}
+    filled = go("fill", Filled())
+    assert filled["anything"] == {
+        "n": first + ENTRIES, "z": first + sum(range(ENTRIES)), "types": {"float32"}, "without": ENTRIES,
+    }  # fmt: skip
+    assert filled["filled"] == {"gaps": ENTRIES}
 
 
 @pytest.mark.parametrize(
@@ -448,8 +721,77 @@ def test_friends_by_index(folder: Path, tmp_path: Path, executor: str) -> None:
             there = ~ak.is_none(events.w)
             return {"n": int(ak.sum(there)), "good": int(ak.sum(events.w[there] == 2 * events.event[there]))}
 
-    outcome = train.run(Indexed(), dataset, step_size=25, executor=executor, threads=1)
+    class Cuts(Indexed):
+        cut = "g.w >= 0"
+
+        def process(self, events: Any) -> dict[str, Any]:
+            return {"all": len(events), **super().process(events)}
+
+    outcome = train.run([Indexed(), Cuts()], dataset, step_size=25, executor=executor, threads=1)
     assert outcome["indexed"] == {"n": 150, "good": 150}
+    assert outcome["cuts"] == {"all": 150, "n": 150, "good": 150}  # None is no truth
+
+
+@pytest.mark.parametrize("by", [["run", "event"], []])
+def test_friends_of_one_data_set_of_several(folder: Path, tmp_path: Path, by: list[str]) -> None:
+    """They may have the same name; data sets without one take the next alternative."""
+    for number, lead in ((0, 1.0), (2, 3.0)):
+        run = np.full(ENTRIES, number, "i4")
+        data = {"run": run, "event": np.arange(ENTRIES) + number * ENTRIES, "w": np.full(ENTRIES, lead)}
+        write(tmp_path / f"w{number}.root", data, "Friend")
+    fileset: dict[str, Any] = {
+        f"set{number}": {"files": [str(folder / f"f{number}.root")],
+                         "friends": [{"name": "w", "files": str(tmp_path / f"w{number}.root"), "by": by}]}
+        for number in (0, 1, 2)
+    }  # fmt: skip
+    del fileset["set1"]["friends"]
+
+    class Weights(train.Task):
+        branches = {"w": ["w.w", 0.5]}
+
+        def process(self, events: Any) -> dict[str, Any]:
+            return {events.attrs["dataset"]: float(ak.sum(events.w))}
+
+    outcome = train.run(Weights(), fileset, threads=1, step_size=25)
+    assert outcome["weights"] == {"set0": ENTRIES, "set1": ENTRIES / 2, "set2": 3.0 * ENTRIES}
+    with pytest.raises(ArgumentError, match="two friends are called 'w'"):
+        train.Dataset.of(folder).with_friend("w", tmp_path / "w0.root").with_friend("w", tmp_path / "w2.root")
+    with pytest.raises(ArgumentError, match="two friends are called 'w'"):
+        train.Dataset.of(fileset).with_friend("w", tmp_path / "w0.root")
+
+
+@pytest.mark.parametrize("by", [["run", "event"], []])
+def test_replaced_files_of_friends(folder: Path, tmp_path: Path, by: list[str]) -> None:
+    """Far away, nothing tells of it before they are opened: the run ends, and the next one is right."""
+
+    def friend(start: int, stop: int) -> bytes:
+        numbers = np.arange(start, stop)
+        data = {"run": (numbers // ENTRIES).astype("i4"), "event": numbers, "w": numbers * 2.0}
+        return write(tmp_path / "friend.root", data, "Friend").read_bytes()
+
+    class Same(train.Task):
+        branches = {"event": "event", "w": "g.w"}
+
+        def process(self, events: Any) -> dict[str, Any]:
+            return {"same": int(ak.sum(events.w == 2 * events.event))}
+
+    def go(**options: Any) -> Any:
+        return train.run(Same(), dataset, threads=1, catalogue=tmp_path / "base.sqlite", **options)["same"]["same"]
+
+    with serving({"a.root": friend(0, 50), "b.root": friend(50, 180)}) as server:
+        dataset = train.Dataset.of(folder).with_friend("g", [server.url("a.root"), server.url("b.root")], by=by)
+        assert go() == go() == 3 * ENTRIES
+        server.files.update({"a.root": friend(0, 70), "b.root": friend(70, 180)})
+        with pytest.raises(StorageError, match=r"a\.root is another file than the one that was looked at before"):
+            go(skip_bad_files=True)
+        assert go() == 3 * ENTRIES
+
+
+def entry_list(*files: str) -> Any:
+    """Make what is like a `TEntryList` without entries: filled by hand, or with a part for each file."""
+    none = np.empty(0, np.int64)
+    parts = [SimpleNamespace(file_name=name, tree_name="Events", entries=none) for name in files or [""]]
+    return SimpleNamespace(name="empty", parts=parts)
 
 
 def test_entry_lists(folder: Path) -> None:
@@ -458,7 +800,18 @@ def test_entry_lists(folder: Path) -> None:
     assert outcome["sums"]["events"].tolist() == sorted(chosen)
     assert outcome.entries == len(chosen)
     assert outcome.steps == 5  # others are not read at all
-    assert outcome.totals()["not_reached"] == 0
+    totals = outcome.totals()
+    assert totals["entries"] == totals["processed"] == len(chosen)
+    assert totals["not_reached"] == 0
+    path = str(folder / "f0.root")
+    for empty in ([], entry_list(), entry_list(path), entry_list(path, "elsewhere.root")):
+        with pytest.raises(ArgumentError, match="the entry list has no entries"):
+            train.Dataset.of(folder).with_entries(empty)
+    with pytest.raises(ArgumentError, match="the entry list has entry -3"):
+        train.Dataset.of(folder).with_entries([5, -3])
+    with pytest.raises(ArgumentError, match="the entry list has entry 180, there are 180 in all files"):
+        train.run(Sums(), train.Dataset.of(folder).with_entries([3, 180]), step_size=20)
+    assert train.run(Sums(), train.Dataset.of(folder).with_entries([3, 180]), entries=10).entries == 1
 
 
 def test_dry_runs_count_what_the_run_will_read(tmp_path: Path) -> None:
@@ -485,3 +838,86 @@ def test_dry_runs_count_what_the_run_will_read(tmp_path: Path) -> None:
     with pytest.raises(sapwood.errors.CorruptError, match=names[10]):
         tell(files)
     assert tell(files, skip_bad_files=True)[1] == 300
+
+
+class Begins(train.Task):
+    """Needs its time once."""
+
+    branches = ["event", "x"]
+    started = 0
+
+    def begin(self) -> None:
+        self.started += 1
+        stop = time.thread_time() + 0.3
+        while time.thread_time() < stop:
+            pass
+
+    def process(self, events: Any) -> dict[str, Any]:
+        return {"n": len(events)}
+
+
+def test_dry_runs_reckon_once_with_what_is_done_once(tmp_path: Path) -> None:
+    with sapwood.recreate(tmp_path / "f.root") as file:
+        file.mktree("t", {"event": np.arange(200_000), "x": np.ones(200_000)})
+    task = Begins()
+    guess = train.estimate(task, tmp_path, 2000, threads=1)
+    assert task.started == 1
+    assert 0.3 < guess.cpu < 15  # not 100 times that
+    with pytest.raises(ArgumentError, match="at least 1"):
+        train.estimate(task, tmp_path, 0)
+
+
+class Saturates(train.Task):
+    """Has results that stop growing."""
+
+    branches = ["event"]
+
+    def process(self, events: Any) -> dict[str, Any]:
+        number = np.asarray(events.event)
+        return {"b": train.Bounded(number, 10_000), "s": {"few": set((number % 500).tolist())}}
+
+
+def test_dry_runs_know_of_results_that_stop_growing(tmp_path: Path) -> None:
+    with sapwood.recreate(tmp_path / "f.root") as file:
+        file.mktree("t", {"event": np.arange(1_000_000)})
+    guess = train.estimate(Saturates(), tmp_path, 3000, threads=1)
+    assert 80_000 < guess.results < 200_000
+
+
+class Sees(train.Task):
+    """Notes what it gets of each file."""
+
+    branches = ["event", "x"]
+
+    def __init__(self) -> None:
+        self._seen: dict[str, set[tuple[str, float]]] = {}
+
+    def process(self, events: Any) -> dict[str, Any]:
+        of_file = self._seen.setdefault(Path(events.attrs["file"]).name, set())
+        of_file.add((str(events.event.type.content), float(events.x[0])))
+        return {"n": len(events)}
+
+
+def test_dry_runs_over_files_that_differ(tmp_path: Path) -> None:
+    for number, event in enumerate((np.arange(1000), np.arange(1000, dtype="i2"), np.arange(1000))):
+        with sapwood.recreate(tmp_path / f"f{number}.root") as file:
+            file.mktree("t", {"event": event} if number == 1 else {"event": event, "x": np.ones(1000)})
+    task = Sees()
+    guess = train.estimate(task, tmp_path, 300, threads=1, drift="fill")
+    assert (guess.entries, guess.tried, guess.counted) == (3000, 300, True)
+    assert task._seen.keys() == {"f0.root", "f1.root", "f2.root"}
+    ((kind, filled),) = task._seen["f1.root"]
+    assert kind == "int64" and np.isnan(filled)
+    chosen = train.Dataset.of(tmp_path)
+    listed = replace(chosen, chosen=Chosen(of_files={chosen.sources[1]: np.array([3, 4, 5])}))
+    assert train.estimate(Sees(), listed, 300, threads=1, drift="fill").tried == 3
+    skipped = Sees()
+    guess = train.estimate(skipped, tmp_path, 300, threads=1, drift="skip")
+    assert (guess.entries, guess.tried) == (pytest.approx(3000, rel=0.3), 200)
+    assert skipped._seen.keys() == {"f0.root", "f2.root"}
+    with pytest.raises(train.TaskError, match="x"):
+        train.estimate(Sees(), tmp_path, 300, threads=1)
+    with sapwood.recreate(tmp_path / "f1.root") as file:
+        file.mktree("t", {"event": np.arange(1000) + 0.5, "x": np.ones(1000)})
+    with pytest.raises(train.TaskError, match=r"which does not hold 0\.5"):  # as the run itself
+        train.estimate(Sees(), tmp_path, 300, threads=1, drift="fill")

@@ -10,8 +10,9 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import hist
@@ -21,7 +22,8 @@ import pytest
 import sapwood
 from sapwood import train
 from sapwood.cli import main
-from sapwood.errors import ArgumentError, SapwoodError
+from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning
+from sapwood.train import engine, executors
 from sapwood.train.executors import Dask, Futures, Processes, Threads, WorkerLostError, executor_of
 from sapwood.train.memory import resident
 
@@ -180,6 +182,7 @@ def test_a_killed_process_is_survived(folder: Path, tmp_path: Path, expected: di
 def test_a_killed_dask_worker_is_survived(folder: Path, tmp_path: Path, expected: dict[str, Any], dask: Dask) -> None:
     task = Dies()
     task.marker = str(tmp_path / "died")
+    dask.wait()
     before = set(dask._client.scheduler_info(n_workers=-1)["workers"])
     outcome = train.run(task, folder, executor=dask, step_size=10)
     same_counts(outcome["fill"], expected)
@@ -187,6 +190,43 @@ def test_a_killed_dask_worker_is_survived(folder: Path, tmp_path: Path, expected
     (lost,) = outcome.trace["lost"]
     assert lost in {f"Dask worker {address} is gone" for address in before}
     assert not train.run(Fill(), folder, executor=dask, step_size=10).trace["lost"]
+
+
+class NoWorkers:
+    """A cluster, and a client of it, whose only worker leaves as soon as it was seen."""
+
+    def __init__(self, _: Any = None, **__: Any) -> None:
+        self.status, self.loop, self.looks, self.asked = "running", self, 0, list[Any]()
+
+    def scheduler_info(self, **_: Any) -> dict[str, Any]:
+        self.looks += 1
+        return {"workers": {} if self.looks > 1 else {"tcp://one": {"nthreads": 1}}}
+
+    def submit(self, *_: Any, **__: Any) -> Any:
+        return Future()
+
+    def scale(self, **asked: Any) -> None:
+        self.asked.append(asked)
+
+    def add_callback(self, *_: Any) -> None: ...
+    def cancel(self, *_: Any, **__: Any) -> None: ...
+    def close(self) -> None: ...
+
+
+@pytest.mark.timeout(60)
+def test_a_run_without_dask_workers_says_so_and_ends(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    distributed = SimpleNamespace(Client=NoWorkers)
+    monkeypatch.setattr(executors, "_distributed", lambda: distributed)
+    monkeypatch.setattr(executors, "_WORD", 0.5)
+    monkeypatch.setattr(executors, "_PATIENCE", 1.0)
+    cluster = NoWorkers()
+    lost = Dask(cluster, owned=cluster)
+    with (
+        pytest.warns(SapwoodWarning, match="all workers of dask are gone; waiting"),
+        pytest.raises(WorkerLostError, match="no other came within 1 s"),
+    ):
+        train.run(Fill(), folder, executor=lost, step_size=10)
+    assert cluster.asked == [{"n": 1}]
 
 
 class Meets(Fill):
@@ -236,6 +276,12 @@ def test_a_step_that_kills_its_workers_is_left_out(folder: Path, processes: Proc
     assert outcome.totals()["left_out"] == 10
 
 
+def test_what_looks_at_files_read_is_counted(folder: Path) -> None:
+    there = train.run(Fill(), folder, threads=1, step_size=10, executor="processes")
+    assert there.requests["header"]["requests"] >= 2 * FILES  # to plan, and to read
+    assert sum(worker.leases for worker in there.workers) <= there.trace["leases"]
+
+
 class Lags(Fill):
     """Lags on its first call for some entries."""
 
@@ -258,6 +304,79 @@ def test_stragglers_are_repeated(folder: Path, tmp_path: Path, expected: dict[st
     assert time.monotonic() - began < 30
     same_counts(outcome["fill"], expected)
     assert outcome.trace["repeated"] + outcome.trace["stolen"] >= 1
+
+
+class Forgets(Futures):
+    """Never answers some calls, as workers that were stopped."""
+
+    def __init__(self, pool: ThreadPoolExecutor, forgotten: dict[str, set[int]]) -> None:
+        super().__init__(pool, 4)
+        self.cores = 2
+        self._forgotten = forgotten
+        self._counts = dict.fromkeys(forgotten, 0)
+
+    def submit(self, function: Any, /, *arguments: Any) -> Future[Any]:
+        name = function.__name__
+        self._counts[name] += 1
+        return Future() if self._counts[name] in self._forgotten[name] else super().submit(function, *arguments)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize("leases", [set[int](), {4, 5, 6}, {1, 5, 6, 40, 41}])
+def test_workers_that_stop_keep_nothing_from_the_others(
+    folder: Path, expected: dict[str, Any], leases: set[int], ordered: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "_UNKNOWN", 1.0)
+    monkeypatch.setattr(engine, "_LOOK_AGAIN", 0.5)
+    with ThreadPoolExecutor(4) as pool:
+        executor = Forgets(pool, {"look_at": {1}, "run_lease": leases})
+        outcome = train.run(Fill(), folder, executor=executor, threads=4, step_size=10, ordered=ordered)
+    same_counts(outcome["fill"], expected)
+    assert outcome.trace["repeated"] or not leases
+
+
+class Stops:
+    """A number that stops its process when it is sent, once."""
+
+    def __init__(self, entries: int, marker: str = "") -> None:
+        self.entries = entries
+        self.marker = marker
+
+    def __add__(self, other: Stops) -> Stops:
+        return Stops(self.entries + other.entries)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.marker and not Path(self.marker).exists():
+            Path(self.marker).write_text(str(os.getpid()))
+            os.kill(os.getpid(), signal.SIGSTOP)
+        return Stops, (self.entries,)
+
+
+class Sends(train.Task):
+    """Gives such a number."""
+
+    branches = ["event"]
+    marker = ""
+
+    def process(self, events: Any) -> dict[str, Any]:
+        return {"n": Stops(len(events), self.marker if 505 in np.asarray(events.event) else "")}
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("executor", ["processes", "dask"], indirect=True)
+def test_a_worker_that_stops_with_its_results_keeps_nothing_from_the_others(
+    folder: Path, tmp_path: Path, executor: Any, expected: dict[str, Any]
+) -> None:
+    task, marker = Sends(), tmp_path / "stopped"
+    task.marker = str(marker)
+    try:
+        outcome = train.run([task, Fill()], folder, executor=executor, threads=2, step_size=10)
+    finally:
+        os.kill(int(marker.read_text()), signal.SIGCONT)
+    assert outcome["sends"]["n"].entries == FILES * ENTRIES
+    assert outcome.trace["repeated"] >= 1
+    same_counts(outcome["fill"], expected)
 
 
 def damage(folder: Path, target: Path) -> dict[str, Any]:
@@ -284,8 +403,9 @@ def test_bad_files_are_in_the_ledger_and_totals_match(folder: Path, tmp_path: Pa
     assert whole == bad["files"] and steps == [bad["step"]]
     lost = set(range(150, 200)) | set(range(350, 400)) | set(range(570, 580))
     assert outcome["fill"]["events"] == set(range(FILES * ENTRIES)) - lost
-    assert outcome.totals() == {"files": FILES - 2, "files_left_out": 2, "entries": (FILES - 2) * ENTRIES,
-                                "processed": (FILES - 2) * ENTRIES - 10, "left_out": 10, "not_reached": 0}  # fmt: skip
+    assert outcome.totals() == {"files": FILES - 2, "files_left_out": 2, "files_not_reached": 0,
+                                "entries": (FILES - 2) * ENTRIES, "processed": (FILES - 2) * ENTRIES - 10,
+                                "left_out": 10, "not_reached": 0}  # fmt: skip
 
 
 def test_what_was_left_out_is_listed_once_by_a_resumed_run(folder: Path, tmp_path: Path) -> None:
@@ -364,6 +484,7 @@ def test_a_stopped_run_goes_on_where_it_was(folder: Path, tmp_path: Path, kind: 
     assert second.returncode == 0, second.stderr
     account = json.loads(second.stdout)
     assert account["resumed"] >= 100 and account["entries"] == FILES * ENTRIES
+    assert account["rate"] == pytest.approx((FILES * ENTRIES - account["resumed"]) / account["time_wall"])
     results = json.loads((tmp_path / "out" / "results.json").read_text())["results"]["fill"]
     assert results["n"] == FILES * ENTRIES and results["events"] == list(range(FILES * ENTRIES))
     assert results["w"] == train.run(Fill(), folder, step_size=10)["fill"]["w"]  # to the last bit
@@ -405,7 +526,10 @@ def test_ctrl_c_while_results_are_joined_leaves_whole_steps(folder: Path, tmp_pa
     assert Presses.pressed and stopped.interrupted
     found = stopped["counts"]
     assert found["first"] == found["then"].entries == found["last"] == stopped.entries < FILES * ENTRIES
-    found = train.run(Counts(), folder, step_size=10, checkpoint=state)["counts"]
+    whole = train.run(Counts(), folder, step_size=10, checkpoint=state)
+    assert whole.time_cpu > whole.time_cpu_resumed >= stopped.tasks[0].time_cpu > 0  # as the times of tasks
+    assert whole.counters["baskets"] > stopped.counters["baskets"] > 0
+    found = whole["counts"]
     assert found["first"] == found["then"].entries == found["last"] == FILES * ENTRIES
 
 
@@ -423,6 +547,7 @@ def test_checkpoints_of_another_run_are_refused(folder: Path, tmp_path: Path) ->
     assert stopped["fill"]["n"] == stopped.entries >= 100
     totals = stopped.totals()
     assert totals["entries"] == totals["processed"] + totals["not_reached"]
+    assert totals["files"] + totals["files_not_reached"] == FILES
     with pytest.raises(ArgumentError, match=r"belongs to another run \(settings"):
         train.run(Fill(), folder, step_size=20, checkpoint=state)
     with pytest.raises(ArgumentError, match=r"belongs to another run \(task fill"):
@@ -480,6 +605,185 @@ def test_a_budget_that_cannot_be_kept_is_an_error(large: Path) -> None:
         train.run(Keeps(), large, executor="processes", threads=1, memory="200 MB")
 
 
+class Grows(train.Task):
+    """Gives back all that it reads."""
+
+    branches = ["x"]
+    kind = "array"
+
+    def process(self, events: Any) -> dict[str, Any]:
+        x = np.asarray(events.x) + events.attrs["entry_start"]
+        by_kind = {"array": x, "list": [x], "dict": {str(x[0]): x}, "set": {x.tobytes()}, "sum": [Holds(x)]}
+        return {"n": len(x), "all": by_kind[self.kind]}
+
+
+class Holds:
+    """An object of a task's own."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+
+GROWS = """
+import sys
+from sapwood import train
+from sapwood.errors import SapwoodError
+from sapwood.train.memory import peak, resident
+import sapwood.train.job
+import test_train_executors as tests
+
+task = tests.Grows()
+task.kind, executor = sys.argv[2:]
+budget = resident() + 100_000_000
+try:
+    train.run(task, sys.argv[1], executor=executor, threads=2, memory=budget)
+except SapwoodError as error:
+    print(error)
+print("kept" if peak() < budget else f"{peak()} of {budget}")
+"""
+
+
+@pytest.mark.parametrize(
+    ("executor", "kind"),
+    [("threads", "array"), ("threads", "dict"), ("processes", "array"), ("processes", "set"), ("processes", "sum")],
+)
+def test_a_budget_is_kept_by_who_joins_results_that_grow(large: Path, executor: str, kind: str) -> None:
+    command = [sys.executable, "-c", GROWS, str(large), kind, executor]
+    where = environment() | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])}
+    done = subprocess.run(command, env=where, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    assert "results" in done.stdout and "budget" in done.stdout, done.stdout
+    assert done.stdout.endswith("kept\n"), done.stdout
+
+
+def test_dry_runs_know_of_results_that_grow(large: Path) -> None:
+    budget = resident() + 200_000_000
+    train.estimate(Hungry(), large, 100_000, threads=1, memory=budget).check(memory=budget)
+    for executor in ("threads", "processes"):
+        guess = train.estimate(Grows(), large, 100_000, threads=1, executor=executor, memory=budget)
+        assert guess.results == pytest.approx(8 * 16_000_000, rel=0.1)
+        with pytest.raises(SapwoodError, match=r"results alone would have 1\d\d MB"):
+            guess.check(memory=budget)
+
+
+class Takes(train.Task):
+    """Takes 30 MB."""
+
+    branches = ["event"]
+
+    def process(self, events: Any) -> dict[str, Any]:
+        return {"n": len(events), "sum": float(np.ones(3_750_000).sum())}
+
+
+def test_the_memory_of_tasks_is_measured_on_threads(folder: Path) -> None:
+    outcome = train.run([Takes(), Count()], folder, threads=3, read_ahead=2, step_size=20)
+    takes, count = outcome.tasks
+    assert outcome["count"]["n"] == FILES * ENTRIES
+    assert count.memory_peak < 20e6 < takes.memory_peak < 60e6
+
+
+class Count(train.Task):
+    """Counts."""
+
+    branches = ["event"]
+
+    def process(self, events: Any) -> dict[str, Any]:
+        return {"n": len(events)}
+
+
+class Truth(train.Task):
+    """Gives what cannot be joined."""
+
+    branches = ["event"]
+
+    def process(self, events: Any) -> dict[str, Any]:
+        return {"n": len(events), "true": True}
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_what_cannot_be_joined_is_the_fault_of_one_task(
+    folder: Path, executor: Any, expected: dict[str, Any], ordered: bool
+) -> None:
+    outcome = train.run([Fill(), Truth()], folder, executor=executor, step_size=10, threads=2, ordered=ordered)
+    same_counts(outcome["fill"], expected)
+    with pytest.raises(train.TaskError, match=r"gave what cannot be joined: results\['true'\]: true and false"):
+        outcome["truth"]
+
+
+OWN = """
+from collections import defaultdict
+from sapwood.train import Task
+
+class Acc:
+    made = 0
+
+    def __init__(self, n=0):
+        self.n = n
+        Acc.made += 1
+
+    def __add__(self, other):
+        return Acc(self.n + other.n)
+
+class Own(Task):
+    branches = ["event"]
+    def process(self, events):
+        return {"acc": Acc(len(events))}
+    def end(self, results):
+        assert type(results["acc"]) is Acc
+        return {"n": results["acc"].n, "made": Acc.made}
+
+class Nested(Task):
+    branches = ["event"]
+    def process(self, events):
+        counts = defaultdict(lambda: defaultdict(int))
+        counts["a"]["b"] += len(events)
+        return {"counts": counts, "own": Acc(1)}
+
+class Lazy(Task):
+    branches = ["event"]
+    def process(self, events):
+        return {"items": (item for item in range(3))} if events.event[0] == 0 else {}
+"""
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_results_of_whatever_kind_are_the_matter_of_their_task(
+    folder: Path, tmp_path: Path, executor: Any, expected: dict[str, Any], ordered: bool
+) -> None:
+    (tmp_path / "own.py").write_text(OWN)
+    tasks = [*train.load_tasks(tmp_path / "own.py"), Fill()]
+    outcome = train.run(tasks, folder, executor=executor, step_size=10, threads=2, ordered=ordered)
+    same_counts(outcome["fill"], expected)
+    assert outcome["own"]["n"] == FILES * ENTRIES and outcome["own"]["made"] >= 1
+    assert outcome["nested"]["counts"]["a"]["b"] == FILES * ENTRIES
+    assert type(outcome["nested"]["own"]).__module__ == tasks[0].__module__
+    if outcome.executor in ("processes", "dask"):
+        with pytest.raises(train.TaskError, match=r"gave what cannot be sent .*generator"):
+            outcome["lazy"]
+
+
+def test_what_a_checkpoint_cannot_keep_takes_off_its_task(
+    folder: Path, tmp_path: Path, expected: dict[str, Any]
+) -> None:
+    (tmp_path / "own.py").write_text(OWN)
+
+    pressed: list[int] = []
+
+    def stop(progress: train.Progress) -> None:
+        if progress.entries >= 500 and not pressed:
+            pressed.append(progress.entries)
+            raise KeyboardInterrupt
+
+    options = {"step_size": 10, "threads": 1, "checkpoint": tmp_path / "state", "checkpoint_every": 0}
+    assert train.run([*train.load_tasks(tmp_path / "own.py"), Fill()], folder, progress=stop, **options).interrupted
+    outcome = train.run([*train.load_tasks(tmp_path / "own.py"), Fill()], folder, **options)
+    assert outcome.resumed >= 500
+    same_counts(outcome["fill"], expected)
+    assert outcome["own"]["n"] == outcome["nested"]["counts"]["a"]["b"] == FILES * ENTRIES
+    with pytest.raises(train.TaskError, match=r"cannot be kept in a checkpoint: .*generator"):
+        outcome["lazy"]
+
+
 def test_dry_runs(large: Path, folder: Path) -> None:
     guess = train.estimate(Hungry(), large, 100_000, threads=2)
     assert guess.entries == 16_000_000 and guess.counted
@@ -516,6 +820,9 @@ def test_dry_runs_from_the_command_line(folder: Path, tmp_path: Path, capsys: py
     assert "would need about" in capsys.readouterr().err
     assert main([*words, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["tried"] > 0
+    assert main([*words, "--dry-run", "0"]) == 2
+    assert main([*command(tmp_path, folder)[3:], "--time", "60"]) == 2
+    assert "--time is for --dry-run" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
@@ -558,11 +865,16 @@ def test_steps_cost_little(tmp_path: Path, executor: Any) -> None:
     path = tmp_path / "small.root"
     with sapwood.recreate(path) as file:
         file.mktree("t", {"event": "int64"}).extend({"event": np.arange(3000)})
-    began = time.perf_counter()
-    outcome = train.run(Many(), path, executor=executor, step_size=1, threads=2)
-    assert outcome["many"]["n"] == outcome.steps == 3000
-    # 0.2 ms, with reading and the task itself; the rest is for slow machines.
-    assert (time.perf_counter() - began) / 3000 < 5e-3
+
+    def by_the_clock() -> float:
+        began = time.perf_counter()
+        outcome = train.run(Many(), path, executor=executor, step_size=1, threads=2)
+        assert outcome["many"]["n"] == outcome.steps == 3000
+        assert outcome.time_cpu / 3000 < (1e-3 if outcome.executor == "threads" else 5e-3)
+        return time.perf_counter() - began
+
+    # 0.2 ms, with reading and the task itself; the rest is for slow machines, the second and third for busy ones.
+    assert any(by_the_clock() / 3000 < 5e-3 for _ in range(3))
 
 
 def test_processes_report_what_goes_wrong(processes: Processes) -> None:
@@ -581,7 +893,23 @@ def _kill_me() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.parametrize(
+    ("settings", "wrong"),
+    [
+        ({"jobs": "two"}, "jobs is 'two', must be a whole number"),
+        ({"options": [1]}, r"options is \[1\], must have names"),
+    ],
+)
+def test_sites_with_wrong_settings(tmp_path: Path, settings: dict[str, Any], wrong: str) -> None:
+    (tmp_path / "site.json").write_text(json.dumps(settings))
+    with pytest.raises(ArgumentError, match=wrong):
+        train.load_site(tmp_path / "site.json")
+
+
 def test_executors_by_name(folder: Path) -> None:
+    for name in ("threads", "processes", "dask://127.0.0.1:1"):
+        with pytest.raises(ArgumentError, match=f"{name} takes no options, such as 'queue'"):
+            executor_of(name, 1, options={"queue": "short"})
     with pytest.raises(ArgumentError, match="no executor 'thread'"):
         executor_of("thread", 1)
     with pytest.raises(ArgumentError, match="is no executor"):

@@ -145,8 +145,8 @@ def test_totals_match_after_everything_that_can_go_wrong(folder: Path, tmp_path:
     assert counts["sum"] == int(whole.sum())
     assert counts["x"] == pytest.approx((FILES - len(BROKEN)) * float(np.sum(np.arange(ENTRIES) / 7.0)), rel=1e-12)
     assert account["totals"] == {
-        "files": FILES - len(BROKEN), "files_left_out": len(BROKEN), "entries": len(whole), "processed": len(whole),
-        "left_out": 0, "not_reached": 0,
+        "files": FILES - len(BROKEN), "files_left_out": len(BROKEN), "files_not_reached": 0, "entries": len(whole),
+        "processed": len(whole), "left_out": 0, "not_reached": 0,
     }  # fmt: skip
     assert account["resumed"] >= KILLED
     assert [Path(skipped["path"]).name for skipped in account["skipped"]] == [f"f{b:04}.root" for b in BROKEN]

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import copy
+import json
+import math
+import os
+import pickle
 import random
+import tracemalloc
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import awkward as ak
 import hist
 import numpy as np
 import pytest
 
+import sapwood
 from sapwood import train
-from sapwood.errors import ArgumentError, NotFoundError
+from sapwood.errors import ArgumentError, NotFoundError, SapwoodWarning
+from sapwood.report.output import write
 from sapwood.train.columns import Block, Columns
 from sapwood.train.dataset import parse_size, parse_step_size, step_bounds
-from sapwood.train.merging import merge
+from sapwood.train.merging import Bounded, Sum, finished, gather, merge, size_of
 from sapwood.train.task import options_of, task_name
 
 
@@ -150,6 +160,80 @@ def test_merging() -> None:
     assert merge(None, 4) == merge(4, None) == 4
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda n: np.arange(n, n + 3),
+        lambda n: np.full((2, 3), n, "f4") if n % 2 else np.full((4, 3), n, "f8"),
+        lambda n: np.ma.masked_array(np.arange(n, n + 3), [n % 2, 1, 0]),
+        lambda n: np.ma.masked_array([n], [True]) if n == 5 else np.array([n, n]),
+        lambda n: ak.Array([[n], [], [n, n]]),
+        lambda n: [n, n],
+        lambda n: (n, "a"),
+        lambda n: {n, n + 1},
+        lambda n: frozenset([n]),
+        lambda n: Bounded(np.arange(n, n + 3), 10),
+        lambda n: Bounded(ak.Array([[n]]), 2),
+        lambda n: Bounded(np.ma.masked_array([n, n], [n % 2, 1]), 5),
+        lambda n: {"a": [n], "b": {str(n % 3): {n}}},
+    ],
+)
+def test_gathering_many_is_merging_them_one_by_one(make: Callable[[int], Any]) -> None:
+    parts = [make(number) for number in range(9)]
+    kept = copy.deepcopy(parts[:2])
+    merged: Any = None
+    gathered: Any = None
+    for part in parts:
+        merged = merge(merged, part)
+    for part in parts[:4]:
+        gathered = gather(gathered, part)
+    later: Any = None
+    for part in parts[4:]:
+        later = gather(later, part)
+    gathered = finished(gather(pickle.loads(pickle.dumps(gathered)), later))
+    assert type(gathered) is type(finished(merged))
+    assert repr(gathered) == repr(finished(merged))
+    assert repr(list(map(finished, parts[:2]))) == repr(list(map(finished, kept)))  # what tasks gave is as it was
+
+
+def test_arrays_without_dimensions_are_numbers() -> None:
+    gathered: Any = None
+    for _ in range(3):
+        gathered = gather(gathered, {"n": np.array(3), "sum": Sum(np.array(2.5)), "word": np.array("GeV")})
+    one, three = finished(gather(None, {"n": np.array(3)})), finished(gathered)
+    assert three == {"n": 9, "sum": 7.5, "word": "GeV"}
+    assert type(one["n"]) is type(three["n"]) is np.int64
+    with pytest.raises(ArgumentError, match="true and false"):
+        merge(np.array(True), np.array(False))
+
+
+def test_masks_are_kept() -> None:
+    first = np.ma.masked_array([1.0, 2.0], [True, False])
+    merged: Any = merge({"m": first}, {"m": np.ma.masked_array([3.0, 4.0], [False, True])})["m"]
+    assert merged.tolist() == [None, 2.0, 3.0, None]
+    assert merge(merged, np.array([5.0])).tolist() == [None, 2.0, 3.0, None, 5.0]
+    assert finished(gather(Bounded(first, 3), Bounded(first, 3))).tolist() == [None, 2.0, None]
+    with pytest.raises(ArgumentError, match="masked items"):
+        Sum(first)
+
+
+def test_gathering_does_not_copy_what_is_there_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    copied: list[int] = []
+    concatenate = np.concatenate
+
+    def counting(arrays: Any) -> Any:
+        copied.extend(array.nbytes for array in arrays)
+        return concatenate(arrays)
+
+    monkeypatch.setattr(np, "concatenate", counting)
+    gathered: Any = None
+    for number in range(400):
+        gathered = gather(gathered, {"all": np.full(10_000, number)})
+    assert size_of(gathered) == pytest.approx(400 * 80_000, rel=0.01)
+    assert finished(gathered)["all"].tolist() == np.repeat(np.arange(400), 10_000).tolist()
+    assert sum(copied) < 10 * 400 * 80_000  # not 200 times
+
+
 def test_merged_histograms_keep_their_errors_and_categories() -> None:
     def one(kind: str) -> hist.Hist:
         made = hist.Hist.new.StrCat([], growth=True, name="kind").Reg(4, 0, 4, name="x").Double()
@@ -228,6 +312,9 @@ def test_task_files(tmp_path: Path) -> None:
         "b1, b2 = B('b1'), B(NAME)\n"
     )
     assert [task_name(task) for task in train.load_tasks(file)] == ["a", "plain", "b1", "renamed"]
+    file.write_text(file.read_text() + "class Odd:\n    branch = ['y']\n    def process(self, events): return {}\n")
+    with pytest.warns(SapwoodWarning, match="class Odd is no task"):
+        assert len(train.load_tasks(file)) == 4
     file.write_text("x = 1\n")
     with pytest.raises(ArgumentError, match="holds no task"):
         train.load_tasks(file)
@@ -260,8 +347,20 @@ def test_datasets(tmp_path: Path) -> None:
     ]
     chained = train.Dataset.of("simplecache::https://host/x.root:dir/t").sources[0]
     assert (chained.path, chained.tree) == ("simplecache::https://host/x.root", "dir/t")
+    (tmp_path / "deep" / "gone.root").symlink_to(tmp_path / "nowhere.root")
+    os.mkfifo(tmp_path / "deep" / "pipe.root")
+    assert found("deep") == found("deep/*.root") == ["deep/c.root", "deep/gone.root"]
+    assert found("a.root:one", "a.root:two") == ["a.root:one", "a.root:two"]
+    assert [source.path for source in train.Dataset.of(f"file://{tmp_path}/*.root:t").sources] == [
+        f"{tmp_path}/a.root", f"{tmp_path}/b.root",
+    ]  # fmt: skip
+    for twice in (("a.root", "*.root"), ("a.root", "a.root:t"), ("a.root:t", "a.root"), ("a.root:t", "a.root:t;1")):
+        with pytest.raises(ArgumentError, match="twice"):
+            found(*twice)
     with pytest.raises(ArgumentError, match="twice"):
-        found("a.root", "*.root")
+        train.Dataset.of([tmp_path / "a.root", f"file://{tmp_path}/a.root"])
+    with pytest.raises(ArgumentError, match="twice"):
+        train.Dataset.of({"one": {"files": {str(tmp_path / "a.root"): "t"}}, "two": [str(tmp_path / "a.root")]})
     with pytest.raises(FileNotFoundError, match="nothing"):
         found("nothing.root")
     with pytest.raises(ArgumentError, match="no file matches"):
@@ -270,8 +369,47 @@ def test_datasets(tmp_path: Path) -> None:
         found()
 
 
-def test_names_of_the_package_are_what_they_say() -> None:
-    import sapwood.report.output  # noqa: F401 - imports modules of the package
+class Much(train.Task):
+    """Makes results of many kinds."""
 
+    branches = ["x"]
+
+    def process(self, events: Any) -> dict[str, Any]:
+        return {"n": len(events)}
+
+    def end(self, results: dict[str, Any]) -> dict[str, Any]:
+        numbers = np.arange(400_000) / 4
+        numbers[200_000] = np.nan
+        lists = ak.Array([[1, 2], [], [3]])
+        mixed = [{"a": {2, 1}}, {"b": (None, "é", np.int64(3), -math.inf)}]
+        mixed += [{1: "one", "1": "text", (2, 3): "pair"}, {("b", None), ("b", 2), "c"}]
+        return {"numbers": numbers, "lists": lists, "mixed": mixed, "empty": [[], {}], "other": 1j, "rows": [lists] * 2}
+
+
+def test_results_are_written_as_json_piece_by_piece(tmp_path: Path) -> None:
+    with sapwood.recreate(tmp_path / "f.root") as file:
+        file.mktree("t", {"x": np.arange(10)})
+    outcome = train.run(Much(), tmp_path / "f.root")
+    write(outcome, tmp_path)  # what is imported and made once is not of interest
+    tracemalloc.start()
+    try:
+        paths = write(outcome, tmp_path)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert most < 6e6  # the numbers as objects have 13 MB
+    found = json.loads(paths["json"].read_text(encoding="utf-8"))
+    results = found["results"]["much"]
+    assert found["job"]["entries"] == 10 and found["format_version"] == 1
+    assert results["numbers"][200_000] == "nan" and results["numbers"].pop(200_000)
+    assert results["numbers"] == [number / 4 for number in range(400_000) if number != 200_000]
+    assert results["lists"] == [[1, 2], [], [3]] and results["rows"] == [results["lists"]] * 2
+    keys = {"1 (int)": "one", "1": "text", "(2, 3)": "pair"}
+    last = [keys, [["b", 2], ["b", None], "c"]]
+    assert results["mixed"] == [{"a": [1, 2]}, {"b": [None, "é", 3, "-inf"]}, *last]
+    assert results["empty"] == [[], {}] and results["other"] == {"class": "builtins.complex", "text": "1j"}
+
+
+def test_names_of_the_package_are_what_they_say() -> None:
     modules = [name for name in train.__all__ if isinstance(getattr(train, name), ModuleType)]
     assert modules == []

@@ -14,6 +14,7 @@ import pytest
 import sapwood
 from sapwood import train
 from sapwood.errors import ArgumentError, SapwoodError
+from sapwood.report.page import render
 
 FILES, CHUNKS, CHUNK = 3, 4, 50
 
@@ -155,6 +156,12 @@ def test_the_account(folder: Path) -> None:
     assert counters["bytes_decompressed"] >= outcome.entries * (8 + 8)
     assert outcome.memory_peak >= outcome.memory_start > 0
     json.dumps(outcome.account())
+    part, (worker,) = outcome.time_wall / len(outcome.rates), outcome.workers
+    assert sum(outcome.rates) * part == pytest.approx(outcome.entries)
+    assert sum(outcome.at_once) * part == pytest.approx(worker.busy, rel=0.05, abs=0.01)
+    assert worker.cpu == outcome.time_cpu > 0
+    page = render(outcome)
+    assert "<h2>Scaling</h2>" in page and "<h3>Rate by what was worked on at once</h3>" in page
 
 
 def test_a_train_reads_shared_columns_once(folder: Path) -> None:
@@ -165,6 +172,60 @@ def test_a_train_reads_shared_columns_once(folder: Path) -> None:
     both = train.run([Count(), Again()], folder).counters
     for name in ("bytes_read", "bytes_decompressed", "baskets", "read_calls"):
         assert both[name] == alone[name]
+
+
+COLUMNS = {"event": ["event"], "double": "weight * 2", "pt": "Muon_pt", "g": ["g.g", None], "new": ["new", None]}
+
+
+class Looks(train.Task):
+    """Sums everything."""
+
+    branches = COLUMNS
+
+    def process(self, events: Any) -> dict[str, Any]:
+        """Work on a chunk."""
+        return {name: float(ak.sum(events[name])) for name in events.fields}
+
+
+class Changes(train.Task):
+    """Writes into everything that it gets."""
+
+    branches = COLUMNS
+
+    def process(self, events: Any) -> dict[str, Any]:
+        """Work on a chunk."""
+        refused: set[str] = set()
+        for name in events.fields:
+            numbers = np.asarray(ak.drop_none(ak.flatten(events[name], axis=None)))
+            assert len(numbers)
+            for buffer in ak.to_buffers(events[name])[2].values():
+                try:
+                    np.asarray(buffer)[:] = 0
+                except ValueError:
+                    refused.add(name)
+        return {"refused": refused, "fields": set(events.fields)}
+
+
+@pytest.mark.parametrize("kind", ["plain", "entries", "index", "filled"])
+def test_a_task_cannot_change_what_others_get(folder: Path, tmp_path: Path, kind: str) -> None:
+    dataset, drift = train.Dataset.of(folder), "error"
+    if kind == "entries":
+        dataset = dataset.with_entries(np.arange(0, FILES * CHUNKS * CHUNK, 2))
+    elif kind == "index":
+        with sapwood.recreate(tmp_path / "friend.root") as file:
+            file["T"] = {"event": np.arange(FILES * CHUNKS * CHUNK), "g": np.arange(FILES * CHUNKS * CHUNK) * 1.0}
+        dataset = dataset.with_friend("g", tmp_path / "friend.root", by=["event"])
+    elif kind == "filled":
+        muons = {"weight": np.ones(5), "Muon_pt": np.ones((5, 1))}
+        files = {"event": np.arange(5), "new": np.ones(5)}, {"event": np.arange(5, dtype="i4")}
+        for number, more in enumerate(files):
+            with sapwood.recreate(tmp_path / f"{number}.root") as file:
+                file["Events"] = muons | more
+        dataset, drift = train.Dataset.of(tmp_path), "fill"
+    alone = train.run(Looks(), dataset, drift=drift)["looks"]
+    both = train.run([Changes(), Looks()], dataset, drift=drift)
+    assert both["looks"] == pytest.approx(alone, nan_ok=True)
+    assert both["changes"]["refused"] == both["changes"]["fields"] == set(alone)
 
 
 class Fails(train.Task):

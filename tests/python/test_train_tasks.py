@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import awkward as ak
+import boost_histogram as bh
+import hist
 import numpy as np
 import pytest
 
 import sapwood
 from sapwood import train
 from sapwood.errors import ArgumentError
+from sapwood.train import outputs
 from sapwood.train.memory import peak
 from sapwood.train.outputs import SUMMARY, Summary, Writer
 
@@ -69,6 +73,70 @@ def test_undeclared_branches_are_found(folder: Path, executor: str) -> None:
     assert alone.counters["baskets"] <= declared.counters["baskets"] + 10
 
 
+class Refills(train.Task):
+    """Returns what it has made once, and fills on."""
+
+    branches = ["event"]
+
+    def __init__(self, name: str, made: Any, fill: Any, result: Any = None) -> None:
+        self.name, self.made, self._fill = name, made, fill  # pyright: ignore[reportAttributeAccessIssue]
+        self._result = result if result is not None else lambda made: {"r": made}
+
+    def process(self, events: Any) -> Any:
+        self._fill(self.made, len(events))
+        return self._result(self.made)
+
+
+def _fill_first(made: Any, number: int) -> None:
+    made[0] += number
+
+
+def _append(made: Any, number: int) -> None:
+    made.append(number)
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize("executor", ["threads", "processes"])
+def test_what_is_filled_on_from_step_to_step_is_an_error(folder: Path, executor: str, ordered: bool) -> None:
+    def fill(made: Any, number: int) -> None:
+        made.fill(np.zeros(number))
+
+    def add(made: Any, number: int) -> None:
+        made.array[0] += number
+
+    def count(made: Any, number: int) -> None:
+        made["n"] += number
+
+    tasks = [
+        Refills("hist", hist.Hist.new.Reg(2, 0, 1).Double(), fill),
+        Refills("boost", bh.Histogram(bh.axis.Regular(2, 0, 1)), fill),
+        Refills("view", bh.Histogram(bh.axis.Regular(2, 0, 1)), fill, lambda made: {"r": train.Sum(made.view())}),
+        Refills("sum", train.Sum(np.zeros(3)), add),
+        Refills("array_of_sum", np.zeros(3), _fill_first, lambda made: {"r": {"s": train.Sum(made)}}),
+        Refills("part", np.zeros(3), _fill_first, lambda made: {"r": made[:2]}),
+        Refills("list", [], _append),
+        Refills("dictionary", {"n": 0}, count, lambda made: made),
+        Refills("two_names", None, lambda *_: None, lambda _: dict.fromkeys("ab", hist.Hist.new.Reg(2, 0, 1).Double())),
+        Declared(),
+    ]
+    outcome = train.run(tasks, folder, executor=executor, threads=1, ordered=ordered, step_size=100)
+    for task in outcome.tasks[:-1]:
+        assert "was returned before" in task.failure, task.name
+    assert outcome.tasks[-1].failure == ""
+
+
+def test_what_does_not_change_may_be_returned_again(folder: Path) -> None:
+    fixed = np.ones(2)
+    fixed.flags.writeable = False
+    constants = {"n": 100_000, "x": 0.5, "word": "GeV", "set": frozenset([1]), "none": None, "sum": train.Sum(fixed),
+                 "ratio": Fraction(1, 3), "empty": [], "scalar": np.float64(2.5)}  # fmt: skip
+    same = Refills("same", constants, lambda *_: None, lambda made: made)
+    outcome = train.run(same, folder, threads=2, step_size=100)
+    steps = outcome.steps
+    assert outcome["same"]["n"] == 100_000 * steps and outcome["same"]["ratio"] == Fraction(steps, 3)
+    assert outcome["same"]["sum"].tolist() == [steps, steps] and outcome["same"]["word"] == "GeV"
+
+
 class Late(train.Task):
     """Looks at a branch only where tracing does not come."""
 
@@ -83,6 +151,17 @@ def test_branches_that_are_looked_at_late_are_read_then(folder: Path, whole: ak.
         float(ak.sum(ak.values_astype(whole.Muon_phi[1000:], "f8"))), rel=1e-5
     )
     assert set(outcome.tasks[0].columns) == {"event", "Muon_phi"}
+    late, both = train.run([Late(), Phi()], folder, step_size=100).tasks  # it is there already
+    assert set(late.columns) == {"event", "Muon_phi"} and both.columns_alone == ()
+
+
+class Phi(train.Task):
+    """Declares that branch."""
+
+    branches = ["Muon_phi"]
+
+    def process(self, events: Any) -> dict[str, Any]:
+        return {"n": len(events.Muon_phi)}
 
 
 class Cut(train.Task):
@@ -156,9 +235,48 @@ def test_native_tasks(folder: Path, whole: ak.Array) -> None:
     assert found["charge"][0] == ak.sum(whole.Muon_charge)
 
 
+NATIVE = """
+import numpy as np
+from sapwood.train import NativeTask
+
+class Hard(NativeTask):
+    branches = ["event"]
+    least = 1000
+
+    def start(self):
+        return {"n": np.zeros(1, "i8")}
+
+    def kernel(events, n, least):
+        for event in events:
+            n[0] += event.event >= least
+
+class Undeclared(NativeTask):
+    def start(self):
+        return {"n": np.zeros(1, "i8")}
+
+    def kernel(events, n):
+        for event in events:
+            n[0] += len(event.Muon_pt)
+"""
+
+
+def test_native_tasks_of_files_have_options_and_run_again_elsewhere(
+    folder: Path, tmp_path: Path, whole: ak.Array
+) -> None:
+    pytest.importorskip("numba", reason="native tasks need Numba")
+    (tmp_path / "native.py").write_text(NATIVE)
+    tasks = train.load_tasks(tmp_path / "native.py")
+    train.set_options(tasks, ["hard.least=1500"])
+    for executor in ("threads", "processes"):
+        outcome = train.run(tasks, folder, step_size=250, threads=1, executor=executor)
+        found = [int(outcome[name]["n"][0]) for name in ("hard", "undeclared")]
+        assert found == [FILES * ENTRIES - 1500, ak.sum(ak.num(whole.Muon_pt))], executor
+
+
 COFFEA = """
 import awkward as ak
 import hist
+import numpy as np
 from coffea import processor
 from coffea.nanoevents.methods import candidate
 
@@ -189,6 +307,21 @@ class Nano(processor.ProcessorABC):
 
     def postprocess(self, accumulator):
         return accumulator | {"done": True}
+
+
+class Adds(processor.ProcessorABC):
+    def process(self, events):
+        counts, edges = np.histogram(np.asarray(events.event), bins=4, range=(0, 2000))
+        return {
+            "counts": counts, "inside": {"fixed": np.ones((2, 2))}, "any": bool(counts[0]),
+            "numpy": np.bool_(counts[0]), "scalar": np.array(2.5), "list": [1], "set": {int(events.event[0])},
+            "columns": processor.column_accumulator(np.asarray(events.event)),
+            "masked": np.ma.masked_array([1, 2], [True, False]),
+            "value": processor.value_accumulator(float, 1.0), "cut": processor.defaultdict_accumulator(int, {"a": 1}),
+        }
+
+    def postprocess(self, accumulator):
+        pass
 """
 
 
@@ -197,7 +330,7 @@ def test_processors_of_coffea(folder: Path, tmp_path: Path, whole: ak.Array) -> 
     pytest.importorskip("coffea", reason="needs coffea")
     (tmp_path / "processors.py").write_text(COFFEA)
     tasks = train.load_tasks(tmp_path / "processors.py")
-    assert [type(task).__name__ for task in tasks] == ["MyProcessor", "Nano"]
+    assert [type(task).__name__ for task in tasks] == ["MyProcessor", "Nano", "Adds"]
     from coffea.nanoevents import BaseSchema
 
     tasks = [train.Processor(tasks[0], BaseSchema), tasks[1]]  # as `Runner(schema=BaseSchema)`
@@ -212,6 +345,123 @@ def test_processors_of_coffea(folder: Path, tmp_path: Path, whole: ak.Array) -> 
         assert nano["done"] and nano["n"] == FILES * ENTRIES
         assert nano["pairs"] == ak.sum(ak.num(whole.Muon_pt) == 2)
         assert nano["pt"] == pytest.approx(float(ak.sum(ak.values_astype(whole.Muon_pt, "f8"))), rel=1e-4)
+
+
+WEIGHTED = """
+import awkward as ak
+from coffea import processor
+
+
+class Weighted(processor.ProcessorABC):
+    def process(self, events):
+        simulated = "genWeight" in events.fields
+        weight = float(ak.sum(events.genWeight)) if simulated else float(len(events))
+        return {events.metadata["dataset"]: {"n": len(events), "weight": weight, "simulated": int(simulated)}}
+
+    def postprocess(self, accumulator):
+        pass
+"""
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_processors_over_simulation_and_data(tmp_path: Path) -> None:
+    """Which differ in branches; what a processor looks at in one of them is not asked of the other."""
+    pytest.importorskip("coffea", reason="needs coffea")
+    (tmp_path / "weighted.py").write_text(WEIGHTED)
+    whole = {"run": np.ones(10, "u4"), "luminosityBlock": np.ones(10, "u4"), "event": np.arange(10, dtype="u8")}
+    for name, more in (("data", {}), ("mc", {"genWeight": np.full(10, 2.0)})):
+        with sapwood.recreate(tmp_path / f"{name}.root") as file:
+            file.mktree("Events", whole | more)
+
+    class Filled(train.Task):
+        branches = ["genWeight"]
+
+        def process(self, events: Any) -> dict[str, Any]:
+            return {"n": len(events)}
+
+    right = {"mc": {"n": 10, "weight": 20.0, "simulated": 1}, "data": {"n": 10, "weight": 10.0, "simulated": 0}}
+    for order in (("mc", "data"), ("data", "mc")):
+        fileset = {name: {"files": {str(tmp_path / f"{name}.root"): "Events"}} for name in order}
+        for drift in ("error", "skip", "fill"):
+            tasks = train.load_tasks(tmp_path / "weighted.py")
+            if drift == "fill" and order[0] == "mc":
+                tasks.append(Filled())  # for which data are filled up
+            outcome = train.run(tasks, fileset, threads=1, drift=drift)
+            assert outcome["weighted"] == right and outcome.complete
+
+
+PROCESSORS = """
+import numpy as np
+from coffea import processor
+
+class Base(processor.ProcessorABC):
+    def postprocess(self, accumulator):
+        pass
+
+class Number(Base):
+    def process(self, events):
+        return len(events)
+
+class Value(Base):
+    def process(self, events):
+        return processor.value_accumulator(int, len(events))
+
+class Nothing(Base):
+    def process(self, events):
+        return None if events.event[0] else {"n": len(events)}
+
+class After(Base):
+    def process(self, events):
+        return len(events)
+
+    def postprocess(self, accumulator):
+        return accumulator + 1
+
+class About(Base):
+    def process(self, events):
+        return {"about": {(name, str(value)) for name, value in events.metadata.items()}}
+"""
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_processors_may_return_what_they_like(folder: Path, tmp_path: Path) -> None:
+    processor = pytest.importorskip("coffea.processor", reason="needs coffea")
+    from coffea.nanoevents import BaseSchema
+
+    (tmp_path / "processors.py").write_text(PROCESSORS)
+    tasks = {type(task).__name__: task for task in train.load_tasks(tmp_path / "processors.py")}
+    fileset = {"data": {"files": {str(path): "Events" for path in sorted(folder.iterdir())}, "metadata": {"year": 1}}}
+    runner = processor.Runner(processor.IterativeExecutor(status=False), schema=BaseSchema, chunksize=ENTRIES)
+    found = train.run([train.Processor(task, BaseSchema) for task in tasks.values()], fileset, step_size=ENTRIES)
+    assert found["number"] == {"result": FILES * ENTRIES} and found["after"] == {"result": FILES * ENTRIES + 1}
+    assert found["value"]["result"].value == FILES * ENTRIES and found["nothing"] == {"n": ENTRIES}
+    assert runner(fileset, tasks["After"]) == found["after"]["result"]
+    assert runner(fileset, tasks["About"])["about"] == found["about"]["about"]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_results_of_processors_are_joined_as_by_coffea(folder: Path, tmp_path: Path) -> None:
+    processor = pytest.importorskip("coffea.processor", reason="needs coffea")
+    from coffea.nanoevents import BaseSchema
+
+    (tmp_path / "processors.py").write_text(COFFEA)
+    mine = train.load_tasks(tmp_path / "processors.py")[2]
+    fileset = {"data": {"files": {str(path): "Events" for path in sorted(folder.iterdir())}}}
+    wanted = processor.Runner(processor.IterativeExecutor(status=False), schema=BaseSchema, chunksize=ENTRIES)(
+        fileset, mine
+    )
+    for ordered in (True, False):
+        found = train.run(train.Processor(mine, BaseSchema), fileset, threads=1, step_size=ENTRIES, ordered=ordered)[
+            "adds"
+        ]
+        assert found.keys() == wanted.keys()
+        for name in ("counts", "masked"):
+            assert found[name].shape == wanted[name].shape and found[name].tolist() == wanted[name].tolist()
+        assert found["inside"]["fixed"].tolist() == wanted["inside"]["fixed"].tolist()
+        assert found["columns"].value.sum() == wanted["columns"].value.sum()
+        assert found["value"].value == wanted["value"].value
+        for name in ("any", "numpy", "scalar", "list", "set", "cut"):
+            assert found[name] == wanted[name], name
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -287,6 +537,171 @@ def test_skims_go_on_behind_a_checkpoint(folder: Path, tmp_path: Path, whole: ak
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["hard.root"]
 
 
+class Kinds(train.Task):
+    """Writes records in lists, and objects."""
+
+    branches = {"event": "event", "Muon.pt": "Muon_pt", "Muon.charge": "Muon_charge"}
+    outputs = {
+        "o": train.Output("o.root", compression=sapwood.LZMA(3), layout={"records": {"one": "class", "all": "class"}})
+    }
+
+    def process(self, events: Any) -> dict[str, Any]:
+        one = ak.zip({"number": events.event, "twice": 2 * events.event})
+        return {
+            "o": ak.zip({"event": events.event, "Muon": events.Muon, "one": one, "all": events.Muon}, depth_limit=1)
+        }
+
+
+def _branches(path: Path) -> tuple[list[tuple[str, str, str]], Any]:
+    with sapwood.open(path) as file:
+        tree = file["Events"]
+        return [(one.name, one.typename, str(one.compression)) for one in tree.branches], tree.arrays().to_list()
+
+
+def test_checkpoints_and_merging_leave_branches_as_they_are(folder: Path, tmp_path: Path) -> None:
+    outs = [tmp_path / "plain", tmp_path / "parts"]
+    options = {"step_size": 200, "threads": 1}
+    train.run(Kinds(), folder, output=outs[0], **options)
+    train.run(Kinds(), folder, output=outs[1], checkpoint=tmp_path / "state", checkpoint_every=0, **options)
+    (plain, entries), (parts, same) = (_branches(out / "o.root") for out in outs)
+    assert parts == plain and same == entries and len(entries) == FILES * ENTRIES
+    assert {"nMuon", "Muon_pt", "one", "all"} <= {name for name, _, _ in plain}
+    assert {codec for _, _, codec in plain} == {"LZMA(3)"}
+    train.merge_outputs([out / "o.root" for out in outs], tmp_path / "merged.root")
+    assert _branches(tmp_path / "merged.root") == (plain, entries * 2)
+
+
+def test_merging_spoils_nothing(folder: Path, tmp_path: Path) -> None:
+    files = [tmp_path / name / "s0.root" for name in "abc"]
+    for number, file in enumerate(files[:2]):
+        train.run(streams(1), folder / f"f{number}.root", output=file.parent)
+    train.run(Skim(), folder / "f2.root", entries=0, output=files[2].parent)
+    nothing = files[2].with_name("hard.root")
+    with pytest.raises(ArgumentError, match="given twice"):
+        train.merge_outputs([files[0], files[0]], files[0])
+    with pytest.raises(ArgumentError):
+        train.merge_outputs([files[0], _other(folder, tmp_path)], files[0])
+    train.merge_outputs([nothing, *files[:2]], files[0])  # onto one of them, and one that has no tree before it
+    with sapwood.open(files[0]) as file:
+        assert file["Events"].num_entries == 2 * ENTRIES
+        assert Summary.read(file).task == "skim; streams"
+    assert sorted(path.name for path in files[0].parent.iterdir()) == ["s0.root"]
+
+
+def _other(folder: Path, tmp_path: Path) -> Path:
+    train.run(train.Streams({"x": (train.Output("x.root"), None, ["run"])}), folder / "f0.root", output=tmp_path)
+    return tmp_path / "x.root"
+
+
+class Unwritable(train.Task):
+    """Writes what no branch can hold."""
+
+    branches = ["event"]
+    outputs = {"o": train.Output("o.root")}
+
+    def process(self, events: Any) -> dict[str, Any]:
+        return {"o": ak.zip({"x": ak.mask(events.event, events.event > 5)}), "n": len(events)}
+
+
+def test_types_that_cannot_be_written_take_off_their_task(folder: Path, tmp_path: Path) -> None:
+    outcome = train.run([Unwritable(), Declared()], folder, output=tmp_path, step_size=100)
+    assert "output 'o' cannot be written" in outcome.tasks[0].failure
+    assert outcome.tasks[1].failure == ""
+
+
+def test_a_run_that_was_killed_while_it_put_outputs_together_goes_on(
+    folder: Path, tmp_path: Path, whole: ak.Array, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"output": tmp_path / "out", "checkpoint": tmp_path / "state", "checkpoint_every": 0, "step_size": 250}
+    join, joined = outputs._join, list[Path]()
+
+    def stop(parts: Any, target: Path, summary: Summary) -> None:
+        if len(joined) == 2:
+            raise SystemExit
+        joined.append(target)
+        join(parts, target, summary)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(outputs, "_join", stop)
+        with pytest.raises(SystemExit):
+            train.run(streams(3), folder, **options)
+    outcome = train.run(streams(3), folder, **options)
+    assert outcome.resumed > 0 and outcome.complete
+    for number in range(3):
+        with sapwood.open(tmp_path / "out" / f"s{number}.root") as file:
+            assert file["Events"].num_entries == ak.sum(ak.num(whole.Muon_pt) >= number)
+            assert Summary.read(file).entries_read == FILES * ENTRIES
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["s0.root", "s1.root", "s2.root"]
+    assert not (tmp_path / "state").exists()
+
+
+class Changes(train.Task):
+    """Writes entries that are of another kind from 1000 on."""
+
+    branches = ["event"]
+    outputs = {"o": train.Output("o.root")}
+
+    def __init__(self, later: Any, copies: int = 1) -> None:
+        self._later, self.copies = later, copies
+
+    def process(self, events: Any) -> dict[str, Any]:
+        number = np.repeat(np.asarray(events.event), self.copies)
+        rows = {"x": number.astype("i4")} if number[0] < 1000 else self._later(number)
+        return {"o": ak.Array(rows) if isinstance(rows, dict) else rows, "n": len(number)}
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize(
+    ("later", "copies"),
+    [
+        (lambda number: {"x": number + 0.5}, 1),
+        (lambda number: {"x": number + 0.5}, 2000),  # more than may wait
+        (lambda number: {"x": number.astype("i4"), "more": number}, 1),
+        (lambda number: {"y": number}, 1),
+        (lambda number: number.tolist(), 1),
+    ],
+)
+def test_entries_that_cannot_be_written(folder: Path, tmp_path: Path, later: Any, copies: int, ordered: bool) -> None:
+    options = {"output": tmp_path, "step_size": 100, "threads": 1, "ordered": ordered}
+    outcome = train.run([Changes(later, copies), Declared()], folder, **options)
+    assert "'o'" in outcome.tasks[0].failure
+    assert outcome.tasks[1].failure == "" and len(outcome["declared"]) == 2
+    with sapwood.open(tmp_path / "o.root") as file:
+        summary = Summary.read(file)
+        number = file["Events"]["x"].array().to_numpy()
+    # Just what came before the first such entry, and counted as such; in any order that may be later steps, too.
+    if ordered:
+        assert np.array_equal(number, np.repeat(np.arange(1000), copies))
+    assert (
+        summary.entries_read * copies
+        == summary.entries_selected
+        == len(number)
+        == outcome.outputs[str(tmp_path / "o.root")]["entries"]
+    )
+    assert 0 < summary.entries_read < FILES * ENTRIES and not summary.complete
+    assert [path.name for path in tmp_path.iterdir()] == ["o.root"]
+
+
+def test_joined_steps_of_other_fields_cannot_be_written(tmp_path: Path) -> None:
+    rows = [ak.Array({"x": [1]}), ak.concatenate([ak.Array({"x": [2]}), ak.Array({"x": [3], "more": [4]})])]
+    writer = Writer({("t", "o"): train.Output("o.root")}, tmp_path)
+    writer.take("t", {"o": rows[0]}, {0: 1})
+    with pytest.raises(ArgumentError, match="the fields are x, more, those before had x"):
+        writer.take("t", {"o": rows[1]}, {0: 2})
+    writer.write("t")
+    assert writer.read(("t", "o")) == {0: 1}
+    writer.abandon(keep_parts=False)
+
+
+def test_entries_of_other_types_that_fit_are_written(folder: Path, tmp_path: Path) -> None:
+    options = {"output": tmp_path / "out", "step_size": 100, "checkpoint": tmp_path / "state", "checkpoint_every": 0}
+    outcome = train.run(Changes(lambda number: {"x": number * 1.0}), folder, **options)
+    assert outcome.complete and outcome.entries == FILES * ENTRIES
+    with sapwood.open(tmp_path / "out" / "o.root") as file:
+        found = file["Events"]["x"].array()
+        assert str(found.type.content) == "int32" and found.to_list() == list(range(FILES * ENTRIES))
+
+
 def streams(count: int) -> train.Streams:
     return train.Streams(
         {
@@ -329,6 +744,16 @@ def test_streams_and_their_merging(folder: Path, tmp_path: Path, whole: ak.Array
         train.merge_outputs([folder / "f0.root"], tmp_path / "none.root")
 
 
+def test_streams_of_formulas_with_decimal_points(folder: Path, tmp_path: Path, whole: ak.Array) -> None:
+    wanted = {"Muon.event": "event", "x": "event * 0.5", "y": "event * 0.25"}
+    train.run(train.Streams({"s": (train.Output("s.root"), "event * 0.5 > 2.5", wanted)}), folder, output=tmp_path)
+    expected = whole.event[whole.event > 5]
+    with sapwood.open(tmp_path / "s.root") as file:
+        found = file["Events"].arrays()
+    assert found["Muon.event"].to_list() == expected.to_list()
+    assert found.x.to_list() == (expected * 0.5).to_list() and found.y.to_list() == (expected * 0.25).to_list()
+
+
 def test_streams_without_entries_are_whole_files(folder: Path, tmp_path: Path) -> None:
     task = train.Streams({"none": (train.Output("none.root"), "nMuon > 1000", ["event"])})
     train.run(task, folder, output=tmp_path)
@@ -357,7 +782,7 @@ chance = np.random.default_rng(1)
 import awkward as ak
 rows = ak.Array({{f"b{{n}}": chance.normal(size=2000) for n in range(40)}})
 for _ in range(15):
-    writer.take("t", {{f"s{{n}}": rows for n in range(count)}})
+    writer.take("t", {{f"s{{n}}": rows for n in range(count)}}, {{0: 2000}})
 print(resident())
 """
 

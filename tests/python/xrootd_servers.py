@@ -112,6 +112,12 @@ class Single:
         self.process = Process("xrootd", "one", home, config)
         self.port = int(self.process.wait_for(r"xrootd \S+@\S+:(\d+) initialization completed")[1])
 
+    def checksums(self, name: str) -> str:
+        """Say what the server has kept of checksums that it was asked for."""
+        path = self.data / name
+        kept = [os.getxattr(path, one) for one in os.listxattr(path) if "XrdCks" in one]
+        return " ".join(one.hex() for one in kept)
+
     def url(self, name: str, scheme: str = "root", user: str = "") -> str:
         return f"{scheme}://{user}localhost:{self.port}//{name}"
 

@@ -154,6 +154,12 @@ impl Blocks {
         total
     }
 
+    /// Forgets all that is here.
+    pub fn clear(&self) {
+        // Without their digests blocks are not believed.
+        let _ = self.index.set_len(0);
+    }
+
     /// What takes bytes as they come, and keeps the blocks that are whole by them.
     pub fn keeper(&self) -> Keeper<'_> {
         Keeper { blocks: self, start: 0, bytes: Vec::new() }

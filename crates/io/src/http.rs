@@ -8,9 +8,15 @@ mod s3;
 
 pub use s3::Keys;
 
+use crate::cancel;
+use crate::checksum::Checksum;
 use crate::ledger::Ledger;
 use crate::plan::Range;
-use crate::remote::{END, Fault, Opening, Options, Remote, Transport};
+use crate::process::PerProcess;
+use crate::remote::{
+    END, Fault, Opening, Options, Remote, TOLD_APART, Transport, Version, next_in_turn, pause_before,
+    retries_of_opening,
+};
 use crate::source::{self, Local, Source};
 use crate::trace::Cause;
 use std::io::{Error, ErrorKind, Read, Result, Write};
@@ -18,7 +24,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
-use ureq::http::{HeaderMap, Response, StatusCode};
+use ureq::http::{HeaderMap, Response, StatusCode, Uri};
 use ureq::{Agent, Body, ResponseExt};
 
 /// How files are asked for.
@@ -46,23 +52,32 @@ const FIRST: u64 = 64 << 10;
 /// Bytes taken from the network at a time.
 const PIECE: usize = 64 << 10;
 
-/// Opens a file by its URL; by several, if they lead to the same bytes.
-pub fn open(urls: &[String], settings: &Settings, options: &Options) -> Result<Arc<dyn Source>> {
+/// Opens a file by its URL; by several, if they lead to the same bytes. `ledger` has what did not go well, also if it fails.
+pub fn open(
+    urls: &[String],
+    settings: &Settings,
+    options: &Options,
+    ledger: Ledger,
+) -> Result<Arc<dyn Source>> {
     let Some(name) = urls.first() else { return Err(Error::new(ErrorKind::InvalidInput, "no URL")) };
     let first = Range { offset: 0, length: FIRST };
     let agent = agent(options);
-    let ledger = Ledger::default();
     let mut trouble = Error::other("not tried");
     for attempt in 0..=options.retries {
-        let mut passing = false;
+        let (mut passing, mut after, mut most) = (false, None, 0);
         for (at, url) in urls.iter().enumerate() {
             let http = Http {
                 urls: urls.to_vec(),
-                state: Mutex::new(State {
+                state: PerProcess::new(Mutex::new(State {
                     way: Way { number: 0, replica: at, url: url.clone() },
                     versions: Vec::new(),
-                    agent: (std::process::id(), agent.clone()),
-                }),
+                    agent: agent.clone(),
+                    same: vec![at],
+                    elsewhere: Vec::new(),
+                })),
+                version: None,
+                start: Vec::new(),
+                first: at,
                 settings: settings.clone(),
                 options: options.clone(),
                 size: 0,
@@ -71,7 +86,7 @@ pub fn open(urls: &[String], settings: &Settings, options: &Options) -> Result<A
             };
             let began = Instant::now();
             let failed = |range: Range, again: bool, fault: &Fault| {
-                ledger.ended(name, &[range], 0, Cause::Header, began);
+                ledger.ended(name, &[Range { length: 0, ..range }], Cause::Header, began);
                 ledger.note(&[range], attempt + 1, again, &fault.error);
             };
             let mut beside = None;
@@ -79,11 +94,13 @@ pub fn open(urls: &[String], settings: &Settings, options: &Options) -> Result<A
             let again = match &begun {
                 // What is not there yet is asked for when it is needed.
                 Ok(Begun::Ranged { transport, .. }) => transport.size > first.length,
-                Ok(Begun::Whole(_)) => true,
+                Ok(Begun::Whole(..)) => true,
                 Err(fault) => {
                     passing |= fault.again;
+                    after = fault.after.or(after);
+                    most = most.max(retries_of_opening(&fault.error, options.retries));
                     // One of several that fails is passed over, until all have failed.
-                    passing && at + 1 == urls.len() && attempt < options.retries
+                    passing && at + 1 == urls.len() && attempt < most
                 }
             };
             if let Some(fault) = beside {
@@ -99,17 +116,23 @@ pub fn open(urls: &[String], settings: &Settings, options: &Options) -> Result<A
                     remote.answered_in(latency);
                     return Ok(Arc::new(remote));
                 }
-                Ok(Begun::Whole(file)) => return Ok(Arc::new(Local::of(file, name.clone(), ledger)?)),
+                Ok(Begun::Whole(file, version)) => {
+                    return Ok(Arc::new(Local::of(file, name.clone(), ledger)?.known_as(version)));
+                }
                 Err(fault) => {
                     failed(first, again, &fault);
                     trouble = Error::new(fault.error.kind(), format!("{url}: {}", fault.error));
                 }
             }
         }
-        if !passing || attempt == options.retries {
+        if !passing || attempt >= most || cancel::given_up() {
             break;
         }
-        thread::sleep(Duration::from_millis(50 << attempt.min(7)));
+        let pause = after.unwrap_or_else(|| pause_before(attempt));
+        if pause > options.timeout {
+            break;
+        }
+        thread::sleep(pause);
     }
     Err(trouble)
 }
@@ -139,7 +162,11 @@ fn agent(options: &Options) -> Agent {
 /// A file on a server, or the same file on several.
 struct Http {
     urls: Vec<String>,
-    state: Mutex<State>,
+    state: PerProcess<Mutex<State>>,
+    /// When it was opened, the first bytes, and by which of the URLs.
+    version: Option<Version>,
+    start: Vec<u8>,
+    first: usize,
     settings: Settings,
     options: Options,
     size: u64,
@@ -153,8 +180,10 @@ struct State {
     way: Way,
     /// Of each server that told one; that by which the file was opened is the first.
     versions: Vec<Version>,
-    /// With the process that made its connections.
-    agent: (u32, Agent),
+    agent: Agent,
+    /// Which of the URLs were seen to lead to the file that was opened, and which to another one.
+    same: Vec<usize>,
+    elsewhere: Vec<usize>,
 }
 
 /// Where requests go. Each has the one that it was sent by: where that led counts only as long as it was not left.
@@ -168,15 +197,6 @@ struct Way {
     url: String,
 }
 
-/// The version of a file.
-#[derive(Clone, PartialEq)]
-struct Version {
-    /// Who says so, and for which of the URLs: each server numbers versions in its own way.
-    of: (usize, String),
-    /// The `ETag`, or else the date.
-    tag: String,
-}
-
 /// The end of a file.
 struct End {
     offset: u64,
@@ -187,29 +207,48 @@ struct End {
 
 enum Begun {
     Ranged { transport: Arc<Http>, openings: Vec<Opening>, latency: Duration },
-    Whole(std::fs::File),
+    Whole(std::fs::File, Option<Version>),
 }
 
 impl Http {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        // The connections of a parent process are neither used nor closed in a child.
+        let anew = || State {
+            way: Way {
+                number: 0,
+                replica: self.first,
+                url: self.urls.get(self.first).cloned().unwrap_or_default(),
+            },
+            versions: self.version.clone().into_iter().collect(),
+            agent: agent(&self.options),
+            same: vec![self.first],
+            elsewhere: Vec::new(),
+        };
+        self.state.get(|_| Mutex::new(anew())).lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn get(&self, way: &Way, ranges: &str, limit: Duration) -> std::result::Result<Response<Body>, Fault> {
-        let agent = {
-            let mut state = self.state();
-            if state.agent.0 != std::process::id() {
-                state.agent = (std::process::id(), agent(&self.options));
-            }
-            state.agent.1.clone()
-        };
-        let url = way.url.as_str();
-        let mut request = agent.get(url).header("Range", ranges);
-        for (name, value) in &self.settings.headers {
+        self.send("GET", way, &[("range", ranges)], limit)
+    }
+
+    fn send(
+        &self,
+        method: &str,
+        way: &Way,
+        headers: &[(&'static str, &str)],
+        limit: Duration,
+    ) -> std::result::Result<Response<Body>, Fault> {
+        let (agent, url) = (self.state().agent.clone(), way.url.as_str());
+        let mut request = if method == "HEAD" { agent.head(url) } else { agent.get(url) };
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let mine = self.urls.iter().any(|given| origin(given) == origin(url));
+        for (name, value) in self.settings.headers.iter().filter(|(name, _)| mine || !is_secret(name)) {
             request = request.header(name, value);
         }
         if let Some(keys) = &self.settings.keys {
-            for (name, value) in keys.sign(url).map_err(Fault::lasting)? {
+            for (name, value) in keys.sign(method, url, headers).map_err(Fault::lasting)? {
                 request = request.header(name, value);
             }
         }
@@ -237,18 +276,20 @@ impl Http {
         });
         let response = response?;
         let status = response.status();
-        let version = version(&way, &response);
+        let mut version = version_of(&way, &response);
         let led = response.get_uri().to_string();
         let place = content_range(response.headers());
         if let Some((Range { offset: 0, .. }, size)) = place.filter(|_| status.is_success()) {
             let range = Range { offset: 0, length: size.min(first.length) };
             let start = body(response, range)?;
+            self.start = start.get(..TOLD_APART.min(start.len())).unwrap_or_default().to_vec();
             let mut openings = vec![Opening { began, pieces: vec![(0, start)] }];
             let tag = |version: &Option<Version>| version.as_ref().map(|version| version.tag.clone());
             if let Some(end) = end.filter(|end| end.size == size && tag(&end.version) == tag(&version)) {
                 openings.push(Opening { began, pieces: vec![(end.offset, end.bytes)] });
             }
             self.size = size;
+            self.version.clone_from(&version);
             self.state().versions.extend(version);
             self.lead(&way, led);
             return Ok(Begun::Ranged { transport: Arc::new(self), openings, latency });
@@ -261,10 +302,13 @@ impl Http {
                 let response = match length {
                     Some(length) if length > FIRST => {
                         drop(response);
-                        self.get(&way, "bytes=0-", limit + Duration::from_secs(length / (64 << 10)))?
+                        let limit = limit + Duration::from_secs(length / (64 << 10));
+                        self.send("GET", &way, &[&[("range", "bytes=0-")], &WANTED[..]].concat(), limit)?
                     }
                     _ => response,
                 };
+                version = version_of(&way, &response);
+                let promised = promised(response.headers());
                 let copied = std::io::copy(&mut response.into_body().into_reader(), &mut file)
                     .map_err(Fault::passing)?;
                 if length.is_some_and(|length| length != copied) {
@@ -274,10 +318,14 @@ impl Http {
                     )));
                 }
                 file.flush().map_err(Fault::lasting)?;
+                if let Some(promised) = promised {
+                    let found = promised.of(|take| source::read_all(&mut file, take));
+                    promised.check(&found.map_err(Fault::lasting)?).map_err(Fault::passing)?;
+                }
             }
-            return Ok(Begun::Whole(file));
+            return Ok(Begun::Whole(file, version));
         }
-        Err(refused(status))
+        Err(refused(&response))
     }
 
     /// Reads the last bytes, wherever they begin; nothing if the server does not give them, or not alone.
@@ -289,11 +337,11 @@ impl Http {
             | StatusCode::BAD_REQUEST
             | StatusCode::RANGE_NOT_SATISFIABLE
             | StatusCode::NOT_IMPLEMENTED => return Ok(None),
-            status => return Err(refused(status)),
+            _ => return Err(refused(&response)),
         }
         let alone = |(range, size): &(Range, u64)| range.end() == *size && range.length <= END;
         let Some((range, size)) = content_range(response.headers()).filter(alone) else { return Ok(None) };
-        let version = version(way, &response);
+        let version = version_of(way, &response);
         Ok(Some(End { offset: range.offset, size, version, bytes: body(response, range)? }))
     }
 
@@ -385,6 +433,37 @@ impl Http {
         }
     }
 
+    /// Sees whether a way leads to the file that was opened, by its first bytes, before others of it are believed.
+    fn compare(&self, way: &Way, limit: Duration) -> std::result::Result<(), Fault> {
+        if self.state().same.contains(&way.replica) {
+            return Ok(());
+        }
+        let wanted = Range { offset: 0, length: self.start.len() as u64 };
+        let mut start = Vec::new();
+        if wanted.length > 0 {
+            self.exchange(way, &[wanted], limit, &mut |at, bytes| {
+                if at == start.len() as u64 {
+                    start.extend_from_slice(bytes);
+                }
+                start.len() < self.start.len()
+            })?;
+        }
+        if start.len() < self.start.len() {
+            return Err(Fault::passing(Error::new(ErrorKind::UnexpectedEof, "less came than was asked for")));
+        }
+        let same = start.starts_with(&self.start);
+        let mut state = self.state();
+        if same {
+            state.same.push(way.replica);
+            return Ok(());
+        }
+        state.elsewhere.push(way.replica);
+        let server = authority(&way.url).unwrap_or_default();
+        Err(Fault::lasting(Error::other(format!(
+            "{server} has another file by this name: it begins otherwise"
+        ))))
+    }
+
     /// What [`Transport::request`] does, by one way.
     fn exchange(
         &self,
@@ -416,12 +495,12 @@ impl Http {
             }
             _ => {
                 let led = self.led(way, &response.get_uri().to_string());
-                let fault = refused(status);
-                return Err(if led { Fault::passing(fault.error) } else { fault });
+                let fault = refused(&response);
+                return Err(if led && !fault.again { Fault::passing(fault.error) } else { fault });
             }
         }
         self.lead(way, response.get_uri().to_string());
-        let version = version(way, &response);
+        let version = version_of(way, &response);
         if let Some(boundary) = multipart::boundary(response.headers()) {
             let mut parts = 0;
             let mut body = multipart::Parts::new(response.into_body().into_reader(), &boundary);
@@ -491,7 +570,7 @@ impl Transport for Http {
         take: &mut dyn FnMut(u64, &[u8]) -> bool,
     ) -> std::result::Result<(), Fault> {
         let way = self.way();
-        let result = self.exchange(&way, ranges, limit, take);
+        let result = self.compare(&way, limit).and_then(|()| self.exchange(&way, ranges, limit, take));
         if result.as_ref().is_err_and(|fault| fault.again && fault.pause) {
             // Where a redirection led may have been for some time only, or nobody is there any more.
             self.lead_back(&way);
@@ -501,33 +580,64 @@ impl Transport for Http {
     fn replica(&self) -> usize {
         self.state().way.replica
     }
-    fn leave_replica(&self, failed: usize) -> bool {
-        let mut state = self.state();
-        if state.way.replica != failed {
-            // Another thread has left it already.
-            return true;
-        }
-        let Some(url) = self.urls.get(failed + 1) else { return false };
-        state.way = Way { number: state.way.number + 1, replica: failed + 1, url: url.clone() };
-        true
+    fn replicas(&self) -> usize {
+        self.urls.len() - self.state().elsewhere.len().min(self.urls.len() - 1)
     }
-    fn identity(&self) -> Option<String> {
-        self.state().versions.first().map(|version| version.tag.clone())
+    fn leave_replica(&self, failed: usize) {
+        let mut state = self.state();
+        let next = next_in_turn(failed, self.urls.len(), &state.elsewhere);
+        if state.way.replica == failed
+            && let Some(replica) = next
+            && let Some(url) = self.urls.get(replica)
+        {
+            state.way = Way { number: state.way.number + 1, replica, url: url.clone() };
+        }
+    }
+    fn identity(&self) -> Option<Version> {
+        self.version.clone()
+    }
+    fn server(&self) -> Option<String> {
+        authority(&self.way().url)
+    }
+    fn promised(&self, limit: Duration) -> std::result::Result<Option<Checksum>, Fault> {
+        let way = self.way();
+        let response = self.send("HEAD", &way, &WANTED, limit)?;
+        match response.status() {
+            StatusCode::OK => {}
+            StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => return Ok(None),
+            _ => return Err(refused(&response)),
+        }
+        let size = response.headers().get("content-length").and_then(|size| size.to_str().ok()?.parse().ok());
+        // What is said of another version is not for this one.
+        self.verify(version_of(&way, &response).as_ref(), size.unwrap_or(self.size))?;
+        Ok(promised(response.headers()))
+    }
+    fn mistrust(&self) {
+        // Where a redirection led to may be one of many.
+        self.lead_back(&self.way());
     }
     fn interrupt(&self) {
-        let mut state = self.state();
-        let new = (std::process::id(), agent(&self.options));
-        let (process, old) = std::mem::replace(&mut state.agent, new);
-        if process == std::process::id() {
-            old.shutdown();
-        }
+        std::mem::replace(&mut self.state().agent, agent(&self.options)).shutdown();
     }
-    fn forked(&self) {
-        // The connections belong to the parent: neither used nor closed here.
-        let mut state = self.state();
-        let new = (std::process::id(), agent(&self.options));
-        std::mem::forget(std::mem::replace(&mut state.agent, new));
-    }
+}
+
+/// Host and port of a URL. What stands before them may be secret.
+fn authority(url: &str) -> Option<String> {
+    let url: Uri = url.parse().ok()?;
+    Some(url.authority()?.as_str().rsplit('@').next().unwrap_or_default().to_owned())
+}
+
+/// Where a URL leads, as far as secrets are concerned: by which protocol, to which host and port.
+fn origin(url: &str) -> Option<(String, String, u16)> {
+    let url: Uri = url.parse().ok()?;
+    let scheme = url.scheme_str()?.to_ascii_lowercase();
+    let port = url.port_u16().unwrap_or(if scheme == "https" { 443 } else { 80 });
+    Some((scheme, url.host()?.to_ascii_lowercase(), port))
+}
+
+/// Whether a header is for the servers only that were named, not for those to which they redirect.
+fn is_secret(header: &str) -> bool {
+    ["authorization", "cookie", "proxy-authorization"].iter().any(|name| header.eq_ignore_ascii_case(name))
 }
 
 /// Hands over the bytes of a range as they come; false if no more are wanted.
@@ -591,27 +701,55 @@ fn fault(error: ureq::Error) -> Fault {
     }
 }
 
-fn refused(status: StatusCode) -> Fault {
+fn refused(response: &Response<Body>) -> Fault {
+    let status = response.status();
     let error = |kind| Error::new(kind, status.to_string());
+    let after =
+        response.headers().get("retry-after").and_then(|after| after.to_str().ok()?.trim().parse().ok());
+    let passing =
+        || Fault { after: after.map(Duration::from_secs), ..Fault::passing(error(ErrorKind::Other)) };
     match status {
         StatusCode::NOT_FOUND | StatusCode::GONE => Fault::lasting(error(ErrorKind::NotFound)),
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
             Fault::lasting(error(ErrorKind::PermissionDenied))
         }
-        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => {
-            Fault::passing(error(ErrorKind::Other))
-        }
-        _ if status.is_server_error() => Fault::passing(error(ErrorKind::Other)),
+        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => passing(),
+        _ if status.is_server_error() => passing(),
         _ => Fault::lasting(error(ErrorKind::Other)),
     }
 }
 
 /// Which version of a file is answered with.
-fn version(way: &Way, response: &Response<Body>) -> Option<Version> {
-    let text = |name| response.headers().get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
-    let tag = text("etag").or_else(|| text("last-modified"))?;
+fn version_of(way: &Way, response: &Response<Body>) -> Option<Version> {
+    let text = |name| response.headers().get(name).and_then(|v| v.to_str().ok());
+    // The same tag may be marked as weak in some answers, as by what packs others.
+    let tag = text("etag").map(|tag| tag.strip_prefix("W/").unwrap_or(tag));
+    let tag = tag.or_else(|| text("last-modified"))?.to_owned();
     let server = response.get_uri().authority().map_or_else(String::new, ToString::to_string);
-    Some(Version { of: (way.replica, server), tag })
+    // Two URLs may lead to different files of one server.
+    Some(Version { of: format!("{} {server}", way.replica), tag })
+}
+
+/// How a server is asked for a checksum of the whole file: by RFC 9530, by RFC 3230 before it, and by S3.
+const WANTED: [(&str, &str); 3] = [
+    ("want-digest", "adler32, crc32c;q=0.9, md5;q=0.8, sha-256;q=0.7"),
+    ("want-repr-digest", "crc32c=9, adler=8, md5=7, sha-256=6"),
+    ("x-amz-checksum-mode", "ENABLED"),
+];
+
+/// What the whole file comes to, if the server says it.
+fn promised(headers: &HeaderMap) -> Option<Checksum> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let listed = ["repr-digest", "digest"].iter().find_map(|name| Checksum::listed(text(name)?));
+    let parts = text("x-amz-checksum-type").is_some_and(|kind| kind.eq_ignore_ascii_case("COMPOSITE"));
+    let of_s3 = || {
+        // One of an object's parts has their number behind it, which no length fits.
+        let kinds = ["crc64nvme", "crc32c", "crc32", "sha256", "sha1"].iter();
+        kinds
+            .filter(|_| !parts)
+            .find_map(|kind| Checksum::named(kind, text(&format!("x-amz-checksum-{kind}"))?))
+    };
+    listed.or_else(of_s3)
 }
 
 fn content_range(headers: &HeaderMap) -> Option<(Range, u64)> {
@@ -631,6 +769,28 @@ fn parse_content_range(text: &str) -> Option<(Range, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn checksums_of_servers() {
+        let told = |headers: &[(&'static str, &'static str)]| {
+            let mut map = HeaderMap::new();
+            for (name, value) in headers {
+                map.insert(*name, value.parse().unwrap());
+            }
+            promised(&map)
+        };
+        let adler = Checksum::named("adler32", "091e01de");
+        assert_eq!(told(&[("digest", "adler32=091e01de"), ("etag", "\"x\"")]), adler);
+        assert_eq!(told(&[("repr-digest", "sha-999=:AA==:, adler=:CR4B3g==:")]), adler);
+        let crc = Checksum::named("crc32c", "e3069283");
+        assert_eq!(told(&[("x-amz-checksum-crc32c", "4waSgw==")]), crc);
+        assert_eq!(told(&[("x-amz-checksum-crc32c", "4waSgw==-3")]), None);
+        assert_eq!(
+            told(&[("x-amz-checksum-crc32c", "4waSgw=="), ("x-amz-checksum-type", "COMPOSITE")]),
+            None
+        );
+        assert_eq!(told(&[("etag", "\"25f9e794323b453885f5181f1b624d0b\"")]), None);
+    }
 
     #[test]
     fn content_ranges() {

@@ -28,17 +28,18 @@ pub struct Incident {
 /// Incidents that are kept.
 const INCIDENTS: usize = 10_000;
 
-/// Requests for a file, from the first by which it was opened: counted, and those that did not go well listed.
-#[derive(Default)]
+/// Requests for a file, from the first by which it was opened: counted, and those that did not go well listed. A clone is
+/// the same ledger.
+#[derive(Clone, Default)]
 pub struct Ledger {
     counters: Arc<Counters>,
-    incidents: Mutex<Vec<Incident>>,
+    incidents: Arc<Mutex<Vec<Incident>>>,
 }
 
 impl Ledger {
     /// One without incidents, which counts where others count.
     pub fn of(counters: Arc<Counters>) -> Self {
-        Self { counters, incidents: Mutex::default() }
+        Self { counters, incidents: Arc::default() }
     }
 
     /// What it counts.
@@ -60,17 +61,22 @@ impl Ledger {
         }
     }
 
-    /// Counts and traces a request that has ended.
-    pub fn ended(&self, name: &str, spans: &[Range], served: u64, cause: Cause, start: Instant) {
+    /// Counts and traces a request that has ended, by what came of it.
+    pub fn ended(&self, name: &str, came: &[Range], cause: Cause, start: Instant) {
         self.count(|c| &c.read_calls, 1);
-        self.count(|c| &c.bytes_read, served);
+        self.count(|c| &c.bytes_read, came.iter().map(|range| range.length).sum());
         self.clock(|c| &c.time_storage_ns, start);
-        trace::record(|t| t.request(name, spans, cause, start));
+        trace::request(name, came, cause, start);
     }
 
-    /// Lists one that did not go well.
+    /// Counts and lists one that did not go well.
     pub fn note(&self, spans: &[Range], attempt: u32, again: bool, error: &Error) {
         self.count(|c| if again { &c.retries } else { &c.failures }, 1);
+        self.list(spans, attempt, again, error.to_string());
+    }
+
+    /// Lists what is no request for bytes, and is not counted.
+    pub fn list(&self, spans: &[Range], attempt: u32, again: bool, message: String) {
         let mut incidents = self.incidents.lock().unwrap_or_else(PoisonError::into_inner);
         if incidents.len() < INCIDENTS {
             let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
@@ -80,7 +86,7 @@ impl Ledger {
                 length: spans.iter().map(|r| r.length).sum(),
                 attempt,
                 again,
-                message: error.to_string(),
+                message,
             });
         }
     }

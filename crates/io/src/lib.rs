@@ -5,11 +5,13 @@
 
 pub mod blocks;
 pub mod cancel;
+mod checksum;
 pub mod counters;
 pub mod http;
 pub mod ledger;
 pub mod plan;
 pub mod prior;
+mod process;
 pub mod remote;
 pub mod sink;
 pub mod source;
@@ -17,10 +19,12 @@ pub mod trace;
 pub mod xrootd;
 
 pub use cancel::Token;
+pub use checksum::Checksum;
 pub use counters::Counters;
 pub use ledger::{Incident, Ledger};
 pub use plan::{Range, Request, coalesce};
 pub use prior::Prior;
-pub use remote::{Announced, Fault, Options, Remote, Transport};
+pub use process::PerProcess;
+pub use remote::{Announced, Fault, Options, Remote, Transport, Version};
 pub use source::{Local, Memory, Source, open};
 pub use trace::Cause;

@@ -2,16 +2,22 @@
 
 #![allow(clippy::disallowed_methods, reason = "the copy of a file is a file of our own")]
 
+use crate::cancel::Token;
+use crate::checksum::Checksum;
 use crate::counters::Counters;
 use crate::ledger::{Incident, Ledger};
 use crate::plan::Range;
-use crate::remote::{Announced, USUAL};
+use crate::process::PerProcess;
+use crate::remote::{Announced, USUAL, Version};
 use crate::source::{self, Memory, Source};
 use crate::trace::Cause;
-use std::io::{Result, Seek, Write};
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::io::{Error, ErrorKind, Result, Seek, Write};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::time::Duration;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Whether a file is copied before it is read, and where to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +35,11 @@ pub enum Prior {
 
 /// Bytes that are announced together while a file is copied.
 const PIECE: u64 = 4 << 20;
+/// How long it is waited for checksums of one server when copies are there already, in all, beside one latency for each: the
+/// first may need a connection of its own.
+const PATIENCE: Duration = Duration::from_millis(200);
+/// What of it is left for each server; nothing for one that did not answer, and is not asked again.
+static LEFT: PerProcess<Mutex<BTreeMap<String, Option<Duration>>>> = PerProcess::empty();
 
 /// How much of the last file far away was wanted, in thousandths.
 static LATELY: AtomicU32 = AtomicU32::new(0);
@@ -36,6 +47,10 @@ static LATELY: AtomicU32 = AtomicU32::new(0);
 /// Notes how much of a file far away is wanted.
 pub fn wanted(bytes: u64, size: u64) {
     LATELY.store((bytes.saturating_mul(1000) / size.max(1)).min(1000) as u32, Relaxed);
+}
+
+fn patience() -> MutexGuard<'static, BTreeMap<String, Option<Duration>>> {
+    LEFT.get(|_| Mutex::default()).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn pays(size: u64, latency: Duration) -> bool {
@@ -53,11 +68,95 @@ pub fn copied(source: Arc<dyn Source>, prior: Prior) -> Result<Arc<dyn Source>> 
         Prior::Memory => false,
         Prior::Disk => true,
     };
+    let began = Instant::now();
+    let mut attempt = 1;
+    loop {
+        let asked = Asked::of(&source);
+        let (copy, _announced) = copy(&source, disk)?;
+        let Some(promised) = asked.and_then(|asked| asked.answer(&source, began)) else {
+            return Ok(Arc::new(Copied { far: source, copy }));
+        };
+        let found = promised.of(|take| {
+            let mut bytes = vec![0; PIECE.min(copy.size()) as usize];
+            for piece in pieces(copy.size()) {
+                let bytes = bytes.get_mut(..piece.length as usize).unwrap_or_default();
+                copy.read_at(piece.offset, bytes)?;
+                take(bytes);
+            }
+            Ok(())
+        })?;
+        let Err(error) = promised.check(&found) else {
+            return Ok(Arc::new(Copied { far: source, copy }));
+        };
+        let error = Error::new(error.kind(), format!("{}: {error}", source.name()));
+        if !source.miscopied(attempt, &error) {
+            return Err(Error::new(error.kind(), format!("{error} (prior=None reads it uncompared)")));
+        }
+        attempt += 1;
+    }
+}
+
+fn pieces(size: u64) -> impl Iterator<Item = Range> {
+    (0..size).step_by(PIECE as usize).map(move |offset| Range { offset, length: PIECE.min(size - offset) })
+}
+
+/// A question to storage, what the whole file comes to, while it is copied. Nobody waits for the answer once this is gone.
+struct Asked {
+    server: String,
+    /// What may be waited for it beyond a latency.
+    patience: Duration,
+    answer: Receiver<Result<Option<Checksum>>>,
+    token: Token,
+}
+
+impl Asked {
+    /// Asks, unless the server was asked before and did not say.
+    fn of(source: &Arc<dyn Source>) -> Option<Self> {
+        let server = source.server()?;
+        let known = patience().get(&server).copied();
+        let Some(patience) = known.unwrap_or(Some(PATIENCE)) else {
+            source.unchecked(&Error::other(format!("{server} was asked before, and did not say")));
+            return None;
+        };
+        let (send, answer) = mpsc::channel();
+        let (source, token) = (source.clone(), Token::default());
+        let asked = Self { server, patience, answer, token: token.clone() };
+        let asking = thread::Builder::new().name("sapwood-checksum".to_owned());
+        let started = asking.spawn(move || drop(send.send(token.during(|| source.promised()))));
+        started.is_ok().then_some(asked)
+    }
+
+    /// The answer, if it is there with the copy, which was begun then, or soon after. One that cannot be had is no reason
+    /// not to read, nor to miss a deadline.
+    fn answer(self, source: &Arc<dyn Source>, began: Instant) -> Option<Checksum> {
+        let latency = source.latency().unwrap_or_default();
+        let left = source.deadline().map_or(Duration::MAX, |limit| limit.saturating_sub(began.elapsed()) / 2);
+        let copied = Instant::now();
+        let answer = match self.answer.recv_timeout((latency + self.patience).min(left)) {
+            Ok(answer) => answer,
+            Err(RecvTimeoutError::Timeout) => Err(Error::new(ErrorKind::TimedOut, "none came in time")),
+            Err(RecvTimeoutError::Disconnected) => Ok(None),
+        };
+        let over = copied.elapsed().saturating_sub(latency);
+        let more = answer.is_ok().then(|| self.patience.saturating_sub(over));
+        patience().insert(self.server.clone(), more);
+        answer.unwrap_or_else(|why| {
+            source.unchecked(&why);
+            None
+        })
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        self.token.give_up();
+    }
+}
+
+/// With what keeps storage from ending requests that nobody waits for any more: the checksum may be among them.
+fn copy(source: &Arc<dyn Source>, disk: bool) -> Result<(Arc<dyn Source>, Option<Announced>)> {
     let size = source.size();
-    let pieces: Vec<Range> = (0..size)
-        .step_by(PIECE as usize)
-        .map(|offset| Range { offset, length: PIECE.min(size - offset) })
-        .collect();
+    let pieces: Vec<Range> = pieces(size).collect();
     let announced = source.announce(&|| pieces.clone(), true);
     let copy: Arc<dyn Source> = if disk {
         let mut file = source::temporary()?;
@@ -72,7 +171,7 @@ pub fn copied(source: Arc<dyn Source>, prior: Prior) -> Result<Arc<dyn Source>> 
     } else {
         let mut bytes = Vec::new();
         let room = usize::try_from(size).ok().and_then(|size| bytes.try_reserve_exact(size).ok());
-        room.ok_or_else(|| std::io::Error::from(std::io::ErrorKind::OutOfMemory))?;
+        room.ok_or_else(|| Error::from(ErrorKind::OutOfMemory))?;
         bytes.resize(size as usize, 0);
         let mut rest = bytes.as_mut_slice();
         for piece in &pieces {
@@ -83,8 +182,7 @@ pub fn copied(source: Arc<dyn Source>, prior: Prior) -> Result<Arc<dyn Source>> 
         }
         Arc::new(Memory::new(source.name(), bytes))
     };
-    drop(announced);
-    Ok(Arc::new(Copied { far: source, copy }))
+    Ok((copy, announced))
 }
 
 /// A file that was copied. It counts what the copying cost; reading the copy is no access to storage.
@@ -131,6 +229,9 @@ impl Source for Copied {
     }
     fn deadline(&self) -> Option<Duration> {
         self.far.deadline()
+    }
+    fn version(&self) -> Option<Version> {
+        self.far.version()
     }
     fn close(&self) {
         self.copy.close();

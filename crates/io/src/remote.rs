@@ -1,25 +1,32 @@
 //! Storage far away: what is announced is fetched ahead, in few requests; what fails is tried again.
 
+mod imagined;
 mod pace;
 mod scatter;
+mod tries;
 
 use crate::blocks::{self, Blocks};
 use crate::cancel::{self, Token};
+use crate::checksum::Checksum;
 use crate::counters::Counters;
 use crate::ledger::{Incident, Ledger};
 use crate::plan::{Range, Request, coalesce};
 use crate::prior;
+use crate::process::PerProcess;
 use crate::source::{self, Source};
 use crate::trace::Cause;
+pub use imagined::imagined;
 use pace::Pace;
 pub use pace::USUAL;
 use scatter::Scatter;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{Error, ErrorKind, Result};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+use tries::Tries;
+pub use tries::{BEFORE_LEAVING, next_in_turn, pause_before, retries_of_opening};
 
 /// A way to storage: sends one request at a time from each thread that asks.
 pub trait Transport: Send + Sync {
@@ -42,18 +49,43 @@ pub trait Transport: Send + Sync {
     fn replica(&self) -> usize {
         0
     }
-    /// Takes another way than `failed` from now on, if there is one that was not taken yet.
-    fn leave_replica(&self, _failed: usize) -> bool {
-        false
+    /// How many ways there are, those left out that were seen to lead to another file.
+    fn replicas(&self) -> usize {
+        1
     }
-    /// Forgets connections that a parent process shares.
-    fn forked(&self) {}
-    /// Which version of the file it is (an `ETag`, a date of change), if storage says so.
-    fn identity(&self) -> Option<String> {
+    /// Takes the way after `failed` from now on, in turn, if there is another one and that was not left already.
+    fn leave_replica(&self, _failed: usize) {}
+    /// Which version of the file it is, if storage says so.
+    fn identity(&self) -> Option<Version> {
         None
     }
+    /// Who is asked now: host and port.
+    fn server(&self) -> Option<String> {
+        None
+    }
+    /// What is to be listed of requests that brought their bytes all the same; once.
+    fn remarks(&self) -> Vec<Error> {
+        Vec::new()
+    }
+    /// What the bytes of the whole file come to, as storage says now; nothing if it has no such thing.
+    fn promised(&self, _limit: Duration) -> std::result::Result<Option<Checksum>, Fault> {
+        Ok(None)
+    }
+    /// Notes that a copy of the whole file was not what was promised: another server is asked, if there is one.
+    fn mistrust(&self) {}
     /// Ends the requests that are under way, at once; they fail. Later ones are sent as ever.
     fn interrupt(&self) {}
+    /// Gives up what a server holds open for the file: no more will be asked.
+    fn close(&self) {}
+}
+
+/// The version of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Version {
+    /// Who says so: each server numbers versions in its own way.
+    pub of: String,
+    /// An `ETag`, or a date of change, with a number if there is one.
+    pub tag: String,
 }
 
 /// Why a request failed.
@@ -63,6 +95,8 @@ pub struct Fault {
     pub again: bool,
     /// Whether to wait before that.
     pub pause: bool,
+    /// How long, if the server says it.
+    pub after: Option<Duration>,
     /// What happened.
     pub error: Error,
 }
@@ -70,22 +104,23 @@ pub struct Fault {
 impl Fault {
     /// One that may pass.
     pub fn passing(error: impl Into<Error>) -> Self {
-        Self { again: true, pause: true, error: error.into() }
+        Self { again: true, pause: true, after: None, error: error.into() }
     }
     /// One that comes of the way of asking, which is another one from now on.
     pub fn learnt(message: impl Into<String>) -> Self {
-        Self { again: true, pause: false, error: Error::other(message.into()) }
+        Self { again: true, pause: false, after: None, error: Error::other(message.into()) }
     }
     /// One that will not.
     pub fn lasting(error: impl Into<Error>) -> Self {
-        Self { again: false, pause: false, error: error.into() }
+        Self { again: false, pause: false, after: None, error: error.into() }
     }
 }
 
 /// How storage far away is read.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The longest wait for anything to come. A request as a whole has this and the time of its bytes at 64 KiB/s.
+    /// The longest wait for anything to come. A request as a whole, with those in its place, has twice this and the time of
+    /// its bytes at 64 KiB/s.
     pub timeout: Duration,
     /// How often a request is sent again that brought nothing new.
     pub retries: u32,
@@ -103,7 +138,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             timeout: Duration::from_secs(30),
-            retries: 5,
+            retries: 8,
             ahead: 128 << 20,
             workers: 4,
             deadline: None,
@@ -120,6 +155,11 @@ const LOOK: Duration = Duration::from_millis(50);
 const LARGEST: u64 = 32 << 20;
 /// Bytes of a request, if as many are wanted: smaller ones would only be more.
 const SMALLEST: u64 = 4 << 20;
+/// Bytes of a file's start that are compared before another way to it is believed: ROOT has a number of the file's own in
+/// them (`fUUID`).
+pub const TOLD_APART: usize = 512;
+/// How often a file is copied again from the same place that was not what had been promised.
+const MOST_COPIES: u32 = 1;
 /// What is read around a record of the file's own: others often lie beside it.
 const WINDOW: u64 = 256 << 10;
 /// Windows that are kept.
@@ -137,7 +177,10 @@ pub struct Opening {
 
 /// A file in storage far away.
 pub struct Remote {
-    shared: RwLock<(u32, Arc<Shared>)>,
+    shared: PerProcess<Arc<Shared>>,
+    transport: Arc<dyn Transport>,
+    options: Options,
+    blocks: Option<Arc<Blocks>>,
     name: String,
     size: u64,
     counters: Arc<Counters>,
@@ -189,6 +232,8 @@ struct State {
     windows: VecDeque<(u64, Arc<[u8]>)>,
     /// What will be wanted of the file's own records, and is read with the next of them.
     soon: Vec<Range>,
+    /// What somebody has fetched already and is here for others; the oldest first.
+    kept: VecDeque<Range>,
 }
 
 /// What one announcement is still to bring: each has its part of the memory, so that several trees of a file, or several
@@ -234,6 +279,35 @@ impl State {
         self.lanes.iter_mut().find(|lane| lane.number == number)
     }
 
+    /// Lets go of what is here for somebody who comes later, until more may be fetched for those who are ahead.
+    fn make_room(&mut self, memory: u64) {
+        while self.lanes.iter().map(|lane| lane.held).fold(0, u64::saturating_add) >= memory
+            && let Some(range) = self.kept.pop_front()
+        {
+            let Some(piece) = self.pieces.get_mut(&range) else { continue };
+            if piece.taken && matches!(piece.place, Place::Here(_)) {
+                piece.place = Place::Gone;
+                let lane = piece.lane;
+                self.release(lane, range.length);
+            }
+        }
+    }
+
+    /// Queues again what was let go, for those who come later.
+    fn fetch_again(&mut self) -> Option<VecDeque<Range>> {
+        self.lane += 1;
+        let number = self.lane;
+        let gone = self.pieces.iter_mut().filter(|(_, piece)| matches!(piece.place, Place::Gone));
+        let mut queue: Vec<Range> = gone
+            .map(|(range, piece)| {
+                (piece.place, piece.lane, piece.taken) = (Place::Queued, number, false);
+                *range
+            })
+            .collect();
+        queue.sort();
+        (!queue.is_empty()).then(|| queue.into())
+    }
+
     /// What was held is no longer.
     fn release(&mut self, number: u64, bytes: u64) {
         if let Some(lane) = self.lane(number) {
@@ -251,10 +325,12 @@ impl State {
 struct Piece {
     /// In which lane it was queued.
     lane: u64,
-    /// Announcements that are not dropped yet.
+    /// How often it stands in announcements that are not dropped yet.
     announced: usize,
     /// How often it is still to be fetched.
     uses: usize,
+    /// Whether anybody has fetched it since it came.
+    taken: bool,
     place: Place,
 }
 
@@ -265,20 +341,30 @@ enum Place {
     Here(Arc<Vec<u8>>),
     Failed(ErrorKind, String),
     Used,
+    /// It was here, and had to make room before all had fetched it.
+    Gone,
 }
 
 /// Ranges that are fetched ahead as long as this lives.
 pub struct Announced {
     shared: Arc<Shared>,
     ranges: Vec<Range>,
+    /// The process that announced them.
+    process: u32,
 }
 
 impl Drop for Announced {
     fn drop(&mut self) {
+        if self.process != std::process::id() {
+            // A fork has none of the threads that fetch, and a lock may be held by one of them.
+            std::mem::forget(self.shared.clone());
+            return;
+        }
         let mut state = self.shared.state();
         for range in &self.ranges {
             let Some(piece) = state.pieces.get_mut(range) else { continue };
             piece.announced -= 1;
+            piece.uses = piece.uses.min(piece.announced);
             if piece.announced == 0 {
                 // One in flight is let go when it comes.
                 let held = matches!(piece.place, Place::Here(_) | Place::Flying(_));
@@ -287,8 +373,9 @@ impl Drop for Announced {
                 state.release(lane, if held { range.length } else { 0 });
             }
         }
-        let State { lanes, pieces, .. } = &mut *state;
+        let State { lanes, pieces, kept, .. } = &mut *state;
         lanes.iter_mut().for_each(|lane| lane.queue.retain(|range| pieces.contains_key(range)));
+        kept.retain(|range| pieces.contains_key(range));
         lanes.retain(|lane| lane.held > 0 || !lane.queue.is_empty());
         self.shared.changed.notify_all();
         if state.pieces.is_empty() && state.workers > 0 && state.direct == 0 {
@@ -311,9 +398,10 @@ impl Remote {
         let (name, size) = (transport.name().to_owned(), transport.size());
         let kept = options.blocks.as_ref().zip(transport.identity());
         // A folder that cannot be used is no reason not to read.
-        let blocks = kept.and_then(|(folder, version)| folder.file(&name, &version, size).ok());
+        let blocks =
+            kept.and_then(|(folder, version)| folder.file(&name, &version.tag, size).ok()).map(Arc::new);
         let several = transport.most_ranges() > 1;
-        let shared = Shared::new(transport, options, ledger, blocks.map(Arc::new));
+        let shared = Shared::new(transport.clone(), options.clone(), ledger, blocks.clone());
         let end = Range { offset: size.saturating_sub(END), length: size.min(END) };
         shared.state().soon.extend(Some(end).filter(|_| several));
         for Opening { began, pieces } in openings {
@@ -322,8 +410,7 @@ impl Remote {
                 .map(|(offset, bytes)| Range { offset: *offset, length: bytes.len() as u64 })
                 .filter(|span| span.length > 0)
                 .collect();
-            let served = spans.iter().map(|span| span.length).sum();
-            shared.ledger.ended(&name, &spans, served, Cause::Header, began);
+            shared.ledger.ended(&name, &spans, Cause::Header, began);
             let mut state = shared.state();
             if spans.iter().any(|span| span.end() == size) {
                 state.soon.clear();
@@ -331,8 +418,8 @@ impl Remote {
             let windows = pieces.into_iter().filter(|(_, bytes)| !bytes.is_empty());
             state.windows.extend(windows.map(|(start, bytes)| (start, bytes.into())));
         }
-        let shared = RwLock::new((std::process::id(), Arc::new(shared)));
-        Self { shared, name, size, counters, wanted: AtomicU64::new(0) }
+        let shared = PerProcess::new(Arc::new(shared));
+        Self { shared, transport, options, blocks, name, size, counters, wanted: AtomicU64::new(0) }
     }
 
     /// Takes into account how long a request took that was sent before this was made.
@@ -342,24 +429,11 @@ impl Remote {
 
     /// What threads share; made anew in a forked process, which has none of the threads and none of the connections.
     fn shared(&self) -> Arc<Shared> {
-        let process = std::process::id();
-        {
-            let slot = self.shared.read().unwrap_or_else(PoisonError::into_inner);
-            if slot.0 == process {
-                return slot.1.clone();
-            }
-        }
-        let mut slot = self.shared.write().unwrap_or_else(PoisonError::into_inner);
-        if slot.0 != process {
-            let old = slot.1.clone();
-            old.transport.forked();
-            let (options, ledger) = (old.options.clone(), Ledger::of(self.counters.clone()));
-            let new = Shared::new(old.transport.clone(), options, ledger, old.blocks.clone());
-            *slot = (process, Arc::new(new));
-            // A lock in it may be held by a thread that is not there.
-            std::mem::forget(old);
-        }
-        slot.1.clone()
+        let anew = || {
+            let ledger = Ledger::of(self.counters.clone());
+            Shared::new(self.transport.clone(), self.options.clone(), ledger, self.blocks.clone())
+        };
+        self.shared.get(|_| Arc::new(anew())).clone()
     }
 }
 
@@ -397,14 +471,15 @@ impl Source for Remote {
         if missing.is_empty() {
             return Ok(());
         }
-        if cause == Cause::Basket {
-            shared.ledger.count(|c| &c.misses, missing.len() as u64);
+        if matches!(cause, Cause::Basket | Cause::Head) {
+            let miss = cause == Cause::Basket;
+            shared.ledger.count(|c| &c.misses, if miss { missing.len() as u64 } else { 0 });
             let wanted = missing.iter().map(|(range, _)| *range).collect();
             let found = Mutex::new(HashMap::new());
             let put = |range, bytes| {
                 found.lock().unwrap_or_else(PoisonError::into_inner).insert(range, bytes);
             };
-            shared.directly(wanted, Cause::Miss, &put)?;
+            shared.directly(wanted, if miss { Cause::Miss } else { cause }, &put)?;
             let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
             for (range, to) in missing {
                 let bytes: Option<&Vec<u8>> = found.get(&range);
@@ -424,7 +499,7 @@ impl Source for Remote {
         let bytes = ranges.iter().map(|range| range.length).sum::<u64>();
         prior::wanted(self.wanted.fetch_add(bytes, Relaxed).saturating_add(bytes), self.size);
         shared.announce(&ranges, together);
-        Some(Announced { shared, ranges })
+        Some(Announced { shared, ranges, process: std::process::id() })
     }
     fn requests(&self, ranges: &[Range], _threads: usize) -> Vec<Vec<Range>> {
         let shared = self.shared();
@@ -468,9 +543,44 @@ impl Source for Remote {
         drop(state);
         shared.changed.notify_all();
         shared.transport.interrupt();
+        shared.transport.close();
     }
     fn ledger(&self) -> Vec<Incident> {
         self.shared().ledger.incidents()
+    }
+    fn version(&self) -> Option<Version> {
+        self.shared().transport.identity()
+    }
+    fn promised(&self) -> Result<Option<Checksum>> {
+        let shared = self.shared();
+        let limit = shared.options.timeout + Duration::from_secs(self.size / SLOWEST);
+        shared.transport.promised(limit).map_err(|fault| fault.error)
+    }
+    fn server(&self) -> Option<String> {
+        self.shared().transport.server()
+    }
+    fn unchecked(&self, why: &Error) {
+        let whole = Range { offset: 0, length: self.size };
+        let message = format!("no checksum for the copy of the whole file: {why}");
+        self.shared().ledger.list(&[whole], 1, false, message);
+    }
+    fn miscopied(&self, attempt: u32, error: &Error) -> bool {
+        let shared = self.shared();
+        let replica = shared.transport.replica();
+        let most = shared.options.retries.min(MOST_COPIES);
+        let again = attempt <= most;
+        shared.ledger.note(&[Range { offset: 0, length: self.size }], attempt, again, error);
+        if let Some(blocks) = &shared.blocks {
+            blocks.clear();
+        }
+        shared.state().windows.clear();
+        shared.transport.mistrust();
+        // Then once from each of the others.
+        let others = attempt < most + shared.transport.replicas() as u32;
+        if !again && others {
+            shared.transport.leave_replica(replica);
+        }
+        again || others
     }
 }
 
@@ -556,33 +666,33 @@ impl Shared {
     }
 
     fn announce(self: &Arc<Self>, ranges: &[Range], together: bool) {
-        let mut times: HashMap<Range, usize> = HashMap::new();
-        for range in ranges {
-            *times.entry(*range).or_default() += 1;
-        }
         let mut state = self.state();
         state.lane += 1;
         let number = state.lane;
         let mut queue = VecDeque::new();
         for range in ranges {
-            let uses = times.get(range).copied().unwrap_or(1);
-            let new = || Piece { lane: number, announced: 0, uses: 0, place: Place::Used };
+            let new = || Piece { lane: number, announced: 0, uses: 0, taken: false, place: Place::Used };
             let piece = state.pieces.entry(*range).or_insert_with(new);
             piece.announced += 1;
-            piece.uses = piece.uses.max(uses);
+            piece.uses += 1;
             // What failed before is tried anew for whoever asks now.
-            if matches!(piece.place, Place::Used | Place::Failed(..)) {
-                (piece.place, piece.lane) = (Place::Queued, number);
+            if matches!(piece.place, Place::Used | Place::Gone | Place::Failed(..)) {
+                (piece.place, piece.lane, piece.taken) = (Place::Queued, number, false);
                 queue.push_back(*range);
             }
         }
         if !queue.is_empty() {
-            // Where others are under way, the first request need not be small.
-            let sent = state.lanes.last().filter(|lane| !lane.queue.is_empty()).map_or(0, |lane| lane.sent);
-            let share = self.share(&queue);
-            state.lanes.push(Lane { number, queue, share, sent, together, ..Lane::default() });
+            self.queue(&mut state, queue, together);
         }
         self.staff(&mut state);
+    }
+
+    /// Adds the newest lane.
+    fn queue(&self, state: &mut State, queue: VecDeque<Range>, together: bool) {
+        // Where others are under way, the first request need not be small.
+        let sent = state.lanes.last().filter(|lane| !lane.queue.is_empty()).map_or(0, |lane| lane.sent);
+        let (number, share) = (state.lane, self.share(&queue));
+        state.lanes.push(Lane { number, queue, share, sent, together, ..Lane::default() });
     }
 
     /// Bytes for each thread, of what is queued.
@@ -601,6 +711,7 @@ impl Shared {
 
     /// Sees to it that there are threads for what can be asked for.
     fn staff(self: &Arc<Self>, state: &mut State) {
+        state.make_room(self.options.ahead);
         while state.workers < self.options.workers
             && state.queued() > state.workers
             && state.next_lane(self.options.ahead).is_some()
@@ -619,6 +730,7 @@ impl Shared {
         loop {
             let (group, token, flight) = {
                 let mut state = self.state();
+                state.make_room(self.options.ahead);
                 let Some((number, share, together)) =
                     state.next_lane(self.options.ahead).map(|lane| (lane.number, lane.share, lane.together))
                 else {
@@ -735,15 +847,24 @@ impl Shared {
                     piece.place = Place::Used;
                     break Err(error);
                 }
+                Place::Gone => {
+                    if let Some(queue) = state.fetch_again() {
+                        self.queue(&mut state, queue, false);
+                    }
+                    continue;
+                }
                 Place::Here(bytes) => {
                     let bytes = bytes.clone();
                     piece.uses = piece.uses.saturating_sub(1);
+                    let first = !std::mem::replace(&mut piece.taken, true);
                     if piece.uses == 0 {
                         piece.place = Place::Used;
                         let lane = piece.lane;
                         state.release(lane, range.length);
-                        self.staff(&mut state);
+                    } else if first {
+                        state.kept.push_back(*range);
                     }
+                    self.staff(&mut state);
                     break Ok(Some(bytes));
                 }
                 Place::Flying(_) => {}
@@ -760,7 +881,8 @@ impl Shared {
                         }
                         state.release(number, 0);
                         if let Some(piece) = state.pieces.get_mut(range) {
-                            piece.place = Place::Used;
+                            piece.uses = piece.uses.saturating_sub(1);
+                            piece.place = if piece.uses > 0 { Place::Gone } else { Place::Used };
                         }
                         break Ok(None);
                     }
@@ -828,7 +950,8 @@ impl Shared {
         wanted: &dyn Fn() -> bool,
     ) -> Result<()> {
         let bytes: u64 = ranges.iter().map(|r| r.length).fold(0, u64::saturating_add);
-        let deadline = Instant::now() + self.options.timeout + Duration::from_secs(bytes / SLOWEST);
+        // So much that what is lost once can be asked for again; by another way as much again.
+        let patience = 2 * self.options.timeout + Duration::from_secs(bytes / SLOWEST);
         let mut scatter = Scatter::new(ranges)?;
         if let Some(blocks) = &self.blocks {
             let missing = scatter.missing();
@@ -836,24 +959,18 @@ impl Shared {
                 blocks.read(&missing, &mut |offset, bytes| scatter.put(offset, bytes, &mut |r, b| put(r, b)));
             self.ledger.count(|c| &c.bytes_kept, kept);
         }
-        let mut attempt = 1;
+        let mut tries = Tries::new(self.transport.replicas(), patience);
         while scatter.more() {
             self.check()?;
             if !wanted() {
                 return Ok(());
             }
-            let most = self.transport.most_ranges().max(1);
-            let mut missing = scatter.missing();
-            if let Some(blocks) = &self.blocks {
-                missing.iter_mut().for_each(|range| *range = blocks.around(*range));
-            }
-            let mut spans: Vec<Range> =
-                coalesce(&missing, self.pace.gap(most), u64::MAX).into_iter().map(|r| r.range).collect();
-            spans.truncate(most);
+            let spans = self.spans(scatter.missing());
             let (before, start) = (scatter.filled, Instant::now());
-            let (mut served, mut first) = (0u64, None);
+            let (mut served, mut first): (Vec<Range>, _) = (Vec::new(), None);
             let mut came = self.came.load(Relaxed);
             let mut whole = Vec::new();
+            let deadline = tries.deadline;
             let limit = deadline.saturating_duration_since(start);
             let replica = self.transport.replica();
             let mut keeper = self.blocks.as_ref().map(|blocks| blocks.keeper());
@@ -865,7 +982,7 @@ impl Shared {
                         self.flowing.store(self.born.elapsed().as_nanos() as u64, Relaxed);
                     }
                 }
-                served += bytes.len() as u64;
+                add(&mut served, Range { offset, length: bytes.len() as u64 });
                 self.came.fetch_add(bytes.len() as u64, Relaxed);
                 let filled = scatter.filled;
                 scatter.put(offset, bytes, &mut |range, bytes| whole.push((range, bytes)));
@@ -881,12 +998,23 @@ impl Shared {
                 // The rest of a block is worth waiting for, to keep it.
                 (scatter.more() || keeper.is_some()) && Instant::now() < deadline && wanted()
             });
-            self.pace.measure(start, first, served, self.came.load(Relaxed) - came);
-            self.ledger.ended(self.transport.name(), &spans, served, cause, start);
-            // The last ones only now: who has them all must find their cost counted.
-            whole.into_iter().for_each(|(range, bytes)| put(range, bytes));
-            if !scatter.more() || !wanted() {
-                return Ok(());
+            let bytes = served.iter().map(|range| range.length).sum();
+            self.pace.measure(start, first, bytes, self.came.load(Relaxed) - came);
+            if served.is_empty() {
+                served.extend(spans.first().map(|span| Range { length: 0, ..*span }));
+            }
+            self.ledger.ended(self.transport.name(), &served, cause, start);
+            for why in self.transport.remarks() {
+                self.ledger.list(&[], tries.attempt, false, why.to_string());
+            }
+            // All may have come of a file that was changed meanwhile.
+            let lasting = result.as_ref().is_err_and(|fault| !fault.again);
+            if !lasting || scatter.more() {
+                // The last ones only now: who has them all must find their cost counted.
+                whole.into_iter().for_each(|(range, bytes)| put(range, bytes));
+                if !scatter.more() || !wanted() {
+                    return Ok(());
+                }
             }
             self.check()?;
             let moved = scatter.filled > before;
@@ -897,65 +1025,52 @@ impl Shared {
                 }
                 Err(fault) => fault,
             };
-            attempt = if moved { 1 } else { attempt };
-            let pause = Duration::from_millis(50 << attempt.min(7));
-            let late = Instant::now() + pause >= deadline;
-            let again = fault.again && !late && attempt <= self.options.retries;
-            self.ledger.note(&spans, attempt, again, &fault.error);
-            if !again {
-                let why = if late { " (out of time)" } else { "" };
-                let tries = if attempt > 1 { format!(", after {attempt} attempts") } else { String::new() };
-                let message = format!("{}: {}{why}{tries}", self.transport.name(), fault.error);
-                if self.transport.leave_replica(replica) {
-                    attempt = 1;
-                    continue;
+            if moved {
+                tries.moved(self.transport.replicas());
+            }
+            let pause = fault.after.unwrap_or_else(|| pause_before(tries.attempt));
+            // Where all came, it is not believed.
+            let more = scatter.more();
+            let again = more && tries.again(&fault, replica, self.options.retries, pause);
+            self.ledger.note(&spans, tries.attempt, again, &fault.error);
+            let turn = tries.others == 0;
+            if again {
+                if fault.pause && !moved {
+                    self.pause(pause)?;
                 }
-                return Err(Error::new(fault.error.kind(), message));
+                tries.attempt += 1;
+            } else if more && !turn {
+                tries.leave();
+            } else {
+                return Err(tries.failed(self.transport.name(), &fault, pause));
             }
-            if fault.pause && !moved {
-                self.pause(pause)?;
+            if turn || !again {
+                self.transport.leave_replica(replica);
             }
-            attempt += 1;
         }
         Ok(())
     }
+
+    /// What one request asks for: the first of what is missing, with small gaps between, and in whole blocks if these are kept.
+    fn spans(&self, mut missing: Vec<Range>) -> Vec<Range> {
+        let most = self.transport.most_ranges().max(1);
+        if let Some(blocks) = &self.blocks {
+            missing.iter_mut().for_each(|range| *range = blocks.around(*range));
+        }
+        let mut spans: Vec<Range> =
+            coalesce(&missing, self.pace.gap(most), u64::MAX).into_iter().map(|r| r.range).collect();
+        spans.truncate(most);
+        spans
+    }
 }
 
-/// Storage that is only thought of, as far away as is said: its [`Source::requests`] are those that would be sent.
-pub fn imagined(
-    size: u64,
-    most_ranges: usize,
-    latency: Duration,
-    bandwidth: u64,
-    options: Options,
-) -> Remote {
-    let remote =
-        Remote::new(Arc::new(Imagined { size, most_ranges }), options, Vec::new(), Ledger::default());
-    remote.shared().pace.suppose(latency, Some(bandwidth));
-    remote
+/// Adds what came to what had come before.
+fn add(served: &mut Vec<Range>, new: Range) {
+    match served.last_mut() {
+        Some(last) if last.end() == new.offset => last.length += new.length,
+        _ => served.push(new),
+    }
 }
 
-struct Imagined {
-    size: u64,
-    most_ranges: usize,
-}
-
-impl Transport for Imagined {
-    fn name(&self) -> &'static str {
-        "imagined storage"
-    }
-    fn size(&self) -> u64 {
-        self.size
-    }
-    fn most_ranges(&self) -> usize {
-        self.most_ranges.max(1)
-    }
-    fn request(
-        &self,
-        _ranges: &[Range],
-        _limit: Duration,
-        _take: &mut dyn FnMut(u64, &[u8]) -> bool,
-    ) -> std::result::Result<(), Fault> {
-        Err(Fault::lasting(Error::from(ErrorKind::Unsupported)))
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -2,13 +2,15 @@
 
 #![allow(clippy::disallowed_methods, reason = "this module is the one door for reading files")]
 
+use crate::checksum::Checksum;
 use crate::counters::{self, Counters};
 use crate::ledger::{Incident, Ledger};
 use crate::plan::{Range, Request, coalesce};
-use crate::remote::Announced;
+use crate::process::PerProcess;
+use crate::remote::{Announced, Version};
 use crate::trace::{self, Cause};
 use std::fs::File;
-use std::io::{Error, ErrorKind, Result};
+use std::io::{Error, ErrorKind, Read, Result, Seek};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -55,7 +57,7 @@ pub trait Source: Send + Sync {
                 counters::count(&c.bytes_read, range.length);
                 counters::clock(&c.time_storage_ns, start);
             }
-            trace::record(|t| t.request(self.name(), &[*range], cause, start));
+            trace::request(self.name(), &[*range], cause, start);
             result?;
         }
         Ok(())
@@ -103,6 +105,24 @@ pub trait Source: Send + Sync {
     fn changed(&self) -> Option<String> {
         None
     }
+    /// Which version of the file it is, if storage says so.
+    fn version(&self) -> Option<Version> {
+        None
+    }
+    /// What the bytes of the whole file come to, as storage far away says now, if it does. It is asked once.
+    fn promised(&self) -> Result<Option<Checksum>> {
+        Ok(None)
+    }
+    /// Who is asked that: host and port, where it is storage far away.
+    fn server(&self) -> Option<String> {
+        None
+    }
+    /// Lists a copy of the whole file that could not be compared with what it comes to, since that was not said.
+    fn unchecked(&self, _why: &Error) {}
+    /// Lists a copy of the whole file that was not what had been promised; whether to copy it again.
+    fn miscopied(&self, _attempt: u32, _error: &Error) -> bool {
+        false
+    }
     /// What went wrong and was tried again, or not.
     fn ledger(&self) -> Vec<Incident> {
         Vec::new()
@@ -133,6 +153,18 @@ pub(crate) fn temporary() -> Result<File> {
     Ok(file)
 }
 
+/// Hands over a file from its start to its end, and goes back to the start.
+pub(crate) fn read_all(file: &mut File, take: &mut dyn FnMut(&[u8])) -> Result<()> {
+    let mut bytes = vec![0; 1 << 20];
+    file.rewind()?;
+    loop {
+        match file.read(&mut bytes)? {
+            0 => return file.rewind(),
+            n => take(bytes.get(..n).unwrap_or_default()),
+        }
+    }
+}
+
 /// Opens a local file.
 pub fn open(path: &Path) -> Result<Arc<dyn Source>> {
     Ok(Arc::new(Local::open(path)?))
@@ -141,11 +173,13 @@ pub fn open(path: &Path) -> Result<Arc<dyn Source>> {
 /// A local file, read with `pread`.
 pub struct Local {
     /// None once it is closed.
-    file: RwLock<Option<Arc<File>>>,
+    file: PerProcess<RwLock<Option<Arc<File>>>>,
     name: String,
     size: u64,
     /// When it had been written to, if the system knows.
     written: Option<SystemTime>,
+    /// What is said of it: where it was copied from, or else when it had been written to.
+    version: Option<Version>,
     ledger: Ledger,
 }
 
@@ -165,7 +199,22 @@ impl Local {
     pub fn of(file: File, name: String, ledger: Ledger) -> Result<Self> {
         let about = file.metadata()?;
         let (size, written) = (about.len(), about.modified().ok());
-        Ok(Self { file: RwLock::new(Some(Arc::new(file))), name, size, written, ledger })
+        let since = written.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
+        let version = since.map(|since| Version { of: String::new(), tag: since.as_nanos().to_string() });
+        let file = PerProcess::new(RwLock::new(Some(Arc::new(file))));
+        Ok(Self { file, name, size, written, version, ledger })
+    }
+    fn slot(&self) -> &RwLock<Option<Arc<File>>> {
+        let inherited = |old: &RwLock<Option<Arc<File>>>| old.try_read().ok().and_then(|file| file.clone());
+        self.file.get(|old| RwLock::new(old.and_then(inherited)))
+    }
+    fn open_file(&self) -> Option<Arc<File>> {
+        self.slot().read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+    /// The same as a copy of what is far away, of this version.
+    #[must_use]
+    pub fn known_as(self, version: Option<Version>) -> Self {
+        Self { version, ..self }
     }
 }
 
@@ -177,7 +226,7 @@ impl Source for Local {
         self.size
     }
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
-        let file = self.file.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let file = self.open_file();
         let file = file.ok_or_else(|| Error::other(format!("the file is closed: {}", self.name)))?;
         file.read_exact_at(out, offset).map_err(|e| Error::new(e.kind(), format!("{}: {e}", self.name)))
     }
@@ -188,7 +237,7 @@ impl Source for Local {
         self.ledger.counters()
     }
     fn changed(&self) -> Option<String> {
-        let file = self.file.read().unwrap_or_else(PoisonError::into_inner).clone()?;
+        let file = self.open_file()?;
         let now = file.metadata().ok()?;
         if now.len() < self.size {
             return Some(format!("it had {} bytes, now it has {}", self.size, now.len()));
@@ -196,11 +245,14 @@ impl Source for Local {
         let later = now.len() == self.size && now.modified().ok() != self.written;
         later.then(|| "it was written to".to_owned())
     }
+    fn version(&self) -> Option<Version> {
+        self.version.clone()
+    }
     fn ledger(&self) -> Vec<Incident> {
         self.ledger.incidents()
     }
     fn close(&self) {
-        self.file.write().unwrap_or_else(PoisonError::into_inner).take();
+        self.slot().write().unwrap_or_else(PoisonError::into_inner).take();
     }
 }
 

@@ -1,7 +1,10 @@
 //! A record of every access, on request.
 
+use crate::counters;
+use crate::plan::Range;
+use crate::process::PerProcess;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
@@ -22,9 +25,23 @@ pub enum Cause {
     Prefetch,
     /// Baskets that were announced but not there in time, or not announced, from storage that reads ahead.
     Miss,
+    /// The beginnings of baskets, to see how they are compressed.
+    Head,
 }
 
 impl Cause {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Header,
+        Self::Directory,
+        Self::Streamers,
+        Self::Object,
+        Self::Basket,
+        Self::Prefetch,
+        Self::Miss,
+        Self::Head,
+    ];
+
     /// As it is called in a trace.
     pub const fn name(self) -> &'static str {
         match self {
@@ -35,8 +52,47 @@ impl Cause {
             Self::Basket => "basket",
             Self::Prefetch => "prefetch",
             Self::Miss => "miss",
+            Self::Head => "head",
         }
     }
+}
+
+/// What the requests of one cause were since the process began: counted always, with or without a trace.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// Requests to storage.
+    pub requests: AtomicU64,
+    /// Ranges of these.
+    pub ranges: AtomicU64,
+    /// Bytes of the ranges.
+    pub bytes: AtomicU64,
+    /// Nanoseconds from sending to having them, summed.
+    pub time: AtomicU64,
+}
+
+static TALLIES: [Tally; 8] = [const {
+    Tally {
+        requests: AtomicU64::new(0),
+        ranges: AtomicU64::new(0),
+        bytes: AtomicU64::new(0),
+        time: AtomicU64::new(0),
+    }
+}; 8];
+
+/// The sums of each cause.
+pub fn tallies() -> impl Iterator<Item = (Cause, &'static Tally)> {
+    Cause::ALL.into_iter().zip(&TALLIES)
+}
+
+/// Counts a request that ends now, and adds it to the trace, if there is one.
+pub fn request(file: &str, ranges: &[Range], cause: Cause, start: Instant) {
+    if let Some((_, tally)) = tallies().find(|(one, _)| *one == cause) {
+        counters::count(&tally.requests, 1);
+        counters::count(&tally.ranges, ranges.len() as u64);
+        counters::count(&tally.bytes, ranges.iter().map(|range| range.length).sum());
+        counters::clock(&tally.time, start);
+    }
+    record(|trace| trace.request(file, ranges, cause, start));
 }
 
 /// One record: a byte range of a request to storage, or a basket that was decoded.
@@ -95,10 +151,10 @@ pub struct Trace {
 }
 
 static ON: AtomicBool = AtomicBool::new(false);
-static TRACE: Mutex<Option<Trace>> = Mutex::new(None);
+static TRACE: PerProcess<Mutex<Option<Trace>>> = PerProcess::empty();
 
 fn trace() -> MutexGuard<'static, Option<Trace>> {
-    TRACE.lock().unwrap_or_else(PoisonError::into_inner)
+    TRACE.get(|_| Mutex::default()).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether accesses are recorded; cheap.
@@ -139,6 +195,14 @@ pub fn so_far() -> Option<Trace> {
     trace().clone()
 }
 
+/// Takes out what was recorded so far; the trace goes on.
+pub fn take() -> Option<Trace> {
+    let mut slot = trace();
+    let running = slot.as_mut()?;
+    let rows = std::mem::take(&mut running.rows);
+    Some(Trace { rows, names: running.names.clone(), numbers: HashMap::new(), ..*running })
+}
+
 /// Adds to the trace, if there is one.
 pub fn record(add: impl FnOnce(&mut Trace)) {
     if on()
@@ -164,7 +228,7 @@ impl Trace {
         when.saturating_duration_since(self.began).as_nanos() as u64
     }
     /// Adds a request that ends now.
-    pub fn request(&mut self, file: &str, ranges: &[crate::Range], cause: Cause, start: Instant) {
+    fn request(&mut self, file: &str, ranges: &[Range], cause: Cause, start: Instant) {
         self.requests += 1;
         let (file, start, end) = (self.number(file), self.since(start), self.since(Instant::now()));
         for range in ranges {

@@ -7,26 +7,34 @@
 mod auth;
 mod link;
 mod list;
+mod pages;
 mod session;
 mod wire;
 
 pub use auth::Identity;
 pub use list::list;
 
+use crate::cancel;
+use crate::checksum::Checksum;
 use crate::ledger::Ledger;
 use crate::plan::Range;
-use crate::remote::{END, Fault, Opening, Options, Remote, Transport};
+use crate::process::PerProcess;
+use crate::remote::{
+    BEFORE_LEAVING, END, Fault, Opening, Options, Remote, TOLD_APART, Transport, Version, next_in_turn,
+    pause_before, retries_of_opening,
+};
 use crate::source::Source;
 use crate::trace::Cause;
+use pages::Pages;
 use session::{Ask, Place, SMALL, Session, Stream};
 use std::cell::Cell;
 use std::io::{Error, ErrorKind, Result};
 use std::iter;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
-use wire::{Address, Answer, ELEMENT, Reader, Refusal, Target, kind};
+use wire::{Address, Answer, ELEMENT, Reader, Refusal, Stat, Target, kind};
 
 /// What is read first of the start.
 const FIRST: u64 = 64 << 10;
@@ -37,11 +45,15 @@ const MOST_HOPS: usize = 16;
 /// Options of `kXR_open`: for reading, with what the file is; and not by what was remembered of it.
 const OPEN: u16 = 0x10 | 0x400;
 const REFRESH: u16 = 0x80;
+/// What `kXR_query` asks for: the checksum of a file.
+const CHECKSUM_OF: [u8; 2] = [0, 3];
 /// How often a server is not asked that failed before, although it is named again; and the pause before another is asked for.
 const PASSED_OVER: usize = 4;
 const SHORT_PAUSE: Duration = Duration::from_millis(20);
 /// How long nothing is tried again for which time ran out.
 const MOMENT: Duration = Duration::from_secs(1);
+/// How long it is waited for what a file is now, when its bytes are there.
+const LISTEN: Duration = Duration::from_secs(5);
 /// The longest pause before the same is asked for again, whatever a server says.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
@@ -50,8 +62,8 @@ pub fn takes(url: &str) -> bool {
     url.split_once("://").is_some_and(|(scheme, _)| wire::encrypted(scheme).is_some())
 }
 
-/// Opens a file by its URL; by several, if they lead to the same bytes.
-pub fn open(urls: &[String], who: &Identity, options: &Options) -> Result<Arc<dyn Source>> {
+/// Opens a file by its URL; by several, if they lead to the same bytes. `ledger` has what did not go well, also if it fails.
+pub fn open(urls: &[String], who: &Identity, options: &Options, ledger: Ledger) -> Result<Arc<dyn Source>> {
     let addresses = urls.iter().map(|url| address_of(url));
     let mut file = Xrootd {
         name: urls.first().cloned().unwrap_or_default(),
@@ -59,17 +71,26 @@ pub fn open(urls: &[String], who: &Identity, options: &Options) -> Result<Arc<dy
         who: who.clone(),
         options: options.clone(),
         size: 0,
+        version: None,
+        start: Vec::new(),
         most_ranges: AtomicUsize::new(session::Limits::default().elements),
         replica: AtomicUsize::new(0),
-        state: RwLock::new((std::process::id(), Arc::default())),
+        unwatched: AtomicBool::new(false),
+        state: PerProcess::empty(),
     };
-    let ledger = Ledger::default();
-    let start = Instant::now();
-    let mut attempt = 0;
+    let mut start = Instant::now();
+    let (mut attempt, mut others) = (0, file.replicas() - 1);
     loop {
         let began = Instant::now();
         let deadline = began + options.timeout;
-        let fault = match file.look(deadline) {
+        let found = file.look(deadline);
+        let (first, none) = ([Range { offset: 0, length: FIRST }], [Range { offset: 0, length: 0 }]);
+        // The start was asked for with the login, too.
+        for error in lock(&file.state().history).stumbled.drain(..) {
+            ledger.ended(&file.name, &none, Cause::Header, began);
+            ledger.note(&first, attempt + 1, true, &error);
+        }
+        let fault = match found {
             Ok((opening, latency)) => {
                 let remote = Remote::new(Arc::new(file), options.clone(), vec![opening], ledger);
                 remote.answered_in(latency);
@@ -78,16 +99,22 @@ pub fn open(urls: &[String], who: &Identity, options: &Options) -> Result<Arc<dy
             Err(fault) => fault,
         };
         let replica = file.replica();
-        let again = fault.again && attempt < options.retries && start.elapsed() < options.timeout;
-        let first = [Range { offset: 0, length: FIRST }];
-        ledger.ended(&file.name, &first, 0, Cause::Header, began);
+        let most = retries_of_opening(&fault.error, options.retries);
+        let most = if others > 0 { most.min(BEFORE_LEAVING) } else { most };
+        let again = fault.again && attempt < most && start.elapsed() < options.timeout;
+        ledger.ended(&file.name, &none, Cause::Header, began);
         ledger.note(&first, attempt + 1, again, &fault.error);
-        if !again && !file.leave_replica(replica) {
+        if again && !cancel::given_up() {
+            attempt += 1;
+            thread::sleep(pause_before(attempt));
+            continue;
+        }
+        if others == 0 || cancel::given_up() {
             let url = urls.get(replica).map_or("", String::as_str);
             return Err(Error::new(fault.error.kind(), format!("{url}: {}", fault.error)));
         }
-        attempt = if again { attempt + 1 } else { 0 };
-        thread::sleep(Duration::from_millis(50 << attempt.min(7)));
+        file.leave_replica(replica);
+        (attempt, others, start) = (0, others - 1, Instant::now());
     }
 }
 
@@ -103,10 +130,15 @@ struct Xrootd {
     who: Identity,
     options: Options,
     size: u64,
+    /// When it was opened first, and its first bytes.
+    version: Option<Version>,
+    start: Vec<u8>,
     most_ranges: AtomicUsize,
     replica: AtomicUsize,
-    /// With the process that opened the file.
-    state: RwLock<(u32, Arc<State>)>,
+    /// Whether nothing is answered at all to what the file is now, so that it is not asked for any more.
+    unwatched: AtomicBool,
+    /// What is open belongs to one process: a child neither uses nor closes it.
+    state: PerProcess<State>,
 }
 
 #[derive(Default)]
@@ -115,6 +147,12 @@ struct State {
     current: Mutex<Option<Arc<Handle>>>,
     /// What is known from before; held by the thread that opens the file anew.
     history: Mutex<History>,
+    /// What is to be listed though the bytes came.
+    remarks: Mutex<Vec<Error>>,
+    /// Who was seen to have the file that was opened first.
+    same: Mutex<Vec<String>>,
+    /// Which of the URLs lead to another one.
+    elsewhere: Mutex<Vec<usize>>,
 }
 
 #[derive(Default)]
@@ -123,8 +161,10 @@ struct History {
     tried: Vec<Tried>,
     /// The last failure, in words.
     trouble: Option<String>,
-    /// Where the file was open, and when it had been changed.
-    version: Option<(String, i64)>,
+    /// Connections that ended at login, and were made again.
+    stumbled: Vec<Error>,
+    /// What it was where it was open last.
+    version: Option<Version>,
     /// When it could not be opened, and why, and whether that may pass: who waited for it need not try the same.
     failed: Option<(Instant, ErrorKind, String, bool)>,
 }
@@ -141,7 +181,7 @@ impl History {
     fn note(&mut self, handle: &Handle, trouble: Option<String>, failed: Option<&'static str>) {
         let server = handle.session.place.server();
         self.trouble = trouble.map(|why| format!("{server}: {why}"));
-        self.version = Some((server, handle.changed));
+        self.version = Some(handle.version.clone());
         if let Some(reason) = failed.filter(|_| handle.redirected) {
             self.add(&handle.session.place, reason);
         }
@@ -158,13 +198,69 @@ impl History {
 struct Handle {
     session: Arc<Session>,
     id: [u8; 4],
+    /// What was asked for, with all that is said behind the path.
+    path: String,
+    watch: Mutex<Watch>,
     size: u64,
-    changed: i64,
+    version: Version,
     /// Whether a redirector named the server.
     redirected: bool,
     process: u32,
     /// The start of the file, if it was asked for together with opening, and when.
     start: Option<(Instant, Vec<u8>)>,
+}
+
+/// How it is watched whether an open file is still what it was: each request asks along with it what the file is.
+#[derive(Clone, Debug, PartialEq)]
+enum Watch {
+    /// By its path: so another file that takes its place is noticed, too. Nothing is known before the first answer.
+    Path(Option<Stat>),
+    /// Where that would be handed on to another server, or is not answered.
+    Handle(Option<Stat>),
+    /// Neither is answered.
+    Not,
+}
+
+impl Watch {
+    /// Takes an answer to what was asked for when it was as `asked`; says how the file differs from what it was.
+    fn compare(&mut self, asked: &Self, now: Option<Stat>) -> Option<String> {
+        if std::mem::discriminant(self) != std::mem::discriminant(asked) {
+            return None;
+        }
+        let Some(now) = now else {
+            *self = match self {
+                Self::Path(None) => Self::Handle(None),
+                Self::Handle(None) => Self::Not,
+                // What was answered before will be again: the path may be there no more only for now.
+                _ => return None,
+            };
+            return None;
+        };
+        let (Self::Path(before) | Self::Handle(before)) = self else { return None };
+        let before = before.get_or_insert_with(|| now.clone());
+        if now.size != before.size {
+            Some(format!("it had {} bytes, now it has {}", before.size, now.size))
+        } else if now != *before {
+            Some("it is another one, or was written to".to_owned())
+        } else {
+            None
+        }
+    }
+}
+
+impl Handle {
+    /// Asks what the file is now, if that is answered.
+    fn look(&self, watch: &Watch) -> Option<Ask> {
+        let mut parameters = vec![0; 12];
+        match watch {
+            Watch::Path(_) => Some(ask(kind::STAT, &[], self.path.as_bytes(), SMALL)),
+            Watch::Handle(_) => {
+                parameters.extend_from_slice(&self.id);
+                Some(ask(kind::STAT, &parameters, &[], SMALL))
+            }
+            Watch::Not => None,
+        }
+    }
 }
 
 impl Drop for Handle {
@@ -179,6 +275,11 @@ impl Drop for Handle {
 
 fn ask(kind: u16, parameters: &[u8], body: &[u8], most: u64) -> Ask {
     Ask { kind, parameters: parameters.to_vec(), body: body.to_vec(), most }
+}
+
+/// One range of an open file, in pages with checksums.
+fn ask_pages(id: [u8; 4], offset: u64, length: u64) -> Ask {
+    Ask { kind: kind::PGREAD, most: Pages::most(length), ..ask_range(id, offset, length) }
 }
 
 /// One range of an open file.
@@ -239,7 +340,7 @@ impl Stop {
         &self,
         refresh: bool,
         naming: bool,
-        history: &History,
+        history: &mut History,
         first: u64,
         deadline: Instant,
     ) -> std::result::Result<(Answer, Option<Handle>), Fault> {
@@ -248,9 +349,10 @@ impl Stop {
             deadline.saturating_duration_since(Instant::now()) / if self.redirected { 2 } else { 1 };
         let until = Instant::now() + patience;
         let server = self.place.server();
-        let failed = |error: Error| Fault::passing(Error::new(error.kind(), format!("{server}: {error}")));
-        let named = history.tried.iter().filter(|_| naming);
-        let (hosts, reasons): (Vec<_>, Vec<_>) = named.map(|t| (t.host.as_str(), t.reason)).unzip();
+        let named = |error: Error| Error::new(error.kind(), format!("{server}: {error}"));
+        let failed = |error: Error| Fault::passing(named(error));
+        let tried = history.tried.iter().filter(|_| naming);
+        let (hosts, reasons): (Vec<_>, Vec<_>) = tried.map(|t| (t.host.as_str(), t.reason)).unzip();
         let tried = match hosts.as_slice() {
             [] => String::new(),
             hosts => format!("tried={}&triedrc={}", hosts.join(","), reasons.join(",")),
@@ -268,6 +370,7 @@ impl Stop {
         };
         let began = Instant::now();
         let (session, begun) = Session::asked(&self.place, &asks, until)?;
+        history.stumbled.extend(lock(&session.stumbled).take().filter(|_| first > 0).map(named));
         let mut begun = begun.into_iter();
         let opening = begun.next().ok_or_else(|| failed(Error::other("nothing was asked for")))?;
         let (answer, body) = small(opening, until, deadline).map_err(failed)?;
@@ -277,11 +380,14 @@ impl Stop {
         let mut from = Reader(&body);
         let mut id = [0; 4];
         id.copy_from_slice(from.take(4).map_err(failed)?);
+        let watch = if session.stands_between { Watch::Handle(None) } else { Watch::Path(None) };
         let mut handle = Handle {
             session: session.clone(),
             id,
+            path: self.path_with(&[]),
+            watch: Mutex::new(watch),
             size: 0,
-            changed: 0,
+            version: Version { of: String::new(), tag: String::new() },
             redirected: self.redirected,
             process: std::process::id(),
             start: None,
@@ -293,7 +399,7 @@ impl Stop {
             handle.start = Some((began, start));
         }
         // Compression, which no server has, and its kind; then what the file is.
-        let said = from.take(8).ok().and_then(|_| wire::parse_stat(&from.text()));
+        let said = from.take(8).ok().and_then(|_| Stat::parse(&from.text()));
         let found = if said.is_some() {
             said
         } else {
@@ -301,7 +407,7 @@ impl Stop {
             parameters.extend_from_slice(&id);
             let asked = session.ask(ask(kind::STAT, &parameters, &[], SMALL)).map_err(failed)?;
             match small(asked, until, deadline).map_err(failed)? {
-                (Answer::Done, body) => wire::parse_stat(&Reader(&body).text()),
+                (Answer::Done, body) => Stat::parse(&Reader(&body).text()),
                 (answer, _) => return Ok((answer, None)),
             }
         };
@@ -311,7 +417,14 @@ impl Stop {
                 format!("{server}: not told how long the file is"),
             ))
         };
-        (handle.size, handle.changed) = found.ok_or_else(strange)?;
+        let Stat { id, size, changed } = found.ok_or_else(strange)?;
+        // Copies on other servers have another number, and were made at another time; so it is with the servers that one
+        // name stands for. One that stands between has numbers of the servers behind it, or of its own.
+        handle.version = Version {
+            of: format!("{server} {} {}", session.peer, self.path),
+            tag: if session.stands_between { changed.to_string() } else { format!("{id} {changed}") },
+        };
+        handle.size = size;
         Ok((Answer::Done, Some(handle)))
     }
 }
@@ -331,13 +444,13 @@ fn refused(no: Refusal) -> Fault {
 }
 
 impl Xrootd {
-    fn state(&self) -> Arc<State> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner).1.clone()
+    fn state(&self) -> &State {
+        self.state.get(|_| State::default())
     }
 
     /// Opens the file and reads its start, and its end with it if that was not under way before its size was known.
     fn look(&mut self, deadline: Instant) -> std::result::Result<(Opening, Duration), Fault> {
-        let mut handle = self.find(&mut lock(&self.state().history), FIRST, deadline)?;
+        let mut handle = self.find(self.replica(), &mut lock(&self.state().history), FIRST, deadline)?;
         let (size, latency) = (handle.size, handle.session.latency);
         let first = size.min(FIRST);
         let opening = match handle.start.take() {
@@ -356,6 +469,9 @@ impl Xrootd {
             }
         };
         self.size = size;
+        self.version = Some(handle.version.clone());
+        let start = opening.pieces.first().map(|(_, bytes)| bytes.as_slice()).unwrap_or_default();
+        self.start = start.get(..TOLD_APART.min(start.len())).unwrap_or_default().to_vec();
         self.keep(handle);
         Ok((opening, latency))
     }
@@ -416,9 +532,11 @@ impl Xrootd {
         if let Some((when, kind, why, again)) = &history.failed
             && (*when > asked || (!again && when.elapsed() < MOMENT))
         {
-            return Err(Fault { again: *again, pause: true, error: Error::new(*kind, why.clone()) });
+            let error = Error::new(*kind, why.clone());
+            return Err(Fault { again: *again, ..Fault::passing(error) });
         }
-        let handle = match self.find(&mut history, 0, deadline) {
+        let replica = self.replica();
+        let handle = match self.find(replica, &mut history, 0, deadline) {
             Ok(handle) => handle,
             Err(fault) => {
                 let (kind, why) = (fault.error.kind(), fault.error.to_string());
@@ -426,21 +544,56 @@ impl Xrootd {
                 return Err(fault);
             }
         };
-        let changed = |what: String| {
-            Err(Fault::lasting(Error::other(format!("the file was changed while it was read ({what})"))))
-        };
         if handle.size != self.size {
-            return changed(format!("it had {} bytes, now it has {}", self.size, handle.size));
+            return Err(changed(&format!("it had {} bytes, now it has {}", self.size, handle.size)));
+        }
+        let now = &handle.version;
+        if let Some(before) = history.version.as_ref().or(self.version.as_ref())
+            && before.of == now.of
+            && before.tag != now.tag
+        {
+            return Err(changed(&format!("it was version {}, now it is {}", before.tag, now.tag)));
+        }
+        self.compare(&handle, replica, &mut history, deadline)?;
+        Ok(self.keep(handle))
+    }
+
+    /// Sees whether a server has the file that was opened first, by its first bytes, before others of it are believed.
+    fn compare(
+        &self,
+        handle: &Handle,
+        replica: usize,
+        history: &mut History,
+        deadline: Instant,
+    ) -> std::result::Result<(), Fault> {
+        let (state, of) = (self.state(), &handle.version.of);
+        if self.version.as_ref().is_some_and(|first| first.of == *of) || lock(&state.same).contains(of) {
+            return Ok(());
+        }
+        let mut pieces = [(0, Vec::new())];
+        self.read_into(
+            handle,
+            &[Range { offset: 0, length: self.start.len() as u64 }],
+            &mut pieces,
+            deadline,
+        )?;
+        let [(_, start)] = pieces;
+        if start.len() < self.start.len() {
+            return Err(Fault::passing(Error::new(ErrorKind::UnexpectedEof, "less came than was asked for")));
+        }
+        if start.starts_with(&self.start) {
+            lock(&state.same).push(of.clone());
+            return Ok(());
         }
         let server = handle.session.place.server();
-        if let Some((before, time)) = &history.version
-            // Copies on other servers were made at another time.
-            && *before == server
-            && *time != handle.changed
-        {
-            return changed("at another time than before".to_owned());
+        let error = Error::other(format!("{server} has another file by this name: it begins otherwise"));
+        if handle.redirected {
+            // Whoever named it may name another one.
+            history.add(&handle.session.place, "ioerr");
+            return Err(Fault::passing(error));
         }
-        Ok(self.keep(handle))
+        lock(&state.elsewhere).push(replica);
+        Err(Fault::lasting(error))
     }
 
     /// Gives up an open file; if its server failed, it will be the last one that is asked again.
@@ -459,12 +612,13 @@ impl Xrootd {
     /// Finds the file and opens it, wherever the way leads.
     fn find(
         &self,
+        replica: usize,
         history: &mut History,
         start: u64,
         deadline: Instant,
     ) -> std::result::Result<Handle, Fault> {
         let deadline = deadline.min(Instant::now() + self.options.timeout);
-        let Some(address) = self.addresses.get(self.replica()) else {
+        let Some(address) = self.addresses.get(replica) else {
             return Err(Fault::lasting(Error::other("no URL")));
         };
         let first = Stop::first(address, &self.who);
@@ -546,7 +700,7 @@ impl Xrootd {
         }
     }
 
-    /// Reads ranges by one request.
+    /// Reads ranges by one request: by pages with checksums, if it is one range and the server gives them.
     fn read(
         &self,
         handle: &Handle,
@@ -554,37 +708,124 @@ impl Xrootd {
         deadline: Instant,
         take: &mut dyn FnMut(u64, &[u8]) -> bool,
     ) -> std::result::Result<Option<Answer>, Fault> {
+        let has_pages = &handle.session.has_pages;
+        let paged = ranges.len() == 1 && has_pages.load(Ordering::Relaxed);
+        let answer = self.read_so(handle, ranges, paged, deadline, take)?;
+        let no = match answer {
+            Some(Answer::Refused(no)) if paged && no.lasting() => no,
+            answer => return Ok(answer),
+        };
+        // Some servers say that they give pages, and do not.
+        let answer = self.read_so(handle, ranges, false, deadline, take)?;
+        if matches!(answer, None | Some(Answer::Done)) && has_pages.swap(false, Ordering::Relaxed) {
+            let server = handle.session.place.server();
+            let why = format!("{server} gives no pages with checksums: {}", Error::from(no));
+            lock(&self.state().remarks).push(Error::other(why));
+        }
+        Ok(answer)
+    }
+
+    /// Reads ranges by one request, one range as pages or not.
+    fn read_so(
+        &self,
+        handle: &Handle,
+        ranges: &[Range],
+        paged: bool,
+        deadline: Instant,
+        take: &mut dyn FnMut(u64, &[u8]) -> bool,
+    ) -> std::result::Result<Option<Answer>, Fault> {
         let limits = handle.session.limits(Instant::now() + self.options.timeout);
         let quiet = Instant::now() + self.options.timeout;
         let failed = |error: Error| Fault::passing(error);
-        if let [range] = ranges {
-            let mut offset = range.offset;
-            let length = range.length.min(LONGEST);
-            let mut stream = handle.session.ask(ask_range(handle.id, offset, length)).map_err(failed)?;
-            return stream
-                .finish(quiet, deadline, &mut |bytes| {
-                    let at = offset;
-                    offset += bytes.len() as u64;
-                    take(at, bytes)
-                })
-                .map_err(failed);
-        }
-        let (body, most) = elements(ranges, handle.id, limits);
-        let mut stream = handle.session.ask(ask(kind::READV, &[], &body, most)).map_err(failed)?;
-        let mut parts = Parts::default();
+        let (asked, mut form) = if let [range] = ranges {
+            let (offset, length) = (range.offset, range.length.min(LONGEST));
+            if paged {
+                (ask_pages(handle.id, offset, length), Form::Pages(Pages::default()))
+            } else {
+                (ask_range(handle.id, offset, length), Form::Plain(offset))
+            }
+        } else {
+            let (body, most) = elements(ranges, handle.id, limits);
+            (ask(kind::READV, &[], &body, most), Form::Parts(Parts::default()))
+        };
+        let watch = lock(&handle.watch).clone();
+        let look = handle.look(&watch).filter(|_| !self.unwatched.load(Ordering::Relaxed));
+        let asks: Vec<Ask> = iter::once(asked).chain(look).collect();
+        let mut streams = handle.session.ask_together(&asks).map_err(failed)?.into_iter();
+        let mut stream = streams.next().ok_or_else(|| failed(Error::other("nothing was asked for")))?;
         let mut strange = None;
-        let answer = stream.finish(quiet, deadline, &mut |bytes| match parts.feed(bytes, take) {
+        let mut left = ranges.iter().map(|range| range.length).fold(0, u64::saturating_add);
+        let mut count = |at: u64, bytes: &[u8]| {
+            left = left.saturating_sub(bytes.len() as u64);
+            take(at, bytes)
+        };
+        let answer = stream.finish(quiet, deadline, &mut |bytes| match form.feed(bytes, &mut count) {
             Ok(more) => more,
             Err(error) => {
                 strange = Some(error);
                 false
             }
         });
-        match strange {
-            Some(error) => Err(Fault::passing(error)),
-            None => answer.map_err(failed),
+        if let Some(error) = strange {
+            return Err(failed(error));
+        }
+        let answer = answer.map_err(failed)?;
+        // Who has all that was wanted need not wait for the end of the answer.
+        let whole = answer == Some(Answer::Done) || (answer.is_none() && left == 0);
+        if let Some(look) = streams.next().filter(|_| whole) {
+            let until = Instant::now() + LISTEN.min(self.options.timeout / 2);
+            // That this one answer does not come ends no session.
+            match small(look, until + self.options.timeout, until) {
+                Ok((answer, body)) => {
+                    let now = Stat::parse(&Reader(&body).text()).filter(|_| answer == Answer::Done);
+                    if !cancel::given_up()
+                        && let Some(what) = lock(&handle.watch).compare(&watch, now)
+                    {
+                        return Err(changed(&what));
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::TimedOut && handle.session.over().is_none() => {
+                    if !self.unwatched.swap(true, Ordering::Relaxed) {
+                        let server = handle.session.place.server();
+                        let why = format!("{server} does not answer what the file is now; it is not watched");
+                        lock(&self.state().remarks).push(Error::new(ErrorKind::TimedOut, why));
+                    }
+                }
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        if let Form::Pages(pages) = &form {
+            pages.checked().map_err(failed)?;
+        }
+        Ok(answer)
+    }
+}
+
+/// What the data of an answer are.
+enum Form {
+    /// The file's bytes, from here on.
+    Plain(u64),
+    Parts(Parts),
+    Pages(Pages),
+}
+
+impl Form {
+    /// Hands over where in the file, and bytes; false if no more are wanted.
+    fn feed(&mut self, bytes: &[u8], take: &mut dyn FnMut(u64, &[u8]) -> bool) -> Result<bool> {
+        match self {
+            Self::Plain(offset) => {
+                let at = *offset;
+                *offset += bytes.len() as u64;
+                Ok(take(at, bytes))
+            }
+            Self::Parts(parts) => parts.feed(bytes, take),
+            Self::Pages(pages) => pages.feed(bytes, take),
         }
     }
+}
+
+fn changed(what: &str) -> Fault {
+    Fault::lasting(Error::other(format!("the file was changed while it was read ({what})")))
 }
 
 /// An answer with little data.
@@ -711,7 +952,9 @@ impl Transport for Xrootd {
                 format!("{server}: an answer that makes no sense"),
             ))),
             Err(fault) => {
-                self.lose(&handle, Some(("srverr", &fault.error)));
+                if fault.again {
+                    self.lose(&handle, Some(("srverr", &fault.error)));
+                }
                 Err(Fault { error: named(&fault.error), ..fault })
             }
         }
@@ -719,79 +962,58 @@ impl Transport for Xrootd {
     fn replica(&self) -> usize {
         self.replica.load(Ordering::Relaxed)
     }
-    fn leave_replica(&self, failed: usize) -> bool {
-        let next = failed + 1;
-        if next >= self.addresses.len() {
-            return self.replica() != failed;
-        }
+    fn replicas(&self) -> usize {
+        self.addresses.len() - lock(&self.state().elsewhere).len().min(self.addresses.len() - 1)
+    }
+    fn leave_replica(&self, failed: usize) {
+        let state = self.state();
+        let next = next_in_turn(failed, self.addresses.len(), &lock(&state.elsewhere));
+        let Some(next) = next else { return };
         let moved = self.replica.compare_exchange(failed, next, Ordering::Relaxed, Ordering::Relaxed);
         if moved.is_ok() {
-            let state = self.state();
             lock(&state.current).take();
             *lock(&state.history) = History::default();
         }
-        true
     }
-    fn identity(&self) -> Option<String> {
-        lock(&self.state().current).as_ref().map(|handle| handle.changed.to_string())
+    fn identity(&self) -> Option<Version> {
+        self.version.clone()
     }
-    fn forked(&self) {
-        // What is open belongs to the parent: neither used nor closed here.
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        std::mem::forget(std::mem::replace(&mut *state, (std::process::id(), Arc::default())));
+    fn server(&self) -> Option<String> {
+        let current = lock(&self.state().current).clone();
+        let first = || Some(Stop::first(self.addresses.get(self.replica())?, &self.who).place.server());
+        current.map(|handle| handle.session.place.server()).or_else(first)
+    }
+    fn remarks(&self) -> Vec<Error> {
+        std::mem::take(&mut lock(&self.state().remarks))
+    }
+    fn promised(&self, limit: Duration) -> std::result::Result<Option<Checksum>, Fault> {
+        let deadline = Instant::now() + limit;
+        let handle = self.handle(deadline)?;
+        let ask = ask(kind::QUERY, &CHECKSUM_OF, handle.path.as_bytes(), SMALL);
+        let asked = handle.session.ask(ask).map_err(Fault::passing)?;
+        let (answer, body) = small(asked, deadline, deadline).map_err(Fault::passing)?;
+        let text = Reader(&body).text();
+        match answer {
+            Answer::Done => {
+                Ok(text.trim().split_once(' ').and_then(|(name, value)| Checksum::named(name, value)))
+            }
+            // It has none.
+            Answer::Refused(no) if no.is(&["ArgInvalid", "InvalidRequest", "Unsupported"]) => Ok(None),
+            Answer::Refused(no) => Err(refused(no)),
+            _ => Err(Fault::passing(Error::other("the server puts off a checksum"))),
+        }
+    }
+    fn mistrust(&self) {
+        let current = lock(&self.state().current).clone();
+        if let Some(handle) = current {
+            let error = Error::new(ErrorKind::InvalidData, "a copy with a wrong checksum");
+            self.lose(&handle, Some(("ioerr", &error)));
+        }
+    }
+    fn close(&self) {
+        lock(&self.state().current).take();
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn range(offset: u64, length: u64) -> Range {
-        Range { offset, length }
-    }
-
-    #[test]
-    fn ranges_are_cut_to_what_is_taken() {
-        let limits = session::Limits { elements: 3, bytes: 10 };
-        let (body, most) = elements(&[range(0, 5), range(100, 25)], [1, 2, 3, 4], limits);
-        let found: Vec<(u32, u64)> = body
-            .chunks(ELEMENT)
-            .map(|one| {
-                let mut from = Reader(&one[4..]);
-                (from.u32().unwrap(), from.u64().unwrap())
-            })
-            .collect();
-        assert_eq!(found, [(5, 0), (10, 100), (10, 110)]);
-        assert_eq!(most, 25 + 3 * ELEMENT as u64);
-    }
-
-    #[test]
-    fn parts_of_any_division() {
-        let mut bytes = Vec::new();
-        for (offset, text) in [(7u64, "abc"), (99, ""), (1000, "defgh")] {
-            bytes.extend_from_slice(&[0; 4]);
-            bytes.extend_from_slice(&(text.len() as u32).to_be_bytes());
-            bytes.extend_from_slice(&offset.to_be_bytes());
-            bytes.extend_from_slice(text.as_bytes());
-        }
-        for step in 1..=bytes.len() {
-            let (mut parts, mut found) = (Parts::default(), Vec::new());
-            for piece in bytes.chunks(step) {
-                let mut take = |at: u64, new: &[u8]| {
-                    found.extend(new.iter().enumerate().map(|(i, b)| (at + i as u64, *b)));
-                    true
-                };
-                assert!(parts.feed(piece, &mut take).unwrap());
-            }
-            let want: Vec<(u64, u8)> = (7..10).chain(1000..1005).zip(b'a'..=b'h').collect();
-            assert_eq!(found, want);
-        }
-        let hostile = [0xff; ELEMENT];
-        assert!(Parts::default().feed(&hostile, &mut |_, _| true).is_err());
-    }
-
-    #[test]
-    fn opaque_data_is_joined() {
-        assert_eq!(joined(&["authz=x", "", "&a=b&", "tried=h"]), "authz=x&a=b&tried=h");
-    }
-}
+mod tests;

@@ -1,7 +1,7 @@
 //! Columns as a stream of Arrow record batches, without an Arrow library on the Python side.
 
 use crate::errors::raise;
-use crate::reading::{PyTree, on_pool};
+use crate::reading::{PyTree, pool, with_files};
 use crate::writing::to_column;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{
@@ -11,8 +11,10 @@ use arrow_array::{
 use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, OffsetBuffer, ScalarBuffer};
 use arrow_data::transform::MutableArrayData;
 use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, SchemaRef};
+use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
+use sapwood_io::Token;
 use sapwood_root::array::{Column, Number, Type};
 use sapwood_root::tree::Tree;
 use sapwood_root::tree::read::{LeftOut, Part, read_most};
@@ -36,18 +38,32 @@ impl Iterator for Reader {
         let (tree, branches, start, stop) = self.pending.pop_front()?;
         let left_out = LeftOut::default();
         let parts = [Part { tree: &tree, branches: &branches, start, stop }];
-        let columns = match on_pool(|| read_most(&parts, None, &left_out)) {
-            Ok(columns) => columns,
+        let pool = match pool() {
+            Ok(pool) => pool,
             Err(error) => return Some(Err(ArrowError::ExternalError(Box::new(error)))),
         };
+        let file = [tree.file.source().as_ref()];
+        let read = || read_most(&pool, &parts, None, &left_out);
+        let columns = Python::attach(|py| {
+            with_files(py, &file, &Token::default(), read).map_err(|error| {
+                let mut message = error.value(py).to_string();
+                if error.is_instance_of::<PyKeyboardInterrupt>(py) {
+                    "interrupted".clone_into(&mut message);
+                    // Whoever asked makes another error of it: Python hears of it when it goes on.
+                    let _ = py.import("_thread").and_then(|thread| thread.call_method0("interrupt_main"));
+                }
+                ArrowError::ExternalError(message.into())
+            })
+        });
         let noted: Vec<String> = left_out.into_errors().iter().map(ToString::to_string).collect();
         if !noted.is_empty()
             && let Err(error) = Python::attach(|py| self.warn.call1(py, (noted,)))
         {
             return Some(Err(ArrowError::ExternalError(Box::new(error))));
         }
-        let batch = columns.and_then(|columns| batch(&self.schema, columns, (stop - start) as usize));
-        Some(batch.map_err(|error| ArrowError::ExternalError(Box::new(error))))
+        let rows = (stop - start) as usize;
+        let wrong = |error| ArrowError::ExternalError(Box::new(error));
+        Some(columns.and_then(|columns| batch(&self.schema, columns, rows).map_err(wrong)))
     }
 }
 

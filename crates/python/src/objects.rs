@@ -1,6 +1,6 @@
 //! Objects by key: a tree of values, turned into Python objects a level at a time.
 
-use crate::errors::raise;
+use crate::reading::with_file;
 use numpy::{IntoPyArray, PyArrayMethods};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
@@ -250,7 +250,7 @@ pub fn read<'py>(
     key: &Key,
     makers: Makers<'py>,
 ) -> PyResult<(Bound<'py, PyAny>, Problems)> {
-    let (value, seen, problems) = py.detach(|| read_value(file, key)).map_err(raise)?;
+    let (value, seen, problems) = with_file(py, file, || read_value(file, key))?;
     let graph = Arc::new(Graph { seen });
     let value = Maker::new(py, &graph, makers).value(&value)?;
     Ok((value, problems))

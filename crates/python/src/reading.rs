@@ -3,19 +3,20 @@
 use crate::columns;
 use crate::errors::raise;
 use crate::objects;
-use crate::storage::{self, Far};
+use crate::storage::{self, Deadline, Far};
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
-use sapwood_io::Token;
 use sapwood_io::counters::Counters;
+use sapwood_io::{PerProcess, Source, Token};
 use sapwood_root::Error;
 use sapwood_root::file::{Directory, Key, RootFile};
 use sapwood_root::tree::read::{
     Carry, LeftOut, Part, codecs, longest_entry, planned, read as read_parts, read_most, read_on,
 };
 use sapwood_root::tree::{Branch, Tree};
-use std::sync::{Arc, Mutex, RwLock, mpsc};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -42,16 +43,17 @@ impl PyFile {
         far: Option<Far>,
         prior: Option<&str>,
     ) -> PyResult<Self> {
-        let source = storage::source(source, name, far.as_ref(), prior)?;
-        let interrupted = source.clone();
+        // Of all that opening takes: the way there, copying, the header.
+        let deadline = Deadline::after(far.as_ref().map(Far::deadline).transpose()?.flatten());
+        let source = storage::source(source, name, far.as_ref(), prior, deadline)?;
+        let theirs = source.clone();
         let file = if source.latency().is_some() {
-            let deadline = source.deadline();
-            let open = move || RootFile::open(source);
-            storage::interruptible(py, deadline, move || interrupted.close(), open)?
+            storage::interruptible(py, deadline, || source.close(), move || RootFile::open(theirs))
         } else {
-            py.detach(|| RootFile::open(source))
+            Ok(py.detach(|| RootFile::open(theirs)))
         };
-        let file = file.map_err(raise)?;
+        let file = file.and_then(|file| file.map_err(raise));
+        let file = file.map_err(|error| storage::with_ledger(py, error, source.ledger()))?;
         Ok(Self { file: Arc::new(file) })
     }
     #[getter]
@@ -87,15 +89,15 @@ impl PyFile {
         self.file.source().size()
     }
     fn directory(&self, py: Python<'_>) -> PyResult<PyDirectory> {
-        let directory = py.detach(|| self.file.directory()).map_err(raise)?;
+        let directory = with_file(py, &self.file, || self.file.directory())?;
         Ok(PyDirectory { file: self.file.clone(), directory })
     }
     fn streamers(&self, py: Python<'_>) -> PyResult<Vec<(String, i32, u32)>> {
-        let classes = py.detach(|| self.file.classes()).map_err(raise)?;
+        let classes = with_file(py, &self.file, || self.file.classes())?;
         Ok(classes.iter().map(|i| (i.name.to_string(), i.version, i.checksum)).collect())
     }
     fn classes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let classes = py.detach(|| self.file.classes()).map_err(raise)?;
+        let classes = with_file(py, &self.file, || self.file.classes())?;
         objects::describe(py, &classes)
     }
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
@@ -106,6 +108,10 @@ impl PyFile {
     }
     fn ledger(&self) -> Vec<(u64, u64, u64, u32, bool, String)> {
         storage::ledger(self.file.source().as_ref())
+    }
+    /// Who says which version of the file it is, and which.
+    fn stored_version(&self) -> Option<(String, String)> {
+        self.file.source().version().map(|version| (version.of, version.tag))
     }
     fn __repr__(&self) -> String {
         format!("<File {:?}>", self.file.name())
@@ -218,11 +224,11 @@ impl PyDirectory {
         key.map(|key| PyKey { key }).ok_or_else(|| PyIndexError::new_err(index))
     }
     fn subdirectory(&self, py: Python<'_>, key: &PyKey) -> PyResult<PyDirectory> {
-        let directory = py.detach(|| self.file.subdirectory(&key.key)).map_err(raise)?;
+        let directory = with_file(py, &self.file, || self.file.subdirectory(&key.key))?;
         Ok(PyDirectory { file: self.file.clone(), directory })
     }
     fn tree(&self, py: Python<'_>, key: &PyKey) -> PyResult<PyTree> {
-        let tree = py.detach(|| Tree::read(&self.file, &key.key)).map_err(raise)?;
+        let tree = with_file(py, &self.file, || Tree::read(&self.file, &key.key))?;
         Ok(PyTree { tree: Arc::new(tree) })
     }
     #[allow(clippy::type_complexity, reason = "a pair and the callables it is made with")]
@@ -296,6 +302,9 @@ impl PyTree {
             (0..self.tree.branches.len()).map(|index| PyBranch { tree: self.tree.clone(), index }),
         )
     }
+    fn branch_bytes(&self) -> (Vec<u64>, Vec<u64>) {
+        self.tree.branches.iter().map(|branch| (branch.total_bytes, branch.compressed_bytes)).unzip()
+    }
     fn clusters(&self) -> Vec<u64> {
         self.tree.cluster_borders()
     }
@@ -305,8 +314,8 @@ impl PyTree {
     fn bytes_between(&self, branches: Vec<usize>, start: u64, stop: u64) -> f64 {
         self.tree.bytes_between(&branches, start, stop)
     }
-    fn codecs(&self, py: Python<'_>, branches: Vec<usize>) -> Vec<Option<u32>> {
-        py.detach(|| codecs(&self.tree, &branches))
+    fn codecs(&self, py: Python<'_>, baskets: Vec<(usize, usize)>) -> PyResult<Vec<Option<u32>>> {
+        with_file(py, &self.tree.file, || Ok(codecs(&self.tree, &baskets)))
     }
     #[allow(clippy::type_complexity, reason = "two plain tables")]
     fn plan(
@@ -446,7 +455,7 @@ impl PyBranch {
         Ok(self.tree.layout(self.index).map_err(raise)?.doubts.clone())
     }
     fn longest_entry(&self, py: Python<'_>) -> PyResult<Option<u64>> {
-        py.detach(|| longest_entry(&self.tree, self.index)).map_err(raise)
+        with_file(py, &self.tree.file, || longest_entry(&self.tree, self.index))
     }
     #[getter]
     fn has_data(&self) -> PyResult<bool> {
@@ -470,9 +479,15 @@ fn counters(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     snapshot(py, Counters::process())
 }
 
-/// The pool that reading and writing use, with the process that made it; replaced as a whole when the number of
-/// threads changes.
-static POOL: RwLock<Option<(u32, Arc<rayon::ThreadPool>)>> = RwLock::new(None);
+/// The pool that reading and writing use; replaced as a whole when the number of threads changes. A fork takes over none
+/// of its threads, and has one of its own with as many.
+fn slot() -> MutexGuard<'static, Option<Arc<rayon::ThreadPool>>> {
+    static POOL: PerProcess<Mutex<Option<Arc<rayon::ThreadPool>>>> = PerProcess::empty();
+    POOL.get(|_| Mutex::default()).lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How many threads it has; 0 before the first one.
+static THREADS: AtomicUsize = AtomicUsize::new(0);
 
 fn make_pool(threads: usize) -> PyResult<Arc<rayon::ThreadPool>> {
     let pool =
@@ -480,26 +495,24 @@ fn make_pool(threads: usize) -> PyResult<Arc<rayon::ThreadPool>> {
     pool.map(Arc::new).map_err(|e| PyValueError::new_err(e.to_string()))
 }
 
-/// Runs work on the pool.
-pub fn on_pool<T: Send>(work: impl FnOnce() -> T + Send) -> PyResult<T> {
-    let pool = POOL.read().ok().and_then(|pool| pool.clone());
-    let pool = match pool {
-        Some((process, pool)) if process == std::process::id() => pool,
-        // A fork takes over the pool but none of its threads: work given to it would wait forever.
-        Some((_, pool)) => {
-            let threads = pool.current_num_threads();
-            std::mem::forget(pool);
-            set_pool(threads)?
-        }
-        None => set_pool(default_threads()?)?,
+/// The pool.
+pub fn pool() -> PyResult<Arc<rayon::ThreadPool>> {
+    let mut slot = slot();
+    if let Some(pool) = &*slot {
+        return Ok(pool.clone());
+    }
+    let threads = match THREADS.load(Relaxed) {
+        0 => default_threads()?,
+        threads => threads,
     };
-    Ok(pool.install(work))
+    THREADS.store(threads, Relaxed);
+    Ok(slot.insert(make_pool(threads)?).clone())
 }
 
-/// As [`on_pool`], but Ctrl-C and the deadline end the work. The thread that asks listens, and does not work itself.
-fn on_pool_interruptibly<T: Send>(
+/// Does work that Ctrl-C and the deadline end. The thread that asks listens, and does not work itself.
+pub fn interruptibly<T: Send>(
     py: Python<'_>,
-    deadline: Option<Duration>,
+    deadline: Deadline,
     token: &Token,
     interrupt: impl Fn() + Sync,
     work: impl FnOnce() -> T + Send,
@@ -509,7 +522,7 @@ fn on_pool_interruptibly<T: Send>(
     let mut result = None;
     thread::scope(|scope| {
         scope.spawn(|| {
-            let _ = sender.send(on_pool(|| token.during(work)));
+            let _ = sender.send(token.during(work));
         });
         let heard = storage::listen(py, deadline, &receiver);
         if heard.is_err() {
@@ -520,19 +533,36 @@ fn on_pool_interruptibly<T: Send>(
         }
         result = Some(heard);
     });
-    result.unwrap_or_else(|| Err(PyValueError::new_err("no result")))?
+    result.unwrap_or_else(|| Err(PyValueError::new_err("no result")))
 }
 
-fn set_pool(threads: usize) -> PyResult<Arc<rayon::ThreadPool>> {
-    let pool = make_pool(threads)?;
-    if let Ok(mut slot) = POOL.write() {
-        let before = slot.replace((std::process::id(), pool.clone()));
-        if before.as_ref().is_some_and(|(process, _)| *process != std::process::id()) {
-            // Stopping threads that are not there could wait for a lock that one of them held.
-            std::mem::forget(before);
-        }
+/// Does work on a file, which Ctrl-C and the deadline end where it is far away.
+pub fn with_file<T: Send>(
+    py: Python<'_>,
+    file: &RootFile,
+    work: impl FnOnce() -> Result<T, Error> + Send,
+) -> PyResult<T> {
+    with_files(py, &[file.source().as_ref()], &Token::default(), work)
+}
+
+/// The same with several.
+pub fn with_files<T: Send>(
+    py: Python<'_>,
+    files: &[&dyn Source],
+    token: &Token,
+    work: impl FnOnce() -> Result<T, Error> + Send,
+) -> PyResult<T> {
+    let far: Vec<&dyn Source> = files.iter().copied().filter(|source| source.latency().is_some()).collect();
+    if far.is_empty() {
+        return py.detach(work).map_err(raise);
     }
-    Ok(pool)
+    let deadline = Deadline::after(far.iter().filter_map(|source| source.deadline()).min());
+    let interrupt = || far.iter().for_each(|source| source.interrupt());
+    let result = interruptibly(py, deadline, token, interrupt, work);
+    result.and_then(|result| result.map_err(raise)).map_err(|error| {
+        let incidents = far.iter().flat_map(|source| source.ledger()).collect();
+        storage::with_ledger(py, error, incidents)
+    })
 }
 
 fn default_threads() -> PyResult<usize> {
@@ -550,14 +580,20 @@ fn default_threads() -> PyResult<usize> {
 #[pyfunction]
 fn set_num_threads(n: i64) -> PyResult<()> {
     match usize::try_from(n) {
-        Ok(threads @ 1..=4096) => set_pool(threads).map(|_| ()),
+        Ok(threads @ 1..=4096) => {
+            let before = slot().replace(make_pool(threads)?);
+            THREADS.store(threads, Relaxed);
+            // Outside the lock: its threads come to their end.
+            drop(before);
+            Ok(())
+        }
         _ => Err(raise(Error::argument(format!("{n} threads: a number from 1 to 4096 is wanted")))),
     }
 }
 
 #[pyfunction]
 fn num_threads() -> PyResult<usize> {
-    on_pool(rayon::current_num_threads)
+    Ok(pool()?.current_num_threads())
 }
 
 #[pyclass(frozen, name = "Carry", module = "sapwood._native")]
@@ -599,29 +635,22 @@ fn read<'py>(
     let carry = carry.as_ref().map(Py::get);
     let noted = left_out.is_some().then(LeftOut::default);
     let carry = carry.filter(|_| parts.len() == 1).map(|carry| &carry.carry);
+    let pool = pool()?;
     let work = || {
         let parts: Vec<Part<'_>> = parts
             .iter()
             .map(|(tree, branches, start, stop)| Part { tree, branches, start: *start, stop: *stop })
             .collect();
         match (parts.as_slice(), carry, &noted) {
-            (parts, carry, Some(noted)) => read_most(parts, carry, noted),
-            ([part], Some(carry), None) => read_on(part, carry),
-            (parts, _, None) => read_parts(parts),
+            (parts, carry, Some(noted)) => read_most(&pool, parts, carry, noted),
+            ([part], Some(carry), None) => read_on(&pool, part, carry),
+            (parts, _, None) => read_parts(&pool, parts),
         }
     };
-    let far: Vec<_> =
-        parts.iter().map(|part| part.0.file.source()).filter(|s| s.latency().is_some()).collect();
-    let columns = if far.is_empty() {
-        py.detach(|| on_pool(work))?
-    } else {
-        let token = carry.map_or_else(Token::default, |carry| carry.token().clone());
-        let deadline = far.iter().filter_map(|source| source.deadline()).min();
-        let interrupt = || far.iter().for_each(|source| source.interrupt());
-        on_pool_interruptibly(py, deadline, &token, interrupt, work)?
-    };
+    let files: Vec<&dyn Source> = parts.iter().map(|part| part.0.file.source().as_ref()).collect();
+    let token = carry.map_or_else(Token::default, |carry| carry.token().clone());
+    let columns = with_files(py, &files, &token, work)?;
     let list = PyList::empty(py);
-    let columns = columns.map_err(raise)?;
     if let (Some(left_out), Some(noted)) = (left_out, noted) {
         for error in noted.into_errors() {
             left_out.append(error.to_string())?;

@@ -2,21 +2,24 @@
 
 use crate::columns;
 use crate::errors::raise;
-use pyo3::exceptions::{PyFileNotFoundError, PyPermissionError, PyValueError};
+use pyo3::exceptions::{PyFileNotFoundError, PyOSError, PyPermissionError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 use sapwood_io::blocks::Folder;
+use sapwood_io::cancel;
 use sapwood_io::http::{self, Keys, Settings};
 use sapwood_io::remote::imagined;
 use sapwood_io::xrootd::{self, Identity};
 use sapwood_io::{
-    Cause, Counters, Fault, Ledger, Memory, Options, Prior, Range, Remote, Source, Token, Transport, trace,
+    Cause, Counters, Fault, Incident, Ledger, Memory, Options, Prior, Range, Remote, Source, Token,
+    Transport, trace,
 };
 use sapwood_root::Error;
 use sapwood_root::array::{Column, Number};
 use std::io::{Error as IoError, ErrorKind};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -44,9 +47,7 @@ impl Far {
         let timeout = timeout.ok_or_else(|| {
             raise(Error::argument(format!("a timeout is a number of seconds above 0, not {}", self.timeout)))
         })?;
-        let deadline = self.deadline.map(Duration::try_from_secs_f64).transpose();
-        let deadline = deadline
-            .map_err(|e| raise(Error::argument(format!("a deadline is a number of seconds: {e}"))))?;
+        let deadline = self.deadline()?;
         let blocks = self.blocks.as_ref().map(|(folder, size)| Folder::open(folder, *size)).transpose()?;
         Ok(Options {
             timeout,
@@ -56,6 +57,11 @@ impl Far {
             deadline,
             blocks,
         })
+    }
+    /// How long an operation may take.
+    pub fn deadline(&self) -> PyResult<Option<Duration>> {
+        let deadline = self.deadline.map(Duration::try_from_secs_f64).transpose();
+        deadline.map_err(|e| raise(Error::argument(format!("a deadline is a number of seconds: {e}"))))
     }
     fn settings(&self) -> Settings {
         let keys =
@@ -74,6 +80,7 @@ pub fn source(
     name: Option<String>,
     far: Option<&Far>,
     prior: Option<&str>,
+    deadline: Deadline,
 ) -> PyResult<Arc<dyn Source>> {
     let py = source.py();
     let prior = match prior {
@@ -87,19 +94,54 @@ pub fn source(
             return Err(raise(Error::argument(message)));
         }
     };
-    let source = direct(source, name, far)?;
+    let source = direct(source, name, far, deadline)?;
     if prior == Prior::Never {
         return Ok(source);
     }
-    let deadline = source.deadline();
     let interrupted = source.clone();
-    interruptible(
+    let copied = interruptible(
         py,
         deadline,
-        move || interrupted.interrupt(),
-        move || sapwood_io::prior::copied(source, prior),
-    )?
-    .map_err(PyErr::from)
+        || source.interrupt(),
+        move || sapwood_io::prior::copied(interrupted, prior),
+    );
+    let copied = copied.and_then(|result| result.map_err(PyErr::from));
+    copied.map_err(|error| with_ledger(py, error, source.ledger()))
+}
+
+/// By when something must be done, as a whole; or whenever it is.
+#[derive(Clone, Copy, Default)]
+pub struct Deadline {
+    limit: Option<Duration>,
+    end: Option<Instant>,
+}
+
+impl Deadline {
+    /// So long from now.
+    pub fn after(limit: Option<Duration>) -> Self {
+        Self { limit, end: limit.and_then(|limit| Instant::now().checked_add(limit)) }
+    }
+}
+
+/// Ends jobs, from another thread: what they wait for, and what would have them wait.
+#[pyclass(frozen, name = "Stop", module = "sapwood._native")]
+pub struct PyStop {
+    token: Token,
+}
+
+#[pymethods]
+impl PyStop {
+    #[new]
+    fn new() -> Self {
+        Self { token: Token::default() }
+    }
+    /// Calls something that it may end.
+    fn call<'py>(&self, work: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        self.token.during(|| work.call0())
+    }
+    fn give_up(&self) {
+        self.token.give_up();
+    }
 }
 
 /// Does work on another thread while this one listens for signals and looks at the clock.
@@ -107,7 +149,7 @@ pub fn source(
 /// After Ctrl-C or the deadline the work is given up: `interrupt` is called, and nobody waits for its end.
 pub fn interruptible<T: Send + 'static>(
     py: Python<'_>,
-    deadline: Option<Duration>,
+    deadline: Deadline,
     interrupt: impl FnOnce() + Send,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> PyResult<T> {
@@ -129,9 +171,9 @@ pub fn interruptible<T: Send + 'static>(
 /// How often signals are looked for.
 const LISTEN: Duration = Duration::from_millis(50);
 
-/// Waits for a result, for a signal, or for the deadline.
-pub fn listen<T: Send>(py: Python<'_>, deadline: Option<Duration>, from: &Mutex<Receiver<T>>) -> PyResult<T> {
-    let end = deadline.and_then(|limit| Instant::now().checked_add(limit));
+/// Waits for a result, for a signal, for the deadline, or until the job is given up for which this thread works.
+pub fn listen<T: Send>(py: Python<'_>, deadline: Deadline, from: &Mutex<Receiver<T>>) -> PyResult<T> {
+    let Deadline { limit, end } = deadline;
     loop {
         let left = end.map_or(LISTEN, |end| end.saturating_duration_since(Instant::now()).min(LISTEN));
         match receive(py, from, left) {
@@ -144,8 +186,11 @@ pub fn listen<T: Send>(py: Python<'_>, deadline: Option<Duration>, from: &Mutex<
             }
             Err(RecvTimeoutError::Timeout) => py.check_signals()?,
         }
+        if cancel::given_up() {
+            return Err(raise(Error::new(sapwood_root::ErrorKind::Io, "given up")));
+        }
         if end.is_some_and(|end| Instant::now() >= end) {
-            let limit = deadline.unwrap_or_default().as_secs_f64();
+            let limit = limit.unwrap_or_default().as_secs_f64();
             return Err(raise(Error::new(
                 sapwood_root::ErrorKind::Io,
                 format!("not done within its deadline of {limit} s"),
@@ -163,7 +208,12 @@ pub fn receive<T: Send>(
     py.detach(|| from.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(limit))
 }
 
-fn direct(source: &Bound<'_, PyAny>, name: Option<String>, far: Option<&Far>) -> PyResult<Arc<dyn Source>> {
+fn direct(
+    source: &Bound<'_, PyAny>,
+    name: Option<String>,
+    far: Option<&Far>,
+    deadline: Deadline,
+) -> PyResult<Arc<dyn Source>> {
     let py = source.py();
     if let Ok(path) = source.cast::<PyString>() {
         // Not every file name is UTF-8.
@@ -177,15 +227,18 @@ fn direct(source: &Bound<'_, PyAny>, name: Option<String>, far: Option<&Far>) ->
     if let (Ok(urls), Some(far)) = (source.cast::<PyList>(), far) {
         let urls: Vec<String> = urls.extract()?;
         let (settings, identity, options) = (far.settings(), far.identity(), far.options()?);
-        let deadline = options.deadline;
+        let ledger = Ledger::default();
+        let theirs = ledger.clone();
         let open = move || {
             if urls.iter().any(|url| xrootd::takes(url)) {
-                xrootd::open(&urls, &identity, &options)
+                xrootd::open(&urls, &identity, &options, theirs)
             } else {
-                http::open(&urls, &settings, &options)
+                http::open(&urls, &settings, &options, theirs)
             }
         };
-        return interruptible(py, deadline, || {}, open)?.map_err(PyErr::from);
+        let opened = interruptible(py, deadline, || {}, open);
+        let opened = opened.and_then(|result| result.map_err(PyErr::from));
+        return opened.map_err(|error| with_ledger(py, error, ledger.incidents()));
     }
     let size = source.getattr("size")?.extract()?;
     let name = name.unwrap_or_else(|| "<object>".to_owned());
@@ -202,7 +255,7 @@ fn direct(source: &Bound<'_, PyAny>, name: Option<String>, far: Option<&Far>) ->
 #[pyfunction]
 fn list_folder(py: Python<'_>, url: String, far: Far) -> PyResult<Vec<(String, bool)>> {
     let (identity, options) = (far.identity(), far.options()?);
-    let deadline = options.deadline;
+    let deadline = Deadline::after(options.deadline);
     interruptible(py, deadline, || {}, move || xrootd::list(&url, &identity, &options))?.map_err(PyErr::from)
 }
 
@@ -313,6 +366,25 @@ fn trace_so_far(py: Python<'_>) -> PyResult<Option<(u64, Bound<'_, PyDict>)>> {
     trace::so_far().map(|trace| traced(py, &trace)).transpose()
 }
 
+/// The same, and takes it out: the trace goes on without it.
+#[pyfunction]
+fn take_trace(py: Python<'_>) -> PyResult<Option<(u64, Bound<'_, PyDict>)>> {
+    trace::take().map(|trace| traced(py, &trace)).transpose()
+}
+
+/// Requests, ranges, bytes and nanoseconds of each cause since the process began.
+#[pyfunction]
+#[allow(clippy::type_complexity, reason = "a plain table")]
+fn requests() -> Vec<(&'static str, (u64, u64, u64, u64))> {
+    trace::tallies()
+        .map(|(cause, tally)| {
+            let [requests, ranges, bytes, time] =
+                [&tally.requests, &tally.ranges, &tally.bytes, &tally.time].map(|sum| sum.load(Relaxed));
+            (cause.name(), (requests, ranges, bytes, time))
+        })
+        .collect()
+}
+
 fn traced<'py>(py: Python<'py>, trace: &trace::Trace) -> PyResult<(u64, Bound<'py, PyDict>)> {
     let columns = PyDict::new(py);
     let name = |number: u32| trace.names.get(number as usize).map_or("", String::as_str);
@@ -365,7 +437,8 @@ impl PyStorage {
     #[new]
     #[pyo3(signature = (source, name = None, far = None))]
     fn new(source: &Bound<'_, PyAny>, name: Option<String>, far: Option<Far>) -> PyResult<Self> {
-        Ok(Self { source: direct(source, name, far.as_ref())? })
+        let deadline = Deadline::after(far.as_ref().map(Far::deadline).transpose()?.flatten());
+        Ok(Self { source: direct(source, name, far.as_ref(), deadline)? })
     }
     #[getter]
     fn size(&self) -> u64 {
@@ -390,7 +463,7 @@ impl PyStorage {
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         crate::reading::snapshot(py, self.source.counters())
     }
-    fn ledger(&self) -> Vec<(u64, u64, u64, u32, bool, String)> {
+    fn ledger(&self) -> Vec<Row> {
         ledger(self.source.as_ref())
     }
     fn close(&self) {
@@ -423,13 +496,37 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(start_trace, module)?)?;
     module.add_function(wrap_pyfunction!(stop_trace, module)?)?;
     module.add_function(wrap_pyfunction!(trace_so_far, module)?)?;
+    module.add_function(wrap_pyfunction!(take_trace, module)?)?;
+    module.add_function(wrap_pyfunction!(requests, module)?)?;
     module.add_class::<PyStorage>()?;
+    module.add_class::<PyStop>()?;
     module.add_function(wrap_pyfunction!(plan_requests, module)?)
 }
 
 /// An incident as Python gets it: time in nanoseconds since 1970, offset, length, attempt, whether it was sent again, why.
-pub fn ledger(source: &dyn Source) -> Vec<(u64, u64, u64, u32, bool, String)> {
-    source.ledger().into_iter().map(|i| (i.time, i.offset, i.length, i.attempt, i.again, i.message)).collect()
+type Row = (u64, u64, u64, u32, bool, String);
+
+fn rows(incidents: Vec<Incident>) -> Vec<Row> {
+    incidents.into_iter().map(|i| (i.time, i.offset, i.length, i.attempt, i.again, i.message)).collect()
+}
+
+/// What did not go well of a file's requests.
+pub fn ledger(source: &dyn Source) -> Vec<Row> {
+    rows(source.ledger())
+}
+
+/// An error of storage, with what did not go well before: whoever gets it may have no file to ask.
+pub fn with_ledger(py: Python<'_>, error: PyErr, incidents: Vec<Incident>) -> PyErr {
+    let set = || {
+        let incident = py.import("sapwood.reading.file")?.getattr("Incident")?;
+        let list: PyResult<Vec<_>> = rows(incidents).into_iter().map(|row| incident.call1(row)).collect();
+        error.value(py).setattr("ledger", list?)
+    };
+    if error.is_instance_of::<PyOSError>(py) {
+        // That it cannot be said is no reason to lose what was raised.
+        let _ = set();
+    }
+    error
 }
 
 /// Ranges as pairs of offset and length.

@@ -3,7 +3,7 @@
 use crate::borrow;
 use crate::columns::dtype;
 use crate::errors::raise;
-use crate::reading::{PyFile, PyKey, on_pool};
+use crate::reading::{PyFile, PyKey, pool};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
@@ -72,13 +72,14 @@ impl Output {
         py: Python<'_>,
         work: impl FnOnce(&mut Inner) -> Result<T> + Send,
     ) -> PyResult<T> {
+        let pool = pool()?;
         // Locked outside the pool: a worker that waits for a part of its work may take up other work, which must not
         // wait for the same lock.
         py.detach(|| {
             let mut guard = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
             let inner: &mut Inner = &mut guard;
-            on_pool(move || work(inner))
-        })?
+            pool.install(move || work(inner))
+        })
         .map_err(raise)
     }
 }
@@ -179,7 +180,9 @@ impl Output {
         key: &PyKey,
     ) -> PyResult<()> {
         let (file, key) = (file.file(), key.key());
-        self.with(py, |inner| inner.file.copy(directory, name, &Record::read(&file, key)?))
+        // Outside the pool: it may lie far away.
+        let record = py.detach(|| Record::read(&file, key)).map_err(raise)?;
+        self.with(py, |inner| inner.file.copy(directory, name, &record))
     }
 
     #[getter]

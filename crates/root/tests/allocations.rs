@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use arrow_buffer::Buffer;
+use rayon::{ThreadPool, ThreadPoolBuilder};
 use sapwood_io::Memory;
 use sapwood_io::sink::Sink;
 use sapwood_root::array::{Column, Number};
@@ -109,9 +110,9 @@ fn floats(count: usize) -> Column {
     Column::Number { number: Number::F32, values: Buffer::from_vec(values) }
 }
 
-fn all(tree: &Tree, branch: usize) -> Column {
+fn all(pool: &ThreadPool, tree: &Tree, branch: usize) -> Column {
     let part = Part { tree, branches: &[branch], start: 0, stop: tree.entries };
-    read(&[part]).unwrap().remove(0)
+    read(pool, &[part]).unwrap().remove(0)
 }
 
 const BRANCHES: usize = 85_000;
@@ -122,7 +123,7 @@ const LISTS: usize = 400;
 #[test]
 fn reading_allocates_little() {
     let number = || BranchKind::Numbers { number: Shape::Number(Number::F32), dims: vec![] };
-    let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    let one = ThreadPoolBuilder::new().num_threads(1).build().unwrap();
     one.install(|| {
         // Ten thousand branches, less than ten allocations each.
         let specs: Vec<BranchSpec> = (0..10_000).map(|i| spec(format!("b{i}"), number())).collect();
@@ -134,7 +135,7 @@ fn reading_allocates_little() {
         for compression in [Compression::None, zstd] {
             // Ten thousand baskets.
             let many = open(&file(compression, &[spec("x".into(), number())], &[floats(1_000_000)], 100));
-            let (column, baskets) = counted(|| all(&many, 0));
+            let (column, baskets) = counted(|| all(&one, &many, 0));
             assert_eq!(column.len(), 1_000_000);
 
             // A hundred thousand lists in a hundred baskets.
@@ -145,7 +146,7 @@ fn reading_allocates_little() {
             let lists =
                 Column::List { offsets: Buffer::from_vec(offsets), values: Box::new(floats(300_000)) };
             let jagged = open(&file(compression, &specs, &[lists], 1000));
-            let (column, lists) = counted(|| all(&jagged, 1));
+            let (column, lists) = counted(|| all(&one, &jagged, 1));
             assert_eq!(column.len(), 100_000);
             assert!(baskets <= BASKETS, "{baskets} allocations for 10,000 baskets, {compression:?}");
             assert!(lists <= LISTS, "{lists} allocations for 100 baskets of lists, {compression:?}");

@@ -39,5 +39,8 @@ def run(arguments: argparse.Namespace) -> int:
         used=None if arguments.trace is None else used_branches(arguments.trace),
         sample=0 if arguments.no_trials else parse_size(arguments.sample),
     )
-    print(json.dumps(advice.tojson(), indent=1) if arguments.json else advice_text(advice), end="\n" * arguments.json)
+    if arguments.json:
+        print(json.dumps(advice.tojson(), indent=1))
+    else:
+        print(advice_text(advice, tree=arguments.tree, trace=arguments.trace), end="")
     return 0

@@ -16,7 +16,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("trace", metavar="TRACE", help="the trace (.parquet, .arrow) that sapwood trace wrote")
     where = parser.add_argument_group("where")
-    where.add_argument("--on", metavar="URL|PATH", help="the file on other storage; its folder, for several files")
+    where.add_argument(
+        "--on", metavar="URL|PATH",
+        help="the file on other storage; for several files their folder, with their names, or where some are equal "
+        "with what differs of their paths",
+    )  # fmt: skip
     where.add_argument("--latency", metavar="TIME", help="of simulated storage: 50ms, 0.14s")
     where.add_argument("--bandwidth", metavar="RATE", help="of simulated storage: 100MB/s, 1Gbit/s")
     where.add_argument("--in-flight", type=int, metavar="N", help="at most so many requests at a time")

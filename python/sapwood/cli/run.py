@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -75,7 +76,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     from sapwood import train
     from sapwood.cli.progress import progress_bar
+    from sapwood.errors import ArgumentError
     from sapwood.report.output import summary, write
+    from sapwood.train.checkpoint import check_folder
 
     tasks = [task for path in arguments.tasks for task in train.load_tasks(path)]
     train.set_options(tasks, arguments.set)
@@ -91,8 +94,12 @@ def run(arguments: argparse.Namespace) -> int:
     settings |= {name: value for name, value in given.items() if value is not None}
     settings["step_size"] = train.parse_step_size(str(settings["step_size"]))
     settings["threads"] = settings.pop("jobs", None)
+    if arguments.time is not None and arguments.dry_run is None:
+        raise ArgumentError("--time is for --dry-run N, which says how long the run will take")
     if arguments.dry_run is not None:
         return _dry_run(arguments, tasks, dataset, settings)
+    check_folder(Path(arguments.output))
+    written: dict[str, Path] = {}
     with progress_bar(shown=not (arguments.quiet or arguments.json)) as progress:
         outcome = train.run(
             tasks,
@@ -105,9 +112,9 @@ def run(arguments: argparse.Namespace) -> int:
             checkpoint_every=arguments.checkpoint_every,
             output=arguments.output,
             progress=progress,
+            done=lambda outcome: written.update(write(outcome, arguments.output)),
             **settings,
         )
-    written = write(outcome, arguments.output)
     if arguments.json:
         print(
             json.dumps(outcome.account() | {"written": {name: str(path) for name, path in written.items()}}, indent=1)
@@ -129,7 +136,7 @@ def _dry_run(arguments: argparse.Namespace, tasks: list[Any], dataset: train.Dat
 
     names = ("threads", "read_ahead", "step_size", "executor", "memory")
     kept: dict[str, Any] = {name: settings.get(name) for name in names}
-    kept |= {"stop_after": arguments.entries, "skip_bad_files": arguments.skip_bad_files}
+    kept |= {"stop_after": arguments.entries, "skip_bad_files": arguments.skip_bad_files, "drift": arguments.drift}
     with tempfile.TemporaryDirectory() as folder:
         known = train.Catalogue(settings["catalogue"]) if settings.get("catalogue") else None
         guess = train.estimate(tasks, dataset, arguments.dry_run, catalogue=known, output=folder, **kept)

@@ -22,6 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Show the tree."""
     import json
+    import os
+
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy's start would make one per core, for nothing
 
     from sapwood.report.entries import describe, opened_tree, text_of
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import fnmatch
-import glob
+import functools
 import json
+import shlex
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,9 @@ from typing import Any
 import numpy as np
 
 import sapwood
-from sapwood.compression import LZMA, ZSTD
+from sapwood.compression import ZSTD
 from sapwood.errors import ArgumentError
-from sapwood.lab.layout import BranchLayout, TreeLayout, layouts_of
+from sapwood.lab.layout import BranchLayout, TreeLayout, layouts_of, plain_path
 from sapwood.lab.replay import wanted_of
 from sapwood.lab.rewriting import Cost, Layout, cost_of, parse_cluster, parse_codec, read_once, rewrite, write_part
 from sapwood.reading.trace import TRACES, Trace
@@ -37,6 +38,7 @@ _BASKET = 4096
 _BASKET_WANTED = 32_000
 _CLUSTER = 300_000
 _UNSPLIT = 100_000
+_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,8 @@ class Problem:
     look: Callable[[TreeLayout, Sequence[str] | None], str | None]
     """Gives the figures where a tree has the problem. The second argument are the branches in use, if that is known."""
     change: Callable[[Layout, TreeLayout, Sequence[str] | None], Layout]
+    is_one: Callable[[Trial], bool] | None = None
+    """Tells by the trial of the remedy whether it is a problem, where its look cannot."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,10 @@ class Trial:
 
 @dataclass
 class Finding:
-    """A problem of a tree, in some of the files; `trial` is None where no remedy was tried, and `note` says why."""
+    """A problem of a tree, in some of the files; `trial` is None where no remedy was tried.
+
+    `note` says why, or what a trial tells besides.
+    """
 
     code: str
     tree: str
@@ -165,9 +172,12 @@ def _small_clusters(tree: TreeLayout, used: Sequence[str] | None) -> str | None:
 def _unclustered(tree: TreeLayout, used: Sequence[str] | None) -> str | None:
     if tree.auto_flush != 0 or len(tree.clusters) > 2 or tree.baskets < 3 * len(tree.branches):
         return None
-    if len({branch.offsets.tobytes() for branch in tree.branches}) < 2:
+    cut = [branch.offsets[1:-1] for branch in tree.branches if branch.baskets > 1]
+    together = functools.reduce(np.intersect1d, cut)
+    if 2 * len(together) >= min(map(len, cut)):  # fewer may be chance
         return None
-    return f"auto-flush was off: the baskets of {len(tree.branches)} branches end nowhere together"
+    where = f"only at {count_text(len(together))} entries" if len(together) else "nowhere"
+    return f"auto-flush was off: the baskets of {len(cut)} branches end {where} together"
 
 
 def _scattered_clusters(tree: TreeLayout, used: Sequence[str] | None) -> str | None:
@@ -178,13 +188,16 @@ def _scattered_clusters(tree: TreeLayout, used: Sequence[str] | None) -> str | N
 
 
 def _lzma_branches(tree: TreeLayout, used: Sequence[str] | None) -> list[BranchLayout]:
-    return [b for b in tree.branches if isinstance(b.compression, LZMA) and (used is None or b.name in used)]
+    return [branch for branch in tree.branches if branch.lzma and (used is None or branch.name in used)]
 
 
 def _lzma(tree: TreeLayout, used: Sequence[str] | None) -> str | None:
-    slow = sum(branch.stored for branch in _lzma_branches(tree, used))
+    having = _lzma_branches(tree, used)
+    slow = sum(branch.stored * branch.lzma for branch in having)
     hot = sum(branch.stored for branch in tree.branches if used is None or branch.name in used)
-    return f"{share_text(slow, hot)} of the bytes that are read" if 10 * slow > hot else None
+    if 10 * slow <= hot:
+        return None
+    return f"{share_text(slow, hot)} of the bytes that are read ({_listed([branch.name for branch in having])})"
 
 
 def _uncompressed(tree: TreeLayout, used: Sequence[str] | None) -> str | None:
@@ -208,7 +221,8 @@ def _unused_branches(tree: TreeLayout, used: Sequence[str] | None) -> str | None
     size = sum(branch.stored for branch in idle)
     if not idle or 4 * size < tree.stored:
         return None
-    return f"{len(idle)} of {len(tree.branches)} branches, {share_text(size, tree.stored)} of the bytes"
+    shown = _listed(sorted(names))
+    return f"{len(idle)} of {len(tree.branches)} branches, {share_text(size, tree.stored)} of the bytes ({shown})"
 
 
 def _unsplit_objects(tree: TreeLayout, used: Sequence[str] | None) -> str | None:
@@ -216,8 +230,13 @@ def _unsplit_objects(tree: TreeLayout, used: Sequence[str] | None) -> str | None
     size = sum(branch.stored for branch in whole)
     if size < _UNSPLIT or 5 * size < tree.stored:
         return None
-    names = ", ".join(branch.name for branch in whole[:3])
+    names = _listed([branch.name for branch in whole])
     return f"{share_text(size, tree.stored)} of the bytes are whole objects ({names}): no member can be read alone"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _none(tree: TreeLayout, used: Sequence[str] | None) -> str | None:
@@ -231,7 +250,9 @@ def _anew(layout: Layout, tree: TreeLayout, used: Sequence[str] | None) -> Layou
 def _zstd(layout: Layout, tree: TreeLayout, used: Sequence[str] | None) -> Layout:
     slow = _lzma_branches(tree, used)
     slow += [branch for branch in tree.branches if branch.compression is None]
-    return dataclasses.replace(layout, codecs={**layout.codecs, **{branch.name: ZSTD(5) for branch in slow}})
+    path = plain_path(tree.tree)
+    codecs = {**layout.codecs.get(path, {}), **{branch.name: ZSTD(5) for branch in slow}}
+    return dataclasses.replace(layout, codecs={**layout.codecs, path: codecs})
 
 
 def _split(layout: Layout, tree: TreeLayout, used: Sequence[str] | None) -> Layout:
@@ -239,7 +260,7 @@ def _split(layout: Layout, tree: TreeLayout, used: Sequence[str] | None) -> Layo
 
 
 def _without_unused(layout: Layout, tree: TreeLayout, used: Sequence[str] | None) -> Layout:
-    return dataclasses.replace(layout, drop=(*layout.drop, *map(glob.escape, _unused(tree, used))))
+    return dataclasses.replace(layout, unused={**layout.unused, plain_path(tree.tree): frozenset(_unused(tree, used))})
 
 
 PROBLEMS = (
@@ -266,7 +287,8 @@ PROBLEMS = (
     ),
     Problem(
         "unclustered",
-        "auto-flush is 0, and the baskets of different branches end at no common entry",
+        "auto-flush is 0, and of the ends of the longest baskets less than half are ends in all other branches of two "
+        "baskets or more",
         "clusters (30 MB)",
         _unclustered,
         _anew,
@@ -287,10 +309,11 @@ PROBLEMS = (
     ),
     Problem(
         "uncompressed",
-        "1 MB or more, and half of all bytes, are stored as they are",
+        "1 MB or more, and half of all bytes, are stored as they are, and the trial's sample gets 10 % smaller or more",
         "ZSTD, level 5, for these branches",
         _uncompressed,
         _zstd,
+        lambda trial: trial.size >= 1.1,
     ),
     Problem(
         "unsplit-objects",
@@ -308,7 +331,7 @@ PROBLEMS = (
     ),
     Problem(
         "small-files",
-        "4 files or more, half of them smaller than 10 MB",
+        "4 files or more with the same trees and branches, half of them smaller than 10 MB",
         "files merged",
         _none,  # a matter of all files together
         _anew,
@@ -318,7 +341,14 @@ _BY_CODE = {problem.code: problem for problem in PROBLEMS}
 
 
 class Recorded(list[str]):
-    """Names that a program noted: those of other files and trees are no mistake, as they are in a list by hand."""
+    """Names that a program noted: those of other files are no mistake, as they are in a list by hand.
+
+    `trees` are the paths of the trees that it read; None where that is not known.
+    """
+
+    def __init__(self, names: Iterable[str] = (), trees: Iterable[str] | None = None) -> None:
+        super().__init__(names)
+        self.trees = None if trees is None else frozenset(map(plain_path, trees))
 
 
 def used_branches(path: str | Path) -> list[str]:
@@ -332,15 +362,17 @@ def used_branches(path: str | Path) -> list[str]:
         It is none of these.
     """
     if Path(path).suffix in TRACES:
-        names = Recorded(sorted({name for wanted in wanted_of(Trace.load(path)) for name in wanted.branches}))
+        read = wanted_of(Trace.load(path))
+        names = Recorded(sorted({name for wanted in read for name in wanted.branches}), {one.tree for one in read})
         if not names:
             raise ArgumentError(f"nothing was read in the trace {path}")
         return names
     text = Path(path).read_text(encoding="utf-8")
     if text.lstrip().startswith("{"):
         try:
-            tasks = json.loads(text)["job"]["tasks"]
-            return Recorded(sorted({name for task in tasks for name in task["columns"]}))
+            job = json.loads(text)["job"]
+            names = sorted({name for task in job["tasks"] for name in task["columns"]})
+            return Recorded(names, {file["tree"] for file in job["files"]})
         except (ValueError, KeyError, TypeError):
             raise ArgumentError(f"{path} is no results.json of sapwood run") from None
     names = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
@@ -355,6 +387,7 @@ def advise(
     tree: str | None = None,
     used: Sequence[str] | None = None,
     sample: int = SAMPLE,
+    trials: bool = True,
     progress: Callable[[str], None] | None = None,
 ) -> Advice:
     """Name the problems of files, and try remedies on a sample of the first file that has them.
@@ -367,9 +400,11 @@ def advise(
         Only this tree; all trees of a file by default.
     used
         Names of the branches that are read, or of objects with all their members, or patterns such as ``mu*``. Those
-        that count their lists are used too.
+        that count their lists are used too. A tree of which none is named is judged as if this were not given.
     sample
         Uncompressed bytes of a tree to try remedies on; 0 to try none.
+    trials
+        Try all remedies; else only those whose trial tells whether there is a problem.
     progress
         Is told in words what is being done.
 
@@ -401,18 +436,22 @@ def advise(
                 by_tree.setdefault(one.tree, []).append((one, detail))
         for path, having in by_tree.items():
             finding = Finding(problem.code, path, [one.file for one, _ in having], having[0][1], problem.remedy)
-            findings.append(finding)
             first = having[0][0]
             names = names_of[first.file, first.tree]
-            layout = problem.change(layout, first, names)
-            if sample:
+            if sample and (trials or problem.is_one is not None):
                 tell(f"trying a remedy for {problem.code}")
                 _try(finding, first, problem.change(Layout(), first, names), sample, names)
-    if (finding := _small_files(dataset)) is not None:
-        findings.append(finding)
-        if sample:
-            tell("trying larger files")
-            _try_merging(finding, dataset)
+                if finding.trial and problem.change is not _zstd and any(branch.mixed for branch in first.branches):
+                    finding.note = "branches have baskets of several codecs: to have one is a part of the gain"
+            if finding.trial is None or problem.is_one is None or problem.is_one(finding.trial):
+                findings.append(finding)
+                layout = problem.change(layout, first, names)
+    for group in _groups(dataset, trees):
+        if (finding := _small_files(group)) is not None:
+            findings.append(finding)
+            if sample and trials:
+                tell("trying larger files")
+                _try_merging(finding, group)
     return Advice([source.path for source in dataset.sources], trees, findings, layout, sample)
 
 
@@ -420,8 +459,10 @@ def _names_of(tree: TreeLayout, used: Sequence[str] | None, found: set[str]) -> 
     """Give the names of the branches of a tree that are used, with those that count their lists; add what is `found`.
 
     A name is as `TTree.__getitem__` takes it: with the path of its object or without. An object means all its members.
+    None where that is not known: of a tree of which nothing is named, too, for then the usage is of other trees.
     """
-    if used is None:
+    elsewhere = isinstance(used, Recorded) and used.trees is not None and plain_path(tree.tree) not in used.trees
+    if used is None or elsewhere:
         return None
     with sapwood.open({tree.file: None}) as file:
         branches = file[tree.tree]
@@ -435,7 +476,7 @@ def _names_of(tree: TreeLayout, used: Sequence[str] | None, found: set[str]) -> 
             found.update([name] * bool(meant))
         every = [one for branch in tops for one in (branch, *branch.descendants())]
         every += [branch.count_branch for branch in every if branch.count_branch is not None]
-        return sorted({branch.name for branch in every})
+        return sorted({branch.name for branch in every}) or None
 
 
 def _check_names(used: Sequence[str], found: set[str], trees: Sequence[TreeLayout]) -> None:
@@ -480,6 +521,18 @@ def _sample_end(tree: TreeLayout, sample: int) -> int:
     return end if end <= 2 * wanted else wanted
 
 
+def _groups(dataset: Dataset, trees: Sequence[TreeLayout]) -> list[Dataset]:
+    """Put files together that can become one: those of the same trees with the same branches."""
+    shapes: dict[str, set[tuple[str, ...]]] = {source.path: set() for source in dataset.sources}
+    for tree in trees:
+        if tree.entries:
+            shapes[tree.file].add((tree.tree, *(f"{one.name} {one.typename}" for one in tree.branches)))
+    groups: dict[frozenset[tuple[str, ...]], list[Source]] = {}
+    for source in dataset.sources:
+        groups.setdefault(frozenset(shapes[source.path]), []).append(source)
+    return [Dataset(tuple(sources)) for sources in groups.values()]
+
+
 def _small_files(dataset: Dataset) -> Finding | None:
     sizes = [source.size for source in dataset.sources if source.size is not None]
     if len(sizes) < 4 or statistics.median(sizes) >= 10e6:
@@ -518,14 +571,14 @@ def _opening(sources: Sequence[Source]) -> Cost:
     return sorted(costs, key=lambda cost: cost.cpu)[1]
 
 
-def advice_text(advice: Advice) -> str:
-    """Lay out advice as lines of text."""
+def advice_text(advice: Advice, *, tree: str | None = None, trace: str | Path | None = None) -> str:
+    """Lay out advice as lines of text, with the command that applies it: of that tree and usage, if they were given."""
     lines: list[str] = []
-    for tree in advice.trees[:10]:
-        clusters = len(tree.clusters) - 1
-        words = f"{count_text(tree.entries)} entries, {len(tree.branches)} branches, {count_text(tree.baskets)} baskets"
+    for one in advice.trees[:10]:
+        clusters = len(one.clusters) - 1
+        words = f"{count_text(one.entries)} entries, {len(one.branches)} branches, {count_text(one.baskets)} baskets"
         words += f", {count_text(clusters)} cluster{'' if clusters == 1 else 's'}"
-        lines.append(f"{tree.file}:{tree.tree}: {words}, {bytes_text(tree.stored)} of {bytes_text(tree.full)}")
+        lines.append(f"{one.file}:{one.tree}: {words}, {bytes_text(one.stored)} of {bytes_text(one.full)}")
     if len(advice.trees) > 10:
         lines.append(f"and {len(advice.trees) - 10} more trees")
     if not advice.findings:
@@ -538,7 +591,11 @@ def advice_text(advice: Advice) -> str:
             lines.append(f"  measured {gain_text(finding.trial.before, finding.trial.after)}")
         if finding.note:
             lines.append(f"  {finding.note}")
-    lines += ["", "To apply: sapwood rewrite FILE... --layout advised --output NEW.root"]
+    told = [("--tree", tree), ("--trace", trace)]
+    words = "".join(f" {option} {shlex.quote(str(value))}" for option, value in told if value is not None)
+    alike = len(_groups(Dataset(tuple(map(Source, advice.files))), advice.trees)) == 1
+    which = "To apply" if alike else "To apply, to files with the same trees and branches at a time"
+    lines += ["", f"{which}: sapwood rewrite FILE... --layout advised{words} --output NEW.root"]
     return "\n".join(lines) + "\n"
 
 
@@ -568,10 +625,12 @@ def chosen_layout(
     Raises
     ------
     ArgumentError
-        One of the words means nothing.
+        One of the words means nothing, or nothing here.
     """
+    if trace is not None and not advised:
+        raise ArgumentError("a usage (--trace) says something only to --layout advised")
     used = None if trace is None else used_branches(trace)
-    layout = advise(inputs, tree=tree, used=used, sample=0).layout if advised else Layout()
+    layout = advise(inputs, tree=tree, used=used, trials=False).layout if advised else Layout()
     changes: dict[str, Any] = {"drop": (*layout.drop, *drop)}
     if compression is not None:
         changes |= {"compression": parse_codec(compression), "codecs": {}}
@@ -580,6 +639,8 @@ def chosen_layout(
     if basket_size is not None:
         changes["basket_size"] = parse_size(basket_size)
     if split_level is not None:
+        if not 0 <= split_level <= 99:
+            raise ArgumentError(f"split levels are from 0 to 99, not {split_level}")
         changes["split_level"] = split_level
     return dataclasses.replace(layout, **changes)
 

@@ -16,6 +16,7 @@
 #include "TVirtualStreamerInfo.h"
 
 #include "event.h"
+#include "start.h"
 
 namespace {
 
@@ -152,6 +153,7 @@ int main(int argc, char **argv)
    event->objects = wanted->objects = split >= 0;
    double check = 0;
    TH1::AddDirectory(false);
+   start(argv[2]);
 
    const auto wall = std::chrono::steady_clock::now();
    const auto cpu = std::clock();

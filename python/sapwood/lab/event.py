@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import dataclasses
 import importlib.util
 import json
 import math
+import mmap
 import os
+import re
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -18,7 +23,7 @@ from typing import Any
 from sapwood.errors import ArgumentError, SapwoodError
 from sapwood.lab import engines
 from sapwood.lab.rewriting import codec_text, parse_codec
-from sapwood.lab.study import Step, Study
+from sapwood.lab.study import Step, Study, ratio_text
 from sapwood.report.units import bytes_text, number_text, seconds_text
 
 ALL = ("sapwood", "root", "uproot", "parquet", "hdf5", "raw")
@@ -32,6 +37,14 @@ CREATE, WRITE, READ, COLD, RANDOM, COLD_RANDOM, FILL = (
     "100 entries at random, cold",
     "fill 20 histograms",
 )
+_COMPARED = {
+    WRITE: "to write",
+    READ: "to read sequentially",
+    COLD: "to read sequentially, cold",
+    RANDOM: "for 100 entries at random",
+    COLD_RANDOM: "for 100 entries at random, cold",
+}
+"""What the findings compare with each other engine."""
 STREAMING = ("member-wise", "object-wise")
 
 
@@ -88,11 +101,13 @@ def run(
     wrong = [name for name in names if name not in ALL]
     if wrong:
         raise ArgumentError(f"there is no engine {wrong[0]}: choose of {', '.join(ALL)}")
-    count = events or (QUICK_EVENTS if quick else EVENTS)
+    count = events if events is not None else (QUICK_EVENTS if quick else EVENTS)
     if count < engines.CHUNK or rounds < 1 or threads < 1:
         raise ArgumentError(f"lab event takes {engines.CHUNK} events or more, one round or more, one thread or more")
     if streaming not in STREAMING or not 0 <= (split_level or 0) <= 99:
         raise ArgumentError(f"lab event takes split levels from 0 to 99, and streams {' or '.join(STREAMING)}")
+    if streaming != STREAMING[0] and split_level != 0:
+        raise ArgumentError(f"objects are streamed {streaming} in one branch only: give a split level of 0, too")
     how = engines.Settings(codec_text(parse_codec(codec)), split_level, streaming == STREAMING[0])
     settings = {"events": count, **dataclasses.asdict(how), "threads": threads, "rounds": rounds}
     settings |= {"quick": quick, "engines": list(names)}
@@ -104,7 +119,9 @@ def run(
         _write_again(study, workers)
         study.run(steps, rounds)
     return study, study.finish(
-        tables=_tables(study, workers, count), figures=_figures(study, workers), findings=_findings(study, workers)
+        tables=_tables(study, workers, count, threads),
+        figures=_figures(study, workers, threads),
+        findings=_findings(study, workers, threads),
     )
 
 
@@ -151,6 +168,8 @@ def _workers(
             command, codec = [sys.executable, "-m", "sapwood.lab.engines", name], engine.codec(how)
             tail = [str(events), engines.told(how)]
         if reason is None:
+            if name == "root":
+                study.use(name, root_version())
             workers.append(_Worker(name, command, path, tail, threads, codec))
         else:
             study.leave_out(name, reason)
@@ -171,7 +190,10 @@ def compiled(folder: Path, name: str = "event", *, dictionary: bool = False) -> 
     prefix = _root_prefix()
     compiler = shutil.which("c++") or shutil.which("g++")
     if prefix is None:
-        return None, "ROOT is not installed (neither ROOTSYS, nor root-config, nor the Python package)"
+        return (
+            None,
+            "ROOT is not installed (neither ROOTSYS, nor root-config, nor the Python package, nor root in the PATH)",
+        )
     if compiler is None:
         return None, "there is no C++ compiler"
     program, library, here = folder / f"{name}-by-root", prefix / "lib", Path(__file__).parent
@@ -196,16 +218,29 @@ def compiled(folder: Path, name: str = "event", *, dictionary: bool = False) -> 
     return program, None
 
 
+def root_version() -> str:
+    """Give ROOT's version by its header; empty where that is not found."""
+    header = (_root_prefix() or Path()) / "include" / "ROOT" / "RVersion.hxx"
+    with contextlib.suppress(OSError):
+        found = dict(re.findall(r"#define ROOT_VERSION_([A-Z]+) (\d+)", header.read_text(encoding="utf-8")))
+        return ".".join(found.get(part, "?") for part in ("MAJOR", "MINOR", "PATCH"))
+    return ""
+
+
 def _root_prefix() -> Path | None:
     if os.environ.get("ROOTSYS"):
         return Path(os.environ["ROOTSYS"])
     if (config := shutil.which("root-config")) is not None:
         return Path(subprocess.run([config, "--prefix"], capture_output=True, text=True, check=True).stdout.strip())
     found = importlib.util.find_spec("ROOT")
-    if found is None or found.origin is None:
-        return None
-    prefix = Path(found.origin).parent
-    return prefix if (prefix / "include" / "TTree.h").exists() else None
+    places = [Path(found.origin).parent] if found is not None and found.origin is not None else []
+    if (program := shutil.which("root")) is not None:
+        places.append(Path(program).resolve().parent.parent)
+        if (python := shutil.which("python3", path=str(Path(program).parent))) is not None:  # which has the package
+            find = "import importlib.util as u; print(u.find_spec('ROOT').origin)"
+            said = subprocess.run([python, "-c", find], capture_output=True, text=True, check=False).stdout.strip()
+            places += [Path(said).parent] * bool(said)
+    return next((place for place in places if (place / "include" / "TTree.h").exists()), None)
 
 
 def _steps(worker: _Worker, sums: tuple[float, float]) -> list[Step]:
@@ -228,7 +263,12 @@ def _steps(worker: _Worker, sums: tuple[float, float]) -> list[Step]:
     ]
     if worker.name == "root" or (worker.name == "sapwood" and importlib.util.find_spec("boost_histogram")):
         steps.append((FILL, lambda: worker.do("fill")))
-    return [Step(what, worker.name, "s", measure) for what, measure in steps]
+    return [Step(what, _filler(worker) if what == FILL else worker.name, "s", measure) for what, measure in steps]
+
+
+def _filler(worker: _Worker) -> str:
+    """Name who fills histograms: sapwood has none of its own."""
+    return "boost-histogram" if worker.name == "sapwood" else worker.name
 
 
 def _write_again(study: Study, workers: Sequence[_Worker]) -> None:
@@ -239,22 +279,46 @@ def _write_again(study: Study, workers: Sequence[_Worker]) -> None:
 
 
 def drop(path: Path) -> bool:
-    """Ask the system to forget a file's pages; tell whether it did, by a read that may not wait."""
+    """Ask the system to forget a file's pages; tell whether it did."""
     if not hasattr(os, "posix_fadvise"):
         return False
     with path.open("rb") as file:
         os.fsync(file.fileno())
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        size = path.stat().st_size
-        for place in range(16):
-            try:
-                if os.preadv(file.fileno(), [bytearray(1)], size * place // 16, os.RWF_NOWAIT):
-                    return False
-            except BlockingIOError:  # not in memory: as it should be
-                continue
-            except OSError:  # this file system cannot tell
-                return False
-    return True
+        pages = _pages(file.fileno())
+        if pages and all(pages):  # so it says to those who may not write the file, whatever is true
+            return _waits(file.fileno())
+        return pages is not None and not any(pages)
+
+
+def _pages(file: int) -> bytes | None:
+    """Give for each page of a file whether it is in memory (1), as far as the system tells; reads none of them."""
+    size = os.fstat(file).st_size
+    if not size:
+        return b""
+    with mmap.mmap(file, size, access=mmap.ACCESS_COPY) as mapped:
+        start = ctypes.c_char.from_buffer(mapped)
+        pages = (ctypes.c_ubyte * -(-size // mmap.PAGESIZE))()
+        failed = ctypes.CDLL(None).mincore(ctypes.byref(start), ctypes.c_size_t(size), pages)
+        del start  # or the mapping stays
+    return None if failed else bytes(page & 1 for page in pages)
+
+
+def _waits(file: int) -> bool:
+    """Tell whether most of a file has to be read from storage, by reads that may not wait.
+
+    They begin the reading, though, and fast storage answers at once: a few that find something say nothing.
+    """
+    os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)  # or each of them would have the system read ahead
+    size, waited = os.fstat(file).st_size, 0
+    for place in range(16):
+        try:
+            os.preadv(file, [bytearray(1)], size * place // 16, os.RWF_NOWAIT)
+        except BlockingIOError:  # not in memory: as it should be
+            waited += 1
+        except OSError:  # this file system cannot tell
+            return False
+    return waited > 8
 
 
 def _mb_per_s(study: Study, what: str, worker: _Worker, size: float) -> str:
@@ -262,7 +326,7 @@ def _mb_per_s(study: Study, what: str, worker: _Worker, size: float) -> str:
     return f"{size / seconds / 1e6:.0f}" if seconds else "–"
 
 
-def _tables(study: Study, workers: Sequence[_Worker], events: int) -> list[dict[str, Any]]:
+def _tables(study: Study, workers: Sequence[_Worker], events: int, threads: int) -> list[dict[str, Any]]:
     size = engines.bytes_of(events)
     writing: dict[str, Callable[[_Worker], str]] = {
         "codec": lambda worker: worker.codec,
@@ -279,24 +343,40 @@ def _tables(study: Study, workers: Sequence[_Worker], events: int) -> list[dict[
         "cold, MB/s": lambda worker: _mb_per_s(study, COLD, worker, size),
         "100 at random": lambda worker: _seconds(study, RANDOM, worker),
         "at random, cold": lambda worker: _seconds(study, COLD_RANDOM, worker),
-        "fill": lambda worker: _seconds(study, FILL, worker),
     }
     fills = engines.HISTOGRAMS * 600 * events / 1e6
     of_memory = f"{events} events, {bytes_text(size)} in memory. Medians; MB/s are of the bytes in memory."
     captions = {
         "Writing": f"{of_memory} Write alone is creating and writing less creating. Every value was read again by the "
-        "engine that wrote it, and compared.",
-        "Reading": f"{of_memory} Fill: {number_text(fills)} million fills.",
+        "engine that wrote it, and compared. Levels of sapwood and ROOT are ROOT's, those of the others the codec's "
+        "own: ROOT's level 5 of Zstandard is its library's 10.",
+        "Reading": of_memory,
     }
+    filling = [
+        [name, seconds_text(seconds), number_text(fills / seconds, 3)]
+        for name in map(_filler, workers)
+        if (seconds := study.median(FILL, name))
+    ]
     return [
-        {
+        *({
             "title": title,
             "head": ["Engine", *columns],
-            "rows": [[worker.name, *(show(worker) for show in columns.values())] for worker in workers],
+            "rows": [
+                [_shown(worker.name, threads), *(show(worker) for show in columns.values())] for worker in workers
+            ],
             "caption": captions[title],
         }
-        for title, columns in (("Writing", writing), ("Reading", reading))
-    ]
+        for title, columns in (("Writing", writing), ("Reading", reading))),
+        *([{
+            "title": "Filling", "head": ["By", "time", "million fills a second"], "rows": filling,
+            "caption": f"{number_text(fills)} million fills of {engines.HISTOGRAMS} histograms, on one thread.",
+        }] if filling else []),
+    ]  # fmt: skip
+
+
+def _shown(engine: str, threads: int) -> str:
+    """Name an engine, with its threads where they are more than one."""
+    return f"{engine}, {threads} threads" if engine == "sapwood" and threads > 1 else engine
 
 
 def _seconds(study: Study, what: str, worker: _Worker) -> str:
@@ -310,20 +390,21 @@ def _alone(study: Study, engine: str) -> float:
     return max(together - create, 1e-6)
 
 
-def _figures(study: Study, workers: Sequence[_Worker]) -> list[dict[str, Any]]:
-    names = [worker.name for worker in workers]
+def _figures(study: Study, workers: Sequence[_Worker], threads: int) -> list[dict[str, Any]]:
+    names = list(dict.fromkeys([*(worker.name for worker in workers), *map(_filler, workers)]))
     values = {(m["what"], m["engine"]): m["values"] for m in study.content["measurements"]}
 
     def bars(title: str, whats: Sequence[str], caption: str) -> dict[str, Any]:
         groups: list[list[Any]] = []
         for what in whats:
             found = {
-                name: [study.median(what, name), min(values[what, name]), max(values[what, name])]
+                _shown(name, threads): [study.median(what, name), min(values[what, name]), max(values[what, name])]
                 for name in names
                 if (what, name) in values
             }
             groups.append([what, found])
-        shown = [name for name in names if any(name in found for _, found in groups)]
+        labels = (_shown(name, threads) for name in names)
+        shown = [label for label in labels if any(label in found for _, found in groups)]
         axis = {"kind": "bars", "engines": shown, "unit": "s", "label": "Time [s]"}
         return {**axis, "title": title, "groups": groups, "caption": caption}
 
@@ -337,20 +418,37 @@ def _figures(study: Study, workers: Sequence[_Worker]) -> list[dict[str, Any]]:
     return [bars(title, whats, note) for title, whats in wanted.items()]
 
 
-def _findings(study: Study, workers: Sequence[_Worker]) -> list[str]:
+def _findings(study: Study, workers: Sequence[_Worker], threads: int) -> list[str]:
     found: list[str] = []
     names = {worker.name for worker in workers}
+    if threads > 1 and len(names) > 1:
+        found.append(f"sapwood worked on {threads} threads, the others on one.")
     for rival in ("root", "uproot", "parquet", "hdf5"):
         if not {"sapwood", rival} <= names:
             continue
-        write = _alone(study, rival) / _alone(study, "sapwood")
-        read = (study.median(READ, rival) or 0.0) / (study.median(READ, "sapwood") or 1.0)
+        words: list[str] = []
+        slower: list[str] = []
+        for what, text in _COMPARED.items():
+            ours, theirs = (_rounds(study, what, name) for name in ("sapwood", rival))
+            if not ours or not theirs:
+                continue
+            rounds = [b / a for a, b in zip(ours, theirs, strict=False)]
+            words.append(f"{ratio_text(statistics.median(theirs) / statistics.median(ours), rounds, 2)} {text}")
+            if max(rounds) < 1:
+                slower.append(text)
         sizes = [study.figure(WRITE, name, "bytes") for name in (rival, "sapwood")]
-        found.append(
-            f"{rival} takes {write:.2f} times sapwood's time to write, {read:.2f} times to read sequentially; its file "
-            f"is {sizes[0] / sizes[1]:.2f} times as large."
-        )
+        words.append(f"its file is {sizes[0] / sizes[1]:.2f} times as large")
+        loses = f" sapwood is slower {', '.join(slower)}." if slower else ""
+        found.append(f"Time of {rival} to that of sapwood: {'; '.join(words)}.{loses}")
     if {"sapwood", "raw"} <= names:
         part = (study.median(READ, "raw") or 0.0) / (study.median(READ, "sapwood") or 1.0)
         found.append(f"Reading bytes without a format takes {100 * part:.0f} % of sapwood's time to read.")
     return found
+
+
+def _rounds(study: Study, what: str, engine: str) -> list[float]:
+    """Give the times of all rounds; of writing that of writing alone."""
+    values = study.values(what, engine)
+    if what != WRITE:
+        return values
+    return [max(both - create, 1e-6) for both, create in zip(values, study.values(CREATE, engine), strict=False)]

@@ -1,6 +1,6 @@
 """One job of `sapwood lab site`, in a process of its own: waits for the word to go, reads its files, says what it took.
 
-An engine reads the branches it is told, and fills a histogram of each of the first twenty.
+An engine reads the branches it is told, and does one task or several with them: each fills twenty histograms.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import resource
 import statistics
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -27,10 +27,11 @@ from sapwood import _native
 from sapwood.errors import SapwoodError
 from sapwood.reading.sources import source_of
 
-TASKS = 20
-"""Histograms that a job fills, at most: a train of so many tasks."""
+HISTOGRAMS = 20
+"""What a task fills: a histogram of each of so many branches, at most."""
 
 CHUNK, FAR_CHUNK, RANDOM_CHUNK, UNPACKED = 1 << 20, 1 << 23, 1 << 16, 7 << 20
+_ALONE = 0.9  # of the work, from where the first thread is taken to do all
 _UPROOT = {"http": "aiohttp", "https": "aiohttp", "root": "fsspec_xrootd", "s3": "s3fs"}
 """What uproot needs for URLs."""
 _FAR = re.compile(r"^[a-z0-9+]+://")
@@ -59,19 +60,62 @@ class _Took:
         self.times[what] = self.times.get(what, 0.0) + seconds
 
 
-def _fill(arrays: Mapping[str, Any], took: _Took) -> None:
-    """Do the tasks: a histogram of each of the first branches."""
+class Histograms:
+    """A task: histograms of twenty branches. The second one takes the next twenty, and so on, round and round.
+
+    It does not derive from `sapwood.train.Task`, whose import takes ten times as long as the start of other jobs.
+    """
+
+    branches = ("*",)
+
+    def __init__(self, number: int) -> None:
+        self.name = f"task{number + 1}"
+        self._number = number
+
+    def process(self, events: Any) -> dict[str, Any]:
+        """Fill them with some events of a train."""
+        from sapwood.train import Sum
+
+        found = self.fill(events.fields, events.__getitem__)
+        return {name: Sum(value) if name.startswith("histogram") else value for name, value in found.items()}
+
+    def fill(self, branches: Sequence[str], values_of: Callable[[str], Any]) -> dict[str, Any]:
+        """Fill them; gives the sum of the first branch, too, if that has numbers."""
+        import numpy as np
+
+        ak: Any = importlib.import_module("awkward")
+        names, found = sorted(branches), dict[str, Any]()
+        for place in range(min(HISTOGRAMS, len(names))):
+            array = values_of(names[(self._number * HISTOGRAMS + place) % len(names)])
+            if not _is_numbers(array.layout):  # what is no number has no histogram
+                continue
+            values = np.asarray(ak.flatten(array, axis=None, highlevel=False).data, np.float64)
+            found[f"histogram{place}"] = counted(values)
+            if place == 0:
+                found["check"] = float(values.sum())
+        return found
+
+
+def counted(values: Any) -> Any:
+    """Count values in 100 bins from -200 to 200, with what is below before them, and what is above behind.
+
+    `numpy.histogram`, which takes bins of any width, takes five times as long, which was most of a job's time.
+    """
     import numpy as np
 
-    ak: Any = importlib.import_module("awkward")
+    places = values * 0.25
+    places += 51.0
+    np.fmin(np.fmax(places, 0.0, out=places), 101.0, out=places)
+    return np.bincount(places.astype(np.intp), minlength=102)
+
+
+def _fill(arrays: Mapping[str, Any], tasks: Sequence[int], took: _Took) -> None:
+    """Do the tasks with what was read."""
     start = time.perf_counter()
-    for place, name in enumerate(sorted(arrays)[:TASKS]):
-        if not _is_numbers(arrays[name].layout):  # what is no number has no histogram
-            continue
-        values = np.asarray(ak.flatten(arrays[name], axis=None), np.float64)
-        np.histogram(values, 100, (-200.0, 200.0))
-        if place == 0:
-            took.check = (took.check or 0.0) + float(values.sum())
+    for number in tasks:
+        found = Histograms(number).fill(list(arrays), arrays.__getitem__)
+        if number == tasks[0] and "check" in found:
+            took.check = (took.check or 0.0) + found["check"]
     took.add("task", time.perf_counter() - start)
 
 
@@ -83,24 +127,44 @@ def _is_numbers(layout: Any) -> bool:
 
 
 def sapwood_job(spec: Mapping[str, Any], took: _Took) -> None:
-    """Read with sapwood."""
+    """Read with sapwood: as a train, if that is asked for."""
     import sapwood
 
     begin = sapwood.counters()
-    for path in spec["files"]:
-        start = time.perf_counter()
-        before = sapwood.counters()
-        options = {"prefetch_size": spec["read_ahead"]} if far(path) and spec["read_ahead"] else {}
-        with sapwood.open({path: spec["tree"]}, **options) as tree:
-            storage = sapwood.counters()["time_storage_ns"] - before["time_storage_ns"]
-            took.add("open", time.perf_counter() - start - storage * 1e-9)
-            _fill(tree.arrays(spec["branches"], library="ak", how=dict), took)
-            took.events += tree.num_entries
-        took.files.append(time.perf_counter() - start)
+    (_train if spec["train"] else _one_by_one)(spec, took)
     spent = {name: value - begin[name] for name, value in sapwood.counters().items()}
     for what in ("storage", "decompression", "decoding", "waiting"):
         took.add(what, spent[f"time_{what}_ns"] * 1e-9)
     took.bytes = spent["bytes_read"]
+
+
+def _train(spec: Mapping[str, Any], took: _Took) -> None:
+    from sapwood import train
+
+    tasks = [Histograms(number) for number in spec["tasks"]]
+    # One thread: what is read ahead would be on another one.
+    done = train.run(tasks, spec["files"], tree=spec["tree"], threads=1, read_ahead=0)
+    for one in done.tasks:
+        done[one.name]  # raises what it failed by
+        took.add("task", one.time_wall)
+    took.events, took.check = done.entries, done[tasks[0].name].get("check")
+
+
+def _one_by_one(spec: Mapping[str, Any], took: _Took) -> None:
+    import sapwood
+
+    for path in spec["files"]:
+        start = time.perf_counter()
+        before = sapwood.counters()
+        options: dict[str, Any] = {"prefetch_size": spec["read_ahead"]} if far(path) and spec["read_ahead"] else {}
+        if far(path) and spec["prior"]:
+            options["prior"] = "disk"
+        with sapwood.open({path: spec["tree"]}, **options) as tree:
+            storage = sapwood.counters()["time_storage_ns"] - before["time_storage_ns"]
+            took.add("open", time.perf_counter() - start - storage * 1e-9)
+            _fill(tree.arrays(spec["branches"], library="ak", how=dict), spec["tasks"], took)
+            took.events += tree.num_entries
+        took.files.append(time.perf_counter() - start)
 
 
 def uproot_job(spec: Mapping[str, Any], took: _Took) -> None:
@@ -111,7 +175,7 @@ def uproot_job(spec: Mapping[str, Any], took: _Took) -> None:
         start = time.perf_counter()
         with uproot.open({path: spec["tree"]}) as tree:
             took.add("open", time.perf_counter() - start)
-            _fill(tree.arrays(spec["branches"], library="ak", how=dict), took)
+            _fill(tree.arrays(spec["branches"], library="ak", how=dict), spec["tasks"], took)
             took.events += tree.num_entries
 
 
@@ -158,7 +222,9 @@ def direct_job(spec: Mapping[str, Any], took: _Took) -> None:
     """Read past the page cache, in the order of the file or (``random``) at random places."""
     random = spec["engine"] == "direct random"
     chunk = RANDOM_CHUNK if random else CHUNK
-    block = mmap.mmap(-1, chunk)  # at the start of a page, as such reads must be
+    # At the start of a page, as such reads must be; the process's own, and there before, as a program's buffers are.
+    block = mmap.mmap(-1, chunk, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    block[:] = bytes(chunk)
     for number, path in enumerate(spec["files"]):
         start, size = time.perf_counter(), Path(path).stat().st_size
         places = list(range(0, size, chunk))
@@ -221,13 +287,15 @@ def missing(engine: str, files: Sequence[str]) -> str | None:
     return f"{', '.join(lacking)} is not installed" if lacking else None
 
 
-def queued() -> float:
-    """Give the seconds in which threads of this process were ready to work but had no processor; 0 where unknown."""
-    waited = 0
-    for path in Path("/proc/self/task").glob("*/schedstat"):
-        with contextlib.suppress(OSError):  # a thread that has just ended
-            waited += int(path.read_text(encoding="ascii").split()[1])
-    return waited * 1e-9
+def scheduled() -> tuple[float, float]:
+    """Give the seconds in which the first thread worked, and in which it was ready but had no processor.
+
+    Both are 0 where the system does not tell.
+    """
+    with contextlib.suppress(OSError):
+        worked, waited, _ = Path("/proc/self/schedstat").read_text(encoding="ascii").split()
+        return int(worked) * 1e-9, int(waited) * 1e-9
+    return 0.0, 0.0
 
 
 def main() -> int:
@@ -240,16 +308,19 @@ def main() -> int:
         import sapwood
 
         sapwood.set_num_threads(1)
+        if spec["train"]:
+            importlib.import_module("sapwood.train.job")  # which is not counted
     elif work is unpacking_job:
         _packed()  # which is not counted either
     print("ready", flush=True)
     if not sys.stdin.readline():
         return 1
-    took, before, waited = _Took(), resource.getrusage(resource.RUSAGE_SELF), queued()
+    took, before, waited = _Took(), resource.getrusage(resource.RUSAGE_SELF), scheduled()
     start = time.perf_counter()
     if spec["prior"]:
         for path in spec["files"]:
-            _sequentially(path, CHUNK)
+            if not far(path):  # of the others sapwood makes copies itself
+                _sequentially(path, CHUNK)
         took.add("storage", time.perf_counter() - start)
     try:
         work(spec, took)
@@ -258,7 +329,9 @@ def main() -> int:
         return 1
     wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF)
     figures = {"wall": wall, "user": after.ru_utime - before.ru_utime, "system": after.ru_stime - before.ru_stime}
-    figures |= {"queued": queued() - waited, "events": took.events, "bytes": took.bytes, "spread": took.spread()}
+    first, queued = (now - then for now, then in zip(scheduled(), waited, strict=True))
+    figures |= {"queued": queued, "threads": first < _ALONE * (figures["user"] + figures["system"])}
+    figures |= {"events": took.events, "bytes": took.bytes, "spread": took.spread()}
     print(json.dumps({**figures, "check": took.check, **took.times}))
     return 0
 

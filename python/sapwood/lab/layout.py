@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import sapwood
-from sapwood.compression import Compression
+from sapwood.compression import LZMA, Compression
 from sapwood.errors import NotFoundError
 from sapwood.train.dataset import Source
 
@@ -21,6 +21,9 @@ Integers = NDArray[np.int64]
 
 _GAP = 1_000_000
 
+_LOOKED_AT = 8
+"""Baskets of a branch whose heads are read."""
+
 TREES = ("TTree", "TNtuple", "TNtupleD")
 
 
@@ -29,7 +32,9 @@ class BranchLayout:
     """One branch with data. `offsets` are the entries at which its baskets begin, and the end.
 
     `sizes` and `seeks` are those of its baskets in the file, in bytes; a basket inside the tree's record is not among
-    them. `unsplit` marks a branch that holds whole objects.
+    them. `compression` is that of the most bytes, `lzma` the part of them that is LZMA, `mixed` tells of several
+    codecs: by baskets that lie evenly in a local file, or the largest one far away. `unsplit` marks a branch that holds
+    whole objects.
     """
 
     name: str
@@ -39,6 +44,8 @@ class BranchLayout:
     stored: int
     full: int
     compression: Compression | None
+    lzma: float
+    mixed: bool
     offsets: Integers
     sizes: Integers
     seeks: Integers
@@ -55,8 +62,8 @@ class BranchLayout:
 class TreeLayout:
     """One tree. `clusters` are the entries at which its clusters begin, and the end.
 
-    They are those that the tree states. Where it states none, they are the baskets, if those
-    of all branches end together; else there is one cluster.
+    They are those that the tree states. Where it states none, they are the baskets, if those of all branches end
+    together though the branches do not take the same space; else there is one cluster.
     """
 
     file: str
@@ -116,6 +123,11 @@ def tree_paths(file: Foreign, source: Source) -> list[str]:
     return paths
 
 
+def plain_path(path: str) -> str:
+    """Give the path of an object without its cycle and the slash before it."""
+    return path.partition(";")[0].strip("/")
+
+
 def layouts_of(source: Source) -> list[TreeLayout]:
     """Read the layout of the trees of a file.
 
@@ -134,13 +146,30 @@ def layout_of(tree: Foreign, file: str, path: str, file_size: int) -> TreeLayout
     """Give the layout of an open tree."""
     every = tree.native.branches
     native = [branch for branch in every if branch.has_data and branch.entries]
-    codecs = tree.native.codecs([branch.index for branch in native])
+    codecs = _codecs(tree, native)
     branches = tuple(_branch(branch, _top(every, branch), codec) for branch, codec in zip(native, codecs, strict=True))
-    # Borders that baskets of different lengths share by chance are no clusters: where the tree states none, only
-    # baskets that all end together show them.
-    stated = tree.auto_flush > 0 or len({branch.offsets.tobytes() for branch in branches}) == 1
-    clusters = np.unique(np.array([0, *(tree.native.clusters() if stated else ()), tree.num_entries], np.int64))
+    clustered = tree.auto_flush > 0 or _end_together(branches)
+    clusters = np.unique(np.array([0, *(tree.native.clusters() if clustered else ()), tree.num_entries], np.int64))
     return TreeLayout(file, path, file_size, tree.num_entries, tree.auto_flush, clusters, branches)
+
+
+def held_codecs(tree: Foreign) -> dict[int, Compression | None]:
+    """Give the codec of the baskets of each branch with data, by its index: branches may state another."""
+    native = [branch for branch in tree.native.branches if branch.has_data]
+    codecs = _codecs(tree, native)
+    return {branch.index: _held(branch, codec) for branch, codec in zip(native, codecs, strict=True)}
+
+
+def _end_together(branches: Sequence[BranchLayout]) -> bool:
+    """Tell whether baskets show clusters that the tree does not state.
+
+    Borders that only some baskets share are chance. Baskets of branches that take the same space all end together
+    wherever they are full: that shows nothing.
+    """
+    if len({branch.offsets.tobytes() for branch in branches}) != 1:
+        return False
+    sizes = [branch.full for branch in branches]
+    return max(sizes) > 1.1 * min(sizes)
 
 
 def _top(branches: Sequence[Any], branch: Any) -> str:
@@ -149,11 +178,47 @@ def _top(branches: Sequence[Any], branch: Any) -> str:
     return branch.name
 
 
-def _branch(native: Any, top: str, codec: int | None) -> BranchLayout:
+def _codecs(tree: Foreign, branches: Sequence[Any]) -> list[dict[int, int]]:
+    """Tell by which codecs the baskets of branches are compressed, and how many bytes of them by each.
+
+    Copies that keep baskets put one file behind the other: so the heads of some baskets that lie evenly in a branch
+    are read, and what lies between counts as the nearest of these; of one only, that of the largest.
+    """
+    most = 1 if tree.file.is_far else _LOOKED_AT  # far away each head is a request
+    looked_at: list[tuple[int, int]] = []
+    shares: list[Sequence[int]] = []
+    for branch in branches:
+        sizes, seeks = np.array(branch.basket_bytes, np.int64), np.array(branch.basket_seeks, np.int64)
+        places = np.flatnonzero(seeks > 0)
+        if not len(places):
+            shares.append(())
+            continue
+        if most == 1:
+            chosen = np.array([np.argmax(sizes[places])])
+        else:
+            chosen = np.unique(np.linspace(0, len(places) - 1, min(len(places), most)).round().astype(int))
+        borders = [0, *((chosen[1:] + chosen[:-1] + 1) // 2)]
+        looked_at += [(branch.index, int(place)) for place in places[chosen]]
+        shares.append(np.add.reduceat(sizes[places], borders).tolist())
+    codecs = iter(tree.native.codecs(looked_at))
+    found: list[dict[int, int]] = []
+    for share in shares:
+        bytes_by: dict[int, int] = {}
+        for size, codec in zip(share, codecs, strict=False):
+            if codec is not None:
+                bytes_by[codec] = bytes_by.get(codec, 0) + size
+        found.append(bytes_by)
+    return found
+
+
+def _branch(native: Any, top: str, codecs: Mapping[int, int]) -> BranchLayout:
     offsets = np.array(native.basket_entries, np.int64)
     sizes, seeks = np.array(native.basket_bytes, np.int64), np.array(native.basket_seeks, np.int64)
     count = min(len(sizes), len(seeks), max(0, len(offsets) - 1))
     kept = seeks[:count] > 0
+    packed = _packed(codecs)
+    compression = _held(native, codecs)
+    lzma = packed.get(LZMA.algorithm, 0) / sum(packed.values()) if packed else float(isinstance(compression, LZMA))
     return BranchLayout(
         native.name,
         top,
@@ -161,27 +226,35 @@ def _branch(native: Any, top: str, codec: int | None) -> BranchLayout:
         native.typename,
         native.compressed_bytes,
         native.total_bytes,
-        _compression(native.compression, codec),
+        compression,
+        lzma,
+        len(packed) > 1,
         offsets,
         sizes[:count][kept],
         seeks[:count][kept],
         offsets[:count][kept],
-        not native.children and _has_records(native.type),
+        not native.children and is_object(native.type),
     )
 
 
-def _compression(setting: int, codec: int | None) -> Compression | None:
-    """Give the codec of baskets, with the level of the setting.
+def _packed(codecs: Mapping[int, int]) -> dict[int, int]:
+    """Leave out baskets that are stored as they are, if there are others: not all can be compressed."""
+    return {codec: size for codec, size in codecs.items() if codec} or dict(codecs)
 
-    A basket that is stored as it is tells nothing of the others: not all can be compressed.
-    """
+
+def _held(native: Any, codecs: Mapping[int, int]) -> Compression | None:
+    """Give the codec of the most bytes of baskets, with the level that the branch states."""
+    packed = _packed(codecs)
+    setting, codec = native.compression, max(packed, key=packed.__getitem__, default=None)
     known = Compression.from_code(setting) if 0 <= setting < 600 else None  # ROOT writes −1 where it knew no file
     if not codec or (known is not None and known.algorithm == codec):
         return known
     return Compression.from_code(100 * codec + (known.level if known is not None else 1))
 
 
-def _has_records(kind: Sequence[Any] | None) -> bool:
+def is_object(kind: Sequence[Any] | None) -> bool:
+    """Tell whether a branch of such a type has objects: a leaf list is none, it has a record without a class."""
+    listed = False
     while kind is not None and kind[0] in ("list", "fixed"):
-        kind = kind[-1]
-    return kind is not None and kind[0] == "record"
+        kind, listed = kind[-1], listed or kind[0] == "list"
+    return kind is not None and kind[0] == "record" and (listed or kind[1] != "")

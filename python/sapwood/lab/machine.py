@@ -100,7 +100,8 @@ def run(
     folder
         Where the result goes.
     folders
-        Where files are made and removed, one for each file system of interest; `folder` by default.
+        Where files are made and removed, one for each file system of interest; by default `folder`, the folder for
+        temporary files, and memory, as far as they are different file systems.
     label
         What the machine, with its settings, is called in a store; its name by default.
     store
@@ -124,7 +125,8 @@ def run(
     settings = {"label": label or _host_name(), "last_cache": last, "folders": list(folders), "rounds": rounds}
     study = Study("machine", {**settings, "quick": quick}, folder, fresh=fresh, progress=progress)
     with tempfile.TemporaryDirectory(dir=folder, prefix="machine-") as scratch:
-        probes = _probes(list(folders) or [str(folder)], scratch, last, quick=quick)
+        named = {one: one for one in folders} or _file_systems(folder)
+        probes = _probes(named, scratch, last, quick=quick)
         probes += _compiled(study, Path(scratch), last, quick=quick)
         probes += _db12(study)
         study.run([step for probe in probes for step in probe.steps()], rounds)
@@ -135,6 +137,19 @@ def run(
     if store is not None:
         written["store"] = _keep(study, Path(store), str(settings["label"]))
     return study, written
+
+
+def _file_systems(folder: str | os.PathLike[str]) -> dict[str, str]:
+    """Give a folder on each file system of the result, of temporary files, and of memory.
+
+    They are called by what they are for, not by their path: so other results have measurements of the same names.
+    """
+    found: dict[int, tuple[str, str]] = {}
+    known = {"result": str(folder), "temporary files": tempfile.gettempdir(), "memory": "/dev/shm"}
+    for name, one in known.items():
+        if os.access(one, os.W_OK):
+            found.setdefault(Path(one).stat().st_dev, (name, one))
+    return dict(found.values())
 
 
 def _same(path: Path, study: Study) -> bool:
@@ -178,7 +193,7 @@ def _probe(
     return _Probe([sys.executable, "-m", "sapwood.lab.probe", *words], names, units)
 
 
-def _probes(folders: Sequence[str], scratch: str, last: int, *, quick: bool) -> list[_Probe]:
+def _probes(folders: Mapping[str, str], scratch: str, last: int, *, quick: bool) -> list[_Probe]:
     seconds = QUICK_SECONDS if quick else SECONDS
     probes = [_probe("stream", STREAM, ["MB/s"] * 4, 2 * seconds, size=4 * last)]
     for size in QUICK_SIZES if quick else SIZES:
@@ -189,9 +204,9 @@ def _probes(folders: Sequence[str], scratch: str, last: int, *, quick: bool) -> 
         for size in (0, 16 * KILO, 64 * KILO):
             probes.append(_probe("switch", [_switch(count, size)], ["µs"], seconds, size=size, count=count))
     probes.append(_probe("pipe bandwidth", ["pipe bandwidth"], ["MB/s"], seconds))
-    for folder in folders:
+    for name, folder in folders.items():
         for size in (0, 10 * KILO):
-            names = [f"files of {size // KILO} kB, {what}, {folder}" for what in ("create", "delete")]
+            names = [f"files of {size // KILO} kB, {what}, {name}" for what in ("create", "delete")]
             probes.append(
                 _probe("files", names, ["1/s"] * 2, seconds, size=size, count=500 if quick else 4000, folder=folder)
             )
@@ -287,11 +302,13 @@ def _tables(study: Study, sizes: Sequence[int]) -> list[dict[str, Any]]:
     options = [option for option in OPTIONS if study.median("integer", option) is not None]
     if options:
         rows = [
-            [what, *(number_text(study.median(what, option) or 0.0, 3) for option in options)]
-            for what in (*KERNELS, *STREAM)
+            [what, unit, *(number_text(study.median(what, option) or 0.0, 3) for option in options)]
+            for what, unit in {**KERNELS, **dict.fromkeys(STREAM, "MB/s")}.items()
         ]
-        caption = "Rates, in the units of the tables above; the same source, compiled by rustc."
-        tables.append({"title": "Compiler options", "head": ["Kernel", *options], "rows": rows, "caption": caption})
+        caption = "Rates; the same source, compiled by rustc."
+        tables.append(
+            {"title": "Compiler options", "head": ["Kernel", "unit", *options], "rows": rows, "caption": caption}
+        )
     return tables
 
 

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sapwood.errors import ArgumentError, MissingFileError, NotFoundError
+from sapwood.errors import (
+    ArgumentError,
+    MissingFileError,
+    NotFoundError,
+    SapwoodError,
+    SapwoodWarning,
+    StorageError,
+)
 from sapwood.train import memory
 
 if TYPE_CHECKING:
@@ -29,12 +38,12 @@ _KIND = {".root": "ROOT", ".json": "JSON"}
 
 @dataclass(frozen=True)
 class Record:
-    """One look at a process.
+    """One look at a process, with all that it started.
 
     `elapsed` counts seconds since the monitor began; `user` and `system` are the seconds of processor time since then
-    (of another process: since it began). `vsize` and `rss` are virtual and resident memory in bytes. Another process
-    counts with all that it started: the memory of those that run, pages that they share once for each, and the
-    processor time of those that it waited for, too. `files` are the sizes of the watched files in bytes, in their
+    (of another process: since it began). `vsize` and `rss` are virtual and resident memory in bytes. Of what the
+    process started there is the memory of those that run, pages that they share once for each, and the processor time
+    of those that it waited for, too. `files` are the sizes of the watched files in bytes, in their
     order; -1 for one that is not there.
     """
 
@@ -70,7 +79,7 @@ class Monitor:
     Raises
     ------
     ArgumentError
-        An output has another ending, or the interval is not above zero.
+        An output has another ending or no folder to be in, or the interval is not above zero.
     NotFoundError
         There is no such process.
     """
@@ -83,26 +92,27 @@ class Monitor:
         interval: float | None = None,
         files: Iterable[str | os.PathLike[str]] = (),
     ) -> None:
-        given = [outputs] if isinstance(outputs, (str, os.PathLike)) else list(outputs)
-        self._outputs = [Path(output) for output in given]
-        for output in self._outputs:
-            _kind(output)
-        if interval is not None and interval <= 0:
-            raise ArgumentError(f"the interval of a monitor is a time above zero, not {interval:g} s")
+        self._outputs = _checked(outputs, interval)
         self.pid: int = os.getpid() if pid is None else pid
         self.files: list[str] = [os.fspath(file) for file in files]
         self.records: list[Record] = []
+        self.unwritten: dict[str, str] = {}
+        """Outputs that could not be written at the end of the block, each with the reason."""
         self._interval = interval
         self._look = _looker(self.pid)
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
+        self._entered = False
         self._start()
 
     def _start(self) -> None:
         self._began = time.perf_counter()
-        user, system = self._look()[2:]
-        self._before = (user, system) if self.pid == os.getpid() else (0.0, 0.0)
+        # Another process counts from its own beginning, and may have ended already.
+        self._own = self.pid == os.getpid()
+        self._before = self._look()[2:] if self._own else (0.0, 0.0)
+        self._peaks = (memory.peak(), _peak_of_children()) if self._own else (0, 0)
+        self._peak: int | None = None
 
     def record(self, label: str = "") -> Record | None:
         """Look once.
@@ -133,7 +143,18 @@ class Monitor:
             return self._keep("end", vsize, rss, max(user, seen[-1].user), max(system, seen[-1].system))
 
     def watch(self, steps: Iterable[Item], *, label: str = "", every: int = 1) -> Iterator[Item]:
-        """Give the items of something, and look after the work on each, or on every so many."""
+        """Give the items of something, and look after the work on each, or on every so many.
+
+        Raises
+        ------
+        ArgumentError
+            `every` is below 1.
+        """
+        if every < 1:
+            raise ArgumentError(f"a monitor looks after every 1 step or more, not every {every}")
+        return self._watch(steps, label, every)
+
+    def _watch(self, steps: Iterable[Item], label: str, every: int) -> Iterator[Item]:
         for number, item in enumerate(steps, start=1):
             yield item
             if number % every == 0:
@@ -149,6 +170,14 @@ class Monitor:
         while self.record() is not None and not self._stop.wait(self._interval or 1.0):
             pass
 
+    def _risen(self) -> int:
+        """Give how much memory this process, or one that it started, had between looks; 0 if it had more before."""
+        if not self._own:
+            return 0
+        own, child = memory.peak(), _peak_of_children()
+        # A program begins with the peak of the process that started it, which therefore says nothing below that.
+        return max(own if own > self._peaks[0] else 0, child if child > max(own, self._peaks[1]) else 0)
+
     def summary(self) -> dict[str, Any]:
         """Give the peaks of memory, and the times and file sizes of the last record."""
         if not self.records:
@@ -157,7 +186,7 @@ class Monitor:
         return {
             "records": len(self.records),
             "vsize": max(record.vsize for record in self.records),
-            "rss": max(record.rss for record in self.records),
+            "rss": max(self._risen() if self._peak is None else self._peak, *(record.rss for record in self.records)),
             "elapsed": last.elapsed,
             "user": last.user,
             "system": last.system,
@@ -198,7 +227,16 @@ class Monitor:
             file["files"] = "\n".join(self.files)
 
     def __enter__(self) -> Self:
-        """Begin: times count from here."""
+        """Begin: times count from here.
+
+        Raises
+        ------
+        ArgumentError
+            It is for the second time.
+        """
+        if self._entered:
+            raise ArgumentError("a monitor is for one block: make another")
+        self._entered = True
         self._start()
         if self._interval is not None:
             self._thread = threading.Thread(target=self._run, args=(self._interval,), daemon=True)
@@ -213,14 +251,29 @@ class Monitor:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Look a last time, and write the outputs."""
+        """Look a last time, and write the outputs: all that can be written.
+
+        Raises
+        ------
+        StorageError
+            One or more could not be written; after an exception of the block it is a warning instead.
+        """
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
         if not (self.records and self.records[-1].label == "end") and self.record("end") is None:
             self._ended()
+        self._peak = self._risen()
         for output in self._outputs:
-            self.write(output)
+            try:
+                self.write(output)
+            except (OSError, SapwoodError) as failure:
+                self.unwritten[str(output)] = str(failure)
+        if self.unwritten:
+            said = "; ".join(f"{path} was not written: {reason}" for path, reason in self.unwritten.items())
+            if error is None:
+                raise StorageError(said)
+            warnings.warn(said, SapwoodWarning, stacklevel=2)
 
 
 def _kind(path: Path) -> str:
@@ -228,6 +281,21 @@ def _kind(path: Path) -> str:
     if kind is None:
         raise ArgumentError(f"a monitor writes to .root or .json, not to {path}")
     return kind
+
+
+def _checked(outputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], interval: float | None) -> list[Path]:
+    """Give the outputs, once nothing stands against a monitor: what it saw would be lost at the end."""
+    given = [outputs] if isinstance(outputs, (str, os.PathLike)) else list(outputs)
+    paths = [Path(output) for output in given]
+    for path in paths:
+        _kind(path)
+        if not path.parent.is_dir():
+            raise ArgumentError(f"there is no folder {path.parent} for {path}")
+        if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+            raise ArgumentError(f"{path} cannot be written")
+    if interval is not None and not 0 < interval < math.inf:
+        raise ArgumentError(f"the interval of a monitor is a time above zero, not {interval:g} s")
+    return paths
 
 
 def _size(path: str) -> int:
@@ -238,13 +306,16 @@ def _size(path: str) -> int:
 
 
 def _looker(pid: int) -> Any:
-    """Give what tells (vsize, rss, user, system) of this process, or of another with those that it started."""
+    """Give what tells (vsize, rss, user, system) of a process with those that it started."""
     if sys.platform == "linux":
+        _stat(pid)  # one that has ended is there until it was waited for
         return _own_look if pid == os.getpid() else lambda: _look_at(pid)
     try:
         import psutil
     except ImportError:
         raise ArgumentError("here a monitor needs psutil: pip install 'sapwood[lab]'") from None
+    if not psutil.pid_exists(pid):
+        raise NotFoundError(f"there is no process {pid}")
 
     def look_elsewhere() -> tuple[int, int, float, float]:
         def one(process: Any) -> tuple[int, int, float, float]:
@@ -255,7 +326,7 @@ def _looker(pid: int) -> Any:
         try:
             first = psutil.Process(pid)
             looks = [one(first)]
-            children = [] if pid == os.getpid() else first.children(recursive=True)
+            children = first.children(recursive=True)
         except psutil.NoSuchProcess:
             raise NotFoundError(f"there is no process {pid}") from None
         for child in children:
@@ -271,28 +342,44 @@ def _own_look() -> tuple[int, int, float, float]:
     import resource
 
     _, fields = _stat(os.getpid())
-    times = resource.getrusage(resource.RUSAGE_SELF)  # the clock ticks of /proc are too coarse for one event
-    return *_memory(fields), times.ru_utime, times.ru_stime
+    vsize, rss = _memory(fields)
+    # The clock ticks of /proc are too coarse for one event.
+    own, ended = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    user, system = own.ru_utime + ended.ru_utime, own.ru_stime + ended.ru_stime
+    if children := _children(os.getpid()):
+        more = _sum(children)
+        return vsize + more[0], rss + more[1], user + more[2], system + more[3]
+    return vsize, rss, user, system
 
 
 def _look_at(pid: int) -> tuple[int, int, float, float]:
-    """Add up a process and those below it; the times of a child that was waited for are in its parent's record."""
-    ticks = os.sysconf("SC_CLK_TCK")
     state, fields = _stat(pid)
     if state in (b"Z", b"X"):
         raise NotFoundError(f"process {pid} has ended")
+    return _sum([(pid, fields)])
+
+
+def _sum(left: list[tuple[int, list[bytes]]]) -> tuple[int, int, float, float]:
+    """Add up processes and those below them; the times of a child that was waited for are in its parent's record."""
+    ticks = os.sysconf("SC_CLK_TCK")
     vsize, rss, user, system = 0, 0, 0, 0
-    left = [(pid, fields)]
     while left:
         one, fields = left.pop()
         memory = _memory(fields)
         vsize, rss = vsize + memory[0], rss + memory[1]
         # proc(5) counts from 1; the state, field 3, is the first here: utime 14, stime 15, cutime 16, cstime 17.
         user, system = user + int(fields[11]) + int(fields[13]), system + int(fields[12]) + int(fields[14])
-        for path in Path(f"/proc/{one}/task").glob("*/children"):
-            with contextlib.suppress(OSError, NotFoundError):  # what has ended meanwhile
-                left += [(child, _stat(child)[1]) for child in map(int, path.read_bytes().split())]
+        left += _children(one)
     return vsize, rss, user / ticks, system / ticks
+
+
+def _children(pid: int) -> list[tuple[int, list[bytes]]]:
+    found: list[tuple[int, list[bytes]]] = []
+    with contextlib.suppress(OSError):  # what has ended meanwhile
+        for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - called for every event
+            with contextlib.suppress(OSError, NotFoundError), open(f"/proc/{pid}/task/{thread}/children", "rb") as file:  # noqa: PTH123
+                found += [(child, _stat(child)[1]) for child in map(int, file.read().split())]
+    return found
 
 
 def _stat(pid: int) -> tuple[bytes, list[bytes]]:
@@ -322,41 +409,60 @@ def watch_program(
     Returns
     -------
     tuple[int, Monitor]
-        The exit code of the program (0 for a process that was there already), and the monitor.
+        The exit code of the program (of a process that was there already 0, or 1 if not all outputs were written), and
+        the monitor, which knows what was not written.
 
     Raises
     ------
     ArgumentError
-        Neither a program nor a process is named, or both.
+        Neither a program nor a process is named, or both; or `Monitor` would not take the outputs or the interval.
     MissingFileError
         There is no such program.
     """
     if bool(program) == (pid is not None):
         raise ArgumentError("lab monitor takes a program or --pid")
+    _checked(outputs, interval)  # before the program runs
     if pid is not None:
-        with _until_told(), Monitor(outputs, pid=pid, interval=interval, files=files) as monitor:
+        monitor = Monitor(outputs, pid=pid, interval=interval, files=files)
+        with until_told(), _written(monitor):
             monitor.record("begin")
             monitor.wait()
-        return 0, monitor
-    with _until_told():
+        return int(bool(monitor.unwritten)), monitor
+    with until_told():
         ours = memory.peak()
         try:
             process = subprocess.Popen(list(program))
         except FileNotFoundError:
             raise MissingFileError(f"there is no program {program[0]}") from None
         try:
-            with Monitor(outputs, pid=process.pid, interval=interval, files=files) as monitor:
+            monitor = Monitor(outputs, pid=process.pid, interval=interval, files=files)
+            with _written(monitor):
                 monitor.record("begin")
-                code = _wait(process, monitor, ours)
+                _wait(process, monitor, ours)
         except SystemExit:  # the records are written: then the program is told to end, too
             process.terminate()
             raise
+    code = process.wait()
     return code if code >= 0 else 128 - code, monitor
 
 
 @contextlib.contextmanager
-def _until_told() -> Generator[None]:
-    """Let SIGTERM, by which batch systems end a job, end the monitor as an exception, so that it writes its records."""
+def _written(monitor: Monitor) -> Generator[None]:
+    """Let a monitor watch, and leave it to the caller to tell what it could not write."""
+    try:
+        with monitor:
+            yield
+    except StorageError:
+        if not monitor.unwritten:
+            raise
+
+
+@contextlib.contextmanager
+def until_told() -> Generator[None]:
+    """Let SIGTERM, by which batch systems end a job, end what runs as an exception.
+
+    So a monitor writes its records, and a study leaves none of its files behind and can go on later.
+    """
 
     def end(number: int, _: object) -> None:
         raise SystemExit(128 + number)
@@ -371,16 +477,25 @@ def _until_told() -> Generator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _wait(process: subprocess.Popen[bytes], monitor: Monitor, ours: int) -> int:
+def _wait(process: subprocess.Popen[bytes], monitor: Monitor, ours: int) -> None:
     """Wait for the end of a program, and record what it took by the system's account."""
     if sys.platform == "win32":
-        return process.wait()
+        process.wait()
+        return
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     peak = _peak_of(usage)
     # A program begins with the peak of the process that started it, which therefore says nothing below that.
     monitor._ended(peak if peak > ours else 0, usage.ru_utime, usage.ru_stime)  # pyright: ignore[reportPrivateUsage]
-    return process.returncode
+
+
+def _peak_of_children() -> int:
+    """Give the peak of the largest process that this one started and waited for, by the system's account."""
+    if sys.platform == "win32":
+        return 0
+    import resource
+
+    return _peak_of(resource.getrusage(resource.RUSAGE_CHILDREN))
 
 
 def _peak_of(usage: Any) -> int:

@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,18 +27,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import sapwood
-from sapwood.errors import ArgumentError
+from sapwood.errors import HIDDEN, ArgumentError
+from sapwood.reading.gather import read
+from sapwood.reading.selection import Selection
 from sapwood.reading.sources import source_of
 from sapwood.reading.steps import memory_size
 from sapwood.reading.trace import Trace
 from sapwood.report.units import bytes_text, count_text, seconds_text, share_text
 
 if TYPE_CHECKING:
-    from sapwood.columns import Foreign
+    from sapwood.columns import Array, Foreign
 
 _WORKERS = 4
 _PREFETCH = 128 << 20
 _RANGES = 1000
+_AT_ONCE = 100_000_000
+"""How many uncompressed bytes are read in one go where that is really done."""
 _FASTEST = 1e10
 """Bytes a second where no bandwidth is given."""
 
@@ -53,6 +58,13 @@ class Model:
     in_flight: int | None = None
     think: bool = False
 
+    def __post_init__(self) -> None:
+        """Refuse what no storage is."""
+        if self.latency < 0 or (self.bandwidth is not None and self.bandwidth <= 0):
+            raise ArgumentError(f"no storage has {self.latency} s of latency and {self.bandwidth} bytes a second")
+        if self.in_flight is not None and self.in_flight < 1:
+            raise ArgumentError(f"1 or more requests are in flight, not {self.in_flight}")
+
 
 @dataclass(frozen=True)
 class Changes:
@@ -67,6 +79,13 @@ class Changes:
     def __bool__(self) -> bool:
         """Be true where anything changes."""
         return any(value is not None for value in asdict(self).values())
+
+    def __post_init__(self) -> None:
+        """Refuse what changes nothing."""
+        if self.cluster_size is not None and self.layout is None:
+            raise ArgumentError("clusters have another size in a file that is written anew (--layout)")
+        if self.merge_clusters is not None and self.merge_clusters < 1:
+            raise ArgumentError(f"clusters are merged by 1 or more, not {self.merge_clusters}")
 
 
 @dataclass(frozen=True)
@@ -135,7 +154,8 @@ def parse_rate(text: str) -> float:
 
 def requests_of(trace: Trace) -> list[Request]:
     """Give the requests of a trace, in the order in which they began."""
-    rows = np.flatnonzero(trace.is_request)
+    # What failed before anything came is sent again by a request of its own.
+    rows = np.flatnonzero(trace.is_request & (trace["length"] > 0))
     columns = (
         trace[name][rows].tolist() for name in ("request", "file", "offset", "length", "start_ns", "end_ns", "cause")
     )
@@ -204,7 +224,7 @@ def repeat(requests: Sequence[Request], on: str | None, limits: Model, **options
     Parameters
     ----------
     on
-        The file, or for requests to several files the folder that has files of their names; None: where they were.
+        The file, or for requests to several files their folder (see `places_of`); None: where they were.
     limits
         Of these only `in_flight` and `think` count.
     options
@@ -219,11 +239,14 @@ def repeat(requests: Sequence[Request], on: str | None, limits: Model, **options
     times = [(0.0, 0.0)] * len(requests)
     changed = threading.Condition()
     failed: list[BaseException] = []
-    most = limits.in_flight or max(1, _busiest(requests))
+    pool = ThreadPoolExecutor(limits.in_flight or max(1, _busiest(requests)), "sapwood-replay")
     try:
-        for file in files:
-            found = source_of(place_of(file, on, len(files)), options)
-            opened[file] = _native.Storage(found.source, found.label, found.far)
+        for file, place in places_of(files, on).items():
+            found = source_of(place, options)
+            try:
+                opened[file] = _native.Storage(found.source, found.label, found.far)
+            except OSError as error:
+                raise found.failed(error) from error
 
         def send(number: int) -> None:
             began = time.perf_counter()
@@ -236,24 +259,27 @@ def repeat(requests: Sequence[Request], on: str | None, limits: Model, **options
                 ended[number] = True
                 changed.notify_all()
 
+        def wait(passed: int, until: int) -> None:
+            with changed:
+                for at in by_end[passed:until]:
+                    changed.wait_for(lambda at=at: ended[at] or failed)
+            if failed:
+                raise failed[0]
+
         start = time.perf_counter()
-        with ThreadPoolExecutor(most, "sapwood-replay") as pool:
-            passed = 0
-            for number, request in enumerate(requests):
-                with changed:
-                    while passed < before[number]:
-                        changed.wait_for(lambda at=by_end[passed]: ended[at] or failed)
-                        passed += 1
-                if failed:
-                    break
-                if limits.think:
-                    time.sleep(max(0.0, request.start - (requests[by_end[passed - 1]].end if passed else 0.0)))
-                pool.submit(send, number)
-        if failed:
-            raise failed[0]
+        passed = 0
+        for number, request in enumerate(requests):
+            wait(passed, before[number])
+            passed = max(passed, before[number])
+            if limits.think:
+                time.sleep(max(0.0, request.start - (requests[by_end[passed - 1]].end if passed else 0.0)))
+            pool.submit(send, number)
+        wait(passed, len(requests))
     finally:
+        # After Ctrl-C or a failure that ends the requests in flight, too, for which the pool waits then.
         for storage in opened.values():
             storage.close()
+        pool.shutdown(cancel_futures=True)
     return times
 
 
@@ -261,34 +287,102 @@ def _busiest(requests: Sequence[Request]) -> int:
     return cost_of(requests, [(request.start, request.end) for request in requests], 0).busiest
 
 
-def place_of(file: str, on: str | None, files: int) -> str:
-    """Say where a file of a trace is now."""
+def places_of(files: Sequence[str], on: str | None) -> dict[str, str]:
+    """Say where the files of a trace are now: in a folder by their names, or by what differs of their paths."""
     if on is None:
-        return file
-    return on if files == 1 else f"{on.rstrip('/')}/{file.rstrip('/').rpartition('/')[2]}"
+        if hidden := [file for file in files if HIDDEN in file]:
+            raise ArgumentError(f"the trace does not have what grants access to {hidden[0]}: say it by the URL (--on)")
+        return {file: file for file in files}
+    if len(files) == 1:
+        return {files[0]: on}
+    paths = [file.partition("?")[0].rstrip("/").split("/") for file in files]
+    if len({path[-1] for path in paths}) < len(paths):
+        same = 0
+        while len({path[same] for path in paths}) == 1 and same + 1 < min(map(len, paths)):
+            same += 1
+        names = ["/".join(path[same:]) for path in paths]
+        if len(set(names)) < len(names):
+            raise ArgumentError(f"files of the trace have the same path: {', '.join(files)}")
+    else:
+        names = [path[-1] for path in paths]
+    return {file: f"{on.rstrip('/')}/{name}" for file, name in zip(files, names, strict=True)}
+
+
+Runs = tuple[tuple[int, int], ...]
+"""Ranges of entries, one behind the other."""
+
+
+class Part(NamedTuple):
+    """Branches of which the same entries were wanted."""
+
+    branches: list[str]
+    runs: Runs
 
 
 class Wanted(NamedTuple):
-    """What a trace wanted of a tree: branches, and the entries from the first to the last."""
+    """What a trace wanted of a tree: parts, each planned by itself, in the order in which they were first read."""
 
     file: str
     tree: str
-    branches: list[str]
-    start: int
-    stop: int
+    parts: list[Part]
+
+    @property
+    def branches(self) -> list[str]:
+        """The names of all branches."""
+        return list(dict.fromkeys(name for part in self.parts for name in part.branches))
 
 
 def wanted_of(trace: Trace) -> list[Wanted]:
-    """Give what was decoded, tree by tree, in the order in which they were first read."""
+    """Give what was decoded, tree by tree, in the order in which they were first read.
+
+    What was decoded again is wanted again, unless its bytes were fetched once for both.
+    """
     rows = np.flatnonzero(~trace.is_request)
-    files, trees, branches = (trace[name][rows] for name in ("file", "tree", "branch"))
-    starts, stops = trace["entry_start"][rows], trace["entry_stop"][rows]
-    found: list[Wanted] = []
-    for file, tree in dict.fromkeys(zip(files.tolist(), trees.tolist(), strict=True)):
-        of_tree = (files == file) & (trees == tree)
-        names = list(dict.fromkeys(branches[of_tree].tolist()))
-        found.append(Wanted(file, tree, names, int(starts[of_tree].min()), int(stops[of_tree].max())))
-    return found
+    columns = (trace[name][rows].tolist() for name in ("file", "tree", "branch", "basket", "cause"))
+    ranges = (trace[name][rows].tolist() for name in ("entry_start", "entry_stop"))
+    turns: dict[tuple[str, str, str, int], int] = {}
+    found: dict[tuple[str, str, str, int], list[tuple[int, int]]] = {}
+    for file, tree, branch, basket, cause, start, stop, times in zip(
+        *columns, *ranges, _fetched(trace, rows).tolist(), strict=True
+    ):
+        turn = turns.get((file, tree, branch, basket), 0)
+        if cause == "decode" and turn < max(times, 1):
+            turn += 1
+        turns[file, tree, branch, basket] = turn
+        found.setdefault((file, tree, branch, turn), []).append((start, stop))
+    parts: dict[tuple[str, str], dict[tuple[Runs, int], list[str]]] = {}
+    for (file, tree, branch, _), wanted in found.items():
+        of_tree, runs, again = parts.setdefault((file, tree), {}), _joined(wanted), 0
+        while branch in of_tree.get((runs, again), ()):
+            again += 1
+        of_tree.setdefault((runs, again), []).append(branch)
+    return [
+        Wanted(file, tree, [Part(names, runs) for (runs, _), names in of_tree.items()])
+        for (file, tree), of_tree in parts.items()
+    ]
+
+
+def _fetched(trace: Trace, rows: Array) -> Array:
+    """Say how often the bytes of baskets, given by their rows, were fetched from storage."""
+    files, offsets, requests = trace["file"], trace["offset"], trace.is_request
+    times = np.zeros(len(rows), int)
+    for file in dict.fromkeys(files[rows].tolist()):
+        asked, here = requests & (files == file), files[rows] == file
+        at = offsets[rows][here]
+        begun = np.searchsorted(np.sort(offsets[asked]), at, side="right")
+        times[here] = begun - np.searchsorted(np.sort(offsets[asked] + trace["length"][asked]), at, side="right")
+    return times
+
+
+def _joined(runs: Iterable[tuple[int, int]]) -> Runs:
+    """Join ranges that overlap or touch."""
+    joined: list[tuple[int, int]] = []
+    for start, stop in sorted(runs):
+        if joined and start <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(stop, joined[-1][1]))
+        else:
+            joined.append((start, stop))
+    return tuple(joined)
 
 
 def planned(
@@ -306,8 +400,8 @@ def planned(
     requests: list[Request] = []
     times: list[tuple[float, float]] = []
     asked, clock = 0, 0.0
-    for wanted, tree in trees:
-        ranges = _ranges(wanted, tree, changes)
+    for wanted, tree, (branches, runs) in ((*one, part) for one in trees for part in _parts(*one, changes)):
+        ranges = _ranges(branches, runs, tree, changes)
         asked += sum(length for _, length in dict.fromkeys(ranges))
         bandwidth = min(model.bandwidth or _FASTEST, _FASTEST)
         groups = _native.plan_requests(ranges, prefetch, workers, model.latency, bandwidth, _RANGES)
@@ -331,14 +425,14 @@ def planned(
     return requests, times, asked
 
 
-def _ranges(wanted: Wanted, tree: Foreign, changes: Changes) -> Ranges:
+def _ranges(branches: Sequence[Any], runs: Runs, tree: Foreign, changes: Changes) -> Ranges:
     """Give the byte ranges of the baskets in the order in which they are wanted."""
-    indexes = [branch.native_index for branch in _branches(wanted, tree, changes)]
-    rows = tree.tree.native.plan(indexes, wanted.start, min(wanted.stop, tree.num_entries))[0]
+    indexes = [branch.native_index for branch in branches]
+    # A file in its place may have less.
+    there = [(start, min(stop, tree.num_entries)) for start, stop in runs if start < tree.num_entries]
+    rows = [row for start, stop in there for row in tree.tree.native.plan(indexes, start, stop)[0]]
     if changes.merge_clusters is None:
         return [(offset, length) for _, _, _, offset, length, _, _ in rows]
-    if changes.merge_clusters < 1:
-        raise ArgumentError(f"clusters are merged by 1 or more, not {changes.merge_clusters}")
     # All baskets of the tree lie one behind the other: cluster by cluster of the new ones, in these branch by branch.
     every = [branch.native_index for branch in tree.descendants() if not branch.is_group and branch.num_baskets]
     baskets = {row[1:3]: row for row in tree.tree.native.plan(every, 0, tree.num_entries)[0]}
@@ -355,17 +449,27 @@ def _ranges(wanted: Wanted, tree: Foreign, changes: Changes) -> Ranges:
     return [places[row[1], row[2]] for row in order]
 
 
-def _branches(wanted: Wanted, tree: Foreign, changes: Changes) -> list[Any]:
-    if changes.branches is None:
-        return [tree[name] for name in wanted.branches if name in tree]
-    found = [
-        branch
-        for name, branch in tree.items()
-        if not branch.is_group and any(fnmatch.fnmatchcase(name, pattern) for pattern in changes.branches)
-    ]
-    if not found:
-        raise ArgumentError(f"no branch of {wanted.tree} matches {', '.join(changes.branches)}")
-    return found
+def _parts(wanted: Wanted, tree: Foreign, changes: Changes) -> list[tuple[list[Any], Runs]]:
+    """Give the branches to read, and which entries of each: as in the trace, of others those of all its branches."""
+    parts = [([tree[name] for name in part.branches if name in tree], part.runs) for part in wanted.parts]
+    if changes.branches is not None:
+        chosen = {
+            branch.native_index: branch
+            for name, branch in tree.items()
+            if not branch.is_group and any(fnmatch.fnmatchcase(name, pattern) for pattern in changes.branches)
+        }
+        if not chosen:
+            raise ArgumentError(f"no branch of {wanted.tree} matches {', '.join(changes.branches)}")
+        known = {branch.native_index for branches, _ in parts for branch in branches}
+        every = _joined(run for _, runs in parts for run in runs)
+        parts = [([one for one in branches if one.native_index in chosen], runs) for branches, runs in parts]
+        others = [branch for index, branch in chosen.items() if index not in known]
+        beside = next((branches for branches, runs in parts if runs == every), None)
+        if beside is not None:
+            beside += others
+        else:
+            parts.append((others, every))
+    return [part for part in parts if part[0]]
 
 
 def replay(
@@ -388,7 +492,7 @@ def replay(
     model
         Simulate such storage; None: send the requests.
     limits
-        `in_flight` and `think` for requests that are sent.
+        `in_flight` and `think` for requests that are sent; what is read anew has no pauses.
     changes
         What is planned anew. Without a model it is read then, with decompression and decoding, which take time, too.
 
@@ -401,7 +505,7 @@ def replay(
     Raises
     ------
     ArgumentError
-        The trace has no requests; or clusters are to be merged on storage that is really read.
+        The trace has no requests; or something is to be changed that would change nothing there.
     """
     trace = trace if isinstance(trace, Trace) else Trace.load(trace)
     changes, limits = changes or Changes(), limits or Model()
@@ -420,21 +524,28 @@ def replay(
     elif not changes:
         done["replay"] = asdict(cost_of(requests, repeat(requests, on, limits), asked))
     if changes:
-        done["what_if"] = asdict(_what_if(trace, requests, on, model, changes))
+        done["what_if"] = asdict(_what_if(trace, requests, on, model, limits, changes))
     return done
 
 
-def _what_if(trace: Trace, requests: list[Request], on: str | None, model: Model | None, changes: Changes) -> Cost:
+def _what_if(
+    trace: Trace, requests: list[Request], on: str | None, model: Model | None, limits: Model, changes: Changes
+) -> Cost:
     wanted = wanted_of(trace)
     if model is None and changes.merge_clusters is not None:
         raise ArgumentError("clusters can be merged on simulated storage only (--latency, --bandwidth)")
-    files = list(dict.fromkeys(one.file for one in wanted))
+    if model is None and limits.think:
+        raise ArgumentError("pauses are kept between the requests of the trace (--think), not where it is read anew")
+    # Also of those of which only the records were read, so that a folder means the same as where requests are sent.
+    files = list(dict.fromkeys(one.file for one in [*requests, *wanted]))
     with tempfile.TemporaryDirectory(prefix="sapwood-replay") as folder:
-        places = {file: place_of(file, on, len(files)) for file in files}
+        places = {
+            file: place for file, place in places_of(files, on).items() if any(one.file == file for one in wanted)
+        }
         if changes.layout is not None:
             places = {file: _rewritten(place, Path(folder), changes) for file, place in places.items()}
         if model is None:
-            return _read_anew(wanted, places, changes)
+            return _read_anew(wanted, places, changes, limits)
         opened = {file: sapwood.open({place: None}) for file, place in places.items()}
         try:
             trees = [(one, opened[one.file][one.tree]) for one in wanted]
@@ -459,24 +570,47 @@ def _rewritten(place: str, folder: Path, changes: Changes) -> str:
     return str(output)
 
 
-def _read_anew(wanted: Sequence[Wanted], places: dict[str, str], changes: Changes) -> Cost:
-    options: dict[str, Any] = {} if changes.prefetch_size is None else {"prefetch_size": changes.prefetch_size}
-    with Trace() as trace:
+def _read_anew(wanted: Sequence[Wanted], places: dict[str, str], changes: Changes, limits: Model) -> Cost:
+    given = {"prefetch_size": changes.prefetch_size, "num_workers": limits.in_flight}
+    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    near = [place for place in places.values() if re.match(r"\w+://", place) is None]
+    if options and near:
+        raise ArgumentError(f"{near[0]}: of a local file nothing is fetched ahead (--prefetch-size, --in-flight)")
+    with Trace() as trace, ExitStack() as stack:
+        opened: dict[str, Foreign] = {}
         for one in wanted:
-            far = re.match(r"\w+://", places[one.file]) is not None
-            with sapwood.open({places[one.file]: None}, **(options if far else {})) as file:
-                tree = file[one.tree]
-                names = {branch.native_index for branch in _branches(one, tree, changes)}
-                steps = tree.iterate(
-                    filter_branch=lambda branch, names=names: branch.native_index in names,
-                    entry_start=one.start,
-                    entry_stop=one.stop,
-                )
-                for _ in steps:
-                    pass
+            if one.file not in opened:
+                opened[one.file] = stack.enter_context(sapwood.open({places[one.file]: None}, **options))
+            tree = opened[one.file][one.tree]
+            for branches, runs in _parts(one, tree, changes):
+                _read_runs(tree, {branch.native_index for branch in branches}, runs)
     requests = requests_of(trace)
     times = [(request.start, request.end) for request in requests]
     return cost_of(requests, times, trace.layers()["bytes_requested"])
+
+
+def _read_runs(tree: Foreign, indexes: set[int], runs: Runs) -> None:
+    """Read entries, as many ranges of them by one plan as have room together."""
+
+    def chosen(branch: Foreign) -> bool:
+        return branch.native_index in indexes
+
+    selection = Selection(tree, filter_branch=chosen)
+    batch: list[tuple[Selection, Sequence[int], int, int]] = []
+    size = 0.0
+    for run in runs:
+        start, stop = (min(entry, tree.num_entries) for entry in run)
+        more = selection.bytes_between(start, stop)
+        if more > _AT_ONCE:
+            for _ in tree.iterate(filter_branch=chosen, entry_start=start, entry_stop=stop):
+                pass
+            continue
+        if size + more > _AT_ONCE:
+            read(batch)
+            batch, size = [], 0.0
+        batch.append((selection, selection.indexes, start, stop))
+        size += more
+    read(batch)
 
 
 def text_of(done: dict[str, Any]) -> str:

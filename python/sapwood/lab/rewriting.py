@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import difflib
 import fnmatch
 import os
 import re
@@ -17,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 import sapwood
 from sapwood.compression import LZ4, LZMA, ZLIB, ZSTD, Compression
 from sapwood.errors import ArgumentError, CorruptError, SapwoodError, UnsupportedError
-from sapwood.lab.layout import TREES, tree_paths
+from sapwood.lab.layout import TREES, held_codecs, is_object, plain_path, tree_paths
 from sapwood.train.dataset import Dataset, parse_size
-from sapwood.train.outputs import SUMMARY, Summary
+from sapwood.train.outputs import SUMMARY, Summary, whole_objects
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -35,20 +36,24 @@ _REPEATS = 3
 class Layout:
     """A layout to write trees in. What is not set stays as it is, save clusters and baskets, which get the defaults.
 
-    `auto_flush` is the size of a cluster: entries, or compressed bytes if negative. `codecs` are those of single
-    branches, `drop` are patterns of branches to leave out.
+    `auto_flush` is the size of a cluster: entries, or compressed bytes if negative. A codec that stays is that of the
+    baskets, not what the branch states. `drop` are patterns of branches to leave out. Of single trees, by path,
+    `codecs` are those of single branches, and `unused` are branches to leave out.
     """
 
     compression: Compression | EllipsisType | None = ...
     auto_flush: int = -30_000_000
     basket_size: int | None = None
     split_level: int | None = None
-    codecs: Mapping[str, Compression | None] = field(default_factory=dict[str, "Compression | None"])
+    codecs: Mapping[str, Mapping[str, Compression | None]] = field(
+        default_factory=dict[str, "Mapping[str, Compression | None]"]
+    )
     drop: tuple[str, ...] = ()
+    unused: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
 
-    def drops(self, name: str) -> bool:
-        """Tell whether a branch is left out."""
-        return any(fnmatch.fnmatchcase(name, pattern) for pattern in self.drop)
+    def drops(self, name: str, tree: str) -> bool:
+        """Tell whether a branch of a tree is left out."""
+        return name in self.unused.get(tree, ()) or any(fnmatch.fnmatchcase(name, pattern) for pattern in self.drop)
 
     def described(self) -> dict[str, Any]:
         """Give the layout as JSON knows it."""
@@ -57,8 +62,12 @@ class Layout:
             "auto_flush": self.auto_flush,
             "basket_size": "for the codec" if self.basket_size is None else self.basket_size,
             "split_level": "as it is" if self.split_level is None else self.split_level,
-            "codecs": {name: codec_text(codec) for name, codec in self.codecs.items()},
+            "codecs": {
+                tree: {name: codec_text(codec) for name, codec in codecs.items()}
+                for tree, codecs in self.codecs.items()
+            },
             "drop": list(self.drop),
+            "unused": {tree: sorted(names) for tree, names in self.unused.items()},
         }
 
 
@@ -67,7 +76,7 @@ class Cost:
     """What it takes to read trees: the median of a few readings, page cache warm.
 
     `cpu` and `wall` are seconds, `calls` requests to storage, `read` their bytes; `stored` bytes of the files (of the
-    baskets, for a part of a tree).
+    baskets, for one tree of several or a part of a tree).
     """
 
     entries: int
@@ -140,6 +149,8 @@ def rewrite(
 
     Raises
     ------
+    ArgumentError
+        A pattern of what is left out matches no branch, nothing is left to write, or the trees differ.
     UnsupportedError
         A branch cannot be written as it is.
     CorruptError
@@ -161,8 +172,10 @@ def rewrite(
                     summaries.append(Summary.read(file))
                 else:
                     trees.setdefault(path, []).append(file[path])
+        _check_drop(layout.drop, trees)
         stack.callback(beside.unlink, missing_ok=True)
-        with sapwood.recreate(beside, compression=_file_codec(layout, trees)) as new:
+        # Nobody reads it before it is whole: to commit each cluster would only leave holes.
+        with sapwood.recreate(beside, compression=_file_codec(layout, trees), commit_every=None) as new:
             objects = _copy_objects(new, [file for _, file in files]) if tree is None else []
             for path, parts in trees.items():
                 tell(f"writing {path}")
@@ -178,7 +191,9 @@ def rewrite(
                     _compare(parts, written[path], layout)
             after = cost_of([written[path] for path in trees])
         beside.replace(output)
-    sizes = sum(source.size or 0 for source in dataset.sources), output.stat().st_size
+    if all(source.tree is None for source in dataset.sources):  # else other trees are in the files
+        before = dataclasses.replace(before, stored=sum(source.size or 0 for source in dataset.sources))
+        after = dataclasses.replace(after, stored=output.stat().st_size)
     return {
         "inputs": [source.path for source in dataset.sources],
         "output": str(output),
@@ -186,9 +201,18 @@ def rewrite(
         "trees": [*trees, *([SUMMARY] if summaries else [])],
         "objects": objects,
         "verified": verify,
-        "before": dataclasses.asdict(dataclasses.replace(before, stored=sizes[0])),
-        "after": dataclasses.asdict(dataclasses.replace(after, stored=sizes[1])),
+        "before": dataclasses.asdict(before),
+        "after": dataclasses.asdict(after),
     }
+
+
+def _check_drop(patterns: Sequence[str], trees: Mapping[str, Sequence[Foreign]]) -> None:
+    there = sorted({branch.name for parts in trees.values() for branch in parts[0].branches})
+    for pattern in patterns:
+        if not any(fnmatch.fnmatchcase(name, pattern) for name in there):
+            near = difflib.get_close_matches(pattern, there, 3)
+            more = f" (there is {', '.join(near)})" if near else ""
+            raise ArgumentError(f"to be left out, but no branch directly below {', '.join(trees)}: {pattern!r}{more}")
 
 
 def write_part(tree: Foreign, path: str | os.PathLike[str], layout: Layout, start: int, stop: int) -> None:
@@ -263,9 +287,11 @@ def _chunks(tree: Foreign, start: int, stop: int, size: int = CHUNK) -> Iterator
 def _file_codec(layout: Layout, trees: Mapping[str, Sequence[Foreign]]) -> Compression | None:
     if not isinstance(layout.compression, EllipsisType):
         return layout.compression
-    branches = [branch for parts in trees.values() for branch in parts[0].native.branches if branch.has_data]
-    largest = max(branches, key=lambda branch: branch.compressed_bytes, default=None)
-    return None if largest is None else Compression.from_code(largest.compression)
+    sizes: dict[Compression | None, int] = {}
+    for first, *_ in trees.values():
+        for place, codec in held_codecs(first).items():
+            sizes[codec] = sizes.get(codec, 0) + first.native.branches[place].compressed_bytes
+    return max(sizes, key=sizes.__getitem__, default=None)
 
 
 def _copy_objects(new: Foreign, files: Sequence[Foreign]) -> list[str]:
@@ -293,14 +319,14 @@ class _Shapes:
     classes: dict[str, tuple[str, int]] = field(default_factory=dict[str, "tuple[str, int]"])
     counters: dict[str, str] = field(default_factory=dict[str, str])
     split: dict[str, int] = field(default_factory=dict[str, int])
-    codecs: dict[str, Compression | None] = field(default_factory=dict[str, "Compression | None"])
-    split_depth: dict[str, int] = field(default_factory=dict[str, int])
-    """Of objects that are split: 1 for single ones, 2 for vectors of them."""
+    objects: dict[str, Any] = field(default_factory=dict[str, Any])
+    """Branches of objects that are split."""
 
 
 def _shapes(tree: Foreign, layout: Layout) -> _Shapes:
     shapes = _Shapes()
-    kept = [branch for branch in tree.branches if not layout.drops(branch.name)]
+    path = plain_path(tree.object_path)
+    kept = [branch for branch in tree.branches if not layout.drops(branch.name, path)]
     counting = {branch.count_branch.index for branch in kept if branch.count_branch is not None}
     for branch in kept:
         if branch.index in counting:
@@ -310,19 +336,25 @@ def _shapes(tree: Foreign, layout: Layout) -> _Shapes:
             raise UnsupportedError(f"{branch.object_path}: {branch.reason}")
         shapes.names.append(name)
         _shape(shapes, branch, name, layout)
-        shapes.codecs[name] = _codec(branch, layout)
     return shapes
 
 
-def _codec(branch: Foreign, layout: Layout) -> Compression | None:
-    """Give the codec of a branch; an object has one for all of its members: that which is wanted for any."""
-    for one in (branch, *branch.descendants()):
-        if one.name in layout.codecs:
-            return layout.codecs[one.name]
-    if not isinstance(layout.compression, EllipsisType):
-        return layout.compression
-    inner = branch.branches[0] if branch.is_group else branch
-    return inner.compression
+def _branch_codecs(tree: Foreign, names: Sequence[str], layout: Layout) -> dict[str, Compression | None]:
+    """Give the codecs of branches; an object has one for all of its members: that which is wanted for any."""
+    wanted = layout.codecs.get(plain_path(tree.object_path), {})
+    held = held_codecs(tree) if isinstance(layout.compression, EllipsisType) else {}
+
+    def codec(branch: Foreign) -> Compression | None:
+        family = (branch, *branch.descendants())
+        for one in family:
+            if one.name in wanted:
+                return wanted[one.name]
+        if not isinstance(layout.compression, EllipsisType):
+            return layout.compression
+        having = [one for one in family if one.native_index in held]
+        return held[max(having, key=lambda one: one.compressed_bytes).native_index] if having else branch.compression
+
+    return {branch.name: codec(branch) for branch in tree.branches if branch.name in names}
 
 
 def _shape(shapes: _Shapes, branch: Foreign, name: str, layout: Layout) -> None:
@@ -330,7 +362,7 @@ def _shape(shapes: _Shapes, branch: Foreign, name: str, layout: Layout) -> None:
         shapes.counters[name] = branch.count_branch.name
     kind = branch.type
     leaf = branch.leaves[0] if branch.leaves else ("", "", "")
-    if branch.is_group or _is_object(kind):
+    if branch.is_group or is_object(kind):
         _object(shapes, branch, name, layout)
     elif kind is not None and kind[0] == "record":
         shapes.records[name] = "leaves"
@@ -354,12 +386,6 @@ def _nested(element: str, branch: Foreign) -> str:
     return " * ".join([*dims, text])
 
 
-def _is_object(kind: Sequence[Any] | None) -> bool:
-    if kind is not None and kind[0] == "list":
-        return kind[1][0] == "record"
-    return kind is not None and kind[0] == "record" and kind[1] != ""
-
-
 def _object(shapes: _Shapes, branch: Foreign, name: str, layout: Layout) -> None:
     """Make a class again, if it is one of plain members."""
     streamer = _class_of(branch)
@@ -373,7 +399,7 @@ def _object(shapes: _Shapes, branch: Foreign, name: str, layout: Layout) -> None
     shapes.classes[name] = (streamer.name, streamer.class_version)
     shapes.split[name] = (99 if inner else 0) if layout.split_level is None else layout.split_level
     if inner:
-        shapes.split_depth[name] = 2 if branch.cpp_class.startswith("vector<") else 1
+        shapes.objects[name] = branch
 
 
 def _class_of(branch: Foreign) -> Foreign:
@@ -388,17 +414,9 @@ def _class_of(branch: Foreign) -> Foreign:
 
 def _columns(tree: Foreign, shapes: _Shapes, start: int, stop: int) -> dict[str, Any]:
     columns = tree.arrays(shapes.names, entry_start=start, entry_stop=stop, how=dict) if shapes.names else {}
-    for name, depth in shapes.split_depth.items():
-        columns[name] = _joined(columns[name], name, depth)
+    for name, branch in shapes.objects.items():
+        columns[name] = whole_objects(columns[name], branch)
     return columns
-
-
-def _joined(record: Foreign, name: str, depth: int) -> Foreign:
-    """Give the members of split objects as records by their own names."""
-    import awkward as ak
-
-    members = {member.removeprefix(f"{name}.").removeprefix(name): record[member] for member in record.fields}
-    return ak.zip(members, depth_limit=depth)
 
 
 def _write_tree(
@@ -419,6 +437,7 @@ def _write_tree(
     for part in parts[1:]:
         if not first.same_shape(part):
             raise ArgumentError(f"{part.file.file_path}:{path} has other branches than {first.file.file_path}:{path}")
+    codecs = _branch_codecs(first, shapes.names, layout)
     made = [
         file.mktree(
             path,
@@ -430,7 +449,7 @@ def _write_tree(
             records=shapes.records,
             classes=shapes.classes,
             split_level=shapes.split,
-            compression=shapes.codecs,
+            compression=codecs,
             auto_flush=layout.auto_flush,
             basket_size=layout.basket_size,
         )

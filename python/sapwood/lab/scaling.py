@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +13,12 @@ from typing import Any
 
 from sapwood.errors import ArgumentError
 from sapwood.lab.machine import OURS
-from sapwood.lab.study import Study, medians, read
+from sapwood.lab.study import NOISE, Study, medians, read
 from sapwood.report.study import value_text
 from sapwood.report.units import number_text
 
 _TIMES = ("µs", "ns", "s")
+_NAMED = 5  # benchmarks in a finding
 _SHOWN = 6  # benchmarks beside each other in the table of machines
 
 
@@ -86,6 +88,7 @@ def run(
         for name in speeds:
             kept = {"what": what, "engine": name, "unit": units[what], "values": [values[name][what]], "runs": [{}]}
             study.content["measurements"].append(kept | {"derived": True})
+    noise = {what: _noise(machines, what, application) for what in lines}
     lines = dict(sorted(lines.items(), key=lambda item: item[1].spread))
     ranked = sorted(
         speeds, key=lambda name: speeds[name] if by is None else _rates(values[name], units)[by], reverse=True
@@ -93,7 +96,7 @@ def run(
     shown = [what for what in ([by] if by else []) if what != application] + list(lines)
     shown = list(dict.fromkeys(shown))[:_SHOWN]
     table = {
-        "title": "Machines", "head": ["Machine", application, *shown],
+        "title": "Machines", "head": ["Machine", _with_unit(application, units), *shown],
         "rows": [
             [name, number_text(speeds[name]), *(value_text(values[name][what], units[what]) for what in shown)]
             for name in ranked
@@ -112,12 +115,21 @@ def run(
         "the root of the mean square of the machines' relative deviations, and the largest one.",
     }  # fmt: skip
     figures = [_figure(what, lines[what], speeds, values, units, application) for what in list(lines)[:4]]
-    return study, study.finish(tables=[table, follows], figures=figures, findings=_findings(lines, application))
+    return study, study.finish(
+        tables=[table, follows], figures=figures, findings=_findings(lines, application, speeds, noise)
+    )
 
 
 def _rates(values: Mapping[str, float], units: Mapping[str, str]) -> dict[str, float]:
     """Turn times into rates, so that more is quicker."""
     return {what: 1 / value if units[what] in _TIMES and value else value for what, value in values.items()}
+
+
+def _with_unit(what: str, units: Mapping[str, str]) -> str:
+    """Name a benchmark with the unit of its rate, or an application that has speeds of its own."""
+    if what not in units:
+        return f"{what}, speed"
+    return f"{what} [{'1/' * (units[what] in _TIMES)}{units[what]}]"
 
 
 def _speeds(application: str, rates: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
@@ -156,23 +168,53 @@ def _figure(
     application: str,
 ) -> dict[str, Any]:
     rates = {name: _rates(values[name], units)[what] for name in speeds}
-    unit = f"1/{units[what]}" if units[what] in _TIMES else units[what]
     most = max(rates.values())
-    curves = [{"label": name, "points": [[rates[name], speeds[name]]]} for name in speeds]
-    curves.append({"label": "line through the origin", "points": [[0.0, 0.0], [most, one.slope * most]]})
+    curves = [{"label": "line through the origin", "points": [[0.0, 0.0], [most, one.slope * most]]}]
+    curves += [{"label": name, "points": [[rates[name], speeds[name]]]} for name in speeds]  # upon the line
     said = f"Deviation {100 * one.spread:.1f} %."
     return {
-        "kind": "lines", "title": what, "x": f"{what} [{unit}]", "y": f"{application}, speed",
+        "kind": "lines", "title": what, "x": _with_unit(what, units), "y": _with_unit(application, units),
         "curves": curves, "caption": said,
     }  # fmt: skip
 
 
-def _findings(lines: Mapping[str, Line], application: str) -> list[str]:
-    names = list(lines)
-    best, worst = names[0], names[-1]
-    name = _worst(lines[best])
+def _noise(machines: Mapping[str, Mapping[str, Any]], what: str, application: str) -> float:
+    """Give by how much noise alone moves a machine off a line: half the range of the rounds of both, of the worst one.
+
+    What was measured once may be off by `NOISE`.
+    """
+    worst = 0.0
+    for study in machines.values():
+        off = 0.0
+        for measured in study["measurements"]:
+            values = measured["values"]
+            if measured["engine"] == OURS and measured["what"] in (what, application) and values:
+                range_of = (max(values) - min(values)) / 2 / statistics.median(values)
+                off += range_of if len(values) > 1 else NOISE
+        worst = max(worst, off)
+    return worst
+
+
+def _findings(
+    lines: Mapping[str, Line], application: str, speeds: Mapping[str, float], noise: Mapping[str, float]
+) -> list[str]:
+    """Say what the application follows, where the machines differ by more than noise."""
+    if not lines:
+        return []
+    apart = max(speeds.values()) / min(speeds.values()) - 1
+    if apart <= max(NOISE, min(noise.values())):
+        said = f"The speeds of {application} differ by {100 * apart:.0f} % at most: by no more than noise may, so that "
+        return [said + "nothing can be said of what they follow."]
+    (best, one), (worst, last) = next(iter(lines.items())), list(lines.items())[-1]
+    alike = [what for what in lines if lines[what].spread <= one.spread + max(noise[best], noise[what])]
+    name = _worst(one)
     said = (
-        f"The speed of {application} follows {best} most closely (deviation {100 * lines[best].spread:.1f} %; "
-        f"the farthest machine is {name[1]}, {name[0]}), and {worst} least ({100 * lines[worst].spread:.0f} %)."
+        f"The speed of {application} follows {best} most closely (deviation {100 * one.spread:.1f} %; "
+        f"the farthest machine is {name[1]}, {name[0]})"
     )
-    return [said]
+    if worst not in alike:
+        said += f", and {worst} least ({100 * last.spread:.0f} %)"
+    if len(alike) > 1:
+        more = f" and {len(alike) - 1 - _NAMED} more" if len(alike) - 1 > _NAMED else ""
+        said += f"; by their noise not told apart from {best}: {', '.join(alike[1 : 1 + _NAMED])}{more}"
+    return [said + "."]

@@ -32,8 +32,12 @@ WARNINGS = {
         "a cold reading found part of its file in memory",
         "give a local file system, or let root write 3 to /proc/sys/vm/drop_caches between the runs",
     ),
+    "server-cache": (
+        "what servers keep of files far away could not be dropped between the runs",
+        "take files that nobody read lately, more than a server has memory, or one round",
+    ),
     "loaded": (
-        "the load of the machine was above half of its cores when the study began",
+        "the load of the machine was above half of its cores when the study began or went on",
         "wait until it is idle",
     ),
     "changed-source": (
@@ -43,7 +47,12 @@ WARNINGS = {
 }
 """All warnings: code, what it means, and advice."""
 
+NOISE = 0.1
+"""By so much ratios differ from round to round without a word in the findings."""
 _SPREAD, _SHORT, _ROUNDS, _NAMED = 0.15, 0.020, 3, 6
+
+_PARTS = ("study", "settings", "host", "load", "commit", "versions", "complete", "left_out", "measurements", "warnings")
+"""What a study's file must have to go on with it or to compare it."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +89,8 @@ class Study:
     Raises
     ------
     ArgumentError
-        The folder holds a study with other settings, of other contents of a file, or of another machine or version.
+        The folder holds a study with other settings, of other contents of a file, or of another machine or version; or
+        it has no round.
     """
 
     def __init__(
@@ -93,6 +103,8 @@ class Study:
         fresh: bool = False,
         progress: Callable[[int, int, str], None] | None = None,
     ) -> None:
+        if settings.get("rounds", 1) < 1:
+            raise ArgumentError(f"a study takes one round or more, not {settings['rounds']}")
         self.path: Path = Path(folder) / f"{name}.json"
         self._tell = progress or (lambda done, steps, text: None)
         load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
@@ -109,12 +121,14 @@ class Study:
             "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
             "complete": False,
             "left_out": {},
+            "programs": {},
             "measurements": [],
             "warnings": [],
             "findings": [],
             "tables": [],
             "figures": [],
         }
+        self._before: dict[str, Any] | None = None
         if self.path.exists() and not fresh:
             self._resume(read(self.path))
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -130,14 +144,42 @@ class Study:
                     f"{path} is not the file that {self.path} was measured with: it was replaced or changed since; "
                     "choose another folder, or begin anew with --fresh"
                 )
-        self.content = found
+        # Who takes part is found anew, and compared when the measuring goes on.
+        self._before = {"left_out": found["left_out"], "programs": found.get("programs", {})}
+        self.content = {**found, "left_out": {}, "programs": {}, "load": max(found["load"], self.content["load"])}
 
-    def leave_out(self, engine: str, reason: str) -> None:
-        """Name an engine that takes no part, and why."""
-        self.content["left_out"][engine] = reason
+    def leave_out(self, what: str, reason: str) -> None:
+        """Name what takes no part (an engine, a variant, compiler options), and why; to be told before `run`."""
+        self.content["left_out"][what] = reason
+
+    def use(self, program: str, version: str) -> None:
+        """Record the version of a program that takes part and is no Python package."""
+        self.content["programs"][program] = version
+
+    def _same_engines(self) -> None:
+        """Refuse to go on beside values of others: an engine that came or went, or has another version."""
+        if self._before is None or not self.content["measurements"]:
+            return
+        came, went = (
+            sorted(set(one["left_out"]) - set(other["left_out"]))
+            for one, other in ((self._before, self.content), (self.content, self._before))
+        )
+        known = self._before["programs"]
+        other = [name for name, version in self.content["programs"].items() if known.get(name, version) != version]
+        if came or went or other:
+            raise ArgumentError(
+                f"{self.path} was measured "
+                + "; ".join(
+                    [f"without {name}" for name in came]
+                    + [f"with {name}" for name in went]
+                    + [f"with {name} {known[name]}" for name in other]
+                )
+                + ": choose another folder, or begin anew with --fresh"
+            )
 
     def run(self, steps: Sequence[Step], rounds: int) -> None:
         """Measure each step once a round, in turn, so that what disturbs one round disturbs all; skip what is there."""
+        self._same_engines()
         kept = {(found["what"], found["engine"]): found for found in self.content["measurements"]}
         for step in steps:
             if (step.what, step.engine) not in kept:
@@ -167,12 +209,23 @@ class Study:
         """Give the median of a measurement, None where there is none."""
         return medians(self.content).get((what, engine))
 
-    def figure(self, what: str, engine: str, name: str) -> Any:
-        """Give one of the other figures of the last run of a measurement, None where there is none."""
+    def values(self, what: str, engine: str) -> list[float]:
+        """Give all values of a measurement in the order of the rounds."""
         for found in self.content["measurements"]:
-            if (found["what"], found["engine"]) == (what, engine) and found["runs"]:
-                return found["runs"][-1].get(name)
-        return None
+            if (found["what"], found["engine"]) == (what, engine):
+                return list(found["values"])
+        return []
+
+    def figures(self, what: str, engine: str, name: str) -> list[Any]:
+        """Give one of the other figures of a measurement in the order of the rounds, None for a run without it."""
+        for found in self.content["measurements"]:
+            if (found["what"], found["engine"]) == (what, engine):
+                return [run.get(name) for run in found["runs"]]
+        return []
+
+    def figure(self, what: str, engine: str, name: str) -> Any:
+        """Give that figure of the last run, None where there is none."""
+        return next(reversed(self.figures(what, engine, name)), None)
 
     def finish(
         self, *, tables: Sequence[Mapping[str, Any]], figures: Sequence[Mapping[str, Any]], findings: Sequence[str]
@@ -180,7 +233,10 @@ class Study:
         """Judge the measurements, and write the file and the page."""
         from sapwood.report.study import render
 
-        self.content |= {"tables": list(tables), "figures": list(figures), "findings": list(findings)}
+        said = [*findings]
+        if said and self.content["settings"].get("rounds") == 1:
+            said.append("All was measured once: how far noise moves these figures is not known.")
+        self.content |= {"tables": list(tables), "figures": list(figures), "findings": said}
         self.content["warnings"] = judge(self.content)
         self.content["complete"] = True
         self.save()
@@ -224,8 +280,9 @@ def judge(content: Mapping[str, Any]) -> list[dict[str, str]]:
             found.append(("few-rounds", name))
         elif spread > _SPREAD:
             found.append(("noisy", f"{name}: up to {100 * spread:.0f} %"))
-        if measured["unit"] == "s" and middle < _SHORT:
-            found.append(("too-short", f"{name}: {1000 * middle:.2g} ms"))
+        times = values if measured["unit"] == "s" else [run["wall"] for run in measured["runs"] if "wall" in run]
+        if times and (time := statistics.median(times)) < _SHORT:
+            found.append(("too-short", f"{name}: {1000 * time:.2g} ms"))
         said = {code for run in measured["runs"] for code in run.get("warnings", ())}
         found += [(code, name) for code in sorted(said)]
     by_code: dict[str, list[str]] = {}
@@ -247,6 +304,20 @@ def medians(content: Mapping[str, Any]) -> dict[tuple[str, str], float]:
     return {(m["what"], m["engine"]): statistics.median(m["values"]) for m in content["measurements"] if m["values"]}
 
 
+def ratio_text(ratio: float, rounds: Sequence[float], digits: int = 1) -> str:
+    """Write a ratio of medians, and what single rounds give where that differs by more than `NOISE`."""
+    low, high = min(rounds), max(rounds)
+    text = f"{ratio:.{digits}f} ×"
+    if (1 - NOISE) * ratio <= low and high <= (1 + NOISE) * ratio:
+        return text
+    return f"{text} ({low:.{digits}f} to {high:.{digits}f} by the round)"
+
+
+def clear(ratios: Sequence[float]) -> bool:
+    """Tell whether all rounds agree which of two is the larger."""
+    return min(ratios) > 1 or max(ratios) < 1
+
+
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read a study.
 
@@ -263,8 +334,10 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
         content = None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ArgumentError(f"{path} is no study of sapwood lab")
-    if content["format_version"] != FORMAT_VERSION:
-        raise ArgumentError(f"{path} is of format {content['format_version']}; this version reads {FORMAT_VERSION}")
+    if (found := content.get("format_version")) != FORMAT_VERSION:
+        raise ArgumentError(f"{path} is of format {found}; this version reads {FORMAT_VERSION}")
+    if lacking := [part for part in _PARTS if part not in content]:
+        raise ArgumentError(f"{path} is no whole study of sapwood lab: it has no {', '.join(lacking)}")
     return content
 
 
@@ -284,8 +357,9 @@ def commit() -> str | None:
 def compare(paths: Sequence[str | os.PathLike[str]]) -> dict[str, Any]:
     """Compare studies of one kind: the medians of what all have, and their ratios to the first.
 
-    A difference is ``clear`` if the ranges of the values do not overlap. ``missing`` are the measurements that not all
-    have, each with the numbers of those studies, from 1, that have it.
+    A difference is ``clear`` if the ranges of the values do not overlap. ``other_settings`` are those that differ, with
+    the value in each study; ``alike`` tells which studies have the first one's, save how many rounds. ``missing`` are
+    the measurements that not all have, each with the numbers of those studies, from 1, that have it.
 
     Raises
     ------
@@ -299,9 +373,10 @@ def compare(paths: Sequence[str | os.PathLike[str]]) -> dict[str, Any]:
     if len(kinds) > 1:
         raise ArgumentError(f"studies of different kinds cannot be compared: {', '.join(sorted(kinds))}")
     first = studies[0]
-    settings = sorted(
-        {name for study in studies for name, value in study["settings"].items() if first["settings"].get(name) != value}
-    )
+    names = sorted({name for study in studies for name in study["settings"]})
+    settings = {name: [study["settings"].get(name) for study in studies] for name in names}
+    settings = {name: values for name, values in settings.items() if any(value != values[0] for value in values)}
+    same_work = [values for name, values in settings.items() if name != "rounds"]
     named = [{(m["what"], m["engine"]): m for m in study["measurements"] if m["values"]} for study in studies]
     rows: list[dict[str, Any]] = []
     for key, measured in named[0].items():
@@ -328,6 +403,7 @@ def compare(paths: Sequence[str | os.PathLike[str]]) -> dict[str, Any]:
         # An incomplete study was not judged yet.
         "warnings": [study["warnings"] if study["complete"] else judge(study) for study in studies],
         "other_settings": settings,
+        "alike": [all(values[place] == values[0] for values in same_work) for place in range(len(studies))],
         "rows": rows,
         "missing": [
             {"what": key[0], "engine": key[1], "in": [place for place, one in enumerate(named, 1) if key in one]}
@@ -338,7 +414,7 @@ def compare(paths: Sequence[str | os.PathLike[str]]) -> dict[str, Any]:
 
 
 def comparison_text(compared: Mapping[str, Any]) -> str:
-    """Lay out a comparison as lines of text; ``~`` marks a ratio that is not clear."""
+    """Lay out a comparison as lines of text; ``~`` marks ratios that are not clear, ``!`` those of other settings."""
     from sapwood.report.listing import layout
     from sapwood.report.study import value_text
 
@@ -348,14 +424,19 @@ def comparison_text(compared: Mapping[str, Any]) -> str:
     rows = [head]
     for row in compared["rows"]:
         ratios = [
-            f"{'' if clear else '~'}{ratio:.2f}" if ratio is not None else "–"
-            for ratio, clear in zip(row["ratios"][1:], row["clear"][1:], strict=True)
+            f"{'' if alike else '!'}{'' if clear else '~'}{ratio:.2f}" if ratio is not None else "–"
+            for ratio, clear, alike in list(zip(row["ratios"], row["clear"], compared["alike"], strict=True))[1:]
         ]
         shown = [value_text(value, row["unit"]) for value in row["medians"]]
         rows.append([row["what"], row["engine"], *shown, *ratios])
-    text = layout(rows, right=range(2, 2 * count + 1))
+    text = ""
+    for name, values in compared["other_settings"].items():
+        text += f"Settings differ: {name}: {' | '.join(map(str, values))}\n"
+    if not all(compared["alike"]):
+        text += "Ratios marked ! are between studies that did not measure the same.\n"
+    text += "\n" * bool(text) + layout(rows, right=range(2, 2 * count + 1))
     if not compared["rows"]:
-        text = "No measurement is in all of the studies.\n"
+        text += "No measurement is in all of the studies.\n"
     for one in compared["missing"]:
         text += f"only in {', '.join(map(str, one['in']))}: {one['what']}, {one['engine']}\n"
     for place, file in enumerate(compared["files"]):
@@ -363,8 +444,6 @@ def comparison_text(compared: Mapping[str, Any]) -> str:
         commit = compared["commits"][place] or "an installed package"
         text += f"\n{place + 1}: {file}, on {compared['hosts'][place]}, commit {commit}{state}\n"
         text += "".join(f"   warning: {w['code']}: {w['where']}\n" for w in compared["warnings"][place])
-    if compared["other_settings"]:
-        text += f"\nSettings differ: {', '.join(compared['other_settings'])}\n"
     return text
 
 

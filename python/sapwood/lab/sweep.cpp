@@ -16,6 +16,8 @@
 #include "TLeaf.h"
 #include "TTree.h"
 
+#include "start.h"
+
 namespace {
 
 double seconds(const timeval &time) { return double(time.tv_sec) + 1e-6 * double(time.tv_usec); }
@@ -103,6 +105,7 @@ int main(int argc, char **argv)
    if (argc < 10)
       return 2;
    const std::vector<std::string> paths(argv + 9, argv + argc);
+   start(argv[2]);
    rusage before, after;
    getrusage(RUSAGE_SELF, &before);
    const auto begin = std::chrono::steady_clock::now();

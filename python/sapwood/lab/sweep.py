@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -19,7 +20,7 @@ from typing import Any
 import sapwood
 from sapwood.errors import ArgumentError, SapwoodError
 from sapwood.lab import engines
-from sapwood.lab.event import compiled
+from sapwood.lab.event import compiled, root_version
 from sapwood.lab.layout import layout_of as layout_found
 from sapwood.lab.layout import tree_paths
 from sapwood.lab.rewriting import Layout, parse_cluster, parse_codec, read_once, write_streams
@@ -43,6 +44,7 @@ SAMPLE, QUICK_SAMPLE, CHUNK = 30_000_000, 10_000_000, 4_000_000
 """Bytes of the tree that are copied, and that a job has in memory at a time."""
 WEIGHTS = {"write": 1.0, "read": 1.0, "size": 1.0, "memory": 0.5}
 WRITE, READ = "write", "read"
+_CLOSE = 0.05
 
 
 @dataclass(frozen=True)
@@ -153,6 +155,8 @@ def run(
             found = layout_found(file[paths[0]], where.path, paths[0], 0)
             objects = any(branch.unsplit or "." in branch.name for branch in found.branches)
         stop = min(found.entries, max(1, found.entries * sample // max(1, found.full)))
+        if splits and not objects:
+            raise ArgumentError(f"{where.path}:{paths[0]} has no objects to split: --split says nothing here")
         tried["splits"] = list(splits) or (list(SPLITS) if objects else [None])
         settings = {"file": source or "generated events", "tree": paths[0], "entries": stop, **tried}
         settings |= {"engines": list(names)}
@@ -163,6 +167,8 @@ def run(
         program, reason = compiled(Path(scratch), "sweep") if "root" in names else (None, None)
         if reason is not None:
             study.leave_out("root", reason)
+        elif program is not None:
+            study.use("root", root_version())
         for name in names:
             if name in NO_LAYOUT:
                 study.leave_out(name, NO_LAYOUT[name])
@@ -243,7 +249,9 @@ def parse_weights(words: Sequence[str]) -> dict[str, float]:
         try:
             weights[name] = float(value)
         except ValueError:
-            raise ArgumentError(f"a weight is a name and a number, such as read=2, not {word!r}") from None
+            weights[name] = math.nan
+        if not 0 <= weights[name] < math.inf:
+            raise ArgumentError(f"a weight is a name and a number from 0 on, such as read=2, not {word!r}")
     return weights
 
 
@@ -265,12 +273,12 @@ def _costs(study: Study, cells: Sequence[Cell]) -> dict[Cell, dict[str, float]]:
     """
 
     def cost(cell: Cell) -> dict[str, float]:
-        memory = max(study.figure(action, cell.name, "rss") or 0 for action in (WRITE, READ))
+        memory = max(_middle(study, action, cell, "rss") for action in (WRITE, READ))
         return {
             "write": study.median(WRITE, cell.name) or 0.0,
             "read": study.median(READ, cell.name) or 0.0,
-            "size": float(study.figure(WRITE, cell.name, "bytes")),
-            "memory": float(memory),
+            "size": _middle(study, WRITE, cell, "bytes"),
+            "memory": memory,
         }
 
     least = min((cell.streams, cell.summary) for cell in cells)
@@ -297,6 +305,33 @@ def choose(costs: Mapping[Any, Mapping[str, float]], weights: Mapping[str, float
     return dict(sorted(scores.items(), key=lambda item: item[1]))
 
 
+def _middle(study: Study, action: str, cell: Cell, name: str) -> float:
+    """Give the median of one of the figures of a measurement, over its rounds."""
+    (runs,) = (m["runs"] for m in study.content["measurements"] if (m["what"], m["engine"]) == (action, cell.name))
+    return statistics.median(float(run[name]) for run in runs)
+
+
+def _ties(study: Study, scores: Mapping[Cell, float]) -> list[Cell]:
+    """Give the layouts whose score is above the best by less than times vary from round to round, or than `_CLOSE`."""
+    best = next(iter(scores))
+
+    def spread(cell: Cell) -> float:
+        weights = study.content["settings"]["weights"]
+        values = {m["what"]: m["values"] for m in study.content["measurements"] if m["engine"] == cell.name}
+        return sum(
+            weights[action]
+            * (max(values[action]) - min(values[action]))
+            / (2 * statistics.median(values[action]) or 1.0)
+            for action in (WRITE, READ)
+        )
+
+    return [
+        cell
+        for cell, score in scores.items()
+        if cell != best and score <= scores[best] * (1 + max(_CLOSE, spread(cell) + spread(best)))
+    ]
+
+
 def _scores(study: Study, cells: Sequence[Cell]) -> dict[Cell, float]:
     return choose(_costs(study, cells), study.content["settings"]["weights"])
 
@@ -306,7 +341,7 @@ def _tables(study: Study, cells: Sequence[Cell]) -> list[dict[str, Any]]:
     ranked = [*scores, *(cell for cell in cells if cell not in scores)]
 
     def cells_of(cell: Cell, names: Sequence[str], text: Callable[[float], str]) -> list[str]:
-        return [text(study.figure(action, cell.name, name)) for action in (WRITE, READ) for name in names]
+        return [text(_middle(study, action, cell, name)) for action in (WRITE, READ) for name in names]
 
     def head(*names: str) -> list[str]:
         return ["Codec, cluster, basket", *(f"{action} {name}" for action in (WRITE, READ) for name in names)]
@@ -315,7 +350,7 @@ def _tables(study: Study, cells: Sequence[Cell]) -> list[dict[str, Any]]:
         [
             cell.name,
             *cells_of(cell, ("user", "system", "wall"), seconds_text),
-            bytes_text(study.figure(WRITE, cell.name, "bytes")),
+            bytes_text(_middle(study, WRITE, cell, "bytes")),
             f"{scores[cell]:.2f}" if cell in scores else "–",
         ]
         for cell in ranked
@@ -326,13 +361,13 @@ def _tables(study: Study, cells: Sequence[Cell]) -> list[dict[str, Any]]:
             "title": "Layouts",
             "head": [*head("user", "system", "elapsed"), "file", "score"],
             "rows": times,
-            "caption": "The last round, best first. The score is explained in the guide.",
+            "caption": "Medians of all rounds, best first. The score is explained in the guide.",
         },
         {
             "title": "Memory",
             "head": head("vsize", "rss"),
             "rows": memory,
-            "caption": "The last round, in the same order: peaks of virtual and resident memory of the process.",
+            "caption": "Medians in the same order: peaks of virtual and resident memory of the process.",
         },
     ]
 
@@ -341,7 +376,7 @@ def _memory(study: Study, cells: Sequence[Cell]) -> list[dict[str, Any]]:
     """Tell what each stream and the summary take in memory, for layouts that were written in several ways."""
 
     def peak(cell: Cell, what: str) -> float:
-        return float(study.figure(WRITE, cell.name, what))
+        return _middle(study, WRITE, cell, what)
 
     rows: list[list[str]] = []
     for cell in cells:
@@ -380,7 +415,7 @@ def _figures(study: Study, cells: Sequence[Cell]) -> list[dict[str, Any]]:
     for cell in (cell for cell in cells if not cell.summary):
         base = dataclasses.replace(cell, streams=1)
         if any(one.streams > 1 and dataclasses.replace(one, streams=1) == base for one in cells):
-            rss = study.figure(WRITE, cell.name, "rss")
+            rss = _middle(study, WRITE, cell, "rss")
             lines.setdefault(base.name, []).append([cell.streams, rss / 1e6])
     if lines:
         curves = [{"label": name, "points": sorted(points)} for name, points in lines.items()]
@@ -400,7 +435,8 @@ def _plane(title: str, points: Mapping[str, tuple[float, float]], x: str, y: str
 
 
 def _choice(study: Study, cells: Sequence[Cell]) -> list[str]:
-    best = next(iter(_scores(study, cells)))
+    scores = _scores(study, cells)
+    best = next(iter(scores))
     cost = _costs(study, cells)[best]
     weights = ", ".join(f"{name} {weight:g}" for name, weight in study.content["settings"]["weights"].items())
     chosen = (
@@ -409,6 +445,9 @@ def _choice(study: Study, cells: Sequence[Cell]) -> list[str]:
     )
     layout = f'--compression {best.codec} --cluster-size "{best.cluster}" --basket-size "{best.basket}"'
     layout += "" if best.split is None else f" --split-level {best.split}"
+    close = [f"{cell.name} ({scores[cell]:.2f})" for cell in _ties(study, scores)]
+    if close:
+        chosen += f" Its score of {scores[best]:.2f} is not told apart from that of {'; '.join(close)}."
     return [chosen, f"To apply it: sapwood rewrite FILE -o NEW {layout}"]
 
 

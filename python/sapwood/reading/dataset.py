@@ -8,9 +8,9 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from sapwood.columns import Foreign
-from sapwood.errors import ArgumentError, NotFoundError, SapwoodWarning
+from sapwood.errors import ArgumentError, NotFoundError, SapwoodWarning, StorageError
 from sapwood.reading.branches import HasBranches
-from sapwood.reading.file import TREE_CLASSES, ReadOnlyFile
+from sapwood.reading.file import TREE_CLASSES, Incident, ReadOnlyDirectory, ReadOnlyFile
 from sapwood.reading.filters import NameFilter, no_filter
 from sapwood.reading.gather import Lost, Part, read, together
 from sapwood.reading.groups import GroupBy, Stretch, iterate_groups
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from sapwood import _native
     from sapwood.reading.expressions import Language
 
+Ledger = dict[str, list[Incident]]
+"""What did not go well, by the path or URL of the file."""
+
 _FILES_AT_ONCE = 400
 """How many files `concatenate` keeps open at a time: many systems let a process have 1,024."""
 
@@ -35,12 +38,21 @@ _BYTES_BEFORE_CUT = 256_000_000
 class _Files:
     """The trees of a `files` argument, opened one by one; those that are skipped are counted."""
 
-    def __init__(self, files: Files, allow_missing: bool, options: Mapping[str, Any]) -> None:
+    def __init__(
+        self, files: Files, allow_missing: bool, options: Mapping[str, Any], ledger: Ledger | None = None
+    ) -> None:
         self._located = expand(files, lambda item: isinstance(item, HasBranches), options)
         self._allow_missing = allow_missing
         self._options = options
+        self._ledger = ledger
         self._skipped: list[str] = []
         self._given = {id(item.file) for item in self._located if isinstance(item.file, HasBranches)}
+        opened = {str(item.file) for item in self._located if not isinstance(item.file, HasBranches)}
+        if options.get("replicas") and len(opened) > 1:
+            raise ArgumentError(
+                f"replicas are further URLs of one file, and these are {len(opened)}: open each with its own, and give "
+                "the open trees"
+            )
 
     def __iter__(self) -> Iterator[tuple[HasBranches, Steps]]:
         """Open the trees, and give the ranges of entries of each that are meant."""
@@ -85,13 +97,23 @@ class _Files:
     def done_with(self, tree: HasBranches) -> None:
         """Close the file of a tree, unless the caller had it open."""
         if id(tree) not in self._given:
-            tree.close()
+            self._close(tree)
+
+    def _close(self, opened: HasBranches | ReadOnlyDirectory) -> None:
+        if self._ledger is not None and (incidents := opened.file.ledger()):
+            self._ledger.setdefault(opened.file.file_path, []).extend(incidents)
+        opened.close()
 
     def _open(self, located: Located) -> HasBranches | None:
         source, inside, _ = located
         if isinstance(source, HasBranches):
             return source
-        directory = ReadOnlyFile(source, object_cache=None, **self._options).root_directory
+        try:
+            directory = ReadOnlyFile(source, object_cache=None, **self._options).root_directory
+        except StorageError as error:
+            if self._ledger is not None and error.ledger:
+                self._ledger.setdefault(str(source), []).extend(error.ledger)
+            raise
         try:
             if inside is not None:
                 found = directory[inside]
@@ -108,11 +130,11 @@ class _Files:
                 )
             raise NotFoundError(f"no tree\nin file {directory.file_path}")
         except NotFoundError as error:
-            directory.close()
+            self._close(directory)
             self.skip(directory.file_path, error)
             return None
         except BaseException:
-            directory.close()
+            self._close(directory)
             raise
 
 
@@ -135,6 +157,7 @@ def iterate(
     how: How = None,
     report: bool = False,
     allow_missing: bool = False,
+    ledger: Ledger | None = None,
     **options: object,
 ) -> Iterator[Any]:
     """Read the trees of many files in steps, one file after another; a step never spans two files.
@@ -151,8 +174,11 @@ def iterate(
         and ``[...]`` only beside one of the others. A file with one tree needs no name for it.
     allow_missing
         Skip files that have no such tree or branch, with a `SapwoodWarning` at the end.
+    ledger
+        A dict that gets, by its path, what did not go well of each file far away: its `ledger()` when it is closed, or
+        what was tried to open it. Of open trees their own files have it.
     options
-        As in `sapwood.open`.
+        As in `sapwood.open`; `replicas` only for one file.
     group_by
         As in `TTree.iterate`, over all files: a group that is in several of them comes from one after the other, still
         in steps of one file each. No more than 400 files at a time, which stay open.
@@ -163,7 +189,7 @@ def iterate(
     """
     del decompression_executor, interpretation_executor
     wanted = library_of(library)
-    trees = _Files(files, allow_missing, options)
+    trees = _Files(files, allow_missing, options, ledger)
 
     def select(tree: HasBranches) -> Selection:
         return Selection(
@@ -299,6 +325,7 @@ def concatenate(
     ak_add_doc: bool | Mapping[str, str] = False,
     how: How = None,
     allow_missing: bool = False,
+    ledger: Ledger | None = None,
     **options: object,
 ) -> Foreign:
     """Read the trees of many files into one array.
@@ -309,7 +336,7 @@ def concatenate(
     ----------
     entry_start, entry_stop
         The range of entries, counted over all that `files` names, as in a slice.
-    files, allow_missing, options
+    files, allow_missing, ledger, options
         As in `iterate`.
     expressions, cut, filter_name, filter_typename, filter_branch, aliases, language, library, ak_add_doc, how
         As in `TTree.arrays`, as are the errors.
@@ -323,7 +350,7 @@ def concatenate(
     """
     del decompression_executor, interpretation_executor
     wanted = library_of(library)
-    trees = _Files(files, allow_missing, options)
+    trees = _Files(files, allow_missing, options, ledger)
     first, last = whole(entry_start) or 0, whole(entry_stop)
     if first < 0 or (last is not None and last < 0):
         # Counted from the end: where that is must be known first.
@@ -416,11 +443,13 @@ class _Batch:
         self._bytes = 0.0
 
 
-def num_entries(paths: Files, *, allow_missing: bool = False, **options: object) -> Iterator[tuple[str, str, int]]:
+def num_entries(
+    paths: Files, *, allow_missing: bool = False, ledger: Ledger | None = None, **options: object
+) -> Iterator[tuple[str, str, int]]:
     """Count the entries of trees, reading nothing else; arguments as in `iterate`, `paths` as `files` there.
 
     Yields
     ------
     The path of each file, the path of the tree in it, and the number of its entries.
     """
-    yield from _Files(paths, allow_missing, options).count()
+    yield from _Files(paths, allow_missing, options, ledger).count()

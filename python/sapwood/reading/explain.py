@@ -75,7 +75,7 @@ class Explanation:
 def explain(selection: Selection, start: int, stop: int, analyze: bool) -> Explanation:
     """Say what reading a selection would read; with `analyze` read it, and say what that did."""
     tree = selection.source.tree
-    rows, plan = tree.native.plan(selection.indexes, start, stop)
+    rows, plan = tree.native.plan(selection.indexes, start, stop) if start < stop else ([], [])
     baskets = {(branch, basket): length for _, branch, basket, _, length, _, _ in rows}
     counters = seconds = None
     if analyze:

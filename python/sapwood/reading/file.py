@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import calendar
 import datetime
+import platform
 import sys
 import threading
 import uuid
@@ -18,11 +19,11 @@ from sapwood.errors import (
     ArgumentError,
     CorruptError,
     LimitError,
-    MissingFileError,
     NotFoundError,
     StorageError,
     UnsupportedError,
     warn_of_lost_keys,
+    without_secrets,
 )
 from sapwood.reading.filters import Filter, NameFilter, no_filter
 from sapwood.reading.locate import split_path
@@ -69,7 +70,7 @@ def open(path: object, *, object_cache: int | None = 100, **options: object) -> 
         How many objects read from the file are kept for the next time they are asked for (None or 0: none).
     options
         For what is far away (``root://``, ``http://``, ``s3://``, ...): ``timeout`` (seconds in which something must
-        come, 30), ``retries`` (5), ``num_workers`` (requests in flight for what is fetched ahead, 4), ``prefetch_size``
+        come, 30), ``retries`` (8), ``num_workers`` (requests in flight for what is fetched ahead, 4), ``prefetch_size``
         (memory for that, "128 MiB"), ``replicas`` (further URLs of the same file, tried when one fails), ``deadline``
         (seconds that opening, or one reading, may take), ``block_cache`` (a folder in which blocks of files are kept
         for the next time; SAPWOOD_BLOCK_CACHE) and ``block_cache_size`` ("10 GB"; SAPWOOD_BLOCK_CACHE_SIZE),
@@ -89,7 +90,7 @@ def open(path: object, *, object_cache: int | None = 100, **options: object) -> 
     MissingFileError
         There is no such file.
     StorageError
-        The bytes cannot be had.
+        The bytes cannot be had; the error's ``ledger`` has what was tried.
     CorruptError
         It is not a ROOT file, or a damaged one.
     NotFoundError
@@ -102,8 +103,13 @@ def open(path: object, *, object_cache: int | None = 100, **options: object) -> 
         ((path, inside),) = path.items()  # pyright: ignore[reportUnknownVariableType]
     elif isinstance(path, str):
         path, inside = split_path(path)
-    directory = ReadOnlyFile(path, object_cache=object_cache, **options).root_directory
-    return directory if inside is None else directory[inside]
+    file = ReadOnlyFile(path, object_cache=object_cache, **options)
+    try:
+        return file.root_directory if inside is None else file.root_directory[inside]
+    except StorageError as error:
+        # Nobody gets the file to ask it.
+        error.ledger = file.ledger()
+        raise
 
 
 class ReadOnlyFile:
@@ -120,14 +126,10 @@ class ReadOnlyFile:
         self._file_path = found.name
         try:
             self._native: _native.File = _native.File(found.source, found.label, found.far, found.prior)
-        except FileNotFoundError as error:
-            raise MissingFileError(str(error)) from error
+        except StorageError:
+            raise
         except OSError as error:
-            if isinstance(error, StorageError):
-                raise
-            # Storage names itself, by the address where it was asked.
-            place = "" if str(error).startswith(f"{self._file_path}: ") else f"{self._file_path}: "
-            raise StorageError(f"{place}{error}") from error
+            raise found.failed(error) from error
         self._address = found.address
         self.is_far = found.far is not None
         """Whether it is far away, so that what will be read is best known beforehand."""
@@ -297,16 +299,16 @@ class ReadOnlyFile:
 
     def __repr__(self) -> str:
         """Show what and where it is."""
-        return f"<ReadOnlyFile {self._file_path!r} at 0x{id(self):012x}>"
+        return without_secrets(f"<ReadOnlyFile {self._file_path!r} at 0x{id(self):012x}>")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as the path, to be opened again."""
+        """Pickle as the path, to be opened again, and its version, so that another is noticed."""
         if self._address is None:
             raise TypeError(f"only a file opened by its path or URL can be pickled, not {self!r}")
-        return _reopen, (self._address, self._options)
+        return _reopen, (self._address, self._options, _version_of(self._native, self.is_far), self._native.uuid)
 
 
-class Incident(NamedTuple):
+class _Incident(NamedTuple):
     """A request to storage that did not go well."""
 
     time: int
@@ -323,8 +325,49 @@ class Incident(NamedTuple):
     """What happened."""
 
 
-def _reopen(path: str, options: dict[str, Any]) -> ReadOnlyFile:
-    return ReadOnlyFile(path, **options)
+class Incident(_Incident):
+    """A request to storage that did not go well: its `reason` has no secrets of URLs."""
+
+    __slots__ = ()
+
+    def __new__(cls, time: int, offset: int, length: int, attempt: int, again: bool, reason: str) -> Self:
+        """Take what the native ledger has."""
+        return super().__new__(cls, time, offset, length, attempt, again, without_secrets(reason))
+
+
+def _version_of(native: _native.File, is_far: bool) -> tuple[int, tuple[str, str] | None]:
+    """Give a file's size, and who says which version it is, and which."""
+    version = native.stored_version()
+    if version is not None and not is_far:
+        # At the same path another machine may have a copy that was made at another time.
+        version = (platform.node(), version[1])
+    return native.size, version
+
+
+def _reopen(
+    path: str,
+    options: dict[str, Any],
+    version: tuple[int, tuple[str, str] | None] | None = None,
+    identity: str | None = None,
+) -> ReadOnlyFile:
+    file = ReadOnlyFile(path, **options)
+    if version is None:
+        return file
+    (size, before), (size_now, now) = version, _version_of(file.native, file.is_far)
+    how = None
+    # A writer may go on with a local one.
+    if size_now < size or (size_now > size and file.is_far):
+        how = f"it had {size} bytes, now it has {size_now}"
+    elif size == size_now and before is not None and now is not None and before[0] == now[0] and before != now:
+        # Another server has its own way to number versions.
+        how = f"it was version {before[1]}, now it is {now[1]}"
+    elif identity is not None and identity != file.native.uuid:
+        # One of several replicas may be another file.
+        how = f"it was {identity}, now it is {file.native.uuid}"
+    if how is not None:
+        file.close()
+        raise StorageError(f"{path}: the file was changed since its handle was pickled ({how})")
+    return file
 
 
 class _Recent(dict[str, Any]):

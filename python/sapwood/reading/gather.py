@@ -228,8 +228,17 @@ class Accessed(NamedTuple):
     buffer_key: str
 
 
-def virtual(selection: Selection, start: int, stop: int, add_doc: bool | Mapping[str, str], log: Foreign) -> Foreign:
+def virtual(
+    selection: Selection,
+    start: int,
+    stop: int,
+    add_doc: bool | Mapping[str, str],
+    log: Foreign,
+    failed: Callable[[Exception], None] | None = None,
+) -> Foreign:
     """Give an Awkward array whose branches are read when they are first looked at, each on its own.
+
+    `failed` is told of an error of reading before that is raised where the array is looked at.
 
     Raises
     ------
@@ -247,7 +256,7 @@ def virtual(selection: Selection, start: int, stop: int, add_doc: bool | Mapping
             continue
         parameters = documentation(node.branch, add_doc)
         try:
-            form = _form(node, str(number), selection, (start, stop), container, log, parameters)
+            form = _form(node, str(number), selection, (start, stop), container, log, failed, parameters)
         except UnsupportedError as error:
             if node.branch in selection.named:
                 raise
@@ -267,13 +276,14 @@ def _form(
     entries: tuple[int, int],
     container: dict[str, Callable[[], Any]],
     log: Foreign,
+    failed: Callable[[Exception], None] | None,
     parameters: dict[str, Any] | None,
 ) -> Foreign:
     import awkward as ak
 
     if isinstance(node, Group):
         forms = [
-            _form(field, f"{key}/{i}", selection, entries, container, log, None)
+            _form(field, f"{key}/{i}", selection, entries, container, log, failed, None)
             for i, (_, field) in enumerate(node.fields)
         ]
         return ak.forms.RecordForm(forms, [name for name, _ in node.fields], parameters=parameters)
@@ -286,7 +296,12 @@ def _form(
             nonlocal log
             with once:
                 if not known:
-                    known.update(columns.buffers_of(read_one(selection, branch, *entries), key))
+                    try:
+                        known.update(columns.buffers_of(read_one(selection, branch, *entries), key))
+                    except Exception as error:
+                        if failed is not None:
+                            failed(error)
+                        raise
             if log is not None:
                 log += [Accessed(branch.path_in(selection.source), name)]
             return known[name]

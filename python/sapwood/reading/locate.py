@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _SPLIT = re.compile(r"(.+\.root(?:\.[0-9]+)?):(?!//)(.*)", re.IGNORECASE | re.DOTALL)
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
-_ONE_SLASH = re.compile(r"((?:file|https?|root):/)(?=[^/])", re.IGNORECASE)
+_ONE_SLASH = re.compile(r"((?:file|https?|s3|x?roots?):/)(?=[^/])", re.IGNORECASE)
 
 Files = Any
 """What names files: see `expand`."""

@@ -144,8 +144,10 @@ class Selection:
             and not self._looks_at_branches
             and source.same_shape(self.source)
         )
-        if not alike:
-            return None
+        return self.moved(source) if alike else None
+
+    def moved(self, source: HasBranches) -> Selection:
+        """Give the same selection for another tree, of which the caller knows that it has the same branches."""
         moved = copy(self)
         moved.source = source
         return moved

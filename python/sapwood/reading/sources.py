@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
-from sapwood.errors import ArgumentError, MissingFileError, StorageError
+from sapwood.errors import ArgumentError, MissingFileError, SapwoodError, StorageError, storage_error
 from sapwood.reading.locate import plain_path
 from sapwood.reading.steps import memory_size
 
@@ -25,6 +25,8 @@ _LINK = re.compile(r"::(?![^\[\]]*\])")
 _LOCAL = frozenset({"file", "local"})
 _XROOTD = frozenset({"root", "roots", "xroot", "xroots"})
 _NATIVE = frozenset({"http", "https", "s3"}) | _XROOTD
+_FAMILIES = (_XROOTD, frozenset({"http", "https"}))
+"""Protocols of which one may stand for the other."""
 
 # Options for storage far away. Some may be given for a local file, too: one that uproot has, or that a program sets for
 # all its files. All but `prior` change nothing there.
@@ -44,9 +46,16 @@ _FAR = frozenset(
         "timeout",
     ]
 )
+# Those that do nothing where `fsspec` reads, and those that do nothing there if its file system has one request at a
+# time. The others are not missed.
+_NOT_IN_SYSTEMS = frozenset(["replicas"])
+_NOT_ONE_BY_ONE = frozenset(["deadline", "prefetch_size", "retries"])
 _ALSO_LOCAL = frozenset(
     ["block_cache", "block_cache_size", "deadline", "http_max_header_bytes", "num_workers", "prior", "timeout"]
 )
+_PRIORS = (None, "auto", "memory", "disk")
+# Classes by which uproot reads: they have no effect here.
+_HANDLERS = frozenset(["file_handler", "handler", "http_handler", "object_handler", "s3_handler", "xrootd_handler"])
 _S3 = frozenset(["key", "secret", "token", "anon", "endpoint_url", "client_kwargs"])
 
 
@@ -122,10 +131,20 @@ class Found(NamedTuple):
         """The name for messages: one that is not UTF-8 may look different there."""
         return self.name.encode(errors="replace").decode()
 
+    def failed(self, error: OSError) -> StorageError:
+        """Make the error that it cannot be opened."""
+        alone = self.far is not None and self.far.keys is None and self.name.lower().startswith("s3://")
+        refused = alone and re.search(r": 40[13]\b", str(error))
+        hint = "nobody's keys were sent (key and secret, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY)"
+        return storage_error(self.label, error, f": {hint}" if refused else "")
+
 
 def source_of(given: object, options: Mapping[str, Any]) -> Found:
     """Give what the native core can open, and whether it is copied first: see `_source_of`."""
-    return _source_of(given, options)._replace(prior=options.get("prior", "auto"))
+    prior = options.get("prior", "auto")
+    if prior not in _PRIORS:
+        raise ArgumentError(f"prior is 'memory', 'disk', 'auto' or None, not {prior!r}")
+    return _source_of(given, options)._replace(prior=prior)
 
 
 def _source_of(given: object, options: Mapping[str, Any]) -> Found:
@@ -143,23 +162,24 @@ def _source_of(given: object, options: Mapping[str, Any]) -> Found:
     TypeError
         There are options, and the file is a local one.
     ArgumentError
-        The path is of another kind, an option makes no sense, or the URL needs `fsspec`, which is not there.
+        The path is of another kind, an option is not known or makes no sense, or the URL needs `fsspec`, which is not
+        there.
     StorageError
         The URL cannot be opened.
     """
     path = plain_path(given)
-    handler = options.get("handler")
-    options = {name: value for name, value in options.items() if name != "handler"}
+    options, through_fsspec = _without_handlers(options)
     if isinstance(path, str):
         scheme = _SCHEME.match(path)
         kind = scheme[1].lower() if scheme is not None else "file"
         linked = _LINK.search(path) is not None
         if linked or kind not in _LOCAL:
             known = _FAR | (_S3 if kind == "s3" else frozenset[str]())
-            if kind in _NATIVE and not linked and handler != "fsspec" and options.keys() <= known:
-                found = _native(path, kind, options)
-                if found is not None:
+            if kind in _NATIVE and not linked:
+                native = not through_fsspec and options.keys() <= known
+                if native and (found := _native(path, kind, options)) is not None:
                     return found
+                _refuse_unknown(path, kind, options, known)
             return _through_fsspec(path, options)
     if options.keys() - _ALSO_LOCAL:
         raise TypeError(f"no such option for a local file: {', '.join(sorted(options.keys() - _ALSO_LOCAL))}")
@@ -172,11 +192,22 @@ def _source_of(given: object, options: Mapping[str, Any]) -> Found:
     if callable(getattr(path, "read", None)) and callable(getattr(path, "seek", None)):
         return Found(FileLike(path), str(getattr(path, "name", None) or repr(path)))
     if hasattr(path, "fs") and hasattr(path, "path"):
-        return _in_system(path.fs, path.path, str(getattr(path, "full_name", path.path)), _far(options))
+        return _in_system(path.fs, path.path, str(getattr(path, "full_name", path.path)), options)
     raise ArgumentError(
         "a file is given by its path, a URL, bytes, an object with 'read' and 'seek', or a dict with one path and "
         f"the object's path in it, not by {path!r}"
     )
+
+
+def _without_handlers(options: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+    """Give the other options, and whether it is left to `fsspec`."""
+    for name in options.keys() & _HANDLERS:
+        value = options[name]
+        if not (value is None or isinstance(value, type) or (name == "handler" and value == "fsspec")):
+            also = "'fsspec', " if name == "handler" else ""
+            raise ArgumentError(f"{name} is {also}None or a class of uproot, not {value!r}")
+    others = {name: value for name, value in options.items() if name not in _HANDLERS}
+    return others, options.get("handler") == "fsspec"
 
 
 def _far(
@@ -185,22 +216,33 @@ def _far(
     def number(name: str, default: int, least: int) -> int:
         value = options.get(name)
         value = default if value is None else value
-        if not hasattr(value, "__index__") or value < least:
+        if not hasattr(value, "__index__") or not least <= value < 1 << 31:
             raise ArgumentError(f"{name} is a number from {least}, not {value!r}")
         return int(value)
 
-    timeout = options.get("timeout")
-    size = options.get("prefetch_size")
+    def seconds(name: str) -> float | None:
+        value = options.get(name)
+        try:
+            return None if value is None else float(value)
+        except (TypeError, ValueError, OverflowError):
+            raise ArgumentError(f"{name} is a number of seconds, not {value!r}") from None
+
+    headers = options.get("headers") or {}
+    try:
+        headers = dict(headers)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"headers are a dict of names and values, not {headers!r}") from None
+    timeout = seconds("timeout")
     return Far(
-        timeout=30.0 if timeout is None else float(timeout),
-        retries=number("retries", 5, 0),
+        timeout=30.0 if timeout is None else timeout,
+        retries=number("retries", 8, 0),
         workers=number("num_workers", 4, 1),
-        prefetch=128 << 20 if size is None else memory_size(size),
-        headers=[(str(name), str(value)) for name, value in dict(options.get("headers") or {}).items()],
+        prefetch=_size("prefetch_size", options.get("prefetch_size"), 128 << 20),
+        headers=[(str(name), str(value)) for name, value in headers.items()],
         header_bytes=number("http_max_header_bytes", 7 << 10, 64),
         ranges=number("http_max_ranges", most_ranges, 1),
         keys=keys,
-        deadline=None if options.get("deadline") is None else float(options["deadline"]),
+        deadline=seconds("deadline"),
         blocks=_block_cache(options),
         user=_user(),
     )
@@ -210,9 +252,22 @@ def _block_cache(options: Mapping[str, Any]) -> tuple[str, int] | None:
     folder = options.get("block_cache", os.environ.get("SAPWOOD_BLOCK_CACHE"))
     if not folder:
         return None
-    size = options.get("block_cache_size")
-    size = os.environ.get("SAPWOOD_BLOCK_CACHE_SIZE", "10 GB") if size is None else size
-    return str(Path(folder).expanduser().absolute()), memory_size(size)
+    if not isinstance(folder, (str, os.PathLike)):
+        raise ArgumentError(f"block_cache is the path of a folder, not {folder!r}")
+    default = os.environ.get("SAPWOOD_BLOCK_CACHE_SIZE", "10 GB")
+    return str(Path(folder).expanduser().absolute()), _size(
+        "block_cache_size", options.get("block_cache_size"), default
+    )
+
+
+def _size(name: str, given: Any, default: int | str) -> int:
+    try:
+        size = memory_size(default if given is None else given)
+    except TypeError as error:
+        raise ArgumentError(f"{name}: {error}") from None
+    if not 0 <= size < 1 << 63:
+        raise ArgumentError(f"{name} is no number of bytes: {given!r}")
+    return size
 
 
 def _user() -> tuple[str, str, int]:
@@ -230,9 +285,10 @@ def _user() -> tuple[str, str, int]:
 
 def _native(url: str, kind: str, options: Mapping[str, Any]) -> Found | None:
     keys = None
-    replicas = options.get("replicas") or ()
-    urls = [url, *([replicas] if isinstance(replicas, str) else replicas)]
+    urls = [url, *_replicas(url, kind, options.get("replicas"))]
     if kind == "s3":
+        if bool(options.get("key")) != bool(options.get("secret")):
+            raise ArgumentError(f"{url}: key and secret belong together, and one is missing")
         if not options.get("anon"):
             keys = _keys(options)
             if keys is None and _has_profile():
@@ -243,6 +299,19 @@ def _native(url: str, kind: str, options: Mapping[str, Any]) -> Found | None:
         urls = [quote(one, safe="%/:=&?~#+!$,;'@()*[]") for one in urls]
     # No server of S3 answers with several ranges: the whole file would come.
     return Found(urls, url, _far(options, keys, 1 if kind == "s3" else 1000), url)
+
+
+def _replicas(url: str, kind: str, given: Any) -> list[str]:
+    """Check further URLs of a file: one that is of no use should not be noticed only when it is needed."""
+    replicas: list[Any] = [given] if isinstance(given, str) else list(given) if isinstance(given, Iterable) else [given]
+    if given is None:
+        return []
+    family = next((family for family in _FAMILIES if kind in family), frozenset({kind}))
+    for one in replicas:
+        scheme = _SCHEME.match(one) if isinstance(one, str) else None
+        if scheme is None or scheme[1].lower() not in family:
+            raise ArgumentError(f"{url}: replicas are URLs of the same protocol, as {one!r} is not")
+    return replicas
 
 
 def _s3_option(options: Mapping[str, Any], name: str, *variables: str) -> str | None:
@@ -280,15 +349,52 @@ def _s3_address(url: str, options: Mapping[str, Any]) -> str:
     return f"https://{host}/{bucket}/{path}" if "." in bucket else f"https://{bucket}.{host}/{path}"
 
 
+def _refuse_unknown(url: str, kind: str, options: Mapping[str, Any], known: frozenset[str]) -> None:
+    """Name options that neither we have nor the file system of `fsspec`, which would take anything."""
+    import inspect
+    from difflib import get_close_matches
+
+    taken = set(known)
+    why = ""
+    try:
+        import fsspec  # pyright: ignore[reportMissingTypeStubs]
+        from fsspec.dircache import DirCache  # pyright: ignore[reportMissingTypeStubs]
+
+        system: Foreign = fsspec.get_filesystem_class(kind)
+        # What the last constructor takes by `**kwargs` goes to the cache of listings; `fsspec` takes two itself.
+        for one in (*system.__mro__[:-1], DirCache):
+            parameters = inspect.signature(one.__init__).parameters.values()
+            # The name of `**storage_options` is none that is taken.
+            taken |= {one.name for one in parameters if one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL)}
+        taken |= {"skip_instance_cache", kind}
+        if kind in {"http", "https"}:
+            import aiohttp
+
+            # What is left goes to each request.
+            session: Foreign = aiohttp.ClientSession
+            taken |= inspect.signature(session._request).parameters.keys()
+    except ImportError as error:
+        why = f" (if fsspec has it: {error})"
+    taken -= {"self", "kwargs"}
+    strange = sorted(options.keys() - taken)
+    if strange:
+        near = get_close_matches(strange[0], sorted(taken), 1)
+        hint = f" (did you mean {near[0]!r}?)" if near else why
+        raise ArgumentError(f"{url}: no such option: {', '.join(map(repr, strange))}{hint}")
+
+
 def _through_fsspec(url: str, options: Mapping[str, Any]) -> Found:
     ours = {name: options[name] for name in options if name in _FAR}
     try:
         system, path = _system_of(url, options)
-        return _in_system(system, path, url, _far(ours), url)
+        return _in_system(system, path, url, ours, url)
+    except SapwoodError:
+        raise
     except FileNotFoundError as error:
-        raise MissingFileError(f"{url}: {error}") from error
+        raise MissingFileError(f"{url}: {error}") from None
     except (OSError, ValueError, ImportError) as error:
-        raise StorageError(f"{url}: {error}") from error
+        # Not as its cause, which may name the URL with a token.
+        raise StorageError(f"{url}: {error}") from None
 
 
 def matching(pattern: str, options: Mapping[str, Any]) -> list[str]:
@@ -304,7 +410,7 @@ def matching(pattern: str, options: Mapping[str, Any]) -> list[str]:
         A folder is not there, or cannot be listed.
     """
     scheme = _SCHEME.match(pattern)
-    options = {name: value for name, value in options.items() if name != "handler"}
+    options, _ = _without_handlers(options)
     if scheme is not None and scheme[1].lower() in _XROOTD and _LINK.search(pattern) is None:
         far = _far(options)
         host, _, path = pattern[scheme.end() :].partition("/")
@@ -319,9 +425,9 @@ def matching(pattern: str, options: Mapping[str, Any]) -> list[str]:
         try:
             return [f"{scheme[0]}{host}/{found}{behind}" for found in sorted(set(glob_of(path, list_folder)))]
         except FileNotFoundError as error:
-            raise MissingFileError(str(error)) from error
+            raise MissingFileError(str(error)) from None
         except OSError as error:
-            raise StorageError(str(error)) from error
+            raise StorageError(str(error)) from None
     try:
         if scheme is not None and scheme[1].lower() == "s3" and _keys(options) is None and not _has_profile():
             options = {"anon": True} | options
@@ -330,7 +436,7 @@ def matching(pattern: str, options: Mapping[str, Any]) -> list[str]:
     except FileNotFoundError:
         return []
     except (OSError, ValueError, ImportError) as error:
-        raise StorageError(f"{pattern}: {error}") from error
+        raise StorageError(f"{pattern}: {error}") from None
     # A name may have its scheme already, and what is linked in front of it stays there.
     link = "".join(f"{one}::" for one in pattern.split("::")[:-1])
     return [link + system.unstrip_protocol(one) for one in sorted(found)]
@@ -365,10 +471,20 @@ def _system_of(url: str, options: Mapping[str, Any]) -> tuple[Foreign, str]:
         raise ArgumentError(
             f"{url}: reading from a URL of this kind needs the package fsspec (pip install 'sapwood[remote]')"
         ) from None
-    return fsspec.core.url_to_fs(url, **{name: value for name, value in options.items() if name not in _FAR})
+    theirs = {name: value for name, value in options.items() if name not in _FAR}
+    if options.get("headers") and url.startswith(("http://", "https://")):
+        theirs["headers"] = dict(options["headers"])
+    return fsspec.core.url_to_fs(url, **theirs)
 
 
-def _in_system(system: Foreign, path: str, name: str, far: Far, address: str | None = None) -> Found:
-    if getattr(system, "async_impl", False):
+def _in_system(system: Foreign, path: str, name: str, options: Mapping[str, Any], address: str | None = None) -> Found:
+    many = getattr(system, "async_impl", False)
+    dropped = _NOT_IN_SYSTEMS if many else _NOT_IN_SYSTEMS | _NOT_ONE_BY_ONE
+    if given := sorted(one for one in dropped if options.get(one) not in (None, (), [])):
+        raise ArgumentError(
+            f"{name}: {', '.join(given)} would do nothing where {type(system).__name__} of fsspec reads"
+        )
+    far = _far(options)
+    if many:
         return Found(InFileSystem(system, path), name, far, address)
     return Found(FileLike(system.open(path, "rb")), name, None, address)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
-from sapwood.errors import ArgumentError
+from sapwood.errors import ArgumentError, StorageError
 
 if TYPE_CHECKING:
     from sapwood import _native
@@ -139,25 +140,34 @@ def carry_for(
 def read_ahead(jobs: Iterator[Callable[[], T]], give_up: Callable[[], object]) -> Generator[T, None, None]:
     """Run jobs one after another in a background thread: one more, while the result of the one before is in use.
 
-    Closing the iterator calls `give_up`, which ends the job that runs, and starts no other; an error of a job comes out
-    in its place.
+    Closing the iterator calls `give_up`, which ends the job that runs, and starts no other; what making a job waits for
+    (opening the next file) ends, too. An error of a job comes out in its place.
     """
     from concurrent.futures import ThreadPoolExecutor
+
+    from sapwood import _native
 
     def run() -> list[T]:
         job = next(jobs, None)
         return [] if job is None else [job()]
 
-    with ThreadPoolExecutor(1, "sapwood-read-ahead") as pool:
-        pending = pool.submit(run)
-        try:
-            while box := pending.result():
-                pending = pool.submit(run)
-                # Nothing here keeps hold of a result that the caller lets go.
-                yield box.pop()
-        finally:
+    process, stop = os.getpid(), _native.Stop()
+    pool = ThreadPoolExecutor(1, "sapwood-read-ahead")
+    pending = pool.submit(stop.call, run)
+    try:
+        while box := pending.result():
+            pending = pool.submit(stop.call, run)
+            # Nothing here keeps hold of a result that the caller lets go.
+            yield box.pop()
+            if os.getpid() != process:
+                raise StorageError("a loop that was begun before a fork: begin it anew in the child")
+    finally:
+        if os.getpid() == process:
+            # In a forked process there is no thread to end, and a lock may be held by one.
             pending.cancel()
+            stop.give_up()
             give_up()
+            pool.shutdown()
 
 
 class Report:

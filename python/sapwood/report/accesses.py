@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,33 +23,36 @@ _MAPPED = 40
 _BARS = " ▁▂▃▄▅▆▇█"
 _LETTERS = "abcdefghijkl*"
 """Of branches, where a terminal shows their baskets; the last is for all others."""
-_REQUESTS = ("header", "directory", "streamers", "object", "basket", "prefetch", "miss")
+_REQUESTS = ("header", "directory", "streamers", "object", "basket", "prefetch", "miss", "head")
 
 
 def summary(trace: Trace) -> str:
     """Sum up in a few lines: requests, bytes and time of each cause; bytes at four layers; decoding."""
-    causes, lengths, spans = trace["cause"], trace["length"], trace["end_ns"] - trace["start_ns"]
+    causes = trace["cause"]
     lines = [f"{'cause':<10} {'requests':>9} {'ranges':>9} {'bytes':>10} {'time':>10}"]
-    for cause in dict.fromkeys(causes[trace.is_request].tolist()):
-        rows = np.flatnonzero(causes == cause)
-        _, firsts = np.unique(trace["request"][rows], return_index=True)
-        time = seconds_text(spans[rows][firsts].sum() / 1e9)
-        size = bytes_text(int(lengths[rows].sum()))
-        lines.append(f"{cause:<10} {len(firsts):>9} {len(rows):>9} {size:>10} {time:>10}")
+    for cause, requests, ranges, size, time in cause_rows(trace.requests()):
+        lines.append(f"{cause:<10} {requests:>9} {ranges:>9} {size:>10} {time:>10}")
     rows = causes == "decode"
     lines.append(
         f"{int(rows.sum())} baskets of {len(np.unique(trace['branch'][rows]))} branches, decompressed in "
         f"{seconds_text(trace['decompression_ns'].sum() / 1e9)}, "
         f"decoded in {seconds_text(trace['decoding_ns'].sum() / 1e9)} (summed over threads)"
     )
-    return (
-        "\n".join(lines) + "\n" + "".join(f"{name:<13} {size:>10}  {note}\n" for name, size, note in layer_rows(trace))
-    )
+    layers = layer_rows(trace.layers())
+    return "\n".join(lines) + "\n" + "".join(f"{name:<13} {size:>10}  {note}\n" for name, size, note in layers)
 
 
-def layer_rows(trace: Trace) -> list[tuple[str, str, str]]:
-    """Give the bytes at the four layers, each with how it comes of the one before."""
-    layers = trace.layers()
+def cause_rows(requests: Mapping[str, Mapping[str, int]]) -> list[tuple[str, str, str, str, str]]:
+    """Give of each cause that there were requests for: their number, ranges, bytes and time."""
+    return [
+        (cause, str(of["requests"]), str(of["ranges"]), bytes_text(of["bytes"]), seconds_text(of["time_ns"] / 1e9))
+        for cause, of in requests.items()
+        if of["requests"]
+    ]
+
+
+def layer_rows(layers: Mapping[str, int]) -> list[tuple[str, str, str]]:
+    """Give the bytes at the four layers (see `Trace.layers`), each with how it comes of the one before."""
     asked, served = layers["bytes_requested"], layers["bytes_read"]
     unpacked, used = layers["bytes_decompressed"], layers["bytes_used"]
     over = layers["over_read"]
@@ -164,16 +167,30 @@ def page(trace: Trace, name: str) -> str:
 
 
 def figures(trace: Trace) -> str:
-    """Write a section of a page with the plots of a trace and its bytes at four layers."""
+    """Write a section of a page with the plots of a trace and its sums."""
+    return section(trace.requests(), trace.layers(), plots(trace))
+
+
+def section(requests: Mapping[str, Mapping[str, int]], layers: Mapping[str, int], more: str = "") -> str:
+    """Write a section of a page with requests by cause, bytes at four layers, and more."""
     from sapwood.report.page import table
 
-    drawn = [*_offsets_figures(trace), _time_figure(trace), *_map_figures(trace)]
-    rows = [[name, size, html.escape(note)] for name, size, note in layer_rows(trace)]
+    causes = [list(row) for row in cause_rows(requests)]
+    rows = [[name, size, html.escape(note)] for name, size, note in layer_rows(layers)]
     return (
-        "<section><h2>Accesses to storage</h2><h3>Bytes at four layers</h3>"
+        "<section><h2>Accesses to storage</h2><h3>Requests by cause</h3>"
+        + table(["Cause", "Requests", "Ranges", "Bytes", "Time"], causes, numbers=range(1, 5))
+        + "<h3>Bytes at four layers</h3>"
         + table(["Layer", "Bytes", ""], rows, numbers=(1,), classes="values")
-        + f'<div class="plots">{"".join(part for part in drawn if part)}</div></section>'
+        + more
+        + "</section>"
     )
+
+
+def plots(trace: Trace) -> str:
+    """Draw offsets against entries, requests over time, and a map of each tree."""
+    drawn = [*_offsets_figures(trace), _time_figure(trace), *_map_figures(trace)]
+    return f'<div class="plots">{"".join(part for part in drawn if part)}</div>'
 
 
 def _figure(title: str, legend: Sequence[str], drawing: str, caption: str) -> str:

@@ -7,7 +7,8 @@ import itertools
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,13 +56,18 @@ def write(run: Run, folder: str | Path) -> dict[str, Path]:
         folder.mkdir(parents=True, exist_ok=True)
         unwritten: dict[str, str] = {}
         _place(paths["root"], lambda path: unwritten.update(write_histograms(run, path)))
-        _place(paths["json"], lambda path: path.write_text(to_json(run, unwritten), encoding="utf-8"))
+        _place(paths["json"], lambda path: _write_all(path, to_json(run, unwritten)))
         _place(paths["html"], lambda path: path.write_text(render(run, unwritten), encoding="utf-8"))
     except OSError as error:
         if isinstance(error, SapwoodError):
             raise
         raise StorageError(f"results cannot be written to {folder}: {error}") from error
     return paths
+
+
+def _write_all(path: Path, pieces: Iterable[str]) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines(pieces)
 
 
 def _place(path: Path, make: Callable[[Path], object]) -> None:
@@ -135,29 +141,87 @@ def _split_categories(histogram: Foreign) -> Iterator[tuple[tuple[str, ...], Any
             yield tuple(labels), piece
 
 
-def to_json(run: Run, unwritten: Mapping[str, str] | None = None) -> str:
-    """Give the results and the account of a run as JSON.
+def to_json(run: Run, unwritten: Mapping[str, str] | None = None) -> Iterator[str]:
+    """Give the results and the account of a run as JSON, in pieces: the whole may be far larger than the results.
 
     Histograms follow the UHI serialisation, version 1. Numbers that JSON does not know are the texts ``"nan"``,
     ``"inf"`` and ``"-inf"``; sets are sorted lists; objects of other kinds are given by their class and text.
     """
-    results = {task.name: _plain(task.results) for task in run.tasks}
-    account = _plain(run.account()) | {"not_in_root_file": dict(unwritten or {})}
-    return (
-        json.dumps(FORMAT | {"results": results, "job": account}, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
-    )
+    results = {task.name: task.results for task in run.tasks}
+    account = run.account() | {"not_in_root_file": dict(unwritten or {})}
+    yield from _pieces(FORMAT | {"results": results, "job": account}, "\n")
+    yield "\n"
+
+
+_AT_ONCE = 1 << 16
+"""Bytes of an array that become one piece of JSON."""
+
+
+def _pieces(value: Foreign, line: str) -> Iterator[str]:
+    """Give a value as JSON: numbers and texts of a list on one line, else an item on each; `line` begins one."""
+    value = _opened(value)
+    if isinstance(value, Mapping):
+        (begin, end), items = "{}", ((f"{_text(key)}: ", item) for key, item in _named(value))
+    elif isinstance(value, (list, tuple)) and value and not isinstance(value[0], _SINGLE):
+        (begin, end), items = "[]", (("", item) for item in value)
+    elif isinstance(value, (list, tuple, ak.Array)) or (isinstance(value, np.ndarray) and value.ndim):
+        rows = max(1, _AT_ONCE * len(value) // max(getattr(value, "nbytes", 8 * len(value)), 1))
+        for start in range(0, len(value), rows):
+            yield (", " if start else "[") + _text(value[start : start + rows])[1:-1]
+        yield "]" if len(value) else "[]"
+        return
+    else:
+        yield _text(value)
+        return
+    between = begin
+    for name, item in items:
+        yield f"{between}{line} {name}"
+        yield from _pieces(item, f"{line} ")
+        between = ","
+    yield begin + end if between == begin else f"{line}{end}"
+
+
+_SINGLE = (bool, int, float, str, np.generic, type(None))
+
+
+def _text(value: Foreign) -> str:
+    """Give a value as one piece of JSON."""
+    if isinstance(value, (np.ndarray, ak.Array)):
+        value = value.tolist()
+    try:
+        return json.dumps(value, allow_nan=False, ensure_ascii=False)
+    except (TypeError, ValueError):
+        return json.dumps(_plain(value), allow_nan=False, ensure_ascii=False)
+
+
+def _named(value: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
+    """Give items of a dictionary with names; of keys that are the same as texts, those that are none say so."""
+    texts = Counter(map(str, value))
+    for key, item in value.items():
+        unlike = texts[str(key)] > 1 and not isinstance(key, str)
+        yield f"{key} ({type(key).__name__})" if unlike else str(key), item
+
+
+def _opened(value: Foreign) -> Foreign:
+    """Give what is in a histogram or a set."""
+    if is_histogram(value) and hasattr(value, "_to_uhi_"):
+        from uhi.io.json import default
+
+        return default(value)
+    if isinstance(value, (set, frozenset)):
+        items = list(map(_plain, value))
+        try:
+            return sorted(items, key=lambda item: (str(type(item)), item))
+        except TypeError:  # lists with items of several kinds have no order
+            return sorted(items, key=lambda item: (str(type(item)), repr(item)))
+    return value
 
 
 def _plain(value: Foreign) -> Foreign:
     """Turn a result into what JSON knows."""
-    if is_histogram(value) and hasattr(value, "_to_uhi_"):
-        from uhi.io.json import default
-
-        return _plain(default(value))
+    value = _opened(value)
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (set, frozenset)):
-        return sorted((_plain(item) for item in value), key=lambda item: (str(type(item)), item))
+        return {key: _plain(item) for key, item in _named(value)}
     if isinstance(value, (np.ndarray, np.generic, ak.Array)):
         return _plain(value.tolist())
     if isinstance(value, (list, tuple)):
@@ -191,7 +255,7 @@ def summary(run: Run, written: Mapping[str, Path]) -> str:
         lines.append(
             f"of {count_text(totals['entries'])} entries {count_text(totals['processed'])} were worked on, "
             f"{count_text(totals['left_out'])} left out, {count_text(totals['not_reached'])} not reached; "
-            f"{totals['files_left_out']} files left out"
+            f"{totals['files_left_out']} files left out, {totals['files_not_reached']} not yet looked at"
         )
     if run.interrupted:
         lines.append("INTERRUPTED: these are the results so far")

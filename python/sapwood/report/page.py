@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence, Sized
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from sapwood.errors import without_secrets
 from sapwood.report.chart import Chart, Map, charts_of, is_histogram
 from sapwood.report.svg import COLOURS, draw_chart, draw_map, plain
 from sapwood.report.units import bytes_text, count_text, number_text, seconds_text, share_text
@@ -39,7 +40,7 @@ def render(run: Run, unwritten: Mapping[str, str] | None = None) -> str:
     body += [_task(task, place) for place, task in enumerate(run.tasks)]
     body += [
         _cost(run),
-        _accesses(),
+        _accesses(run),
         _train(run),
         _scaling(run),
         _plan(run),
@@ -55,13 +56,16 @@ def render(run: Run, unwritten: Mapping[str, str] | None = None) -> str:
 
 
 def document(title: str, body: Iterable[str], footer: str) -> str:
-    """Write a page with the style of all pages inside: a title, the parts of the body, and a line at the end."""
+    """Write a page with the style of all pages inside: a title, the parts of the body, and a line at the end.
+
+    A page is made to be passed on: what grants access in URLs is left out.
+    """
     style = (resources.files("sapwood.report") / "page.css").read_text(encoding="utf-8")
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{_text(title)}</title><style>\n{style}</style></head>\n<body><main>\n"
-        + "\n".join(part for part in body if part)
+        f"<title>{_text(without_secrets(title))}</title><style>\n{style}</style></head>\n<body><main>\n"
+        + without_secrets("\n".join(part for part in body if part))
         + f"\n<footer>{footer}</footer>\n</main></body></html>\n"
     )
 
@@ -124,6 +128,8 @@ def _totals(run: Run) -> str:
     )
     if totals["not_reached"]:
         words += f", {count_text(totals['not_reached'])} not reached"
+    if totals["files_not_reached"]:
+        words += f", and {_plural(totals['files_not_reached'], 'file')} not yet looked at"
     if totals["files_left_out"]:
         words += f"; how many are in the {_plural(totals['files_left_out'], 'file')} left out is not known"
     return words + "."
@@ -271,10 +277,11 @@ def _cost(run: Run) -> str:
         ["Memory, at most", bytes_text(run.memory_peak), "resident, the whole process"],
     ]
     slots = run.settings["threads"] if run.executor == "threads" else run.slots
-    busy = share_text(run.time_cpu, run.time_wall * slots)
+    busy = share_text(run.time_cpu - run.time_cpu_resumed, run.time_wall * slots)
     words = (
         f"{seconds_text(run.time_wall)} from start to end, {seconds_text(run.time_cpu)} of processor time: {busy} of "
-        f"{_plural(slots, _UNITS.get(run.executor, 'job'))}. Storage, decompressing and decoding are timed by the "
+        f"{_plural(slots, _UNITS.get(run.executor, 'job'))}. Threads waited {seconds_text(run.time_cpu_waiting)} for a "
+        "processor. Storage, decompressing and decoding are timed by the "
         "clock on each thread, so that waiting for a processor counts; tasks by the processor time they used."
     )
     return (
@@ -284,18 +291,22 @@ def _cost(run: Run) -> str:
     )
 
 
-def _accesses() -> str:
-    """Show the trace that is being recorded, if there is one; it knows of this process only."""
+def _accesses(run: Run) -> str:
+    """Show the requests to storage of all processes, and plots where a trace is being recorded."""
     from sapwood.reading.trace import Trace
-    from sapwood.report.accesses import figures
+    from sapwood.report.accesses import plots, section
 
     trace = Trace.so_far()
-    return figures(trace) if trace is not None and len(trace) else ""
+    hint = "<p>Plots of each access are here when the run is traced: <code>sapwood trace run TASK.py ...</code></p>"
+    return section(run.requests, run.layers(), plots(trace) if trace is not None and len(trace) else hint)
 
 
 def _calls(counters: dict[str, int]) -> str:
     calls = counters["read_calls"]
-    return f"{_plural(calls, 'call')}, {bytes_text(counters['bytes_read'] / calls)} each" if calls else "no calls"
+    text = f"{_plural(calls, 'call')}, {bytes_text(counters['bytes_read'] / calls)} each" if calls else "no calls"
+    # A run that went on may have begun when these were not counted.
+    troubles = (("retries", "sent again"), ("failures", "failed"))
+    return text + "".join(f", {count_text(n)} {what}" for name, what in troubles if (n := counters.get(name, 0)))
 
 
 def _factor(counters: dict[str, int]) -> str:
@@ -335,6 +346,8 @@ def _scaling(run: Run) -> str:
             count_text(worker.entries),
             str(worker.leases),
             seconds_text(worker.busy),
+            seconds_text(worker.cpu),
+            share_text(worker.cpu, worker.busy),
             bytes_text(worker.memory_peak) if worker.memory_peak else "–",
         ]
         for worker in run.workers
@@ -351,8 +364,27 @@ def _scaling(run: Run) -> str:
     )
     gone = "".join(f"<li>{_text(reason)}</li>" for reason in lost)
     lists = f"<ul>{gone}</ul>" if gone else ""
-    workers = table(["Worker", "Entries", "Leases", "Busy", "Memory"], rows, numbers=range(1, 5))
-    return f"<section><h2>Workers</h2><p>{words}</p>{lists}{_rates(run)}{workers}</section>"
+    head = ["Worker", "Entries", "Leases", "Busy", "CPU", "of busy", "Memory"]
+    workers = table(head, rows, numbers=range(1, 7))
+    body = f"<p>{words}</p>{lists}{_rates(run)}{_by_workers(run)}<h3>Workers</h3>{workers}"
+    return f"<section><h2>Scaling</h2>{body}</section>"
+
+
+def _by_workers(run: Run) -> str:
+    """Set the rate beside how many steps were worked on at once, over the parts of the run."""
+    parts: dict[int, list[tuple[float, float]]] = {}
+    for rate, at_once in zip(run.rates, run.at_once, strict=True):
+        parts.setdefault(round(at_once), []).append((rate, at_once))
+    rows = []
+    for number, found in sorted(parts.items()):
+        rate, at_once = (sum(values) / len(found) for values in zip(*found, strict=True))
+        each = count_text(rate / at_once) if number else "–"
+        rows.append([str(number), share_text(len(found), len(run.rates)), count_text(rate), each])
+    if not rows:
+        return ""
+    return "<h3>Rate by what was worked on at once</h3>" + table(
+        ["At once", "of the time", "Entries/s", "for each"], rows, numbers=range(4)
+    )
 
 
 def _rates(run: Run) -> str:
@@ -402,6 +434,7 @@ def _outputs(run: Run) -> str:
             _text(path),
             _text(about["task"]),
             count_text(about["entries"]),
+            count_text(about["entries_read"]),
             bytes_text(about["bytes"]),
             "yes" if about["complete"] else "<strong>no</strong>",
         ]
@@ -409,7 +442,7 @@ def _outputs(run: Run) -> str:
     ]
     if not rows:
         return ""
-    files = table(["File", "Task", "Entries", "Size", "Whole"], rows, numbers=(2, 3), paths=(0,))
+    files = table(["File", "Task", "Entries", "Of so many", "Size", "Whole"], rows, numbers=(2, 3, 4), paths=(0,))
     return f"<section><h2>Files written</h2>{files}</section>"
 
 

@@ -28,6 +28,19 @@ for (const head of document.querySelectorAll("table.sortable th")) {
 }
 </script>"""
 _LETTERS = 30  # of a label left of its bars, in one line
+_ENGINES = {
+    "sapwood": 0, "root": 1, "uproot": 2, "parquet": 3, "hdf5": 4, "boost-histogram": 5, "raw": 7,
+    "direct": 6, "direct random": 4,
+}  # fmt: skip
+"""Their colours; who are never in one study may share one."""
+
+
+def colours(names: Sequence[str]) -> dict[str, int]:
+    """Give the number of the colour of each name: engines have the same one in all figures of all studies."""
+    own = {name: _ENGINES[engine] for name in names if (engine := name.partition(",")[0]) in _ENGINES}
+    free = [number for number in range(COLOURS) if number not in own.values()] or [0]
+    others = {name: free[place % len(free)] for place, name in enumerate(name for name in names if name not in own)}
+    return {name: own.get(name, others.get(name, 0)) for name in names}
 
 
 def value_text(value: float, unit: str) -> str:
@@ -102,7 +115,7 @@ def _figures(figures: Sequence[Mapping[str, Any]]) -> str:
 
 def _legend(figure: Mapping[str, Any]) -> str:
     names = figure["engines"] if figure["kind"] == "bars" else [curve["label"] for curve in figure["curves"]]
-    items = "".join(f'<li><i class="c{place % COLOURS}"></i>{_text(name)}</li>' for place, name in enumerate(names))
+    items = "".join(f'<li><i class="c{number}"></i>{_text(name)}</li>' for name, number in colours(names).items())
     return f'<ul class="legend">{items}</ul>' if len(names) > 1 or figure["kind"] == "lines" else ""
 
 
@@ -117,7 +130,7 @@ def draw_bars(figure: Mapping[str, Any]) -> str:
     x = Scale(0.0, top, _LEFT, WIDTH - _RIGHT)
     floor = height - _BOTTOM
     parts = [f'<path class="grid" d="{"".join(f"M{x(v):.1f} {_TOP}V{floor}" for v, _ in x.ticks(5))}"/>']
-    y = _TOP + 6
+    y, colour = _TOP + 6, colours(figure["engines"])
     for label, values in figure["groups"]:
         middle = y + _BAR * len(values) / 2 + 4
         lines = textwrap.wrap(label, _LETTERS)
@@ -125,10 +138,9 @@ def draw_bars(figure: Mapping[str, Any]) -> str:
             base = middle + 14 * (place - (len(lines) - 1) / 2)
             parts.append(f'<text x="{_LEFT - 10}" y="{base:.0f}" text-anchor="end">{_text(line)}</text>')
         for engine, (value, least, greatest) in values.items():
-            colour = figure["engines"].index(engine) % COLOURS
             said = value_text(value, figure["unit"])
             parts.append(
-                f'<g class="c{colour}"><title>{_text(f"{label}, {engine}: {said}")}</title>'
+                f'<g class="c{colour[engine]}"><title>{_text(f"{label}, {engine}: {said}")}</title>'
                 f'<rect x="{_LEFT}" y="{y}" width="{max(1.0, x(value) - _LEFT):.1f}" height="{_BAR - 4}" '
                 f'fill="currentColor" opacity="0.75"/>'
                 f'<path class="error" d="M{x(least):.1f} {y + (_BAR - 4) / 2}H{x(greatest):.1f}"/></g>'
@@ -163,7 +175,8 @@ def draw_lines(figure: Mapping[str, Any]) -> str:
             f'<g class="mark"><path d="M78 {y(value):.1f}H{WIDTH - 20}"/>'
             f'<text x="{WIDTH - 24}" y="{y(value) - 5:.1f}" text-anchor="end">{_text(name)}</text></g>'
         )
-    for place, curve in enumerate(figure["curves"]):
+    colour = colours([curve["label"] for curve in figure["curves"]])
+    for curve in figure["curves"]:
         at = [(x(a), y(b)) for a, b in curve["points"]]
         path = "M" + "L".join(f"{a:.1f} {b:.1f}" for a, b in at) if at else ""
         dots = "".join(
@@ -172,12 +185,16 @@ def draw_lines(figure: Mapping[str, Any]) -> str:
             for (a, b), point in zip(at, curve["points"], strict=True)
         )
         line = "" if curve.get("dots") else f'<path class="line" d="{path}"/>'
-        parts.append(f'<g class="c{place % COLOURS}">{line}{dots}</g>')
+        parts.append(f'<g class="c{colour[curve["label"]]}">{line}{dots}</g>')
     bottom = HEIGHT - 58
     parts.append(f'<path class="frame" d="M78 16V{bottom}H{WIDTH - 20}"/>')
+    whole = all(float(value).is_integer() for value, _ in points)  # of jobs there are no halves
     for value, text in x.ticks(7):
+        if whole and not value.is_integer():
+            continue
+        said = number_text(value) if whole and text and not x.log else text
         parts.append(f'<path class="tick" d="M{x(value):.1f} {bottom}v{6 if text else 3}"/>')
-        parts.append(f'<text x="{x(value):.1f}" y="{bottom + 21}" text-anchor="middle">{text}</text>')
+        parts.append(f'<text x="{x(value):.1f}" y="{bottom + 21}" text-anchor="middle">{said}</text>')
     for value, text in y.ticks(6):
         parts.append(f'<text x="70" y="{y(value) + 4:.1f}" text-anchor="end">{text}</text>')
     parts.append(
@@ -205,13 +222,13 @@ def _svg(parts: Sequence[str], height: float, label: str) -> str:
 
 def _table(one: Mapping[str, Any]) -> str:
     rows = [[_text(cell) for cell in row] for row in one["rows"]]
-    said, classes = one.get("caption", ""), ""
+    said, classes = one.get("caption", ""), "study"
     if "keys" in one:  # by which the reader may sort, where the cells are texts with units
         rows = [
             [f'<data value="{_text(key)}">{cell}</data>' for key, cell in zip(keys, row, strict=True)]
             for keys, row in zip(one["keys"], rows, strict=True)
         ]
-        said, classes = f"{said} Click on a column's head to sort by it.".strip(), "sortable"
+        said, classes = f"{said} Click on a column's head to sort by it.".strip(), "study sortable"
     below = f"<p>{_text(said)}</p>" if said else ""
     drawn = table(one["head"], rows, numbers=range(1, len(one["head"])), classes=classes)
     return f"<section><h2>{_text(one['title'])}</h2>{below}{drawn}</section>"
@@ -242,7 +259,10 @@ def _settings(content: Mapping[str, Any]) -> str:
         ["Memory", bytes_text(host["memory"])],
         ["Load at the start", f"{content['load']:.2f}"],
         ["Commit", _text(content["commit"] or "–")],
-        *([_text(name), _text(version)] for name, version in content["versions"].items()),
+        *(
+            [_text(name), _text(version)]
+            for name, version in {**content["versions"], **content.get("programs", {})}.items()
+        ),
     ]
     settings = [
         [_text(name), _text(", ".join(map(str, value)) if isinstance(value, list) else value)]

@@ -6,7 +6,7 @@ import hashlib
 import json
 import sqlite3
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +17,7 @@ import numpy as np
 import sapwood
 from sapwood import columns
 from sapwood.errors import CorruptError, StorageError
-from sapwood.train.dataset import Source, find_tree
+from sapwood.train.dataset import Source, find_tree, is_url
 
 if TYPE_CHECKING:
     from sapwood.columns import Array
@@ -46,27 +46,45 @@ class Schema:
             places.setdefault(name.rpartition("/")[2], place)
         return places
 
+    @cached_property
+    def _below(self) -> dict[int, list[int]]:
+        """The places of the branches below each that has some, at any depth."""
+        below: dict[int, list[int]] = {}
+        places = {name: place for place, name in enumerate(self.names)}
+        for place, name in enumerate(self.names):
+            while "/" in name:
+                name = name.rpartition("/")[0]  # noqa: PLW2901 - its parents, one by one
+                if name in places:
+                    below.setdefault(places[name], []).append(place)
+        return below
+
     def __contains__(self, where: object) -> bool:
         """Tell whether there is such a branch, by its path or name."""
         return where in self._places
+
+    def is_group(self, name: str) -> bool:
+        """Tell whether a branch is an object that is split into others."""
+        return self._places[name] in self._below
 
     def keys(self) -> list[str]:
         """Give the paths of all branches."""
         return list(self.names)
 
     def type_of(self, name: str) -> str:
-        """Give the type of a branch."""
-        return self.types[self._places[name]]
+        """Give the type of a branch; of a split object, those of its members."""
+        place = self._places[name]
+        if place not in self._below:
+            return self.types[place]
+        start = len(self.names[place]) + 1
+        members = (f"{self.names[inner][start:]}: {self.types[inner] or '{}'}" for inner in self._below[place])
+        return f"{{{', '.join(members)}}}"
 
     def leaves(self, names: Iterable[str]) -> list[int]:
         """Give the places of branches, and of all that is below them."""
         found: dict[int, None] = {}
         for name in names:
             place = self._places[name]
-            above = self.names[place] + "/"
-            found[place] = None
-            if not self.types[place]:
-                found.update((i, None) for i, other in enumerate(self.names) if other.startswith(above))
+            found.update(dict.fromkeys([place, *self._below.get(place, [])]))
         return list(found)
 
 
@@ -98,28 +116,35 @@ class TreeInfo:
 _LAST: list[tuple[Any, Schema]] = []  # files of a dataset are alike: the branches of the last tree looked at
 
 
-def look(source: Source) -> TreeInfo:
-    """Open a file and see what planning needs of its tree; nothing of the data is read."""
+def look(source: Source, keep: Callable[[TreeInfo, Any, Any], bool] | None = None) -> TreeInfo:
+    """Open a file and see what planning needs of its tree; nothing of the data is read.
+
+    `keep` is given the file and its tree, and tells whether it takes them; else the file is closed.
+    """
     size, modified = source.stat()
-    with open_source(source) as file:
+    file, kept = open_source(source), False
+    try:
         tree, name = find_tree(file, source)
         native = tree.native
-        branches = native.branches
         known = _LAST[0] if _LAST else None
         if known is not None and known[0].same_shape(native):
             schema = known[1]
         else:
-            kinds = [branch.type for branch in branches]
+            kinds = [branch.type for branch in native.branches]
             schema = Schema(
                 tuple(node.path_in(tree) for node in tree.nodes),
                 tuple("" if kind is None else columns.describe(kind) for kind in kinds),
             )
             _LAST[:] = [(native, schema)]
-        return TreeInfo(
+        info = TreeInfo(
             file.file.hex_uuid, size, modified, name, tree.num_entries, np.asarray(tree.clusters, dtype=np.int64),
-            schema, np.asarray([branch.total_bytes for branch in branches], dtype=np.int64),
-            np.asarray([branch.compressed_bytes for branch in branches], dtype=np.int64),
+            schema, *(np.asarray(sizes, dtype=np.int64) for sizes in native.branch_bytes()),
         )  # fmt: skip
+        kept = keep is not None and keep(info, file, tree)
+        return info
+    finally:
+        if not kept:
+            file.close()
 
 
 def open_source(source: Source) -> Any:
@@ -127,7 +152,7 @@ def open_source(source: Source) -> Any:
     failures: list[StorageError | CorruptError] = []
     for path in (source.path, *source.replicas):
         try:
-            return sapwood.open({path: None}, object_cache=None)
+            return sapwood.open({path: None}, object_cache=None, **(source.options if is_url(path) else {}))
         except (StorageError, CorruptError) as error:
             failures.append(error)
     if len(failures) > 1:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,9 +11,10 @@ from typing import Any
 from sapwood.errors import ArgumentError, StorageError
 from sapwood.train.dataset import Dataset
 from sapwood.train.identity import digest, identity_of_task
+from sapwood.train.pickling import dump, loads
 from sapwood.train.task import described, task_name
 
-_VERSION = 3
+_VERSION = 5
 _NAMED = 8  # of what differs
 
 
@@ -23,7 +23,10 @@ def identity_of(tasks: Sequence[Any], dataset: Dataset, settings: dict[str, Any]
     known = {"list of files": digest([(str(source), source.dataset, source.ranges) for source in dataset.sources])}
     known["metadata"] = digest(dict(dataset.metadata))
     known["friends"] = digest(
-        [(friend.name, friend.by, [(str(one), one.stat()) for one in friend.sources]) for friend in dataset.friends]
+        [
+            (friend.name, friend.by, friend.dataset, [(str(one), one.stat()) for one in friend.sources])
+            for friend in dataset.friends
+        ]
     )
     chosen = dataset.chosen
     if chosen is not None:
@@ -35,6 +38,22 @@ def identity_of(tasks: Sequence[Any], dataset: Dataset, settings: dict[str, Any]
     return known
 
 
+def check_folder(folder: Path) -> None:
+    """Check that a folder, made where it is missing, could be written to.
+
+    Raises
+    ------
+    StorageError
+        It is a file, or may not be written to.
+    """
+    folder = folder.expanduser().resolve()
+    there = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
+    if not there.is_dir():
+        raise StorageError(f"nothing can be written to {folder}: {there} is no folder")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise StorageError(f"nothing can be written to {folder}: no permission in {there}")
+
+
 class Checkpoint:
     """One file, replaced as a whole at most every `every` seconds.
 
@@ -43,6 +62,7 @@ class Checkpoint:
 
     def __init__(self, path: str | Path, identity: dict[str, str], every: float = 30.0) -> None:
         self.path = Path(path)
+        check_folder(self.path.parent)
         self.every = every
         self._identity = identity
         self._last = time.monotonic()
@@ -64,7 +84,7 @@ class Checkpoint:
         except OSError as error:
             raise StorageError(f"checkpoint {self.path} cannot be read: {error}") from error
         try:
-            version, identity, state = pickle.loads(data)
+            version, identity, state = loads(data)
         except Exception as error:
             raise StorageError(f"checkpoint {self.path} cannot be read: {described(error)}") from error
         if version != _VERSION or identity != self._identity:
@@ -86,11 +106,20 @@ class Checkpoint:
         return time.monotonic() - self._last >= self.every
 
     def save(self, state: object) -> None:
-        """Save a state in place of the one before; whenever the process is killed, one of them is whole."""
+        """Save a state in place of the one before; whenever the process is killed, one of them is whole.
+
+        Raises
+        ------
+        UnsendableError
+            It cannot be pickled.
+        StorageError
+            It cannot be written.
+        """
         beside = self.path.with_name(f".{self.path.name}.{os.getpid()}")
         try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
             with beside.open("wb") as file:
-                pickle.dump((_VERSION, self._identity, state), file, pickle.HIGHEST_PROTOCOL)
+                dump((_VERSION, self._identity, state), file)
                 file.flush()
                 os.fsync(file.fileno())
             beside.replace(self.path)

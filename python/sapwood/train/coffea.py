@@ -29,7 +29,8 @@ def nano_events(events: ak.Array, schema: Foreign = None) -> Foreign:
         A schema class of coffea; by default `NanoAODSchema` where the names of the columns fit it, else `BaseSchema`.
     """
     metadata = {**events.attrs.get("metadata", {}), "dataset": events.attrs.get("dataset", "")}
-    metadata |= {"filename": events.attrs.get("file", "")}
+    for name, ours in (("filename", "file"), ("treename", "tree"), ("fileuuid", "uuid")):
+        metadata[name] = events.attrs.get(ours, "")
     for name in ("entrystart", "entrystop"):
         metadata[name] = events.attrs.get(f"{name[:5]}_{name[5:]}")
     return _factory(events, schema, metadata).events()

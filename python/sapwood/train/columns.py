@@ -51,13 +51,16 @@ LANGUAGE = Language({**FUNCTIONS, "pack": pack, "count": count})
 class Block:
     """The branches of one step, each read once, and what tasks have computed of them.
 
-    Branches are kept as Awkward layouts; arrays are made of those that a formula uses. `everything` gives records of
-    all branches, read when they are looked at, for tasks that do not say what they read.
+    Branches are kept as Awkward layouts; arrays are made of those that a formula uses. Tasks share them, so nobody may
+    write to them. `everything` gives records of all branches, read when they are looked at, for tasks that do not say
+    what they read.
     """
 
     def __init__(
         self, layouts: Mapping[str, Any], length: int, everything: Callable[[], ak.Array] | None = None
     ) -> None:
+        for layout in layouts.values():
+            _freeze(layout)
         self.layouts = layouts
         self.length = length
         self.everything = everything
@@ -75,8 +78,27 @@ class Block:
         if formula.expression is None:
             return formula.constant if formula.constant is not None else self.layouts[formula.text]
         if formula.text not in self._computed:
-            self._computed[formula.text] = ak.to_layout(formula.expression.evaluate(self.array))
+            computed = ak.to_layout(formula.expression.evaluate(self.array))
+            _freeze(computed)
+            self._computed[formula.text] = computed
         return self._computed[formula.text]
+
+
+_BUFFERS = ("data", "offsets", "starts", "stops", "index", "mask", "tags")
+
+
+def _freeze(layout: Foreign) -> None:
+    """Make all buffers of a layout read-only."""
+    for name in _BUFFERS:
+        buffer = getattr(layout, name, None)
+        buffer = getattr(buffer, "data", None) if isinstance(buffer, ak.index.Index) else buffer
+        if isinstance(buffer, np.ndarray):  # else it is read when it is looked at, by one task only
+            buffer.flags.writeable = False
+    inside: Any = getattr(layout, "contents", None)
+    if inside is None:  # a record has `contents`, and a method `content`
+        inside = [layout.content] if hasattr(layout, "content") else []
+    for inner in inside:
+        _freeze(inner)
 
 
 @dataclass(frozen=True)
@@ -152,7 +174,7 @@ class Resolved:
         mask = ak.Array(block.column(self.cut))
         if mask.ndim != 1:
             raise ArgumentError(f"the cut {self.cut.text!r} does not give one value per entry")
-        return events[mask != 0]
+        return events[ak.fill_none(mask != 0, False)]  # of a friend by index that lacks an entry, it is None
 
     def _records(self, block: Block) -> ak.Array:
         groups: dict[str, dict[str, Any]] = {}
@@ -211,8 +233,16 @@ class Columns:
                 )
         return Columns(wanted, cut)
 
-    def resolve(self, tree: Tree) -> Resolved:
+    def matched(self, tree: Tree) -> dict[str, tuple[str, ...]]:
+        """Give the branches of a tree that patterns stand for, by the pattern; nothing for those that match none."""
+        patterns = [name for name, alternatives in self.wanted if _is_pattern(name, alternatives, tree)]
+        found = {pattern: tuple(_fitting(pattern, tree.keys())) for pattern in patterns}
+        return {pattern: names for pattern, names in found.items() if names}
+
+    def resolve(self, tree: Tree, matched: Mapping[str, Sequence[str]] | None = None) -> Resolved:
         """Choose for every column the first alternative that can be made from the branches of a tree.
+
+        Patterns stand for the branches that `matched` has for them, or for those of the tree that match.
 
         Raises
         ------
@@ -222,7 +252,11 @@ class Columns:
         fields: list[tuple[str, Formula]] = []
         absent: list[str] = []
         for name, alternatives in self.wanted:
-            if alternatives == (name,) and name not in tree and any(mark in name for mark in "*?"):
+            if matched is not None and name in matched:
+                if lacking := [branch for branch in matched[name] if branch not in tree]:
+                    raise NotFoundError(f"there is no {lacking[0]!r}, which {name!r} stands for in the first file")
+                fields += [(branch, Formula(branch, (branch,))) for branch in matched[name]]
+            elif _is_pattern(name, alternatives, tree):
                 fields += [(branch, _formula(branch, tree)) for branch in _matching(name, tree)]
             elif (formula := _first(name, alternatives, tree)) is not None:
                 fields.append((name, formula))
@@ -254,9 +288,17 @@ def _first(name: str, alternatives: Iterable[Alternative], tree: Tree) -> Formul
     raise NotFoundError(f"column {name!r} cannot be made: " + "; ".join(failures))
 
 
+def _is_pattern(name: str, alternatives: tuple[Alternative, ...], tree: Tree) -> bool:
+    return alternatives == (name,) and name not in tree and any(mark in name for mark in "*?")
+
+
+def _fitting(pattern: str, names: Iterable[str]) -> list[str]:
+    return [branch for branch in names if fnmatch.fnmatchcase(branch, pattern)]
+
+
 def _matching(pattern: str, tree: Tree) -> list[str]:
     names = tree.keys()
-    found = [branch for branch in names if fnmatch.fnmatchcase(branch, pattern)]
+    found = _fitting(pattern, names)
     if not found:
         near = difflib.get_close_matches(pattern, names, 3)
         raise NotFoundError(f"no branch matches {pattern!r}" + (f" (there is {', '.join(near)})" if near else ""))

@@ -6,6 +6,7 @@ import glob
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -65,7 +66,7 @@ class Source:
 
     `tree` is None for the only tree that the file has. `dataset` names the data set it belongs to, `replicas` are other
     places of the same file, `ranges` the entries that are wanted (None: all), half open. `uuid` and `entries` are what
-    was said of the file beforehand.
+    was said of the file beforehand. By `options` (see `sapwood.open`) it is read where it is far away.
     """
 
     path: str
@@ -75,6 +76,7 @@ class Source:
     ranges: tuple[tuple[int, int], ...] | None = None
     uuid: str | None = None
     entries: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False, repr=False)
 
     def check(self, uuid: str, entries: int) -> None:
         """Compare the file with what was said of it.
@@ -114,12 +116,18 @@ class Friend:
     """Trees whose columns stand beside those of a dataset, as ``name.column``.
 
     Without `by`, entry for entry, counted over all files of both. With `by` (one or two branches of whole numbers that
-    both have), by the values of these; an entry that the friend does not have gets None.
+    both have), by the values of these; an entry that the friend does not have gets None. A friend of one data set of
+    several (None: of all) is counted over the files of that one, and the others are without it.
     """
 
     name: str
     sources: tuple[Source, ...]
     by: tuple[str, ...] = ()
+    dataset: str | None = None
+
+    def is_of(self, source: Source) -> bool:
+        """Tell whether it stands beside a file."""
+        return self.dataset is None or self.dataset == source.dataset
 
 
 @dataclass(frozen=True)
@@ -131,6 +139,12 @@ class Chosen:
 
     numbers: Array | None = None
     of_files: Mapping[Source, Array] = field(default_factory=dict["Source", "Array"])
+
+    @property
+    def least(self) -> int | None:
+        """The lowest number; None where there are none."""
+        each = self.of_files.values() if self.numbers is None else [self.numbers]
+        return min((int(numbers[0]) for numbers in each if len(numbers)), default=None)
 
     def of(self, source: Source, first: int, entries: int) -> Array:
         """Give those of a file, counted in it; `first` is the number of its first entry, counted over all files."""
@@ -189,19 +203,15 @@ class Dataset:
             found.take(item, Path())
         if not found.sources:
             raise ArgumentError("no input files")
-        seen: set[tuple[str, str | None]] = set()
-        for source in found.sources:
-            identity = (source.path if is_url(source.path) else os.path.realpath(source.path), source.tree)
-            if identity in seen:
-                raise ArgumentError(f"{source} is given twice; its entries would be counted twice")
-            seen.add(identity)
-        dataset = Dataset(tuple(found.sources), found.metadata, tuple(found.friends))
+        _check_once(found.sources)
+        found.check_names()
+        dataset = Dataset(tuple(found.sources), found.metadata, _apart(found.friends))
         return dataset if found.entry_list is None else dataset.with_entries(found.entry_list)
 
     def with_friend(self, name: str, inputs: Foreign, tree: str | None = None, by: str | Sequence[str] = ()) -> Dataset:
         """Give the dataset with one more friend (see `Friend`); `inputs` and `tree` as in `of`."""
         keys = (by,) if isinstance(by, str) else tuple(by)
-        return replace(self, friends=(*self.friends, Friend(name, Dataset.of(inputs, tree).sources, keys)))
+        return replace(self, friends=_apart([*self.friends, Friend(name, Dataset.of(inputs, tree).sources, keys)]))
 
     def with_entries(self, entries: Foreign) -> Dataset:
         """Give the dataset with only these entries.
@@ -216,16 +226,21 @@ class Dataset:
         Raises
         ------
         ArgumentError
-            There are negative numbers, or the list belongs to none of the files.
+            The list has no entries, or negative ones, or belongs to none of the files.
         """
+        which = "the entry list"
         if isinstance(entries, (str, Path)):
-            entries = _read_list(str(entries))
+            which, entries = f"entry list {entries}", _read_list(str(entries))
         if hasattr(entries, "parts"):
-            return replace(self, chosen=_by_file(entries, self.sources))
-        chosen = np.unique(np.asarray(getattr(entries, "entries", entries), dtype=np.int64))
-        if len(chosen) and chosen[0] < 0:
-            raise ArgumentError(f"an entry list has entry {chosen[0]}")
-        return replace(self, chosen=Chosen(chosen))
+            chosen = _by_file(entries, self.sources)
+        else:
+            chosen = Chosen(np.unique(np.asarray(getattr(entries, "entries", entries), dtype=np.int64)))
+        least = chosen.least
+        if least is None:
+            raise ArgumentError(f"{which} has no entries")
+        if least < 0:
+            raise ArgumentError(f"{which} has entry {least}")
+        return replace(self, chosen=chosen)
 
     def __len__(self) -> int:
         """Give the number of files."""
@@ -237,14 +252,39 @@ class Dataset:
         return sum(source.size or 0 for source in self.sources)
 
 
+def _check_once(sources: Iterable[Source]) -> None:
+    """Check that no tree of a file is given twice: a cycle is the same tree, and no name means the only one."""
+    trees: dict[str, set[str | None]] = {}
+    for source in sources:
+        known = trees.setdefault(_real(source.path), set())
+        name = None if source.tree is None else source.tree.strip("/").partition(";")[0]
+        if name in known or (known and (name is None or None in known)):
+            raise ArgumentError(f"{source} is given twice; its entries would be counted twice")
+        known.add(name)
+
+
+def _apart(friends: Sequence[Friend]) -> tuple[Friend, ...]:
+    """Check that no file has two friends of one name."""
+    for place, friend in enumerate(friends):
+        for other in friends[:place]:
+            if friend.name == other.name and (
+                friend.dataset == other.dataset or None in (friend.dataset, other.dataset)
+            ):
+                raise ArgumentError(f"two friends are called {friend.name!r}; give each its own name")
+    return tuple(friends)
+
+
 class _Found:
     """What inputs stand for, so far."""
 
     def __init__(self, tree: str | None) -> None:
         self.tree = tree
+        self.options: Mapping[str, Any] = {}
         self.sources: list[Source] = []
         self.metadata: dict[str, Mapping[str, Any]] = {}
         self.friends: list[Friend] = []
+        self.names: Counter[str] = Counter()  # of data sets
+        self.alone = False  # whether files are given that no description names
         self.entry_list: Any = None
 
     def take(self, item: Foreign, folder: Path) -> None:
@@ -257,8 +297,20 @@ class _Found:
             place = Path(name) if is_url(name) else folder / name
             self._describe(_load(place), place.parent, str(place))
             return
-        for path, own in _expand(text, folder):
-            self.sources.append(Source(path, own or self.tree))
+        self.alone = True
+        for path, own in _expand(text, folder, self.options):
+            self.sources.append(Source(path, own or self.tree, options=self.options))
+
+    def check_names(self) -> None:
+        """Check that what is said of a data set can be told from what is said of another."""
+        said = [*self.metadata, *(friend.dataset or "" for friend in self.friends)]
+        for name in said:
+            if self.names[name] > 1 and name:
+                raise ArgumentError(
+                    f"two data sets with metadata or friends are called {name!r}; give each its own name"
+                )
+            if not name and self.names[name] + self.alone > 1:
+                raise ArgumentError("a data set with metadata or friends needs a name beside others without one")
 
     def _describe(self, described: Mapping[str, Any], folder: Path, place: str) -> None:
         """Take one description (it has ``files``), or several by name, which is coffea's fileset."""
@@ -267,33 +319,47 @@ class _Found:
             return
         if not described:
             raise ArgumentError(f"{place} names no files")
+        if words := [key for key in described if key in _OF_SETS]:
+            raise ArgumentError(f"{place} has {words[0]!r}, but no 'files'")
         for name, value in described.items():
             self._one(str(name), value if isinstance(value, Mapping) and "files" in value else {"files": value},
                       folder, place)  # fmt: skip
 
     def _one(self, name: str, described: Mapping[str, Any], folder: Path, place: str) -> None:
-        known = {"name", "files", "tree", "treename", "replicas", "metadata", "friends", "entry_list", "form"}
-        if unknown := [key for key in described if key not in known]:
-            raise ArgumentError(f"{place}: data set {name!r} has {unknown[0]!r}; known are {', '.join(sorted(known))}")
-        tree = described.get("tree") or described.get("treename") or self.tree
-        prefixes = _texts(described.get("replicas"), f"{place}: replicas")
+        place = f"{place}: data set {name!r}" if name else place
+        _check_words(described, _OF_SETS, place)
+        self.names[name] += 1
+        tree = _text(described.get("tree") or described.get("treename"), f"{place}: tree") or self.tree
+        options = _options(described.get("options"), place)
+        prefixes = [_near(text, folder) for text in _texts(described.get("replicas"), f"{place}: replicas")]
         if described.get("metadata"):
-            self.metadata[name] = described["metadata"]
+            self.metadata[name] = _metadata(described["metadata"], place)
         files = described["files"]
         if isinstance(files, Mapping):
-            files = [{"path": path, **_of_fileset(value)} for path, value in files.items()]
-        for item in [files] if isinstance(files, str) else files:
-            self._file(item if isinstance(item, Mapping) else {"path": str(item)}, name, tree, prefixes, folder, place)
-        for friend in described.get("friends") or ():
-            inner = _Found(friend.get("tree"))
-            for item in _texts(friend.get("files"), f"{place}: files of a friend"):
-                inner.take(item, folder)
-            self.friends.append(Friend(friend["name"], tuple(inner.sources), tuple(_texts(friend.get("by"), place))))
+            files = [{**_of_fileset(value), "path": str(path)} for path, value in files.items()]
+        elif isinstance(files, (str, Path)):
+            files = [files]
+        for item in _list(files, f"{place}: files"):
+            item = {"path": str(item)} if isinstance(item, (str, Path)) else item  # noqa: PLW2901 - the same in full
+            self._file(item, name, tree, prefixes, options, folder, place)
+        for friend in _list(described.get("friends") or (), f"{place}: friends"):
+            self._friend(friend, name, folder, place)
         if (entries := described.get("entry_list")) is not None:
             if self.entry_list is not None:
                 raise ArgumentError(f"{place}: a second entry list; there can be one")
-            near = isinstance(entries, str) and not is_url(entries)
-            self.entry_list = str(folder / entries) if near else entries
+            self.entry_list = _near(entries, folder) if isinstance(entries, str) else entries
+
+    def _friend(self, friend: Foreign, dataset: str, folder: Path, place: str) -> None:
+        _check_words(friend, _OF_FRIENDS, f"{place}: a friend")
+        name = _text(friend.get("name"), f"{place}: name of a friend")
+        if not name or "files" not in friend:
+            raise ArgumentError(f"{place}: a friend needs a name and files: {dict(friend)}")
+        inner = _Found(_text(friend.get("tree"), f"{place}: tree of friend {name}"))
+        inner.options = _options(friend.get("options"), place)
+        for item in _texts(friend["files"], f"{place}: files of friend {name}"):
+            inner.take(item, folder)
+        by = _texts(friend.get("by"), f"{place}: by of friend {name}")
+        self.friends.append(Friend(name, tuple(inner.sources), tuple(by), dataset))
 
     def _file(
         self,
@@ -301,34 +367,95 @@ class _Found:
         name: str,
         tree: str | None,
         prefixes: Sequence[str],
+        options: Mapping[str, Any],
         folder: Path,
         place: str,
     ) -> None:
-        if "path" not in item:
+        _check_words(item, _OF_FILES, f"{place}: a file")
+        text = _text(item.get("path"), f"{place}: path of a file")
+        if text is None:
             raise ArgumentError(f"{place}: a file without a path: {dict(item)}")
-        ranges = None if item.get("steps") is None else _ranges(item["steps"], f"{place}: {item['path']}")
-        others = _texts(item.get("replicas"), place)
-        text = str(item["path"])
+        place = f"{place}: {text}"
+        if item.get("format") not in (None, "root"):
+            raise ArgumentError(f"{place}: its format is {item['format']!r}, only 'root' is read")
+        ranges = None if item.get("steps") is None else _ranges(item["steps"], place)
+        others = [_near(text, folder) for text in _texts(item.get("replicas"), place)]
+        own_tree = _text(item.get("object_path") or item.get("tree"), f"{place}: tree")
         try:
-            found = list(_expand(text, folder))
+            entries = None if item.get("num_entries") is None else _whole(item["num_entries"])
+        except (TypeError, ValueError) as error:
+            raise ArgumentError(f"{place}: num_entries is {item['num_entries']!r}, not a number of entries") from error
+        try:
+            found = list(_expand(text, folder, options))
         except MissingFileError:
             if not (others or prefixes) or text.startswith("@"):
                 raise
             found = [split_path(str(folder / text))]  # there are other places of it
         uuid = None if item.get("uuid") is None else str(item["uuid"])
         for path, own in found:
-            replicas = [*others, *(f"{p.rstrip('/')}/{Path(path).name}" for p in prefixes)]
-            self.sources.append(
-                Source(
-                    path, item.get("tree") or own or tree, name, tuple(replicas), ranges, uuid, item.get("num_entries")
-                )
-            )
+            replicas = (*others, *(f"{p.rstrip('/')}/{Path(path).name}" for p in prefixes))
+            self.sources.append(Source(path, own_tree or own or tree, name, replicas, ranges, uuid, entries, options))
+
+
+_OF_COFFEA = ("format", "form", "saved_form", "compressed_form", "did", "lfn", "pfn")  # what else its filesets say
+_OF_SETS = (
+    *("name", "files", "tree", "treename", "replicas", "metadata", "friends", "entry_list", "options"),
+    *_OF_COFFEA,
+)
+_OF_FILES = ("path", "tree", "object_path", "steps", "replicas", "uuid", "num_entries", *_OF_COFFEA)
+_OF_FRIENDS = ("name", "files", "tree", "by", "options")
+
+
+def _options(given: Foreign, place: str) -> Mapping[str, Any]:
+    """Take options of `sapwood.open` for what is far away, but those that are said in another way."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or {"replicas", "object_cache"} & given.keys():
+        raise ArgumentError(f"{place}: options are those of sapwood.open, by their names, but for 'replicas'")
+    return {str(name): value for name, value in given.items()}
+
+
+def _check_words(given: Foreign, known: Sequence[str], place: str) -> None:
+    """Check that a part of a description says only what is understood."""
+    if not isinstance(given, Mapping):
+        raise ArgumentError(f"{place}: {given!r} is not a dictionary")
+    if unknown := [key for key in given if key not in known]:
+        words = ", ".join(sorted(set(known).difference(_OF_COFFEA)))
+        raise ArgumentError(f"{place} has {unknown[0]!r}; known are {words}")
+
+
+def _metadata(given: Foreign, place: str) -> Mapping[str, Any]:
+    if not isinstance(given, Mapping):
+        raise ArgumentError(f"{place}: metadata are {given!r}, not a dictionary")
+    light = given.get("luminosity")
+    if light is not None and (isinstance(light, bool) or not isinstance(light, (int, float))):
+        raise ArgumentError(f"{place}: luminosity is {light!r}, not a number")
+    return given
+
+
+def _near(text: str, folder: Path) -> str:
+    """Give a path that is meant from a folder."""
+    return text if is_url(text) else str(folder / text)
+
+
+def _list(value: Foreign, place: str) -> list[Any]:
+    if isinstance(value, Iterable) and not isinstance(value, (str, Mapping)):
+        return list(value)
+    raise ArgumentError(f"{place}: {value!r} is not a list")
+
+
+def _whole(value: Foreign) -> int:
+    """Take a whole number, not the part of another that is one."""
+    number = int(value)
+    if isinstance(value, (str, bool)) or number != value:
+        raise ValueError(value)
+    return number
 
 
 def _ranges(steps: Foreign, place: str) -> tuple[tuple[int, int], ...]:
     """Take ranges of entries, in their order."""
     try:
-        ranges = sorted((int(start), int(stop)) for start, stop in steps)
+        ranges = sorted((_whole(start), _whole(stop)) for start, stop in steps)
     except (TypeError, ValueError) as error:
         raise ArgumentError(f"{place}: steps are not pairs of entries: {steps!r}") from error
     for start, stop in ranges:
@@ -392,19 +519,22 @@ _DESCRIPTIONS = {".json", ".yaml", ".yml"}
 
 def _of_fileset(value: Foreign) -> dict[str, Any]:
     """Understand what coffea's filesets say of a file: the path of the tree, or a dictionary with more."""
-    if not isinstance(value, Mapping):
-        return {"tree": value}
-    kept = ("steps", "replicas", "uuid", "num_entries")
-    return {"tree": value.get("object_path") or value.get("tree"), **{name: value.get(name) for name in kept}}
+    return dict(value) if isinstance(value, Mapping) else {"tree": value}
+
+
+def _text(value: Foreign, place: str) -> str | None:
+    if value is None or isinstance(value, (str, Path)):
+        return None if value is None else str(value)
+    raise ArgumentError(f"{place}: {value!r} is not a text")
 
 
 def _texts(value: Foreign, place: str) -> list[str]:
     if value is None:
         return []
-    if isinstance(value, str):
-        return [value]
-    if isinstance(value, Sequence) and all(isinstance(item, str) for item in value):
-        return list(value)
+    if isinstance(value, (str, Path)):
+        return [str(value)]
+    if isinstance(value, Sequence) and all(isinstance(item, (str, Path)) for item in value):
+        return [str(item) for item in value]
     raise ArgumentError(f"{place}: {value!r} is not a text or a list of texts")
 
 
@@ -444,31 +574,37 @@ def is_url(text: str) -> bool:
     return "::" in text or re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text) is not None
 
 
+def _local(text: str) -> str:
+    """Give the path that a URL of this machine (``file:///...``) means; other texts as they are."""
+    return text if "::" in text else re.sub(r"^(file|local)://", "", text, flags=re.IGNORECASE)
+
+
 def _split(text: str) -> tuple[str, str | None]:
     """Split ``file.root:path/of/tree`` into the file and the path inside it, which is None when there is none."""
     return (text, None) if Path(text).exists() else split_path(text)
 
 
-def _expand(text: str, folder: Path) -> Iterator[tuple[str, str | None]]:
+def _expand(text: str, folder: Path, options: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
+    text = _local(text)
     if text.startswith("@"):
-        yield from _listed(folder / text[1:])
+        yield from _listed(folder / text[1:], options)
         return
     name, tree = _split(text if is_url(text) else str(folder / text))
     path = Path(name)
     if is_url(name):
-        found = matches(name, {})
+        found = matches(name, options)
         if not found:
             raise ArgumentError(f"no file matches {name}")
         yield from ((file, tree) for file in found)
     elif path.is_dir():
-        inside = sorted(file for file in path.rglob("*.root") if file.is_file())
+        inside = sorted(file for file in path.rglob("*.root") if _is_input(file))
         if not inside:
             raise ArgumentError(f"directory {name} has no *.root files")
         yield from ((str(file), tree) for file in inside)
     elif path.is_file():
-        yield from _listed(path) if path.suffix == ".txt" and tree is None else [(name, tree)]
+        yield from _listed(path, options) if path.suffix == ".txt" and tree is None else [(name, tree)]
     elif glob.has_magic(name):
-        matching = sorted(file for file in glob.glob(name, recursive=True) if Path(file).is_file())  # noqa: PTH207 - absolute patterns
+        matching = sorted(file for file in glob.glob(name, recursive=True) if _is_input(Path(file)))  # noqa: PTH207 - absolute patterns
         if not matching:
             raise ArgumentError(f"no file matches {name}")
         yield from ((file, tree) for file in matching)
@@ -476,14 +612,19 @@ def _expand(text: str, folder: Path) -> Iterator[tuple[str, str | None]]:
         raise MissingFileError(f"no such file: {name}")
 
 
-def _listed(path: Path) -> Iterator[tuple[str, str | None]]:
+def _listed(path: Path, options: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise MissingFileError(f"list of files {path} cannot be read: {error}") from error
     for line in lines:
         if text := line.partition("#")[0].strip():
-            yield from _expand(text, path.parent)
+            yield from _expand(text, path.parent, options)
+
+
+def _is_input(path: Path) -> bool:
+    """Tell whether a path is a file, or a link to one that is gone: it is named, so that it is missed."""
+    return path.is_file() or (path.is_symlink() and not path.exists())
 
 
 def step_bounds(offsets: Iterable[int], entries_per_step: int, entry_stop: int) -> list[tuple[int, int]]:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from sapwood.errors import ArgumentError, LimitError, SapwoodError
+from sapwood.errors import ArgumentError, LimitError, SapwoodError, StorageError
 from sapwood.train.catalogue import Catalogue, TreeInfo, look
 from sapwood.train.dataset import Chosen, Dataset, Source, StepSize, parse_size
 from sapwood.train.job import STEP_SIZE, longest_step, run
+from sapwood.train.memory import resident
+from sapwood.train.merging import Bounded, size_of
 from sapwood.train.record import Run, host
-from sapwood.train.task import TaskError
+from sapwood.train.task import TaskError, as_task, check_task, task_name
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -22,13 +26,20 @@ if TYPE_CHECKING:
 _TRIES = 16
 """How many files are tried, at most, until one of them is not bad."""
 
+_FIRST = 20
+"""Entries of a trial before the others, for what takes its time once: `begin`, imports, compiling."""
+
+_LITTLE = 1 << 20
+"""If results cannot have more bytes than this, it is not looked at how they grow."""
+
 
 @dataclass(frozen=True)
 class Estimate:
     """What a run is expected to take: seconds of processor time and of the clock, bytes of memory in one process.
 
     `entries` are those of the whole; `counted` tells whether they were counted or concluded from some of the files.
-    `tasks` gives processor time by task, `tried` the entries of the dry run.
+    `tasks` gives processor time by task, `tried` the entries of the dry run, `results` what the joined results will
+    take of `memory`, in the process that joins them.
     """
 
     entries: int
@@ -39,6 +50,7 @@ class Estimate:
     memory: int
     bytes_read: int
     tasks: dict[str, float] = field(default_factory=dict[str, float])
+    results: int = 0
 
     def check(self, *, memory: int | str | None = None, seconds: float | None = None) -> None:
         """Refuse what will not fit.
@@ -51,11 +63,80 @@ class Estimate:
         budget = parse_size(memory) if isinstance(memory, str) else memory
         if budget is not None and self.memory > budget:
             raise LimitError(
-                f"the run would need about {self.memory / 1e6:,.0f} MB in one process, {budget / 1e6:,.0f} MB are "
-                "given; smaller steps (--step-size) need less"
+                f"the run would need about {self.memory / 1e6:,.0f} MB in one process, {budget / 1e6:,.0f} MB are given"
+                + (
+                    f"; the results alone would have {self.results / 1e6:,.0f} MB"
+                    if self.results > _LITTLE and 4 * self.results > budget - resident()
+                    else "; smaller steps (--step-size) need less"
+                )
             )
         if seconds is not None and self.wall > seconds:
             raise LimitError(f"the run would take about {self.wall:,.0f} s, {seconds:,.0f} s are given")
+
+
+class _Part(NamedTuple):
+    """A part of joined results: its bytes, and how it grows."""
+
+    bytes: int
+    items: int
+    limit: int | None  # of its items
+    distinct: bool
+
+    def grown(self, fewer: _Part | None, share: float, whole: float) -> float:
+        """Conclude the bytes of `whole` times the entries, where a `share` of the entries gave `fewer`."""
+        before = 0 if fewer is None else fewer.bytes
+        if self.distinct:  # the more there are, the rarer are new ones: by a power of the entries
+            rate = math.log(self.bytes / before) / math.log(1 / share) if before and 0 < share < 1 else 1.0
+            return self.bytes * whole ** min(max(rate, 0.0), 1.0)
+        expected = self.bytes + max(self.bytes - before, 0) / (1 - share) * (whole - 1) if share < 1 else self.bytes
+        return expected if self.limit is None else min(expected, self.bytes / max(self.items, 1) * self.limit)
+
+
+_Parts = list[dict[str, _Part]]
+"""Of each task, the parts of its results."""
+
+
+class _Tried:
+    """A task that begins once in all trials, as it does in a process of a run, and whose results are looked at."""
+
+    def __init__(self, task: Foreign) -> None:
+        check_task(task)
+        self._task = task
+        self.name = task_name(task)
+        self._done = False
+        self._limits: dict[str, int] = {}
+        self.parts: dict[str, _Part] = {}
+
+    def process(self, events: Foreign) -> Foreign:
+        results = self._task.process(events)
+        self._limits |= {place: value.limit for place, value in _leaves(results) if isinstance(value, Bounded)}
+        return results
+
+    def end(self, results: dict[str, Any]) -> Foreign:
+        self.parts = {
+            place: _Part(size_of(value), len(value) if place in self._limits else 1, self._limits.get(place),
+                         isinstance(value, (set, frozenset)))
+            for place, value in _leaves(results)
+        }  # fmt: skip
+        end = getattr(self._task, "end", None)
+        return results if end is None else end(results)
+
+    def __getattr__(self, name: str) -> Foreign:
+        return getattr(self._task, name)
+
+    def begin(self) -> None:
+        if not self._done and (begin := getattr(self._task, "begin", None)):
+            begin()
+        self._done = True
+
+
+def _leaves(results: Foreign, place: str = "") -> Iterator[tuple[str, Any]]:
+    """List what is in dictionaries."""
+    if isinstance(results, Mapping):
+        for key, value in results.items():
+            yield from _leaves(value, f"{place}/{key}")
+    else:
+        yield place, results
 
 
 def estimate(
@@ -69,6 +150,7 @@ def estimate(
     step_size: StepSize = STEP_SIZE,
     stop_after: int | None = None,
     skip_bad_files: bool = False,
+    drift: str = "error",
     executor: Foreign = "threads",
     memory: int | str | None = None,
     catalogue: Catalogue | None = None,
@@ -78,8 +160,9 @@ def estimate(
 
     Parameters
     ----------
-    tasks, inputs, tree, threads, read_ahead, step_size, skip_bad_files, executor, memory
-        As in `sapwood.train.run`, of which the cost is estimated. The entries are tried in this process.
+    tasks, inputs, tree, threads, read_ahead, step_size, skip_bad_files, drift, executor, memory
+        As in `sapwood.train.run`, of which the cost is estimated. The entries are tried in this process, filled up and
+        converted as the first file says; files that `drift` skips are not tried.
     entries
         How many entries are tried.
     stop_after
@@ -89,7 +172,17 @@ def estimate(
         number where sizes are not known.
     output
         A folder for what tasks write meanwhile.
+
+    Raises
+    ------
+    ArgumentError
+        No entries are to be tried.
+    SapwoodError
+        As `sapwood.train.run` does.
     """
+    if entries < 1:
+        raise ArgumentError(f"entries is {entries}, must be at least 1: nothing would be tried")
+    tried_tasks = [_Tried(as_task(task)) for task in (tasks if isinstance(tasks, Sequence) else [tasks])]
     dataset = Dataset.of(inputs, tree)
     sources = dataset.sources
     known = catalogue.find(sources) if catalogue is not None else {}
@@ -97,39 +190,69 @@ def estimate(
     outcomes: dict[int, Run] = {}
     failures: list[BaseException] = []
     places = _places(dataset)
+
+    first: list[Run] = []
+    grown: dict[int, _Parts] = {}
+
+    def trial(place: int, count: int) -> Run:
+        # What tasks do once, before and in their first step, does not grow with the entries.
+        if not (first and first[0].entries):
+            first[:] = [attempt(place, min(count, _FIRST))]
+        return attempt(place, count)
+
+    def attempt(place: int, count: int) -> Run:
+        for task in tried_tasks:
+            task.parts = {}
+        return run(
+            tried_tasks, _sample(dataset, place, count, infos[place], min(infos)), threads=1, read_ahead=0,
+            step_size=step_size, output=output, skip_bad_files=skip_bad_files, drift=drift, catalogue=looked_at,
+        )  # fmt: skip
+
+    def half(place: int) -> tuple[int, _Parts]:
+        entries = trial(place, max(1, outcomes[place].entries // 2)).entries
+        return entries, [task.parts for task in tried_tasks]
+
     each = max(1, entries // len(places))
     tries = _TRIES if skip_bad_files and len(places) > 1 else 1
-    for place in places:
-        # In place of a bad file, one of those behind it.
-        for near in range(place, min(place + tries, len(sources))):
-            if near in outcomes:
-                break
-            try:
-                infos[near] = known.get(sources[near]) or look(sources[near])
-                sample, stop = _sample(dataset, near, each, infos[near])
-                outcomes[near] = run(
-                    tasks, sample, threads=1, read_ahead=0, entries=stop, step_size=step_size, output=output,
-                    skip_bad_files=skip_bad_files,
-                )  # fmt: skip
-                break
-            except (TaskError, ArgumentError):
-                raise
-            except (SapwoodError, OSError) as error:
-                infos.pop(near, None)
-                if not skip_bad_files:
+    with closing(Catalogue(":memory:")) as looked_at:
+        for place in sorted({0, *places}):  # the first file says what the others are to have
+            # In place of a bad file, one of those behind it.
+            for near in range(place, min(place + tries, len(sources))):
+                if near in outcomes:
+                    break
+                try:
+                    infos[near] = known.get(sources[near]) or look(sources[near])
+                    looked_at.put({sources[near]: infos[near]})
+                    if place not in places:
+                        break
+                    outcome = trial(near, each)
+                except (TaskError, ArgumentError):
                     raise
-                failures.append(error)
-    if not outcomes:
-        raise failures[-1]
+                except (SapwoodError, OSError) as error:
+                    infos.pop(near, None)
+                    if not skip_bad_files:
+                        raise
+                    failures.append(error)
+                    continue
+                if outcome.skipped and not outcome.entries:
+                    failures.append(StorageError(outcome.skipped[0].reason))
+                    continue
+                outcomes[near] = outcome
+                grown[near] = [task.parts for task in tried_tasks]
+                break
+        if not outcomes:
+            raise failures[-1]
+        numbers, counted = _entries(dataset, infos, known)
+        whole = _wanted(dataset, numbers, stop_after)
+        kept = _kept(whole, outcomes, grown, half)
     tried = sum(outcome.entries for outcome in outcomes.values())
+    once = first[0]
     cpu = sum(outcome.time_cpu for outcome in outcomes.values())
     wall = sum(outcome.time_wall for outcome in outcomes.values())
     read = sum(outcome.counters["bytes_read"] for outcome in outcomes.values())
     by_task: Counter[str] = Counter()
     for outcome in outcomes.values():
         by_task.update({task.name: task.time_cpu for task in outcome.tasks})
-    numbers, counted = _entries(dataset, infos, known)
-    whole = _wanted(dataset, numbers, stop_after)
     share = whole / tried if tried else 0.0
     workers = threads or int(host()["cores_usable"])
     at_once = workers + read_ahead if executor == "threads" else getattr(executor, "per_process", 1)
@@ -139,11 +262,30 @@ def estimate(
     base = next(iter(outcomes.values())).memory_start
     inside = at_once * step
     if budget is not None:  # steps wait for room, but for one
-        inside = max(step, min(inside, budget - base))
+        inside = max(step, min(inside, budget - base - kept))
+    # What tasks return is joined where steps are worked on, or elsewhere; arrays are put together in the end.
+    most = inside + kept if executor == "threads" else max(inside, kept)
     return Estimate(
-        whole, counted, tried, cpu * share, max(wall, cpu) * share / getattr(executor, "slots", workers),
-        base + inside, int(read * share), {name: t * share for name, t in by_task.items()},
+        whole, counted, tried, once.time_cpu + cpu * share,
+        once.time_wall + max(wall, cpu) * share / getattr(executor, "slots", workers),
+        base + max(most, 2 * kept), int(read * share), {name: t * share for name, t in by_task.items()}, kept,
     )  # fmt: skip
+
+
+def _kept(
+    whole: int, outcomes: Mapping[int, Run], parts: Mapping[int, _Parts], half: Callable[[int], tuple[int, _Parts]]
+) -> int:
+    """Conclude how many bytes the joined results of all entries take, from how they grow with these."""
+    place, most = max(outcomes.items(), key=lambda item: item[1].entries)
+    size = sum(task.bytes_results for task in most.tasks)
+    if not most.entries or size * whole / most.entries < _LITTLE or whole <= most.entries:
+        return size
+    more, (entries, fewer) = parts[place], half(place)
+    return size + sum(
+        int(part.grown(less.get(name), entries / most.entries, whole / most.entries)) - part.bytes
+        for all_of_it, less in zip(more, fewer, strict=True)
+        for name, part in all_of_it.items()
+    )
 
 
 def _places(dataset: Dataset) -> list[int]:
@@ -157,19 +299,18 @@ def _places(dataset: Dataset) -> list[int]:
     return sorted({able[0], able[len(able) // 2], able[-1]})
 
 
-def _sample(dataset: Dataset, place: int, entries: int, info: TreeInfo) -> tuple[Dataset, int | None]:
-    """Give a dataset with some of the wanted entries of one file, and where it is to stop."""
+def _sample(dataset: Dataset, place: int, entries: int, info: TreeInfo, first: int) -> Dataset:
+    """Give a dataset with some of the wanted entries of one file, and none of the first, which it is to be like."""
     source, chosen = dataset.sources[place], dataset.chosen
+    before = () if first == place else (replace(dataset.sources[first], ranges=()),)
     if chosen is not None and source.ranges is None and len(listed := chosen.of(source, 0, info.entries)):
-        return replace(dataset, sources=(source,), chosen=Chosen(listed[:entries])), None
+        return replace(dataset, sources=(*before, source), chosen=Chosen(of_files={source: listed[:entries]}))
     left, ranges = entries, list[tuple[int, int]]()
-    for start, stop in source.ranges or ():
+    for start, stop in source.ranges or ((0, info.entries),):
         if left > 0:
             ranges.append((start, min(stop, start + left)))
             left -= stop - start
-    if ranges:
-        return replace(dataset, sources=(replace(source, ranges=tuple(ranges)),), chosen=None), None
-    return replace(dataset, sources=(source,), chosen=None), entries
+    return replace(dataset, sources=(*before, replace(source, ranges=tuple(ranges))), chosen=None)
 
 
 def _entries(

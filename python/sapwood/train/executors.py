@@ -12,13 +12,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from sapwood.errors import ArgumentError, SapwoodError
+from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning, stacklevel
 from sapwood.train.dataset import parse_settings
 
 if TYPE_CHECKING:
@@ -32,9 +33,9 @@ class WorkerLostError(SapwoodError):
 class Executor(Protocol):
     """Takes calls.
 
-    `remote` tells whether calls go to other processes; while fewer than `repeats` are worked on, what lags is given to
-    another worker as well; `per_process` is how many calls one process works on at a time, `lease_seconds` how long a
-    call should last, so that handing it out costs little.
+    `remote` tells whether calls go to other processes; `cores` is how many processors all of these share, where they
+    are on this machine (0: elsewhere, or not known); `per_process` is how many calls one process works on at a time,
+    `lease_seconds` how long a call should last, so that handing it out costs little.
     """
 
     @property
@@ -42,7 +43,7 @@ class Executor(Protocol):
     @property
     def remote(self) -> bool: ...  # noqa: D102
     @property
-    def repeats(self) -> int: ...  # noqa: D102
+    def cores(self) -> int: ...  # noqa: D102
     @property
     def per_process(self) -> int: ...  # noqa: D102
     @property
@@ -61,6 +62,10 @@ class Executor(Protocol):
         """Have a call made; a worker that dies meanwhile is a `WorkerLostError`."""
         ...
 
+    def wait(self) -> None:
+        """Wait until all workers are there. A run need not: it begins with the first."""
+        ...
+
     def close(self) -> None:
         """Let go of all workers, whatever they are doing."""
         ...
@@ -74,7 +79,7 @@ class Threads:
 
     name = "threads"
     remote = False
-    repeats = 0
+    cores = 0
     lease_seconds = 0.02
 
     def __init__(self, threads: int = 1, read_ahead: int = 1) -> None:
@@ -89,8 +94,11 @@ class Threads:
 
     @property
     def window(self) -> int:
-        """As many."""
-        return self.per_process
+        """One waits for each: to hand one out, the client needs Python's lock, which others may keep for a while."""
+        return 2 * self.per_process
+
+    def wait(self) -> None:
+        """They are there."""
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
         """Have a call made."""
@@ -112,6 +120,7 @@ class Processes:
     def __init__(self, processes: int = 1) -> None:
         self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
         self._closing = False
+        self.cores = _cores()
         self._children = [_Child() for _ in range(processes)]
         self._threads = [threading.Thread(target=self._drive, args=(child,), daemon=True) for child in self._children]
         for thread in self._threads:
@@ -126,11 +135,6 @@ class Processes:
     def window(self) -> int:
         """One waits for each."""
         return 2 * self.slots
-
-    @property
-    def repeats(self) -> int:
-        """As many as there are, but where all cores are busy a copy would only slow the others down."""
-        return min(self.slots, _cores())
 
     @property
     def pids(self) -> list[int]:
@@ -153,8 +157,14 @@ class Processes:
         for thread in self._threads:
             thread.join(5)
 
+    def wait(self) -> None:
+        """Wait until all processes have imported what they need."""
+        for child in self._children:
+            child.there.wait()
+
     def _drive(self, child: _Child) -> None:
         """Give calls to one process, one after another."""
+        child.greet()
         while (call := self._calls.get()) is not None and not self._closing:
             future, function, arguments = call
             if not future.set_running_or_notify_cancel():
@@ -166,10 +176,12 @@ class Processes:
                 future.set_exception(WorkerLostError(f"worker process {child.process.pid} ended {_ending(code)}"))
                 if not self._closing:
                     child.start()
+                    child.greet()
             except Exception as error:  # noqa: BLE001 - it is raised where the result is asked for
                 future.set_exception(SapwoodError(f"a call could not be sent: {type(error).__name__}: {error}"))
             else:
                 future.set_result(answer) if good else future.set_exception(answer)
+                del answer
             del call, future, arguments
 
 
@@ -181,7 +193,14 @@ class _Child:
 
     def __init__(self) -> None:
         self._known: set[str] = set()
+        self.there = threading.Event()
         self.start()
+
+    def greet(self) -> None:
+        """Wait until it is there; one that ends before is noticed at its first call."""
+        with contextlib.suppress(EOFError, OSError):
+            self._connection.recv_bytes()
+        self.there.set()
 
     def start(self) -> None:
         from multiprocessing.connection import Connection
@@ -236,6 +255,13 @@ def _ending(code: int | None) -> str:
     return f"with code {code}"
 
 
+_WORD, _PATIENCE = 10.0, 300.0
+"""Seconds without workers, where there were some, after which that is said, and after which a run ends."""
+_ASKED_AGAIN = 30.0
+"""Seconds after which lost workers are asked for again: it takes Dask 15 to be sure of it."""
+_GONE = "the Dask scheduler is gone"
+
+
 class Dask:
     """Workers of a Dask cluster, which may come and go.
 
@@ -245,33 +271,36 @@ class Dask:
         A `distributed.Client`, a cluster, or the address of a scheduler. A client that is given is left open.
     most
         How many workers an adaptive cluster may have: it grows with the calls that wait.
+    asked
+        How many workers were asked for.
     """
 
     name = "dask"
     remote = True
     lease_seconds = 0.5
 
-    def __init__(self, client: Foreign, *, name: str = "dask", owned: Foreign = None, most: int = 0) -> None:
+    def __init__(
+        self, client: Foreign, *, name: str = "dask", owned: Foreign = None, most: int = 0, asked: int = 1
+    ) -> None:
         distributed = _distributed()
         self.name = name
         self._most = most
+        self._asked = asked
         self._owned = owned
-        self._here = owned is not None and name == "dask"
+        self.cores = _cores() if owned is not None and name == "dask" and not most else 0
         self._mine = not isinstance(client, distributed.Client)
         self._client = distributed.Client(client, set_as_default=False) if self._mine else client
-        self._futures: dict[str, tuple[Future[Any], Any]] = {}
+        self._calls: dict[str, Any] = {}
         self._packed: dict[str, Any] = {}
         self._lock = threading.Lock()
         self._count = 0
         self._prefix = f"sapwood-{os.getpid()}-{id(self):x}"
         self._slots = (0.0, 1, 1)
         self._seen: dict[str, None] = {}
-        self._closing = False
-
-    @property
-    def repeats(self) -> int:
-        """As many threads as all workers have; on this machine no more than it has cores."""
-        return min(self.slots, _cores()) if self._here else self.slots
+        self._last = 0.0  # when there was a worker, by the monotonic clock; 0 before the first
+        self._told = False  # whether it was said that there is none any more
+        self._had = 0  # how many there were, at most
+        self._sent = 0.0  # when workers were asked for again
 
     @property
     def adaptive(self) -> bool:
@@ -307,12 +336,39 @@ class Dask:
     def _workers(self) -> tuple[int, int]:
         when, slots, most = self._slots
         if time.monotonic() - when > 1:
+            if self._client.status in ("closing", "closed"):
+                raise SapwoodError(_GONE)
             there = self._client.scheduler_info(n_workers=-1)["workers"]
             self._seen.update(dict.fromkeys(there))
+            self._miss(len(there))
             found = [worker["nthreads"] for worker in there.values()]
             slots, most = max(sum(found), 1), max(found, default=1)
             self._slots = (time.monotonic(), slots, most)
         return slots, most
+
+    def _miss(self, there: int) -> None:
+        """Ask once more for workers that a cluster of ours has lost; without any, wait, but not without a word.
+
+        Before the first has come there may be nothing to do but to wait: jobs may be in a queue.
+        """
+        now, self._had = time.monotonic(), max(self._had, there)
+        if self._owned is not None and not self._most and there < self._had and now - self._sent > _ASKED_AGAIN:
+            self._sent = now
+            self._owned.scale(**{"jobs" if self.name in _QUEUES else "n": self._asked})
+        if there:
+            self._last, self._told = now, False
+        away = now - self._last
+        if not self._had or away < _WORD:
+            return
+        if not self._told:
+            self._told = True
+            warnings.warn(f"all workers of {self.name} are gone; waiting for others", SapwoodWarning, stacklevel())
+        if self.name not in _QUEUES and away > _PATIENCE:
+            raise WorkerLostError(f"all workers of {self.name} are gone, and no other came within {_PATIENCE:.0f} s")
+
+    def wait(self) -> None:
+        """Wait until a worker is there for each that was asked for; they have imported what they need."""
+        self._client.wait_for_workers(self._asked)
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
         """Have a call made."""
@@ -323,8 +379,8 @@ class Dask:
         future.set_running_or_notify_cancel()
         theirs = self._client.submit(function, *map(self._shared, arguments), key=key, pure=False, retries=0)
         with self._lock:
-            self._futures[key] = (future, theirs)
-        theirs.add_done_callback(self._done)
+            self._calls[key] = theirs
+        self._client.loop.add_callback(self._pass_on, theirs, future)
         return future
 
     def _shared(self, argument: Foreign) -> Foreign:
@@ -338,27 +394,27 @@ class Dask:
             known = self._packed[argument.digest] = self._client.scatter(argument, broadcast=True, hash=False)
         return known
 
-    def _done(self, theirs: Foreign) -> None:
-        with self._lock:
-            future, _ = self._futures.pop(theirs.key, (None, None))
-        if future is None or self._closing:
-            return
+    async def _pass_on(self, theirs: Foreign, future: Future[Any]) -> None:
+        """Give the answer of a call. One that cannot be fetched, since its worker has stopped, keeps up no other."""
         distributed = _distributed()
         try:
-            answer = theirs.result()
+            answer = await theirs
         except (distributed.KilledWorker, CancelledError, distributed.client.FutureCancelledError) as error:
             future.set_exception(WorkerLostError(f"a Dask worker was lost: {error}"))
+        except distributed.comm.CommClosedError as error:
+            future.set_exception(SapwoodError(f"{_GONE}: {error}"))
         except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
             future.set_exception(error)
         else:
             future.set_result(answer)
+        finally:
+            with self._lock:
+                self._calls.pop(theirs.key, None)
 
     def close(self) -> None:
         """Cancel what was not done; a cluster that was made here is ended."""
-        self._closing = True
         with self._lock:
-            waiting = [theirs for _, theirs in self._futures.values()]
-            self._futures.clear()
+            waiting = list(self._calls.values())
         with contextlib.suppress(Exception):
             self._client.cancel(waiting, force=True)
         self._packed.clear()
@@ -381,10 +437,13 @@ class Futures:
     def __init__(self, executor: Foreign, slots: int) -> None:
         self.name = type(executor).__name__
         self.slots = slots
-        self.repeats = slots
+        self.cores = 0
         self.window = 2 * slots
         self._executor = executor
         self._waiting: set[Any] = set()
+
+    def wait(self) -> None:
+        """Do nothing: whether they are there is not told."""
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
         """Have a call made."""
@@ -412,6 +471,28 @@ def _distributed() -> Foreign:
         raise ArgumentError("Dask needs the package distributed: pip install sapwood[dask]") from error
 
 
+_CALM: dict[str, Any] = {
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "1s",
+    "distributed.admin.system-monitor.interval": "2s",
+    "distributed.worker.memory.monitor-interval": "500ms",
+}
+"""How often processes of a cluster look after themselves: eight workers that did nothing took a third of a core."""
+
+
+@contextlib.contextmanager
+def _calm() -> Generator[dict[str, Any]]:
+    """Give the settings that the environment does not have, and let processes have them that are started meanwhile."""
+    words = {name: f"DASK_{name.upper().replace('.', '__').replace('-', '_')}" for name in _CALM}
+    mine = {name: value for name, value in _CALM.items() if words[name] not in os.environ}
+    os.environ.update({words[name]: str(value) for name, value in mine.items()})
+    try:
+        yield mine
+    finally:
+        for name in mine:
+            del os.environ[words[name]]
+
+
 _QUEUES = {"slurm": "SLURMCluster", "htcondor": "HTCondorCluster"}
 
 
@@ -437,6 +518,8 @@ def executor_of(text: str, jobs: int, read_ahead: int = 1, options: Mapping[str,
         There is no such executor, its package is not installed, or the options do not fit.
     """
     given = dict(options or {})
+    if given and (text in ("threads", "processes") or "://" in text):
+        raise ArgumentError(f"the executor {text} takes no options, such as {sorted(given)[0]!r}")
     if text == "threads":
         return Threads(jobs, read_ahead)
     if text == "processes":
@@ -447,17 +530,16 @@ def executor_of(text: str, jobs: int, read_ahead: int = 1, options: Mapping[str,
     if text == "dask":
         _distributed()
         kind = import_module("distributed.deploy.subprocess").SubprocessCluster
-        # Unlike LocalCluster's, its workers do not run the user's script once more.
-        about = {
-            "dashboard": False,
-            "config": {"distributed.worker.profile.enabled": False},  # nobody would see it, and it takes time
-        }
-        quiet: dict[str, Any] = {"dashboard_address": ":0", "host": "127.0.0.1", "worker_kwargs": about}
-        # What a client that was killed leaves behind ends by itself.
-        quiet["scheduler_kwargs"] = {"idle_timeout": "1 hour"}
         adapt = given.pop("adapt", None)
         workers = {"n_workers": 0 if adapt else jobs, "threads_per_worker": 1}
-        return _adapted(_cluster(kind, workers | quiet | given), "dask", jobs, adapt)
+        with _calm() as settings:
+            # Unlike LocalCluster's, its workers do not run the user's script once more. They are ready when they come.
+            about = {"dashboard": False, "config": settings, "preload": ["sapwood.train.worker"]}
+            quiet: dict[str, Any] = {"dashboard_address": ":0", "host": "127.0.0.1", "worker_kwargs": about}
+            # What a client that was killed leaves behind ends by itself.
+            quiet["scheduler_kwargs"] = {"idle_timeout": "1 hour"}
+            cluster = _cluster(kind, workers | quiet | given)
+        return _adapted(cluster, "dask", jobs, adapt)
     if text in _QUEUES:
         try:
             dask_jobqueue = import_module("dask_jobqueue")
@@ -475,7 +557,7 @@ def executor_of(text: str, jobs: int, read_ahead: int = 1, options: Mapping[str,
 def _adapted(cluster: Foreign, name: str, jobs: int, adapt: Mapping[str, Any] | None) -> Dask:
     """Give the executor of a cluster; with `adapt` its workers follow the work, up to `jobs` or its `maximum`."""
     if not adapt:
-        return Dask(cluster, name=name, owned=cluster)
+        return Dask(cluster, name=name, owned=cluster, asked=jobs)
     known = {"minimum", "maximum", "minimum_jobs", "maximum_jobs", "interval", "target_duration", "wait_count"}
     if unknown := sorted(adapt.keys() - known):
         cluster.close()
@@ -510,4 +592,9 @@ def load_site(path: str | Path) -> dict[str, Any]:
     known = {"executor", "jobs", "options", "memory", "step_size", "read_ahead", "catalogue"}
     if not isinstance(settings, Mapping) or not settings.keys() <= known:
         raise ArgumentError(f"site {path}: settings are {', '.join(sorted(known))}")
+    for name in {"jobs", "read_ahead"} & settings.keys():
+        if type(settings[name]) is not int:
+            raise ArgumentError(f"site {path}: {name} is {settings[name]!r}, must be a whole number")
+    if not isinstance(settings.get("options", {}), Mapping):
+        raise ArgumentError(f"site {path}: options is {settings['options']!r}, must have names")
     return dict(settings)

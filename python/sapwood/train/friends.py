@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, Any
 import awkward as ak
 import numpy as np
 
-from sapwood.errors import ArgumentError
-from sapwood.reading.dataset import concatenate
-from sapwood.train.dataset import Friend
+from sapwood.errors import ArgumentError, StorageError
+from sapwood.train.catalogue import open_source
+from sapwood.train.dataset import Friend, find_tree
 
 if TYPE_CHECKING:
     from sapwood.columns import Array, Foreign
+
+
+class ReplacedFriendError(StorageError):
+    """A file of a friend is not the one that was planned for: its entries may have other numbers now."""
 
 
 class FriendIndex:
@@ -64,8 +68,13 @@ class FriendIndex:
         return codes, there
 
     def _read(self, names: Foreign) -> list[ak.Array]:
-        files = [{source.path: source.tree} for source in self._friend.sources]
-        table = concatenate(files, list(names))
+        tables: list[Any] = []
+        for source in self._friend.sources:
+            with open_source(source) as file:
+                if source.uuid and file.file.hex_uuid != source.uuid:
+                    raise ReplacedFriendError(f"{source.path} is another file than the one that was looked at before")
+                tables.append(find_tree(file, source)[0].arrays(list(names)))
+        table: Any = ak.concatenate(tables)
         return [table[name] for name in names]
 
 

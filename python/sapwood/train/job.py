@@ -12,23 +12,26 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from sapwood import _native
-from sapwood.errors import ArgumentError, SapwoodError
+from sapwood.errors import ArgumentError, LimitError, SapwoodError
+from sapwood.reading.trace import Trace
 from sapwood.train import memory as resident_memory
 from sapwood.train.catalogue import Catalogue, TreeInfo, look
 from sapwood.train.checkpoint import Checkpoint, identity_of
 from sapwood.train.columns import Columns
 from sapwood.train.dataset import Dataset, Source, StepSize, parse_size
-from sapwood.train.engine import Engine, check_kept
+from sapwood.train.engine import Engine
 from sapwood.train.executors import Dask, Executor, Futures, executor_of
-from sapwood.train.merging import finished, merge
+from sapwood.train.friends import ReplacedFriendError
+from sapwood.train.merging import finished, gather, left_to_copy, size_of
 from sapwood.train.outputs import Output, Summary, Writer, luminosity_of
+from sapwood.train.pickling import UnsendableError, sealed
 from sapwood.train.plan import BAD, DRIFT, Plan
-from sapwood.train.record import COUNTERS, Run, Skipped, TaskRecord, WorkerRecord, host, versions
+from sapwood.train.record import Meter, Run, Skipped, TaskRecord, WorkerRecord, host, versions
 from sapwood.train.task import TaskError, as_task, check_task, described, options_of, task_name, task_title
-from sapwood.train.worker import Job, Outcome, Packed, Part, Worker, report_of, trace
+from sapwood.train.worker import Job, Outcome, Packed, Part, Worker, report_of, this_process, trace
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -38,6 +41,10 @@ _RESIDENT_FACTOR = 4
 """Resident bytes that a decoded byte of a step costs, with what tasks make of it: what a memory budget reckons with."""
 _LOOKED_AT = 200
 """How many files that a run did not come to are looked at, at most, to know which part of a luminosity was read."""
+_RESULT_FACTOR = 4
+"""Bytes that a byte of a result takes when it comes: as it was sent, in pieces and whole, as it is, and some room."""
+_WAITING = 1 << 30
+"""Bytes of results that may wait for those of steps before them."""
 _RATES = 60
 """Into how many parts the wall time is cut to show the rate."""
 
@@ -80,6 +87,7 @@ def run(
     checkpoint_every: float = 30.0,
     output: str | Path | None = None,
     progress: Callable[[Progress], None] | None = None,
+    done: Callable[[Run], object] | None = None,
 ) -> Run:
     """Read a dataset once and run all tasks on every step of it.
 
@@ -126,6 +134,8 @@ def run(
         The folder for what tasks write (see `Output`).
     progress
         Called after every step.
+    done
+        Called with the finished run before its checkpoint is removed: what it fails to write is not lost.
 
     Returns
     -------
@@ -167,7 +177,7 @@ def run(
     try:
         if not chosen.remote:
             _native.set_num_threads(workers)
-        train = _Train(given, dataset, chosen, settings, known, saved, progress, output)
+        train = _Train(given, dataset, chosen, settings, known, saved, progress, output, done)
         return train.go()
     finally:
         if mine:
@@ -235,6 +245,7 @@ class _Train:
         checkpoint: Checkpoint | None,
         progress: Callable[[Progress], None] | None,
         output: str | Path | None,
+        done: Callable[[Run], object] | None,
     ) -> None:
         self.tasks = tasks
         self.dataset = dataset
@@ -243,6 +254,7 @@ class _Train:
         self.catalogue = catalogue
         self.checkpoint = checkpoint
         self.progress = progress
+        self.done = done
         self.columns = [
             (task_name(t), Columns.of(getattr(t, "branches", None), getattr(t, "cut", None))) for t in tasks
         ]
@@ -256,6 +268,7 @@ class _Train:
         self.busy: list[tuple[float, float, int]] = []
         self.bytes_done = 0.0
         self.files_done = 0
+        self.ended = False  # whether tasks have begun to make something else of their results
         outputs: dict[tuple[str, str], Output] = {
             (task_name(t), name): out for t in tasks for name, out in (getattr(t, "outputs", None) or {}).items()
         }
@@ -263,10 +276,11 @@ class _Train:
             raise ArgumentError(f"task {next(iter(outputs))[0]} writes files; say where: output='folder'")
         self.writer = Writer(outputs, Path(output)) if outputs and output is not None else None
         self.outputs = outputs
+        self.meter = Meter()
         self.seen: dict[Source, _Seen] = {}
         self.before: dict[Source, _Seen] = {}  # the files that an earlier run had worked on
-        self.given: Counter[int] = Counter()  # entries that tasks got, by the place of the file
-        self.given_until: dict[int, Counter[int]] = {}  # the same, when a task was taken off
+        self.joining = False  # whether a part is joined by halves
+        self.budget_here: int | None = None  # of memory, for this process
 
     def go(self) -> Run:
         settings = self.settings
@@ -275,7 +289,7 @@ class _Train:
             datetime.now(timezone.utc).isoformat(timespec="seconds"),
             memory_start=resident_memory.resident(), executor=self.executor.name, slots=self.executor.slots,
         )  # fmt: skip
-        wall, cpu, counted = time.perf_counter(), time.process_time(), _native.counters()
+        wall, self.meter = time.perf_counter(), Meter()
         began = time.time()
         plan = Plan(
             self.dataset, self.columns, settings["step_size"], entries=settings["entries"],
@@ -286,17 +300,26 @@ class _Train:
         job = self._job(plan)
         if self.checkpoint is not None and (state := self.checkpoint.load()) is not None:
             self._resume(state, plan, record)
-        budget = settings["memory"]
+        budget = here = settings["memory"]
+        if here is not None and self.executor.remote and record.memory_start > here:
+            # A session that had more before it began (in a notebook) may still have others work for it.
+            here += record.memory_start
+        self.budget_here = here
         most = None if budget is None else longest_step(budget, self.executor.per_process)
-        engine = Engine(plan, self.executor, job, ordered=settings["ordered"], most_bytes=most, seen=self._seen)
-        engine.off |= {place for place, task in enumerate(self.records) if task.failure}
+        engine = Engine(
+            plan, self.executor, job, ordered=settings["ordered"], most_bytes=most, seen=self._seen,
+            most_waiting=_WAITING if budget is None else min(_WAITING, budget // 8),
+            room=None if here is None or not self.executor.remote else lambda: _room(here),
+            client=this_process(), traced=Trace.running(),
+        )  # fmt: skip
+        engine.off |= self._failed()
         engine.trace.lost += record.trace.get("lost", [])
         record.trace = vars(engine.trace)
         try:
             self._work(engine, plan, record, budget)
             self._complete(plan, record)
         except BaseException:
-            if self.checkpoint is not None and record.steps:
+            if self.checkpoint is not None and record.steps and not (self.ended or self.joining):
                 self._save(plan, record)
             if self.writer is not None:
                 self.writer.abandon(keep_parts=self.checkpoint is not None)
@@ -305,19 +328,26 @@ class _Train:
             if isinstance(job, Worker):
                 job.close()
         record.time_wall = time.perf_counter() - wall
-        now = _native.counters()
-        mine = {name: now[name] - counted[name] for name in COUNTERS}
-        record.time_cpu += time.process_time() - cpu
-        for name in COUNTERS:
-            record.counters[name] = record.counters.get(name, 0) + mine[name]
+        record.add(self.meter.cut())
         record.memory_peak = max(
             resident_memory.peak(), record.memory_start, *(worker.memory_peak for worker in self.workers.values()), 0
         )
         record.workers = sorted(self.workers.values(), key=lambda worker: worker.name)
         self._miss(record)
-        record.rates = _rates(self.busy, began, record.time_wall)
+        if not self.executor.remote:
+            for worker in record.workers:
+                worker.cpu = record.time_cpu - record.time_cpu_resumed
+        record.rates, record.at_once = _over_time(self.busy, began, record.time_wall)
         order = {source.path: place for place, source in enumerate(self.dataset.sources)}
         record.skipped.sort(key=lambda skipped: (order.get(skipped.path, 0), skipped.entry_start or 0))
+        if self.done is not None:
+            self.done(record)
+        if self.checkpoint is None or not record.interrupted:
+            # What there is to go on from is needed until nothing can be lost any more.
+            if self.checkpoint is not None:
+                self.checkpoint.remove()
+            if self.writer is not None:
+                self.writer.clear()
         return record
 
     # Before
@@ -334,7 +364,10 @@ class _Train:
         if friends:
             missing = {source: look(source) for source in friends if source not in known}
             self._seen(missing)
-            plan.learn_friends({**known, **missing})
+            infos = {**known, **missing}
+            for source in friends:
+                source.check(infos[source].uuid, infos[source].entries)
+            plan.learn_friends(infos)
 
     def _seen(self, infos: dict[Source, TreeInfo]) -> None:
         self._note(infos)
@@ -366,13 +399,17 @@ class _Train:
 
     def _job(self, plan: Plan) -> Packed | Worker:
         executor = self.executor
+        friends = tuple(
+            replace(friend, sources=tuple(replace(source, uuid=self.seen[source].uuid) for source in friend.sources))
+            for friend in self.dataset.friends
+        )
         job = Job(
-            self.tasks, self.columns, friends=self.dataset.friends, ordered=self.settings["ordered"],
+            self.tasks, self.columns, friends=friends, ordered=self.settings["ordered"],
             at_once=getattr(executor, "threads", executor.per_process), memory=self.settings["memory"],
-            native_threads=1 if executor.remote else None,
+            client=this_process(), traced=Trace.running(),
         )  # fmt: skip
         packed = Packed.of(job) if executor.remote else None
-        worker = Worker(replace(job, native_threads=None))
+        worker = Worker(job)
         for place, why in worker.begin().items():  # the client's own tasks: they will be asked to end
             self._take_off(place, why)
         if any(columns.everything for _, columns in self.columns):
@@ -392,15 +429,23 @@ class _Train:
                     with _whole():
                         self._account(engine, record, budget)
                         self._join(part, plan, record, engine)
+                        if self.budget_here is not None:
+                            self._keep(self.budget_here, engine)
                         if self.checkpoint is not None and self.checkpoint.due:
                             self._save(plan, record)
+                        engine.off |= self._failed()
                     if all(task.failure for task in self.records):
                         raise TaskError("; ".join(f"task {task.name} {task.failure}" for task in self.records))
+                    del part  # it would be kept until the next one comes
             except KeyboardInterrupt:
                 record.interrupted = True
                 for part in engine.drain(5.0):
                     with _whole():
                         self._join(part, plan, record, engine)
+                with suppress(SapwoodError, OSError):  # what is wrong with files shows when the run goes on
+                    while not plan.finished and plan.steps() is not None:
+                        pass
+                record.files_not_reached = plan.files_left
         finally:
             self._account(engine, record, None)
 
@@ -409,17 +454,39 @@ class _Train:
             outcome: Outcome = engine.outcomes.popleft()
             worker = self.workers.setdefault(outcome.worker, WorkerRecord(outcome.worker))
             worker.busy += outcome.stopped - outcome.started
-            worker.leases += 1
+            worker.leases += bool(outcome.parts)  # else it has looked at files
             entries = sum(part.entries for part in outcome.parts)
             worker.entries += entries
             worker.memory_peak = max(worker.memory_peak, outcome.memory_peak)
             self.busy.append((outcome.started, outcome.stopped, entries))
-            if self.executor.remote:
-                record.time_cpu += outcome.cpu
-                for name in COUNTERS:
-                    record.counters[name] = record.counters.get(name, 0) + outcome.counters.get(name, 0)
+            if outcome.cost is not None:
+                record.add(outcome.cost)
+                worker.cpu += outcome.cost.cpu
+                if outcome.accesses is not None:
+                    Trace.add(outcome.worker, *outcome.accesses)
                 record.slots = max(record.slots, self.executor.slots)
-            check_kept(outcome, budget)
+            if budget is not None and outcome.memory > budget:
+                self._break_off(f"worker {outcome.worker} keeps {outcome.memory:,} bytes", budget)
+
+    def _keep(self, budget: int, engine: Engine) -> None:
+        """Stop before what the results need breaks the budget, here too; elsewhere steps make room for them."""
+        for task, results in zip(self.records, self.results, strict=True):
+            task.bytes_results = max(task.bytes_results, size_of(results))
+        if isinstance(engine.job, Worker):
+            engine.job.hold(sum(task.bytes_results for task in self.records), self._largest())
+        more = _RESULT_FACTOR * int(engine.payload or 0) if self.executor.remote else 0
+        if not resident_memory.fits(more, budget):
+            coming = f", and needs {more:,} for what comes" if more else ""
+            self._break_off(f"this process keeps {resident_memory.resident():,} bytes{coming}", budget)
+
+    def _break_off(self, what: str, budget: int) -> NoReturn:
+        raise LimitError(
+            f"{what}, the budget is {budget:,}: the results or what the tasks keep are too large ({self._largest()})"
+        )
+
+    def _largest(self) -> str:
+        task = max(self.records, key=lambda task: task.bytes_results)
+        return f"the results of task {task.name} have about {task.bytes_results:,} bytes so far"
 
     def _join(self, part: Part, plan: Plan, record: Run, engine: Engine) -> None:
         started = time.perf_counter()
@@ -428,16 +495,20 @@ class _Train:
         if part.error is not None:
             self._leave_out(part, plan, steps)
             return
+        self.joining = True
         for step in steps:
             file = plan.records[step.file.place]
             file.steps += 1
-            file.processed += step.entries
+            file.processed += step.wanted
             self.files_done += file.processed == file.wanted
             plan.done.setdefault(step.file.place, []).append((step.entry_start, step.entry_stop))
             self.bytes_done += file.weight * step.entries / max(file.entries, 1)
         record.steps += len(steps)
         record.entries += part.entries
         self.sizes.update(part.sizes)
+        read = Counter[int]()
+        for step in steps:
+            read[step.file.place] += step.wanted
         for place, results in enumerate(part.results):
             task = self.records[place]
             task.time_cpu += part.cpu[place]
@@ -450,30 +521,38 @@ class _Train:
                 continue
             try:
                 if self.writer is not None:
-                    self.writer.take(task.name, results)
-                self.results[place] = merge(self.results[place], results, "results")
+                    self.writer.take(task.name, results, read)
+                self.results[place] = gather(self.results[place], results, "results")
             except ArgumentError as error:
                 self._take_off(place, f"gave what cannot be joined: {error}")
-                engine.off.add(place)
-        for step in steps:
-            self.given[step.file.place] += step.entries if step.chosen is None else len(step.chosen)
         record.time_merging += time.perf_counter() - started
+        self.joining = False
         self._report(record, plan)
 
     def _leave_out(self, part: Part, plan: Plan, steps: Sequence[Any]) -> None:
         assert part.error is not None
+        if isinstance(part.error, ReplacedFriendError):
+            # What the catalogue knows of friends is of no use then; the next run will do without.
+            with suppress(*BAD):
+                self._seen({source: look(source) for friend in self.dataset.friends for source in friend.sources})
+            raise part.error
         if not self.settings["skip_bad_files"] or not isinstance(part.error, BAD):
             raise part.error
         for step in steps:
             file = step.file
             plan.skipped.append(
-                Skipped(file.source.path, file.tree, step.entry_start, step.entry_stop, described(part.error))
-            )
+                Skipped(
+                    file.source.path, file.tree, step.entry_start, step.entry_stop, described(part.error),
+                    None if step.chosen is None else step.wanted,
+                )
+            )  # fmt: skip
+
+    def _failed(self) -> set[int]:
+        return {place for place, task in enumerate(self.records) if task.failure}
 
     def _take_off(self, place: int, why: str) -> None:
         if not self.records[place].failure:
             self.records[place].failure = why
-            self.given_until[place] = self.given.copy()
         self.results[place] = None
 
     def _report(self, record: Run, plan: Plan) -> None:
@@ -490,29 +569,53 @@ class _Train:
         if isinstance(self.executor, Dask) and not self.executor.adaptive:
             record.trace["lost"] += self.executor.departed()
 
+    def _write_waiting(self) -> None:
+        """Write the entries of outputs that wait; a task is taken off whose cannot be written."""
+        for place, task in enumerate(self.records):
+            try:
+                if self.writer is not None:
+                    self.writer.write(task.name)
+            except ArgumentError as error:
+                self._take_off(place, str(error))
+
     # Checkpoints
 
     def _save(self, plan: Plan, record: Run) -> None:
         if self.checkpoint is None:
             return
+        try:
+            self._try_to_save(self.checkpoint, plan, record)
+        except UnsendableError:
+            for place, results in enumerate(self.results):
+                try:
+                    sealed(results)
+                except UnsendableError as error:
+                    self._take_off(place, f"gave what cannot be kept in a checkpoint: {error}")
+            self._try_to_save(self.checkpoint, plan, record)
+
+    def _try_to_save(self, checkpoint: Checkpoint, plan: Plan, record: Run) -> None:
+        self._write_waiting()
         self._miss(record)
+        record.add(self.meter.cut())
         done = [self.dataset.sources[place] for place in plan.done]
-        self.checkpoint.save(
+        done += [source for friend in self.dataset.friends for source in friend.sources]
+        checkpoint.save(
             {
                 "results": self.results, "done": plan.done, "skipped": plan.steps_left_out(), "needs": self.needs,
                 "sizes": self.sizes, "bytes_done": self.bytes_done,
                 "tasks": [(t.time_cpu, t.time_wall, t.memory_peak, t.failure) for t in self.records],
                 "steps": {place: file.steps for place, file in plan.records.items()},
                 "run": (record.entries, record.steps, record.time_reading, record.time_merging),
+                "used": (record.time_cpu, record.time_cpu_waiting, record.counters, record.requests),
                 "lost": record.trace["lost"],
-                "files": {one: self.before.get(one) or self.seen[one] for one in done},
-                "given": (self.given, self.given_until),
+                # Tokens are in the options, and a run that goes on has its own.
+                "files": {replace(one, options={}): self.before.get(one) or self.seen[one] for one in done},
                 "outputs": self.writer.cut() if self.writer is not None else None,
             }
         )  # fmt: skip
 
     def _resume(self, state: dict[str, Any], plan: Plan, record: Run) -> None:
-        self.before, (self.given, self.given_until) = state["files"], state["given"]
+        self.before = state["files"]
         self._refuse([source for source in self.before if not self._same(source)])
         self.results = state["results"]
         plan.resume(state["done"], state["skipped"], state["steps"])
@@ -520,7 +623,8 @@ class _Train:
         for task, (cpu, wall, peak, failure) in zip(self.records, state["tasks"], strict=True):
             task.time_cpu, task.time_wall, task.memory_peak, task.failure = cpu, wall, peak, failure
         record.entries, record.steps, record.time_reading, record.time_merging = state["run"]
-        record.resumed = record.entries
+        record.time_cpu, record.time_cpu_waiting, record.counters, record.requests = state["used"]
+        record.resumed, record.time_cpu_resumed = record.entries, record.time_cpu
         record.trace = {"lost": state["lost"]}
         if self.writer is not None:
             self.writer.resume(state["outputs"])
@@ -531,6 +635,10 @@ class _Train:
         if not plan.files and plan.skipped:
             reasons = "; ".join(f"{skipped.path}: {skipped.reason}" for skipped in plan.skipped[:3])
             raise SapwoodError(f"none of the {len(plan.skipped)} files could be read: {reasons}")
+        if record.interrupted:
+            self._save(plan, record)
+        self._write_waiting()
+        self.ended, budget = True, self.budget_here
         for place, (task, of) in enumerate(zip(self.tasks, self.records, strict=True)):
             mine = self.needs[place]
             others = {name for other, names in enumerate(self.needs) if other != place for name in names}
@@ -539,8 +647,13 @@ class _Train:
             of.bytes_used = sum(self.sizes[name] for name in of.columns)
             of.bytes_alone = sum(self.sizes[name] for name in of.columns_alone)
             if self.results[place] is not None:
-                results = finished(self.results[place])
+                gathered, self.results[place] = self.results[place], None
+                of.bytes_results = size_of(gathered)
+                needed = resident_memory.resident() + left_to_copy(gathered)
+                if budget is not None and needed > budget:
+                    self._break_off(f"to put results together this process needs {needed:,} bytes", budget)
                 try:
+                    results = finished(gathered, "results")
                     end = getattr(task, "end", None)
                     of.results = dict(results if end is None else end(results))
                 except KeyboardInterrupt:
@@ -550,43 +663,43 @@ class _Train:
         if all(task.failure for task in self.records):
             raise TaskError("; ".join(f"task {task.name} {task.failure}" for task in self.records))
         if record.interrupted and self.checkpoint is not None:
-            self._save(plan, record)
             if self.writer is not None:
                 self.writer.abandon(keep_parts=True)
             return
         if self.writer is not None:
             record.outputs = self.writer.finish(self._summaries(plan, record))
-        if self.checkpoint is not None:
-            self.checkpoint.remove()
 
     def _summaries(self, plan: Plan, record: Run) -> dict[tuple[str, str], Summary]:
-        self._look_at_others(record)
+        assert self.writer is not None
+        self._look_at_others(plan, record)
         inputs = [f"{file.path}:{file.tree}" for file in plan.records.values()]
         found: dict[tuple[str, str], Summary] = {}
         for key, output in self.outputs.items():
             place = next(place for place, task in enumerate(self.records) if task.name == key[0])
-            given = self.given_until.get(place, self.given)
+            read = self.writer.read(key)
             complete = not (record.skipped or record.interrupted or self.records[place].failure)
             found[key] = Summary(
-                *key, output.selection, given.total(), 0, luminosity_of(self.dataset, self._read(given)), complete,
-                list(inputs), [given[place] for place in plan.records],
+                *key, output.selection, read.total(), 0, luminosity_of(self.dataset, self._read(read)), complete,
+                list(inputs), [read[place] for place in plan.records],
             )  # fmt: skip
         return found
 
-    def _read(self, given: Counter[int]) -> dict[str, tuple[int, int | None]]:
-        """Count the entries of each data set that were read, and all of them (None: not known)."""
-        read: dict[str, tuple[int, int | None]] = {}
+    def _read(self, read: Mapping[int, int]) -> dict[str, tuple[int, int | None]]:
+        """Count the entries of each data set that were read, of those by file, and all of them (None: not known)."""
+        found: dict[str, tuple[int, int | None]] = {}
         for place, source in enumerate(self.dataset.sources):
-            done, whole = read.get(source.dataset, (0, 0))
+            done, whole = found.get(source.dataset, (0, 0))
             seen = self.seen.get(source)
-            read[source.dataset] = done + given[place], None if whole is None or seen is None else whole + seen.entries
-        return read
+            whole = None if whole is None or seen is None else whole + seen.entries
+            found[source.dataset] = done + read.get(place, 0), whole
+        return found
 
-    def _look_at_others(self, record: Run) -> None:
+    def _look_at_others(self, plan: Plan, record: Run) -> None:
         """Find out how many entries the files have that the run did not come to, where a luminosity depends on it."""
         named = {name for name, metadata in self.dataset.metadata.items() if "luminosity" in metadata}
         bad = {(skipped.path, skipped.tree) for skipped in record.skipped}
-        partly = {name for name, (done, whole) in self._read(self.given).items() if done and whole is None}
+        read = self._read({place: file.processed for place, file in plan.records.items()})
+        partly = {name for name, (done, whole) in read.items() if done and whole is None}
         others = [source for source in self.dataset.sources if source.dataset in named & partly
                   and source not in self.seen and (source.path, source.tree) not in bad]  # fmt: skip
         if record.interrupted or len(others) > _LOOKED_AT:
@@ -594,6 +707,11 @@ class _Train:
         for source in others:
             with suppress(*BAD):
                 self._seen({source: look(source)})
+
+
+def _room(budget: int) -> int:
+    """Say how many bytes of results may come into this process."""
+    return (budget - resident_memory.resident()) // _RESULT_FACTOR
 
 
 @dataclass(frozen=True)
@@ -623,15 +741,16 @@ def _whole() -> Generator[None]:
         raise KeyboardInterrupt
 
 
-def _rates(busy: list[tuple[float, float, int]], began: float, wall: float) -> list[float]:
-    """Spread the entries of leases over their times, and give the entries per second in each part of the wall time."""
+def _over_time(busy: list[tuple[float, float, int]], began: float, wall: float) -> tuple[list[float], list[float]]:
+    """Spread leases over their times: the entries per second, and the leases at once, in each part of the wall time."""
     width = wall / _RATES
     if not width:
-        return []
-    rates = [0.0] * _RATES
+        return [], []
+    rates, at_once = [0.0] * _RATES, [0.0] * _RATES
     for start, stop, entries in busy:
         first, last = (start - began) / width, max((stop - began) / width, (start - began) / width + 1e-9)
         for place in range(max(0, math.floor(first)), min(_RATES, math.ceil(last))):
-            share = (min(last, place + 1) - max(first, place)) / (last - first)
-            rates[place] += entries * max(share, 0.0) / width
-    return rates
+            inside = max(min(last, place + 1) - max(first, place), 0.0)
+            rates[place] += entries * inside / (last - first) / width
+            at_once[place] += inside
+    return rates, at_once

@@ -45,6 +45,7 @@ def _high_water() -> int:
 
 
 _KEPT = 64 << 20
+_keeps = False
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _LARGEST_MMAP = -1, -3, 32 << 20  # of glibc's malloc.h
 
 
@@ -54,10 +55,33 @@ def keep_freed() -> None:
     Every step needs the same again. To get it from the system in fresh pages took as long as a light task computes,
     and threads wait for each other in that.
     """
+    global _keeps  # noqa: PLW0603  (it is of the whole process)
     with suppress(AttributeError, OSError):
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(_TRIM_THRESHOLD, _KEPT)
         mallopt(_MMAP_THRESHOLD, _LARGEST_MMAP)
+        _keeps = True
+
+
+def give_back() -> None:
+    """Give freed memory back to the system (glibc)."""
+    with suppress(AttributeError, OSError):
+        library = ctypes.CDLL(None)
+        library.malloc_trim(0)
+        if _keeps:
+            # The end of what this thread has is given back only when a large piece of it is freed.
+            library.malloc.restype, library.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+            library.mallopt(_TRIM_THRESHOLD, 0)
+            library.free(library.malloc(1 << 17))
+            library.mallopt(_TRIM_THRESHOLD, _KEPT)
+
+
+def fits(more: int, budget: int) -> bool:
+    """Tell whether so many bytes more are within a budget; freed memory is given back if that decides it."""
+    if resident() + more <= budget:
+        return True
+    give_back()
+    return resident() + more <= budget
 
 
 class HighWater:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+import itertools
+import sys
+import threading
+import weakref
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 import awkward as ak
 import numpy as np
@@ -18,10 +22,32 @@ class Sum:
     """An array, to be added to others element by element (plain arrays are put one behind the other)."""
 
     def __init__(self, array: Foreign) -> None:
+        if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
+            raise ArgumentError("an array with masked items has no sum; fill them first: array.filled(0)")
         self.array = np.asarray(array)
 
     def __add__(self, other: Sum) -> Sum:
         return Sum(self.array + other.array)
+
+
+class Added(Sum):
+    """What is joined by its own ``+``, whatever it is: what coffea does with all results but dictionaries and sets."""
+
+    def __init__(self, array: Foreign) -> None:
+        self.array = array
+
+    def __add__(self, other: Sum) -> Added:
+        return Added(self.array + other.array)
+
+    @staticmethod
+    def in_place_of_arrays(results: Foreign) -> Foreign:
+        """Give results with arrays, and true and false, to be added."""
+        if isinstance(results, (*_ARRAYS, bool, np.bool_)):
+            return Added(results)
+        if not isinstance(results, Mapping):
+            return results
+        made = {key: Added.in_place_of_arrays(value) for key, value in results.items()}
+        return results if all(made[key] is value for key, value in results.items()) else made
 
 
 class Bounded:
@@ -34,16 +60,166 @@ class Bounded:
     def __add__(self, other: Bounded) -> Bounded:
         if len(self.array) >= self.limit:
             return self
-        return Bounded(
-            _concatenate(self.array, other.array[: self.limit - len(self.array)], "bounded array"), self.limit
-        )
+        more = other.array[: self.limit - len(self.array)]
+        return Bounded(_concatenate([self.array, more], "bounded array"), self.limit)
 
 
-def finished(results: Foreign) -> Foreign:
-    """Give joined results with plain arrays in place of `Sum` and `Bounded`."""
+class Gathered:
+    """Arrays, lists or sets of many chunks on their way to becoming one.
+
+    To make one of them at every chunk would copy all that there is, again and again: lists and sets grow in place, and
+    arrays wait as they came, small ones joined.
+    """
+
+    def __init__(self, first: Foreign) -> None:
+        self.kind = _kind(first)
+        self._frozen = isinstance(first, frozenset)
+        self._parts: Any = [_own(first)] if self.kind == "array" else set(first) if self.kind == "set" else list(first)
+
+    def add(self, other: Foreign, place: str) -> None:
+        """Add what comes next."""
+        if self.kind == "set":
+            self._parts.update(other)
+        elif self.kind != "array":
+            self._parts.extend(other)
+        else:
+            last = self._parts[-1]
+            _check_alike(last, other, place)
+            if size_of(last) + size_of(other) < _SMALL:
+                self._parts[-1] = _concatenate([last, other], place)
+            else:
+                self._parts.append(_own(other))
+
+    def extend(self, others: Gathered, place: str) -> None:
+        """Add what others have gathered."""
+        for part in others._parts if self.kind == "array" else [others._parts]:
+            self.add(part, place)
+
+    def result(self, place: str) -> Foreign:
+        """Make one of them."""
+        if self.kind == "array":
+            return self._parts[0] if len(self._parts) == 1 else _concatenate(self._parts, place)
+        return tuple(self._parts) if self.kind == "tuple" else frozenset(self._parts) if self._frozen else self._parts
+
+    def left_to_copy(self) -> int:
+        """Tell how many bytes `result` will copy."""
+        return sys.getsizeof(self) if self.kind == "array" and len(self._parts) > 1 else 0
+
+    def __sizeof__(self) -> int:
+        """Count the bytes of what was gathered."""
+        return sum(map(size_of, self._parts)) if self.kind == "array" else size_of(self._parts)
+
+
+class Returned:
+    """What a task has returned in this process, so that the same object is noticed when it comes again.
+
+    One that is filled on from step to step would be counted anew with each of them, and of results that were sent from
+    another process nothing tells that they were one object.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._alive = weakref.WeakValueDictionary[int, Any]()
+        self._last: dict[str, tuple[Any, Any]] = {}  # of what cannot be weakly referenced, if small
+
+    def new(self, result: Foreign) -> Foreign:
+        """Give what `process` returned.
+
+        Raises
+        ------
+        ArgumentError
+            It, or a part of it, was returned before. What cannot change may be, and so may a dictionary that is as it
+            was.
+        """
+        with self._lock:
+            found = [(place, value, _memory_of(value)) for place, value in _changeable(result, "results")]
+            added: set[int] = set()  # histograms are added in place: one with two names would be added twice
+            for place, value, memory in found:
+                last, content = self._last.get(place, (None, None))
+                same = self._alive.get(id(memory)) is memory or id(memory) in added
+                if same or (last is memory and (content is None or _differ(content, memory))):
+                    raise ArgumentError(
+                        f"{place}: the same {_called(value)} was returned before, and what it held then would be "
+                        "counted again; make a new one in every call of process"
+                    )
+                if _is_histogram(value):
+                    added.add(id(memory))
+            for place, _, memory in found:
+                try:
+                    self._alive[id(memory)] = memory
+                except TypeError:
+                    if size_of(memory) <= _SMALL:
+                        self._last[place] = memory, dict(memory) if isinstance(memory, Mapping) else None
+                    else:
+                        self._last.pop(place, None)
+        return result
+
+
+def _changeable(result: Foreign, place: str) -> Iterator[tuple[str, Any]]:
+    """List the parts of a result that may become others: not what is hashed by its value, nor what is empty."""
+    if isinstance(result, Mapping):
+        if result:
+            yield place, result
+        for key, value in result.items():
+            yield from _changeable(value, f"{place}[{key!r}]")
+        return
+    inner: Any = result.array if isinstance(result, (Sum, Bounded)) else result
+    if isinstance(inner, np.ndarray):
+        changeable = inner.size > 0 and inner.flags.writeable
+    elif isinstance(inner, list):
+        changeable = len(cast(list[Any], inner)) > 0
+    else:
+        changeable = inner is not None and type(inner).__hash__ in (None, object.__hash__)
+    if changeable:
+        yield place, result
+
+
+def _memory_of(value: Foreign) -> Any:
+    """Give the object that has the memory of a result; others may be made to look at the same."""
+    memory: Any = value.array if isinstance(value, (Sum, Bounded)) else value
+    if _is_histogram(memory):
+        memory = memory.view(flow=True)
+    while isinstance(memory, np.ndarray) and memory.base is not None:
+        memory = memory.base
+    return memory
+
+
+def _differ(before: Mapping[Any, Any], now: Mapping[Any, Any]) -> bool:
+    return len(before) != len(now) or any(key not in before or before[key] is not now[key] for key in now)
+
+
+def _is_histogram(value: Foreign) -> bool:
+    return hasattr(value, "axes") and hasattr(value, "view")
+
+
+class _Joined(dict[Any, Any]):
+    """A dictionary that was made here, so that it may grow in place."""
+
+
+_SMALL = 1 << 20
+"""Arrays with fewer bytes together are joined at once."""
+
+
+def finished(results: Foreign, place: str = "result", *, plain: bool = True) -> Foreign:
+    """Give what `gather` has joined as plain dictionaries, lists, sets and arrays; also `Sum` and `Bounded` if `plain`.
+
+    Raises
+    ------
+    ArgumentError
+        Arrays cannot be put one behind the other.
+    """
+    if isinstance(results, Mapping) and (plain or isinstance(results, _Joined)):
+        return {key: finished(value, f"{place}[{key!r}]", plain=plain) for key, value in results.items()}
+    if isinstance(results, Gathered):
+        return results.result(place)
+    return _number(results.array if plain and isinstance(results, (Sum, Bounded)) else results)
+
+
+def left_to_copy(results: Foreign) -> int:
+    """Tell how many bytes `finished` will copy."""
     if isinstance(results, Mapping):
-        return {key: finished(value) for key, value in results.items()}
-    return results.array if isinstance(results, (Sum, Bounded)) else results
+        return sum(map(left_to_copy, results.values()))
+    return results.left_to_copy() if isinstance(results, Gathered) else 0
 
 
 def merge(first: Foreign, second: Foreign, place: str = "result") -> Foreign:
@@ -69,21 +245,75 @@ def merge(first: Foreign, second: Foreign, place: str = "result") -> Foreign:
         If the two cannot be joined, or if both are one and the same histogram (a task that fills one histogram
         again and again would count its entries several times).
     """
+    return finished(gather(first, second, place), place, plain=False)
+
+
+def gather(first: Foreign, second: Foreign, place: str = "result") -> Foreign:
+    """Join as `merge` does, for many chunks one after the other: `finished` gives the result of all."""
+    first, second = _number(first), _number(second)
     if first is None or second is None:
         return second if first is None else first
     if isinstance(first, Mapping) and isinstance(second, Mapping):
-        joined = dict(first)
+        joined = first if isinstance(first, _Joined) else _Joined(first)
         for key, value in second.items():
-            joined[key] = merge(joined[key], value, f"{place}[{key!r}]") if key in joined else value
+            joined[key] = gather(joined[key], value, f"{place}[{key!r}]") if key in joined else value
         return joined
     _refuse_ambiguous(first, second, place)
     if isinstance(first, str):
         return first
-    if isinstance(first, (set, frozenset)):
-        return first | second
-    if isinstance(first, (np.ndarray, ak.Array)) and first.ndim > 0:
-        return _concatenate(first, second, place)
+    if isinstance(first, Gathered) or _is_gathered(first):
+        joined = first if isinstance(first, Gathered) else Gathered(first)
+        if isinstance(second, Gathered):
+            joined.extend(second, place)
+        else:
+            joined.add(second, place)
+        return joined
     return _add(first, second, place)
+
+
+def _number(value: Foreign) -> Foreign:
+    """Give what an array without dimensions holds: NumPy's sums of these are no arrays, either."""
+    return value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
+
+
+def _is_gathered(value: Foreign) -> bool:
+    return type(value) in (list, tuple) or isinstance(value, (*_ARRAYS, set, frozenset))
+
+
+def _own(array: Foreign) -> Foreign:
+    """Copy what is a part of something larger, which would stay in memory with it."""
+    if not isinstance(array, np.ndarray):
+        return ak.concatenate([array, array[:0]])
+    base: Any = array
+    while isinstance(base, np.ndarray) and base.base is not None:
+        base = base.base
+    size = len(base) if isinstance(base, (bytes, bytearray)) else getattr(base, "nbytes", None)
+    return array if size == array.nbytes else array.copy()
+
+
+_ITEMS = 16
+"""Of long lists so many items are weighed."""
+
+
+def size_of(value: Foreign, depth: int = 4) -> int:
+    """Tell about how many bytes of memory a result takes."""
+    if isinstance(value, _ARRAYS):
+        return int(value.nbytes)
+    if _is_histogram(value):
+        return int(value.view(flow=True).nbytes)
+    own, most = sys.getsizeof(value), _ITEMS
+    if isinstance(value, Gathered):
+        return own
+    if isinstance(value, Mapping):
+        items, most = value.values(), 50 * _ITEMS  # unlike those of lists, they are often of different kinds
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        items = cast(Collection[Any], value)
+    else:
+        items = getattr(value, "__dict__", {}).values()
+    if not items or not depth:
+        return own
+    weighed = [size_of(item, depth - 1) for item in itertools.islice(items, most)]
+    return own + sum(weighed) * len(items) // len(weighed)
 
 
 def _refuse_ambiguous(first: Foreign, second: Foreign, place: str) -> None:
@@ -91,20 +321,43 @@ def _refuse_ambiguous(first: Foreign, second: Foreign, place: str) -> None:
         raise ArgumentError(f"{place}: true and false have no sum; return a count (int) or a set")
     if isinstance(first, str) and first != second:
         raise ArgumentError(f"{place}: the text {first!r} differs from {second!r}; return a set or a list of texts")
-    kinds = [next((kind for kind in _KINDS if isinstance(value, kind)), None) for value in (first, second)]
-    if kinds[0] is not kinds[1]:
+    if _kind(first) != _kind(second):
         raise ArgumentError(f"{place}: {_called(first)} cannot be joined with {_called(second)}")
 
 
 # Kinds that are not joined by their own `+`, or whose `+` would take the other side for something else.
-_KINDS: tuple[type | tuple[type, ...], ...] = (Mapping, str, (set, frozenset), list, tuple, (np.ndarray, ak.Array))
+_ARRAYS = (np.ndarray, ak.Array)
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    "mapping": Mapping, "text": str, "set": (set, frozenset), "list": list, "tuple": tuple, "array": _ARRAYS
+}  # fmt: skip
 
 
-def _concatenate(first: Foreign, second: Foreign, place: str) -> Foreign:
+def _kind(value: Foreign) -> str:
+    if isinstance(value, Gathered):
+        return value.kind
+    return next((name for name, kind in _KINDS.items() if isinstance(value, kind)), "")
+
+
+def _check_alike(first: Foreign, second: Foreign, place: str) -> None:
+    """Refuse at once what could not be put one behind the other in the end."""
+    if not isinstance(first, np.ndarray) or not isinstance(second, np.ndarray):
+        return
+    if first.shape[1:] != second.shape[1:] or first.ndim != second.ndim:
+        raise ArgumentError(
+            f"{place}: arrays cannot be put one behind the other: their shapes are {first.shape} and {second.shape}"
+        )
     try:
-        if isinstance(first, np.ndarray) and isinstance(second, np.ndarray):
-            return np.concatenate([first, second])
-        return ak.concatenate([first, second])
+        np.promote_types(first.dtype, second.dtype)
+    except TypeError as error:
+        raise ArgumentError(f"{place}: arrays cannot be put one behind the other: {error}") from error
+
+
+def _concatenate(arrays: Sequence[Any], place: str) -> Foreign:
+    try:
+        if not all(isinstance(one, np.ndarray) for one in arrays):
+            return ak.concatenate(arrays)
+        masked = any(isinstance(one, np.ma.MaskedArray) for one in arrays)
+        return np.ma.concatenate(arrays) if masked else np.concatenate(arrays)
     except (ValueError, TypeError) as error:
         raise ArgumentError(f"{place}: arrays cannot be put one behind the other: {error}") from error
 
@@ -114,7 +367,9 @@ def _add(first: Foreign, second: Foreign, place: str) -> Foreign:
         if hasattr(first, "axes"):
             return _add_histograms(first, second, place)
         return first + second
-    except (ValueError, TypeError) as error:
+    except ArgumentError:
+        raise
+    except Exception as error:  # the `+` of a task's own objects may raise anything
         raise ArgumentError(f"{place}: {_called(first)} cannot be joined with {_called(second)}: {error}") from error
 
 
@@ -129,4 +384,4 @@ def _add_histograms(first: Foreign, second: Foreign, place: str) -> Foreign:
 
 
 def _called(value: Foreign) -> str:
-    return type(value).__name__
+    return value.kind if isinstance(value, Gathered) else type(value).__name__

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import os
+import shutil
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import EllipsisType
@@ -13,9 +17,11 @@ import awkward as ak
 import numpy as np
 
 import sapwood
-from sapwood.errors import ArgumentError, StorageError
+from sapwood.errors import ArgumentError, StorageError, UnsupportedError
+from sapwood.train.checkpoint import check_folder
 from sapwood.train.columns import Declaration
 from sapwood.train.dataset import Dataset
+from sapwood.train.merging import finished
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -78,16 +84,17 @@ class Streams:
             key: output if output.selection or cut is None else replace(output, selection=cut)
             for key, (output, cut, _) in streams.items()
         }
-        columns: dict[str, Any] = {}
+        columns: dict[str, str] = {}  # by formula: a dot in the name of a column would make it part of a group
+
+        def column(formula: str) -> str:
+            return columns.setdefault(formula, f"c{len(columns)}")
+
         self._streams: dict[str, tuple[str | None, list[tuple[str, str]]]] = {}
         for key, (_, cut, wanted) in streams.items():
             named = dict(wanted) if isinstance(wanted, Mapping) else {one: one for one in wanted}
-            if cut is not None:
-                columns[f"cut: {cut}"] = [cut]
-            for formula in named.values():
-                columns[f"get: {formula}"] = [formula]
-            self._streams[key] = (cut, [(new, f"get: {formula}") for new, formula in named.items()])
-        self.branches = columns
+            chosen = None if cut is None else column(cut)
+            self._streams[key] = (chosen, [(new, column(formula)) for new, formula in named.items()])
+        self.branches = {name: [formula] for formula, name in columns.items()}
 
     def process(self, events: Foreign) -> dict[str, Any]:
         """Give the entries of each stream."""
@@ -98,7 +105,7 @@ class Streams:
         for key, (cut, wanted) in self._streams.items():
             layouts = [layout.content(name) for _, name in wanted]
             record = ak.contents.RecordArray(layouts, [new for new, _ in wanted], length=len(events))
-            chosen = slice(None) if cut is None else np.flatnonzero(ak.fill_none(events[f"cut: {cut}"], 0) != 0)
+            chosen = slice(None) if cut is None else np.flatnonzero(ak.fill_none(events[cut], 0) != 0)
             rows[key] = ak.Array(record[chosen])
         return rows
 
@@ -178,46 +185,97 @@ class Writer:
         paths = [output.path for output in outputs.values()]
         if twice := {path for path in paths if paths.count(path) > 1}:
             raise ArgumentError(f"two outputs would be written to {sorted(twice)[0]}")
+        check_folder(folder)
         self._outputs = outputs
         self._folder = folder
         self._files: dict[tuple[str, str], tuple[Any, Any]] = {}
         self._waiting: dict[tuple[str, str], list[Any]] = {}
+        self._like: dict[tuple[str, str], Any] = {}  # no entries, of the type that the first ones had
         self._part = 0
         self._used: dict[tuple[str, str], list[int]] = {}
         self._selected: dict[tuple[str, str], int] = {}
+        self._read: dict[tuple[str, str], Counter[int]] = {}  # entries of the inputs of which it has what was selected
+        self._read_waiting: dict[tuple[str, str], Counter[int]] = {}  # those of which something may wait
 
-    def take(self, task: str, results: dict[str, Any] | None) -> None:
-        """Take the entries of outputs out of the results of a task, and write them."""
+    def take(self, task: str, results: dict[str, Any], read: Mapping[int, int]) -> None:
+        """Take the entries of outputs out of the results of a task, and write them.
+
+        They are of so many entries that were `read`, by the place of the file. If one output cannot be written, those
+        before it have what they were given, and no other has.
+        """
         for key, output in self._outputs.items():
-            if key[0] != task or not results or key[1] not in results:
+            if key[0] != task:
                 continue
-            rows = results.pop(key[1])
+            if key[1] in results:
+                rows = finished(results.pop(key[1]), "output", plain=False)
+                with _named(key):
+                    self._extend(key, output, rows)
+            self._read_waiting.setdefault(key, Counter()).update(read)
+            if not self._waiting.get(key):
+                self._flush(key)
+
+    def write(self, task: str) -> None:
+        """Write the entries of a task that wait, of each of its outputs where that can be done."""
+        failures: list[ArgumentError] = []
+        for key in self._outputs:
             try:
-                self._extend(key, output, rows)
-            except (TypeError, ValueError) as error:
-                raise ArgumentError(f"task {task}: output {key[1]!r} cannot be written: {error}") from error
+                if key[0] == task:
+                    with _named(key):
+                        self._flush(key)
+            except ArgumentError as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+
+    def read(self, key: tuple[str, str]) -> Counter[int]:
+        """Count the entries of the inputs, by the place of the file, of which an output has what was selected."""
+        return self._read.get(key, Counter())
 
     def _extend(self, key: tuple[str, str], output: Output, rows: Foreign) -> None:
+        kind = _type_of(rows)
+        if key not in self._like:
+            self._like[key] = rows[:0].copy() if isinstance(rows, np.ndarray) else ak.to_packed(rows[:0])
+        like = self._like[key]
         if key not in self._files:
-            path = self._path(output, self._part)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            options = {} if output.compression is ... else {"compression": output.compression}
-            file = sapwood.recreate(path, **options)  # pyright: ignore[reportArgumentType]
-            self._files[key] = (file, _tree(file, output, rows))
-            self._used.setdefault(key, []).append(self._part)
-        elif len(rows):
-            waiting = self._waiting.setdefault(key, [])
-            waiting.append(rows)
-            # What is chosen of a step keeps all of the step in memory.
-            if sum(one.nbytes for one in waiting) > _WAITING:
-                self._flush(key)
-        self._selected[key] = self._selected.get(key, 0) + len(rows)
+            self._make(key, output, like)
+        if not len(rows):
+            return
+        if kind != _type_of(like):
+            # They may not fit, which is to be known now, and not when more were taken.
+            if set(rows_fields := _fields(rows)) != set(fields := _fields(like)):
+                raise ArgumentError(f"the fields are {', '.join(rows_fields)}, those before had {', '.join(fields)}")
+            self._flush(key)
+            self._waiting[key] = [rows]
+            self._flush(key)
+            return
+        waiting = self._waiting.setdefault(key, [])
+        waiting.append(rows)
+        # What is chosen of a step keeps all of the step in memory.
+        if sum(one.nbytes for one in waiting) > _WAITING:
+            self._flush(key)
+
+    def _make(self, key: tuple[str, str], output: Output, like: Foreign) -> None:
+        path = self._path(output, self._part)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        options = {} if output.compression is ... else {"compression": output.compression}
+        file = sapwood.recreate(path, **options)  # pyright: ignore[reportArgumentType]
+        size = {"auto_flush": output.auto_flush, "basket_size": output.basket_size}
+        try:
+            self._files[key] = (file, file.mktree(output.tree, like, **size, **output.layout))
+        except BaseException:
+            file.close()
+            path.unlink(missing_ok=True)
+            raise
+        self._used.setdefault(key, []).append(self._part)
 
     def _flush(self, key: tuple[str, str]) -> None:
-        """Write what waits: many steps at once cost little more than one."""
-        waiting = self._waiting.pop(key, [])
+        """Write what waits: many steps at once cost little more than one. What cannot be written is forgotten."""
+        waiting, read = self._waiting.pop(key, []), self._read_waiting.pop(key, Counter())
         if waiting:
-            self._files[key][1].extend(waiting[0] if len(waiting) == 1 else ak.concatenate(waiting))
+            rows = waiting[0] if len(waiting) == 1 else ak.concatenate(waiting)
+            self._files[key][1].extend(rows)
+            self._selected[key] = self._selected.get(key, 0) + len(rows)
+        self._read.setdefault(key, Counter()).update(read)
 
     def _path(self, output: Output, part: int) -> Path:
         path = self._folder / output.path
@@ -232,47 +290,52 @@ class Writer:
             "part": self._part,
             "used": {k: list(v) for k, v in self._used.items()},
             "selected": dict(self._selected),
+            "read": {key: Counter(read) for key, read in self._read.items()},
+            "like": dict(self._like),
         }
 
     def resume(self, state: Mapping[str, Any]) -> None:
         """Go on behind the parts of an earlier run; what it wrote later is overwritten."""
         self._part = state["part"]
         self._used = {key: list(parts) for key, parts in state["used"].items()}
-        self._selected = dict(state["selected"])
+        self._selected, self._like, self._read = dict(state["selected"]), dict(state["like"]), dict(state["read"])
         for key, parts in self._used.items():
             for path in (self._path(self._outputs[key], part) for part in parts):
                 if not path.exists():
                     raise StorageError(f"{path}, which the run to be gone on with has written, is not there")
 
     def finish(self, summaries: Mapping[tuple[str, str], Summary]) -> dict[str, dict[str, Any]]:
-        """Put the parts together, each file with its summary; gives what was written, by path."""
+        """Put the parts together, each file with its summary; gives what was written, by path.
+
+        Parts that a checkpoint may know of stay until `clear`: if this process is killed before, they are needed again.
+        """
         written: dict[str, dict[str, Any]] = {}
         for key, output in self._outputs.items():
             summary = summaries[key]
+            self._flush(key)
             summary.entries_selected = self._selected.get(key, 0)
             target = self._folder / output.path
             parts = [self._path(output, part) for part in self._used.get(key, ())]
             if key in self._files and len(parts) == 1:
-                self._flush(key)
                 file = self._files.pop(key)[0]
                 summary.write(file)
                 file.close()
                 parts[0].replace(target)
             else:
                 self._close(key)
-                beside = target.with_name(f".{target.name}.joined")
-                beside.parent.mkdir(parents=True, exist_ok=True)
-                _join(parts, beside, output)
-                with sapwood.update(beside) as file:
-                    summary.write(file)
-                beside.replace(target)
-                for part in parts:
-                    part.unlink(missing_ok=True)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                _join(parts, target, summary)
             written[str(target)] = {
-                "task": key[0], "output": key[1], "entries": summary.entries_selected, "bytes": target.stat().st_size,
-                "complete": summary.complete,
+                "task": key[0], "output": key[1], "entries": summary.entries_selected,
+                "entries_read": summary.entries_read, "bytes": target.stat().st_size, "complete": summary.complete,
             }  # fmt: skip
         return written
+
+    def clear(self) -> None:
+        """Remove the parts."""
+        for key, parts in self._used.items():
+            for part in parts:
+                self._path(self._outputs[key], part).unlink(missing_ok=True)
 
     def _close(self, key: tuple[str, str]) -> None:
         if key in self._files:
@@ -281,35 +344,84 @@ class Writer:
 
     def abandon(self, *, keep_parts: bool) -> None:
         """Close all files of a run that failed; without a checkpoint the parts are of no use."""
+        self._waiting.clear()
         for key in list(self._files):
             self._close(key)
         if not keep_parts:
-            for key, parts in self._used.items():
-                for part in parts:
-                    self._path(self._outputs[key], part).unlink(missing_ok=True)
+            self.clear()
 
 
-def _tree(file: Foreign, output: Output, rows: Foreign) -> Foreign:
-    """Make the tree of an output, with its first entries."""
-    size = {"auto_flush": output.auto_flush, "basket_size": output.basket_size}
-    return file.mktree(output.tree, rows, **size, **output.layout)
+@contextmanager
+def _named(key: tuple[str, str]) -> Generator[None]:
+    """Say of an error what could not be written."""
+    try:
+        yield
+    except (TypeError, ValueError, UnsupportedError) as error:
+        raise ArgumentError(f"task {key[0]}: output {key[1]!r} cannot be written: {error}") from error
 
 
-def _join(parts: Sequence[Path], target: Path, output: Output) -> None:
-    """Copy the entries of several files, one behind the other, into a new one."""
-    options = {} if output.compression is ... else {"compression": output.compression}
-    with sapwood.recreate(target, **options) as file:  # pyright: ignore[reportArgumentType]
-        tree = None
-        for part in parts:
-            with sapwood.open({part: None}) as source:
-                found = source[output.tree]
-                # What counts the items of lists is made anew.
-                counters = {branch.count_branch for branch in found.branches}
-                names = [branch.name for branch in found.branches if branch not in counters]
-                if tree is None:
-                    tree = _tree(file, output, found.arrays(names, entry_stop=0))
-                for rows in found.iterate(names, step_size="10 MB"):
-                    tree.extend(rows)
+def _type_of(rows: Foreign) -> Foreign:
+    if not isinstance(rows, (np.ndarray, ak.Array)):
+        raise ArgumentError(f"{type(rows).__name__} is no array of records")
+    return rows.dtype if isinstance(rows, np.ndarray) else rows.type.content
+
+
+def _fields(rows: Foreign) -> list[str]:
+    if isinstance(rows, np.ndarray):
+        return list(rows.dtype.names or ())
+    # Steps that were joined before they came here may be records of several kinds.
+    kinds = rows.layout.contents if rows.layout.is_union else [rows.layout]
+    return list(dict.fromkeys(name for kind in kinds for name in kind.fields))
+
+
+def _join(parts: Sequence[Path], target: Path, summary: Summary) -> None:
+    """Make a file of the first one, with the entries of all and a summary: its codecs, branches and clusters stay."""
+    beside = target.with_name(f".{target.name}.{os.getpid()}.joined")
+    trees = [_trees(part) for part in parts]
+    first = next((place for place, names in enumerate(trees) if names), 0)
+    for part, names in zip(parts, trees, strict=True):
+        if names and names != trees[first]:
+            raise ArgumentError(f"{part} has the trees {', '.join(names)}, {parts[first]} {', '.join(trees[first])}")
+    try:
+        if parts:
+            shutil.copyfile(parts[first], beside)
+        # Nobody reads it before it is whole: to commit each cluster would only leave holes.
+        with sapwood.update(beside, commit_every=None) if parts else sapwood.recreate(beside) as file:
+            if SUMMARY in file:
+                del file[SUMMARY]
+            for part, names in zip(parts[first + 1 :], trees[first + 1 :], strict=True):
+                with sapwood.open({part: None}) as source:
+                    for name in names:
+                        tree: Any = file[name]
+                        for columns in _entries(source[name]):
+                            tree.extend(columns)
+            summary.write(file)
+        beside.replace(target)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _trees(path: Path) -> set[str]:
+    with sapwood.open({path: None}) as file:
+        kinds = file.classnames(cycle=False)
+    return {name for name, kind in kinds.items() if kind == "TTree" and name != SUMMARY}
+
+
+def _entries(tree: Foreign) -> Iterator[dict[str, Any]]:
+    """Give the entries of a tree chunk by chunk, as they can be added to one with the same branches."""
+    counters = {branch.count_branch for branch in tree.branches}  # they are made anew
+    branches = [branch for branch in tree.branches if branch not in counters]
+    for columns in tree.iterate([branch.name for branch in branches], step_size="10 MB", how=dict):
+        for branch in branches:
+            if branch.is_group:
+                columns[branch.name] = whole_objects(columns[branch.name], branch)
+        yield columns
+
+
+def whole_objects(members: Foreign, branch: Foreign) -> Foreign:
+    """Give the objects of a branch that is split, read as records of its members, with the members' own names."""
+    named = {name.removeprefix(f"{branch.name}.").removeprefix(branch.name): members[name] for name in members.fields}
+    return ak.zip(named, depth_limit=2 if branch.cpp_class.startswith("vector<") else 1)
 
 
 def merge_outputs(files: Iterable[str | Path], target: str | Path) -> Summary:
@@ -318,9 +430,9 @@ def merge_outputs(files: Iterable[str | Path], target: str | Path) -> Summary:
     Parameters
     ----------
     files
-        The files, in order. All have the same trees.
+        The files, in order. All have the same trees with the same branches, or none.
     target
-        The file to make.
+        The file to make; it may be one of them. It has the branches, codecs and clusters of the first one with a tree.
 
     Returns
     -------
@@ -330,28 +442,21 @@ def merge_outputs(files: Iterable[str | Path], target: str | Path) -> Summary:
     Raises
     ------
     ArgumentError
-        No files, or one without a summary.
+        No files, one twice, one without a summary, or with other trees or branches.
     """
     paths = [Path(path) for path in files]
-    whole: Summary | None = None
-    trees: dict[str, None] = {}
+    if not paths:
+        raise ArgumentError("no files to merge")
+    if twice := [path for path, count in Counter(path.resolve() for path in paths).items() if count > 1]:
+        raise ArgumentError(f"{twice[0]} is given twice")
+    summaries: list[Summary] = []
     for path in paths:
         with sapwood.open({path: None}) as file:
-            names = {key.rpartition(";")[0]: kind for key, kind in file.classnames().items()}
-            if SUMMARY not in names:
+            if not Summary.is_in(file):
                 raise ArgumentError(f"{path} has no {SUMMARY}: it was not written by a train")
-            summary = Summary.read(file)
-            trees.update({name: None for name, kind in names.items() if kind == "TTree" and name != SUMMARY})
-        if whole is None:
-            whole = summary
-        else:
-            whole.add(summary)
-    if whole is None:
-        raise ArgumentError("no files to merge")
-    (name,) = trees or {"Events": None}
-    _join([path for path in paths if trees], Path(target), Output(str(target), name, auto_flush=-30_000_000))
-    with sapwood.update(target) as file:
-        whole.write(file)
+            summaries.append(Summary.read(file))
+    whole = Summary.joined(summaries)
+    _join(paths, Path(target), whole)
     return whole
 
 

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import warnings
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sapwood.errors import ArgumentError, CorruptError, LimitError, NotFoundError, StorageError
+from sapwood.errors import (
+    ArgumentError,
+    CorruptError,
+    LimitError,
+    NotFoundError,
+    SapwoodWarning,
+    StorageError,
+    stacklevel,
+)
 from sapwood.train.columns import Columns
-from sapwood.train.dataset import Dataset, Source, StepSize, parse_size, step_bounds
+from sapwood.train.dataset import Dataset, Friend, Source, StepSize, parse_size, step_bounds
 from sapwood.train.record import FileRecord, Skipped
 from sapwood.train.task import TaskError, described
 
@@ -36,7 +46,8 @@ class FilePlan:
     """What a worker must know of one file.
 
     `made_up` are branches that the file lacks and `cast` those it has with another type, each with the type that they
-    have in the first file.
+    have in the first file. `matched` are the branches of the first file that patterns stand for, where those of this
+    one that match are others.
     """
 
     place: int
@@ -46,6 +57,7 @@ class FilePlan:
     metadata: Mapping[str, Any]
     made_up: tuple[tuple[str, str], ...] = ()
     cast: tuple[tuple[str, str], ...] = ()
+    matched: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @property
     def name(self) -> str:
@@ -77,6 +89,11 @@ class Step:
     def entries(self) -> int:
         """Count the entries."""
         return self.entry_stop - self.entry_start
+
+    @property
+    def wanted(self) -> int:
+        """Count the entries that tasks get."""
+        return self.entries if self.chosen is None else len(self.chosen)
 
     @property
     def where(self) -> str:
@@ -115,6 +132,7 @@ class _Needs:
     branches: tuple[str, ...]
     made_up: tuple[tuple[str, str], ...]
     cast: tuple[tuple[str, str], ...]
+    matched: tuple[tuple[str, tuple[str, ...]], ...]
 
 
 class Plan:
@@ -152,14 +170,16 @@ class Plan:
         self._sizes = 0
         self._resumed: dict[int, tuple[list[tuple[int, int]], int]] = {}
         self._known: dict[int, TreeInfo | BaseException] = {}
-        self._cuts: dict[int, tuple[int, int, int]] = {}  # number of the first entry, entries, entries asked for
+        self._cuts: dict[int, tuple[_First, int, int]] = {}  # number of the first entry, entries, entries asked for
         self._asked = 0
         self._next = 0
         self._offset = 0
-        self._needs: dict[str, _Needs | BaseException] = {}
+        self._offsets: Counter[str] = Counter()  # the same in each data set
+        self._needs: dict[tuple[str, frozenset[str]], _Needs | BaseException] = {}
         self._reference: Schema | None = None
         self._friends = [_Chain(friend.sources) if not friend.by else None for friend in dataset.friends]
-        self._friend_infos: dict[Source, TreeInfo] = {}
+        self._warned = False
+        self._identities: dict[tuple[str, str, int, int], Source] = {}
 
     def resume(
         self, done: Mapping[int, list[tuple[int, int]]], skipped: Sequence[Skipped], steps: Mapping[int, int]
@@ -222,30 +242,61 @@ class Plan:
         if place not in self._known:
             return None
         self._next += 1
-        info = self._known.pop(place)
+        steps = self._steps_of(place, self._known.pop(place))
+        chosen = None if self.dataset.chosen is None else self.dataset.chosen.numbers
+        if (chosen is not None and len(chosen) and self.left != 0
+                and self._next == len(self.dataset.sources) and chosen[-1] >= self._offset):  # fmt: skip
+            raise ArgumentError(f"the entry list has entry {chosen[-1]}, there are {self._offset} in all files")
+        return steps
+
+    def _steps_of(self, place: int, info: TreeInfo | BaseException) -> list[Step]:
         source = self.dataset.sources[place]
         if isinstance(info, BaseException):
             self._leave_out(source, None, info)
             return []
         source.check(info.uuid, info.entries)
-        needs = self._needs_of(info.schema, f"{source.path}:{info.tree}")
-        record = FileRecord(source.path, info.tree, info.size, info.entries)
-        offset = self._offset
-        self._offset += info.entries
+        needs = self._needs_of(info.schema, source, info.tree)
+        self._compare(source, info)
+        first = self._offset, self._offsets[source.dataset]
+        self._count(source, info.entries)
+        stop = info.entries if self.left is None else min(self.left, info.entries)
+        self.left = None if self.left is None else self.left - stop
         if isinstance(needs, BaseException):
             if self.drift != "skip" and not (self.skip_bad_files and isinstance(needs, DriftError)):
                 raise needs
-            self.skipped.append(Skipped(source.path, info.tree, 0, info.entries, described(needs)))
+            wanted = self._wanted(source, first[0], info.entries, stop)
+            self.skipped.append(Skipped(source.path, info.tree, 0, info.entries, described(needs), wanted))
             return []
+        record = FileRecord(source.path, info.tree, info.size, info.entries)
         self.files.append(record)
         self.records[place] = record
-        stop = info.entries if self.left is None else min(self.left, info.entries)
-        self.left = None if self.left is None else self.left - stop
-        self._cuts[place] = offset, info.entries, stop
-        steps = list(self._cut(place, info, needs, offset, stop, record))
+        self._cuts[place] = first, info.entries, stop
+        steps = list(self._cut(place, info, needs, first, stop, record))
         self.complete += not steps
         self._sizes += record.weight
         return steps
+
+    def _wanted(self, source: Source, first: int, entries: int, stop: int) -> int:
+        """Count the entries of a file that are asked for: of an entry list, steps, and those before `stop`."""
+        chosen = None if self.dataset.chosen is None else self.dataset.chosen.of(source, first, entries)
+        return sum(_between(chosen, start, end) for start, end in _within([(0, stop)], source.ranges))
+
+    def _count(self, source: Source, entries: int) -> None:
+        self._offset += entries
+        self._offsets[source.dataset] += entries
+
+    def _compare(self, source: Source, info: TreeInfo) -> None:
+        """Warn of a file that is another one once more, as its UUID and sizes say; reproducible files have none."""
+        if not info.uuid.strip("0-"):
+            return
+        identity = info.uuid, info.tree.partition(";")[0], info.entries, int(info.stored.sum())
+        other = self._identities.setdefault(identity, source)
+        if other is not source and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"{source} is the same file as {other}: its entries are counted twice", SapwoodWarning,
+                stacklevel=stacklevel(),
+            )  # fmt: skip
 
     def again(self, place: int, info: TreeInfo) -> list[Step] | None:
         """Give the steps of a file anew that turned out to be another one; None where it is too late for that.
@@ -254,21 +305,22 @@ class Plan:
         are asked for.
         """
         record = self.records[place]
-        offset, entries, stop = self._cuts[place]
+        source = self.dataset.sources[place]
+        first, entries, stop = self._cuts[place]
         chosen = self.dataset.chosen
         counted = self.left is not None or (chosen is not None and chosen.numbers is not None) or any(self._friends)
         if record.steps or place in self._resumed or (counted and info.entries != entries):
             return None
-        self.dataset.sources[place].check(info.uuid, info.entries)
-        needs = self._needs_of(info.schema, f"{record.path}:{info.tree}")
+        source.check(info.uuid, info.entries)
+        needs = self._needs_of(info.schema, source, info.tree)
         if isinstance(needs, BaseException):
             return None
         stop = min(stop, info.entries) if counted else info.entries
         self._sizes -= record.weight
         record.tree, record.size, record.entries = info.tree, info.size, info.entries
-        steps = list(self._cut(place, info, needs, offset, stop, record))
-        self._cuts[place] = offset, info.entries, stop
-        self._offset += info.entries - entries
+        steps = list(self._cut(place, info, needs, first, stop, record))
+        self._cuts[place] = first, info.entries, stop
+        self._count(source, info.entries - entries)
         self.complete += not steps
         self._sizes += record.weight
         return steps
@@ -279,68 +331,73 @@ class Plan:
         return self.dataset.bytes or self._sizes / max(len(self.files), 1) * len(self.dataset)
 
     def _cut(
-        self, place: int, info: TreeInfo, needs: _Needs, offset: int, stop: int, record: FileRecord
+        self, place: int, info: TreeInfo, needs: _Needs, first: _First, stop: int, record: FileRecord
     ) -> Iterator[Step]:
         source = self.dataset.sources[place]
         metadata = self.dataset.metadata.get(source.dataset, {})
-        file = FilePlan(place, source, info.uuid, info.tree, metadata, needs.made_up, needs.cast)
+        file = FilePlan(place, source, info.uuid, info.tree, metadata, needs.made_up, needs.cast, needs.matched)
         size = int(info.bytes[needs.places].sum()) if needs.places else 0
         record.bytes_planned = size
         record.bytes_stored = int(info.stored[needs.places].sum()) if needs.places else 0
         per_entry = size / max(info.entries, 1)
         longest = _entries_per_step(self.step_size, per_entry, stop)
         offsets = info.clusters.tolist() if needs.places else [0]
-        chosen = None if self.dataset.chosen is None else self.dataset.chosen.of(file.source, offset, info.entries)
-        done, record.steps = self._resumed.get(file.place, ([], 0))
-        record.processed = sum(end - start for start, end in done)
+        chosen = None if self.dataset.chosen is None else self.dataset.chosen.of(source, first[0], info.entries)
+        done, record.steps = self._resumed.get(place, ([], 0))
+        beside = [
+            (chain, first[friend.dataset is not None]) if chain is not None and friend.is_of(source) else None
+            for chain, friend in zip(self._friends, self.dataset.friends, strict=True)
+        ]
+
+        record.processed = sum(_between(chosen, start, end) for start, end in done)
         left_out = [
             (skipped.entry_start, skipped.entry_stop or 0)
             for skipped in self.skipped
             if skipped.path == record.path and skipped.tree == record.tree and skipped.entry_start is not None
         ]
-        record.wanted = sum(end - start for start, end in [*done, *left_out])
-        steps = _within(step_bounds(offsets, longest, stop), file.source.ranges)
+        record.wanted = sum(_between(chosen, start, end) for start, end in [*done, *left_out])
+        steps = _within(step_bounds(offsets, longest, stop), source.ranges)
         for start, end in _without(steps, [*done, *left_out]):
             inside = None
             if chosen is not None:
                 inside = chosen[np.searchsorted(chosen, start) : np.searchsorted(chosen, end)]
-            friends = tuple(
-                None if chain is None else chain.beside(offset + start, offset + end) for chain in self._friends
-            )
-            record.wanted += end - start
+            friends = tuple(None if one is None else one[0].beside(one[1] + start, one[1] + end) for one in beside)
+            record.wanted += _between(chosen, start, end)
             if inside is None or len(inside):
                 yield Step(file, start, end, int(per_entry * (end - start)), inside, friends)
-            else:
-                record.processed += end - start  # nothing of it is on the list
 
-    def _needs_of(self, schema: Schema, place: str) -> _Needs | BaseException:
-        if self._reference is None:
-            self._reference = schema
-        if schema.digest not in self._needs:
+    def _needs_of(self, schema: Schema, source: Source, tree: str) -> _Needs | BaseException:
+        friends = [friend for friend in self.dataset.friends if friend.is_of(source)]
+        kind = schema.digest, frozenset(friend.name for friend in friends)
+        if kind not in self._needs:
             try:
-                self._needs[schema.digest] = self._match(schema, self._reference, place)
+                self._needs[kind] = self._match(schema, self._reference or schema, friends, f"{source.path}:{tree}")
+                self._reference = self._reference or schema  # of a first file that is left out, others need nothing
             except (NotFoundError, ArgumentError, DriftError) as error:
-                self._needs[schema.digest] = error
-        found = self._needs[schema.digest]
+                self._needs[kind] = error
+        found = self._needs[kind]
         # The message names the first file of its kind; that is the one to look at.
         if isinstance(found, DriftError):
             return found
         return TaskError(str(found)) if isinstance(found, BaseException) else found
 
-    def _match(self, schema: Schema, reference: Schema, place: str) -> _Needs:
-        friends = {friend.name for friend in self.dataset.friends}
+    def _match(self, schema: Schema, reference: Schema, beside: Sequence[Friend], place: str) -> _Needs:
+        friends = {friend.name for friend in beside}
         view = With(*([schema, reference] if self.drift == "fill" else [schema]), OfFriends(friends))
         branches: dict[str, None] = {}
+        matched: dict[str, tuple[str, ...]] = {}
         for task, wanted in self.columns:
+            first = wanted.matched(reference)
+            matched |= {
+                pattern: names for pattern, names in first.items() if wanted.matched(schema).get(pattern) != names
+            }
             try:
-                branches.update(dict.fromkeys(sorted(wanted.resolve(view).branches)))
+                branches.update(dict.fromkeys(sorted(wanted.resolve(view, first).branches)))
             except NotFoundError as error:
                 raise NotFoundError(f"task {task} cannot read {place}: {error}") from error
-        for name in self.touched:
-            if name not in view:
-                raise NotFoundError(f"{place} has no branch {name!r}, which a task without branches reads")
-            branches[name] = None
-        keys = {name for friend in self.dataset.friends for name in friend.by}
+        # A task that declares nothing sees what a file has: data without the weights of a simulation, say.
+        branches.update(dict.fromkeys(name for name in self.touched if name in schema))
+        keys = {name for friend in beside for name in friend.by}
         own = [name for name in [*branches, *keys] if name.partition(".")[0] not in friends]
         made_up = tuple((name, reference.type_of(name)) for name in own if name not in schema)
         there = [name for name in own if name in schema]
@@ -353,11 +410,14 @@ class Plan:
                 "(drift: 'skip' leaves such files out, 'fill' converts)"
             )
         for name, kind in other:
-            if not _convertible(schema.type_of(name), kind):
+            if not _convertible(schema.type_of(name), kind) or (name in self.touched and "/" in name):
                 raise DriftError(
                     f"{place} has {name} as {schema.type_of(name)}, which cannot become {kind} as in the first file"
                 )
-        return _Needs(schema.leaves(there), tuple(own), made_up, tuple(other))
+        for name, kind in made_up:
+            if reference.is_group(name):
+                raise DriftError(f"{place} has no {name}, and {kind} as in the first file cannot be made up")
+        return _Needs(schema.leaves(there), tuple(own), made_up, tuple(other), tuple(matched.items()))
 
     def _leave_out(self, source: Source, entries: int | None, error: BaseException) -> None:
         if not self.skip_bad_files or not isinstance(error, BAD):
@@ -411,6 +471,10 @@ class OfFriends:
         return sorted(self._names)
 
 
+_First = tuple[int, int]
+"""The number of the first entry of a file, counted over all files, and over those of its data set."""
+
+
 class _Chain:
     """The files of a friend by entry, one behind the other."""
 
@@ -421,6 +485,7 @@ class _Chain:
     def learn(self, infos: Mapping[Source, TreeInfo]) -> None:
         for source in self.sources:
             self.starts.append(self.starts[-1] + infos[source].entries)
+        self.sources = tuple(replace(source, uuid=infos[source].uuid) for source in self.sources)
 
     def beside(self, start: int, stop: int) -> tuple[tuple[Source, int, int], ...]:
         if stop > self.starts[-1]:
@@ -435,6 +500,11 @@ class _Chain:
                 pieces.append((self.sources[place], start - self.starts[place], end - self.starts[place]))
             start, place = end, place + 1
         return tuple(pieces)
+
+
+def _between(chosen: Array | None, start: int, stop: int) -> int:
+    """Count the entries of a range that are chosen (None: all)."""
+    return stop - start if chosen is None else int(np.diff(np.searchsorted(chosen, [start, stop]))[0])
 
 
 def _entries_per_step(step_size: StepSize, per_entry: float, entries: int) -> int:

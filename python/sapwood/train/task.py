@@ -9,6 +9,7 @@ import re
 import sys
 import sysconfig
 import traceback
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
-from sapwood.errors import ArgumentError, SapwoodError
+from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning, stacklevel
 from sapwood.train.columns import Declaration
 
 if TYPE_CHECKING:
@@ -145,7 +146,8 @@ class NativeTask(Task):
     """A task whose work is a compiled function, for code that goes entry by entry at native speed.
 
     `kernel` is compiled by Numba; it takes the events (Awkward arrays are known to Numba) and the arrays that `start`
-    makes, and fills these. Arrays of chunks are added.
+    makes, and fills these. Arrays of chunks are added. What parameters it has behind the arrays are attributes of the
+    task, such as options, by their names. Without `branches` all are read.
     """
 
     kernel: ClassVar[Any]
@@ -163,13 +165,19 @@ class NativeTask(Task):
         ak.numba.register_and_check()
         kernel = type(self).kernel
         self._compiled = kernel if hasattr(kernel, "py_func") else numba.njit(nogil=True)(kernel)
+        self._parameters = list(inspect.signature(getattr(kernel, "py_func", kernel)).parameters)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what `begin` makes: it is of this process."""
+        return {name: value for name, value in vars(self).items() if name not in ("_compiled", "_parameters")}
 
     def process(self, events: Foreign) -> Mapping[str, Any]:
         """Run the kernel on a chunk."""
         from sapwood.train.merging import Sum
 
         arrays = self.start()
-        self._compiled(events, *arrays.values())
+        more = [getattr(self, name) for name in self._parameters[1 + len(arrays) :]]
+        self._compiled(import_module("awkward").materialize(events), *arrays.values(), *more)
         return {name: Sum(array) for name, array in arrays.items()}
 
 
@@ -184,13 +192,23 @@ class Processor(Task):
     def process(self, events: Foreign) -> Mapping[str, Any]:
         """Run the processor on a chunk."""
         from sapwood.train.coffea import nano_events
+        from sapwood.train.merging import Added
 
-        return self.processor.process(nano_events(events, self.schema))
+        given = self.processor.process(nano_events(events, self.schema))
+        if given is None:
+            return {}
+        return Added.in_place_of_arrays(given if isinstance(given, Mapping) else {_ALONE: given})
 
     def end(self, results: dict[str, Any]) -> Mapping[str, Any]:
-        """Let it finish (``postprocess``)."""
-        after = self.processor.postprocess(results)
-        return results if after is None else after
+        """Let it finish (``postprocess``); what is no dictionary is called ``result``."""
+        given = results[_ALONE] if results.keys() == {_ALONE} else results
+        after = self.processor.postprocess(given)
+        after = given if after is None else after
+        return after if isinstance(after, Mapping) else {"result": after}
+
+
+_ALONE = ""
+"""The name of what a processor gives in place of a dictionary."""
 
 
 def as_task(given: Foreign) -> Foreign:
@@ -313,6 +331,12 @@ def load_tasks(path: str | Path) -> list[Any]:
                           for other in vars(module).values())  # fmt: skip
             if getattr(value, "branches", None) or not derived:  # else it is a base of tasks
                 found.append(_make(value, path))
+    for name, value in vars(module).items():
+        if _is_nearly_a_task(value, module):
+            warnings.warn(
+                f"{path}: class {name} is no task: it has process, but no branches, and does not derive from Task",
+                SapwoodWarning, stacklevel=stacklevel(),
+            )  # fmt: skip
     if not found:
         raise ArgumentError(
             f"{path} holds no task: no class with branches = [...] and process(self, events), none derived from Task"
@@ -327,6 +351,15 @@ def _looks_like_task(value: Foreign) -> bool:
     if kind in _BASES or inspect.isabstract(kind) or not callable(getattr(value, "process", None)):
         return False
     return bool(getattr(value, "branches", None)) or issubclass(kind, Task) or _is_processor(kind)
+
+
+def _is_nearly_a_task(value: Foreign, module: ModuleType) -> bool:
+    """Tell whether a class of a file has `process`, but neither is a task nor what others are derived from."""
+    if not isinstance(value, type) or value.__module__ != module.__name__ or _looks_like_task(value):
+        return False
+    others = [other for other in vars(module).values() if isinstance(other, type) and other is not value]
+    plain = callable(getattr(value, "process", None)) and not inspect.isabstract(value)
+    return plain and not any(issubclass(other, value) for other in others)
 
 
 def _is_processor(kind: type) -> bool:

@@ -16,30 +16,32 @@ import sys
 import threading
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import awkward as ak
 import numpy as np
 
 from sapwood import _native
-from sapwood.errors import LimitError, SapwoodError, StorageError
-from sapwood.reading.gather import read, together, virtual
+from sapwood.errors import ArgumentError, LimitError, SapwoodError, StorageError
+from sapwood.reading.gather import Accessed, read, together, virtual
 from sapwood.reading.libraries import library_of
 from sapwood.reading.selection import Selection
 from sapwood.train import memory
 from sapwood.train.catalogue import TreeInfo, look, open_source
 from sapwood.train.columns import Block, Columns, Resolved
 from sapwood.train.dataset import Dataset, Friend, Source, find_tree
-from sapwood.train.friends import FriendIndex
-from sapwood.train.merging import merge
+from sapwood.train.friends import FriendIndex, ReplacedFriendError
+from sapwood.train.merging import Returned, gather, size_of
+from sapwood.train.pickling import UnsendableError, dumps_tasks, opened, sealed
 from sapwood.train.plan import BAD, DriftError, FilePlan, OfFriends, Step, With
-from sapwood.train.task import described, own_traceback, task_name
+from sapwood.train.record import Cost, Meter
+from sapwood.train.task import described, own_traceback
 
 if TYPE_CHECKING:
-    from sapwood.columns import Array, Foreign
+    from sapwood.columns import Array, Column, Foreign
 
 _FILES_OPEN = 16
 
@@ -48,7 +50,8 @@ _FILES_OPEN = 16
 class Job:
     """What workers have to know of a run.
 
-    `touched` are the branches that tasks which declare none were seen to use, by the number of the task.
+    `touched` are the branches that tasks which declare none were seen to use, by the number of the task. `client` is
+    the process that joins the results; `traced` tells that others are to record a trace of accesses for it.
     """
 
     tasks: Sequence[Any]
@@ -58,7 +61,8 @@ class Job:
     ordered: bool = True
     at_once: int = 1
     memory: int | None = None
-    native_threads: int | None = None
+    client: str = ""
+    traced: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,7 @@ class Part:
     """What became of some steps: the results of each task (None: it was off or failed), or why they could not be read.
 
     `failures` are tracebacks by the number of the task. Seconds of `cpu` and `wall`, and bytes of `memory`, are by
-    task; `sizes` are decoded bytes by branch.
+    task; `size` is about how many bytes the results have, `sizes` are decoded bytes by branch.
     """
 
     keys: tuple[tuple[int, int], ...]
@@ -87,23 +91,78 @@ class Part:
     cpu: list[float] = field(default_factory=list[float])
     wall: list[float] = field(default_factory=list[float])
     memory: list[int] = field(default_factory=list[int])
+    size: int = 0
     sizes: Counter[str] = field(default_factory=Counter[str])
     touched: list[frozenset[str]] = field(default_factory=list[frozenset[str]])
     reading: float = 0.0
 
+    def change(self, how: Callable[[Any], Any], fault: str) -> None:
+        """Make something else of the results of each task; one with which that is not possible fails, with a reason."""
+        for place, results in enumerate(self.results):
+            try:
+                self.results[place] = how(results)
+            except UnsendableError as error:
+                self.failures[place], self.results[place] = f"{fault}: {error}", None
+
+    def open(self) -> None:
+        """Take out what was sealed to be sent."""
+        self.change(opened, "gave what cannot be brought here from the process that worked on it")
+
+
+_Accesses = tuple[int, dict[str, "Column"]]
+
 
 @dataclass
 class Outcome:
-    """What a worker gives back for a lease: its parts, and what it has used since it reported last."""
+    """What a worker gives back for a lease: its parts, and what it has used since it reported last.
+
+    `started` and `stopped` are seconds since 1970, `memory` and `memory_peak` resident bytes. `cost` and `accesses` are
+    of its process: None in the client, which knows its own. `accesses` are part of a trace, if there is one: when that
+    began, in nanoseconds since 1970, and columns.
+    """
 
     parts: list[Part]
     worker: str
     started: float
     stopped: float
-    counters: dict[str, int]
-    cpu: float
+    cost: Cost | None
     memory: int
     memory_peak: int
+    accesses: _Accesses | None = None
+
+
+_METERS: OrderedDict[str, Meter] = OrderedDict()  # of the latest runs
+_METERING = threading.Lock()
+
+
+def measure(run: str, traced: bool) -> None:
+    """Measure what this process uses for a run, from its first call: what it did before is not of the run."""
+    with _METERING:
+        if run not in _METERS:
+            while len(_METERS) > 3:
+                _METERS.popitem(last=False)
+            _METERS[run] = Meter()
+            _native.stop_trace()
+            _ = traced and _native.start_trace()
+
+
+def used(run: str, traced: bool) -> tuple[Cost | None, _Accesses | None]:
+    """Give what this process has used for a run since it was last asked."""
+    with _METERING:
+        meter = _METERS.get(run)
+        return None if meter is None else meter.cut(), _native.take_trace() if traced else None
+
+
+def outcome_of(parts: list[Part], started: float, cost: tuple[Cost | None, _Accesses | None]) -> Outcome:
+    """Give back parts that were begun at a time, with what this process has used."""
+    return Outcome(
+        parts, this_process(), started, time.time(), cost[0], memory.resident(), memory.peak(), cost[1]
+    )  # fmt: skip
+
+
+def this_process() -> str:
+    """Name this process, among those of all hosts."""
+    return f"{socket.gethostname()}:{os.getpid()}"
 
 
 class Worker:
@@ -114,15 +173,15 @@ class Worker:
         self._lock = threading.Lock()
         self._begun = False
         self._broken: dict[int, str] = {}
+        self._returned = [Returned() for _ in job.tasks]
         self._open: OrderedDict[tuple[str, str, str], OpenTree] = OrderedDict()
+        self._looked_at: dict[tuple[str, str, str], OpenTree] = {}
         self._shapes: list[_Shape] = []
-        self._indexes: dict[str, FriendIndex] = {}
+        self._indexes: dict[int, FriendIndex] = {}
         self._gate = _Gate(job.at_once, job.memory)
-        self._run = ""
-        self._counted: dict[str, int] = {}
-        self._cpu = 0.0
-        if job.native_threads is not None:
-            _native.set_num_threads(job.native_threads)
+        self._remote = job.client != this_process()
+        if self._remote:
+            _native.set_num_threads(1)
         if job.memory is None:
             memory.keep_freed()
 
@@ -143,22 +202,21 @@ class Worker:
 
     def run(self, lease: Lease) -> Outcome:
         """Work on a lease."""
-        with self._lock:
-            if self._run != lease.run:  # what the process did before is not of this run
-                self._run, self._counted, self._cpu = lease.run, _native.counters(), time.process_time()
+        if self._remote:  # the client knows its own
+            measure(lease.run, self.job.traced)
         self.begin()
         started = time.time()
         parts = [self._step(step, lease.off) for step in lease.steps]
         if not self.job.ordered:
             parts = list(self._joined(parts))
-        with self._lock:
-            now, cpu = _native.counters(), time.process_time()
-            counters = {name: now[name] - self._counted.get(name, 0) for name in now}
-            used, self._counted, self._cpu = cpu - self._cpu, now, cpu
-        return Outcome(
-            parts, f"{socket.gethostname()}:{os.getpid()}", started, time.time(), counters, used,
-            memory.resident(), memory.peak(),
-        )  # fmt: skip
+        if self._remote:
+            for part in parts:
+                part.change(sealed, "gave what cannot be sent from the process that worked on it")
+        return outcome_of(parts, started, used(lease.run, self.job.traced) if self._remote else (None, None))
+
+    def hold(self, size: int, what: str) -> None:
+        """Reckon with so many bytes of joined results in this process; `what` says what they are."""
+        self._gate.held, self._gate.what = size, what
 
     def touched(self, step: Step) -> dict[int, tuple[str, ...]]:
         """Let tasks that declare no branches process a step; gives what branches each of them looked at."""
@@ -177,27 +235,55 @@ class Worker:
             tree.release()
         return found
 
+    def keep(self, source: Source, info: TreeInfo, file: Foreign, tree: Foreign) -> bool:
+        """Take a file that was looked at and will be read soon, if there are few such; tells whether it does."""
+        key = (source.path, info.tree, info.uuid)
+        with self._lock:
+            kept = self.job.memory is None and len(self._looked_at) < _FILES_OPEN and key not in self._looked_at
+            if kept:
+                self._looked_at[key] = OpenTree(file, tree)
+        return kept
+
     def close(self) -> None:
         """Close all files."""
         with self._lock:
-            while self._open:
-                self._open.popitem()[1].close()
+            for trees in (self._open, self._looked_at):
+                while trees:
+                    trees.popitem()[1].close()
 
     def _step(self, step: Step, off: frozenset[int]) -> Part:
-        part = Part((step.key,), step.entries if step.chosen is None else len(step.chosen))
+        """Work on a step, read from a replica where the file is damaged."""
         with self._gate.room(step.bytes) as alone:
-            began = time.perf_counter()
-            try:
-                block, needs = self._read_anywhere(step)
-            except Exception as error:  # noqa: BLE001 - it is sent to the client, and raised there
-                part.error = _portable(error, step.where)
-                return part
-            finally:
-                part.reading = time.perf_counter() - began
-            part.sizes.update({name: int(layout.nbytes) for name, layout in block.layouts.items()})
-            with self._gate.work():
-                for place in range(len(self.job.tasks)):
-                    self._process(place, step, block, needs, part, alone, off)
+            part = self._try(step, step.file, off, alone)
+            source = step.file.source
+            for path in source.replicas:
+                if not isinstance(part.error, BAD) or isinstance(part.error, _NOT_BY_REPLICAS):
+                    break
+                there = replace(step.file, source=replace(source, path=path, replicas=()))
+                other = self._try(step, there, off, alone)
+                part = part if other.error is not None else other
+            return part
+
+    def _try(self, step: Step, place: FilePlan, off: frozenset[int], alone: Callable[[], bool]) -> Part:
+        """Read a step from a place of its file, and let the tasks process it."""
+        part = Part((step.key,), step.wanted)
+        began = time.perf_counter()
+        try:
+            block, needs = self._read(step if place is step.file else replace(step, file=place))
+        except Exception as error:  # noqa: BLE001 - it is sent to the client, and raised there
+            part.error = _portable(error, step.where)
+            return part
+        finally:
+            part.reading = time.perf_counter() - began
+        part.sizes.update({name: int(layout.nbytes) for name, layout in block.layouts.items()})
+        with self._gate.work():
+            for number in range(len(self.job.tasks)):
+                self._process(number, step, block, needs, part, alone, off)
+                if block.failed is not None:  # what a task looked at late: the step is bad, not the task
+                    return Part(
+                        part.keys, part.entries, error=_portable(block.failed, step.where), reading=part.reading
+                    )
+        part.size = size_of(part.results)
         return part
 
     def _process(
@@ -225,8 +311,9 @@ class Worker:
         weighed = alone() and water.reset()
         wall, cpu = time.perf_counter(), time.thread_time()
         try:
-            events = need.build(block.logging(log) if need.everything else block)
-            result = dict(task.process(_described(events, step)))
+            known = self.job.touched.get(place, ())
+            events = need.build(block.logging(log, known) if need.everything else block)
+            result = dict(self._returned[place].new(task.process(_described(events, step))))
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - a task may raise anything, and call sys.exit
@@ -237,20 +324,6 @@ class Worker:
         part.results.append(result)
         seen = frozenset(access.branch for access in log).union(self.job.touched.get(place, ()))
         part.touched.append(seen | need.branches)
-
-    def _read_anywhere(self, step: Step) -> tuple[_StepBlock, list[Resolved]]:
-        """Read a step, of a replica where the file is damaged."""
-        try:
-            return self._read(step)
-        except (ReplacedError, DriftError):
-            raise
-        except BAD:
-            source = step.file.source
-            for path in source.replicas:
-                there = replace(step.file, source=replace(source, path=path, replicas=()))
-                with contextlib.suppress(*BAD):
-                    return self._read(replace(step, file=there))
-            raise
 
     def _read(self, step: Step) -> tuple[_StepBlock, list[Resolved]]:
         tree = self._tree(step.file)
@@ -272,11 +345,11 @@ class Worker:
         for name, kind in missing.items():
             layouts[name] = made_up(kind, step.entries)
         for place, friend in enumerate(self.job.friends):
-            theirs = [name.partition(".")[2] for name in shape.names if _of_friend(name, {friend.name: friend})]
-            if not theirs:
+            theirs = [name.partition(".")[2] for name in shape.names if _of_friend(name, {friend.name})]
+            if not theirs or not friend.is_of(file.source):
                 continue
             if friend.by:
-                found = self._index(friend).beside([ak.Array(layouts[key]) for key in friend.by], theirs)
+                found = self._index(place).beside([ak.Array(layouts[key]) for key in friend.by], theirs)
             else:
                 found = self._pieces(step.friends[place] or (), theirs)
             layouts |= {f"{friend.name}.{name}": layout for name, layout in found.items()}
@@ -291,24 +364,33 @@ class Worker:
 
     def _shape(self, tree: OpenTree, file: FilePlan) -> _Shape:
         """Find out what is wanted of a tree; of trees alike, only the first one's branches are looked at."""
+        beside = [friend for friend in self.job.friends if friend.is_of(file.source)]
+        friends = frozenset(friend.name for friend in beside)
+        kind = file.made_up, file.matched, friends
+        known = tree.shape
+        if known is not None and known.kind == kind:
+            return known
         for known in self._shapes:
-            if known.made_up == file.made_up and tree.tree.same_shape(known.tree):
+            if known.kind == kind and tree.tree.same_shape(known.tree):
+                tree.shape = known
                 return known
-        friends = {friend.name: friend for friend in self.job.friends}
         missing = {name for name, _ in file.made_up}
         view = With(tree.tree, OfFriends(friends, missing))
-        needs = [wanted.resolve(view) for _, wanted in self.job.columns]
+        needs = [wanted.resolve(view, dict(file.matched)) for _, wanted in self.job.columns]
         names = sorted(frozenset[str]().union(*self.job.touched.values(), *(need.branches for need in needs)))
         own = {name for name in names if not _of_friend(name, friends) and name not in missing and name in tree.tree}
-        keys = {name for friend in self.job.friends for name in friend.by}
-        found = _Shape(tree.tree, file.made_up, needs, names, sorted(own | keys))
+        keys = {name for friend in beside for name in friend.by}
+        found = tree.shape = _Shape(tree.tree, kind, needs, names, sorted(own | keys))
         self._shapes = [found, *self._shapes[:7]]
         return found
 
     def _pieces(self, pieces: Sequence[tuple[Source, int, int]], names: list[str]) -> dict[str, Any]:
         read_in: list[dict[str, Any]] = []
         for source, start, stop in pieces:
-            tree = self._tree(FilePlan(-1, source, "", source.tree or "", {}))
+            try:
+                tree = self._tree(FilePlan(-1, source, source.uuid or "", source.tree or "", {}))
+            except ReplacedError as error:
+                raise ReplacedFriendError(str(error)) from error
             try:
                 read_in.append(tree.read(names, start, stop))
             finally:
@@ -317,70 +399,97 @@ class Worker:
             return read_in[0]
         return {name: ak.concatenate([one[name] for one in read_in], highlevel=False) for name in names}
 
-    def _index(self, friend: Friend) -> FriendIndex:
+    def _index(self, place: int) -> FriendIndex:
         with self._lock:
-            if friend.name not in self._indexes:
-                self._indexes[friend.name] = FriendIndex(friend)
-            return self._indexes[friend.name]
+            if place not in self._indexes:
+                self._indexes[place] = FriendIndex(self.job.friends[place])
+            return self._indexes[place]
 
     def _tree(self, file: FilePlan) -> OpenTree:
         """Give an open tree, held for the caller."""
         key = (file.source.path, file.tree, file.uuid)
         with self._lock:
-            tree = self._open.get(key)
-            if tree is not None:
-                self._open.move_to_end(key)
-                tree.hold()
-                return tree
-        tree = OpenTree(file)
+            known = self._open.get(key) or self._looked_at.pop(key, None)
+            if known is not None:
+                return self._held(key, known)
+        tree = OpenTree.of(file)
         with self._lock:
-            known = self._open.setdefault(key, tree)
-            known.hold()
-            if known is not tree:
+            if (known := self._open.get(key)) is not None:
                 tree.close()
-            while len(self._open) > _FILES_OPEN:
-                self._open.popitem(last=False)[1].close()
-        return known
+                return self._held(key, known)
+            return self._held(key, tree)
+
+    def _held(self, key: tuple[str, str, str], tree: OpenTree) -> OpenTree:
+        """Hold an open tree, and close those not used for long."""
+        self._open[key] = tree
+        self._open.move_to_end(key)
+        tree.hold()
+        while len(self._open) > _FILES_OPEN:
+            self._open.popitem(last=False)[1].close()
+        return tree
 
     def _joined(self, parts: list[Part]) -> Iterator[Part]:
-        """Join the parts of steps that went well; others stay as they are."""
+        """Join the parts of steps that were read; others stay as they are."""
         whole: Part | None = None
         for part in parts:
-            if part.error is not None or part.failures:
+            if part.error is not None:
                 yield part
             elif whole is None:
                 whole = part
             else:
-                whole = join_parts(whole, part, self.job.tasks)
+                whole = join_parts(whole, part)
         if whole is not None:
             yield whole
 
 
-def join_parts(first: Part, second: Part, tasks: Sequence[Any]) -> Part:
-    """Join two parts that went well into one."""
-    results = [
-        merge(one, other, f"task {task_name(task)}: results")
-        for task, one, other in zip(tasks, first.results, second.results, strict=True)
-    ]
+def join_parts(first: Part, second: Part) -> Part:
+    """Join two parts that were read into one."""
+    failures = first.failures | second.failures
+    results: list[Any] = []
+    for place, (one, other) in enumerate(zip(first.results, second.results, strict=True)):
+        try:
+            results.append(None if place in failures else gather(one, other, "results"))
+        except ArgumentError as error:
+            failures[place] = f"gave what cannot be joined: {error}"
+            results.append(None)
     return Part(
         first.keys + second.keys,
         first.entries + second.entries,
         results,
+        failures,
         cpu=[a + b for a, b in zip(first.cpu, second.cpu, strict=True)],
         wall=[a + b for a, b in zip(first.wall, second.wall, strict=True)],
         memory=[max(a, b) for a, b in zip(first.memory, second.memory, strict=True)],
+        size=first.size + second.size,
         sizes=first.sizes + second.sizes,
         touched=[a | b for a, b in zip(first.touched, second.touched, strict=True)],
         reading=first.reading + second.reading,
     )
 
 
+def _noting(name: str, layout: Foreign, log: list[Any]) -> Foreign:
+    """Give a column that tells the log when it is looked at."""
+    form, length, buffers = ak.to_buffers(layout)
+
+    def noted(key: str, buffer: Foreign) -> Callable[[], Any]:
+        def get() -> Foreign:
+            log.append(Accessed(name, key))
+            return buffer
+
+        return get
+
+    return ak.from_buffers(form, length, {k: noted(k, b) for k, b in buffers.items()}, highlevel=False)
+
+
 @dataclass
 class _Shape:
-    """What is wanted of trees with the same branches: of which tree it was found, and what is read of such."""
+    """What is wanted of trees with the same branches: of which tree it was found, and what is read of such.
+
+    `kind` tells apart what else shapes it: branches that are made up or stand for patterns, the names of friends.
+    """
 
     tree: Any
-    made_up: tuple[tuple[str, str], ...]
+    kind: tuple[Any, ...]
     needs: list[Resolved]
     names: list[str]
     reads: list[str]
@@ -391,27 +500,38 @@ class ReplacedError(StorageError):
     """A file is not the one that was planned for."""
 
 
+_NOT_BY_REPLICAS = (ReplacedError, ReplacedFriendError, DriftError)
+"""What is wrong with a file that its replicas would not mend."""
+
+
 class OpenTree:
     """A tree of a file that is kept open while it is used, or was used of late."""
 
-    def __init__(self, file: FilePlan) -> None:
-        self.file: Any = open_source(file.source)
+    @staticmethod
+    def of(plan: FilePlan) -> OpenTree:
+        """Open the tree of a plan."""
+        file = open_source(plan.source)
         try:
-            if file.uuid and self.file.file.hex_uuid != file.uuid:
+            if plan.uuid and file.file.hex_uuid != plan.uuid:
                 raise ReplacedError(
-                    f"{file.source.path} is another file than the one that was looked at before; run again"
+                    f"{plan.source.path} is another file than the one that was looked at before; run again"
                 )
-            self.tree: Any = self.file[file.tree] if file.tree else find_tree(self.file, file.source)[0]
+            return OpenTree(file, file[plan.tree] if plan.tree else find_tree(file, plan.source)[0])
         except BaseException:
-            self.file.close()
+            file.close()
             raise
+
+    def __init__(self, file: Foreign, tree: Foreign) -> None:
+        self.file = file
+        self.tree = tree
+        self.shape: _Shape | None = None
         self._lock = threading.Lock()
         self._users = 0
         self._closing = False
         self._selections: dict[tuple[str, ...] | None, Selection] = {}
 
     def read(self, names: Sequence[str], start: int, stop: int, like: Selection | None = None) -> dict[str, Any]:
-        """Read branches, as layouts by name; `like` is the selection of them from a tree that may have the same."""
+        """Read branches, as layouts by name; `like` is the selection of them from a tree that has the same branches."""
         if not names:
             return {}
         selection = self.selection(names, like)
@@ -420,14 +540,24 @@ class OpenTree:
         return {name: record.content(name) for name in names}
 
     def everything(
-        self, known: Mapping[str, Any], start: int, stop: int, log: list[Any], more: Iterable[str] = ()
+        self,
+        known: Mapping[str, Any],
+        start: int,
+        stop: int,
+        log: list[Any],
+        more: Iterable[str] = (),
+        seen: Iterable[str] | None = None,
+        failed: Callable[[Exception], None] | None = None,
     ) -> ak.Array:
         """Give records of all branches, read when they are looked at but for those that are known.
 
-        `more` names columns among the known that the tree does not have.
+        `more` names columns among the known that the tree does not have. The log is told of those known, too, but for
+        the ones that were `seen` to be looked at (None: all were). `failed` is told of errors of reading.
         """
         selection = self.selection(None)
-        record = virtual(selection, start, stop, False, log).layout
+        record = virtual(selection, start, stop, False, log, failed).layout
+        if seen is not None:
+            known = {name: layout if name in seen else _noting(name, layout, log) for name, layout in known.items()}
         columns = {name: known.get(name, content) for name, content in zip(record.fields, record.contents, strict=True)}
         columns |= {name: known[name] for name in more}
         return ak.Array(ak.contents.RecordArray(list(columns.values()), list(columns), length=stop - start))
@@ -437,8 +567,7 @@ class OpenTree:
         key = None if names is None else tuple(names)
         found = self._selections.get(key)
         if found is None:
-            found = None if like is None else like.on(self.tree)
-            found = self._selections[key] = found or Selection(self.tree, key)
+            found = self._selections[key] = Selection(self.tree, key) if like is None else like.moved(self.tree)
         return found
 
     def hold(self) -> None:
@@ -468,21 +597,27 @@ class _StepBlock(Block):
 
     def __init__(self, layouts: Mapping[str, Any], length: int, tree: OpenTree, step: Step) -> None:
         super().__init__(layouts, length)
+        self.failed: Exception | None = None  # the first error of reading what was looked at late
         self._tree = tree
         self._step = step
         tree.hold()  # for what is looked at later; let go with the block
 
-    def logging(self, log: list[Any]) -> Block:
-        """Give the same block with all branches, of which the log is told."""
+    def logging(self, log: list[Any], seen: Iterable[str]) -> Block:
+        """Give the same block with all branches, of which the log is told but for those that were seen before."""
         step = self._step
 
+        def failed(error: Exception) -> None:
+            if isinstance(error, BAD):
+                self.failed = self.failed or error
+
         def everything() -> ak.Array:
-            # Branches that the file lacks or has with another type are as the first file has them.
-            drifted = {name: self.layouts[name] for name, _ in (*step.file.made_up, *step.file.cast)
-                       if name in self.layouts}  # fmt: skip
+            # Branches that the file has with another type are as the first file has them.
+            drifted = {name: self.layouts[name] for name, _ in step.file.cast if name in self.layouts}
             if step.chosen is None:
-                return self._tree.everything(self.layouts, step.entry_start, step.entry_stop, log, drifted)
-            whole = self._tree.everything({}, step.entry_start, step.entry_stop, log)
+                return self._tree.everything(
+                    self.layouts, step.entry_start, step.entry_stop, log, drifted, seen, failed
+                )
+            whole = self._tree.everything({}, step.entry_start, step.entry_stop, log, failed=failed)
             events: Any = whole[step.chosen - step.entry_start]
             for name, layout in drifted.items():
                 events = ak.with_field(events, layout, name)
@@ -494,6 +629,10 @@ class _StepBlock(Block):
         self._tree.release()
 
 
+_WEIGHED = 16
+"""The first of the steps that are worked on alone, to see how much memory tasks take; then every power of two."""
+
+
 class _Gate:
     """Lets as many steps in as memory has room for, and as many threads work as are wanted."""
 
@@ -502,7 +641,9 @@ class _Gate:
         self._working = threading.Semaphore(threads)
         self._budget = budget
         self._base = memory.resident()
+        self.held, self.what = 0, ""  # bytes of results
         self._inside = 0
+        self._alone = False  # whether whoever is inside is to be alone
         self._expected = 0
         self._factor = 3.0  # resident bytes for each decoded byte of a step, until it was measured
         self._entered = 0
@@ -511,21 +652,41 @@ class _Gate:
     def room(self, size: int) -> Generator[Callable[[], bool]]:
         """Wait until there is room for a step; what it gives tells whether nobody else came in meanwhile."""
         with self._changed:
-            while self._budget is not None and self._inside and not self._fits(size):
-                self._changed.wait()
+            budget = self._budget
+            while self._alone or (budget is not None and not self._fits(size)):
+                if self._inside or budget is None:
+                    self._changed.wait()
+                elif self.held and not memory.fits(2 * size, budget):
+                    raise LimitError(
+                        f"{self.what}: with the next step, this process would have more than its budget, "
+                        f"{budget:,} bytes"
+                    )
+                else:
+                    break
             self._inside += 1
             self._entered += 1
             self._expected += size
             mine = self._entered
-        before = memory.resident()
+            # Others may always be inside: now and then a step is weighed alone.
+            self._alone = weighed = mine >= _WEIGHED and mine & (mine - 1) == 0
+            while weighed and self._inside > 1:
+                self._changed.wait()
+        before = 0 if self._budget is None else memory.resident()
+
+        def alone() -> bool:
+            if weighed:
+                memory.give_back()  # what is taken out of freed memory would not be seen
+            return self._inside == 1 and self._entered == mine
+
         try:
-            yield lambda: self._inside == 1 and self._entered == mine
+            yield alone
         finally:
             with self._changed:
                 if self._budget is not None and self._inside == 1 and self._entered == mine and size > 1 << 20:
                     self._factor = max(1.5, 0.5 * self._factor, (memory.resident() - before) / size)
                 self._inside -= 1
                 self._expected -= size
+                self._alone = self._alone and not weighed
                 self._changed.notify_all()
 
     def work(self) -> threading.Semaphore:
@@ -533,10 +694,14 @@ class _Gate:
         return self._working
 
     def _fits(self, size: int) -> bool:
-        return self._base + (self._expected + size) * self._factor <= (self._budget or 0)
+        budget = self._budget or 0
+        expected = (self._expected + size) * self._factor
+        # With results that stay, what is measured goes for less: it may have been of steps that left none.
+        careful = (self._expected + size) * max(self._factor, 3.0)
+        return self._base + expected <= budget and (not self.held or memory.fits(int(careful), budget))
 
 
-def _of_friend(name: str, friends: Mapping[str, Friend]) -> bool:
+def _of_friend(name: str, friends: Collection[str]) -> bool:
     return name.partition(".")[0] in friends and "." in name
 
 
@@ -544,7 +709,8 @@ def _described(events: ak.Array, step: Step) -> ak.Array:
     """Say where events come from, in `events.attrs`."""
     events.attrs["dataset"] = step.file.source.dataset
     events.attrs["metadata"] = dict(step.file.metadata)
-    events.attrs["file"] = step.file.source.path
+    events.attrs["file"], events.attrs["tree"] = step.file.source.path, step.file.tree
+    events.attrs["uuid"] = step.file.uuid
     events.attrs["entry_start"], events.attrs["entry_stop"] = step.entry_start, step.entry_stop
     return events
 
@@ -586,12 +752,20 @@ def _same(before: Array, after: Array) -> Array:
 
 def made_up(kind: str, length: int) -> Foreign:
     """Make a column of a type, given as Awkward writes it: not a number, 0 or false, empty lists and texts."""
-    wanted: Any = ak.types.from_datashape(kind, highlevel=False)
-    if isinstance(wanted, ak.types.NumpyType):
-        dtype = np.dtype(wanted.primitive)
-        return ak.contents.NumpyArray(_filled(length, dtype))
-    form: Any = ak.forms.from_type(wanted)
-    if isinstance(wanted, ak.types.ListType):
+    return _made_up(ak.types.from_datashape(kind, highlevel=False), length)
+
+
+def _made_up(kind: Foreign, length: int) -> Foreign:
+    if isinstance(kind, ak.types.NumpyType):
+        return ak.contents.NumpyArray(_filled(length, np.dtype(kind.primitive)))
+    if isinstance(kind, ak.types.RegularType):
+        inner = _made_up(kind.content, length * kind.size)
+        return ak.contents.RegularArray(inner, kind.size, length, parameters=kind.parameters)
+    if isinstance(kind, ak.types.RecordType):
+        contents = [_made_up(content, length) for content in kind.contents]
+        return ak.contents.RecordArray(contents, kind.fields, length, parameters=kind.parameters)
+    form: Any = ak.forms.from_type(kind)
+    if isinstance(kind, ak.types.ListType):
         offsets = ak.index.Index64(np.zeros(length + 1, np.int64))
         inner = form.content.length_zero_array(highlevel=False)
         return ak.contents.ListOffsetArray(offsets, inner, parameters=form.parameters)
@@ -664,7 +838,7 @@ class Packed:
             A task cannot be pickled.
         """
         try:
-            data = _dumps(job)
+            data = dumps_tasks(job, job.tasks)
         except Exception as error:
             raise SapwoodError(f"the tasks cannot be sent to other processes: {described(error)}") from error
         return Packed(hashlib.sha256(data).hexdigest()[:32], data)
@@ -676,36 +850,6 @@ class Packed:
     def job(self) -> Job:
         """Unpack it."""
         return replace(pickle.loads(self.data or b""), touched=self.touched)
-
-
-def _dumps(job: Job) -> bytes:
-    try:
-        import cloudpickle
-    except ImportError:
-        return pickle.dumps(job)
-    modules = _own_modules(job.tasks)
-    for module in modules:
-        cloudpickle.register_pickle_by_value(module)
-    try:
-        return cloudpickle.dumps(job)
-    finally:
-        for module in modules:
-            cloudpickle.unregister_pickle_by_value(module)
-
-
-def _own_modules(tasks: Sequence[Any]) -> list[Any]:
-    """List the modules of tasks that came from files, and their neighbours: other processes cannot import them."""
-    found: dict[str, Any] = {}
-    for task in tasks:
-        module = sys.modules.get(type(getattr(task, "processor", task)).__module__)
-        if module is None or not module.__name__.startswith("sapwood_task_") or not module.__file__:
-            continue
-        folder = Path(module.__file__).resolve().parent
-        for name, other in list(sys.modules.items()):
-            path = getattr(other, "__file__", None)
-            if path and Path(path).resolve().parent == folder and name != "__main__":
-                found[name] = other
-    return list(found.values())
 
 
 _WORKERS: OrderedDict[str, Worker] = OrderedDict()
@@ -731,15 +875,27 @@ def run_lease(job: Packed | Worker, lease: Lease) -> Outcome:
     return worker_of(job).run(lease)
 
 
-def look_at(sources: Sequence[tuple[int, Source]]) -> list[tuple[int, TreeInfo | BaseException]]:
-    """Look at files; of each what planning needs, or why it cannot be had."""
+Looked = list[tuple[int, "TreeInfo | BaseException"]]
+"""Of files, by their places, what planning needs, or why it cannot be had."""
+
+
+def look_at(
+    sources: Sequence[tuple[int, Source]], run: str, client: str, traced: bool, worker: Worker | None = None
+) -> tuple[Looked, Outcome | None]:
+    """Look at files for a run; other processes than its client tell what they used, too.
+
+    A `worker` that is in this process may keep them open.
+    """
+    remote, started = client != this_process(), time.time()
+    if remote:
+        measure(run, traced)
     found: list[tuple[int, TreeInfo | BaseException]] = []
     for place, source in sources:
         try:
-            found.append((place, look(source)))
+            found.append((place, look(source, worker and partial(worker.keep, source))))
         except Exception as error:  # noqa: BLE001 - it is sent to the client, and raised there
             found.append((place, error if isinstance(error, BAD) else _portable(error, source.path)))
-    return found
+    return found, outcome_of([], started, used(run, traced)) if remote else None
 
 
 def serve(descriptor: int) -> None:
@@ -748,6 +904,8 @@ def serve(descriptor: int) -> None:
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     connection = Connection(descriptor)
+    with contextlib.suppress(OSError):
+        connection.send_bytes(b"")  # all is imported
     while True:
         try:
             module, name, arguments = pickle.loads(connection.recv_bytes())

@@ -5,6 +5,8 @@ Numbers are not copied where they are contiguous and in native byte order.
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -329,10 +331,13 @@ def to_type(spec: Foreign) -> Type:
         kind = named(spec)
         if kind is not None:
             return kind
-        import awkward as ak
-
+        if (lists := _LISTS.fullmatch(spec)) is not None and lists[2] in NUMBERS:
+            kind = ("number", lists[2])
+            for _ in range(lists[1].count("var")):
+                kind = ("list", kind)
+            return kind
         try:
-            return _from_awkward_type(ak.types.from_datashape(spec, highlevel=False))
+            return _from_awkward_type(_datashape(spec))
         except UnsupportedError:
             raise
         except Exception:  # noqa: BLE001 - the parser has errors of its own
@@ -342,6 +347,17 @@ def to_type(spec: Foreign) -> Type:
                 return kind
             raise TypeError(f"neither a NumPy dtype nor an Awkward type: {spec!r}") from None
     return _from_dtype(dtype)
+
+
+_LISTS = re.compile(r"\s*((?:var\s*\*\s*)+)(\w+)\s*")
+"""What most branches are given as: Awkward takes some 12 ms for each text, since it makes its parser anew."""
+
+
+@functools.lru_cache(maxsize=256)
+def _datashape(text: str) -> Foreign:
+    import awkward as ak
+
+    return ak.types.from_datashape(text, highlevel=False)
 
 
 def _from_dtype(dtype: np.dtype[Any]) -> Type:

@@ -57,13 +57,24 @@ fn date(seconds: u64) -> String {
 const NOTHING: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
 impl Keys {
-    /// The headers that sign a GET of `url` now.
-    pub fn sign(&self, url: &str) -> Result<Vec<(&'static str, String)>> {
+    /// The headers that sign a request for `url` now, which has others already.
+    pub fn sign(
+        &self,
+        method: &str,
+        url: &str,
+        others: &[(&'static str, &str)],
+    ) -> Result<Vec<(&'static str, String)>> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs());
-        self.sign_at(url, now)
+        self.sign_at(method, url, others, now)
     }
 
-    fn sign_at(&self, url: &str, seconds: u64) -> Result<Vec<(&'static str, String)>> {
+    fn sign_at(
+        &self,
+        method: &str,
+        url: &str,
+        others: &[(&'static str, &str)],
+        seconds: u64,
+    ) -> Result<Vec<(&'static str, String)>> {
         let wrong = || Error::new(ErrorKind::InvalidInput, format!("not a URL: {url}"));
         let (_, rest) = url.split_once("://").ok_or_else(wrong)?;
         let (host, path) = rest.split_once('/').ok_or_else(wrong)?;
@@ -75,9 +86,15 @@ impl Keys {
             ("x-amz-date", time.clone()),
         ];
         headers.extend(self.token.clone().map(|token| ("x-amz-security-token", token)));
+        // All of this kind must be signed.
+        let kind = others.iter().filter(|(name, _)| name.starts_with("x-amz-"));
+        let sent = headers.len();
+        headers.extend(kind.map(|(name, value)| (*name, (*value).to_owned())));
+        let own: Vec<&str> = headers.iter().take(sent).skip(1).map(|(name, _)| *name).collect();
+        headers.sort();
         let listed: String = headers.iter().map(|(name, value)| format!("{name}:{value}\n")).collect();
         let names = headers.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(";");
-        let request = format!("GET\n/{path}\n\n{listed}\n{names}\n{NOTHING}");
+        let request = format!("{method}\n/{path}\n\n{listed}\n{names}\n{NOTHING}");
         let scope = format!("{day}/{}/s3/aws4_request", self.region);
         let text = format!("AWS4-HMAC-SHA256\n{time}\n{scope}\n{}", hash(&request));
         let mut key = keyed(format!("AWS4{}", self.secret).as_bytes(), day);
@@ -86,7 +103,7 @@ impl Keys {
         }
         let signature = hex(keyed(key.as_ref(), &text).as_ref());
         let credential = format!("{}/{scope}", self.access);
-        headers.remove(0);
+        headers.retain(|(name, _)| own.contains(name));
         let authorization =
             format!("AWS4-HMAC-SHA256 Credential={credential}, SignedHeaders={names}, Signature={signature}");
         headers.push(("authorization", authorization));
@@ -114,8 +131,9 @@ mod tests {
             region: "eu-west-1".to_owned(),
         };
         let signature = |keys: &Keys| {
-            let headers =
-                keys.sign_at("https://s3.host:9000/bucket/a%20b/c%2B1.root", 1_369_357_323).unwrap();
+            let headers = keys
+                .sign_at("GET", "https://s3.host:9000/bucket/a%20b/c%2B1.root", &[], 1_369_357_323)
+                .unwrap();
             let (name, value) = headers.last().unwrap();
             assert_eq!(*name, "authorization");
             value.rsplit('=').next().unwrap().to_owned()

@@ -160,6 +160,11 @@ impl Link {
         })
     }
 
+    /// The address of the other end.
+    pub fn peer_address(&self) -> Result<String> {
+        Ok(self.socket.peer_addr()?.ip().to_string())
+    }
+
     /// Ends the connection; who reads it is told.
     pub fn shut(&self) {
         let _ = self.socket.shutdown(Shutdown::Both);

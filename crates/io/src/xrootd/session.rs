@@ -4,12 +4,13 @@ use super::auth::{self, Identity};
 use super::link::{Link, left};
 use super::wire::{self, Answer, Frames, Head, Reader, kind, status};
 use crate::cancel;
+use crate::process::PerProcess;
 use crate::remote::Fault;
 use std::collections::{HashMap, HashSet};
 use std::io::{Error, ErrorKind, Result};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,8 +19,11 @@ const VERSION: u32 = 0x520;
 /// Flags of `kXR_protocol`: TLS can be done; TLS is wanted.
 const ABLE_TLS: u8 = 2;
 const WANT_TLS: u8 = 4;
-/// What a server says of itself: it stores files; it can do TLS; it wants it from now on, or for some of what follows.
+/// What a server says of itself: it stores files; has them from elsewhere, or speaks for others; gives pages with checksums;
+/// can do TLS; wants it from now on, or for some of what follows.
 const IS_SERVER: u32 = 1;
+const STANDS_BETWEEN: u32 = 0x80 | 0x200;
+const HAS_PAGES: u32 = 0x0020_0000;
 const HAS_TLS: u32 = 0x8000_0000;
 const GOES_TLS: u32 = 0x4000_0000;
 const NEEDS_TLS: u32 = GOES_TLS | 0x0800_0000 | 0x0400_0000 | 0x0100_0000;
@@ -91,16 +95,56 @@ enum Event {
 
 struct Slot {
     to: Sender<Event>,
+    /// Its number among the requests of the session.
+    request: u64,
+    /// When anything came last for it or for one that was sent before it, which its answer may have to wait for; in
+    /// milliseconds since the session began.
+    heard: Arc<AtomicU64>,
     /// Bytes of data that may still come.
     budget: u64,
+    /// Whether they are pages.
+    paged: bool,
 }
 
 #[derive(Default)]
 struct Streams {
     slots: HashMap<u16, Slot>,
     last: u16,
+    /// Requests that were sent.
+    requests: u64,
     /// Why nothing can be asked any more.
     over: Option<(ErrorKind, String)>,
+}
+
+impl Streams {
+    /// Makes room for the answer to a request.
+    fn begin(&mut self, session: &Arc<Session>, number: u16, ask: &Ask) -> Stream {
+        let (to, receiver) = mpsc::channel();
+        let heard = Arc::<AtomicU64>::default();
+        let slot = Slot {
+            to,
+            request: self.requests,
+            heard: heard.clone(),
+            budget: ask.most,
+            paged: ask.kind == kind::PGREAD,
+        };
+        self.slots.insert(number, slot);
+        self.last = number;
+        self.requests += 1;
+        Stream { session: session.clone(), receiver, heard, until: None }
+    }
+
+    /// Whether anybody waits for an answer; some are lost, or for nobody.
+    fn awaited(&self) -> bool {
+        self.slots.values().any(|slot| Arc::strong_count(&slot.heard) > 1)
+    }
+
+    /// Notes that something came for a request.
+    fn hear(&self, stream: u16, now: u64) {
+        let Some(request) = self.slots.get(&stream).map(|slot| slot.request) else { return };
+        let behind = self.slots.values().filter(|slot| slot.request >= request);
+        behind.for_each(|slot| slot.heard.store(now, Relaxed));
+    }
 }
 
 /// A login at a server.
@@ -116,10 +160,18 @@ pub struct Session {
     limits: OnceLock<Limits>,
     /// What the server calls the files that are open.
     open: Mutex<HashSet<u32>>,
+    /// How a connection before this one ended, on which requests had been sent with the login.
+    pub stumbled: Mutex<Option<Error>>,
     /// How long the first answer took.
     pub latency: Duration,
     /// Whether it has files of its own, and does not only know who has.
     pub stores: bool,
+    /// Whether it asks another server for what it is asked.
+    pub stands_between: bool,
+    /// Whether it gives pages with checksums, and these are of use.
+    pub has_pages: AtomicBool,
+    /// Its address: one name may stand for several servers.
+    pub peer: String,
 }
 
 /// A request, and the most bytes of data that may come for it.
@@ -134,6 +186,8 @@ pub struct Ask {
 pub struct Stream {
     session: Arc<Session>,
     receiver: Receiver<Event>,
+    /// As that of its slot.
+    heard: Arc<AtomicU64>,
     until: Option<Instant>,
 }
 
@@ -146,24 +200,9 @@ struct Pool {
 }
 
 /// A forked process has a pool of its own: neither threads nor connections are shared.
-fn pool() -> Arc<Pool> {
-    static POOL: RwLock<Option<(u32, Arc<Pool>)>> = RwLock::new(None);
-    let process = std::process::id();
-    if let Some((of, pool)) = &*POOL.read().unwrap_or_else(PoisonError::into_inner)
-        && *of == process
-    {
-        return pool.clone();
-    }
-    let mut slot = POOL.write().unwrap_or_else(PoisonError::into_inner);
-    match &*slot {
-        Some((of, pool)) if *of == process => pool.clone(),
-        _ => {
-            let pool = Arc::new(Pool::default());
-            // What the parent has is neither used nor closed here.
-            std::mem::forget(slot.replace((process, pool.clone())));
-            pool
-        }
-    }
+fn pool() -> &'static Pool {
+    static POOL: PerProcess<Pool> = PerProcess::empty();
+    POOL.get(|_| Pool::default())
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -235,10 +274,15 @@ impl Session {
             bold.push(&limits);
             bold.extend(ahead);
         }
+        let mut stumbled = None;
         loop {
             let link = Link::connect(&place.host, place.port, deadline).map_err(Fault::passing)?;
             match Login::perform(link, place, tls, &bold, deadline) {
-                Ok(Outcome::In { link, stores, latency }) => {
+                Ok(Outcome::In { link, flags, latency }) => {
+                    let stores = flags & IS_SERVER != 0;
+                    // TLS has its own checksums.
+                    let has_pages = flags & HAS_PAGES != 0 && !link.encrypted();
+                    let peer = link.peer_address().map_err(Fault::passing)?;
                     let session = Self {
                         place: place.clone(),
                         link,
@@ -248,8 +292,12 @@ impl Session {
                         asked: Mutex::default(),
                         limits: OnceLock::new(),
                         open: Mutex::default(),
+                        stumbled: Mutex::new(stumbled),
                         latency,
                         stores,
+                        stands_between: flags & STANDS_BETWEEN != 0,
+                        has_pages: AtomicBool::new(has_pages),
+                        peer,
                     };
                     let ask = (stores && bold.is_empty()).then_some(&limits);
                     return Arc::new(session).start(&bold, ask).map_err(Fault::passing);
@@ -262,8 +310,12 @@ impl Session {
                 Err(fault) if fault.error.kind() == ErrorKind::TimedOut || bold.is_empty() => {
                     return Err(fault);
                 }
+                Ok(Outcome::TooBold) => bold.clear(),
                 // It may have been too much at once.
-                Ok(Outcome::TooBold) | Err(_) => bold.clear(),
+                Err(fault) => {
+                    stumbled = Some(fault.error);
+                    bold.clear();
+                }
             }
         }
     }
@@ -274,10 +326,7 @@ impl Session {
         session.link.limit(Some(TICK))?;
         let mut streams = Vec::new();
         for (number, ask) in (FIRST_STREAM..).zip(sent) {
-            let (to, receiver) = mpsc::channel();
-            session.streams().slots.insert(number, Slot { to, budget: ask.most });
-            session.streams().last = number;
-            streams.push(Stream { session: session.clone(), receiver, until: None });
+            streams.push(session.streams().begin(&session, number, ask));
         }
         if !streams.is_empty() {
             *lock(&session.asked) = Some(streams.remove(0));
@@ -325,11 +374,10 @@ impl Session {
     }
 
     /// Sends requests, between which there is no other.
-    fn ask_together(self: &Arc<Self>, asks: &[Ask]) -> Result<Vec<Stream>> {
+    pub fn ask_together(self: &Arc<Self>, asks: &[Ask]) -> Result<Vec<Stream>> {
         let mut bytes = Vec::new();
         let mut begun = Vec::new();
         for ask in asks {
-            let (to, receiver) = mpsc::channel();
             let mut streams = self.streams();
             if let Some((kind, why)) = &streams.over {
                 return Err(Error::new(*kind, why.clone()));
@@ -341,10 +389,8 @@ impl Session {
                     return Err(Error::other("too many requests are under way"));
                 }
             }
-            streams.last = number;
-            streams.slots.insert(number, Slot { to, budget: ask.most });
             bytes.extend_from_slice(&ask.bytes(number));
-            begun.push(Stream { session: self.clone(), receiver, until: None });
+            begun.push(streams.begin(self, number, ask));
         }
         if let Err(error) = self.link.send(&bytes) {
             self.end(error.kind(), &error.to_string());
@@ -389,14 +435,14 @@ impl Session {
         let mut used = Instant::now();
         let why = loop {
             let result = self.link.receive(&mut buffer).and_then(|n| {
-                self.heard.store(self.began.elapsed().as_millis() as u64, Relaxed);
+                self.heard.store(self.now(), Relaxed);
                 let new = buffer.get(..n).unwrap_or_default();
                 frames.feed(new, &mut |head, bytes, last| self.put(head, bytes, last, &mut body))
             });
             match result {
                 Ok(()) => used = Instant::now(),
                 Err(error) if error.kind() == ErrorKind::TimedOut => {
-                    if !self.streams().slots.is_empty() {
+                    if self.streams().awaited() {
                         used = Instant::now();
                     } else if used.elapsed() > IDLE {
                         break Error::other("the connection was not used");
@@ -457,9 +503,18 @@ impl Session {
         }
     }
 
+    /// Milliseconds since it began.
+    fn now(&self) -> u64 {
+        self.began.elapsed().as_millis() as u64
+    }
+
     fn data(&self, head: Head, bytes: &[u8], last: bool) -> Result<()> {
         let mut streams = self.streams();
+        streams.hear(head.stream, self.now());
         let Some(slot) = streams.slots.get_mut(&head.stream) else { return Ok(()) };
+        if head.paged != slot.paged {
+            return Err(Error::new(ErrorKind::InvalidData, "data of another kind than was asked for"));
+        }
         slot.budget = slot
             .budget
             .checked_sub(bytes.len() as u64)
@@ -478,6 +533,7 @@ impl Session {
     fn answer(&self, head: Head, body: &[u8]) -> Result<()> {
         let answer = Answer::parse(head.status, body)?;
         let mut streams = self.streams();
+        streams.hear(head.stream, self.now());
         let Some(slot) = streams.slots.get(&head.stream) else { return Ok(()) };
         let more = matches!(answer, Answer::Later(_));
         let _ = slot.to.send(Event::Answer(answer));
@@ -494,8 +550,8 @@ const LOOK: Duration = Duration::from_millis(50);
 impl Stream {
     /// Waits for the answer and hands over its data as it comes. Nothing if `take` wants no more.
     ///
-    /// An error if nothing at all comes from the server until `quiet`, or after something came for as long again; or by
-    /// `deadline`. In the first case the session has ended.
+    /// An error if nothing comes until `quiet`, neither for it nor for what was asked for before, or after something came
+    /// for as long again; or by `deadline`. If nothing at all came, the session has ended.
     pub fn finish(
         &mut self,
         quiet: Instant,
@@ -524,13 +580,14 @@ impl Stream {
                 Err(RecvTimeoutError::Timeout) if cancel::given_up() => return Ok(None),
                 Err(RecvTimeoutError::Timeout) if left > LOOK => {}
                 Err(RecvTimeoutError::Timeout) => {
-                    // Others' answers may have come meanwhile on the same connection.
-                    let heard = self.session.began + Duration::from_millis(self.session.heard.load(Relaxed));
+                    let at =
+                        |heard: &AtomicU64| self.session.began + Duration::from_millis(heard.load(Relaxed));
+                    let heard = at(&self.heard);
                     if heard > since && Instant::now() < deadline {
                         since = heard;
                         continue;
                     }
-                    if heard + patience <= Instant::now() {
+                    if at(&self.session.heard) + patience <= Instant::now() {
                         self.session.end(ErrorKind::TimedOut, "timeout: nothing came");
                     }
                     return Err(Error::new(ErrorKind::TimedOut, "timeout: nothing came in time"));
@@ -544,7 +601,7 @@ impl Stream {
 enum Outcome {
     In {
         link: Link,
-        stores: bool,
+        flags: u32,
         latency: Duration,
     },
     WantsTls,
@@ -632,7 +689,7 @@ impl<'a> Login<'a> {
         } else if !login.authenticate(&offered, flags & HAS_TLS != 0)? {
             return Ok(Outcome::WantsTls);
         }
-        Ok(Outcome::In { link: login.link, stores: flags & IS_SERVER != 0, latency })
+        Ok(Outcome::In { link: login.link, flags, latency })
     }
 
     /// Whether the first of the ways that are offered that could be gone is the user's name.

@@ -19,6 +19,7 @@ pub mod kind {
     pub const STAT: u16 = 3017;
     pub const READV: u16 = 3025;
     pub const LOCATE: u16 = 3027;
+    pub const PGREAD: u16 = 3030;
 }
 
 /// What an answer is.
@@ -31,6 +32,7 @@ pub mod status {
     pub const REDIRECT: u16 = 4004;
     pub const WAIT: u16 = 4005;
     pub const WAIT_RESPONSE: u16 = 4006;
+    pub const STATUS: u16 = 4007;
 }
 
 /// Actions of `kXR_attn`: an answer that was announced by `kXR_waitresp`; and two by which a server ends the session.
@@ -43,6 +45,13 @@ pub const PORT: u16 = 1094;
 /// Bytes of the head of a request, and of each element of `kXR_readv`, asked for and answered.
 pub const REQUEST_HEAD: usize = 24;
 pub const ELEMENT: usize = 16;
+
+/// What stands between the head of a `kXR_status` answer and its data: a checksum of the rest of it, whose answer it is, its
+/// kind, and a mark like the head of an element of `kXR_readv`: how many bytes of data follow, and where in the file they lie.
+const STATUS_BODY: usize = 8 + ELEMENT;
+/// Bytes of a page of `kXR_pgread`, which has a checksum in front of it.
+pub const PAGE: u64 = 4096;
+pub const CHECKSUM: usize = 4;
 
 /// What a client says first.
 pub const HANDSHAKE: [u8; 20] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0x07, 0xdc];
@@ -96,18 +105,25 @@ pub struct Head {
     pub stream: u16,
     pub status: u16,
     pub length: u32,
+    /// Whether its data are pages with checksums, behind a mark.
+    pub paged: bool,
 }
 
 impl Head {
     pub const SIZE: usize = 8;
 
     pub fn parse(from: &mut Reader<'_>) -> Result<Self> {
-        let head = Self { stream: from.u16()?, status: from.u16()?, length: from.u32()? };
+        let head = Self { stream: from.u16()?, status: from.u16()?, length: from.u32()?, paged: false };
         if i32::try_from(head.length).is_err() {
             return Err(Error::new(ErrorKind::InvalidData, "an answer of negative length"));
         }
         Ok(head)
     }
+}
+
+/// The CRC32C of bytes.
+pub fn crc32c(bytes: &[u8]) -> u32 {
+    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
 
 /// Takes a piece of an answer: whose it is, which bytes, and whether they are the last.
@@ -117,6 +133,8 @@ pub type Put<'a> = dyn FnMut(Head, &[u8], bool) -> Result<()> + 'a;
 #[derive(Default)]
 pub struct Frames {
     begun: Vec<u8>,
+    /// Bytes of a status' body that belong to the head.
+    status: usize,
     current: Option<Head>,
     /// Bytes of the current answer that are still to come.
     left: usize,
@@ -129,15 +147,31 @@ impl Frames {
             let head = if let Some(head) = self.current {
                 head
             } else {
-                let (begin, rest) = bytes.split_at((Head::SIZE - self.begun.len()).min(bytes.len()));
+                let size = Head::SIZE + self.status;
+                let (begin, rest) = bytes.split_at((size - self.begun.len()).min(bytes.len()));
                 self.begun.extend_from_slice(begin);
                 bytes = rest;
-                if self.begun.len() < Head::SIZE {
+                if self.begun.len() < size {
                     return Ok(());
                 }
-                let head = Head::parse(&mut Reader(&self.begun))?;
-                self.begun.clear();
+                let mut head = Head::parse(&mut Reader(&self.begun))?;
                 self.left = head.length as usize;
+                if head.status == status::STATUS {
+                    if self.status == 0 {
+                        self.status = STATUS_BODY;
+                        continue;
+                    }
+                    let begun = std::mem::take(&mut self.begun);
+                    self.status = 0;
+                    let (mark, length, last) = pages_of(&begun)?;
+                    self.left = length as usize;
+                    head.status = if last { status::OK } else { status::OK_SO_FAR };
+                    head.paged = true;
+                    self.current = (length > 0).then_some(head);
+                    put(head, mark, length == 0)?;
+                    continue;
+                }
+                self.begun.clear();
                 *self.current.insert(head)
             };
             if bytes.is_empty() && self.left > 0 {
@@ -151,6 +185,32 @@ impl Frames {
             }
             put(head, piece, self.left == 0)?;
         }
+    }
+}
+
+/// The mark in the head of a `kXR_status` answer, how many bytes follow, and whether they are the last ones.
+fn pages_of(begun: &[u8]) -> Result<(&[u8], u32, bool)> {
+    let wrong = |what: &str| Error::new(ErrorKind::InvalidData, format!("a status {what}"));
+    let mut from = Reader(begun);
+    let head = Head::parse(&mut from)?;
+    if head.length as usize != STATUS_BODY {
+        return Err(wrong("of unknown length"));
+    }
+    let sum = from.u32()?;
+    if crc32c(from.0) != sum {
+        return Err(wrong("with a wrong checksum"));
+    }
+    let (stream, kind) = (from.u16()?, from.take(2)?);
+    let mark = from.0;
+    from.take(4)?;
+    let length = from.u32()?;
+    match kind {
+        // The kind of the request is counted from the first one, kXR_auth.
+        [asked, last] if stream == head.stream && u16::from(*asked) + kind::AUTH == kind::PGREAD => {
+            i32::try_from(length).map_err(|_| wrong("of negative length"))?;
+            Ok((mark, length, *last == 0))
+        }
+        _ => Err(wrong("that makes no sense")),
     }
 }
 
@@ -391,11 +451,23 @@ pub fn parse_location(text: &str) -> Option<(String, u16)> {
     Some((host, port.unwrap_or(PORT)))
 }
 
-/// What a file was when it was opened: `id size flags mtime ...`.
-pub fn parse_stat(text: &str) -> Option<(u64, i64)> {
-    let mut words = text.split_ascii_whitespace().skip(1);
-    let size = words.next()?.parse().ok()?;
-    Some((size, words.nth(1)?.parse().ok()?))
+/// What a file is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stat {
+    /// What tells it from another one by the same name.
+    pub id: String,
+    pub size: u64,
+    /// When it was changed.
+    pub changed: i64,
+}
+
+impl Stat {
+    /// Parses `id size flags mtime ...`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut words = text.split_ascii_whitespace();
+        let id = words.next()?.to_owned();
+        Some(Self { id, size: words.next()?.parse().ok()?, changed: words.nth(1)?.parse().ok()? })
+    }
 }
 
 #[cfg(test)]
@@ -487,9 +559,10 @@ mod tests {
 
     #[test]
     fn stats() {
-        assert_eq!(parse_stat("140 1234 51 1700000000 1 2 0644 a b"), Some((1234, 1_700_000_000)));
+        let want = Stat { id: "140".to_owned(), size: 1234, changed: 1_700_000_000 };
+        assert_eq!(Stat::parse("140 1234 51 1700000000 1 2 0644 a b"), Some(want));
         for bad in ["", "1", "1 2", "1 2 3", "1 -2 3 4", "1 x 3 4"] {
-            assert_eq!(parse_stat(bad), None, "{bad}");
+            assert_eq!(Stat::parse(bad), None, "{bad}");
         }
     }
 }

@@ -7,8 +7,9 @@
 use crate::error::{Error, Result};
 use arrow_buffer::Buffer;
 use bytes::Bytes;
+use sapwood_io::PerProcess;
 use std::mem::MaybeUninit;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Bytes kept at most.
 const KEEP: usize = 64 << 20;
@@ -26,7 +27,10 @@ struct Pool {
     most: usize,
 }
 
-static POOL: Mutex<Pool> = Mutex::new(Pool { buffers: Vec::new(), kept: 0, lent: 0, most: 0 });
+fn pool() -> MutexGuard<'static, Pool> {
+    static POOL: PerProcess<Mutex<Pool>> = PerProcess::empty();
+    POOL.get(|_| Mutex::default()).lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 impl Pool {
     /// Drops the oldest until `more` bytes can be kept too: sizes change slowly from step to step.
@@ -96,7 +100,7 @@ fn take(bytes: usize) -> Vec<u8> {
     if bytes < SMALLEST {
         return Vec::new();
     }
-    let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut pool = pool();
     let fits = pool
         .buffers
         .iter()
@@ -117,7 +121,7 @@ pub fn give_back(buffer: Vec<u8>) {
     if size < SMALLEST {
         return;
     }
-    let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut pool = pool();
     pool.lent = pool.lent.saturating_sub(size);
     pool.make_room(size);
     if pool.kept + size <= KEEP {

@@ -4,10 +4,14 @@ use super::kind::{Class, Collection, Kind, Programs, Record, Skipped, Step, Vers
 use super::values::{number_lists, numbers, strided, texts};
 use crate::array::{Builder, Dynamic, Number};
 use crate::error::{Error, ErrorKind, Result, Within};
-use crate::wire::cursor::{BYTE_COUNT_MASK, ClassTag, Frame, IS_REFERENCED, Pointer};
+use crate::wire::cursor::{ClassTag, Frame, IS_REFERENCED, Pointer};
 use crate::wire::{Cursor, swap};
 use std::collections::HashMap;
 use std::sync::Arc;
+use versions::{Header, by_header, choose, has_header};
+
+mod columns;
+mod versions;
 
 /// Runs programs over the entries of a basket, remembering the classes and objects that pointers refer to.
 pub struct Decoder<'a> {
@@ -358,238 +362,6 @@ impl<'a> Decoder<'a> {
             (kind, _) => return Err(misfit(kind, c)),
         }
         Ok(())
-    }
-
-    /// `n` collections streamed member by member, after a class version that stands once for all of them.
-    fn member_wise(&mut self, kind: &Kind, c: &mut Cursor<'_>, out: &mut Builder, n: usize) -> Result<()> {
-        let header = Header::read(c)?;
-        (0..n).try_for_each(|_| self.member_wise_one(kind, header, c, out))
-    }
-
-    /// The same member of `n` objects: a container writes its version header once for all of them.
-    pub fn column(&mut self, kind: &Kind, c: &mut Cursor<'_>, out: &mut Builder, n: usize) -> Result<()> {
-        match kind {
-            Kind::Framed(inner) if n > 0 => self.framed_column(inner, c, out, n),
-            _ => self.decode(kind, c, out, n),
-        }
-    }
-
-    fn framed_column(&mut self, inner: &Kind, c: &mut Cursor<'_>, out: &mut Builder, n: usize) -> Result<()> {
-        let frame = c.frame()?;
-        if frame.member_wise {
-            self.member_wise(inner, c, out, n)?;
-        } else {
-            self.decode(inner, c, out, n)?;
-        }
-        end_at(c, frame, "a container")
-    }
-
-    /// The same member of as many objects as the rest of the buffer holds.
-    pub fn column_to_end(&mut self, kind: &Kind, c: &mut Cursor<'_>, out: &mut Builder) -> Result<()> {
-        let (kind, header) = match kind {
-            Kind::Framed(inner) if c.remaining() > 0 => {
-                let frame = c.frame()?;
-                (inner.as_ref(), if frame.member_wise { Some(Header::read(c)?) } else { None })
-            }
-            other => (other, None),
-        };
-        let bytes = match kind {
-            Kind::StatusBits => Some(4).filter(|_| unreferenced(c.rest())),
-            other => other.fixed_bytes(),
-        };
-        if let (None, Some(bytes @ 1..)) = (header, bytes)
-            && c.remaining().is_multiple_of(bytes)
-        {
-            return self.decode(kind, c, out, c.remaining() / bytes);
-        }
-        while c.remaining() > 0 {
-            let before = c.pos();
-            match header {
-                None => self.decode(kind, c, out, 1)?,
-                Some(header) => self.member_wise_one(kind, header, c, out)?,
-            }
-            if c.pos() == before {
-                return Err(c.corrupt("a value of no bytes"));
-            }
-        }
-        Ok(())
-    }
-
-    /// One collection streamed member by member: its size and each member of all its elements.
-    fn member_wise_one(
-        &mut self,
-        kind: &Kind,
-        header: Header,
-        c: &mut Cursor<'_>,
-        out: &mut Builder,
-    ) -> Result<()> {
-        if let (Kind::Fixed { size, item }, Builder::FixedList { length, values, .. }) = (kind, &mut *out) {
-            (0..*size).try_for_each(|_| self.member_wise_one(item, header, c, values))?;
-            *length += 1;
-            return Ok(());
-        }
-        let Builder::List { offsets, values } = out else { return Err(misfit(kind, c)) };
-        let count = c.count(0)?;
-        match kind {
-            Kind::List(item) => match item.as_ref() {
-                Kind::Again(_) if count == 0 => {}
-                Kind::Again(name) => {
-                    let (Kind::Object(class), Builder::Dynamic(out)) = (self.program(name), values.as_mut())
-                    else {
-                        return Err(misfit(item, c));
-                    };
-                    let first = class.first()?.record.clone();
-                    let into =
-                        out.variant(name, count, || Ok(Builder::new(&Kind::Record(first).type_of()?)))?;
-                    let chosen = by_header(&class, header, c)?;
-                    self.deeper(c, |decoder, c| decoder.versioned_columns(&class, chosen, c, into, count))?;
-                }
-                Kind::Object(class) => {
-                    let chosen = by_header(class, header, c)?;
-                    self.versioned_columns(class, chosen, c, values, count)?;
-                }
-                Kind::Record(record) => self.columns(record, c, values, count)?,
-                Kind::Opaque(_) => self.decode(item, c, values, count)?,
-                other => return Err(misfit(other, c)),
-            },
-            Kind::Map(key, value) => {
-                let (keys, items) = pair(values, count, c)?;
-                self.half(key, c, keys, count)?;
-                self.half(value, c, items, count)?;
-            }
-            other => return Err(misfit(other, c)),
-        }
-        offsets.push(values.len() as i64);
-        Ok(())
-    }
-
-    /// Keys or values of a map, or halves of pairs, streamed member-wise: containers and strings have one version
-    /// header for all.
-    fn half(&mut self, kind: &Kind, c: &mut Cursor<'_>, out: &mut Builder, n: usize) -> Result<()> {
-        match kind {
-            Kind::List(_) | Kind::Map(..) | Kind::Text | Kind::Bits if n > 0 => {
-                self.framed_column(kind, c, out, n)
-            }
-            _ => self.column(kind, c, out, n),
-        }
-    }
-
-    fn versioned_columns(
-        &mut self,
-        class: &Class,
-        chosen: &Version,
-        c: &mut Cursor<'_>,
-        out: &mut Builder,
-        n: usize,
-    ) -> Result<()> {
-        if std::ptr::eq(chosen, class.first()?) {
-            return self.columns(&chosen.record, c, out, n);
-        }
-        let mut piece = self.piece(chosen)?;
-        self.columns(&chosen.record, c, &mut piece, n)?;
-        out.append_converted(&piece)?;
-        self.pieces.push((std::ptr::from_ref(chosen), piece));
-        Ok(())
-    }
-
-    /// Members of `n` objects, one member of all after the other.
-    pub fn columns(
-        &mut self,
-        record: &Record,
-        c: &mut Cursor<'_>,
-        out: &mut Builder,
-        n: usize,
-    ) -> Result<()> {
-        let Builder::Record { length, fields, .. } = out else {
-            return Err(c.corrupt(format!("no record for class {}", record.name)));
-        };
-        self.columns_into(record, c, fields, n)?;
-        *length += n;
-        Ok(())
-    }
-
-    fn columns_into(
-        &mut self,
-        record: &Record,
-        c: &mut Cursor<'_>,
-        fields: &mut Fields,
-        n: usize,
-    ) -> Result<()> {
-        let halves = record.name == "pair";
-        for step in &record.steps {
-            let place = || format!("member {}", step.name);
-            match &step.kind {
-                Kind::ObjectBits if step.base => c.skip_object_bits(n)?,
-                Kind::Skipped(skipped) => self.skip(skipped, step, &record.name, c, n).within(place)?,
-                Kind::Opaque(_) if step.base => {}
-                Kind::Object(class) if step.base => {
-                    let inner = fields.get_mut(step.field..).unwrap_or_default();
-                    if step.whole {
-                        (0..n).try_for_each(|_| self.object(class, c, inner)).within(place)?;
-                    } else {
-                        self.base_columns(class, step.version, c, inner, n).within(place)?;
-                    }
-                }
-                Kind::List(item) if step.base => {
-                    array_columns(item, c, field(fields, step, c)?, n).within(place)?;
-                }
-                Kind::Counted { counter, .. } => {
-                    let counts = last_counts(fields, *counter, n, c)?;
-                    for count in counts {
-                        self.counted(step, c, fields, count).within(place)?;
-                    }
-                }
-                Kind::Loop { counter: Some(_), .. } if n == 0 => {}
-                Kind::Loop { counter: Some(counter), item } => {
-                    let counts = last_counts(fields, *counter, n, c)?;
-                    self.rows(item, c, field(fields, step, c)?, counts.into_iter()).within(place)?;
-                }
-                kind => {
-                    let field = field(fields, step, c)?;
-                    if halves { self.half(kind, c, field, n) } else { self.column(kind, c, field, n) }
-                        .within(place)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// The members of a base class of `n` objects, whose version the derived class tells.
-    fn base_columns(
-        &mut self,
-        class: &Class,
-        version: i32,
-        c: &mut Cursor<'_>,
-        fields: &mut Fields,
-        n: usize,
-    ) -> Result<()> {
-        let first = class.first()?;
-        let chosen = class.versions.iter().find(|v| v.version == version).unwrap_or(first);
-        if std::ptr::eq(chosen, first) {
-            return self.columns_into(&first.record, c, fields, n);
-        }
-        let mut piece = self.piece(chosen)?;
-        self.columns(&chosen.record, c, &mut piece, n)?;
-        adopt(first, &piece, fields, n)?;
-        self.pieces.push((std::ptr::from_ref(chosen), piece));
-        Ok(())
-    }
-
-    /// Rows of objects (`TStreamerLoop`), as many as `counts` says for each, after one header for all.
-    pub fn rows(
-        &mut self,
-        item: &Kind,
-        c: &mut Cursor<'_>,
-        out: &mut Builder,
-        counts: impl Iterator<Item = usize>,
-    ) -> Result<()> {
-        let Builder::List { offsets, values } = out else { return Err(misfit(item, c)) };
-        let frame = c.frame()?;
-        for count in counts {
-            self.decode(item, c, values, count)?;
-            offsets.push(values.len() as i64);
-        }
-        end_at(c, frame, "a row of objects")
     }
 
     fn record(&mut self, record: &Record, c: &mut Cursor<'_>, fields: &mut Fields) -> Result<()> {
@@ -952,7 +724,6 @@ fn misfit(kind: &Kind, c: &Cursor<'_>) -> Error {
     Error::unsupported(format!("{kind:?} does not fit its column")).at(c.place())
 }
 
-/// A product of counts, refused where it has no meaning.
 /// Appends the members of `n` objects of another version to those of their name in the first one.
 fn adopt(first: &Version, piece: &Builder, fields: &mut Fields, n: usize) -> Result<()> {
     let Builder::Record { fields: found, .. } = piece else { return Ok(()) };
@@ -966,23 +737,7 @@ fn adopt(first: &Version, piece: &Builder, fields: &mut Fields, n: usize) -> Res
     Ok(())
 }
 
-/// The `TArray` that is a base of `n` objects: all sizes, then for each whether numbers follow, and the numbers.
-fn array_columns(item: &Kind, c: &mut Cursor<'_>, out: &mut Builder, n: usize) -> Result<()> {
-    let (Kind::Number(number), Builder::List { offsets, values }) = (item, out) else {
-        return Err(misfit(item, c));
-    };
-    let Builder::Number { values, .. } = values.as_mut() else { return Err(misfit(item, c)) };
-    let mut end = offsets.last().copied().unwrap_or_default();
-    let counts: Vec<usize> = (0..n).map(|_| c.count(number.size())).collect::<Result<_>>()?;
-    for count in counts {
-        let count = if c.u8()? == 0 { 0 } else { count };
-        numbers(*number, c.take(sized(c, count, number.size())?)?, values);
-        end += count as i64;
-        offsets.push(end);
-    }
-    Ok(())
-}
-
+/// A product of counts, refused where it has no meaning.
 fn sized(c: &Cursor<'_>, n: usize, each: usize) -> Result<usize> {
     n.checked_mul(each).ok_or_else(|| c.corrupt(format!("{n} times {each} values")))
 }
@@ -1043,84 +798,6 @@ fn last_counts(fields: &Fields, counter: usize, n: usize, c: &Cursor<'_>) -> Res
             usize::try_from(count).map_err(|_| c.corrupt(format!("{count} values, says {name}")))
         })
         .collect()
-}
-
-/// Whether an object that is a whole entry has a header, or is the bare steps of its class (as ROOT writes it when
-/// the class has no streamer of its own). Bare, the header of the first base may span the entry as well.
-fn has_header(class: &Class, c: &Cursor<'_>) -> bool {
-    let spanning = |c: &Cursor<'_>| {
-        c.clone().u32().ok() == Some(BYTE_COUNT_MASK | c.remaining().saturating_sub(4) as u32)
-    };
-    let mut c = c.clone();
-    if !spanning(&c) {
-        return false;
-    }
-    let Ok(frame) = c.frame() else { return false };
-    if frame.version == 0
-        && let Ok(sum) = c.clone().u32()
-    {
-        return class.versions.iter().any(|v| v.checksum == sum);
-    }
-    // Then every class down the line of first bases has a header that spans the entry, or only those below it.
-    let mut record = class.versions.first().map(|v| &v.record);
-    while let Some((first, rest)) = record.and_then(|r| r.steps.split_first()) {
-        let Kind::Object(base) = &first.kind else { break };
-        if rest.iter().any(|step| step.kind.least_bytes() > 0) {
-            break;
-        }
-        if !spanning(&c) {
-            return false;
-        }
-        match c.frame() {
-            Ok(frame) if frame.version == 0 && c.skip(4).is_err() => return false,
-            Ok(_) => {}
-            Err(_) => return false,
-        }
-        record = base.versions.first().map(|v| &v.record);
-    }
-    true
-}
-
-/// The version that an object's header names. Version 0 is that of a class without a number, whose checksum
-/// follows; some classes have the number 0 and no checksum.
-fn choose<'a>(class: &'a Class, version: i32, end: Option<usize>, c: &mut Cursor<'_>) -> Result<&'a Version> {
-    if version <= 0 && end.is_some_and(|end| end >= c.pos() + 4) {
-        let sum = c.clone().u32()?;
-        if let Some(found) = class.versions.iter().find(|v| v.checksum == sum) {
-            c.skip(4)?;
-            return Ok(found);
-        }
-    }
-    by_header(class, Header { version, checksum: None }, c)
-}
-
-/// The class version before member-wise data, or the checksum of a class without a number.
-#[derive(Clone, Copy)]
-struct Header {
-    version: i32,
-    checksum: Option<u32>,
-}
-
-impl Header {
-    fn read(c: &mut Cursor<'_>) -> Result<Self> {
-        let version = i32::from(c.u16()?);
-        Ok(Self { version, checksum: if version == 0 { Some(c.u32()?) } else { None } })
-    }
-}
-
-fn by_header<'a>(class: &'a Class, header: Header, c: &Cursor<'_>) -> Result<&'a Version> {
-    let Header { version, checksum } = header;
-    let found = class.versions.iter().find(|v| match checksum {
-        Some(sum) => v.checksum == sum,
-        None => v.version == version,
-    });
-    let one = if let [one] = class.versions.as_slice() { Some(one) } else { None };
-    found.or(one.filter(|_| version <= 0)).ok_or_else(|| {
-        let name = &class.name;
-        let message =
-            format!("class {name} was written with version {version}, which the file does not describe");
-        Error::unsupported(message).at(c.place())
-    })
 }
 
 /// A `TRefArray`: name, size and the unique ids it refers to.

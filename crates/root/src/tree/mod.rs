@@ -47,6 +47,7 @@ pub struct Tree {
     clusters: Vec<(u64, u64)>,
     cluster_size: u64,
     programs: Programs,
+    basket_cache: read::BasketCache,
 }
 
 /// A branch of a tree.
@@ -254,6 +255,7 @@ impl Tree {
             cluster_size: unsigned(auto_flush),
             branches,
             programs: Programs::new(classes),
+            basket_cache: read::BasketCache::default(),
             file,
         })
     }

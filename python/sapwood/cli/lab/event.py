@@ -7,7 +7,10 @@ import argparse
 from sapwood.cli.lab.options import add_engine_argument, add_study_arguments, run_study
 
 HELP = "Make, write, read and histogram events, beside ROOT, uproot, Parquet, HDF5 and plain bytes."
-EPILOG = "Each engine does each thing in a process of its own; those that are not installed are named and left out."
+EPILOG = (
+    "Each engine does each thing in a process of its own; those that are not installed are named and left out. No "
+    "privileges are needed; a warning names what the superuser could make the system forget before cold readings."
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -8,7 +8,8 @@ from sapwood.cli.lab.options import add_repeated, add_study_arguments, run_study
 
 HELP = "Measure memory, system and processor of this machine, by STREAM's and lmbench's rules."
 EPILOG = (
-    "Each probe is a process of its own, on one core. A Rust compiler, if there, compiles the kernels by each option."
+    "Each probe is a process of its own, on one core. A Rust compiler, if there, compiles the kernels by each option. "
+    "No privileges are needed; those of the superuser would add nothing."
 )
 
 

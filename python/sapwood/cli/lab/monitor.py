@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 HELP = "Record memory, processor time and file sizes of a program, or of a process that runs."
 EPILOG = "The exit code is that of the program."
@@ -37,4 +38,6 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.program, arguments.pid, arguments.output, interval=arguments.interval, files=arguments.file
     )
     print(summary_text(monitor), end="")
+    for path, reason in monitor.unwritten.items():
+        print(f"sapwood: {path} was not written: {reason}", file=sys.stderr)
     return code

@@ -58,7 +58,9 @@ def run_study(
     arguments: argparse.Namespace, run: Callable[..., tuple[Study, Mapping[str, Path]]], *inputs: object, **own: object
 ) -> int:
     """Run a study that measures, with what all of them take and what it takes on its own; gives the exit code."""
-    with study_progress(shown=not arguments.quiet) as progress:
+    from sapwood.lab.monitor import until_told
+
+    with until_told(), study_progress(shown=not arguments.quiet) as progress:
         study, written = run(
             *inputs,
             arguments.output,

@@ -7,7 +7,10 @@ import argparse
 from sapwood.cli.lab.options import add_engine_argument, add_repeated, add_study_arguments, add_tree_argument, run_study
 
 HELP = "Measure what many jobs that read at once get from storage, and where their time goes."
-EPILOG = "Each job is a process with files of its own. Before each run the system is asked to forget the files."
+EPILOG = (
+    "Each job is a process with files of its own. Before each run the system is asked to forget the files. No "
+    "privileges are needed; a warning names what the superuser could make the system forget nevertheless."
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,7 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_tree_argument(parser)
     add_repeated(parser, "--branch", "NAME", "a branch of the simple task")
     add_engine_argument(parser, "sapwood,root,uproot,raw")
-    parser.add_argument("--jobs", metavar="N,N,...", default="", help="numbers of jobs (default: 1 to twice the cores)")
+    parser.add_argument(
+        "--jobs", metavar="N,N,...", default="", help="numbers of jobs (default: 1 to twice the cores or the files)"
+    )
     parser.add_argument(
         "--files-per-job", type=int, metavar="N", help="files made for each job (default 40; 10 with --quick)"
     )

@@ -7,7 +7,10 @@ import argparse
 from sapwood.cli.lab.options import add_engine_argument, add_repeated, add_study_arguments, add_tree_argument, run_study
 
 HELP = "Copy a tree in many layouts, read each back, and choose one."
-EPILOG = "Each copy is written and read in a process of its own."
+EPILOG = (
+    "Each copy is written and read in a process of its own. No privileges are needed; those of the superuser would add "
+    "nothing."
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,7 +1,7 @@
 //! What reading will need, for storage that fetches it ahead, and for who wants to know.
 
 use super::super::{Place, Tree};
-use super::{Part, counter_of};
+use super::{Part, counter_of, is_direct};
 use crate::error::Result;
 use sapwood_io::{Announced, Range};
 
@@ -22,10 +22,19 @@ pub struct Planned {
     pub entries: u64,
 }
 
-/// The baskets that reading a part needs, cluster by cluster, and in each in the order of the file.
+/// The baskets that reading a part needs, cluster by cluster, and in each in the order of the file; none that the basket
+/// cache would give.
 ///
 /// Counter branches are among them, as often as they are read.
 pub fn planned(part: &Part<'_>) -> Result<Vec<Planned>> {
+    let mut baskets = all(part)?;
+    if is_direct(std::slice::from_ref(part)) {
+        baskets.retain(|basket| !part.tree.basket_cache.holds(basket.range.offset));
+    }
+    Ok(baskets)
+}
+
+fn all(part: &Part<'_>) -> Result<Vec<Planned>> {
     let borders = part.tree.cluster_borders();
     let mut baskets = Vec::new();
     for &branch in part.branches {
@@ -63,8 +72,9 @@ fn add(to: &mut Vec<Planned>, tree: &Tree, borders: &[u64], branch: usize, (star
 /// Tells storage what will be fetched of parts of one tree, and whether it is used together only. What is wrong with them
 /// shows when they are read.
 pub fn announce(parts: &[Part<'_>], together: bool) -> Option<Announced> {
-    let ranges =
-        || parts.iter().flat_map(|part| planned(part).unwrap_or_default()).map(|p| p.range).collect();
+    // Steps have a cache of their own.
+    let plan = if together { planned } else { all };
+    let ranges = || parts.iter().flat_map(|part| plan(part).unwrap_or_default()).map(|p| p.range).collect();
     parts.first()?.tree.file.source().announce(&ranges, together)
 }
 

@@ -4,10 +4,9 @@ use super::super::Framing;
 use super::super::basket::Values;
 use super::Part;
 use super::ahead::announce;
-use crate::array::pool;
+use super::kept::{Kept, Tail, keep, lock};
 use sapwood_io::{Announced, Token};
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Decompressed ends of baskets that reach into the next step, so that no basket is decompressed twice.
 ///
@@ -19,27 +18,10 @@ pub struct Carry {
     token: Token,
 }
 
-struct Kept {
-    room: usize,
-    tails: HashMap<(usize, usize), Tail>,
-}
-
-/// The entries of a basket from some entry on.
-pub struct Tail {
-    /// Entries of the basket that are not here any more.
-    pub dropped: usize,
-    entries: usize,
-    key_bytes: usize,
-    sizes: bool,
-    data: Vec<u8>,
-    offsets: Option<Vec<u8>>,
-}
-
 impl Carry {
     /// For so many bytes.
     pub fn new(room: usize) -> Self {
-        let kept = Mutex::new(Kept { room, tails: HashMap::new() });
-        Self { kept, ahead: Mutex::default(), token: Token::default() }
+        Self { kept: Mutex::new(Kept::new(room, 0)), ahead: Mutex::default(), token: Token::default() }
     }
     fn ahead(&self) -> MutexGuard<'_, Option<Announced>> {
         self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
@@ -64,14 +46,9 @@ impl Carry {
         let ahead = self.ahead().take();
         drop(ahead);
     }
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
-    }
     /// Takes what is left of a basket of a branch, if it holds the entries from `from` on.
-    pub fn take(&self, branch: usize, basket: usize, from: usize) -> Option<Tail> {
-        let mut kept = self.kept();
-        let tail = kept.tails.remove(&(branch, basket))?;
-        kept.room += tail.bytes();
+    pub fn take(&self, branch: usize, basket: usize, from: usize) -> Option<Arc<Tail>> {
+        let tail = lock(&self.kept).remove((branch as u64, basket as u64))?;
         (tail.dropped <= from).then_some(tail)
     }
     /// Keeps the entries of a basket from `from` on, if there is room; `dropped` entries are not in `values`.
@@ -83,7 +60,7 @@ impl Carry {
         from: usize,
         dropped: usize,
     ) {
-        let (start, skipped) = match framing {
+        let behind = match framing {
             Framing::Fixed(bytes) => ((from - dropped) * bytes, from - dropped),
             _ => match values.start(from - dropped) {
                 Some(start) => (start, from - dropped),
@@ -91,51 +68,7 @@ impl Carry {
                 None => (0, 0),
             },
         };
-        let data = values.data.get(start..).unwrap_or_default();
-        let offsets = values.offsets.map(|table| table.get(skipped * 4..).unwrap_or_default());
-        let bytes = data.len() + offsets.map_or(0, <[u8]>::len);
-        {
-            let mut kept = self.kept();
-            if kept.room < bytes {
-                return;
-            }
-            kept.room -= bytes;
-        }
-        let copy = |from: &[u8]| {
-            let mut to = pool::with_capacity(from.len());
-            to.extend_from_slice(from);
-            to
-        };
-        let tail = Tail {
-            dropped: dropped + skipped,
-            entries: values.entries - skipped,
-            key_bytes: values.key_bytes + start,
-            sizes: values.sizes,
-            data: copy(data),
-            offsets: offsets.map(copy),
-        };
-        self.kept().tails.insert((branch, basket), tail);
-    }
-}
-
-impl Tail {
-    fn bytes(&self) -> usize {
-        self.data.len() + self.offsets.as_ref().map_or(0, Vec::len)
-    }
-    /// As a basket that starts with the first entry here.
-    pub fn values(&self) -> Values<'_> {
-        Values {
-            data: &self.data,
-            offsets: self.offsets.as_deref(),
-            key_bytes: self.key_bytes,
-            entries: self.entries,
-            sizes: self.sizes,
-        }
-    }
-}
-
-impl Drop for Tail {
-    fn drop(&mut self) {
-        pool::give_back(std::mem::take(&mut self.data));
+        // What is there will be wanted, too: none of it goes for this.
+        keep(&self.kept, (branch as u64, basket as u64), 0, values, behind, dropped);
     }
 }

@@ -6,27 +6,25 @@ use sapwood_io::{Cause, Range};
 /// Bytes of a record that are looked at: the tag of its first block, and before it a header with three names.
 const HEAD: u64 = 512;
 
-/// ROOT's number of the codec of the largest basket of each branch, 0 where that is stored as it is.
+/// ROOT's numbers of the codecs of baskets, each given by its branch and its number there; 0 for one that is stored as it
+/// is.
 ///
 /// A copy without decompression keeps the baskets, and gives the branch the setting of the new file. Nothing is said
-/// where it cannot be told: no basket has a record, or none that can be read.
-pub fn codecs(tree: &Tree, branches: &[usize]) -> Vec<Option<u32>> {
-    let largest = |&branch: &usize| {
-        let baskets = tree.branches.get(branch)?.baskets.iter();
-        let records = baskets.filter_map(|basket| match basket.place {
-            Place::File(offset, length) => Some(Range { offset, length }),
-            _ => None,
-        });
-        let record = records.max_by_key(|record| record.length)?;
-        let head = Range { length: record.length.min(HEAD), ..record };
+/// where it cannot be told: a basket has no record, or none that can be read.
+pub fn codecs(tree: &Tree, baskets: &[(usize, usize)]) -> Vec<Option<u32>> {
+    let head = |&(branch, basket): &(usize, usize)| {
+        let Place::File(offset, length) = tree.branches.get(branch)?.baskets.get(basket)?.place else {
+            return None;
+        };
+        let head = Range { offset, length: length.min(HEAD) };
         (head.offset.checked_add(head.length)? <= tree.file.source().size()).then_some(head)
     };
-    let wanted: Vec<Option<Range>> = branches.iter().map(largest).collect();
+    let wanted: Vec<Option<Range>> = baskets.iter().map(head).collect();
     let mut ranges: Vec<Range> = wanted.iter().flatten().copied().collect();
     ranges.sort_by_key(|range| range.offset);
     let mut heads = vec![0; ranges.iter().map(|range| range.length as usize).sum()];
-    if tree.file.source().fetch(&ranges, &mut heads, Cause::Basket).is_err() {
-        return vec![None; branches.len()];
+    if tree.file.source().fetch(&ranges, &mut heads, Cause::Head).is_err() {
+        return vec![None; baskets.len()];
     }
     let mut rest = heads.as_slice();
     let mut found: Vec<(Range, Option<u32>)> = Vec::with_capacity(ranges.len());
@@ -51,8 +49,9 @@ fn codec(head: &[u8]) -> Option<u32> {
         return Some(0);
     }
     match head.get(key as usize..key as usize + 2)? {
-        b"ZL" | b"CS" => Some(1),
+        b"ZL" => Some(1),
         b"XZ" => Some(2),
+        b"CS" => Some(3),
         b"L4" => Some(4),
         b"ZS" => Some(5),
         _ => None,
@@ -74,7 +73,7 @@ mod tests {
 
     #[test]
     fn tags_tell_codecs() {
-        for (tag, number) in [(b"ZL", 1), (b"CS", 1), (b"XZ", 2), (b"L4", 4), (b"ZS", 5)] {
+        for (tag, number) in [(b"ZL", 1), (b"XZ", 2), (b"CS", 3), (b"L4", 4), (b"ZS", 5)] {
             assert_eq!(codec(&record(100, tag)), Some(number));
         }
         assert_eq!(codec(&record(20, b"XZ")), Some(0)); // as many bytes as before: not compressed

@@ -36,7 +36,8 @@ pub fn verify(reader: &Reader<'_>, jobs: &[Job], columns: &[Column]) -> Result<(
         let start = together.iter().map(|one| one.first).min().unwrap_or(0);
         let stop = together.iter().map(|one| one.first + one.entries() as u64).max().unwrap_or(0);
         // What is wrong with a counter that was not asked for is no matter here.
-        let counts = read(&[Part { tree, branches: &[one.counter], start, stop }]).unwrap_or_default();
+        let counts =
+            read(reader.pool, &[Part { tree, branches: &[one.counter], start, stop }]).unwrap_or_default();
         if let [counts] = counts.as_slice() {
             check(together, counts, |one| (one.first - start) as usize)?;
         }

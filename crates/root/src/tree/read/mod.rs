@@ -8,6 +8,7 @@ mod ahead;
 mod carry;
 mod codecs;
 mod counted;
+mod kept;
 mod longest;
 mod run;
 mod turns;
@@ -16,6 +17,7 @@ mod values;
 pub use ahead::{Planned, planned};
 pub use carry::Carry;
 pub use codecs::codecs;
+pub(super) use kept::BasketCache;
 pub use longest::longest_entry;
 
 use super::{Framing, Layout, Place, Tree};
@@ -24,6 +26,8 @@ use crate::error::{Error, Result, Within};
 use crate::file::RootFile;
 use crate::streamer::kind::Programs;
 use arrow_buffer::Buffer;
+use kept::Tail;
+use rayon::ThreadPool;
 use sapwood_io::Range;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -42,29 +46,37 @@ pub struct Part<'a> {
 
 /// Reads the same columns from each part and joins them in order.
 ///
-/// Uses the current rayon pool. The memory beside the result is for each thread one chunk of records and one
-/// decompressed basket, and what other threads have decoded of a column before it was their turn.
-pub fn read(parts: &[Part<'_>]) -> Result<Vec<Column>> {
-    Reader::plan(parts, true, None)?.read(None)
+/// `pool` decompresses and decodes; storage far away is waited for outside of it, so this must not be called on one of its
+/// threads. The memory beside the result is for each thread one chunk of records and one decompressed basket, and what
+/// other threads have decoded of a column before it was their turn.
+pub fn read(pool: &ThreadPool, parts: &[Part<'_>]) -> Result<Vec<Column>> {
+    Reader::plan(pool, parts, true, Keeps::of(parts, None), None)?.read()
 }
 
 /// As [`read`], for a part that follows another: what is left of a basket that reaches beyond the part's end goes to
 /// `carry`, and what the part before has left there is used.
-pub fn read_on(part: &Part<'_>, carry: &Carry) -> Result<Vec<Column>> {
-    Reader::plan(std::slice::from_ref(part), !carry.announced(), None)?.read(Some(carry))
+pub fn read_on(pool: &ThreadPool, part: &Part<'_>, carry: &Carry) -> Result<Vec<Column>> {
+    Reader::plan(pool, std::slice::from_ref(part), !carry.announced(), Keeps::Steps(carry), None)?.read()
 }
 
 /// As [`read`] or [`read_on`], but members that cannot be decoded, only passed over, are left out and noted.
 ///
 /// Which classes cannot be decoded shows when they are: then the branches are compiled without them, and read again.
-pub fn read_most(parts: &[Part<'_>], carry: Option<&Carry>, left_out: &LeftOut) -> Result<Vec<Column>> {
+pub fn read_most(
+    pool: &ThreadPool,
+    parts: &[Part<'_>],
+    carry: Option<&Carry>,
+    left_out: &LeftOut,
+) -> Result<Vec<Column>> {
     let changes = || parts.iter().map(|part| part.tree.programs().changes()).sum::<usize>();
     let mut hidden: Vec<String> = Vec::new();
     let mut errors: Vec<Error> = Vec::new();
     let ahead = carry.is_none_or(|carry| !carry.announced());
+    let keeps = Keeps::of(parts, carry);
     loop {
         let before = changes();
-        let error = match Reader::plan(parts, ahead, Some(left_out)).and_then(|reader| reader.read(carry)) {
+        let planned = Reader::plan(pool, parts, ahead, keeps, Some(left_out));
+        let error = match planned.and_then(Reader::read) {
             // Another thread may have hidden a class in the midst of it.
             Ok(_) if changes() != before => continue,
             Ok(columns) => return Ok(columns),
@@ -106,6 +118,51 @@ impl LeftOut {
     }
 }
 
+/// What becomes of decompressed baskets of which some entries are wanted only.
+#[derive(Clone, Copy)]
+enum Keeps<'a> {
+    /// They are forgotten.
+    Nothing,
+    /// What is left of them is for the next step.
+    Steps(&'a Carry),
+    /// The basket cache has them, and gives them to the reading of this number; all of them, if it is the counter of
+    /// another branch that is read.
+    Cache { reading: u64, counter: bool },
+}
+
+impl<'a> Keeps<'a> {
+    fn of(parts: &[Part<'_>], carry: Option<&'a Carry>) -> Self {
+        match carry {
+            Some(carry) => Self::Steps(carry),
+            None if is_direct(parts) => Self::Cache { reading: BasketCache::reading(), counter: false },
+            None => Self::Nothing,
+        }
+    }
+}
+
+/// Whether parts are at most half of what is in the baskets that must be decompressed for them, by entries: others are
+/// likely to be wanted, too. Larger ones neither ask the basket cache nor fill it.
+fn is_direct(parts: &[Part<'_>]) -> bool {
+    let (mut wanted, mut there) = (0u64, 0u64);
+    for part in parts.iter().filter(|part| part.start < part.stop) {
+        if part.start == 0 && part.stop >= part.tree.entries {
+            return false;
+        }
+        for branch in part.branches.iter().filter_map(|&branch| part.tree.branches.get(branch)) {
+            let from = branch.baskets.partition_point(|b| b.first + b.entries <= part.start);
+            let to = branch.baskets.partition_point(|b| b.first < part.stop);
+            let touched = branch.baskets.get(from..to).unwrap_or_default();
+            if let [first, ..] = touched
+                && let [.., last] = touched
+            {
+                wanted = wanted.saturating_add(part.stop - part.start);
+                there = there.saturating_add(last.first + last.entries - first.first);
+            }
+        }
+    }
+    wanted > 0 && wanted <= there / 2
+}
+
 /// No codec makes a byte into more: an RLE block of zstd, the densest, holds 128 KiB in four bytes.
 const EXPANSION: u64 = 1 << 15;
 
@@ -121,9 +178,20 @@ struct Job {
     from: usize,
     to: usize,
     range: Range,
+    /// What the basket cache has of it.
+    kept: Option<Arc<Tail>>,
+}
+
+impl Job {
+    /// What must be read for it.
+    fn needed(&self) -> Range {
+        let length = if self.kept.is_none() { self.range.length } else { 0 };
+        Range { offset: self.range.offset, length }
+    }
 }
 
 struct Reader<'a> {
+    pool: &'a ThreadPool,
     parts: &'a [Part<'a>],
     layouts: Vec<Vec<Arc<Layout>>>,
     /// For each part the programs that its layouts are made for.
@@ -134,6 +202,7 @@ struct Reader<'a> {
     stored: Vec<u64>,
     targets: Vec<Target>,
     ahead: Option<Mutex<ahead::Ahead>>,
+    keeps: Keeps<'a>,
     left_out: Option<&'a LeftOut>,
 }
 
@@ -220,8 +289,15 @@ fn nest(of: &Type, length: usize, number: Number, values: Buffer) -> Result<Colu
 
 impl<'a> Reader<'a> {
     /// `ahead`: whether what is read is announced to storage here.
-    fn plan(parts: &'a [Part<'a>], ahead: bool, left_out: Option<&'a LeftOut>) -> Result<Self> {
+    fn plan(
+        pool: &'a ThreadPool,
+        parts: &'a [Part<'a>],
+        ahead: bool,
+        keeps: Keeps<'a>,
+        left_out: Option<&'a LeftOut>,
+    ) -> Result<Self> {
         let mut reader = Self {
+            pool,
             parts,
             layouts: Vec::new(),
             programs: Vec::new(),
@@ -230,6 +306,7 @@ impl<'a> Reader<'a> {
             stored: Vec::new(),
             targets: Vec::new(),
             ahead: ahead.then(Mutex::default),
+            keeps,
             left_out,
         };
         reader.announce(0);
@@ -360,7 +437,7 @@ impl<'a> Reader<'a> {
                 )));
             }
             covered = b.first + to as u64;
-            self.jobs.push(Job { part: p, column, basket, from, to, range });
+            self.jobs.push(Job { part: p, column, basket, from, to, range, kept: None });
         }
         if covered < part.stop {
             let message = format!(
@@ -391,7 +468,11 @@ impl<'a> Reader<'a> {
         }
         // Its baskets are announced with those of the branch.
         let counter = [Part { tree: part.tree, branches: &[counter], start, stop }];
-        let columns = Reader::plan(&counter, false, None)?.read(None)?;
+        let keeps = match self.keeps {
+            Keeps::Cache { reading, .. } => Keeps::Cache { reading, counter: true },
+            _ => Keeps::Nothing,
+        };
+        let columns = Reader::plan(self.pool, &counter, false, keeps, None)?.read()?;
         let mut counts = Counts { first: start, sums: vec![0], each: Vec::new() };
         match columns.first() {
             Some(Column::Number { number, values }) if !of_each => {
@@ -436,16 +517,22 @@ impl<'a> Reader<'a> {
         self.jobs = jobs;
     }
 
-    fn read(mut self, carry: Option<&Carry>) -> Result<Vec<Column>> {
+    fn read(mut self) -> Result<Vec<Column>> {
         let mut last: Option<&RootFile> = None;
         for file in self.parts.iter().map(|part| &*part.tree.file) {
             if last.replace(file).is_none_or(|before| !std::ptr::eq(before, file)) {
                 file.verify()?;
             }
         }
-        let jobs = std::mem::take(&mut self.jobs);
+        let mut jobs = std::mem::take(&mut self.jobs);
+        if let Keeps::Cache { reading, .. } = self.keeps {
+            for job in jobs.iter_mut().filter(|job| job.range.length > 0) {
+                let part = self.parts.get(job.part);
+                job.kept = part.and_then(|part| part.tree.basket_cache.get(job.range.offset, reading));
+            }
+        }
         let mut targets = std::mem::take(&mut self.targets);
-        run::Run::new(&self, carry, &jobs, &mut targets).all()?;
+        run::Run::new(&self, &jobs, &mut targets).all()?;
         let columns: Vec<Column> = targets.into_iter().map(Target::finish).collect::<Result<_>>()?;
         counted::verify(&self, &jobs, &columns)?;
         Ok(columns)

@@ -2,33 +2,38 @@
 
 use super::super::basket::{self, BasketHeader, Values};
 use super::super::layout::Framing;
-use super::carry::Tail;
+use super::kept::Tail;
 use super::turns::{LargeBasket, LeftOut, Turn, Turns};
 use super::values::{Output, Share};
-use super::{Carry, Job, Part, Place, Reader, Target};
+use super::{Job, Keeps, Part, Place, Reader, Target};
 use crate::array::Builder;
 use crate::array::pool;
 use crate::error::{Error, ErrorKind, Result, Within};
 use crate::wire::Cursor;
+use rayon::ThreadPool;
 use rayon::prelude::*;
 use sapwood_io::counters::{Counters, clock, count};
 use sapwood_io::{Cause, Range, Request, Token, trace};
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::iter;
 use std::num::NonZero;
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
 use std::time::Instant;
 
 /// The reading of a plan.
 pub struct Run<'a> {
     plan: &'a Reader<'a>,
-    carry: Option<&'a Carry>,
     chunks: Mutex<Chunks<'a>>,
     turns: Vec<Option<Turns<'a>>>,
     failed: AtomicBool,
-    /// Whether several threads read.
-    shares: bool,
+    /// How many threads read.
+    threads: usize,
+    /// Whether nothing has to be waited for, so that the pool's threads fetch what they decode.
+    near: bool,
     token: Token,
     /// Where the clusters of each part begin, for a trace.
     borders: Vec<OnceLock<Vec<u64>>>,
@@ -41,6 +46,16 @@ struct Chunks<'a> {
     jobs: &'a [Job],
     most: u64,
     lanes: Vec<Lane<'a>>,
+    /// Chunks that were handed out.
+    count: usize,
+    /// Those of them that have no thread of the pool yet, since their bytes are waited for.
+    waiting: BTreeSet<usize>,
+}
+
+/// Jobs that are fetched together.
+struct Chunk<'a> {
+    number: usize,
+    jobs: Vec<(&'a Job, Goal<'a>)>,
 }
 
 /// What is still to be filled of a column.
@@ -58,12 +73,7 @@ enum Goal<'a> {
 }
 
 impl<'a> Run<'a> {
-    pub fn new(
-        plan: &'a Reader<'a>,
-        carry: Option<&'a Carry>,
-        jobs: &'a [Job],
-        targets: &'a mut [Target],
-    ) -> Self {
+    pub fn new(plan: &'a Reader<'a>, jobs: &'a [Job], targets: &'a mut [Target]) -> Self {
         let mut lanes = Vec::new();
         let mut turns = Vec::new();
         let mut stored = vec![0u64; targets.len()];
@@ -86,18 +96,21 @@ impl<'a> Run<'a> {
                 }
             }
         }
-        let bytes: u64 = jobs.iter().map(|job| job.range.length).fold(0, u64::saturating_add);
-        let threads = threads(plan.parts);
+        let bytes: u64 = jobs.iter().map(|job| job.needed().length).fold(0, u64::saturating_add);
+        let near = plan.parts.iter().all(|part| part.tree.file.source().is_near());
+        let threads = threads(plan.pool, near);
         let most = plan.parts.first().map_or(1, |part| part.tree.file.source().chunk(bytes, threads));
-        let chunks = Mutex::new(Chunks { jobs, most, lanes });
+        // For a single chunk none is called.
+        let threads = if bytes > most { threads } else { 1 };
+        let chunks = Mutex::new(Chunks { jobs, most, lanes, count: 0, waiting: BTreeSet::new() });
         let borders = plan.parts.iter().map(|_| OnceLock::new()).collect();
         Self {
             plan,
-            carry,
             chunks,
             turns,
             failed: AtomicBool::new(false),
-            shares: threads > 1,
+            threads,
+            near,
             token: Token::current(),
             borders,
             numbers: Mutex::default(),
@@ -118,13 +131,22 @@ impl<'a> Run<'a> {
 
     /// Reads everything.
     pub fn all(&self) -> Result<()> {
-        match threads(self.plan.parts) {
-            1 => self.work(),
-            threads => {
-                let work = |_| self.token.during(|| self.work());
-                (0..threads).into_par_iter().with_max_len(1).try_for_each(work)
-            }
+        let work = || self.token.during(|| self.work());
+        if self.near {
+            return self.plan.pool.install(|| match self.threads {
+                1 => work(),
+                threads => (0..threads).into_par_iter().with_max_len(1).try_for_each(|_| work()),
+            });
         }
+        thread::scope(|scope| {
+            let reader = || thread::Builder::new().name("sapwood-read".to_owned()).spawn_scoped(scope, work);
+            // Where no further thread can be had, this one reads alone.
+            let others: Vec<_> = (1..self.threads).map_while(|_| reader().ok()).collect();
+            let results = iter::once(work()).chain(
+                others.into_iter().map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic))),
+            );
+            results.collect()
+        })
     }
 
     /// What each thread does.
@@ -135,8 +157,8 @@ impl<'a> Run<'a> {
             if self.token.is_given_up() {
                 return Err(Error::new(ErrorKind::Io, "the reading was given up"));
             }
-            let Some(chunk) = lock(&self.chunks).next() else { break };
-            if let Some((job, _)) = chunk.last() {
+            let Some(chunk) = lock(&self.chunks).next(self.near) else { break };
+            if let Some((job, _)) = chunk.jobs.last() {
                 self.plan.announce(job.part);
             }
             let result = self.chunk(chunk, &mut records);
@@ -148,25 +170,48 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn chunk(&self, chunk: Vec<(&Job, Goal<'a>)>, records: &mut Records) -> Result<()> {
+    fn chunk(&self, chunk: Chunk<'a>, records: &mut Records) -> Result<()> {
         let mut tails = Vec::new();
         let mut ranges = Vec::new();
-        for (job, _) in &chunk {
-            let branch = self.plan.parts.get(job.part).and_then(|part| part.branches.get(job.column));
-            let kept = self.carry.zip(branch).filter(|_| job.from > 0);
-            let tail = kept.and_then(|(carry, &branch)| carry.take(branch, job.basket, job.from));
-            let needed = if tail.is_none() { job.range.length } else { 0 };
-            ranges.push((job.part, Range { offset: job.range.offset, length: needed }));
+        for (job, _) in &chunk.jobs {
+            let tail = self.left(job).or_else(|| job.kept.clone());
+            let Range { offset, length } = job.needed();
+            ranges.push((job.part, Range { offset, length: if tail.is_none() { length } else { 0 } }));
             tails.push(tail);
         }
         records.fetch(self.plan.parts, &ranges)?;
-        for (i, ((job, goal), tail)) in chunk.into_iter().zip(tails).enumerate() {
-            self.basket(job, &records.record(i), tail.as_ref(), goal)?;
-        }
-        Ok(())
+        let records = &*records;
+        let decode = || {
+            lock(&self.chunks).waiting.remove(&chunk.number);
+            for (i, ((job, goal), tail)) in chunk.jobs.into_iter().zip(tails).enumerate() {
+                self.basket(chunk.number, job, &records.record(i), tail.as_deref(), goal)?;
+            }
+            Ok(())
+        };
+        if self.near { decode() } else { self.plan.pool.install(decode) }
     }
 
-    fn basket(&self, job: &Job, record: &Record<'_>, tail: Option<&Tail>, goal: Goal<'_>) -> Result<()> {
+    /// What the step before has left of a basket.
+    fn left(&self, job: &Job) -> Option<Arc<Tail>> {
+        let Keeps::Steps(carry) = self.plan.keeps else { return None };
+        let branch = *self.plan.parts.get(job.part)?.branches.get(job.column)?;
+        if job.from > 0 { carry.take(branch, job.basket, job.from) } else { None }
+    }
+
+    /// Whether a basket of a chunk may wait for those before it: all of these have threads of the pool, none waits for bytes
+    /// or for a thread.
+    fn may_wait(&self, chunk: usize) -> bool {
+        self.threads > 1 && lock(&self.chunks).waiting.first().is_none_or(|&first| first > chunk)
+    }
+
+    fn basket(
+        &self,
+        chunk: usize,
+        job: &Job,
+        record: &Record<'_>,
+        tail: Option<&Tail>,
+        goal: Goal<'_>,
+    ) -> Result<()> {
         let Some(part) = self.plan.parts.get(job.part) else { return Ok(()) };
         let Some(&index) = part.branches.get(job.column) else { return Ok(()) };
         let Some(branch) = part.tree.branches.get(index) else { return Ok(()) };
@@ -191,6 +236,7 @@ impl<'a> Run<'a> {
         let source = part.tree.file.source();
         let one = One {
             run: self,
+            chunk,
             job,
             branch: index,
             dropped,
@@ -230,6 +276,8 @@ impl<'a> Run<'a> {
 /// A basket on its way to its column.
 struct One<'r, 'a> {
     run: &'r Run<'a>,
+    /// The number of its chunk.
+    chunk: usize,
     job: &'r Job,
     /// Index in the tree.
     branch: usize,
@@ -270,7 +318,7 @@ impl One<'_, '_> {
         let (Goal::Turn(turn), Some(turns)) = (&goal, self.run.turns(self.job)) else {
             return self.put(&values, goal, unpacked);
         };
-        if !self.run.shares || !LargeBasket::is_worth_it(&values, &self.share) {
+        if !LargeBasket::is_worth_it(&values, &self.share) || !self.run.may_wait(self.chunk) {
             return self.put(&values, goal, unpacked);
         }
         let (bytes, object) = if packed == header.object_bytes {
@@ -338,11 +386,20 @@ impl One<'_, '_> {
         Ok(left_out)
     }
 
-    /// Keeps what the next step will want of a basket that was decoded since `start`, and counts.
+    /// Keeps what will be wanted next of a basket that was decoded since `start`, and counts.
     fn done(&self, values: &Values<'_>, unpacked: Option<(Instant, usize)>, start: Instant) {
         let Self { share, job, .. } = self;
-        if let Some(carry) = self.run.carry.filter(|_| share.to < share.entries) {
-            carry.keep((self.branch, job.basket), values, share.layout.framing, job.to, self.dropped);
+        let in_part = share.from > 0 || share.to < share.entries;
+        match (self.run.plan.keeps, self.run.plan.parts.get(job.part)) {
+            (Keeps::Steps(carry), _) if share.to < share.entries => {
+                carry.keep((self.branch, job.basket), values, share.layout.framing, job.to, self.dropped);
+            }
+            (Keeps::Cache { reading, counter }, Some(part))
+                if job.needed().length > 0 && (counter || in_part) =>
+            {
+                part.tree.basket_cache.keep(job.range.offset, reading, values);
+            }
+            _ => {}
         }
         let used = share.used(values) as u64;
         self.count(|c| {
@@ -402,12 +459,11 @@ impl One<'_, '_> {
 
 /// How many threads read: no more than there are processors, or twice as many where some may wait for storage; still
 /// more would only stand in each other's way.
-fn threads(parts: &[Part<'_>]) -> usize {
+fn threads(pool: &ThreadPool, near: bool) -> usize {
     static FOUND: OnceLock<usize> = OnceLock::new();
     let processors =
         *FOUND.get_or_init(|| std::thread::available_parallelism().map_or(usize::MAX, NonZero::get));
-    let near = parts.iter().all(|part| part.tree.file.source().is_near());
-    rayon::current_num_threads().min(if near { processors } else { processors.saturating_mul(2) })
+    pool.current_num_threads().min(if near { processors } else { processors.saturating_mul(2) })
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -416,10 +472,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl<'a> Chunks<'a> {
     /// The next jobs, of `most` bytes together or one that is larger, each with the place of its values.
-    fn next(&mut self) -> Option<Vec<(&'a Job, Goal<'a>)>> {
+    fn next(&mut self, near: bool) -> Option<Chunk<'a>> {
         let mut bytes = 0u64;
         let fits = |job: &&Job| {
-            bytes = bytes.saturating_add(job.range.length);
+            bytes = bytes.saturating_add(job.needed().length);
             bytes <= self.most
         };
         let n = self.jobs.iter().take_while(fits).count().max(1);
@@ -444,7 +500,12 @@ impl<'a> Chunks<'a> {
             };
             goals.push((job, goal));
         }
-        Some(goals)
+        let number = self.count;
+        self.count += 1;
+        if !near {
+            self.waiting.insert(number);
+        }
+        Some(Chunk { number, jobs: goals })
     }
 }
 

@@ -1,0 +1,100 @@
+//! What each process has for itself, also one that was forked while other threads were at work.
+//!
+//! A lock that another thread held when the process was forked is never given back in the child. So nothing that was
+//! inherited is waited for: the child makes what it needs anew, behind a pointer, and leaves the old as it is.
+
+#![allow(unsafe_code, reason = "a value that is never freed while it can be seen, found without any lock")]
+
+use std::marker::PhantomData;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// A value of this process. A forked one gets another.
+pub struct PerProcess<T> {
+    slot: AtomicPtr<Of<T>>,
+    /// May be shared among threads only if the value may.
+    of: PhantomData<Of<T>>,
+}
+
+struct Of<T> {
+    process: u32,
+    value: T,
+}
+
+impl<T: Send + Sync> PerProcess<T> {
+    /// None yet: it is made when it is asked for.
+    pub const fn empty() -> Self {
+        Self { slot: AtomicPtr::new(ptr::null_mut()), of: PhantomData }
+    }
+
+    /// That of the process that opens something.
+    pub fn new(value: T) -> Self {
+        let of = Box::into_raw(Box::new(Of { process: std::process::id(), value }));
+        Self { slot: AtomicPtr::new(of), of: PhantomData }
+    }
+
+    /// That of this process. If there is none, it is made of the one that was inherited, if any, which may be in the
+    /// hands of threads that are not there: `make` must not wait for its locks.
+    pub fn get(&self, make: impl FnOnce(Option<&T>) -> T) -> &T {
+        let process = std::process::id();
+        let found = self.slot.load(Ordering::Acquire);
+        // SAFETY: what the slot points to was made by `Box::into_raw`, and is freed with this only.
+        let inherited = unsafe { found.as_ref() };
+        if let Some(of) = inherited.filter(|of| of.process == process) {
+            return &of.value;
+        }
+        let value = make(inherited.map(|of| &of.value));
+        let new = Box::into_raw(Box::new(Of { process, value }));
+        match self.slot.compare_exchange(found, new, Ordering::AcqRel, Ordering::Acquire) {
+            // SAFETY: as above; it is in the slot now.
+            Ok(_) => unsafe { &(*new).value },
+            Err(now) => {
+                // SAFETY: nobody has seen the new one; another thread of this process has put its own into the slot.
+                unsafe {
+                    drop(Box::from_raw(new));
+                    &(*now).value
+                }
+            }
+        }
+    }
+}
+
+impl<T> Drop for PerProcess<T> {
+    fn drop(&mut self) {
+        let found = *self.slot.get_mut();
+        // SAFETY: nobody else has it any more. What was inherited is left: freeing it could wait for its locks.
+        unsafe {
+            if found.as_ref().is_some_and(|of| of.process == std::process::id()) {
+                drop(Box::from_raw(found));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+    use std::thread;
+
+    #[test]
+    fn threads_that_come_together_get_one_value() {
+        static MADE: AtomicUsize = AtomicUsize::new(0);
+        let own: PerProcess<Box<usize>> = PerProcess::empty();
+        let make = || **own.get(|_| Box::new(MADE.fetch_add(1, Ordering::Relaxed)));
+        let found: Vec<usize> = thread::scope(|scope| {
+            let threads: Vec<_> = (0..8).map(|_| scope.spawn(make)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert!(found.iter().all(|value| *value == make()));
+    }
+
+    #[test]
+    fn what_another_process_made_is_only_looked_at() {
+        let mut own = PerProcess::new(vec![1]);
+        // SAFETY: it is there, and nobody else has it.
+        unsafe { (**own.slot.get_mut()).process = 0 };
+        assert_eq!(*own.get(|old| old.into_iter().flatten().chain(&[2]).copied().collect()), [1, 2]);
+        assert_eq!(*own.get(|_| Vec::new()), [1, 2]);
+    }
+}

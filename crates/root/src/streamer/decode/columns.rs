@@ -1,0 +1,278 @@
+//! The same member of many objects, side by side: what is streamed member by member.
+
+use super::super::kind::{Class, Kind, Record, Version};
+use super::super::values::numbers;
+use super::versions::{Header, by_header};
+use super::{Decoder, Fields, adopt, end_at, field, last_counts, misfit, pair, sized, unreferenced};
+use crate::array::Builder;
+use crate::error::{Result, Within};
+use crate::wire::Cursor;
+
+impl Decoder<'_> {
+    /// `n` collections streamed member by member, after a class version that stands once for all of them.
+    pub(super) fn member_wise(
+        &mut self,
+        kind: &Kind,
+        c: &mut Cursor<'_>,
+        out: &mut Builder,
+        n: usize,
+    ) -> Result<()> {
+        let header = Header::read(c)?;
+        (0..n).try_for_each(|_| self.member_wise_one(kind, header, c, out))
+    }
+
+    /// The same member of `n` objects: a container writes its version header once for all of them.
+    pub fn column(&mut self, kind: &Kind, c: &mut Cursor<'_>, out: &mut Builder, n: usize) -> Result<()> {
+        match kind {
+            Kind::Framed(inner) if n > 0 => self.framed_column(inner, c, out, n),
+            _ => self.decode(kind, c, out, n),
+        }
+    }
+
+    pub(super) fn framed_column(
+        &mut self,
+        inner: &Kind,
+        c: &mut Cursor<'_>,
+        out: &mut Builder,
+        n: usize,
+    ) -> Result<()> {
+        let frame = c.frame()?;
+        if frame.member_wise {
+            self.member_wise(inner, c, out, n)?;
+        } else {
+            self.decode(inner, c, out, n)?;
+        }
+        end_at(c, frame, "a container")
+    }
+
+    /// The same member of as many objects as the rest of the buffer holds.
+    pub fn column_to_end(&mut self, kind: &Kind, c: &mut Cursor<'_>, out: &mut Builder) -> Result<()> {
+        let (kind, header) = match kind {
+            Kind::Framed(inner) if c.remaining() > 0 => {
+                let frame = c.frame()?;
+                (inner.as_ref(), if frame.member_wise { Some(Header::read(c)?) } else { None })
+            }
+            other => (other, None),
+        };
+        let bytes = match kind {
+            Kind::StatusBits => Some(4).filter(|_| unreferenced(c.rest())),
+            other => other.fixed_bytes(),
+        };
+        if let (None, Some(bytes @ 1..)) = (header, bytes)
+            && c.remaining().is_multiple_of(bytes)
+        {
+            return self.decode(kind, c, out, c.remaining() / bytes);
+        }
+        while c.remaining() > 0 {
+            let before = c.pos();
+            match header {
+                None => self.decode(kind, c, out, 1)?,
+                Some(header) => self.member_wise_one(kind, header, c, out)?,
+            }
+            if c.pos() == before {
+                return Err(c.corrupt("a value of no bytes"));
+            }
+        }
+        Ok(())
+    }
+
+    /// One collection streamed member by member: its size and each member of all its elements.
+    pub(super) fn member_wise_one(
+        &mut self,
+        kind: &Kind,
+        header: Header,
+        c: &mut Cursor<'_>,
+        out: &mut Builder,
+    ) -> Result<()> {
+        if let (Kind::Fixed { size, item }, Builder::FixedList { length, values, .. }) = (kind, &mut *out) {
+            (0..*size).try_for_each(|_| self.member_wise_one(item, header, c, values))?;
+            *length += 1;
+            return Ok(());
+        }
+        let Builder::List { offsets, values } = out else { return Err(misfit(kind, c)) };
+        let count = c.count(0)?;
+        match kind {
+            Kind::List(item) => match item.as_ref() {
+                Kind::Again(_) if count == 0 => {}
+                Kind::Again(name) => {
+                    let (Kind::Object(class), Builder::Dynamic(out)) = (self.program(name), values.as_mut())
+                    else {
+                        return Err(misfit(item, c));
+                    };
+                    let first = class.first()?.record.clone();
+                    let into =
+                        out.variant(name, count, || Ok(Builder::new(&Kind::Record(first).type_of()?)))?;
+                    let chosen = by_header(&class, header, c)?;
+                    self.deeper(c, |decoder, c| decoder.versioned_columns(&class, chosen, c, into, count))?;
+                }
+                Kind::Object(class) => {
+                    let chosen = by_header(class, header, c)?;
+                    self.versioned_columns(class, chosen, c, values, count)?;
+                }
+                Kind::Record(record) => self.columns(record, c, values, count)?,
+                Kind::Opaque(_) => self.decode(item, c, values, count)?,
+                other => return Err(misfit(other, c)),
+            },
+            Kind::Map(key, value) => {
+                let (keys, items) = pair(values, count, c)?;
+                self.half(key, c, keys, count)?;
+                self.half(value, c, items, count)?;
+            }
+            other => return Err(misfit(other, c)),
+        }
+        offsets.push(values.len() as i64);
+        Ok(())
+    }
+
+    /// Keys or values of a map, or halves of pairs, streamed member-wise: containers and strings have one version
+    /// header for all.
+    pub(super) fn half(
+        &mut self,
+        kind: &Kind,
+        c: &mut Cursor<'_>,
+        out: &mut Builder,
+        n: usize,
+    ) -> Result<()> {
+        match kind {
+            Kind::List(_) | Kind::Map(..) | Kind::Text | Kind::Bits if n > 0 => {
+                self.framed_column(kind, c, out, n)
+            }
+            _ => self.column(kind, c, out, n),
+        }
+    }
+
+    pub(super) fn versioned_columns(
+        &mut self,
+        class: &Class,
+        chosen: &Version,
+        c: &mut Cursor<'_>,
+        out: &mut Builder,
+        n: usize,
+    ) -> Result<()> {
+        if std::ptr::eq(chosen, class.first()?) {
+            return self.columns(&chosen.record, c, out, n);
+        }
+        let mut piece = self.piece(chosen)?;
+        self.columns(&chosen.record, c, &mut piece, n)?;
+        out.append_converted(&piece)?;
+        self.pieces.push((std::ptr::from_ref(chosen), piece));
+        Ok(())
+    }
+
+    /// Members of `n` objects, one member of all after the other.
+    pub fn columns(
+        &mut self,
+        record: &Record,
+        c: &mut Cursor<'_>,
+        out: &mut Builder,
+        n: usize,
+    ) -> Result<()> {
+        let Builder::Record { length, fields, .. } = out else {
+            return Err(c.corrupt(format!("no record for class {}", record.name)));
+        };
+        self.columns_into(record, c, fields, n)?;
+        *length += n;
+        Ok(())
+    }
+
+    pub(super) fn columns_into(
+        &mut self,
+        record: &Record,
+        c: &mut Cursor<'_>,
+        fields: &mut Fields,
+        n: usize,
+    ) -> Result<()> {
+        let halves = record.name == "pair";
+        for step in &record.steps {
+            let place = || format!("member {}", step.name);
+            match &step.kind {
+                Kind::ObjectBits if step.base => c.skip_object_bits(n)?,
+                Kind::Skipped(skipped) => self.skip(skipped, step, &record.name, c, n).within(place)?,
+                Kind::Opaque(_) if step.base => {}
+                Kind::Object(class) if step.base => {
+                    let inner = fields.get_mut(step.field..).unwrap_or_default();
+                    if step.whole {
+                        (0..n).try_for_each(|_| self.object(class, c, inner)).within(place)?;
+                    } else {
+                        self.base_columns(class, step.version, c, inner, n).within(place)?;
+                    }
+                }
+                Kind::List(item) if step.base => {
+                    array_columns(item, c, field(fields, step, c)?, n).within(place)?;
+                }
+                Kind::Counted { counter, .. } => {
+                    let counts = last_counts(fields, *counter, n, c)?;
+                    for count in counts {
+                        self.counted(step, c, fields, count).within(place)?;
+                    }
+                }
+                Kind::Loop { counter: Some(_), .. } if n == 0 => {}
+                Kind::Loop { counter: Some(counter), item } => {
+                    let counts = last_counts(fields, *counter, n, c)?;
+                    self.rows(item, c, field(fields, step, c)?, counts.into_iter()).within(place)?;
+                }
+                kind => {
+                    let field = field(fields, step, c)?;
+                    if halves { self.half(kind, c, field, n) } else { self.column(kind, c, field, n) }
+                        .within(place)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The members of a base class of `n` objects, whose version the derived class tells.
+    pub(super) fn base_columns(
+        &mut self,
+        class: &Class,
+        version: i32,
+        c: &mut Cursor<'_>,
+        fields: &mut Fields,
+        n: usize,
+    ) -> Result<()> {
+        let first = class.first()?;
+        let chosen = class.versions.iter().find(|v| v.version == version).unwrap_or(first);
+        if std::ptr::eq(chosen, first) {
+            return self.columns_into(&first.record, c, fields, n);
+        }
+        let mut piece = self.piece(chosen)?;
+        self.columns(&chosen.record, c, &mut piece, n)?;
+        adopt(first, &piece, fields, n)?;
+        self.pieces.push((std::ptr::from_ref(chosen), piece));
+        Ok(())
+    }
+
+    /// Rows of objects (`TStreamerLoop`), as many as `counts` says for each, after one header for all.
+    pub fn rows(
+        &mut self,
+        item: &Kind,
+        c: &mut Cursor<'_>,
+        out: &mut Builder,
+        counts: impl Iterator<Item = usize>,
+    ) -> Result<()> {
+        let Builder::List { offsets, values } = out else { return Err(misfit(item, c)) };
+        let frame = c.frame()?;
+        for count in counts {
+            self.decode(item, c, values, count)?;
+            offsets.push(values.len() as i64);
+        }
+        end_at(c, frame, "a row of objects")
+    }
+}
+
+/// The `TArray` that is a base of `n` objects: all sizes, then for each whether numbers follow, and the numbers.
+fn array_columns(item: &Kind, c: &mut Cursor<'_>, out: &mut Builder, n: usize) -> Result<()> {
+    let (Kind::Number(number), Builder::List { offsets, values }) = (item, out) else {
+        return Err(misfit(item, c));
+    };
+    let Builder::Number { values, .. } = values.as_mut() else { return Err(misfit(item, c)) };
+    let mut end = offsets.last().copied().unwrap_or_default();
+    let counts: Vec<usize> = (0..n).map(|_| c.count(number.size())).collect::<Result<_>>()?;
+    for count in counts {
+        let count = if c.u8()? == 0 { 0 } else { count };
+        numbers(*number, c.take(sized(c, count, number.size())?)?, values);
+        end += count as i64;
+        offsets.push(end);
+    }
+    Ok(())
+}

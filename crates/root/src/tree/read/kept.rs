@@ -1,0 +1,237 @@
+//! Decompressed baskets that are kept for what is read next, within a bound.
+
+use super::super::basket::Values;
+use crate::array::pool;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Bytes that the basket cache holds at most, of all trees of the process together.
+const ROOM: usize = 64 << 20;
+/// What a basket takes besides its bytes, about.
+const OVERHEAD: usize = 256;
+
+/// Two numbers that stand for a basket.
+pub type Key = (u64, u64);
+
+/// Baskets, or ends of them, of so many bytes at most.
+pub struct Kept {
+    most: usize,
+    /// What is counted of each besides its bytes.
+    besides: usize,
+    room: usize,
+    /// Each with the number of the reading that used it last.
+    tails: BTreeMap<Key, (Arc<Tail>, u64)>,
+    by_use: BTreeSet<(u64, Key)>,
+}
+
+/// The entries of a basket from some entry on.
+pub struct Tail {
+    /// Entries of the basket that are not here any more.
+    pub dropped: usize,
+    entries: usize,
+    key_bytes: usize,
+    sizes: bool,
+    /// Values, and behind them the table of offsets, if there is one.
+    bytes: Vec<u8>,
+    border: usize,
+    table: bool,
+}
+
+impl Kept {
+    /// For so many bytes, where each basket takes some more than it has.
+    pub const fn new(most: usize, besides: usize) -> Self {
+        Self { most, besides, room: most, tails: BTreeMap::new(), by_use: BTreeSet::new() }
+    }
+    fn get(&mut self, key: Key, reading: u64) -> Option<Arc<Tail>> {
+        let (tail, used) = self.tails.get_mut(&key)?;
+        if *used < reading {
+            self.by_use.remove(&(*used, key));
+            self.by_use.insert((reading, key));
+            *used = reading;
+        }
+        Some(tail.clone())
+    }
+    /// Gives up a basket, and its room.
+    pub fn remove(&mut self, key: Key) -> Option<Arc<Tail>> {
+        let (tail, used) = self.tails.remove(&key)?;
+        self.by_use.remove(&(used, key));
+        self.room += tail.bytes.len() + self.besides;
+        Some(tail)
+    }
+    /// Takes room for so many bytes, if need be from what was used longest ago, but not by this reading or a later one:
+    /// where a reading uses more than there is room for, some of it stays, and is there for the next one.
+    fn reserve(&mut self, bytes: usize, reading: u64) -> bool {
+        let bytes = bytes + self.besides;
+        if bytes > self.most {
+            return false;
+        }
+        while self.room < bytes {
+            match self.by_use.first() {
+                Some(&(used, key)) if used < reading => drop(self.remove(key)),
+                _ => return false,
+            }
+        }
+        self.room -= bytes;
+        true
+    }
+    /// Keeps what room was taken for.
+    fn insert(&mut self, key: Key, tail: Tail, reading: u64) {
+        drop(self.remove(key));
+        self.by_use.insert((reading, key));
+        self.tails.insert(key, (Arc::new(tail), reading));
+    }
+}
+
+/// Keeps the entries of a basket behind the first `skipped`, whose bytes begin at `start`, if there is room; `dropped`
+/// entries are not in `values`.
+pub fn keep(
+    kept: &Mutex<Kept>,
+    key: Key,
+    reading: u64,
+    values: &Values<'_>,
+    (start, skipped): (usize, usize),
+    dropped: usize,
+) {
+    let data = values.data.get(start..).unwrap_or_default();
+    let offsets = values.offsets.map(|table| table.get(skipped * 4..).unwrap_or_default());
+    let bytes = data.len() + offsets.map_or(0, <[u8]>::len);
+    if !lock(kept).reserve(bytes, reading) {
+        return;
+    }
+    let mut copy = pool::with_capacity(bytes);
+    copy.spare_capacity_mut().get_mut(..bytes).into_iter().for_each(pool::provide);
+    copy.extend_from_slice(data);
+    copy.extend_from_slice(offsets.unwrap_or_default());
+    let tail = Tail {
+        dropped: dropped + skipped,
+        entries: values.entries - skipped,
+        key_bytes: values.key_bytes + start,
+        sizes: values.sizes,
+        bytes: copy,
+        border: data.len(),
+        table: offsets.is_some(),
+    };
+    lock(kept).insert(key, tail, reading);
+}
+
+pub fn lock(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
+    kept.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Tail {
+    /// As a basket that starts with the first entry here.
+    pub fn values(&self) -> Values<'_> {
+        let (data, table) = self.bytes.split_at_checked(self.border).unwrap_or_default();
+        Values {
+            data,
+            offsets: self.table.then_some(table),
+            key_bytes: self.key_bytes,
+            entries: self.entries,
+            sizes: self.sizes,
+        }
+    }
+}
+
+impl Drop for Tail {
+    fn drop(&mut self) {
+        pool::give_back(std::mem::take(&mut self.bytes));
+    }
+}
+
+static KEPT: Mutex<Kept> = Mutex::new(Kept::new(ROOM, OVERHEAD));
+static TREES: AtomicU64 = AtomicU64::new(0);
+static READINGS: AtomicU64 = AtomicU64::new(0);
+
+/// The baskets of a tree in the basket cache: those of which readings wanted some entries only, for the next ones.
+pub struct BasketCache {
+    tree: u64,
+}
+
+impl Default for BasketCache {
+    fn default() -> Self {
+        Self { tree: TREES.fetch_add(1, Ordering::Relaxed) }
+    }
+}
+
+impl BasketCache {
+    /// A number for a reading, greater than those before.
+    pub fn reading() -> u64 {
+        READINGS.fetch_add(1, Ordering::Relaxed)
+    }
+    /// Gives the basket whose record is at an offset in the file.
+    pub fn get(&self, offset: u64, reading: u64) -> Option<Arc<Tail>> {
+        lock(&KEPT).get((self.tree, offset), reading)
+    }
+    /// Whether it is there.
+    pub fn holds(&self, offset: u64) -> bool {
+        lock(&KEPT).tails.contains_key(&(self.tree, offset))
+    }
+    /// Keeps a basket.
+    pub fn keep(&self, offset: u64, reading: u64, values: &Values<'_>) {
+        keep(&KEPT, (self.tree, offset), reading, values, (0, 0), 0);
+    }
+}
+
+impl Drop for BasketCache {
+    fn drop(&mut self) {
+        let mut kept = lock(&KEPT);
+        let mine = kept.tails.range((self.tree, 0)..=(self.tree, u64::MAX));
+        let mine: Vec<Key> = mine.map(|(&key, _)| key).collect();
+        for key in mine {
+            drop(kept.remove(key));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(kept: &Mutex<Kept>, basket: u64, bytes: usize, reading: u64) {
+        let values = Values {
+            data: &vec![basket as u8; bytes - OVERHEAD],
+            offsets: None,
+            key_bytes: 0,
+            entries: 1,
+            sizes: false,
+        };
+        keep(kept, (0, basket), reading, &values, (0, 0), 0);
+    }
+
+    fn held(kept: &Mutex<Kept>) -> Vec<u64> {
+        let kept = lock(kept);
+        let used: usize = kept.tails.values().map(|(tail, _)| tail.bytes.len() + OVERHEAD).sum();
+        assert_eq!((used + kept.room, kept.tails.len()), (kept.most, kept.by_use.len()));
+        kept.tails.keys().map(|key| key.1).collect()
+    }
+
+    #[test]
+    fn what_was_used_longest_ago_goes_first() {
+        let kept = Mutex::new(Kept::new(4000, OVERHEAD));
+        (0..4).for_each(|basket| put(&kept, basket, 1000, basket));
+        assert_eq!(held(&kept), [0, 1, 2, 3]);
+        assert_eq!(lock(&kept).get((0, 0), 4).map(|tail| tail.values().data.to_vec()), Some(vec![0; 744]));
+        put(&kept, 4, 2000, 5);
+        assert_eq!(held(&kept), [0, 3, 4]);
+        // The same again takes no more room.
+        put(&kept, 4, 1000, 6);
+        assert_eq!(held(&kept), [0, 4]);
+        put(&kept, 9, 4001, 7);
+        assert_eq!(held(&kept), [0, 4]);
+    }
+
+    #[test]
+    fn a_reading_that_is_too_large_keeps_a_part() {
+        let kept = Mutex::new(Kept::new(4000, OVERHEAD));
+        for reading in 1..4 {
+            for basket in 0..10 {
+                let known = lock(&kept).get((0, basket), reading).is_some();
+                assert_eq!(known, reading > 1 && basket < 4, "{reading} {basket}");
+                if !known {
+                    put(&kept, basket, 1000, reading);
+                }
+            }
+        }
+    }
+}
