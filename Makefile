@@ -32,7 +32,8 @@ setup: build ## create .venv with sapwood (release build) and everything the tar
 
 test: build ## all tests that need neither ROOT nor the corpus
 	cargo test --release --workspace --quiet
-	$(BIN)/python -m pytest -m "not oracle and not corpus" -n 2 --dist loadfile
+	$(BIN)/python -m pytest -m "not oracle and not corpus and not alone" -n 2 --dist loadfile
+	$(BIN)/python -m pytest -m "alone and not oracle and not corpus"
 
 check: $(STAGES) ## exactly what CI runs, save the tests that need ROOT (make oracle)
 
@@ -59,7 +60,8 @@ corpus: build ## the real files of ../shared/corpus (or SAPWOOD_CORPUS) against 
 	$(BIN)/python -m pytest -m "corpus and not oracle"
 
 oracle: build oracle-venv ## the tests in which ROOT is the judge
-	SAPWOOD_ORACLE_PYTHON=$(ORACLE_PYTHON) $(BIN)/python -m pytest -m oracle -n 2 --dist loadfile
+	SAPWOOD_ORACLE_PYTHON=$(ORACLE_PYTHON) $(BIN)/python -m pytest -m "oracle and not alone" -n 2 --dist loadfile
+	SAPWOOD_ORACLE_PYTHON=$(ORACLE_PYTHON) $(BIN)/python -m pytest -m "oracle and alone"
 
 wheel: build ## build the wheel and import it in a clean environment with NumPy and Awkward alone
 	rm -rf build/wheel && $(BIN)/maturin build --release --quiet --out build/wheel

@@ -280,6 +280,7 @@ def least(times: Iterable[tuple[float, float]]) -> tuple[float, float]:
     return min(first), min(second)
 
 
+@pytest.mark.alone
 def test_many_histograms(root_python: Path, tmp_path: Path, show: Callable[[str], None]) -> None:
     """61,944 histograms in one file: time linear in their number, and much less than uproot's.
 

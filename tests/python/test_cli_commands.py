@@ -98,6 +98,7 @@ def test_help_and_version() -> None:
     assert re.fullmatch(r"sapwood \d+\.\d+\.\d+\S*\n", ran("--version"))
 
 
+@pytest.mark.alone
 def test_start_is_quick(folder: Path) -> None:
     file = folder / "nano_1.root"
     assert min(_seconds("--help") for _ in range(5)) < 0.3

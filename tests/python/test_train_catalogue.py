@@ -227,6 +227,7 @@ def test_what_a_catalogue_knows(folder: Path, tmp_path: Path) -> None:
         Catalogue(tmp_path / "text")
 
 
+@pytest.mark.alone
 def test_planning_twenty_thousand_files(tmp_path: Path) -> None:
     """From the catalogue alone: the files are not there, which local files never are, but remote ones may be."""
     names = tuple(f"branch_{number}" for number in range(400))

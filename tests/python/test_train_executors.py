@@ -578,6 +578,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.alone
 def test_a_memory_budget_is_kept(large: Path) -> None:
     free = train.run(Hungry(), large, executor="processes", threads=1)
     kept = train.run(Hungry(), large, executor="processes", threads=1, memory="260 MB")
@@ -647,6 +648,7 @@ print("kept" if peak() < budget else f"{peak()} of {budget}")
     ("executor", "kind"),
     [("threads", "array"), ("threads", "dict"), ("processes", "array"), ("processes", "set"), ("processes", "sum")],
 )
+@pytest.mark.alone
 def test_a_budget_is_kept_by_who_joins_results_that_grow(large: Path, executor: str, kind: str) -> None:
     command = [sys.executable, "-c", GROWS, str(large), kind, executor]
     where = environment() | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])}
@@ -656,6 +658,7 @@ def test_a_budget_is_kept_by_who_joins_results_that_grow(large: Path, executor: 
     assert done.stdout.endswith("kept\n"), done.stdout
 
 
+@pytest.mark.alone
 def test_dry_runs_know_of_results_that_grow(large: Path) -> None:
     budget = resident() + 200_000_000
     train.estimate(Hungry(), large, 100_000, threads=1, memory=budget).check(memory=budget)
@@ -675,6 +678,7 @@ class Takes(train.Task):
         return {"n": len(events), "sum": float(np.ones(3_750_000).sum())}
 
 
+@pytest.mark.alone
 def test_the_memory_of_tasks_is_measured_on_threads(folder: Path) -> None:
     outcome = train.run([Takes(), Count()], folder, threads=3, read_ahead=2, step_size=20)
     takes, count = outcome.tasks
@@ -784,6 +788,7 @@ def test_what_a_checkpoint_cannot_keep_takes_off_its_task(
         outcome["lazy"]
 
 
+@pytest.mark.alone
 def test_dry_runs(large: Path, folder: Path) -> None:
     guess = train.estimate(Hungry(), large, 100_000, threads=2)
     assert guess.entries == 16_000_000 and guess.counted
@@ -798,6 +803,7 @@ def test_dry_runs(large: Path, folder: Path) -> None:
     assert set(guess.tasks) == {"fill"}
 
 
+@pytest.mark.alone
 def test_dry_runs_know_of_budgets(large: Path) -> None:
     """Steps are cut for a budget: the run is not refused that fits then."""
     free = train.estimate(Hungry(), large, 100_000, threads=2)
@@ -848,6 +854,7 @@ class Burns(Many):
         return super().process(events)
 
 
+@pytest.mark.alone
 def test_a_run_does_not_account_for_what_others_did_between(folder: Path) -> None:
     executor, burns = Processes(1), Burns()
     burns.seconds = 0.5
@@ -861,6 +868,7 @@ def test_a_run_does_not_account_for_what_others_did_between(folder: Path) -> Non
     assert 0 < second.counters["bytes_read"] <= first.counters["bytes_read"]
 
 
+@pytest.mark.alone
 def test_steps_cost_little(tmp_path: Path, executor: Any) -> None:
     path = tmp_path / "small.root"
     with sapwood.recreate(path) as file:

@@ -787,6 +787,7 @@ print(resident())
 """
 
 
+@pytest.mark.alone
 def test_a_stream_takes_little_memory(tmp_path: Path) -> None:
     """40 branches of numbers that do not compress, 10 MB in each stream: with 14 streams more than with 2."""
 

@@ -32,6 +32,7 @@ def test_an_entry_that_no_basket_holds(tmp_path: Path) -> None:
         assert file["u/x"].array().tolist() == list(range(10))
 
 
+@pytest.mark.alone
 def test_many_keys_take_linear_time(tmp_path: Path) -> None:
     def write(keys: int) -> float:
         start = time.process_time()
