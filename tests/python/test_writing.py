@@ -661,6 +661,28 @@ def test_clusters_are_committed(path: Path) -> None:
         sapwood.recreate(path, commit_every="never")
 
 
+@pytest.mark.parametrize("clusters", [3, 12])
+def test_what_opening_asks_for_is_at_the_end(path: Path, clusters: int) -> None:
+    """So that a file far away opens by one request; committed first with the first cluster."""
+    chance = np.random.default_rng(3)
+    columns = {f"x{number}": chance.random(20_000) for number in range(2)}
+    with sapwood.recreate(path, compression=None) as file:
+        tree = file.mktree("events", dict.fromkeys(columns, "float64"), auto_flush=20_000)
+        for _ in range(clusters):
+            tree.extend(columns)
+    with uproot.open(path) as file:
+        header, names = file.file, file.file.streamers
+        assert ("TTree" in names) and file["events"].num_entries == clusters * 20_000
+        assert file["events/x1"].array(library="np").tolist() == columns["x1"].tolist() * clusters
+        places = [header.fSeekInfo, header.fSeekFree, file.key("events").fSeekKey]
+    size = path.stat().st_size
+    # Not in files of which all is near the end.
+    assert (min(places) > size - (64 << 10)) == (size > 2 << 20)
+    with sapwood.update(path) as file:
+        file["more"] = "text"
+    assert sapwood.open(path)["events/x0"].array().to_list() == columns["x0"].tolist() * clusters
+
+
 def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
     def write(path: Path, **more: Any) -> bytes:
         with sapwood.recreate(path, reproducible=True, **more) as file:

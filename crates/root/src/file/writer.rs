@@ -27,6 +27,8 @@ const DIRECTORY_BYTES: usize = 60;
 const SMALL: usize = 256;
 /// Bytes that streamer info and free segments take when a file is closed, more than enough.
 const CLOSING: usize = 64 << 10;
+/// Where classes are farther than this from the end of a file, a second copy of them is nothing to its size.
+const FAR: u64 = 1 << 20;
 
 /// What holds for a whole file.
 #[derive(Debug, Clone)]
@@ -170,6 +172,8 @@ pub struct FileWriter {
     /// The streamer info that the file had.
     old_infos: Option<Record>,
     infos_changed: bool,
+    /// Whether they go to the end of the file, whatever is free before.
+    infos_last: bool,
     /// What the file says of the ROOT that wrote it (`fVersion`).
     version: u32,
     /// Key, name and title before the root directory's record.
@@ -208,6 +212,7 @@ impl FileWriter {
             version: VERSION,
             lead: Vec::new(),
             infos_changed: true,
+            infos_last: false,
             segments: (0, 0),
             committed: 0,
             uncommitted: 0,
@@ -558,9 +563,14 @@ impl FileWriter {
         self.end = end;
         Ok(due)
     }
-    /// Commits come only when asked for from here on.
-    pub fn stop_committing(&mut self) {
+    /// The next commit is the last one. Classes that are far from the end of the file are written anew there: who opens
+    /// it from far away gets them with the key lists and trees, by one request.
+    pub fn begin_closing(&mut self) {
         self.options.commit_every = CommitEvery::Never;
+        if self.old_infos.is_none() && self.infos.0 != 0 && self.end - self.infos.0 > FAR {
+            self.infos_changed = true;
+            self.infos_last = true;
+        }
     }
 
     /// Makes all records written so far part of the readable file.
@@ -776,7 +786,10 @@ impl FileWriter {
             None => encode_infos(&infos, text.size(big))?,
         };
         let numbers = KeyNumbers { cycle: 1, seek_parent: BEGIN, big, ..KeyNumbers::default() };
-        let numbers = self.record(&text, &numbers, &object, false)?;
+        let free = if self.infos_last { std::mem::take(&mut self.free) } else { BTreeMap::new() };
+        let numbers = self.record(&text, &numbers, &object, false);
+        self.free.extend(free);
+        let numbers = numbers?;
         if self.infos.0 != 0 {
             self.released.push((self.infos.0, self.infos.0 + self.infos.1 as u64));
         }

@@ -69,6 +69,7 @@ impl FileWriter {
             infos: (h.seek_info, h.nbytes_info as usize),
             old_infos: None,
             infos_changed: false,
+            infos_last: false,
             version: h.version,
             lead,
             segments: (h.seek_free, h.nbytes_free as usize),

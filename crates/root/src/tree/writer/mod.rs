@@ -742,8 +742,7 @@ impl Output {
             return Ok(());
         }
         self.closed = true;
-        // One commit at the end is enough.
-        self.file.stop_committing();
+        self.file.begin_closing();
         let mut first = Ok(());
         let failed = self.trees.iter().flatten().find_map(|tree| tree.failed.as_ref());
         if let Some(reason) = failed.filter(|_| self.file.is_atomic()) {
