@@ -87,10 +87,11 @@ bench-writing: build oracle-venv ## writing from memory against ROOT, uproot and
 bench-trains: build ## what trains cost: sharing, scaling, small steps, streams, coffea (ten minutes; needs `make peers`)
 	$(BIN)/python benches/trains.py $(PEERS) --keep
 
-bench-remote: build peers ## files far away at 0 to 140 ms against ROOT and uproot: requests, bytes, over-read, time
+bench-remote: build peers ## files far away at 0 to 140 ms against ROOT and uproot: requests, bytes, over-read, time; overlap with work
 	$(BIN)/python benches/remote.py $(PEERS)/esd-zlib.root esdTree --rivals-python $(ORACLE_PYTHON)
 	$(BIN)/python benches/remote.py $(PEERS)/esd-zlib.root esdTree --rivals-python $(ORACLE_PYTHON) \
 	  --cluster-size "1 MB" --latency 50 --schemes root
+	$(BIN)/python benches/overlap.py
 
 bench-histograms: build ## 61,944 histograms in one file: open, list and read them all, against uproot
 	$(BIN)/python benches/histograms.py
