@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 class Sum:
-    """An array, to be added to others element by element (plain arrays are put one behind the other)."""
+    """An array, to be added to others element by element (plain arrays are put one behind the other).
+
+    Numbers of less than 64 bits have 64 in the sum: what one step holds, thousands may not.
+    """
 
     def __init__(self, array: Foreign) -> None:
         if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
@@ -27,7 +30,7 @@ class Sum:
         self.array = np.asarray(array)
 
     def __add__(self, other: Sum) -> Sum:
-        return Sum(self.array + other.array)
+        return Sum(_wide(self.array) + _wide(other.array))
 
 
 class Added(Sum):
@@ -212,7 +215,9 @@ def finished(results: Foreign, place: str = "result", *, plain: bool = True) -> 
         return {key: finished(value, f"{place}[{key!r}]", plain=plain) for key, value in results.items()}
     if isinstance(results, Gathered):
         return results.result(place)
-    return _number(results.array if plain and isinstance(results, (Sum, Bounded)) else results)
+    if plain and isinstance(results, Sum):
+        results = results.array if isinstance(results, Added) else _wide(results.array)
+    return _number(results.array if plain and isinstance(results, Bounded) else results)
 
 
 def left_to_copy(results: Foreign) -> int:
@@ -272,8 +277,19 @@ def gather(first: Foreign, second: Foreign, place: str = "result") -> Foreign:
 
 
 def _number(value: Foreign) -> Foreign:
-    """Give what an array without dimensions holds: NumPy's sums of these are no arrays, either."""
-    return value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
+    """Give what an array without dimensions holds, since NumPy's sums of these are no arrays, either; with 64 bits."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    return value if isinstance(value, np.bool_) or not isinstance(value, np.number) else _wide(value)
+
+
+_WIDE = {"b": np.int64, "i": np.int64, "u": np.uint64, "f": np.float64, "c": np.complex128}
+
+
+def _wide(value: Foreign) -> Foreign:
+    """Give numbers (and true and false) with at least 64 bits, in which the sum of many can be told."""
+    kind = _WIDE.get(value.dtype.kind)
+    return value if kind is None or value.dtype.itemsize >= np.dtype(kind).itemsize else value.astype(kind)
 
 
 def _is_gathered(value: Foreign) -> bool:
