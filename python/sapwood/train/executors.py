@@ -6,6 +6,7 @@ import contextlib
 import os
 import pickle
 import queue
+import shutil
 import signal
 import socket
 import subprocess
@@ -13,7 +14,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning, stacklevel
 from sapwood.train.dataset import parse_settings
+from sapwood.train.task import described
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -273,6 +275,8 @@ class Dask:
         How many workers an adaptive cluster may have: it grows with the calls that wait.
     asked
         How many workers were asked for.
+    refused
+        What a batch system says of jobs that it does not take.
     """
 
     name = "dask"
@@ -280,12 +284,14 @@ class Dask:
     lease_seconds = 0.5
 
     def __init__(
-        self, client: Foreign, *, name: str = "dask", owned: Foreign = None, most: int = 0, asked: int = 1
-    ) -> None:
+        self, client: Foreign, *, name: str = "dask", owned: Foreign = None, most: int = 0, asked: int = 1,
+        refused: Sequence[str] = (),
+    ) -> None:  # fmt: skip
         distributed = _distributed()
         self.name = name
         self._most = most
         self._asked = asked
+        self._refused, self._known_refused = refused, 0
         self._owned = owned
         self.cores = _cores() if owned is not None and name == "dask" and not most else 0
         self._mine = not isinstance(client, distributed.Client)
@@ -349,8 +355,16 @@ class Dask:
     def _miss(self, there: int) -> None:
         """Ask once more for workers that a cluster of ours has lost; without any, wait, but not without a word.
 
-        Before the first has come there may be nothing to do but to wait: jobs may be in a queue.
+        Before the first has come there may be nothing to do but to wait: jobs may be in a queue. If it takes none, that
+        is an error.
         """
+        if len(self._refused) > self._known_refused:
+            why = f"{self.name} does not take jobs of workers: {self._refused[-1]}"
+            if not there and len(self._refused) >= self._asked:
+                raise SapwoodError(why)
+            if not self._known_refused:
+                warnings.warn(why, SapwoodWarning, stacklevel())
+            self._known_refused = len(self._refused)
         now, self._had = time.monotonic(), max(self._had, there)
         if self._owned is not None and not self._most and there < self._had and now - self._sent > _ASKED_AGAIN:
             self._sent = now
@@ -472,12 +486,14 @@ def _distributed() -> Foreign:
 
 
 _CALM: dict[str, Any] = {
+    "logging.distributed": "warning",
     "distributed.worker.profile.enabled": False,
     "distributed.admin.tick.interval": "1s",
     "distributed.admin.system-monitor.interval": "2s",
     "distributed.worker.memory.monitor-interval": "500ms",
 }
-"""How often processes of a cluster look after themselves: eight workers that did nothing took a third of a core."""
+"""How often processes of a cluster look after themselves, and what they tell: eight workers that did nothing took a
+third of a core."""
 
 
 @contextlib.contextmanager
@@ -518,6 +534,7 @@ def executor_of(text: str, jobs: int, read_ahead: int = 1, options: Mapping[str,
         There is no such executor, its package is not installed, or the options do not fit.
     """
     given = dict(options or {})
+    _check_adapt(given.get("adapt"))
     if given and (text in ("threads", "processes") or "://" in text):
         raise ArgumentError(f"the executor {text} takes no options, such as {sorted(given)[0]!r}")
     if text == "threads":
@@ -535,9 +552,10 @@ def executor_of(text: str, jobs: int, read_ahead: int = 1, options: Mapping[str,
         with _calm() as settings:
             # Unlike LocalCluster's, its workers do not run the user's script once more. They are ready when they come.
             about = {"dashboard": False, "config": settings, "preload": ["sapwood.train.worker"]}
+            about["preload_nanny"] = ["sapwood.train.preload"]
             quiet: dict[str, Any] = {"dashboard_address": ":0", "host": "127.0.0.1", "worker_kwargs": about}
-            # What a client that was killed leaves behind ends by itself.
-            quiet["scheduler_kwargs"] = {"idle_timeout": "1 hour"}
+            # Where a client was killed before that was loaded, its scheduler ends by itself, too.
+            quiet["scheduler_kwargs"] = {"preload": ["sapwood.train.preload"], "idle_timeout": "1 hour"}
             cluster = _cluster(kind, workers | quiet | given)
         return _adapted(cluster, "dask", jobs, adapt)
     if text in _QUEUES:
@@ -546,34 +564,63 @@ def executor_of(text: str, jobs: int, read_ahead: int = 1, options: Mapping[str,
         except ImportError as error:
             raise ArgumentError(f"{text} needs the package dask-jobqueue: pip install sapwood[dask]") from error
         adapt = given.pop("adapt", None)
-        cluster = _cluster(getattr(dask_jobqueue, _QUEUES[text]), given)
+        kind, refused = getattr(dask_jobqueue, _QUEUES[text]), list[str]()
+        if shutil.which(kind.job_cls.submit_command) is None:
+            raise ArgumentError(f"{text} needs its command {kind.job_cls.submit_command}, which is not on this machine")
+        cluster = _cluster(kind, {"job_cls": _telling(kind.job_cls, refused)} | given)
         if not adapt:
             cluster.scale(jobs=jobs)
-        return _adapted(cluster, text, jobs, adapt)
+        return _adapted(cluster, text, jobs, adapt, refused)
     known = "threads, processes, dask, dask://HOST:PORT, slurm, htcondor"
     raise ArgumentError(f"no executor {text!r}; there are {known}")
 
 
-def _adapted(cluster: Foreign, name: str, jobs: int, adapt: Mapping[str, Any] | None) -> Dask:
+_ADAPT = ("interval", "maximum", "maximum_jobs", "minimum", "minimum_jobs", "target_duration", "wait_count")
+
+
+def _check_adapt(adapt: Foreign) -> None:
+    if adapt is not None and not isinstance(adapt, Mapping):
+        raise ArgumentError(f"adapt is {adapt!r}, must have names, as {{minimum: 0, maximum: 20}}")
+    if unknown := sorted(set(adapt or ()) - set(_ADAPT)):
+        raise ArgumentError(f"adapt has {unknown[0]!r}; known are {', '.join(_ADAPT)}")
+
+
+def _telling(kind: type[Any], refused: list[str]) -> type[Any]:
+    """Give the class of a job that tells of a batch system which does not take it: Dask would only log that."""
+    running = import_module("distributed").core.Status.running
+
+    class Job(kind):
+        async def start(self) -> None:
+            try:
+                await super().start()
+            except Exception as error:  # noqa: BLE001 - commands of batch systems fail in many ways
+                refused.append(" ".join(str(error).rpartition("stderr:\n")[2].split()) or described(error))
+                self.status = running  # there is nothing to be ended
+
+    return Job
+
+
+def _adapted(
+    cluster: Foreign, name: str, jobs: int, adapt: Mapping[str, Any] | None, refused: Sequence[str] = ()
+) -> Dask:
     """Give the executor of a cluster; with `adapt` its workers follow the work, up to `jobs` or its `maximum`."""
     if not adapt:
-        return Dask(cluster, name=name, owned=cluster, asked=jobs)
-    known = {"minimum", "maximum", "minimum_jobs", "maximum_jobs", "interval", "target_duration", "wait_count"}
-    if unknown := sorted(adapt.keys() - known):
-        cluster.close()
-        raise ArgumentError(f"adapt has {unknown[0]!r}; known are {', '.join(sorted(known))}")
+        return Dask(cluster, name=name, owned=cluster, asked=jobs, refused=refused)
     given = {} if adapt.keys() & {"maximum", "maximum_jobs"} else {"maximum": jobs}
     # With the calls of the window waiting, which last `lease_seconds` each, this asks for all workers there may be.
     given |= {"interval": "1s", "target_duration": f"{2 * Dask.lease_seconds}s", **adapt}
     cluster.adapt(**given)
-    return Dask(cluster, name=name, owned=cluster, most=int(given.get("maximum") or given["maximum_jobs"]))
+    most = int(given.get("maximum") or given["maximum_jobs"])
+    return Dask(cluster, name=name, owned=cluster, most=most, refused=refused)
 
 
 def _cluster(kind: Callable[..., Any], options: Mapping[str, Any]) -> Foreign:
     try:
         return kind(**options)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise ArgumentError(f"{kind.__name__}: {error}") from error
+    except RuntimeError as error:  # the scheduler does not start
+        raise SapwoodError(f"{kind.__name__}: {error}") from error
 
 
 def load_site(path: str | Path) -> dict[str, Any]:
@@ -590,8 +637,9 @@ def load_site(path: str | Path) -> dict[str, Any]:
     except OSError as error:
         raise ArgumentError(f"site {path} cannot be read: {error}") from error
     known = {"executor", "jobs", "options", "memory", "step_size", "read_ahead", "catalogue"}
-    if not isinstance(settings, Mapping) or not settings.keys() <= known:
-        raise ArgumentError(f"site {path}: settings are {', '.join(sorted(known))}")
+    names = settings.keys() if isinstance(settings, Mapping) else {repr(settings)}
+    if unknown := [name for name in names if name not in known]:
+        raise ArgumentError(f"site {path} has {unknown[0]!r}; settings are {', '.join(sorted(known))}")
     for name in {"jobs", "read_ahead"} & settings.keys():
         if type(settings[name]) is not int:
             raise ArgumentError(f"site {path}: {name} is {settings[name]!r}, must be a whole number")

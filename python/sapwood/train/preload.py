@@ -1,0 +1,32 @@
+"""What Dask loads first in the scheduler and the nannies of a cluster that was started here (it calls `dask_setup`)."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
+
+_LOOKS = 1000.0
+"""Milliseconds between looks for the client."""
+
+
+def dask_setup(server: Foreign) -> None:
+    """Let a process end when the one that started it is gone, and leave Ctrl-C to that.
+
+    A terminal sends Ctrl-C to all processes of a group: the cluster would end before the client has what is done.
+    """
+    with suppress(AttributeError, OSError):
+        os.setpgid(0, 0)
+    client = os.getppid()
+
+    def look() -> None:
+        if os.getppid() != client:
+            callback.stop()
+            server.loop.add_callback(server.close)
+
+    callback = import_module("tornado.ioloop").PeriodicCallback(look, _LOOKS)
+    callback.start()
