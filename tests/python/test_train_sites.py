@@ -6,14 +6,17 @@ HTCondor is not installed on test machines: its commands are played by scripts, 
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
+import re
 import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +27,7 @@ import pytest
 
 import sapwood
 from sapwood import train
-from sapwood.errors import ArgumentError
+from sapwood.errors import ArgumentError, SapwoodError
 
 SITES = Path(__file__).resolve().parent.parent.parent / "sites"
 FILES, ENTRIES = 6, 40
@@ -98,7 +101,7 @@ def test_settings_can_be_read(tmp_path: Path) -> None:
         "threads": "threads", "processes": "processes", "slurm": "slurm", "htcondor": "htcondor",
     }  # fmt: skip
     (tmp_path / "wrong.json").write_text('{"executors": "threads"}')
-    with pytest.raises(ArgumentError, match="settings are catalogue, executor"):
+    with pytest.raises(ArgumentError, match="has 'executors'; settings are catalogue, executor"):
         train.load_site(tmp_path / "wrong.json")
     with pytest.raises(ArgumentError, match="cannot be read"):
         train.load_site(tmp_path / "none.json")
@@ -205,64 +208,187 @@ def test_slurm(tasks: Path, folder: Path, expected: dict[str, Any], slurm: Path)
 
 
 SUBMIT = """#!{python}
-import re, subprocess, sys
+import re, sys
 from pathlib import Path
 
 place = Path(__file__).parent
+if (place / "refuses").exists():
+    sys.exit("ERROR: Failed to connect to local queue manager")
+number = 1 + max((int(job.stem) for job in place.glob("*.ad")), default=0)
 text = Path(sys.argv[-1]).read_text()
-(place / "submitted").write_text(text)
-given = dict(re.findall(r"(?m)^([\\w.]+) = (.*)$", text))
-# HTCondor's quoting: arguments are parted by spaces, single quotes hold one together, doubled quotes stand for one.
-quoted = given["Arguments"][1:-1].replace('""', '"')
-words = [one[1:-1].replace("''", "'") if one[0] == "'" else one for one in re.findall(r"'(?:[^']|'')*'|[^ ]+", quoted)]
-with (place / "log").open("ab") as log:
-    quiet = {{"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log, "start_new_session": True}}
-    job = subprocess.Popen([given["Executable"], *words], env={{"PATH": "/usr/bin:/bin"}}, cwd=place, **quiet)
-(place / f"{{job.pid}}.job").touch()
-print(f"Submitting job(s).\\n1 job(s) submitted to cluster {{job.pid}}.")
+assert text.splitlines()[-1] == "Queue"
+(place / f"{{number}}.ad").write_text(text)
+(place / f"{{number}}.idle").touch()
+print(f"Submitting job(s).\\n1 job(s) submitted to cluster {{number}}.")
 """
 REMOVE = """#!{python}
-import os, signal, sys
+import sys
 from pathlib import Path
 
 for job in sys.argv[1:]:
-    number = int(job.partition(".")[0])
-    assert (Path(__file__).parent / f"{{number}}.job").exists()
-    os.killpg(number, signal.SIGTERM)
+    cluster, process = map(int, job.split("."))
+    assert process == 0 and (Path(__file__).parent / f"{{cluster}}.ad").exists()
+    (Path(__file__).parent / f"{{cluster}}.removed").touch()
 """
 
 
+class Pool:
+    """Plays an HTCondor pool: a queue, and two slots that run its jobs in folders and environments of their own.
+
+    As in HTCondor, jobs wait in the queue until a slot is free, and a job that is killed where it ran goes back there.
+    """
+
+    slots = 2
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.running: dict[int, subprocess.Popen[bytes]] = {}
+        self.starts: list[int] = []
+        self._ends = threading.Event()
+        self._thread = threading.Thread(target=self._negotiate)
+        for name, text in (("condor_submit", SUBMIT), ("condor_rm", REMOVE)):
+            (place / name).write_text(text.format(python=sys.executable))
+            (place / name).chmod(0o755)
+        self._thread.start()
+
+    def ad(self, job: int) -> dict[str, str]:
+        """Give what was submitted, with its macros filled in."""
+        given = dict(re.findall(r"(?m)^([\w.]+) = (.*)$", (self.place / f"{job}.ad").read_text()))
+        known = {"$(ClusterId)": str(job), "$(ProcId)": "0", "$F(MY.JobId)": f"{job}.0"}
+        return {name: functools.reduce(lambda t, m: t.replace(*m), known.items(), text) for name, text in given.items()}
+
+    def evict(self, job: int) -> None:
+        """Kill a job where it runs."""
+        os.killpg(self.running[job].pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        self._ends.set()
+        self._thread.join()
+        for job in self.running.values():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(job.pid, signal.SIGKILL)
+            job.wait()
+
+    def _negotiate(self) -> None:
+        while not self._ends.wait(0.05):
+            for job, process in list(self.running.items()):
+                if (self.place / f"{job}.removed").exists() and process.poll() is None:
+                    os.killpg(process.pid, signal.SIGTERM)
+                if process.poll() is not None:
+                    del self.running[job]
+                    if process.returncode < 0 and not (self.place / f"{job}.removed").exists():
+                        (self.place / f"{job}.idle").touch()
+            for path in sorted(self.place.glob("*.idle"), key=lambda path: int(path.stem)):
+                if (self.place / f"{path.stem}.removed").exists():
+                    path.unlink()
+                elif len(self.running) < self.slots:
+                    path.unlink()
+                    self._start(int(path.stem))
+
+    def _start(self, job: int) -> None:
+        self.starts.append(job)
+        given = self.ad(job)
+        # Arguments are parted by spaces, single quotes hold one together, doubled quotes stand for one.
+        quoted = given["Arguments"][1:-1].replace('""', '"')
+        words = [one[1:-1].replace("''", "'") if one[0] == "'" else one
+                 for one in re.findall(r"'(?:[^']|'')*'|[^ ]+", quoted)]  # fmt: skip
+        scratch = self.place / f"dir_{len(self.starts)}"
+        scratch.mkdir()
+        environment = {"PATH": "/usr/bin:/bin", "_CONDOR_SCRATCH_DIR": str(scratch), "TMPDIR": str(scratch)}
+        with (self.place / "log").open("ab") as log:
+            quiet: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
+            self.running[job] = subprocess.Popen(
+                ["condor_exec.exe", *words], executable=given["Executable"], cwd=scratch, env=environment,
+                start_new_session=True, **quiet,
+            )  # fmt: skip
+
+
 @pytest.fixture
-def condor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Play `condor_submit` and `condor_rm`: jobs run here, with an environment of their own; gives the folder."""
-    for name, text in (("condor_submit", SUBMIT), ("condor_rm", REMOVE)):
-        (tmp_path / name).write_text(text.format(python=sys.executable))
-        (tmp_path / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    yield tmp_path
-    for job in tmp_path.glob("*.job"):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(int(job.stem), signal.SIGKILL)
-
-
-@pytest.mark.filterwarnings("ignore")  # of the packages of Dask
-def test_htcondor_with_played_commands(tasks: Path, folder: Path, expected: dict[str, Any], condor: Path) -> None:
+def condor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pool]:
+    """Play a pool with the commands `condor_submit` and `condor_rm`."""
     pytest.importorskip("dask_jobqueue", reason="needs dask-jobqueue (pip install sapwood[dask])")
     pytest.importorskip("yaml", reason="YAML needs PyYAML")
+    place = tmp_path / "pool"
+    place.mkdir()
+    monkeypatch.setenv("PATH", f"{place}:{os.environ['PATH']}")
+    pool = Pool(place)
+    yield pool
+    pool.close()
+
+
+def condor_site() -> dict[str, Any]:
     site = train.load_site(SITES / "htcondor" / "htcondor.yaml")
     path = os.pathsep.join(filter(None, sys.path))
     site["options"] |= {"interface": "lo", "scheduler_options": {"dashboard_address": None},
                         "job_script_prologue": [f"export PYTHONPATH={path}"]}  # fmt: skip
-    site["jobs"] = 2
-    outcome = go(tasks, folder, site)
+    return site
+
+
+@pytest.mark.filterwarnings("ignore")  # of the packages of Dask
+def test_a_played_htcondor_pool(tasks: Path, folder: Path, expected: dict[str, Any], condor: Pool) -> None:
+    outcome = go(tasks, folder, condor_site() | {"jobs": 3})
     assert outcome.executor == "htcondor"
     assert results(outcome) == expected
-    submitted = (condor / "submitted").read_text()
-    for line in ("MY.DaskWorkerCores = 1", "MY.DaskWorkerMemory = 2000000000", "MY.DaskWorkerDisk = 1000000000",
-                 "RequestCpus = MY.DaskWorkerCores", "Executable = /bin/sh", "Queue"):  # fmt: skip
-        assert line in submitted.splitlines()
-    assert "--nthreads 1 " in submitted
-    assert len(list(condor.glob("*.job"))) == 2
+    given = condor.ad(1)
+    assert given | {"MY.DaskWorkerCores": "1", "MY.DaskWorkerMemory": "2000000000", "MY.DaskWorkerDisk": "1000000000",
+                    "RequestCpus": "MY.DaskWorkerCores", "Executable": "/bin/sh"} == given  # fmt: skip
+    assert "--nthreads 1 " in given["Arguments"]
+    wait(lambda: not condor.running)
+    assert {job.stem for job in condor.place.glob("*.ad")} == {job.stem for job in condor.place.glob("*.removed")}
+    assert sorted(condor.starts) == [1, 2]  # the third has waited in the queue, and nobody for it
+
+
+class Evicted(train.Task):
+    """Has a job of the pool evicted, and goes on when it runs again."""
+
+    branches = ["event"]
+    place = ""
+
+    def process(self, events: Any) -> dict[str, Any]:
+        place, limit = Path(self.place), time.monotonic() + 60
+        (place / "at_work").touch()
+        while not (place / "runs_again").exists() and time.monotonic() < limit:
+            time.sleep(0.05)
+        return {"n": len(events), "sum": int(np.sum(events.event))}
+
+
+@pytest.mark.filterwarnings("ignore")  # of the packages of Dask
+def test_a_job_of_a_played_pool_that_is_evicted(folder: Path, condor: Pool) -> None:
+    """HTCondor runs it again, and its worker comes back under the same name."""
+    condor.slots = 1
+    task = Evicted()
+    task.place = str(condor.place)
+
+    def evict() -> None:
+        wait((condor.place / "at_work").exists)
+        time.sleep(2)  # it is looked for workers once a second
+        condor.evict(1)
+        wait(lambda: condor.starts == [1, 1])
+        (condor.place / "runs_again").touch()
+
+    beside = threading.Thread(target=evict)
+    beside.start()
+    site = condor_site()
+    outcome = train.run(task, folder, step_size=10, executor="htcondor", threads=1, options=site["options"])
+    beside.join()
+    assert outcome["evicted"] == {"n": FILES * ENTRIES, "sum": sum(range(FILES * ENTRIES))}
+    assert outcome.complete and any("is gone" in lost for lost in outcome.trace["lost"])
+
+
+@pytest.mark.filterwarnings("ignore")  # of the packages of Dask
+@pytest.mark.timeout(60)
+def test_a_batch_system_that_takes_no_jobs(
+    tasks: Path, folder: Path, condor: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (condor.place / "refuses").touch()
+    with pytest.raises(SapwoodError, match="htcondor does not take jobs of workers: ERROR: Failed to connect"):
+        go(tasks, folder, condor_site())
+    with pytest.raises(ArgumentError, match=r"HTCondorCluster: .*cores"):
+        train.executor_of("htcondor", 1)
+    monkeypatch.setenv("PATH", "/nowhere")
+    for name, word in (("htcondor", "condor_submit"), ("slurm", "sbatch")):
+        with pytest.raises(ArgumentError, match=f"{name} needs its command {word}, which is not on this machine"):
+            train.executor_of(name, 1, options={"cores": 1, "memory": "1GB"})
 
 
 def why_no_hosts() -> str:
@@ -279,21 +405,47 @@ def why_no_hosts() -> str:
     return f"namespaces are not allowed: {tried.stderr.strip()}" if tried.returncode else ""
 
 
+MEETS = """
+import os, socket, time
+from pathlib import Path
+from sapwood.train import Task
+
+class Meets(Task):
+    "Waits for tasks on two other hosts, and names them all by what they are for the kernel."
+
+    branches = ["event"]
+
+    def process(self, events):
+        place, limit = Path({place!r}), time.monotonic() + 60
+        (place / socket.gethostname()).touch()
+        while len(list(place.iterdir())) < 3 and time.monotonic() < limit:
+            time.sleep(0.02)
+        return {{"hosts": {{socket.gethostname()}}, "networks": {{os.readlink("/proc/self/ns/net")}}}}
+"""
+
+
 def test_three_hosts(tasks: Path, folder: Path, expected: dict[str, Any], tmp_path: Path) -> None:
-    """A Dask worker and an XRootD server on each of three hosts with a network of their own."""
+    """A Dask worker and an XRootD server on each of three hosts with a network of their own; all of them work."""
     pytest.importorskip("distributed", reason="needs dask.distributed (pip install sapwood[dask])")
     if why := why_no_hosts():
         pytest.skip(f"three hosts need network namespaces and XRootD: {why}")
     files = sorted(folder.glob("*.root"))
+    (tmp_path / "met").mkdir()
+    (tmp_path / "meets.py").write_text(MEETS.format(place=str(tmp_path / "met")))
     done = subprocess.run(
-        [SITES / "three-hosts" / "hosts.sh", tasks, *files, "-o", tmp_path / "out", "--step-size", "10", "--json"],
+        [SITES / "three-hosts" / "hosts.sh", tasks, *files, "-o", tmp_path / "out", "--step-size", "10", "--json",
+         tmp_path / "meets.py"],
         env={**os.environ, "PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         capture_output=True, text=True, timeout=200,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     account = json.loads(done.stdout)
     assert account["complete"] and account["executor"] == "dask" and account["slots"] == 3
-    assert {worker["name"].partition(":")[0] for worker in account["workers"]} <= {"h1", "h2", "h3"}
+    workers = {worker["name"].partition(":")[0]: worker for worker in account["workers"]}
+    assert workers.keys() == {"h1", "h2", "h3"} and all(worker["entries"] for worker in workers.values())
     assert [file["path"] for file in account["files"]] == [f"root://10.77.0.254//store/{file.name}" for file in files]
     found = json.loads((tmp_path / "out" / "results.json").read_text())["results"]
+    met = found.pop("meets")
+    assert met["hosts"] == ["h1", "h2", "h3"]
+    assert len(met["networks"]) == 3 and str(Path("/proc/self/ns/net").readlink()) not in met["networks"]
     assert found == {**expected, "even": {**expected["even"], "events": sorted(expected["even"]["events"])}}
