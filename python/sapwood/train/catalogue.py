@@ -62,6 +62,11 @@ class Schema:
         """Tell whether there is such a branch, by its path or name."""
         return where in self._places
 
+    @property
+    def all_names(self) -> frozenset[str]:
+        """All by which branches are found: their paths and names."""
+        return frozenset(self._places)
+
     def is_group(self, name: str) -> bool:
         """Tell whether a branch is an object that is split into others."""
         return self._places[name] in self._below

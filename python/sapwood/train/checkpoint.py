@@ -30,8 +30,8 @@ def identity_of(tasks: Sequence[Any], dataset: Dataset, settings: dict[str, Any]
     )
     chosen = dataset.chosen
     if chosen is not None:
-        lists = [chosen.numbers] if chosen.numbers is not None else [chosen.of_files.get(s) for s in dataset.sources]
-        known["entry list"] = digest([None if one is None else one.tobytes() for one in lists])
+        of_files = [chosen.of_files.get(source) for source in dataset.sources]
+        known["entry list"] = digest([sorted(map(str, chosen.datasets)), dict(chosen.numbers), of_files])
     known |= {f"settings {name}": digest(value) for name, value in settings.items()}
     for task in tasks:
         known |= {f"task {task_name(task)}: {part}": told for part, told in identity_of_task(task).items()}

@@ -42,8 +42,23 @@ def parse_size(text: str) -> int:
     except TypeError:
         size = 0
     if size < 1:
-        raise ArgumentError(f"{text!r} is not a size such as '50 MB' or '200 kB'")
+        raise ArgumentError(f"{text!r} is not a size: a number and B, kB, MB, GB, TB (or KiB, MiB, GiB), as '50 MB'")
     return size
+
+
+def memory_budget(given: float | str | None) -> int | None:
+    """Take what a process may use: bytes, a size, or None.
+
+    Raises
+    ------
+    ArgumentError
+        If it is none of these.
+    """
+    if given is None or isinstance(given, str):
+        return None if given is None else parse_size(given)
+    if isinstance(given, bool) or not isinstance(given, (int, float, np.number)) or not given >= 1:
+        raise ArgumentError(f"memory is {given!r}, must be a number of bytes or a size, as '2 GB'")
+    return int(given)
 
 
 def parse_step_size(text: str) -> StepSize:
@@ -56,7 +71,10 @@ def parse_step_size(text: str) -> StepSize:
     """
     if re.fullmatch(r"\s*[0-9]+\s*", text) and int(text) > 0:
         return int(text)
-    parse_size(text)
+    try:
+        parse_size(text)
+    except ArgumentError as error:
+        raise ArgumentError(f"a step is so many entries, as 5000, or bytes: {error}") from error
     return text
 
 
@@ -117,44 +135,71 @@ class Friend:
 
     Without `by`, entry for entry, counted over all files of both. With `by` (one or two branches of whole numbers that
     both have), by the values of these; an entry that the friend does not have gets None. A friend of one data set of
-    several (None: of all) is counted over the files of that one, and the others are without it.
+    several (None: of all) is counted over the files of that one, and the others are without it. `names` are the
+    branches that all its files have (None: that was not looked at yet).
     """
 
     name: str
     sources: tuple[Source, ...]
     by: tuple[str, ...] = ()
     dataset: str | None = None
+    names: frozenset[str] | None = None
 
     def is_of(self, source: Source) -> bool:
         """Tell whether it stands beside a file."""
         return self.dataset is None or self.dataset == source.dataset
 
 
+First = tuple[int, int]
+"""The number of the first entry of a file, counted over all files, and over those of its data set."""
+
+
 @dataclass(frozen=True)
 class Chosen:
-    """The entries to be worked on: `numbers` counted over all files, or `of_files` for each file, counted in it.
+    """The entries to be worked on.
 
-    Both rise. Of a file that is not among `of_files` there are none.
+    `numbers` are counted over the files of a data set, by its name (by None: over all files); `of_files` are those of
+    each file, counted in it. All rise. Of the data sets in `datasets` (None: of all) these are the only ones, and of a
+    file without any there are none; of other data sets all entries are wanted.
     """
 
-    numbers: Array | None = None
+    numbers: Mapping[str | None, Array] = field(default_factory=dict[str | None, "Array"])
     of_files: Mapping[Source, Array] = field(default_factory=dict["Source", "Array"])
+    datasets: frozenset[str | None] = frozenset([None])
 
     @property
     def least(self) -> int | None:
         """The lowest number; None where there are none."""
-        each = self.of_files.values() if self.numbers is None else [self.numbers]
+        each = [*self.of_files.values(), *self.numbers.values()]
         return min((int(numbers[0]) for numbers in each if len(numbers)), default=None)
 
-    def of(self, source: Source, first: int, entries: int) -> Array:
-        """Give those of a file, counted in it; `first` is the number of its first entry, counted over all files."""
-        if self.numbers is None:
+    def counts(self, source: Source) -> bool:
+        """Tell whether entries are counted over files of which this is one."""
+        return self._of(source) in self.numbers
+
+    def of(self, source: Source, first: First, entries: int) -> Array | None:
+        """Give those of a file, counted in it (None: all); `first` is the number of its first entry."""
+        of = self._of(source)
+        if of not in self.datasets:
+            return None
+        numbers = self.numbers.get(of)
+        if numbers is None:
             found = self.of_files.get(source, _NONE)
             if len(found) and found[-1] >= entries:
                 raise ArgumentError(f"the entry list has entry {found[-1]} of {source}, which has {entries}")
             return found
-        start, stop = np.searchsorted(self.numbers, [first, first + entries])
-        return self.numbers[start:stop] - first
+        begin = first[of is not None]
+        start, stop = np.searchsorted(numbers, [begin, begin + entries])
+        return numbers[start:stop] - begin
+
+    def beside(self, other: Chosen) -> Chosen:
+        """Give these and those of another data set."""
+        return Chosen(
+            {**self.numbers, **other.numbers}, {**self.of_files, **other.of_files}, self.datasets | other.datasets
+        )
+
+    def _of(self, source: Source) -> str | None:
+        return None if None in self.datasets else source.dataset
 
 
 _NONE = np.empty(0, np.int64)
@@ -183,8 +228,9 @@ class Dataset:
             One text or path, or several: a file, ``file.root:path/of/tree``, a pattern with ``*``, ``?`` and ``**``, a
             directory (all ``*.root`` in it and below), a text file ``list.txt`` or ``@list`` with one of these on a
             line (``#`` starts a comment; relative paths are meant from the list's own folder), a description
-            (``.json``, ``.yaml``), or a URL. Or a dictionary: a description, or coffea's fileset. Files of a pattern
-            or directory are sorted by name; all else stays in its order.
+            (``.json``, ``.yaml``), or a URL. Or a dictionary: a description, coffea's fileset, or trees by files. Files
+            of a pattern or directory are sorted by name; all else stays in its order. What is hidden in a directory
+            (its name begins with a dot) is not looked at.
         tree
             Path of the tree inside files given without one.
 
@@ -206,7 +252,10 @@ class Dataset:
         _check_once(found.sources)
         found.check_names()
         dataset = Dataset(tuple(found.sources), found.metadata, _apart(found.friends))
-        return dataset if found.entry_list is None else dataset.with_entries(found.entry_list)
+        for name, entries in found.entry_lists.items():
+            chosen = dataset._choose(entries, name)
+            dataset = replace(dataset, chosen=chosen if dataset.chosen is None else dataset.chosen.beside(chosen))
+        return dataset
 
     def with_friend(self, name: str, inputs: Foreign, tree: str | None = None, by: str | Sequence[str] = ()) -> Dataset:
         """Give the dataset with one more friend (see `Friend`); `inputs` and `tree` as in `of`."""
@@ -228,19 +277,27 @@ class Dataset:
         ArgumentError
             The list has no entries, or negative ones, or belongs to none of the files.
         """
+        return replace(self, chosen=self._choose(entries, None))
+
+    def _choose(self, entries: Foreign, dataset: str | None) -> Chosen:
+        """Find the entries of a list, for the files of a data set (None: for all)."""
         which = "the entry list"
         if isinstance(entries, (str, Path)):
             which, entries = f"entry list {entries}", _read_list(str(entries))
+        of = frozenset([dataset])
         if hasattr(entries, "parts"):
-            chosen = _by_file(entries, self.sources)
+            sources = [source for source in self.sources if dataset in (None, source.dataset)]
+            numbers, of_files = _by_file(entries, sources)
+            chosen = Chosen({} if numbers is None else {dataset: numbers}, of_files, of)
         else:
-            chosen = Chosen(np.unique(np.asarray(getattr(entries, "entries", entries), dtype=np.int64)))
+            numbers = np.unique(np.asarray(getattr(entries, "entries", entries), dtype=np.int64))
+            chosen = Chosen({dataset: numbers}, datasets=of)
         least = chosen.least
         if least is None:
             raise ArgumentError(f"{which} has no entries")
         if least < 0:
             raise ArgumentError(f"{which} has entry {least}")
-        return replace(self, chosen=chosen)
+        return chosen
 
     def __len__(self) -> int:
         """Give the number of files."""
@@ -285,7 +342,7 @@ class _Found:
         self.friends: list[Friend] = []
         self.names: Counter[str] = Counter()  # of data sets
         self.alone = False  # whether files are given that no description names
-        self.entry_list: Any = None
+        self.entry_lists: dict[str, Any] = {}  # by data set
 
     def take(self, item: Foreign, folder: Path) -> None:
         if isinstance(item, Mapping):
@@ -303,14 +360,13 @@ class _Found:
 
     def check_names(self) -> None:
         """Check that what is said of a data set can be told from what is said of another."""
-        said = [*self.metadata, *(friend.dataset or "" for friend in self.friends)]
+        said = [*self.metadata, *(friend.dataset or "" for friend in self.friends), *self.entry_lists]
+        what = "metadata, friends or an entry list"
         for name in said:
             if self.names[name] > 1 and name:
-                raise ArgumentError(
-                    f"two data sets with metadata or friends are called {name!r}; give each its own name"
-                )
+                raise ArgumentError(f"two data sets with {what} are called {name!r}; give each its own name")
             if not name and self.names[name] + self.alone > 1:
-                raise ArgumentError("a data set with metadata or friends needs a name beside others without one")
+                raise ArgumentError(f"a data set with {what} needs a name beside others without one")
 
     def _describe(self, described: Mapping[str, Any], folder: Path, place: str) -> None:
         """Take one description (it has ``files``), or several by name, which is coffea's fileset."""
@@ -322,6 +378,14 @@ class _Found:
         if words := [key for key in described if key in _OF_SETS]:
             raise ArgumentError(f"{place} has {words[0]!r}, but no 'files'")
         for name, value in described.items():
+            if str(name).endswith(".root") and isinstance(
+                value, (str, type(None))
+            ):  # a tree of a file, as uproot has it
+                self.alone = True
+                self.sources += [
+                    Source(path, own or value or self.tree) for path, own in _expand(str(name), folder, {})
+                ]
+                continue
             self._one(str(name), value if isinstance(value, Mapping) and "files" in value else {"files": value},
                       folder, place)  # fmt: skip
 
@@ -345,9 +409,7 @@ class _Found:
         for friend in _list(described.get("friends") or (), f"{place}: friends"):
             self._friend(friend, name, folder, place)
         if (entries := described.get("entry_list")) is not None:
-            if self.entry_list is not None:
-                raise ArgumentError(f"{place}: a second entry list; there can be one")
-            self.entry_list = _near(entries, folder) if isinstance(entries, str) else entries
+            self.entry_lists[name] = _near(entries, folder) if isinstance(entries, str) else entries
 
     def _friend(self, friend: Foreign, dataset: str, folder: Path, place: str) -> None:
         _check_words(friend, _OF_FRIENDS, f"{place}: a friend")
@@ -481,11 +543,11 @@ def _read_list(where: str) -> TEntryList | TEventList:
     return found
 
 
-def _by_file(entries: TEntryList, sources: Sequence[Source]) -> Chosen:
-    """Find out which part of an entry list belongs to which file."""
+def _by_file(entries: TEntryList, sources: Sequence[Source]) -> tuple[Array | None, dict[Source, Array]]:
+    """Find out which part of an entry list belongs to which file, or give the numbers of one that counts over all."""
     parts = entries.parts
     if not parts[0].file_name:  # filled by hand: counted over all files
-        return Chosen(parts[0].entries)
+        return parts[0].entries, {}
     by_path: dict[str, list[TEntryList]] = {}
     by_name: dict[str, list[TEntryList]] = {}
     for part in parts:
@@ -503,7 +565,7 @@ def _by_file(entries: TEntryList, sources: Sequence[Source]) -> Chosen:
             found[source] = same[0].entries
     if not found:
         raise ArgumentError(f"entry list {entries.name} is of none of these files, but of {parts[0].file_name}")
-    return Chosen(None, found)
+    return None, found
 
 
 def _real(path: str) -> str:
@@ -597,7 +659,7 @@ def _expand(text: str, folder: Path, options: Mapping[str, Any]) -> Iterator[tup
             raise ArgumentError(f"no file matches {name}")
         yield from ((file, tree) for file in found)
     elif path.is_dir():
-        inside = sorted(file for file in path.rglob("*.root") if _is_input(file))
+        inside = sorted(file for file in path.rglob("*.root") if _is_input(file) and not _is_hidden(file, path))
         if not inside:
             raise ArgumentError(f"directory {name} has no *.root files")
         yield from ((str(file), tree) for file in inside)
@@ -625,6 +687,11 @@ def _listed(path: Path, options: Mapping[str, Any]) -> Iterator[tuple[str, str |
 def _is_input(path: Path) -> bool:
     """Tell whether a path is a file, or a link to one that is gone: it is named, so that it is missed."""
     return path.is_file() or (path.is_symlink() and not path.exists())
+
+
+def _is_hidden(path: Path, folder: Path) -> bool:
+    """Tell whether a path in a folder is hidden, as parts of what a killed run has written are."""
+    return any(part.startswith(".") for part in path.relative_to(folder).parts)
 
 
 def step_bounds(offsets: Iterable[int], entries_per_step: int, entry_stop: int) -> list[tuple[int, int]]:

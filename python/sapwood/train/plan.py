@@ -21,7 +21,7 @@ from sapwood.errors import (
     stacklevel,
 )
 from sapwood.train.columns import Columns
-from sapwood.train.dataset import Dataset, Friend, Source, StepSize, parse_size, step_bounds
+from sapwood.train.dataset import Dataset, First, Friend, Source, StepSize, parse_size, step_bounds
 from sapwood.train.record import FileRecord, Skipped
 from sapwood.train.task import TaskError, described
 
@@ -170,13 +170,14 @@ class Plan:
         self._sizes = 0
         self._resumed: dict[int, tuple[list[tuple[int, int]], int]] = {}
         self._known: dict[int, TreeInfo | BaseException] = {}
-        self._cuts: dict[int, tuple[_First, int, int]] = {}  # number of the first entry, entries, entries asked for
+        self._cuts: dict[int, tuple[First, int, int]] = {}  # number of the first entry, entries, entries asked for
         self._asked = 0
         self._next = 0
         self._offset = 0
         self._offsets: Counter[str] = Counter()  # the same in each data set
         self._needs: dict[tuple[str, frozenset[str]], _Needs | BaseException] = {}
         self._reference: Schema | None = None
+        self.friends = list(dataset.friends)
         self._friends = [_Chain(friend.sources) if not friend.by else None for friend in dataset.friends]
         self._warned = False
         self._identities: dict[tuple[str, str, int, int], Source] = {}
@@ -209,7 +210,11 @@ class Plan:
         return [source for chain in self._friends if chain is not None for source in chain.sources]
 
     def learn_friends(self, infos: Mapping[Source, TreeInfo]) -> None:
-        """Take what is known of the files of friends."""
+        """Take what is known of the files of friends, to find the same files again, and their branches."""
+        for place, friend in enumerate(self.friends):
+            names = [infos[source].schema.all_names for source in friend.sources]
+            sources = tuple(replace(source, uuid=infos[source].uuid) for source in friend.sources)
+            self.friends[place] = replace(friend, sources=sources, names=frozenset(names[0].intersection(*names)))
         for chain in self._friends:
             if chain is not None:
                 chain.learn(infos)
@@ -243,10 +248,13 @@ class Plan:
             return None
         self._next += 1
         steps = self._steps_of(place, self._known.pop(place))
-        chosen = None if self.dataset.chosen is None else self.dataset.chosen.numbers
-        if (chosen is not None and len(chosen) and self.left != 0
-                and self._next == len(self.dataset.sources) and chosen[-1] >= self._offset):  # fmt: skip
-            raise ArgumentError(f"the entry list has entry {chosen[-1]}, there are {self._offset} in all files")
+        if self.dataset.chosen is not None and self.left != 0 and self._next == len(self.dataset.sources):
+            for name, numbers in self.dataset.chosen.numbers.items():
+                entries, where = (self._offset, "") if name is None else (self._offsets[name], f" of data set {name!r}")
+                if len(numbers) and numbers[-1] >= entries:
+                    raise ArgumentError(
+                        f"the entry list{where} has entry {numbers[-1]}, there are {entries} in all files"
+                    )
         return steps
 
     def _steps_of(self, place: int, info: TreeInfo | BaseException) -> list[Step]:
@@ -264,7 +272,7 @@ class Plan:
         if isinstance(needs, BaseException):
             if self.drift != "skip" and not (self.skip_bad_files and isinstance(needs, DriftError)):
                 raise needs
-            wanted = self._wanted(source, first[0], info.entries, stop)
+            wanted = self._wanted(source, first, info.entries, stop)
             self.skipped.append(Skipped(source.path, info.tree, 0, info.entries, described(needs), wanted))
             return []
         record = FileRecord(source.path, info.tree, info.size, info.entries)
@@ -276,7 +284,7 @@ class Plan:
         self._sizes += record.weight
         return steps
 
-    def _wanted(self, source: Source, first: int, entries: int, stop: int) -> int:
+    def _wanted(self, source: Source, first: First, entries: int, stop: int) -> int:
         """Count the entries of a file that are asked for: of an entry list, steps, and those before `stop`."""
         chosen = None if self.dataset.chosen is None else self.dataset.chosen.of(source, first, entries)
         return sum(_between(chosen, start, end) for start, end in _within([(0, stop)], source.ranges))
@@ -308,7 +316,7 @@ class Plan:
         source = self.dataset.sources[place]
         first, entries, stop = self._cuts[place]
         chosen = self.dataset.chosen
-        counted = self.left is not None or (chosen is not None and chosen.numbers is not None) or any(self._friends)
+        counted = self.left is not None or (chosen is not None and chosen.counts(source)) or any(self._friends)
         if record.steps or place in self._resumed or (counted and info.entries != entries):
             return None
         source.check(info.uuid, info.entries)
@@ -331,7 +339,7 @@ class Plan:
         return self.dataset.bytes or self._sizes / max(len(self.files), 1) * len(self.dataset)
 
     def _cut(
-        self, place: int, info: TreeInfo, needs: _Needs, first: _First, stop: int, record: FileRecord
+        self, place: int, info: TreeInfo, needs: _Needs, first: First, stop: int, record: FileRecord
     ) -> Iterator[Step]:
         source = self.dataset.sources[place]
         metadata = self.dataset.metadata.get(source.dataset, {})
@@ -342,7 +350,7 @@ class Plan:
         per_entry = size / max(info.entries, 1)
         longest = _entries_per_step(self.step_size, per_entry, stop)
         offsets = info.clusters.tolist() if needs.places else [0]
-        chosen = None if self.dataset.chosen is None else self.dataset.chosen.of(source, first[0], info.entries)
+        chosen = None if self.dataset.chosen is None else self.dataset.chosen.of(source, first, info.entries)
         done, record.steps = self._resumed.get(place, ([], 0))
         beside = [
             (chain, first[friend.dataset is not None]) if chain is not None and friend.is_of(source) else None
@@ -367,7 +375,7 @@ class Plan:
                 yield Step(file, start, end, int(per_entry * (end - start)), inside, friends)
 
     def _needs_of(self, schema: Schema, source: Source, tree: str) -> _Needs | BaseException:
-        friends = [friend for friend in self.dataset.friends if friend.is_of(source)]
+        friends = [friend for friend in self.friends if friend.is_of(source)]
         kind = schema.digest, frozenset(friend.name for friend in friends)
         if kind not in self._needs:
             try:
@@ -383,7 +391,7 @@ class Plan:
 
     def _match(self, schema: Schema, reference: Schema, beside: Sequence[Friend], place: str) -> _Needs:
         friends = {friend.name for friend in beside}
-        view = With(*([schema, reference] if self.drift == "fill" else [schema]), OfFriends(friends))
+        view = With(*([schema, reference] if self.drift == "fill" else [schema]), OfFriends(beside))
         branches: dict[str, None] = {}
         matched: dict[str, tuple[str, ...]] = {}
         for task, wanted in self.columns:
@@ -423,7 +431,7 @@ class Plan:
         if not self.skip_bad_files or not isinstance(error, BAD):
             raise error
         chosen = self.dataset.chosen
-        if (chosen is not None and chosen.numbers is not None) or any(self._friends):
+        if (chosen is not None and chosen.counts(source)) or any(self._friends):
             raise StorageError(
                 f"{source.path} cannot be left out: an entry list or a friend counts the entries of all files: {error}"
             ) from error
@@ -455,24 +463,21 @@ class With:
 
 
 class OfFriends:
-    """All branches that friends may have: whether they do shows when they are read."""
+    """The branches that friends have, and others that are given."""
 
-    def __init__(self, friends: Iterable[str], names: Iterable[str] = ()) -> None:
-        self._friends = frozenset(friends)
+    def __init__(self, friends: Iterable[Friend], names: Iterable[str] = ()) -> None:
+        self._friends = {friend.name: friend.names for friend in friends}
         self._names = frozenset(names)
 
     def __contains__(self, where: object) -> bool:
         """Tell whether a name is one of a friend's, or one of those given."""
         friend, _, name = str(where).partition(".")
-        return where in self._names or (friend in self._friends and name.replace(".", "_").isidentifier())
+        return where in self._names or name in (self._friends.get(friend) or ())
 
     def keys(self) -> list[str]:
-        """Give the names that were given."""
-        return sorted(self._names)
-
-
-_First = tuple[int, int]
-"""The number of the first entry of a file, counted over all files, and over those of its data set."""
+        """Give all names."""
+        of_friends = [f"{friend}.{name}" for friend, names in self._friends.items() for name in names or ()]
+        return sorted([*self._names, *of_friends])
 
 
 class _Chain:
