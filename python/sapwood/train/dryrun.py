@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,11 +14,11 @@ import numpy as np
 
 from sapwood.errors import ArgumentError, LimitError, SapwoodError, StorageError
 from sapwood.train.catalogue import Catalogue, TreeInfo, look
-from sapwood.train.dataset import Chosen, Dataset, Source, StepSize, parse_size
+from sapwood.train.dataset import Chosen, Dataset, Source, StepSize, memory_budget, parse_size
 from sapwood.train.job import STEP_SIZE, longest_step, run
 from sapwood.train.memory import resident
 from sapwood.train.merging import Bounded, size_of
-from sapwood.train.record import Run, host
+from sapwood.train.record import Meter, Run, host
 from sapwood.train.task import TaskError, as_task, check_task, task_name
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class Estimate:
         LimitError
             More memory or time would be needed than is given.
         """
-        budget = parse_size(memory) if isinstance(memory, str) else memory
+        budget = memory_budget(memory)
         if budget is not None and self.memory > budget:
             raise LimitError(
                 f"the run would need about {self.memory / 1e6:,.0f} MB in one process, {budget / 1e6:,.0f} MB are given"
@@ -189,6 +190,7 @@ def estimate(
     infos: dict[int, TreeInfo] = {}
     outcomes: dict[int, Run] = {}
     failures: list[BaseException] = []
+    opening: list[_Spent] = []
     places = _places(dataset)
 
     first: list[Run] = []
@@ -223,6 +225,7 @@ def estimate(
                 try:
                     infos[near] = known.get(sources[near]) or look(sources[near])
                     looked_at.put({sources[near]: infos[near]})
+                    opening.append(_opening(sources[near]))
                     if place not in places:
                         break
                     outcome = trial(near, each)
@@ -243,20 +246,24 @@ def estimate(
         if not outcomes:
             raise failures[-1]
         numbers, counted = _entries(dataset, infos, known)
-        whole = _wanted(dataset, numbers, stop_after)
+        by_file = _wanted(dataset, numbers, stop_after)
+        whole = sum(by_file)
         kept = _kept(whole, outcomes, grown, half)
     tried = sum(outcome.entries for outcome in outcomes.values())
     once = first[0]
-    cpu = sum(outcome.time_cpu for outcome in outcomes.values())
-    wall = sum(outcome.time_wall for outcome in outcomes.values())
-    read = sum(outcome.counters["bytes_read"] for outcome in outcomes.values())
     by_task: Counter[str] = Counter()
     for outcome in outcomes.values():
         by_task.update({task.name: task.time_cpu for task in outcome.tasks})
     share = whole / tried if tried else 0.0
     workers = threads or int(host()["cores_usable"])
     at_once = workers + read_ahead if executor == "threads" else getattr(executor, "per_process", 1)
-    budget = parse_size(memory) if isinstance(memory, str) else memory
+    budget = memory_budget(memory)
+    # A file is opened to look at it and to read it; on threads it stays open between, and the catalogue may know it.
+    kept_open = executor == "threads" and budget is None
+    opened = sum(
+        (1 if kept_open or source in known else 2) for source, wanted in zip(sources, by_file, strict=False) if wanted
+    )
+    cpu, wall, read = _whole(outcomes.values(), share, opening, opened)
     longest = None if budget is None else longest_step(budget, at_once)
     step = max(_per_step(outcome, infos[place], step_size, longest) for place, outcome in outcomes.items())
     base = next(iter(outcomes.values())).memory_start
@@ -266,9 +273,9 @@ def estimate(
     # What tasks return is joined where steps are worked on, or elsewhere; arrays are put together in the end.
     most = inside + kept if executor == "threads" else max(inside, kept)
     return Estimate(
-        whole, counted, tried, once.time_cpu + cpu * share,
-        once.time_wall + max(wall, cpu) * share / getattr(executor, "slots", workers),
-        base + max(most, 2 * kept), int(read * share), {name: t * share for name, t in by_task.items()}, kept,
+        whole, counted, tried, once.time_cpu + cpu,
+        once.time_wall + max(wall, cpu) / getattr(executor, "slots", workers),
+        base + max(most, 2 * kept), read, {name: t * share for name, t in by_task.items()}, kept,
     )  # fmt: skip
 
 
@@ -288,22 +295,55 @@ def _kept(
     )
 
 
+class _Spent(NamedTuple):
+    """Seconds of the processor and of the clock, and bytes that were read."""
+
+    cpu: float
+    wall: float
+    read: float
+
+
+def _opening(source: Source) -> _Spent:
+    """Tell what it takes to open a file once more: that grows with the files of a run, not with its entries."""
+    meter, wall = Meter(), time.perf_counter()
+    look(source)
+    cost = meter.cut()
+    return _Spent(cost.cpu, time.perf_counter() - wall, cost.counters["bytes_read"])
+
+
+def _whole(outcomes: Iterable[Run], share: float, opening: Sequence[_Spent], opened: int) -> tuple[float, float, int]:
+    """Conclude what a run spends with `share` times the entries of trials, and so many files opened."""
+    tried = [_Spent(outcome.time_cpu, outcome.time_wall, outcome.counters["bytes_read"]) for outcome in outcomes]
+    cpu, wall, read = (
+        max(sum(spent) - len(spent) * sum(one) / len(one), 0.0) * share + opened * sum(one) / len(one)
+        for spent, one in zip(zip(*tried, strict=True), zip(*opening, strict=True), strict=True)
+    )
+    return cpu, wall, int(read)
+
+
 def _places(dataset: Dataset) -> list[int]:
     """Choose the files of which entries are tried, among those with entries on the list, if there is one."""
     chosen = dataset.chosen
-    if (chosen is not None and chosen.numbers is not None) or any(not friend.by for friend in dataset.friends):
+    if (chosen is not None and chosen.numbers) or any(not friend.by for friend in dataset.friends):
         return [0]  # where others begin is not known
     able = list(range(len(dataset)))
     if chosen is not None:
-        able = [place for place in able if len(chosen.of_files.get(dataset.sources[place], ()))] or able
+        able = [place for place in able if _listed(chosen, dataset.sources[place]) != 0] or able
     return sorted({able[0], able[len(able) // 2], able[-1]})
+
+
+def _listed(chosen: Chosen, source: Source) -> int | None:
+    """Count the entries on the list of a file by file (None: all are wanted)."""
+    whole = np.iinfo(np.int64).max
+    return None if (listed := chosen.of(source, (0, 0), whole)) is None else len(listed)
 
 
 def _sample(dataset: Dataset, place: int, entries: int, info: TreeInfo, first: int) -> Dataset:
     """Give a dataset with some of the wanted entries of one file, and none of the first, which it is to be like."""
     source, chosen = dataset.sources[place], dataset.chosen
     before = () if first == place else (replace(dataset.sources[first], ranges=()),)
-    if chosen is not None and source.ranges is None and len(listed := chosen.of(source, 0, info.entries)):
+    listed = None if chosen is None or source.ranges is not None else chosen.of(source, (0, 0), info.entries)
+    if listed is not None and len(listed):
         return replace(dataset, sources=(*before, source), chosen=Chosen(of_files={source: listed[:entries]}))
     left, ranges = entries, list[tuple[int, int]]()
     for start, stop in source.ranges or ((0, info.entries),):
@@ -333,22 +373,28 @@ def _entries(
     return numbers, counted
 
 
-def _wanted(dataset: Dataset, numbers: Sequence[int], stop_after: int | None) -> int:
-    """Count the entries that a run works on, of files with so many."""
-    wanted = offset = 0
+def _wanted(dataset: Dataset, numbers: Sequence[int], stop_after: int | None) -> list[int]:
+    """Count the entries of each file that a run works on, of files with so many; none where it ends before."""
+    found: list[int] = []
+    offset = 0
+    offsets: Counter[str] = Counter()  # in each data set
     for source, number in zip(dataset.sources, numbers, strict=True):
         stop = number if stop_after is None else min(number, stop_after - offset)
         listed = None
         if (chosen := dataset.chosen) is not None:
-            counted = chosen.numbers is not None
-            listed = chosen.of(source, offset, number) if counted else np.asarray(chosen.of_files.get(source, ()))
+            # A number of entries that is only concluded may be less than what is on the list of a file.
+            entries = number if chosen.counts(source) else np.iinfo(np.int64).max
+            listed = chosen.of(source, (offset, offsets[source.dataset]), entries)
+        wanted = 0
         for first, last in ((0, stop),) if source.ranges is None else source.ranges:
             end = max(first, min(last, stop))
             wanted += end - first if listed is None else int(np.diff(np.searchsorted(listed, [first, end]))[0])
+        found.append(wanted)
         offset += number
+        offsets[source.dataset] += number
         if stop < number:
             break
-    return wanted
+    return found
 
 
 def _per_step(outcome: Run, info: TreeInfo, step_size: StepSize, most: int | None) -> int:
