@@ -28,7 +28,7 @@ from sapwood import _native
 from sapwood.errors import ArgumentError, LimitError, SapwoodError, StorageError
 from sapwood.reading.gather import Accessed, read, together, virtual
 from sapwood.reading.libraries import library_of
-from sapwood.reading.selection import Selection
+from sapwood.reading.selection import Leaf, Selection
 from sapwood.train import memory
 from sapwood.train.catalogue import TreeInfo, look, open_source
 from sapwood.train.columns import Block, Columns, Resolved
@@ -38,7 +38,7 @@ from sapwood.train.merging import Returned, gather, size_of
 from sapwood.train.pickling import UnsendableError, dumps_tasks, opened, sealed
 from sapwood.train.plan import BAD, DriftError, FilePlan, OfFriends, Step, With
 from sapwood.train.record import Cost, Meter
-from sapwood.train.task import described, own_traceback
+from sapwood.train.task import described, own_traceback, results_of
 
 if TYPE_CHECKING:
     from sapwood.columns import Array, Column, Foreign
@@ -204,6 +204,7 @@ class Worker:
         """Work on a lease."""
         if self._remote:  # the client knows its own
             measure(lease.run, self.job.traced)
+        self._gate.check()
         self.begin()
         started = time.time()
         parts = [self._step(step, lease.off) for step in lease.steps]
@@ -313,7 +314,7 @@ class Worker:
         try:
             known = self.job.touched.get(place, ())
             events = need.build(block.logging(log, known) if need.everything else block)
-            result = dict(self._returned[place].new(task.process(_described(events, step))))
+            result = results_of(self._returned[place].new(task.process(_described(events, step))), "process")
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - a task may raise anything, and call sys.exit
@@ -375,7 +376,7 @@ class Worker:
                 tree.shape = known
                 return known
         missing = {name for name, _ in file.made_up}
-        view = With(tree.tree, OfFriends(friends, missing))
+        view = With(tree.tree, OfFriends(beside, missing))
         needs = [wanted.resolve(view, dict(file.matched)) for _, wanted in self.job.columns]
         names = sorted(frozenset[str]().union(*self.job.touched.values(), *(need.branches for need in needs)))
         own = {name for name in names if not _of_friend(name, friends) and name not in missing and name in tree.tree}
@@ -548,19 +549,32 @@ class OpenTree:
         more: Iterable[str] = (),
         seen: Iterable[str] | None = None,
         failed: Callable[[Exception], None] | None = None,
+        rows: Array | None = None,
     ) -> ak.Array:
         """Give records of all branches, read when they are looked at but for those that are known.
 
         `more` names columns among the known that the tree does not have. The log is told of those known, too, but for
-        the ones that were `seen` to be looked at (None: all were). `failed` is told of errors of reading.
+        the ones that were `seen` to be looked at (None: all were). `failed` is told of errors of reading. With `rows`
+        only these entries are given, of which the known are.
         """
-        selection = self.selection(None)
+        selection, tree = self.selection(None), self.tree
+        length = stop - start if rows is None else len(rows)
         record = virtual(selection, start, stop, False, log, failed).layout
         if seen is not None:
             known = {name: layout if name in seen else _noting(name, layout, log) for name, layout in known.items()}
-        columns = {name: known.get(name, content) for name, content in zip(record.fields, record.contents, strict=True)}
+
+        def those(content: Foreign) -> Foreign:
+            return content if rows is None else ak.contents.IndexedArray(ak.index.Index64(rows), content)
+
+        columns = {name: known.get(name) for name in record.fields}
+        if any("/" in name for name in known):  # members of split objects are fields by name, and known by path
+            paths = {name: node.branch.path_in(tree) for name, node in selection.outputs if isinstance(node, Leaf)}
+            columns |= {name: known[path] for name, path in paths.items() if path in known and name in columns}
+        for name, content in zip(record.fields, record.contents, strict=True):
+            if columns[name] is None:
+                columns[name] = those(content)
         columns |= {name: known[name] for name in more}
-        return ak.Array(ak.contents.RecordArray(list(columns.values()), list(columns), length=stop - start))
+        return ak.Array(ak.contents.RecordArray(list(columns.values()), list(columns), length))
 
     def selection(self, names: Sequence[str] | None, like: Selection | None = None) -> Selection:
         """Give the selection of branches, None for all."""
@@ -613,15 +627,10 @@ class _StepBlock(Block):
         def everything() -> ak.Array:
             # Branches that the file has with another type are as the first file has them.
             drifted = {name: self.layouts[name] for name, _ in step.file.cast if name in self.layouts}
-            if step.chosen is None:
-                return self._tree.everything(
-                    self.layouts, step.entry_start, step.entry_stop, log, drifted, seen, failed
-                )
-            whole = self._tree.everything({}, step.entry_start, step.entry_stop, log, failed=failed)
-            events: Any = whole[step.chosen - step.entry_start]
-            for name, layout in drifted.items():
-                events = ak.with_field(events, layout, name)
-            return events
+            rows = None if step.chosen is None else step.chosen - step.entry_start
+            return self._tree.everything(
+                self.layouts, step.entry_start, step.entry_stop, log, drifted, seen, failed, rows
+            )
 
         return Block(self.layouts, self.length, everything)
 
@@ -647,6 +656,14 @@ class _Gate:
         self._expected = 0
         self._factor = 3.0  # resident bytes for each decoded byte of a step, until it was measured
         self._entered = 0
+
+    def check(self) -> None:
+        """Refuse a budget that was spent before there was anything to do."""
+        if self._budget is not None and not self._entered and not memory.fits(0, self._budget):
+            raise LimitError(
+                f"the memory budget is {self._budget:,} bytes, and {this_process()} has {memory.resident():,} before "
+                "its first step: Python and what is imported take that"
+            )
 
     @contextlib.contextmanager
     def room(self, size: int) -> Generator[Callable[[], bool]]:
