@@ -764,7 +764,7 @@ def test_streams_without_entries_are_whole_files(folder: Path, tmp_path: Path) -
 
 def test_two_outputs_of_one_name_are_refused(folder: Path, tmp_path: Path) -> None:
     task = train.Streams({n: (train.Output("same.root"), None, ["event"]) for n in "ab"})
-    with pytest.raises(ArgumentError, match=r"two outputs would be written to same\.root"):
+    with pytest.raises(ArgumentError, match=r"two outputs would be written to .*same\.root"):
         train.run(task, folder, output=tmp_path)
 
 

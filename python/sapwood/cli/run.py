@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "(.json, .yaml)",
     )  # fmt: skip
     parser.add_argument(
-        "-o", "--output", required=True, metavar="DIR", help="folder for the results; made where missing"
+        "-o", "--output", metavar="DIR", help="folder for the results; made where missing (not for --dry-run)"
     )
     parser.add_argument(
         "-s", "--set", action="append", default=[], metavar="TASK.OPTION=VALUE", help="set an option of a task"
@@ -77,9 +77,12 @@ def run(arguments: argparse.Namespace) -> int:
     from sapwood import train
     from sapwood.cli.progress import progress_bar
     from sapwood.errors import ArgumentError
-    from sapwood.report.output import summary, write
-    from sapwood.train.checkpoint import check_folder
+    from sapwood.report.output import check, summary, write
 
+    if arguments.output is None and arguments.dry_run is None:
+        raise ArgumentError("where are the results to go? --output DIR")
+    if arguments.memory is not None:
+        train.parse_size(arguments.memory)  # before anything that takes time
     tasks = [task for path in arguments.tasks for task in train.load_tasks(path)]
     train.set_options(tasks, arguments.set)
     dataset = train.Dataset.of(arguments.input, arguments.tree)
@@ -98,7 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise ArgumentError("--time is for --dry-run N, which says how long the run will take")
     if arguments.dry_run is not None:
         return _dry_run(arguments, tasks, dataset, settings)
-    check_folder(Path(arguments.output))
+    check(arguments.output, tasks, dataset)
     written: dict[str, Path] = {}
     with progress_bar(shown=not (arguments.quiet or arguments.json)) as progress:
         outcome = train.run(

@@ -20,7 +20,9 @@ from sapwood.errors import SapwoodError, StorageError
 from sapwood.report.chart import is_histogram
 from sapwood.report.page import render
 from sapwood.report.units import bytes_text, count_text, seconds_text, share_text
-from sapwood.train import Estimate, Plot, Run
+from sapwood.train import Dataset, Estimate, Plot, Run
+from sapwood.train.checkpoint import check_folder
+from sapwood.train.outputs import check_targets
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -51,7 +53,7 @@ def write(run: Run, folder: str | Path) -> dict[str, Path]:
         If the folder cannot be written to.
     """
     folder = Path(folder)
-    paths = {"root": folder / "results.root", "json": folder / "results.json", "html": folder / "report.html"}
+    paths = _paths(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         unwritten: dict[str, str] = {}
@@ -63,6 +65,26 @@ def write(run: Run, folder: str | Path) -> dict[str, Path]:
             raise
         raise StorageError(f"results cannot be written to {folder}: {error}") from error
     return paths
+
+
+def check(folder: str | Path, tasks: Iterable[Any], dataset: Dataset) -> None:
+    """Check beforehand that `write` can write to a folder, and neither over what is read nor over what tasks write.
+
+    Raises
+    ------
+    StorageError
+        It cannot.
+    ArgumentError
+        It would.
+    """
+    folder = Path(folder)
+    check_folder(folder)
+    written = [output for task in tasks for output in (getattr(task, "outputs", None) or {}).values()]
+    check_targets([*_paths(folder).values(), *(folder / output.path for output in written)], dataset)
+
+
+def _paths(folder: Path) -> dict[str, Path]:
+    return {"root": folder / "results.root", "json": folder / "results.json", "html": folder / "report.html"}
 
 
 def _write_all(path: Path, pieces: Iterable[str]) -> None:

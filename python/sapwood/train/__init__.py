@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from sapwood.train.catalogue import Catalogue, TreeInfo
     from sapwood.train.columns import Columns
-    from sapwood.train.dataset import Dataset, Friend, Source, parse_step_size
+    from sapwood.train.dataset import Dataset, Friend, Source, parse_size, parse_step_size
     from sapwood.train.dryrun import Estimate, estimate
     from sapwood.train.executors import Dask, Executor, Futures, Processes, Threads, executor_of, load_site
     from sapwood.train.job import Progress, run
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "sapwood.train.catalogue": ("Catalogue", "TreeInfo"),
     "sapwood.train.columns": ("Columns",),
-    "sapwood.train.dataset": ("Dataset", "Friend", "Source", "parse_step_size"),
+    "sapwood.train.dataset": ("Dataset", "Friend", "Source", "parse_size", "parse_step_size"),
     "sapwood.train.dryrun": ("Estimate", "estimate"),
     "sapwood.train.executors": ("Dask", "Executor", "Futures", "Processes", "Threads", "executor_of", "load_site"),
     "sapwood.train.job": ("Progress", "run"),
@@ -87,6 +87,7 @@ __all__ = [
     "load_tasks",
     "merge",
     "merge_outputs",
+    "parse_size",
     "parse_step_size",
     "run",
     "set_options",

@@ -6,6 +6,7 @@ import math
 import signal
 import threading
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -15,22 +16,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from sapwood import _native
-from sapwood.errors import ArgumentError, LimitError, SapwoodError
+from sapwood.errors import ArgumentError, LimitError, SapwoodError, SapwoodWarning, StorageError, stacklevel
 from sapwood.reading.trace import Trace
 from sapwood.train import memory as resident_memory
 from sapwood.train.catalogue import Catalogue, TreeInfo, look
 from sapwood.train.checkpoint import Checkpoint, identity_of
 from sapwood.train.columns import Columns
-from sapwood.train.dataset import Dataset, Source, StepSize, parse_size
+from sapwood.train.dataset import Dataset, Source, StepSize, memory_budget, parse_size
 from sapwood.train.engine import Engine
 from sapwood.train.executors import Dask, Executor, Futures, executor_of
 from sapwood.train.friends import ReplacedFriendError
 from sapwood.train.merging import finished, gather, left_to_copy, size_of
-from sapwood.train.outputs import Output, Summary, Writer, luminosity_of
+from sapwood.train.outputs import Output, Summary, Writer, check_targets, luminosity_of
 from sapwood.train.pickling import UnsendableError, sealed
 from sapwood.train.plan import BAD, DRIFT, Plan
 from sapwood.train.record import Meter, Run, Skipped, TaskRecord, WorkerRecord, host, versions
-from sapwood.train.task import TaskError, as_task, check_task, described, options_of, task_name, task_title
+from sapwood.train.task import TaskError, as_task, check_task, described, options_of, results_of, task_name, task_title
 from sapwood.train.worker import Job, Outcome, Packed, Part, Worker, report_of, this_process, trace
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ def run(
     """
     given = [as_task(task) for task in (tasks if isinstance(tasks, Sequence) else [tasks])]
     _check(given, threads, read_ahead, step_size, entries, drift)
-    budget = parse_size(memory) if isinstance(memory, str) else memory
+    budget = memory_budget(memory)
     workers = threads or int(host()["cores_usable"])
     dataset = Dataset.of(inputs, tree)
     shaping = {"step_size": step_size, "entries": entries, "drift": drift, "skip_bad_files": skip_bad_files}
@@ -274,7 +275,10 @@ class _Train:
         }
         if outputs and output is None:
             raise ArgumentError(f"task {next(iter(outputs))[0]} writes files; say where: output='folder'")
-        self.writer = Writer(outputs, Path(output)) if outputs and output is not None else None
+        self.writer = None
+        if outputs and output is not None:
+            check_targets([Path(output) / out.path for out in outputs.values()], dataset)
+            self.writer = Writer(outputs, Path(output))
         self.outputs = outputs
         self.meter = Meter()
         self.seen: dict[Source, _Seen] = {}
@@ -319,8 +323,10 @@ class _Train:
             self._work(engine, plan, record, budget)
             self._complete(plan, record)
         except BaseException:
-            if self.checkpoint is not None and record.steps and not (self.ended or self.joining):
-                self._save(plan, record)
+            sound = self.writer is None or self.writer.sound
+            if self.checkpoint is not None and record.steps and sound and not (self.ended or self.joining):
+                with suppress(StorageError):  # the error that ends the run is the one to tell
+                    self._save(plan, record)
             if self.writer is not None:
                 self.writer.abandon(keep_parts=self.checkpoint is not None)
             raise
@@ -334,6 +340,9 @@ class _Train:
         )
         record.workers = sorted(self.workers.values(), key=lambda worker: worker.name)
         self._miss(record)
+        if not (record.entries or record.skipped or record.interrupted or settings["entries"] == 0):
+            warnings.warn("there are no entries: no task was called, and there are no results", SapwoodWarning,
+                          stacklevel=stacklevel())  # fmt: skip
         if not self.executor.remote:
             for worker in record.workers:
                 worker.cpu = record.time_cpu - record.time_cpu_resumed
@@ -399,12 +408,8 @@ class _Train:
 
     def _job(self, plan: Plan) -> Packed | Worker:
         executor = self.executor
-        friends = tuple(
-            replace(friend, sources=tuple(replace(source, uuid=self.seen[source].uuid) for source in friend.sources))
-            for friend in self.dataset.friends
-        )
         job = Job(
-            self.tasks, self.columns, friends=friends, ordered=self.settings["ordered"],
+            self.tasks, self.columns, friends=tuple(plan.friends), ordered=self.settings["ordered"],
             at_once=getattr(executor, "threads", executor.per_process), memory=self.settings["memory"],
             client=this_process(), traced=Trace.running(),
         )  # fmt: skip
@@ -655,7 +660,7 @@ class _Train:
                 try:
                     results = finished(gathered, "results")
                     end = getattr(task, "end", None)
-                    of.results = dict(results if end is None else end(results))
+                    of.results = results if end is None else results_of(end(results), "end")
                 except KeyboardInterrupt:
                     raise
                 except BaseException as error:  # noqa: BLE001 - whatever it is, the other tasks are not to blame

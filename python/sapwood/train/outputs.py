@@ -7,7 +7,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import EllipsisType
@@ -17,10 +17,10 @@ import awkward as ak
 import numpy as np
 
 import sapwood
-from sapwood.errors import ArgumentError, StorageError, UnsupportedError
+from sapwood.errors import ArgumentError, SapwoodError, StorageError, UnsupportedError
 from sapwood.train.checkpoint import check_folder
 from sapwood.train.columns import Declaration
-from sapwood.train.dataset import Dataset
+from sapwood.train.dataset import Dataset, is_url
 from sapwood.train.merging import finished
 
 if TYPE_CHECKING:
@@ -178,19 +178,37 @@ def _column(name: str, value: Foreign) -> Foreign:
     return ak.unflatten(items, [len(value)])
 
 
+def check_targets(targets: Iterable[Path], dataset: Dataset) -> None:
+    """Check that nothing would be written twice, or over a file that is read.
+
+    Raises
+    ------
+    ArgumentError
+        Something would.
+    """
+    friends = [source for friend in dataset.friends for source in friend.sources]
+    inputs = {os.path.realpath(source.path) for source in (*dataset.sources, *friends) if not is_url(source.path)}
+    seen: set[str] = set()
+    for target in targets:
+        path = os.path.realpath(target)
+        if path in seen:
+            raise ArgumentError(f"two outputs would be written to {target}")
+        if path in inputs:
+            raise ArgumentError(f"{target} is an input, and would be overwritten; choose another folder or name")
+        seen.add(path)
+
+
 class Writer:
-    """Writes the outputs of one run, in parts that end at checkpoints."""
+    """Writes the outputs of one run, in parts that end at checkpoints. One that is not `sound` is of no more use."""
 
     def __init__(self, outputs: Mapping[tuple[str, str], Output], folder: Path) -> None:
-        paths = [output.path for output in outputs.values()]
-        if twice := {path for path in paths if paths.count(path) > 1}:
-            raise ArgumentError(f"two outputs would be written to {sorted(twice)[0]}")
         check_folder(folder)
         self._outputs = outputs
         self._folder = folder
         self._files: dict[tuple[str, str], tuple[Any, Any]] = {}
         self._waiting: dict[tuple[str, str], list[Any]] = {}
         self._like: dict[tuple[str, str], Any] = {}  # no entries, of the type that the first ones had
+        self.sound = True  # whether the files have all that they are said to have
         self._part = 0
         self._used: dict[tuple[str, str], list[int]] = {}
         self._selected: dict[tuple[str, str], int] = {}
@@ -209,7 +227,10 @@ class Writer:
             if key[1] in results:
                 rows = finished(results.pop(key[1]), "output", plain=False)
                 with _named(key):
-                    self._extend(key, output, rows)
+                    if isinstance(rows, list):  # nothing tells the type of none
+                        rows = ak.from_iter(rows) if rows else None
+                    if rows is not None:
+                        self._extend(key, output, rows)
             self._read_waiting.setdefault(key, Counter()).update(read)
             if not self._waiting.get(key):
                 self._flush(key)
@@ -258,14 +279,13 @@ class Writer:
         path = self._path(output, self._part)
         path.parent.mkdir(parents=True, exist_ok=True)
         options = {} if output.compression is ... else {"compression": output.compression}
-        file = sapwood.recreate(path, **options)  # pyright: ignore[reportArgumentType]
         size = {"auto_flush": output.auto_flush, "basket_size": output.basket_size}
-        try:
+        with ExitStack() as undone:
+            undone.callback(path.unlink, missing_ok=True)
+            file = sapwood.recreate(path, **options)  # pyright: ignore[reportArgumentType]
+            undone.callback(_close_somehow, file)
             self._files[key] = (file, file.mktree(output.tree, like, **size, **output.layout))
-        except BaseException:
-            file.close()
-            path.unlink(missing_ok=True)
-            raise
+            undone.pop_all()
         self._used.setdefault(key, []).append(self._part)
 
     def _flush(self, key: tuple[str, str]) -> None:
@@ -273,7 +293,8 @@ class Writer:
         waiting, read = self._waiting.pop(key, []), self._read_waiting.pop(key, Counter())
         if waiting:
             rows = waiting[0] if len(waiting) == 1 else ak.concatenate(waiting)
-            self._files[key][1].extend(rows)
+            with self._watched():
+                self._files[key][1].extend(rows)
             self._selected[key] = self._selected.get(key, 0) + len(rows)
         self._read.setdefault(key, Counter()).update(read)
 
@@ -340,15 +361,32 @@ class Writer:
     def _close(self, key: tuple[str, str]) -> None:
         if key in self._files:
             self._flush(key)
-            self._files.pop(key)[0].close()
+            with self._watched():
+                self._files.pop(key)[0].close()
+
+    @contextmanager
+    def _watched(self) -> Generator[None]:
+        """Note what storage did not take."""
+        try:
+            yield
+        except OSError:
+            self.sound = False
+            raise
 
     def abandon(self, *, keep_parts: bool) -> None:
         """Close all files of a run that failed; without a checkpoint the parts are of no use."""
         self._waiting.clear()
-        for key in list(self._files):
-            self._close(key)
+        for file, _ in self._files.values():
+            _close_somehow(file)
+        self._files.clear()
         if not keep_parts:
             self.clear()
+
+
+def _close_somehow(file: Foreign) -> None:
+    """Close a file that will not be kept: what is wrong with it is known, and may be wrong once more."""
+    with suppress(SapwoodError, OSError):
+        file.close()
 
 
 @contextmanager

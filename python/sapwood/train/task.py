@@ -110,7 +110,8 @@ class EntryTask(Task):
     """A task that looks at one entry after the other, for people who come from ``TSelector``.
 
     `start` makes the results of a chunk, `each` fills them with one entry, whose columns are its attributes (plain
-    Python values and lists; groups are objects with attributes or lists of such).
+    Python values and lists; groups are objects with attributes or lists of such). Entries of `outputs` are
+    dictionaries in a list of that name; an entry itself may stand for one with all its columns.
     """
 
     def start(self) -> dict[str, Any]:
@@ -124,11 +125,47 @@ class EntryTask(Task):
     def process(self, events: Foreign) -> Mapping[str, Any]:
         """Go through the entries of a chunk."""
         results = self.start()
-        names = events.fields
-        columns = [_plain(events[name].to_list()) for name in names]
-        for values in zip(*columns, strict=True):
-            self.each(SimpleNamespace(**dict(zip(names, values, strict=True))), results)
+        columns = _Columns(events)
+        for place in range(len(events)):
+            self.each(_Entry(columns, place), results)
+        for name in self.outputs:
+            if isinstance(rows := results.get(name), list):
+                results[name] = _dictionaries(rows)
         return results
+
+
+class _Columns(dict[str, list[Any]]):
+    """The columns of a chunk by name, made plain when they are first looked at."""
+
+    def __init__(self, events: Foreign) -> None:
+        super().__init__()
+        self._events = events
+
+    def __missing__(self, name: str) -> list[Any]:
+        names = self._events.fields
+        if name not in names:
+            raise AttributeError(f"the entry has no {name!r}, it has {', '.join(names)}")
+        found = self[name] = _plain(self._events[name].to_list())
+        return found
+
+    def names(self) -> list[str]:
+        return list(self._events.fields)
+
+
+class _Entry:
+    """One entry of a chunk; its columns are attributes."""
+
+    def __init__(self, columns: _Columns, place: int) -> None:
+        self._columns, self._place = columns, place
+
+    def __getattr__(self, name: str) -> Foreign:
+        if name.startswith("__"):  # what Python asks for, to copy it
+            raise AttributeError(name)
+        value = self.__dict__[name] = self._columns[name][self._place]
+        return value
+
+    def whole(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self._columns.names()}
 
 
 def _plain(values: Foreign) -> Foreign:
@@ -139,6 +176,16 @@ def _plain(values: Foreign) -> Foreign:
         return [_plain(value) for value in values]
     if isinstance(values, dict):
         return SimpleNamespace(**{key: _plain(value) for key, value in values.items()})
+    return values
+
+
+def _dictionaries(values: Foreign) -> Foreign:
+    """Turn entries and objects with attributes, at any depth of lists, into dictionaries."""
+    if isinstance(values, list):
+        return [_dictionaries(value) for value in values]
+    if isinstance(values, (_Entry, SimpleNamespace)):
+        values = values.whole() if isinstance(values, _Entry) else vars(values)
+        return {key: _dictionaries(value) for key, value in values.items()}
     return values
 
 
@@ -237,10 +284,26 @@ def check_task(task: Foreign) -> None:
     Raises
     ------
     ArgumentError
-        If it has no `process`.
+        If it has no `process`, or is a class.
     """
+    if isinstance(task, type):
+        raise ArgumentError(f"{task.__name__} is a class; give an object of it: {task.__name__}()")
     if not callable(getattr(task, "process", None)):
         raise ArgumentError(f"{task!r} is not a task: it has no process(events)")
+
+
+def results_of(given: Foreign, method: str) -> dict[str, Any]:
+    """Take what a method of a task returned.
+
+    Raises
+    ------
+    ArgumentError
+        If it is no dictionary.
+    """
+    if not isinstance(given, Mapping):
+        what = "nothing" if given is None else f"an object of class {type(given).__name__}"
+        raise ArgumentError(f"{method} returned {what}; it is to return results by name: return {{'name': ...}}")
+    return dict(given)
 
 
 def options_of(task: Foreign) -> dict[str, Option]:
@@ -370,7 +433,7 @@ def _is_processor(kind: type) -> bool:
 def _make(kind: type, path: Path) -> Foreign:
     try:
         return kind()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise TaskError(f"{path}: {kind.__name__}() failed: {described(error)}\n{own_traceback(error)}") from error
 
 
@@ -386,7 +449,7 @@ def _import(path: Path) -> ModuleType:
         sys.path.insert(0, folder)  # as Python does for a script: a task file may import its neighbours
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise TaskError(f"task file {path} failed: {described(error)}\n{own_traceback(error)}") from error
     return module
