@@ -16,7 +16,7 @@ import pytest
 import sapwood
 from sapwood import train
 from sapwood.cli import main
-from sapwood.errors import ArgumentError, LimitError, MissingFileError
+from sapwood.errors import ArgumentError, LimitError, MissingFileError, SapwoodWarning
 from sapwood.train.outputs import Summary
 
 FILES, ENTRIES = 3, 60
@@ -313,6 +313,48 @@ def test_an_entry_list_is_of_its_data_set(folder: Path, tmp_path: Path) -> None:
         train.Dataset.of([{"files": files[:1], "entry_list": [3]}, files[1]])
 
 
+class Beside(train.Task):
+    """Takes a column of a friend, by the first of its names that is there."""
+
+    branches = {"w": ["g.weight", "g.w"]}
+
+    def process(self, events: Any) -> dict[str, Any]:
+        return {"w": np.asarray(events.w)}
+
+
+@pytest.mark.parametrize("by", ["event", ()])
+def test_columns_of_friends_are_known_beforehand(folder: Path, tmp_path: Path, by: str) -> None:
+    with sapwood.recreate(tmp_path / "g.root") as file:
+        number = np.arange(FILES * ENTRIES)
+        file.mktree("Friend", {"event": number, "w": number * 2.0})
+    dataset = train.Dataset.of(folder).with_friend("g", tmp_path / "g.root", by=by)
+    assert train.run(Beside(), dataset)["beside"]["w"].tolist() == (number * 2.0).tolist()
+
+    class Misspelt(Beside):
+        branches = ["g.W"]
+
+    for skip in (False, True):  # that is no fault of files
+        with pytest.raises(train.TaskError, match=r"'g\.W' is neither a branch nor an alias; near it: g\.w"):
+            train.run(Misspelt(), dataset, skip_bad_files=skip)
+
+
+def test_a_friend_with_entries_of_the_same_values(folder: Path, tmp_path: Path) -> None:
+    with sapwood.recreate(tmp_path / "g.root") as file:
+        number = np.tile(np.arange(FILES * ENTRIES), 3)
+        file.mktree("Friend", {"event": number, "w": np.arange(len(number)) * 1.0})
+    dataset = train.Dataset.of(folder).with_friend("g", tmp_path / "g.root", by="event")
+    with pytest.warns(SapwoodWarning, match="360 entries of friend g have the same event as others before them"):
+        outcome = train.run(Beside(), dataset, threads=1)
+    assert outcome["beside"]["w"].tolist() == list(range(FILES * ENTRIES))
+
+
+def test_a_data_set_without_entries(tmp_path: Path) -> None:
+    with sapwood.recreate(tmp_path / "empty.root") as file:
+        file.mktree("Events", {"event": "int64"})
+    with pytest.warns(SapwoodWarning, match="there are no entries: no task was called"):
+        assert train.run(Count(), tmp_path)["count"] == {}
+
+
 # Texts
 
 
@@ -321,6 +363,13 @@ def test_sizes_that_are_none(folder: Path, tmp_path: Path, capsys: pytest.Captur
     words = ["run", "none.py", f"--memory={text}", "-i", str(folder), "-o", str(tmp_path / "out")]
     assert main(words) == 2
     assert f"{text!r} is not a size: a number and B, kB, MB, GB, TB" in capsys.readouterr().err
+
+
+def test_options_that_are_misspelt(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "task.py", "-i", "f.root", "-o", "out", "--executer", "dask"]) == 2
+    printed = capsys.readouterr().err
+    assert "usage: sapwood run" in printed
+    assert printed.endswith("unrecognized arguments: --executer dask (there is --executor)\n")
 
 
 @pytest.mark.parametrize("memory", [True, 0, -5, float("nan"), [1]])
@@ -353,7 +402,7 @@ def test_dry_runs_reckon_with_the_files_to_open(folder: Path, tmp_path: Path, mo
     opened = catalogue.open_source
 
     def slowly(source: Any) -> Any:
-        time.sleep(0.05)
+        time.sleep(0.2)
         return opened(source)
 
     for module in ("catalogue", "worker"):
@@ -361,9 +410,9 @@ def test_dry_runs_reckon_with_the_files_to_open(folder: Path, tmp_path: Path, mo
     with sapwood.recreate(tmp_path / "many.root") as file:
         file.mktree("Events", {"event": np.arange(1_000_000)})
     guess = train.estimate(Count(), tmp_path, 1000, threads=1)  # a thousandth of the entries
-    assert 0.05 < guess.wall < 10
+    assert 0.2 < guess.wall < 100
     many = train.estimate(Count(), [f"{folder}/f{number % FILES}.root" for number in range(FILES)], 30, threads=1)
-    assert many.wall > 0.05 * FILES
+    assert many.wall > 0.2 * FILES
 
 
 # Full disks

@@ -12,6 +12,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from typing import NoReturn
 
 from sapwood.cli import advise, lab, ls, replay, rewrite, run, schema, show, trace
 from sapwood.errors import ArgumentError, SapwoodError
@@ -44,7 +45,7 @@ def parser() -> argparse.ArgumentParser:
         own = commands.add_parser(name, help=module.HELP, description=module.HELP, epilog=module.EPILOG or None)
         module.add_arguments(own)
         own.add_argument("--debug", action="store_true", help="show the full traceback of an error")
-        own.set_defaults(function=module.run)
+        own.set_defaults(function=module.run, parser=own)
     return top
 
 
@@ -65,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         chosen, more = top.parse_known_args(arguments)
         if more and (not hasattr(chosen, "tasks") or any(word.startswith("-") for word in more)):
-            top.error(f"unrecognized arguments: {' '.join(more)}")
+            _refuse(more, getattr(chosen, "parser", top))
         if more:
             chosen.tasks += more  # task files after the options, which argparse does not put with those before
     except SystemExit as leaving:  # argparse has said why
@@ -89,6 +90,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         print(f"sapwood: {error_text(error)}", file=sys.stderr)
         return USAGE if isinstance(error, ArgumentError) else FAILED
+
+
+def _refuse(words: Sequence[str], parser: argparse.ArgumentParser) -> NoReturn:
+    """Say which arguments are not known, and which are near them."""
+    import difflib
+    import re
+
+    known = re.findall(r"--[a-z-]+", parser.format_usage())
+    near = [match for word in words for match in difflib.get_close_matches(word.partition("=")[0], known, 1)]
+    hint = f" (there is {', '.join(near)})" if near else ""
+    parser.error(f"unrecognized arguments: {' '.join(words)}{hint}")
 
 
 def _show_warning(message: Warning | str, *_: object) -> None:

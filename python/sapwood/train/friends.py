@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import awkward as ak
 import numpy as np
 
-from sapwood.errors import ArgumentError, StorageError
+from sapwood.errors import ArgumentError, SapwoodWarning, StorageError, stacklevel
 from sapwood.train.catalogue import open_source
 from sapwood.train.dataset import Friend, find_tree
 
@@ -23,7 +24,7 @@ class ReplacedFriendError(StorageError):
 class FriendIndex:
     """The entries of a friend, by the values of its index branches. Its columns are read whole, when first needed.
 
-    Of several entries with the same values the first counts.
+    Of several entries with the same values the first counts, with a warning: ROOT takes any of them.
     """
 
     def __init__(self, friend: Friend) -> None:
@@ -36,6 +37,11 @@ class FriendIndex:
         order = np.argsort(codes, kind="stable")
         self._sorted, first = np.unique(codes[order], return_index=True)
         self._rows = order[first]
+        if again := len(codes) - len(first):
+            warnings.warn(
+                f"{again} entries of friend {friend.name} have the same {', '.join(friend.by)} as others before them; "
+                "the first of each counts", SapwoodWarning, stacklevel=stacklevel(),
+            )  # fmt: skip
 
     def beside(self, keys: list[ak.Array], names: list[str]) -> dict[str, Any]:
         """Give the columns of the entries with these values, as layouts; None where there is no such entry."""

@@ -21,6 +21,10 @@ def dask_setup(server: Foreign) -> None:
     """
     with suppress(AttributeError, OSError):
         os.setpgid(0, 0)
+    if type(server).__name__ == "Scheduler":
+        # Its messages go into a pipe that nobody reads once it has started, and when that is full it would stand still.
+        with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - nothing but a descriptor is wanted
+            os.dup2(nowhere.fileno(), 2)
     client = os.getppid()
 
     def look() -> None:
