@@ -16,8 +16,10 @@ import numpy as np
 import pytest
 
 import sapwood
-from sapwood.errors import ArgumentError
-from sapwood.train.executors import executor_of
+from sapwood import train
+from sapwood.errors import ArgumentError, SapwoodError
+from sapwood.train import pickling
+from sapwood.train.executors import Processes, executor_of
 
 pytest.importorskip("distributed", reason="needs dask.distributed (pip install sapwood[dask])")
 
@@ -125,6 +127,23 @@ def test_ctrl_c_is_for_the_client_alone(words: list[str], tmp_path: Path) -> Non
     assert json.loads(again.stdout)["resumed"] == first["entries"]
     found = json.loads((tmp_path / "out" / "results.json").read_text())["results"]["waits"]
     assert found == {"n": FILES * ENTRIES, "sum": sum(range(FILES * ENTRIES))}
+
+
+def test_processes_have_a_group_of_their_own() -> None:
+    processes = Processes(1)
+    try:
+        assert os.getpgid(processes.pids[0]) != os.getpgid(0)
+    finally:
+        processes.close()
+
+
+def test_task_files_need_cloudpickle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with sapwood.recreate(tmp_path / "f.root") as file:
+        file.mktree("t", {"event": np.arange(10)})
+    (tmp_path / "tasks.py").write_text(TASKS.format(open=OPEN))
+    monkeypatch.setattr(pickling, "cloudpickle", None)
+    with pytest.raises(SapwoodError, match=r"the tasks cannot be sent to other processes: .*pip install cloudpickle"):
+        train.run(train.load_tasks(tmp_path / "tasks.py"), tmp_path, executor="processes", threads=1)
 
 
 @pytest.mark.parametrize(

@@ -213,6 +213,7 @@ class _Child:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "sapwood.train.worker", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=environment,
+                start_new_session=True,  # Ctrl-C in a terminal is for the client
             )  # fmt: skip
         self._connection = Connection(ours.detach())
         self._known.clear()

@@ -96,9 +96,13 @@ def loads(data: bytes) -> Any:
 
 def dumps_tasks(value: Foreign, tasks: Sequence[Any]) -> bytes:
     """Pickle what holds tasks; what comes from their files goes by value, since others cannot import it."""
-    if cloudpickle is None:
-        return pickle.dumps(value)
     modules = _own_modules(tasks)
+    if cloudpickle is None:
+        if modules:
+            raise UnsendableError(
+                "what is defined in task files needs the package cloudpickle: pip install cloudpickle"
+            )
+        return pickle.dumps(value)
     for module in modules:
         cloudpickle.register_pickle_by_value(module)
     try:
