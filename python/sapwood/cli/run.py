@@ -79,8 +79,6 @@ def run(arguments: argparse.Namespace) -> int:
     from sapwood.errors import ArgumentError
     from sapwood.report.output import check, summary, write
 
-    if arguments.output is None and arguments.dry_run is None:
-        raise ArgumentError("where are the results to go? --output DIR")
     if arguments.memory is not None:
         train.parse_size(arguments.memory)  # before anything that takes time
     tasks = [task for path in arguments.tasks for task in train.load_tasks(path)]
@@ -101,7 +99,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise ArgumentError("--time is for --dry-run N, which says how long the run will take")
     if arguments.dry_run is not None:
         return _dry_run(arguments, tasks, dataset, settings)
-    check(arguments.output, tasks, dataset)
+    if (folder := arguments.output) is None:
+        raise ArgumentError("where are the results to go? --output DIR")
+    check(folder, tasks, dataset)
     written: dict[str, Path] = {}
     with progress_bar(shown=not (arguments.quiet or arguments.json)) as progress:
         outcome = train.run(
@@ -113,9 +113,9 @@ def run(arguments: argparse.Namespace) -> int:
             ordered=not arguments.any_order,
             checkpoint=arguments.checkpoint,
             checkpoint_every=arguments.checkpoint_every,
-            output=arguments.output,
+            output=folder,
             progress=progress,
-            done=lambda outcome: written.update(write(outcome, arguments.output)),
+            done=lambda outcome: written.update(write(outcome, folder)),
             **settings,
         )
     if arguments.json:

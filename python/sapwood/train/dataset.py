@@ -46,7 +46,7 @@ def parse_size(text: str) -> int:
     return size
 
 
-def memory_budget(given: float | str | None) -> int | None:
+def memory_budget(given: Foreign) -> int | None:
     """Take what a process may use: bytes, a size, or None.
 
     Raises

@@ -566,7 +566,7 @@ class OpenTree:
         def those(content: Foreign) -> Foreign:
             return content if rows is None else ak.contents.IndexedArray(ak.index.Index64(rows), content)
 
-        columns = {name: known.get(name) for name in record.fields}
+        columns: dict[str, Any] = {name: known.get(name) for name in record.fields}
         if any("/" in name for name in known):  # members of split objects are fields by name, and known by path
             paths = {name: node.branch.path_in(tree) for name, node in selection.outputs if isinstance(node, Leaf)}
             columns |= {name: known[path] for name, path in paths.items() if path in known and name in columns}
