@@ -393,6 +393,7 @@ def test_dry_runs_need_no_folder(folder: Path, tmp_path: Path, capsys: pytest.Ca
     assert "--output DIR" in capsys.readouterr().err
 
 
+@pytest.mark.alone
 def test_dry_runs_reckon_with_the_files_to_open(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Opening is slow, reading quick: what is to be opened counts, not how many entries there are."""
     import time
