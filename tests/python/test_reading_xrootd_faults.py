@@ -8,6 +8,7 @@ import pickle
 import random
 import shutil
 import signal
+import socket
 import threading
 import time
 from collections import Counter
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import awkward as ak
+import numpy as np
 import pytest
 import xrootd_events
 from proxy import Proxy
@@ -388,3 +390,32 @@ def test_replicas(path: Path, local: Any) -> None:
         with sapwood.open(first.url("events.root"), replicas=[second.url("events.root")], retries=1, timeout=3) as file:
             assert [(entry.attempt, entry.again) for entry in file.file.ledger()] == [(1, True), (2, False)]
             assert (file.file.counters()["retries"], file.file.counters()["failures"]) == (1, 1)
+
+
+@pytest.mark.parametrize("how", ["deadline", "interrupt"])
+def test_waiting_for_a_login_ends_at_once(how: str, tmp_path: Path) -> None:
+    """Whatever an object is waited for: here somebody else listens where the server was, and says nothing."""
+    x = np.random.default_rng(1).normal(size=100_000)
+    with sapwood.recreate(tmp_path / "between.root", compression=None) as out:
+        out.mktree("a", {"x": "float64"}).extend({"x": x})
+        out.commit()
+        # In the middle, far from what is read when the file is opened.
+        out["h"] = np.histogram(x, 10)
+        out.mktree("b", {"x": "float64"}).extend({"x": x})
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with single({"between.root": tmp_path / "between.root"}) as server:
+            with Proxy(server.port, 0.0) as proxy:
+                limit = 1.5 if how == "deadline" else None
+                file = sapwood.open(far(proxy.port, "between.root"), prior=None, timeout=25, deadline=limit)
+            with socket.create_server(("127.0.0.1", proxy.port)):
+                timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
+                start = time.monotonic()
+                if how == "interrupt":
+                    timer.start()
+                with pytest.raises(sapwood.StorageError if how == "deadline" else KeyboardInterrupt):
+                    file["h"]
+                assert time.monotonic() - start < 8
+                file.close()
+    finally:
+        signal.signal(signal.SIGINT, before)
