@@ -89,6 +89,7 @@ def test_a_damaged_description_of_a_tree_loses_no_branch(sample: Path) -> None:
     assert refused > 50
 
 
+@pytest.mark.alone
 def test_many_records_without_a_list_of_keys(tmp_path: Path) -> None:
     def text(value: bytes) -> bytes:
         return bytes([len(value)]) + value

@@ -71,6 +71,7 @@ def test_requests_at_50_ms(local: Any, server: Server) -> None:
     assert len(server.log) <= CLUSTERS + 5
 
 
+@pytest.mark.alone
 def test_latencies(path: Path, local: Any, tmp_path: Path) -> None:
     """What follows on what: connecting, the start and the end of the file side by side, the keys between them, baskets.
 
@@ -197,6 +198,7 @@ def test_a_reading_far_behind_another(server: Server, local: Any) -> None:
         assert file.file.counters()["misses"] - before <= 4 * len(branches)
 
 
+@pytest.mark.alone
 def test_a_task_as_long_as_the_reading(tmp_path: Path) -> None:
     """On a line that all requests share, what is needed first comes first: reading and work pass side by side."""
     clusters, entries = 24, 20_000

@@ -56,6 +56,7 @@ def test_a_place_that_dies_is_left(server: Server, path: Path, local: Any) -> No
             assert len(first.log) == asked
 
 
+@pytest.mark.alone
 def test_a_late_answer_does_not_lead_back(server: Server, path: Path) -> None:
     """An answer of a replica that was left meanwhile is of use, but its place and its version count no more."""
     with serving({"events.root": path.read_bytes()}) as second:
@@ -310,6 +311,7 @@ def test_replicas_are_taken_in_turn(server: Server, path: Path, local: Any) -> N
                 assert ak.array_equal(tree[f"x{number}"].array(), local[f"x{number}"])
 
 
+@pytest.mark.alone
 def test_a_replica_that_hangs_is_left_at_once(server: Server, path: Path, local: Any) -> None:
     with serving({"copy.root": path.read_bytes()}) as second:
         options = {"replicas": [second.url("copy.root")], "timeout": 4, "prior": None}

@@ -94,6 +94,7 @@ def test_leaving_in_the_middle(server: Server) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("how", ["interrupt", "close", "deadline", "leave"])
 def test_waiting_ends_at_once(server: Server, how: str) -> None:
     """Ctrl-C, closing the file, a deadline, or leaving a loop end requests in flight, and no thread is left."""

@@ -154,6 +154,7 @@ def cause(reason: str) -> str:
     return next((cause for words, cause in CAUSES.items() if words in reason), reason)
 
 
+@pytest.mark.alone
 def test_a_thousand_reads_among_faults(server: Single, local: Any) -> None:
     """One read in ten is delayed, cut, reset or expires: it succeeds with right values or fails in time and says why.
 
@@ -231,6 +232,7 @@ def test_a_thousand_reads_among_faults(server: Single, local: Any) -> None:
             times.remove(before[0])
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("entries", [1000, ENTRIES])
 def test_an_answer_that_is_lost(server: Single, local: Any, entries: int) -> None:
     """It is asked for again when its time is over, although others' answers go on coming by the same connection."""
@@ -311,6 +313,7 @@ def test_another_server_finishes(pool: Cluster, local: Any, number: int) -> None
         assert ak.array_equal(ak.concatenate([*first, *steps]), local)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("what", [["xrootd"], ["xrootd", "cmsd"]])
 def test_the_sole_holder_is_killed(pool: Cluster, what: list[str]) -> None:
     """Whatever the redirector says then, there is an error in time that names the cause."""
@@ -338,6 +341,7 @@ def test_a_server_that_hangs(path: Path) -> None:
         assert len(file["t"].arrays(["x1"])) == ENTRIES
 
 
+@pytest.mark.alone
 def test_a_redirector_without_servers(path: Path) -> None:
     with cluster({"srv1": {"events.root": path}}) as pool:
         [daemon.kill() for daemon in pool.daemons["srv1"].values()]
