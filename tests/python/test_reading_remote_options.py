@@ -17,6 +17,9 @@ from far_events import ENTRIES
 from servers import Server, serving
 
 import sapwood
+from sapwood.cli import main
+from sapwood.reading.sources import options_of
+from sapwood.train import Dataset
 
 path, local, server = far_events.path, far_events.local, far_events.server
 
@@ -263,3 +266,28 @@ def test_secrets_in_headers_are_not_told() -> None:
     with pytest.raises(sapwood.ArgumentError, match="headers are a dict") as failed:
         sapwood.open("http://127.0.0.1:9/f.root", headers="Authorization: Bearer hunter2")
     assert "hunter2" not in str(failed.value)
+
+
+def test_on_the_command_line(server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The commands that read files take the same options, by the same names."""
+    task = tmp_path / "count.py"
+    task.write_text("class Count:\n    branches = ['id']\n    def process(self, events):\n        return {'n': len(events)}\n")
+    url = server.url("events.root")
+    server.fault = lambda _number: None if server.token == "yes" else "401"
+    words = ["--storage", 'headers={"X-Token": "yes"}', "--storage", "timeout=20"]
+    run = ["run", str(task), "-i", f"{url}:t", "-q", "-o", str(tmp_path / "out")]
+    for command in (["ls", url], ["show", f"{url}:t", "-n", "1"], run):
+        assert main(command) == 1
+        assert "401 Unauthorized" in capsys.readouterr().err
+        assert main([*command, *words]) == 0, capsys.readouterr().err
+        assert main([*command, "--storage", "timeout"]) == 2
+        assert "not of the form name=value" in capsys.readouterr().err
+        assert main([*command, "--storage", "tiemout=5"]) != 0
+        assert "did you mean 'timeout'" in capsys.readouterr().err
+    # It goes before what a description says.
+    described = {"files": [url], "tree": "t", "options": {"headers": {"X-Token": "no"}, "timeout": 9}}
+    (source,) = Dataset.of(described, options=options_of(words[1::2])).sources
+    assert source.options == {"headers": {"X-Token": "yes"}, "timeout": 20}
+    near = tmp_path / "near.root"
+    near.write_bytes(server.files["events.root"])
+    assert main(["ls", str(near), *words]) == 0
