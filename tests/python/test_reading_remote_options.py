@@ -271,7 +271,9 @@ def test_secrets_in_headers_are_not_told() -> None:
 def test_on_the_command_line(server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The commands that read files take the same options, by the same names."""
     task = tmp_path / "count.py"
-    task.write_text("class Count:\n    branches = ['id']\n    def process(self, events):\n        return {'n': len(events)}\n")
+    task.write_text(
+        "class Count:\n    branches = ['id']\n    def process(self, events):\n        return {'n': len(events)}\n"
+    )
     url = server.url("events.root")
     server.fault = lambda _number: None if server.token == "yes" else "401"
     words = ["--storage", 'headers={"X-Token": "yes"}', "--storage", "timeout=20"]

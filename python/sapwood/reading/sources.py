@@ -137,7 +137,8 @@ class InFileSystem:
 
         try:
             wanted = [self._path] * len(starts), starts, ends
-            return sync(self._system.loop, self._system._cat_ranges, *wanted, on_error="raise", timeout=limit)
+            found: Foreign = sync(self._system.loop, self._system._cat_ranges, *wanted, on_error="raise", timeout=limit)
+            return found
         except FSTimeoutError:
             raise TimeoutError(f"timeout: nothing came in {limit:.3g} s") from None
 
@@ -527,7 +528,7 @@ def _system_of(url: str, options: Mapping[str, Any]) -> tuple[Foreign, str]:
     own = options.keys() - _FAR
     if options.keys() & _FAR and _LINK.search(url) is None:
         # Some mean the same to it, such as `timeout`.
-        own |= options.keys() & _parameters(fsspec.get_filesystem_class(fsspec.utils.get_protocol(url)))
+        own |= options.keys() & _parameters(fsspec.get_filesystem_class(fsspec.core.split_protocol(url)[0]))
     theirs = {name: value for name, value in options.items() if name in own}
     if options.get("headers") and url.startswith(("http://", "https://")):
         theirs["headers"] = dict(options["headers"])
