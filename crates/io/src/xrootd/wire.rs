@@ -544,6 +544,12 @@ mod tests {
             assert!(Answer::parse(status::REDIRECT, &number(port, text)).is_err(), "{port} {text}");
         }
         assert!(Answer::parse(4242, b"").is_err());
+        let lost = Answer::parse(status::REDIRECT, &number(70_000, "host?authz=secret?secret")).unwrap_err();
+        assert!(lost.to_string().contains("host") && !lost.to_string().contains("secret"));
+        let long = number(3011, &"x".repeat(1 << 20));
+        assert!(
+            matches!(Answer::parse(status::ERROR, &long), Ok(Answer::Refused(no)) if no.text.len() < 1000)
+        );
         assert!(Refusal { code: 7, text: String::new() }.name().contains("unknown"));
     }
 
