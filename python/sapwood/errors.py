@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 # In a URL what grants access: the value behind a name of this kind, or a password. The `&` may be that of a page.
 _SECRET = re.compile(
-    r"([?&;](?:amp;)?(?:authz|access_token|token|sig|signature|x-amz-[a-z-]+|x-goog-[a-z-]+)=)"
+    r"([?&;](?:amp;)?(?:authz|auth|authorization|sig|cap\.(?:sym|msg)|x-(?:amz|goog)-[a-z-]+"
+    r"|[\w.-]*(?:token|signature|secret|password|passwd|api[_-]?key|jwt))=)"
     r"(?:bearer(?:%20|[ +]))?[^\s&\"'<>]*?(?=[:,;.)\]}]*(?:[\s&\"'<>]|$))",
     re.IGNORECASE,
 )

@@ -34,6 +34,8 @@ class Server(ThreadingHTTPServer):
         self.most_ranges = 1000
         self.beyond = "whole"  # or "first", "refuse", "close"
         self.merge = False
+        self.claims = 0  # how many bytes it says that files have, if not as many as they have
+        self.chunked = False  # whether answers without ranges do not say how long they are
         self.tag: str | None = '"1"'
         self.sums: Callable[[bytes], dict[str, str]] = lambda _data: {}  # headers of answers where checksums are wanted
         self.head = ""  # what is done with HEAD: a status, or "hang"
@@ -50,8 +52,12 @@ class Server(ThreadingHTTPServer):
         self.gate = threading.Event()  # if a test clears it, all answers wait until it is set
         self.gate.set()
 
+    @property
+    def place(self) -> str:
+        return f"127.0.0.1:{self.server_address[1]}"
+
     def url(self, name: str) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/{name}"
+        return f"http://{self.place}/{name}"
 
     def handle_error(self, request: object, client_address: object) -> None:
         del request, client_address  # clients that leave in the middle are part of the tests
@@ -120,9 +126,13 @@ class Handler(BaseHTTPRequestHandler):
         if what.isdigit():
             self.reply(int(what), b"")
             return
-        if re.fullmatch(r"\d+ after \d+", what):
-            status, seconds = what.split(" after ")
-            self.reply(int(status), b"", {"Retry-After": seconds})
+        if " after " in what:
+            status, when = what.split(" after ")
+            self.reply(int(status), b"", {"Retry-After": when})
+            return
+        if " says " in what:
+            status, words = what.split(" says ")
+            self.reply(int(status), words.encode(), {"Content-Type": "application/xml"})
             return
         if what == "slow":
             time.sleep(0.05)
@@ -161,7 +171,8 @@ class Handler(BaseHTTPRequestHandler):
             self.reply(200, data, sums, cut=cut)
         elif len(asked) == 1 or server.merge:
             start, stop = asked[0][0], max(b for _, b in asked)
-            self.reply(206, data[start:stop], {"Content-Range": f"bytes {start}-{stop - 1}/{len(data)}"}, cut=cut)
+            size = server.claims or len(data)
+            self.reply(206, data[start:stop], {"Content-Range": f"bytes {start}-{stop - 1}/{size}"}, cut=cut)
         else:
             parts = [
                 f"\r\n--xx\r\nContent-Type: a/b\r\nContent-Range: bytes {a}-{b - 1}/{len(data)}\r\n\r\n".encode()
@@ -177,9 +188,19 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         if self.server.tag is not None:
             self.send_header("ETag", self.server.tag)
-        self.send_header("Content-Length", str(len(body)))
+        if self.server.chunked and status == 200:
+            self.send_header("Transfer-Encoding", "chunked")
+        else:
+            self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if self.command == "HEAD":
+            return
+        if self.server.chunked and status == 200:
+            for start in range(0, len(body), 1 << 16):
+                piece = body[start : start + (1 << 16)]
+                time.sleep(self.server.latency)
+                self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+            self.wfile.write(b"0\r\n\r\n")
             return
         body = body[: len(body) // 2] if cut else body
         rate = self.server.bandwidth

@@ -73,6 +73,7 @@ def test_the_model_counts_latencies_and_bytes() -> None:
     assert simulate(requests, Model(1.0, think=True)) == [(0, 1), (0, 1), (1.5, 2.5), (3.5, 4.5)]
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(("latency", "bandwidth"), [(0.05, None), (0.1, None), (0.03, 20e6)])
 def test_the_model_is_what_a_server_does(
     traced: Trace, server: Server, latency: float, bandwidth: float | None
@@ -102,6 +103,7 @@ def test_the_model_is_what_a_server_does(
     assert 0.95 * said <= seconds <= 1.3 * said + 2 * own + 0.2, tried
 
 
+@pytest.mark.alone
 def test_on_a_local_file_and_with_pauses(traced: Trace, path: Path) -> None:
     near = replay(traced, on=str(path))
     assert near["replay"]["served"] == near["trace"]["served"]

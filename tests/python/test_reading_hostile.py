@@ -60,6 +60,37 @@ def test_a_fork_reads_with_threads_of_its_own(sample: Path) -> None:
     assert done.stdout.split("\n")[:2] == ["50", "[50, 50, 50, 50]"], done.stderr
 
 
+def test_an_open_file_of_python_in_a_fork(tmp_path: Path) -> None:
+    """Both processes have one place in it, which neither may rely on."""
+    path = tmp_path / "many.root"
+    x = np.random.default_rng(3).normal(size=400_000)
+    with sapwood.recreate(path, compression=None) as file:
+        file.mktree("t", {"x": "float64"}, auto_flush=4000).extend({"x": x})
+    code = f"""
+import os, random, signal
+import numpy as np, sapwood
+stream = open({str(path)!r}, "rb")
+want = sapwood.open({str(path)!r})["t"]["x"].array(library="np")
+tree = sapwood.open(stream)["t"]
+child = os.fork()
+signal.alarm(60)
+right = True
+for _ in range(300):
+    start = random.randrange(390_000)
+    stop = start + 9000
+    try:
+        found = tree["x"].array(entry_start=start, entry_stop=stop, library="np")
+        right &= np.array_equal(found, want[start:stop])
+    except sapwood.SapwoodError:
+        right = False
+if child == 0:
+    os._exit(0 if right else 1)
+print(right, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=90, check=False)
+    assert done.stdout.split() == ["True", "0"], done.stderr
+
+
 def test_a_wrong_number_of_threads_is_named(sample: Path) -> None:
     command = [sys.executable, "-m", "sapwood", "show", f"{sample}:t", "-n", "1"]
     environment = {**os.environ, "SAPWOOD_NUM_THREADS": "many"}
@@ -89,6 +120,7 @@ def test_a_damaged_description_of_a_tree_loses_no_branch(sample: Path) -> None:
     assert refused > 50
 
 
+@pytest.mark.alone
 def test_many_records_without_a_list_of_keys(tmp_path: Path) -> None:
     def text(value: bytes) -> bytes:
         return bytes([len(value)]) + value

@@ -129,3 +129,18 @@ def test_tasks_that_do_not_say_what_they_read(server: Server, local: Any) -> Non
     asked = [ranges for _, ranges, _ in server.log]
     opening = [ranges for ranges in asked if len(ranges) == 1 and ranges[0][1] - ranges[0][0] in (65_536, 262_144)]
     assert len(asked) - len(opening) <= CLUSTERS + 2
+
+
+def test_a_failure_is_not_told_again(server: Server, local: Any) -> None:
+    """What could not be fetched ahead while the server was away is asked for anew once it is back."""
+    with sapwood.open(server.url("0.root"), prior=None, retries=0) as file:
+        tree = file["t"]
+        for name in ("x1", "x2"):
+            tree[name].array(entry_stop=STEP)
+        server.fault = lambda _number: "404"
+        with pytest.raises(sapwood.StorageError, match="404"):
+            tree["x1"].array(entry_start=STEP, entry_stop=2 * STEP)
+        server.fault = lambda _number: None
+        for name in ("x1", "x2"):
+            got = tree[name].array(entry_start=STEP, entry_stop=2 * STEP)
+            assert ak.array_equal(got, local[name][STEP : 2 * STEP])

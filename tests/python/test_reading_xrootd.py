@@ -79,6 +79,7 @@ def test_requests(server: Single) -> None:
         assert sapwood.counters()["read_calls"] - before["read_calls"] <= CLUSTERS + 5
 
 
+@pytest.mark.alone
 def test_latencies(server: Single, local: Any) -> None:
     """What follows on what: connecting, login and opening and the start, the keys and the end, the baskets."""
     with Proxy(server.port, 0.03) as proxy:
@@ -93,6 +94,7 @@ def test_latencies(server: Single, local: Any) -> None:
             assert (proxy.round_trips, proxy.connections) == (8, 1)
 
 
+@pytest.mark.alone
 def test_latencies_of_a_login(path: Path, local: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A name costs no latency; if the user says how to log in, what the server offers is waited for, and its yes."""
     with folder() as home:

@@ -8,6 +8,7 @@ import pickle
 import random
 import shutil
 import signal
+import socket
 import threading
 import time
 from collections import Counter
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import awkward as ak
+import numpy as np
 import pytest
 import xrootd_events
 from proxy import Proxy
@@ -152,6 +154,7 @@ def cause(reason: str) -> str:
     return next((cause for words, cause in CAUSES.items() if words in reason), reason)
 
 
+@pytest.mark.alone
 def test_a_thousand_reads_among_faults(server: Single, local: Any) -> None:
     """One read in ten is delayed, cut, reset or expires: it succeeds with right values or fails in time and says why.
 
@@ -229,6 +232,7 @@ def test_a_thousand_reads_among_faults(server: Single, local: Any) -> None:
             times.remove(before[0])
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("entries", [1000, ENTRIES])
 def test_an_answer_that_is_lost(server: Single, local: Any, entries: int) -> None:
     """It is asked for again when its time is over, although others' answers go on coming by the same connection."""
@@ -309,6 +313,7 @@ def test_another_server_finishes(pool: Cluster, local: Any, number: int) -> None
         assert ak.array_equal(ak.concatenate([*first, *steps]), local)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("what", [["xrootd"], ["xrootd", "cmsd"]])
 def test_the_sole_holder_is_killed(pool: Cluster, what: list[str]) -> None:
     """Whatever the redirector says then, there is an error in time that names the cause."""
@@ -336,6 +341,7 @@ def test_a_server_that_hangs(path: Path) -> None:
         assert len(file["t"].arrays(["x1"])) == ENTRIES
 
 
+@pytest.mark.alone
 def test_a_redirector_without_servers(path: Path) -> None:
     with cluster({"srv1": {"events.root": path}}) as pool:
         [daemon.kill() for daemon in pool.daemons["srv1"].values()]
@@ -388,3 +394,32 @@ def test_replicas(path: Path, local: Any) -> None:
         with sapwood.open(first.url("events.root"), replicas=[second.url("events.root")], retries=1, timeout=3) as file:
             assert [(entry.attempt, entry.again) for entry in file.file.ledger()] == [(1, True), (2, False)]
             assert (file.file.counters()["retries"], file.file.counters()["failures"]) == (1, 1)
+
+
+@pytest.mark.parametrize("how", ["deadline", "interrupt"])
+def test_waiting_for_a_login_ends_at_once(how: str, tmp_path: Path) -> None:
+    """Whatever an object is waited for: here somebody else listens where the server was, and says nothing."""
+    x = np.random.default_rng(1).normal(size=100_000)
+    with sapwood.recreate(tmp_path / "between.root", compression=None) as out:
+        out.mktree("a", {"x": "float64"}).extend({"x": x})
+        out.commit()
+        # In the middle, far from what is read when the file is opened.
+        out["h"] = np.histogram(x, 10)
+        out.mktree("b", {"x": "float64"}).extend({"x": x})
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with single({"between.root": tmp_path / "between.root"}) as server:
+            with Proxy(server.port, 0.0) as proxy:
+                limit = 1.5 if how == "deadline" else None
+                file = sapwood.open(far(proxy.port, "between.root"), prior=None, timeout=25, deadline=limit)
+            with socket.create_server(("127.0.0.1", proxy.port)):
+                timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
+                start = time.monotonic()
+                if how == "interrupt":
+                    timer.start()
+                with pytest.raises(sapwood.StorageError if how == "deadline" else KeyboardInterrupt):
+                    file["h"]
+                assert time.monotonic() - start < 8
+                file.close()
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -3,6 +3,11 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often a thread that waits looks whether anybody still wants it to.
+pub const LOOK: Duration = Duration::from_millis(50);
 
 /// Says to the threads of one operation that nobody waits for its result any more.
 #[derive(Debug, Clone, Default)]
@@ -37,4 +42,14 @@ impl Token {
 /// Whether the operation for which this thread works was given up.
 pub fn given_up() -> bool {
     CURRENT.with_borrow(|token| token.as_ref().is_some_and(Token::is_given_up))
+}
+
+/// Sleeps as long as the operation for which this thread works is not given up.
+pub fn sleep(time: Duration) {
+    let began = Instant::now();
+    while let Some(left) = time.checked_sub(began.elapsed()).filter(|left| !left.is_zero())
+        && !given_up()
+    {
+        thread::sleep(left.min(LOOK));
+    }
 }

@@ -3,6 +3,7 @@
 //! Ranges by RFC 9110: a server may take one range, ten or a thousand, may answer with other ranges than were asked for,
 //! or with the whole file. What it takes is learnt from what it answers.
 
+mod date;
 mod multipart;
 mod s3;
 
@@ -10,12 +11,12 @@ pub use s3::Keys;
 
 use crate::cancel;
 use crate::checksum::Checksum;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, said};
 use crate::plan::Range;
 use crate::process::PerProcess;
 use crate::remote::{
-    END, Fault, Opening, Options, Remote, TOLD_APART, Transport, Version, next_in_turn, pause_before,
-    retries_of_opening,
+    END, Fault, Opening, Options, Remote, SLOWEST, TOLD_APART, Transport, Version, next_in_turn,
+    pause_before, retries_of_opening,
 };
 use crate::source::{self, Local, Source};
 use crate::trace::Cause;
@@ -51,6 +52,10 @@ impl Default for Settings {
 const FIRST: u64 = 64 << 10;
 /// Bytes taken from the network at a time.
 const PIECE: usize = 64 << 10;
+/// The most bytes of a file that comes whole from a server that does not say how many there are.
+const ENDLESS: u64 = 64 << 30;
+/// The longest pause that a server may ask for: nobody waits so long for a request.
+const LONGEST_PAUSE: Duration = Duration::from_secs(86_400);
 
 /// Opens a file by its URL; by several, if they lead to the same bytes. `ledger` has what did not go well, also if it fails.
 pub fn open(
@@ -64,7 +69,7 @@ pub fn open(
     let agent = agent(options);
     let mut trouble = Error::other("not tried");
     for attempt in 0..=options.retries {
-        let (mut passing, mut after, mut most) = (false, None, 0);
+        let (mut passing, mut pause, mut most, mut again) = (false, None, 0, false);
         for (at, url) in urls.iter().enumerate() {
             let http = Http {
                 urls: urls.to_vec(),
@@ -91,16 +96,18 @@ pub fn open(
             };
             let mut beside = None;
             let begun = http.look(first, &mut beside);
-            let again = match &begun {
+            let repeated = match &begun {
                 // What is not there yet is asked for when it is needed.
                 Ok(Begun::Ranged { transport, .. }) => transport.size > first.length,
                 Ok(Begun::Whole(..)) => true,
                 Err(fault) => {
                     passing |= fault.again;
-                    after = fault.after.or(after);
+                    pause = fault.after.or(pause);
                     most = most.max(retries_of_opening(&fault.error, options.retries));
+                    let waits = pause.is_none_or(|pause| pause <= options.timeout);
+                    again = passing && attempt < most && waits && !cancel::given_up();
                     // One of several that fails is passed over, until all have failed.
-                    passing && at + 1 == urls.len() && attempt < most
+                    again && at + 1 == urls.len()
                 }
             };
             if let Some(fault) = beside {
@@ -108,7 +115,7 @@ pub fn open(
                     Ok(Begun::Ranged { transport, .. }) => transport.size,
                     _ => END,
                 };
-                failed(Range { offset: size.saturating_sub(END), length: size.min(END) }, again, &fault);
+                failed(Range { offset: size.saturating_sub(END), length: size.min(END) }, repeated, &fault);
             }
             match begun {
                 Ok(Begun::Ranged { transport, openings, latency }) => {
@@ -120,19 +127,15 @@ pub fn open(
                     return Ok(Arc::new(Local::of(file, name.clone(), ledger)?.known_as(version)));
                 }
                 Err(fault) => {
-                    failed(first, again, &fault);
-                    trouble = Error::new(fault.error.kind(), format!("{url}: {}", fault.error));
+                    failed(first, repeated, &fault);
+                    trouble = Error::new(fault.error.kind(), told(url, &fault.error));
                 }
             }
         }
-        if !passing || attempt >= most || cancel::given_up() {
+        if !again {
             break;
         }
-        let pause = after.unwrap_or_else(|| pause_before(attempt));
-        if pause > options.timeout {
-            break;
-        }
-        thread::sleep(pause);
+        cancel::sleep(pause.unwrap_or_else(|| pause_before(attempt)));
     }
     Err(trouble)
 }
@@ -252,7 +255,12 @@ impl Http {
                 request = request.header(name, value);
             }
         }
-        request.config().timeout_global(Some(limit)).build().call().map_err(fault)
+        request
+            .config()
+            .timeout_global(Some(limit))
+            .build()
+            .call()
+            .map_err(|error| fault(error).at(&server_of(url)))
     }
 
     /// Reads the first bytes, and with them what the file is; beside it the last ones, by a request of their own, which
@@ -276,12 +284,13 @@ impl Http {
         });
         let response = response?;
         let status = response.status();
-        let mut version = version_of(&way, &response);
+        let version = version_of(&way, &response);
         let led = response.get_uri().to_string();
+        let server = server_of(&led);
         let place = content_range(response.headers());
         if let Some((Range { offset: 0, .. }, size)) = place.filter(|_| status.is_success()) {
             let range = Range { offset: 0, length: size.min(first.length) };
-            let start = body(response, range)?;
+            let start = body(response, range).map_err(|fault| fault.at(&server))?;
             self.start = start.get(..TOLD_APART.min(start.len())).unwrap_or_default().to_vec();
             let mut openings = vec![Opening { began, pieces: vec![(0, start)] }];
             let tag = |version: &Option<Version>| version.as_ref().map(|version| version.tag.clone());
@@ -296,36 +305,49 @@ impl Http {
         }
         if status == StatusCode::OK || status == StatusCode::RANGE_NOT_SATISFIABLE {
             // It takes no ranges (or the file is empty): all of it is fetched, once.
-            let mut file = source::temporary().map_err(Fault::lasting)?;
-            if status == StatusCode::OK {
-                let length = response.body().content_length();
-                let response = match length {
-                    Some(length) if length > FIRST => {
-                        drop(response);
-                        let limit = limit + Duration::from_secs(length / (64 << 10));
-                        self.send("GET", &way, &[&[("range", "bytes=0-")], &WANTED[..]].concat(), limit)?
-                    }
-                    _ => response,
-                };
-                version = version_of(&way, &response);
-                let promised = promised(response.headers());
-                let copied = std::io::copy(&mut response.into_body().into_reader(), &mut file)
-                    .map_err(Fault::passing)?;
-                if length.is_some_and(|length| length != copied) {
-                    return Err(Fault::passing(Error::new(
-                        ErrorKind::UnexpectedEof,
-                        "the connection was cut",
-                    )));
-                }
-                file.flush().map_err(Fault::lasting)?;
-                if let Some(promised) = promised {
-                    let found = promised.of(|take| source::read_all(&mut file, take));
-                    promised.check(&found.map_err(Fault::lasting)?).map_err(Fault::passing)?;
-                }
-            }
-            return Ok(Begun::Whole(file, version));
+            return self.whole(&way, response, version).map_err(|fault| fault.at(&server));
         }
-        Err(refused(&response))
+        Err(refused(response))
+    }
+
+    /// Copies a file of which a server gives all, or nothing.
+    fn whole(
+        &self,
+        way: &Way,
+        response: Response<Body>,
+        mut version: Option<Version>,
+    ) -> std::result::Result<Begun, Fault> {
+        let mut file = source::temporary().map_err(Fault::lasting)?;
+        if response.status() == StatusCode::OK {
+            let length = response.body().content_length();
+            let response = if length.is_some_and(|length| length <= FIRST) {
+                response
+            } else {
+                // That it takes so long was not foreseen.
+                drop(response);
+                let limit = self.options.timeout + Duration::from_secs(length.unwrap_or(ENDLESS) / SLOWEST);
+                self.send("GET", way, &[&[("range", "bytes=0-")], &WANTED[..]].concat(), limit)?
+            };
+            version = version_of(way, &response);
+            let promised = promised(response.headers());
+            let mut from =
+                response.into_body().into_reader().take(length.unwrap_or(ENDLESS).saturating_add(1));
+            let copied = std::io::copy(&mut from, &mut file).map_err(Fault::passing)?;
+            if length.is_some_and(|length| length != copied) {
+                return Err(Fault::passing(Error::new(ErrorKind::UnexpectedEof, "the connection was cut")));
+            }
+            if copied > ENDLESS && length.is_none() {
+                return Err(Fault::lasting(Error::other(format!(
+                    "more than {ENDLESS} bytes, and no end is told"
+                ))));
+            }
+            file.flush().map_err(Fault::lasting)?;
+            if let Some(promised) = promised {
+                let found = promised.of(|take| source::read_all(&mut file, take));
+                promised.check(&found.map_err(Fault::lasting)?).map_err(Fault::passing)?;
+            }
+        }
+        Ok(Begun::Whole(file, version))
     }
 
     /// Reads the last bytes, wherever they begin; nothing if the server does not give them, or not alone.
@@ -337,12 +359,14 @@ impl Http {
             | StatusCode::BAD_REQUEST
             | StatusCode::RANGE_NOT_SATISFIABLE
             | StatusCode::NOT_IMPLEMENTED => return Ok(None),
-            _ => return Err(refused(&response)),
+            _ => return Err(refused(response)),
         }
         let alone = |(range, size): &(Range, u64)| range.end() == *size && range.length <= END;
         let Some((range, size)) = content_range(response.headers()).filter(alone) else { return Ok(None) };
         let version = version_of(way, &response);
-        Ok(Some(End { offset: range.offset, size, version, bytes: body(response, range)? }))
+        let server = server_of(&response.get_uri().to_string());
+        let bytes = body(response, range).map_err(|fault| fault.at(&server))?;
+        Ok(Some(End { offset: range.offset, size, version, bytes }))
     }
 
     fn way(&self) -> Way {
@@ -406,7 +430,7 @@ impl Http {
         let closed = fault.again && fault.error.kind() != ErrorKind::TimedOut && asked > 1;
         if closed && self.cuts.fetch_add(1, Ordering::Relaxed) > 0 {
             self.fewer(if asked > 10 { 10 } else { 1 });
-            return Fault::learnt(format!("{asked} ranges: {}", fault.error));
+            return Fault::learnt(format!("{}, asked for {asked} ranges", fault.error));
         }
         fault
     }
@@ -458,10 +482,8 @@ impl Http {
             return Ok(());
         }
         state.elsewhere.push(way.replica);
-        let server = authority(&way.url).unwrap_or_default();
-        Err(Fault::lasting(Error::other(format!(
-            "{server} has another file by this name: it begins otherwise"
-        ))))
+        let error = Error::other("another file by this name: it begins otherwise");
+        Err(Fault::lasting(error).at(&server_of(&way.url)))
     }
 
     /// What [`Transport::request`] does, by one way.
@@ -479,6 +501,8 @@ impl Http {
         })?;
         self.cuts.store(0, Ordering::Relaxed);
         let status = response.status();
+        let led = response.get_uri().to_string();
+        let server = server_of(&led);
         match status {
             StatusCode::PARTIAL_CONTENT | StatusCode::OK => {}
             // Too long a header, or more ranges than are taken.
@@ -491,23 +515,36 @@ impl Http {
                 if asked > 1 =>
             {
                 self.fewer(if asked > 10 { 10 } else { 1 });
-                return Err(Fault::learnt(format!("{asked} ranges: {status}")));
+                return Err(Fault::learnt(format!("{asked} ranges: {status}")).at(&server));
             }
             _ => {
-                let led = self.led(way, &response.get_uri().to_string());
-                let fault = refused(&response);
-                return Err(if led && !fault.again { Fault::passing(fault.error) } else { fault });
+                let fault = refused(response);
+                return Err(if self.led(way, &led) && !fault.again {
+                    Fault::passing(fault.error)
+                } else {
+                    fault
+                });
             }
         }
-        self.lead(way, response.get_uri().to_string());
+        self.lead(way, led);
+        self.answered(way, response, (ranges, asked), take).map_err(|fault| fault.at(&server))
+    }
+
+    /// Takes what comes of the first `asked` of some ranges.
+    fn answered(
+        &self,
+        way: &Way,
+        response: Response<Body>,
+        (ranges, asked): (&[Range], usize),
+        take: &mut dyn FnMut(u64, &[u8]) -> bool,
+    ) -> std::result::Result<(), Fault> {
+        let status = response.status();
         let version = version_of(way, &response);
         if let Some(boundary) = multipart::boundary(response.headers()) {
             let mut parts = 0;
             let mut body = multipart::Parts::new(response.into_body().into_reader(), &boundary);
             while let Some((range, size)) = body.next_part().map_err(Fault::passing)? {
-                if parts == 0 {
-                    self.verify(version.as_ref(), size)?;
-                }
+                self.verify(version.as_ref().filter(|_| parts == 0), size)?;
                 parts += 1;
                 if !forward(&mut body, range, take)? {
                     return Ok(());
@@ -597,7 +634,7 @@ impl Transport for Http {
         self.version.clone()
     }
     fn server(&self) -> Option<String> {
-        authority(&self.way().url)
+        Some(server_of(&self.way().url))
     }
     fn promised(&self, limit: Duration) -> std::result::Result<Option<Checksum>, Fault> {
         let way = self.way();
@@ -605,7 +642,7 @@ impl Transport for Http {
         match response.status() {
             StatusCode::OK => {}
             StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => return Ok(None),
-            _ => return Err(refused(&response)),
+            _ => return Err(refused(response)),
         }
         let size = response.headers().get("content-length").and_then(|size| size.to_str().ok()?.parse().ok());
         // What is said of another version is not for this one.
@@ -621,10 +658,16 @@ impl Transport for Http {
     }
 }
 
-/// Host and port of a URL. What stands before them may be secret.
-fn authority(url: &str) -> Option<String> {
-    let url: Uri = url.parse().ok()?;
-    Some(url.authority()?.as_str().rsplit('@').next().unwrap_or_default().to_owned())
+/// Host and port of a URL, for messages: what stands before and behind them may be secret.
+fn server_of(url: &str) -> String {
+    origin(url).map_or_else(String::new, |(_, host, port)| format!("{host}:{port}"))
+}
+
+/// What happened to a file, without the server that failed where its URL has the name already.
+fn told(url: &str, error: &Error) -> String {
+    let text = error.to_string();
+    let why = text.strip_prefix(&format!("{}: ", server_of(url))).unwrap_or(&text);
+    format!("{url}: {why}")
 }
 
 /// Where a URL leads, as far as secrets are concerned: by which protocol, to which host and port.
@@ -689,9 +732,16 @@ fn finish(from: &mut impl Read) {
 /// What an error of the client means.
 fn fault(error: ureq::Error) -> Fault {
     match error {
+        ureq::Error::Io(error) if is_of_certificate(&error) => {
+            Fault::lasting(Error::new(ErrorKind::PermissionDenied, error))
+        }
         ureq::Error::Io(error) => Fault::passing(error),
         ureq::Error::Timeout(what) => {
             Fault::passing(Error::new(ErrorKind::TimedOut, format!("timeout: {what}")))
+        }
+        ureq::Error::Protocol(error) if error.to_string().contains("location header") => {
+            let hint = "for a bucket of S3 in another region: AWS_REGION";
+            Fault::lasting(Error::other(format!("it redirects, and does not say where to ({hint})")))
         }
         ureq::Error::ConnectionFailed | ureq::Error::Protocol(_) => {
             Fault::passing(Error::other(error.to_string()))
@@ -701,22 +751,57 @@ fn fault(error: ureq::Error) -> Fault {
     }
 }
 
-fn refused(response: &Response<Body>) -> Fault {
-    let status = response.status();
-    let error = |kind| Error::new(kind, status.to_string());
-    let after =
-        response.headers().get("retry-after").and_then(|after| after.to_str().ok()?.trim().parse().ok());
-    let passing =
-        || Fault { after: after.map(Duration::from_secs), ..Fault::passing(error(ErrorKind::Other)) };
-    match status {
+/// Whether a server has a certificate that is not believed.
+fn is_of_certificate(error: &Error) -> bool {
+    let of_tls = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>());
+    matches!(of_tls, Some(rustls::Error::InvalidCertificate(_)))
+}
+
+/// What an answer means that has no bytes of the file.
+fn refused(response: Response<Body>) -> Fault {
+    let (status, server) = (response.status(), server_of(&response.get_uri().to_string()));
+    let after = retry_after(response.headers());
+    let text = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
+    let is_xml = text("content-type").is_some_and(|kind| kind.contains("xml"));
+    let region = text("x-amz-bucket-region").map(said);
+    let why = is_xml.then(|| s3::Refusal::read(response.into_body().into_reader())).flatten();
+    let passes = why.as_ref().is_some_and(s3::Refusal::passes);
+    let mut message = status.to_string();
+    if let Some(s3::Refusal { code, message: words, region: elsewhere }) = why {
+        message = if words.is_empty() {
+            format!("{message}: {code}")
+        } else {
+            format!("{message}: {code} ({words})")
+        };
+        if let Some(region) = elsewhere.or(region).filter(|_| !passes && status != StatusCode::NOT_FOUND) {
+            message = format!("{message}; the bucket is in {region} (AWS_REGION)");
+        }
+    }
+    let error = |kind| Error::new(kind, message.clone());
+    let fault = match status {
         StatusCode::NOT_FOUND | StatusCode::GONE => Fault::lasting(error(ErrorKind::NotFound)),
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
             Fault::lasting(error(ErrorKind::PermissionDenied))
         }
-        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => passing(),
-        _ if status.is_server_error() => passing(),
+        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => {
+            Fault { after, ..Fault::passing(error(ErrorKind::Other)) }
+        }
+        _ if status.is_server_error() || passes => Fault { after, ..Fault::passing(error(ErrorKind::Other)) },
         _ => Fault::lasting(error(ErrorKind::Other)),
-    }
+    };
+    fault.at(&server)
+}
+
+/// How long a server wants to be left alone: seconds, or a date by the clock that it tells.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
+    let after = text("retry-after")?;
+    let until = || {
+        let now = text("date").and_then(date::parse).unwrap_or_else(date::now);
+        Some(date::parse(after)?.saturating_sub(now))
+    };
+    let seconds = after.parse().ok().or_else(until)?;
+    Some(Duration::from_secs(seconds).min(LONGEST_PAUSE))
 }
 
 /// Which version of a file is answered with.
@@ -790,6 +875,35 @@ mod tests {
             None
         );
         assert_eq!(told(&[("etag", "\"25f9e794323b453885f5181f1b624d0b\"")]), None);
+    }
+
+    #[test]
+    fn servers_say_when_to_come_again() {
+        let after = |pairs: &[(&'static str, &'static str)]| {
+            let mut map = HeaderMap::new();
+            pairs.iter().for_each(|(name, value)| drop(map.insert(*name, value.parse().unwrap())));
+            retry_after(&map).map(|pause| pause.as_secs())
+        };
+        assert_eq!(after(&[("retry-after", " 7 ")]), Some(7));
+        // Beyond what a clock can be set forward by.
+        assert_eq!(after(&[("retry-after", "18446744073709551615")]), Some(LONGEST_PAUSE.as_secs()));
+        // By the server's own clock, whatever the time is here.
+        let date = ("date", "Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(after(&[("retry-after", "Sun, 06 Nov 1994 08:50:00 GMT"), date]), Some(23));
+        assert_eq!(after(&[("retry-after", "Sun, 06 Nov 1994 08:40:00 GMT"), date]), Some(0));
+        assert_eq!(after(&[("retry-after", "Sun, 06 Nov 1994 08:40:00 GMT")]), Some(0));
+        for none in ["", "-5", "soon"] {
+            assert_eq!(after(&[("retry-after", none)]), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn servers_have_names_without_secrets() {
+        assert_eq!(server_of("https://me:secret@Host/f?token=x"), "host:443");
+        assert_eq!(server_of("http://[::1]:8080/f"), "[::1]:8080");
+        let error = Fault::lasting(Error::other("503")).at("host:80").error;
+        assert_eq!(told("http://host/f", &error), "http://host/f: 503");
+        assert_eq!(told("http://other/f", &error), "http://other/f: host:80: 503");
     }
 
     #[test]

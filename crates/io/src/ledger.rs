@@ -25,6 +25,20 @@ pub struct Incident {
     pub message: String,
 }
 
+/// Letters of what a server says that are handed on.
+const LONGEST: usize = 500;
+
+/// What a server says, to be shown: one line of it, without what would steer a terminal, and not too much.
+pub fn said(text: &str) -> String {
+    let words: Vec<&str> =
+        text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|w| !w.is_empty()).collect();
+    let line = words.join(" ");
+    match line.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{} ...", line.get(..end).unwrap_or_default()),
+        None => line,
+    }
+}
+
 /// Incidents that are kept.
 const INCIDENTS: usize = 10_000;
 
@@ -94,5 +108,16 @@ impl Ledger {
     /// Those that did not go well, the oldest first.
     pub fn incidents(&self) -> Vec<Incident> {
         self.incidents.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_servers_say_is_one_line() {
+        assert_eq!(said("  no\r\n such\u{1b}[2Jfile\0 "), "no such [2Jfile");
+        assert_eq!(said(&"ä".repeat(1 << 20)).chars().count(), LONGEST + 4);
     }
 }

@@ -35,6 +35,8 @@ pub enum Prior {
 
 /// Bytes that are announced together while a file is copied.
 const PIECE: u64 = 4 << 20;
+/// Bytes of a file that may be copied: a server can say that there are any number.
+const LARGEST: u64 = 16 << 40;
 /// How long it is waited for checksums of one server when copies are there already, in all, beside one latency for each: the
 /// first may need a connection of its own.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -156,11 +158,22 @@ impl Drop for Asked {
 /// With what keeps storage from ending requests that nobody waits for any more: the checksum may be among them.
 fn copy(source: &Arc<dyn Source>, disk: bool) -> Result<(Arc<dyn Source>, Option<Announced>)> {
     let size = source.size();
+    if size > LARGEST {
+        let message =
+            format!("{}: {size} bytes are too many for a copy (prior=None reads it as it is)", source.name());
+        return Err(Error::other(message));
+    }
+    let mut bytes = Vec::new();
+    if !disk {
+        let room = usize::try_from(size).ok().and_then(|size| bytes.try_reserve_exact(size).ok());
+        let message = || format!("{}: no memory for a copy of {size} bytes", source.name());
+        room.ok_or_else(|| Error::new(ErrorKind::OutOfMemory, message()))?;
+    }
     let pieces: Vec<Range> = pieces(size).collect();
     let announced = source.announce(&|| pieces.clone(), true);
     let copy: Arc<dyn Source> = if disk {
         let mut file = source::temporary()?;
-        let mut bytes = vec![0; PIECE.min(size) as usize];
+        bytes.resize(PIECE.min(size) as usize, 0);
         for piece in &pieces {
             let bytes = bytes.get_mut(..piece.length as usize).unwrap_or_default();
             source.fetch(&[*piece], bytes, Cause::Prefetch)?;
@@ -169,16 +182,11 @@ fn copy(source: &Arc<dyn Source>, disk: bool) -> Result<(Arc<dyn Source>, Option
         file.rewind()?;
         Arc::new(source::Local::of(file, source.name().to_owned(), Ledger::default())?)
     } else {
-        let mut bytes = Vec::new();
-        let room = usize::try_from(size).ok().and_then(|size| bytes.try_reserve_exact(size).ok());
-        room.ok_or_else(|| Error::from(ErrorKind::OutOfMemory))?;
-        bytes.resize(size as usize, 0);
-        let mut rest = bytes.as_mut_slice();
         for piece in &pieces {
-            let (to, behind) =
-                rest.split_at_mut_checked(piece.length as usize).ok_or_else(source::too_small)?;
-            source.fetch(&[*piece], to, Cause::Prefetch)?;
-            rest = behind;
+            // Memory is touched as bytes come, however many were promised.
+            let start = bytes.len();
+            bytes.resize(start + piece.length as usize, 0);
+            source.fetch(&[*piece], bytes.get_mut(start..).unwrap_or_default(), Cause::Prefetch)?;
         }
         Arc::new(Memory::new(source.name(), bytes))
     };

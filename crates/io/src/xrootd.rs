@@ -5,9 +5,11 @@
 //! server that fails is named to it when another is asked for.
 
 mod auth;
+mod handle;
 mod link;
 mod list;
 mod pages;
+mod read;
 mod session;
 mod wire;
 
@@ -25,35 +27,27 @@ use crate::remote::{
 };
 use crate::source::Source;
 use crate::trace::Cause;
-use pages::Pages;
-use session::{Ask, Place, SMALL, Session, Stream};
-use std::cell::Cell;
+use handle::{Handle, Stop, ask};
+use session::{Place, SMALL, Stream};
 use std::io::{Error, ErrorKind, Result};
-use std::iter;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
-use wire::{Address, Answer, ELEMENT, Reader, Refusal, Stat, Target, kind};
+use wire::{Address, Answer, Reader, Refusal, kind};
 
 /// What is read first of the start.
 const FIRST: u64 = 64 << 10;
-/// Bytes of a read of one range.
-const LONGEST: u64 = 1 << 30;
 /// Redirections from one server to the next, until a file must be open.
 const MOST_HOPS: usize = 16;
-/// Options of `kXR_open`: for reading, with what the file is; and not by what was remembered of it.
-const OPEN: u16 = 0x10 | 0x400;
-const REFRESH: u16 = 0x80;
 /// What `kXR_query` asks for: the checksum of a file.
 const CHECKSUM_OF: [u8; 2] = [0, 3];
+/// Servers that are remembered as failed: a redirector is told all their names.
+const MOST_TRIED: usize = 32;
 /// How often a server is not asked that failed before, although it is named again; and the pause before another is asked for.
 const PASSED_OVER: usize = 4;
 const SHORT_PAUSE: Duration = Duration::from_millis(20);
 /// How long nothing is tried again for which time ran out.
 const MOMENT: Duration = Duration::from_secs(1);
-/// How long it is waited for what a file is now, when its bytes are there.
-const LISTEN: Duration = Duration::from_secs(5);
 /// The longest pause before the same is asked for again, whatever a server says.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
@@ -101,15 +95,16 @@ pub fn open(urls: &[String], who: &Identity, options: &Options, ledger: Ledger) 
         let replica = file.replica();
         let most = retries_of_opening(&fault.error, options.retries);
         let most = if others > 0 { most.min(BEFORE_LEAVING) } else { most };
-        let again = fault.again && attempt < most && start.elapsed() < options.timeout;
+        let given_up = cancel::given_up();
+        let again = fault.again && attempt < most && start.elapsed() < options.timeout && !given_up;
         ledger.ended(&file.name, &none, Cause::Header, began);
         ledger.note(&first, attempt + 1, again, &fault.error);
-        if again && !cancel::given_up() {
+        if again {
             attempt += 1;
-            thread::sleep(pause_before(attempt));
+            cancel::sleep(pause_before(attempt));
             continue;
         }
-        if others == 0 || cancel::given_up() {
+        if others == 0 || given_up {
             let url = urls.get(replica).map_or("", String::as_str);
             return Err(Error::new(fault.error.kind(), format!("{url}: {}", fault.error)));
         }
@@ -190,249 +185,11 @@ impl History {
     fn add(&mut self, place: &Place, reason: &'static str) {
         let (host, server) = (place.host.clone(), place.server());
         self.tried.retain(|t| t.server != server);
+        if self.tried.len() >= MOST_TRIED {
+            self.tried.remove(0);
+        }
         self.tried.push(Tried { host, server, reason });
     }
-}
-
-/// An open file.
-struct Handle {
-    session: Arc<Session>,
-    id: [u8; 4],
-    /// What was asked for, with all that is said behind the path.
-    path: String,
-    watch: Mutex<Watch>,
-    size: u64,
-    version: Version,
-    /// Whether a redirector named the server.
-    redirected: bool,
-    process: u32,
-    /// The start of the file, if it was asked for together with opening, and when.
-    start: Option<(Instant, Vec<u8>)>,
-}
-
-/// How it is watched whether an open file is still what it was: each request asks along with it what the file is.
-#[derive(Clone, Debug, PartialEq)]
-enum Watch {
-    /// By its path: so another file that takes its place is noticed, too. Nothing is known before the first answer.
-    Path(Option<Stat>),
-    /// Where that would be handed on to another server, or is not answered.
-    Handle(Option<Stat>),
-    /// Neither is answered.
-    Not,
-}
-
-impl Watch {
-    /// Takes an answer to what was asked for when it was as `asked`; says how the file differs from what it was.
-    fn compare(&mut self, asked: &Self, now: Option<Stat>) -> Option<String> {
-        if std::mem::discriminant(self) != std::mem::discriminant(asked) {
-            return None;
-        }
-        let Some(now) = now else {
-            *self = match self {
-                Self::Path(None) => Self::Handle(None),
-                Self::Handle(None) => Self::Not,
-                // What was answered before will be again: the path may be there no more only for now.
-                _ => return None,
-            };
-            return None;
-        };
-        let (Self::Path(before) | Self::Handle(before)) = self else { return None };
-        let before = before.get_or_insert_with(|| now.clone());
-        if now.size != before.size {
-            Some(format!("it had {} bytes, now it has {}", before.size, now.size))
-        } else if now != *before {
-            Some("it is another one, or was written to".to_owned())
-        } else {
-            None
-        }
-    }
-}
-
-impl Handle {
-    /// Asks what the file is now, if that is answered.
-    fn look(&self, watch: &Watch) -> Option<Ask> {
-        let mut parameters = vec![0; 12];
-        match watch {
-            Watch::Path(_) => Some(ask(kind::STAT, &[], self.path.as_bytes(), SMALL)),
-            Watch::Handle(_) => {
-                parameters.extend_from_slice(&self.id);
-                Some(ask(kind::STAT, &parameters, &[], SMALL))
-            }
-            Watch::Not => None,
-        }
-    }
-}
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        if self.process == std::process::id() && self.session.over().is_none() {
-            // Nobody waits for the answer.
-            self.session.note_open(self.id, false);
-            let _ = self.session.ask(ask(kind::CLOSE, &self.id, &[], SMALL));
-        }
-    }
-}
-
-fn ask(kind: u16, parameters: &[u8], body: &[u8], most: u64) -> Ask {
-    Ask { kind, parameters: parameters.to_vec(), body: body.to_vec(), most }
-}
-
-/// One range of an open file, in pages with checksums.
-fn ask_pages(id: [u8; 4], offset: u64, length: u64) -> Ask {
-    Ask { kind: kind::PGREAD, most: Pages::most(length), ..ask_range(id, offset, length) }
-}
-
-/// One range of an open file.
-fn ask_range(id: [u8; 4], offset: u64, length: u64) -> Ask {
-    let parameters = [&id[..], &offset.to_be_bytes(), &(length as u32).to_be_bytes()].concat();
-    ask(kind::READ, &parameters, &[], length)
-}
-
-/// Where a file is asked for.
-#[derive(Clone)]
-struct Stop {
-    place: Place,
-    path: String,
-    opaque: String,
-    redirected: bool,
-}
-
-impl Stop {
-    fn first(address: &Address, who: &Identity) -> Self {
-        let user = address.user.clone().unwrap_or_else(|| who.user.clone());
-        Self {
-            place: Place {
-                host: address.host.clone(),
-                port: address.port,
-                tls: address.tls,
-                who: Identity { user, ..who.clone() },
-                token: String::new(),
-            },
-            path: address.path.clone(),
-            opaque: address.opaque.clone(),
-            redirected: false,
-        }
-    }
-
-    fn follow(&self, to: Target) -> Self {
-        Self {
-            place: Place {
-                host: to.host,
-                port: to.port,
-                tls: self.place.tls || to.tls,
-                who: self.place.who.clone(),
-                token: to.token,
-            },
-            path: to.path.unwrap_or_else(|| self.path.clone()),
-            opaque: joined(&[&self.opaque, &to.opaque]),
-            redirected: true,
-        }
-    }
-
-    /// The path, with all that is said behind it.
-    fn path_with(&self, more: &[&str]) -> String {
-        let opaque = joined(&[&[self.opaque.as_str()], more].concat());
-        if opaque.is_empty() { self.path.clone() } else { format!("{}?{opaque}", self.path) }
-    }
-
-    /// Asks one server for the file, and for so many bytes of its start where that costs no time.
-    fn open(
-        &self,
-        refresh: bool,
-        naming: bool,
-        history: &mut History,
-        first: u64,
-        deadline: Instant,
-    ) -> std::result::Result<(Answer, Option<Handle>), Fault> {
-        // A server that does not answer must leave time to ask another one.
-        let patience =
-            deadline.saturating_duration_since(Instant::now()) / if self.redirected { 2 } else { 1 };
-        let until = Instant::now() + patience;
-        let server = self.place.server();
-        let named = |error: Error| Error::new(error.kind(), format!("{server}: {error}"));
-        let failed = |error: Error| Fault::passing(named(error));
-        let tried = history.tried.iter().filter(|_| naming);
-        let (hosts, reasons): (Vec<_>, Vec<_>) = tried.map(|t| (t.host.as_str(), t.reason)).unzip();
-        let tried = match hosts.as_slice() {
-            [] => String::new(),
-            hosts => format!("tried={}&triedrc={}", hosts.join(","), reasons.join(",")),
-        };
-        let path = self.path_with(&[&tried]);
-        let options = if refresh && !self.redirected { OPEN | REFRESH } else { OPEN };
-        let mut parameters = vec![0, 0];
-        parameters.extend_from_slice(&options.to_be_bytes());
-        let guess = Cell::new([0; 4]);
-        let asks = |id| {
-            guess.set(id);
-            let start = (first > 0).then(|| ask_range(id, 0, first));
-            let open = ask(kind::OPEN, &parameters, path.as_bytes(), SMALL);
-            iter::once(open).chain(start).collect()
-        };
-        let began = Instant::now();
-        let (session, begun) = Session::asked(&self.place, &asks, until)?;
-        history.stumbled.extend(lock(&session.stumbled).take().filter(|_| first > 0).map(named));
-        let mut begun = begun.into_iter();
-        let opening = begun.next().ok_or_else(|| failed(Error::other("nothing was asked for")))?;
-        let (answer, body) = small(opening, until, deadline).map_err(failed)?;
-        if answer != Answer::Done {
-            return Ok((answer, None));
-        }
-        let mut from = Reader(&body);
-        let mut id = [0; 4];
-        id.copy_from_slice(from.take(4).map_err(failed)?);
-        let watch = if session.stands_between { Watch::Handle(None) } else { Watch::Path(None) };
-        let mut handle = Handle {
-            session: session.clone(),
-            id,
-            path: self.path_with(&[]),
-            watch: Mutex::new(watch),
-            size: 0,
-            version: Version { of: String::new(), tag: String::new() },
-            redirected: self.redirected,
-            process: std::process::id(),
-            start: None,
-        };
-        session.note_open(id, true);
-        if let Some(reading) = begun.next().filter(|_| id == guess.get())
-            && let (Answer::Done, start) = small(reading, until, deadline).map_err(failed)?
-        {
-            handle.start = Some((began, start));
-        }
-        // Compression, which no server has, and its kind; then what the file is.
-        let said = from.take(8).ok().and_then(|_| Stat::parse(&from.text()));
-        let found = if said.is_some() {
-            said
-        } else {
-            let mut parameters = vec![0; 12];
-            parameters.extend_from_slice(&id);
-            let asked = session.ask(ask(kind::STAT, &parameters, &[], SMALL)).map_err(failed)?;
-            match small(asked, until, deadline).map_err(failed)? {
-                (Answer::Done, body) => Stat::parse(&Reader(&body).text()),
-                (answer, _) => return Ok((answer, None)),
-            }
-        };
-        let strange = || {
-            Fault::lasting(Error::new(
-                ErrorKind::InvalidData,
-                format!("{server}: not told how long the file is"),
-            ))
-        };
-        let Stat { id, size, changed } = found.ok_or_else(strange)?;
-        // Copies on other servers have another number, and were made at another time; so it is with the servers that one
-        // name stands for. One that stands between has numbers of the servers behind it, or of its own.
-        handle.version = Version {
-            of: format!("{server} {} {}", session.peer, self.path),
-            tag: if session.stands_between { changed.to_string() } else { format!("{id} {changed}") },
-        };
-        handle.size = size;
-        Ok((Answer::Done, Some(handle)))
-    }
-}
-
-/// Parts of what stands behind the question mark.
-fn joined(parts: &[&str]) -> String {
-    let parts = parts.iter().map(|part| part.trim_matches('&')).filter(|part| !part.is_empty());
-    parts.collect::<Vec<_>>().join("&")
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -539,8 +296,10 @@ impl Xrootd {
         let handle = match self.find(replica, &mut history, 0, deadline) {
             Ok(handle) => handle,
             Err(fault) => {
-                let (kind, why) = (fault.error.kind(), fault.error.to_string());
-                history.failed = Some((Instant::now(), kind, why, fault.again));
+                if !cancel::given_up() {
+                    let (kind, why) = (fault.error.kind(), fault.error.to_string());
+                    history.failed = Some((Instant::now(), kind, why, fault.again));
+                }
                 return Err(fault);
             }
         };
@@ -627,6 +386,9 @@ impl Xrootd {
         let mut pause = Duration::from_millis(100);
         // What may help later, or elsewhere, is waited for until time is out.
         loop {
+            if cancel::given_up() {
+                return Err(Fault::lasting(Error::new(ErrorKind::Interrupted, "given up")));
+            }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 let why = history.trouble.as_ref().map(|why| format!(" (last: {why})")).unwrap_or_default();
@@ -641,7 +403,7 @@ impl Xrootd {
                 passed += 1;
                 naming = !naming;
                 (stop, hops) = (first.clone(), 0);
-                thread::sleep(SHORT_PAUSE.min(left));
+                cancel::sleep(SHORT_PAUSE.min(left));
                 continue;
             }
             let (fault, reason) = match stop.open(refresh, naming, history, start, deadline) {
@@ -658,13 +420,12 @@ impl Xrootd {
                     continue;
                 }
                 Ok((Answer::Wait(wait, why), _)) => {
-                    let why = why.trim();
                     let said = if why.is_empty() { String::new() } else { format!(": {why}") };
                     history.trouble.get_or_insert(format!("{server} says to wait{said}"));
                     // It may take too many for those that failed, as all of one host.
                     naming = !naming || history.tried.is_empty();
                     if naming {
-                        thread::sleep(wait.min(LONGEST_PAUSE).min(left));
+                        cancel::sleep(wait.min(LONGEST_PAUSE).min(left));
                     }
                     continue;
                 }
@@ -681,7 +442,7 @@ impl Xrootd {
                     history.trouble = Some(format!("{server}: {}", plain(&fault.error, &server)));
                     history.add(&stop.place, reason);
                     if failed_before {
-                        thread::sleep(pause.min(left));
+                        cancel::sleep(pause.min(left));
                         pause = (2 * pause).min(LONGEST_PAUSE);
                     }
                     (stop, hops, refresh, naming, passed) = (first.clone(), 0, !failed_before, true, 0);
@@ -697,129 +458,6 @@ impl Xrootd {
             let before = before.map(|why| format!(" (before: {why})")).unwrap_or_default();
             let error = Error::new(fault.error.kind(), format!("{}{before}", fault.error));
             return Err(Fault { error, ..fault });
-        }
-    }
-
-    /// Reads ranges by one request: by pages with checksums, if it is one range and the server gives them.
-    fn read(
-        &self,
-        handle: &Handle,
-        ranges: &[Range],
-        deadline: Instant,
-        take: &mut dyn FnMut(u64, &[u8]) -> bool,
-    ) -> std::result::Result<Option<Answer>, Fault> {
-        let has_pages = &handle.session.has_pages;
-        let paged = ranges.len() == 1 && has_pages.load(Ordering::Relaxed);
-        let answer = self.read_so(handle, ranges, paged, deadline, take)?;
-        let no = match answer {
-            Some(Answer::Refused(no)) if paged && no.lasting() => no,
-            answer => return Ok(answer),
-        };
-        // Some servers say that they give pages, and do not.
-        let answer = self.read_so(handle, ranges, false, deadline, take)?;
-        if matches!(answer, None | Some(Answer::Done)) && has_pages.swap(false, Ordering::Relaxed) {
-            let server = handle.session.place.server();
-            let why = format!("{server} gives no pages with checksums: {}", Error::from(no));
-            lock(&self.state().remarks).push(Error::other(why));
-        }
-        Ok(answer)
-    }
-
-    /// Reads ranges by one request, one range as pages or not.
-    fn read_so(
-        &self,
-        handle: &Handle,
-        ranges: &[Range],
-        paged: bool,
-        deadline: Instant,
-        take: &mut dyn FnMut(u64, &[u8]) -> bool,
-    ) -> std::result::Result<Option<Answer>, Fault> {
-        let limits = handle.session.limits(Instant::now() + self.options.timeout);
-        let quiet = Instant::now() + self.options.timeout;
-        let failed = |error: Error| Fault::passing(error);
-        let (asked, mut form) = if let [range] = ranges {
-            let (offset, length) = (range.offset, range.length.min(LONGEST));
-            if paged {
-                (ask_pages(handle.id, offset, length), Form::Pages(Pages::default()))
-            } else {
-                (ask_range(handle.id, offset, length), Form::Plain(offset))
-            }
-        } else {
-            let (body, most) = elements(ranges, handle.id, limits);
-            (ask(kind::READV, &[], &body, most), Form::Parts(Parts::default()))
-        };
-        let watch = lock(&handle.watch).clone();
-        let look = handle.look(&watch).filter(|_| !self.unwatched.load(Ordering::Relaxed));
-        let asks: Vec<Ask> = iter::once(asked).chain(look).collect();
-        let mut streams = handle.session.ask_together(&asks).map_err(failed)?.into_iter();
-        let mut stream = streams.next().ok_or_else(|| failed(Error::other("nothing was asked for")))?;
-        let mut strange = None;
-        let mut left = ranges.iter().map(|range| range.length).fold(0, u64::saturating_add);
-        let mut count = |at: u64, bytes: &[u8]| {
-            left = left.saturating_sub(bytes.len() as u64);
-            take(at, bytes)
-        };
-        let answer = stream.finish(quiet, deadline, &mut |bytes| match form.feed(bytes, &mut count) {
-            Ok(more) => more,
-            Err(error) => {
-                strange = Some(error);
-                false
-            }
-        });
-        if let Some(error) = strange {
-            return Err(failed(error));
-        }
-        let answer = answer.map_err(failed)?;
-        // Who has all that was wanted need not wait for the end of the answer.
-        let whole = answer == Some(Answer::Done) || (answer.is_none() && left == 0);
-        if let Some(look) = streams.next().filter(|_| whole) {
-            let until = Instant::now() + LISTEN.min(self.options.timeout / 2);
-            // That this one answer does not come ends no session.
-            match small(look, until + self.options.timeout, until) {
-                Ok((answer, body)) => {
-                    let now = Stat::parse(&Reader(&body).text()).filter(|_| answer == Answer::Done);
-                    if !cancel::given_up()
-                        && let Some(what) = lock(&handle.watch).compare(&watch, now)
-                    {
-                        return Err(changed(&what));
-                    }
-                }
-                Err(error) if error.kind() == ErrorKind::TimedOut && handle.session.over().is_none() => {
-                    if !self.unwatched.swap(true, Ordering::Relaxed) {
-                        let server = handle.session.place.server();
-                        let why = format!("{server} does not answer what the file is now; it is not watched");
-                        lock(&self.state().remarks).push(Error::new(ErrorKind::TimedOut, why));
-                    }
-                }
-                Err(error) => return Err(failed(error)),
-            }
-        }
-        if let Form::Pages(pages) = &form {
-            pages.checked().map_err(failed)?;
-        }
-        Ok(answer)
-    }
-}
-
-/// What the data of an answer are.
-enum Form {
-    /// The file's bytes, from here on.
-    Plain(u64),
-    Parts(Parts),
-    Pages(Pages),
-}
-
-impl Form {
-    /// Hands over where in the file, and bytes; false if no more are wanted.
-    fn feed(&mut self, bytes: &[u8], take: &mut dyn FnMut(u64, &[u8]) -> bool) -> Result<bool> {
-        match self {
-            Self::Plain(offset) => {
-                let at = *offset;
-                *offset += bytes.len() as u64;
-                Ok(take(at, bytes))
-            }
-            Self::Parts(parts) => parts.feed(bytes, take),
-            Self::Pages(pages) => pages.feed(bytes, take),
         }
     }
 }
@@ -842,66 +480,6 @@ fn small(mut stream: Stream, quiet: Instant, deadline: Instant) -> Result<(Answe
 fn plain(error: &Error, server: &str) -> String {
     let text = error.to_string();
     text.strip_prefix(&format!("{server}: ")).map_or(text.clone(), str::to_owned)
-}
-
-/// What `kXR_readv` asks for, and the most bytes that may come: ranges cut to what a server takes of each.
-fn elements(ranges: &[Range], id: [u8; 4], limits: session::Limits) -> (Vec<u8>, u64) {
-    let mut body = Vec::new();
-    let mut most = 0;
-    for range in ranges {
-        let mut offset = range.offset;
-        while offset < range.end() && body.len() < ELEMENT * limits.elements {
-            let length = (range.end() - offset).min(limits.bytes);
-            body.extend_from_slice(&id);
-            body.extend_from_slice(&(length as u32).to_be_bytes());
-            body.extend_from_slice(&offset.to_be_bytes());
-            offset += length;
-            most += length + ELEMENT as u64;
-        }
-    }
-    (body, most)
-}
-
-/// The ranges in an answer to `kXR_readv`, each behind a head of its own, however it is divided.
-#[derive(Default)]
-struct Parts {
-    head: Vec<u8>,
-    offset: u64,
-    left: usize,
-}
-
-impl Parts {
-    /// Hands over where in the file, and bytes; false if no more are wanted.
-    fn feed(&mut self, mut bytes: &[u8], take: &mut dyn FnMut(u64, &[u8]) -> bool) -> Result<bool> {
-        while !bytes.is_empty() {
-            if self.left == 0 {
-                let (new, rest) = bytes.split_at((ELEMENT - self.head.len()).min(bytes.len()));
-                self.head.extend_from_slice(new);
-                bytes = rest;
-                if self.head.len() < ELEMENT {
-                    break;
-                }
-                let mut from = Reader(&self.head);
-                from.take(4)?;
-                self.left = from.u32()? as usize;
-                self.offset = from.u64()?;
-                self.head.clear();
-                if i32::try_from(self.left).is_err() || i64::try_from(self.offset).is_err() {
-                    return Err(Error::new(ErrorKind::InvalidData, "a range that makes no sense"));
-                }
-                continue;
-            }
-            let (new, rest) = bytes.split_at(self.left.min(bytes.len()));
-            bytes = rest;
-            let at = self.offset;
-            self.left -= new.len();
-            self.offset += new.len() as u64;
-            if !take(at, new) {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
 }
 
 impl Transport for Xrootd {
@@ -927,10 +505,10 @@ impl Transport for Xrootd {
         match self.read(&handle, ranges, deadline, take) {
             Ok(None | Some(Answer::Done)) => Ok(()),
             Ok(Some(Answer::Wait(wait, why))) => {
-                thread::sleep(
+                cancel::sleep(
                     wait.min(LONGEST_PAUSE).min(deadline.saturating_duration_since(Instant::now())),
                 );
-                Err(Fault::learnt(format!("{server} says to wait: {}", why.trim())))
+                Err(Fault::learnt(format!("{server} says to wait: {why}")))
             }
             Ok(Some(Answer::Redirect(target))) => {
                 // Whoever is asked next knows where the file is now.
@@ -955,7 +533,7 @@ impl Transport for Xrootd {
                 if fault.again {
                     self.lose(&handle, Some(("srverr", &fault.error)));
                 }
-                Err(Fault { error: named(&fault.error), ..fault })
+                Err(fault.at(&server))
             }
         }
     }

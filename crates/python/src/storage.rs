@@ -2,13 +2,13 @@
 
 use crate::columns;
 use crate::errors::raise;
-use pyo3::exceptions::{PyFileNotFoundError, PyOSError, PyPermissionError, PyValueError};
+use pyo3::exceptions::{PyFileNotFoundError, PyOSError, PyPermissionError, PyTimeoutError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 use sapwood_io::blocks::Folder;
 use sapwood_io::cancel;
 use sapwood_io::http::{self, Keys, Settings};
-use sapwood_io::remote::imagined;
+use sapwood_io::remote::{SLOWEST, imagined};
 use sapwood_io::xrootd::{self, Identity};
 use sapwood_io::{
     Cause, Counters, Fault, Incident, Ledger, Memory, Options, Prior, Range, Remote, Source, Token,
@@ -41,12 +41,17 @@ pub struct Far {
     user: (String, String, u32),
 }
 
+/// The longest timeout.
+const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
+
 impl Far {
     fn options(&self) -> PyResult<Options> {
         let timeout = Duration::try_from_secs_f64(self.timeout).ok().filter(|t| !t.is_zero());
         let timeout = timeout.ok_or_else(|| {
             raise(Error::argument(format!("a timeout is a number of seconds above 0, not {}", self.timeout)))
         })?;
+        // More than any clock can be set forward by is as good as none.
+        let timeout = timeout.min(LONGEST);
         let deadline = self.deadline()?;
         let blocks = self.blocks.as_ref().map(|(folder, size)| Folder::open(folder, *size)).transpose()?;
         Ok(Options {
@@ -242,11 +247,11 @@ fn direct(
     }
     let size = source.getattr("size")?.extract()?;
     let name = name.unwrap_or_else(|| "<object>".to_owned());
-    let object = Object { reader: source.clone().unbind(), name, size };
-    match far {
-        Some(far) => {
-            Ok(Arc::new(Remote::new(Arc::new(object), far.options()?, Vec::new(), Ledger::default())))
-        }
+    let options = far.map(Far::options).transpose()?;
+    let patience = options.as_ref().map(|options| options.timeout);
+    let object = Object { reader: source.clone().unbind(), name, size, patience };
+    match options {
+        Some(options) => Ok(Arc::new(Remote::new(Arc::new(object), options, Vec::new(), Ledger::default()))),
         None => Ok(Arc::new(Near { object, counters: Counters::default() })),
     }
 }
@@ -264,10 +269,20 @@ struct Object {
     reader: Py<PyAny>,
     name: String,
     size: u64,
+    /// How long it may take, beside the time of its bytes; where it can be told that.
+    patience: Option<Duration>,
 }
 
 impl Object {
-    fn read(&self, ranges: &[Range], mut put: impl FnMut(&Range, &[u8])) -> Result<(), Fault> {
+    /// Reads ranges in so much time as is left.
+    fn read(
+        &self,
+        ranges: &[Range],
+        left: Duration,
+        mut put: impl FnMut(&Range, &[u8]),
+    ) -> Result<(), Fault> {
+        let bytes = ranges.iter().map(|range| range.length).fold(0, u64::saturating_add);
+        let limit = self.patience.map(|patience| (patience + Duration::from_secs(bytes / SLOWEST)).min(left));
         let read = |py: Python<'_>| {
             let wanted: Vec<(u64, u64)> = ranges.iter().map(|r| (r.offset, r.length)).collect();
             let failed = |e: PyErr| {
@@ -275,14 +290,18 @@ impl Object {
                     ErrorKind::NotFound
                 } else if e.is_instance_of::<PyPermissionError>(py) {
                     ErrorKind::PermissionDenied
+                } else if e.is_instance_of::<PyTimeoutError>(py) {
+                    ErrorKind::TimedOut
                 } else {
                     ErrorKind::Other
                 };
-                let again = kind == ErrorKind::Other && !e.is_instance_of::<PyValueError>(py);
+                let again = matches!(kind, ErrorKind::Other | ErrorKind::TimedOut)
+                    && !e.is_instance_of::<PyValueError>(py);
                 let error = IoError::new(kind, format!("reading failed: {e}"));
                 if again { Fault::passing(error) } else { Fault::lasting(error) }
             };
-            let found = self.reader.call_method1(py, "read_ranges", (wanted,)).map_err(failed)?;
+            let limit = limit.map(|limit| limit.as_secs_f64());
+            let found = self.reader.call_method1(py, "read_ranges", (wanted, limit)).map_err(failed)?;
             for (range, bytes) in ranges.iter().zip(found.bind(py).try_iter().map_err(failed)?) {
                 let bytes = bytes.map_err(failed)?;
                 let bytes = bytes.cast::<PyBytes>().map_err(|e| failed(e.into()))?.as_bytes();
@@ -313,10 +332,10 @@ impl Transport for Object {
     fn request(
         &self,
         ranges: &[Range],
-        _limit: Duration,
+        limit: Duration,
         take: &mut dyn FnMut(u64, &[u8]) -> bool,
     ) -> Result<(), Fault> {
-        self.read(ranges, |range, bytes| {
+        self.read(ranges, limit, |range, bytes| {
             take(range.offset, bytes);
         })
     }
@@ -337,7 +356,7 @@ impl Source for Near {
     }
     fn read_at(&self, offset: u64, out: &mut [u8]) -> std::io::Result<()> {
         let range = Range { offset, length: out.len() as u64 };
-        let result = self.object.read(&[range], |_, bytes| out.copy_from_slice(bytes));
+        let result = self.object.read(&[range], Duration::MAX, |_, bytes| out.copy_from_slice(bytes));
         result.map_err(|f| IoError::new(f.error.kind(), format!("{}: {}", self.object.name, f.error)))
     }
     /// A call of Python may stand for a request to a server.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
+from sapwood.cli import storage
+
 HELP = "List what is in ROOT files: keys, classes, entries, sizes."
 EPILOG = (
     "Of a folder the *.root files in it and below are listed; patterns, lists and descriptions mean what they do for "
@@ -30,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="as --tree, and decode the first and a long entry of every branch, to mark those that fail",
     )
+    storage.add_argument(parser)
     parser.add_argument("--json", action="store_true", help="as JSON: a list with an object for every file")
 
 
@@ -38,6 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     import json
 
     from sapwood.errors import SapwoodError
+    from sapwood.reading.sources import options_of
     from sapwood.report.listing import branches_text, files_of, keys_text, list_file
 
     listed: list[dict[str, object]] = []
@@ -50,17 +54,22 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"sapwood: {' '.join(str(error).split())}", file=sys.stderr)
         failed = True
 
+    options = options_of(arguments.storage)
     files: list[str] = []
     for word in arguments.files:
         try:
-            files += files_of(word)
+            files += files_of(word, options)
         except (SapwoodError, OSError) as error:
             fail(error)
     several = len(files) > 1 or len(arguments.files) > 1
     for file in files:
         try:
             listing = list_file(
-                file, recursive=arguments.recursive, branches=arguments.tree or arguments.check, check=arguments.check
+                file,
+                recursive=arguments.recursive,
+                branches=arguments.tree or arguments.check,
+                check=arguments.check,
+                options=options,
             )
         except (SapwoodError, OSError) as error:
             fail(error)

@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sapwood.cli import storage
+
 if TYPE_CHECKING:
     from sapwood import train
 
@@ -35,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--entry-list", metavar="FILE.root:NAME", help="work only on the entries of this TEntryList or TEventList"
     )
+    storage.add_argument(parser)
     where = parser.add_argument_group("where it runs")
     where.add_argument(
         "--executor", metavar="NAME", help="threads (default), processes, dask, dask://HOST:PORT, slurm or htcondor"
@@ -77,13 +80,14 @@ def run(arguments: argparse.Namespace) -> int:
     from sapwood import train
     from sapwood.cli.progress import progress_bar
     from sapwood.errors import ArgumentError
+    from sapwood.reading.sources import options_of
     from sapwood.report.output import check, summary, write
 
     if arguments.memory is not None:
         train.parse_size(arguments.memory)  # before anything that takes time
     tasks = [task for path in arguments.tasks for task in train.load_tasks(path)]
     train.set_options(tasks, arguments.set)
-    dataset = train.Dataset.of(arguments.input, arguments.tree)
+    dataset = train.Dataset.of(arguments.input, arguments.tree, options_of(arguments.storage))
     if arguments.entry_list:
         dataset = dataset.with_entries(arguments.entry_list)
     site = train.load_site(arguments.site) if arguments.site else {}

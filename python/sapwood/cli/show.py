@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from sapwood.cli import storage
+
 HELP = "Show the branches of a tree, and a few entries if asked."
 EPILOG = ""
 
@@ -16,6 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-n", "--entries", type=int, default=0, metavar="N", help="show the first N entries too")
     parser.add_argument("--start", type=int, default=0, metavar="ENTRY", help="the first entry to show")
+    storage.add_argument(parser)
     parser.add_argument("--json", action="store_true", help="as JSON: names and types of branches, and the entries")
 
 
@@ -26,9 +29,10 @@ def run(arguments: argparse.Namespace) -> int:
 
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy's start would make one per core, for nothing
 
+    from sapwood.reading.sources import options_of
     from sapwood.report.entries import describe, opened_tree, text_of
 
-    with opened_tree(arguments.tree) as tree:
+    with opened_tree(arguments.tree, options_of(arguments.storage)) as tree:
         shown = describe(tree, arguments.branch, arguments.start, arguments.entries)
     print(json.dumps(shown, indent=1) if arguments.json else text_of(shown), end="\n" if arguments.json else "")
     return 0

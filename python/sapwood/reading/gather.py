@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sapwood import columns
 from sapwood.columns import Array, Column, Foreign
-from sapwood.errors import CorruptError, LimitError, SapwoodWarning, UnsupportedError, stacklevel
+from sapwood.errors import CorruptError, LimitError, SapwoodWarning, StorageError, UnsupportedError, stacklevel
 from sapwood.reading.libraries import NO_UNIONS, How, Library, Result
 from sapwood.reading.selection import Formula, Group, Leaf, Selection, documentation
 
@@ -204,7 +204,11 @@ def _no_garbage() -> Generator[None]:
 def read_one(selection: Selection, branch: TBranch, start: int, stop: int) -> Column:
     """Read a branch that was not named beforehand; see `sapwood.reading.learning`."""
     carry = branch.tree.learned.carry_for(branch, start, stop) if branch.file.is_far else None
-    found = read([(selection, [branch.native_index], start, stop)], carry)
+    try:
+        found = read([(selection, [branch.native_index], start, stop)], carry)
+    except StorageError:
+        branch.tree.learned.give_up()
+        raise
     return next(column for column in found if column is not None)
 
 

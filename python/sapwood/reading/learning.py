@@ -71,6 +71,11 @@ class Learned:
             self._window = self._announced(sorted(expected), start, self._until(start, stop) if goes_on else stop)
             return None if self._window is None else self._window.carry
 
+    def give_up(self) -> None:
+        """Let go of what was announced, of which some could not be fetched: who reads it next has it asked for anew."""
+        with _LOCK:
+            self._window = None
+
     def _until(self, start: int, stop: int) -> int:
         """Say how far to read ahead: as many entries again as were read, and to the end of that cluster."""
         far = min(self._entries, max(stop, start + (start - self._first)))

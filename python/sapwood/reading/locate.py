@@ -56,6 +56,11 @@ def split_path(path: str) -> tuple[str, str | None]:
     return path.strip(), None
 
 
+def is_url(text: str) -> bool:
+    """Tell whether a text is a URL."""
+    return "::" in text or _SCHEME.match(text) is not None
+
+
 def plain_path(path: object) -> Foreign:
     """Turn a path object into a string, with the second slash that `pathlib` takes from URLs; leave the rest alone."""
     if isinstance(path, os.PathLike):
@@ -137,7 +142,7 @@ def matches(path: str, options: Options) -> list[str]:
     """List the files that a path or URL means, which may be a pattern."""
     from sapwood.reading.sources import matching
 
-    far = _SCHEME.match(path) is not None or "::" in path
+    far = is_url(path)
     # What stands behind a question mark belongs to the server.
     head = path.partition("?")[0]
     if not ("*" in head or _BRACES.search(head)) if far else Path(path).exists():

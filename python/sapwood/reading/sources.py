@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import threading
@@ -46,10 +47,10 @@ _FAR = frozenset(
         "timeout",
     ]
 )
-# Those that do nothing where `fsspec` reads, and those that do nothing there if its file system has one request at a
-# time. The others are not missed.
-_NOT_IN_SYSTEMS = frozenset(["replicas"])
-_NOT_ONE_BY_ONE = frozenset(["deadline", "prefetch_size", "retries"])
+# Those that would do nothing where `fsspec` reads, and those that would do nothing there if its file system has one
+# request at a time.
+_NOT_IN_SYSTEMS = frozenset(["block_cache", "block_cache_size", "http_max_header_bytes", "http_max_ranges", "replicas"])
+_NOT_ONE_BY_ONE = frozenset(["deadline", "num_workers", "prefetch_size", "retries", "timeout"])
 _ALSO_LOCAL = frozenset(
     ["block_cache", "block_cache_size", "deadline", "http_max_header_bytes", "num_workers", "prior", "timeout"]
 )
@@ -82,23 +83,38 @@ class FileLike:
         """Measure the stream by seeking to its end."""
         self._stream = stream
         self._lock = threading.Lock()
+        self._process = os.getpid()
+        # A forked process has the same place in an open file, which both would move: it is not asked for one.
+        plain = type(stream) in (io.FileIO, io.BufferedReader) and isinstance(getattr(stream, "raw", stream), io.FileIO)
+        self._number: int | None = stream.fileno() if plain else None
         with self._lock:
             stream.seek(0, os.SEEK_END)
             self.size: int = stream.tell()
 
-    def read_ranges(self, ranges: Iterable[tuple[int, int]]) -> list[bytes]:
-        """Read (offset, length) ranges; fewer bytes only at the end of the stream."""
+    def read_ranges(self, ranges: Iterable[tuple[int, int]], limit: float | None = None) -> list[bytes]:
+        """Read (offset, length) ranges; fewer bytes only at the end of the stream. It takes what time it takes."""
+        del limit
         return [self._read(offset, length) for offset, length in ranges]
 
     def _read(self, offset: int, length: int) -> bytes:
+        if self._process != os.getpid():
+            # A thread that is not here any more may have had it.
+            self._lock, self._process = threading.Lock(), os.getpid()
         with self._lock:
-            self._stream.seek(offset)
-            pieces = [self._stream.read(length)]
+            if self._number is None:
+                self._stream.seek(offset)
+            pieces = [self._some(offset, length)]
             missing = length - len(pieces[0])
             while missing > 0 and pieces[-1]:
-                pieces.append(self._stream.read(missing))
+                pieces.append(self._some(offset + length - missing, missing))
                 missing -= len(pieces[-1])
         return b"".join(pieces)
+
+    def _some(self, offset: int, most: int) -> bytes:
+        if self._number is None:
+            return self._stream.read(most)
+        self._stream.fileno()  # fails where it is closed; its number may be another's by then
+        return os.pread(self._number, most, offset)
 
 
 class InFileSystem:
@@ -110,11 +126,21 @@ class InFileSystem:
         self._path = path
         self.size = int(system.size(path))
 
-    def read_ranges(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Read (offset, length) ranges."""
+    def read_ranges(self, ranges: Sequence[tuple[int, int]], limit: float | None = None) -> list[bytes]:
+        """Read (offset, length) ranges, in so many seconds."""
         starts = [offset for offset, _ in ranges]
         ends = [offset + length for offset, length in ranges]
-        return self._system.cat_ranges([self._path] * len(starts), starts, ends, on_error="raise")
+        if limit is None or not hasattr(self._system, "_cat_ranges"):
+            return self._system.cat_ranges([self._path] * len(starts), starts, ends, on_error="raise")
+        from fsspec.asyn import sync  # pyright: ignore[reportMissingTypeStubs]
+        from fsspec.exceptions import FSTimeoutError  # pyright: ignore[reportMissingTypeStubs]
+
+        try:
+            wanted = [self._path] * len(starts), starts, ends
+            found: Foreign = sync(self._system.loop, self._system._cat_ranges, *wanted, on_error="raise", timeout=limit)
+            return found
+        except FSTimeoutError:
+            raise TimeoutError(f"timeout: nothing came in {limit:.3g} s") from None
 
 
 class Found(NamedTuple):
@@ -137,6 +163,28 @@ class Found(NamedTuple):
         refused = alone and re.search(r": 40[13]\b", str(error))
         hint = "nobody's keys were sent (key and secret, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY)"
         return storage_error(self.label, error, f": {hint}" if refused else "")
+
+
+def options_of(words: Iterable[str]) -> dict[str, Any]:
+    """Take options of `open` from texts ``name=value``; a value that is JSON is what that means, another is a text.
+
+    Raises
+    ------
+    ArgumentError
+        There is no ``=``.
+    """
+    import json
+
+    options: dict[str, Any] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name.strip():
+            raise ArgumentError(f"storage option {name!r} is not of the form name=value")
+        try:
+            options[name.strip()] = json.loads(value)
+        except ValueError:
+            options[name.strip()] = value
+    return options
 
 
 def source_of(given: object, options: Mapping[str, Any]) -> Found:
@@ -231,7 +279,7 @@ def _far(
     try:
         headers = dict(headers)
     except (TypeError, ValueError):
-        raise ArgumentError(f"headers are a dict of names and values, not {headers!r}") from None
+        raise ArgumentError(f"headers are a dict of names and values, not a {type(headers).__name__}") from None
     timeout = seconds("timeout")
     return Far(
         timeout=30.0 if timeout is None else timeout,
@@ -351,7 +399,6 @@ def _s3_address(url: str, options: Mapping[str, Any]) -> str:
 
 def _refuse_unknown(url: str, kind: str, options: Mapping[str, Any], known: frozenset[str]) -> None:
     """Name options that neither we have nor the file system of `fsspec`, which would take anything."""
-    import inspect
     from difflib import get_close_matches
 
     taken = set(known)
@@ -360,14 +407,12 @@ def _refuse_unknown(url: str, kind: str, options: Mapping[str, Any], known: froz
         import fsspec  # pyright: ignore[reportMissingTypeStubs]
         from fsspec.dircache import DirCache  # pyright: ignore[reportMissingTypeStubs]
 
-        system: Foreign = fsspec.get_filesystem_class(kind)
         # What the last constructor takes by `**kwargs` goes to the cache of listings; `fsspec` takes two itself.
-        for one in (*system.__mro__[:-1], DirCache):
-            parameters = inspect.signature(one.__init__).parameters.values()
-            # The name of `**storage_options` is none that is taken.
-            taken |= {one.name for one in parameters if one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL)}
+        taken |= _parameters(fsspec.get_filesystem_class(kind)) | _parameters(DirCache)
         taken |= {"skip_instance_cache", kind}
         if kind in {"http", "https"}:
+            import inspect
+
             import aiohttp
 
             # What is left goes to each request.
@@ -375,12 +420,21 @@ def _refuse_unknown(url: str, kind: str, options: Mapping[str, Any], known: froz
             taken |= inspect.signature(session._request).parameters.keys()
     except ImportError as error:
         why = f" (if fsspec has it: {error})"
-    taken -= {"self", "kwargs"}
+    taken -= {"kwargs"}
     strange = sorted(options.keys() - taken)
     if strange:
         near = get_close_matches(strange[0], sorted(taken), 1)
         hint = f" (did you mean {near[0]!r}?)" if near else why
         raise ArgumentError(f"{url}: no such option: {', '.join(map(repr, strange))}{hint}")
+
+
+def _parameters(made: Foreign) -> set[str]:
+    """Name what the constructors of a class take, its own and those that it inherits."""
+    import inspect
+
+    every = (one for base in made.__mro__[:-1] for one in inspect.signature(base.__init__).parameters.values())
+    # The name of `**storage_options` is none that is taken.
+    return {one.name for one in every if one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL)} - {"self"}
 
 
 def _through_fsspec(url: str, options: Mapping[str, Any]) -> Found:
@@ -471,7 +525,11 @@ def _system_of(url: str, options: Mapping[str, Any]) -> tuple[Foreign, str]:
         raise ArgumentError(
             f"{url}: reading from a URL of this kind needs the package fsspec (pip install 'sapwood[remote]')"
         ) from None
-    theirs = {name: value for name, value in options.items() if name not in _FAR}
+    own = options.keys() - _FAR
+    if options.keys() & _FAR and _LINK.search(url) is None:
+        # Some mean the same to it, such as `timeout`.
+        own |= options.keys() & _parameters(fsspec.get_filesystem_class(fsspec.core.split_protocol(url)[0]))
+    theirs = {name: value for name, value in options.items() if name in own}
     if options.get("headers") and url.startswith(("http://", "https://")):
         theirs["headers"] = dict(options["headers"])
     return fsspec.core.url_to_fs(url, **theirs)
@@ -480,6 +538,7 @@ def _system_of(url: str, options: Mapping[str, Any]) -> tuple[Foreign, str]:
 def _in_system(system: Foreign, path: str, name: str, options: Mapping[str, Any], address: str | None = None) -> Found:
     many = getattr(system, "async_impl", False)
     dropped = _NOT_IN_SYSTEMS if many else _NOT_IN_SYSTEMS | _NOT_ONE_BY_ONE
+    dropped -= _parameters(type(system))
     if given := sorted(one for one in dropped if options.get(one) not in (None, (), [])):
         raise ArgumentError(
             f"{name}: {', '.join(given)} would do nothing where {type(system).__name__} of fsspec reads"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import sapwood
 from sapwood.errors import ArgumentError, NotFoundError, UnsupportedError
 from sapwood.report.listing import layout, split
 from sapwood.report.units import count_text
-from sapwood.train.dataset import Source, find_tree
+from sapwood.train.dataset import Source, find_tree, is_url
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -20,10 +20,13 @@ _ITEMS_SHOWN = 8  # of a longer list, its beginning
 
 
 @contextmanager
-def opened_tree(where: str) -> Generator[Any]:
-    """Open ``file:path/of/tree``; the path may be left out in a file with one tree."""
+def opened_tree(where: str, options: Mapping[str, Any] | None = None) -> Generator[Any]:
+    """Open ``file:path/of/tree``; the path may be left out in a file with one tree.
+
+    By `options` (see `sapwood.open`) a file far away is read.
+    """
     path, inside = split(where)
-    with sapwood.open({path: None}) as file:
+    with sapwood.open({path: None}, **(options or {} if is_url(path) else {})) as file:
         yield find_tree(file, Source(path, inside or None))[0]
 
 

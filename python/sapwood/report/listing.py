@@ -5,12 +5,13 @@ Works on the native classes alone, so that a listing does not wait for NumPy and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sapwood import _native
 from sapwood.errors import NotFoundError, SapwoodError, warn_of_lost_keys
+from sapwood.reading.locate import is_url
 from sapwood.reading.sources import source_of
 from sapwood.report.units import bytes_text, count_text
 
@@ -23,7 +24,14 @@ _OF_FILES = (".txt", ".json", ".yaml", ".yml")
 _ALGORITHMS = {0: "none", 1: "zlib", 2: "lzma", 3: "zlib (old)", 4: "lz4", 5: "zstd"}
 
 
-def list_file(where: str, *, recursive: bool = False, branches: bool = False, check: bool = False) -> dict[str, Any]:
+def list_file(
+    where: str,
+    *,
+    recursive: bool = False,
+    branches: bool = False,
+    check: bool = False,
+    options: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
     """List a file, or a directory or tree in it.
 
     Parameters
@@ -37,6 +45,8 @@ def list_file(where: str, *, recursive: bool = False, branches: bool = False, ch
     check
         Decode the first entry of every branch, and the longest of its first basket, to find those whose data cannot
         be decoded.
+    options
+        By which a file far away is read (see `sapwood.open`).
 
     Returns
     -------
@@ -53,7 +63,7 @@ def list_file(where: str, *, recursive: bool = False, branches: bool = False, ch
         If the file cannot be read.
     """
     path, inside = split(where)
-    source = source_of(path, {})
+    source = source_of(path, options or {} if is_url(path) else {})
     file = _native.File(source.source, source.label, source.far)
     top = file.directory()
     found = list(_keys(path, top, "", inside.split("/") if inside else [], recursive=recursive))
@@ -70,7 +80,7 @@ def list_file(where: str, *, recursive: bool = False, branches: bool = False, ch
     }
 
 
-def files_of(where: str) -> list[str]:
+def files_of(where: str, options: Mapping[str, Any] | None = None) -> list[str]:
     """Name the files that a word means: those of a folder and below it, of a pattern, a list or a description; itself.
 
     Raises
@@ -84,7 +94,7 @@ def files_of(where: str) -> list[str]:
         return [where]
     from sapwood.train.dataset import Dataset
 
-    return list(dict.fromkeys(str(source) for source in Dataset.of(where).sources))
+    return list(dict.fromkeys(str(source) for source in Dataset.of(where, options=options).sources))
 
 
 def split(where: str) -> tuple[str, str]:

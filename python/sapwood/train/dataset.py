@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sapwood.errors import ArgumentError, MissingFileError, NotFoundError
-from sapwood.reading.locate import matches, split_path
+from sapwood.reading.locate import is_url, matches, split_path
 from sapwood.reading.steps import memory_size
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ class Dataset:
     chosen: Chosen | None = None
 
     @staticmethod
-    def of(inputs: Foreign, tree: str | None = None) -> Dataset:
+    def of(inputs: Foreign, tree: str | None = None, options: Mapping[str, Any] | None = None) -> Dataset:
         """Find the files that `inputs` stand for.
 
         Parameters
@@ -233,6 +233,8 @@ class Dataset:
             (its name begins with a dot) is not looked at.
         tree
             Path of the tree inside files given without one.
+        options
+            By which files far away are read (see `sapwood.open`); they go before those of descriptions.
 
         Raises
         ------
@@ -243,7 +245,7 @@ class Dataset:
         """
         if isinstance(inputs, Dataset):
             return inputs
-        found = _Found(tree)
+        found = _Found(tree, _options(options, "the data set"))
         given = [inputs] if isinstance(inputs, (str, Path, Mapping)) else list(inputs)
         for item in given:
             found.take(item, Path())
@@ -334,9 +336,9 @@ def _apart(friends: Sequence[Friend]) -> tuple[Friend, ...]:
 class _Found:
     """What inputs stand for, so far."""
 
-    def __init__(self, tree: str | None) -> None:
+    def __init__(self, tree: str | None, options: Mapping[str, Any]) -> None:
         self.tree = tree
-        self.options: Mapping[str, Any] = {}
+        self.options = options
         self.sources: list[Source] = []
         self.metadata: dict[str, Mapping[str, Any]] = {}
         self.friends: list[Friend] = []
@@ -394,7 +396,7 @@ class _Found:
         _check_words(described, _OF_SETS, place)
         self.names[name] += 1
         tree = _text(described.get("tree") or described.get("treename"), f"{place}: tree") or self.tree
-        options = _options(described.get("options"), place)
+        options = {**_options(described.get("options"), place), **self.options}
         prefixes = [_near(text, folder) for text in _texts(described.get("replicas"), f"{place}: replicas")]
         if described.get("metadata"):
             self.metadata[name] = _metadata(described["metadata"], place)
@@ -416,8 +418,8 @@ class _Found:
         name = _text(friend.get("name"), f"{place}: name of a friend")
         if not name or "files" not in friend:
             raise ArgumentError(f"{place}: a friend needs a name and files: {dict(friend)}")
-        inner = _Found(_text(friend.get("tree"), f"{place}: tree of friend {name}"))
-        inner.options = _options(friend.get("options"), place)
+        options = {**_options(friend.get("options"), place), **self.options}
+        inner = _Found(_text(friend.get("tree"), f"{place}: tree of friend {name}"), options)
         for item in _texts(friend["files"], f"{place}: files of friend {name}"):
             inner.take(item, folder)
         by = _texts(friend.get("by"), f"{place}: by of friend {name}")
@@ -629,11 +631,6 @@ def parse_settings(text: str, path: Path) -> Foreign:
         raise ArgumentError(f"{path}: YAML needs PyYAML (pip install pyyaml); JSON works without") from error
     except Exception as error:  # whatever the parser says of it
         raise ArgumentError(f"{path} cannot be understood: {' '.join(str(error).split())}") from error
-
-
-def is_url(text: str) -> bool:
-    """Tell whether a text is a URL."""
-    return "::" in text or re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text) is not None
 
 
 def _local(text: str) -> str:

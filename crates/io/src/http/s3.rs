@@ -1,8 +1,9 @@
-//! Signing of requests to S3 (signature version 4), as AWS documents it.
+//! What S3 has beyond HTTP, as AWS documents it: signed requests (signature version 4), and words for what is refused.
 
+use super::date;
+use crate::ledger::said;
 use ring::{digest, hmac};
-use std::io::{Error, ErrorKind, Result};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::io::{Error, ErrorKind, Read, Result};
 
 /// Who asks, and where.
 #[derive(Clone)]
@@ -35,24 +36,6 @@ fn keyed(key: &[u8], text: &str) -> hmac::Tag {
     hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), text.as_bytes())
 }
 
-/// Seconds since 1970 as `20130524T000000Z`.
-fn date(seconds: u64) -> String {
-    let (days, rest) = ((seconds / 86_400) as i64, seconds % 86_400);
-    // Days to civil date, in years that begin in March.
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day = shifted.rem_euclid(146_097);
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let (y, m, d) = (
-        year + era * 400 + i64::from(month >= 10),
-        if month < 10 { month + 3 } else { month - 9 },
-        day - (153 * month + 2) / 5 + 1,
-    );
-    format!("{y:04}{m:02}{d:02}T{:02}{:02}{:02}Z", rest / 3600, rest / 60 % 60, rest % 60)
-}
-
 /// The hash of no bytes.
 const NOTHING: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
@@ -64,8 +47,7 @@ impl Keys {
         url: &str,
         others: &[(&'static str, &str)],
     ) -> Result<Vec<(&'static str, String)>> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs());
-        self.sign_at(method, url, others, now)
+        self.sign_at(method, url, others, date::now())
     }
 
     fn sign_at(
@@ -78,7 +60,7 @@ impl Keys {
         let wrong = || Error::new(ErrorKind::InvalidInput, format!("not a URL: {url}"));
         let (_, rest) = url.split_once("://").ok_or_else(wrong)?;
         let (host, path) = rest.split_once('/').ok_or_else(wrong)?;
-        let time = date(seconds);
+        let time = date::compact(seconds);
         let day = time.get(..8).unwrap_or_default();
         let mut headers = vec![
             ("host", host.to_owned()),
@@ -111,17 +93,73 @@ impl Keys {
     }
 }
 
+/// Bytes that are read of why a request is refused.
+const LONGEST: u64 = 16 << 10;
+
+/// Why a server of S3 refuses a request, in its own words.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Refusal {
+    /// One of a list: `NoSuchKey`.
+    pub code: String,
+    /// For people.
+    pub message: String,
+    /// Where the bucket is, if it was asked for elsewhere.
+    pub region: Option<String>,
+}
+
+impl Refusal {
+    /// Reads it; nothing if it is something else that comes.
+    pub fn read(from: impl Read) -> Option<Self> {
+        let mut bytes = Vec::new();
+        // What was cut may still say it.
+        let _ = from.take(LONGEST).read_to_end(&mut bytes);
+        Self::parse(&String::from_utf8_lossy(&bytes))
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (_, inside) = text.split_once("<Error>")?;
+        let field = |name: &str| {
+            let (_, rest) = inside.split_once(&format!("<{name}>"))?;
+            rest.split_once(&format!("</{name}>")).map(|(value, _)| plain(value))
+        };
+        let message = field("Message").unwrap_or_default();
+        Some(Self { code: field("Code")?, message, region: field("Region") })
+    }
+
+    /// Whether the same request may do later, whatever its status says.
+    pub fn passes(&self) -> bool {
+        ["InternalError", "OperationAborted", "RequestTimeout", "ServiceUnavailable", "SlowDown"]
+            .contains(&self.code.as_str())
+    }
+}
+
+/// Text without the marks of XML, in one line.
+fn plain(text: &str) -> String {
+    let marks = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&apos;", "'"), ("&amp;", "&")];
+    said(&marks.iter().fold(text.to_owned(), |text, (mark, letter)| text.replace(mark, letter)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn dates() {
-        assert_eq!(date(0), "19700101T000000Z");
-        assert_eq!(date(951_782_399), "20000228T235959Z");
-        assert_eq!(date(951_782_400), "20000229T000000Z");
-        assert_eq!(date(1_369_353_600), "20130524T000000Z");
+    fn what_is_refused() {
+        let text = "<?xml version=\"1.0\"?>\n<Error><Code>NoSuchKey</Code><Message>No &lt;a&gt;\n &amp;amp; b.</Message>\
+                    <Key>x</Key></Error>";
+        let found = Refusal::parse(text).unwrap();
+        assert_eq!((found.code.as_str(), found.message.as_str()), ("NoSuchKey", "No <a> &amp; b."));
+        assert!(!found.passes() && found.region.is_none());
+        let text = "<Error><Code>RequestTimeout</Code><Region>eu-west-1</Region></Error>";
+        let found = Refusal::read(text.as_bytes()).unwrap();
+        assert_eq!((found.passes(), found.region.as_deref()), (true, Some("eu-west-1")));
+        for other in
+            ["", "<html>404</html>", "<Error>", "<Error><Message>x</Message></Error>", "<Error><Code>x"]
+        {
+            assert_eq!(Refusal::parse(other), None, "{other}");
+        }
     }
+
     #[test]
     fn signs_as_botocore_does() {
         let mut keys = Keys {

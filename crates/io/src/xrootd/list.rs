@@ -1,13 +1,15 @@
 //! What is in a folder: of a server, or of all the servers that a redirector knows to have it.
 
+use super::handle::{Stop, ask};
 use super::session::{SMALL, Session};
 use super::wire::{self, Answer, Target, kind};
-use super::{Identity, LONGEST_PAUSE, MOST_HOPS, Stop, address_of, ask, small};
+use super::{Identity, LONGEST_PAUSE, MOST_HOPS, address_of, small};
+use crate::cancel;
+use crate::ledger::said;
 use crate::remote::Options;
 use std::collections::BTreeMap;
 use std::io::{Error, ErrorKind, Result};
 use std::sync::Arc;
-use std::thread;
 use std::time::Instant;
 
 /// Bytes of the names in a folder.
@@ -49,7 +51,7 @@ pub fn list(url: &str, who: &Identity, options: &Options) -> Result<Vec<(String,
             }
             (Answer::Done, text) => {
                 let servers = locations(&text).ok_or_else(|| {
-                    at(Error::new(ErrorKind::InvalidData, format!("it names servers as {text:?}")))
+                    at(Error::new(ErrorKind::InvalidData, format!("it names servers as {:?}", said(&text))))
                 })?;
                 places.extend(servers.into_iter().map(|(host, port)| {
                     let to = Target {
@@ -97,9 +99,9 @@ fn answered(
         };
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(Error::new(ErrorKind::TimedOut, format!("not listed in time: {}", why.trim())));
+            return Err(Error::new(ErrorKind::TimedOut, format!("not listed in time: {why}")));
         }
-        thread::sleep(wait.min(LONGEST_PAUSE).min(left));
+        cancel::sleep(wait.min(LONGEST_PAUSE).min(left));
     }
 }
 

@@ -3,7 +3,8 @@
 use super::auth::{self, Identity};
 use super::link::{Link, left};
 use super::wire::{self, Answer, Frames, Head, Reader, kind, status};
-use crate::cancel;
+use crate::cancel::{self, LOOK};
+use crate::ledger::said;
 use crate::process::PerProcess;
 use crate::remote::Fault;
 use std::collections::{HashMap, HashSet};
@@ -351,10 +352,9 @@ impl Session {
 
     /// What the server takes; waits for it to say so, but not for long.
     pub fn limits(&self, deadline: Instant) -> Limits {
-        if let Some(limits) = self.limits.get() {
-            return *limits;
-        }
-        let Some(mut stream) = lock(&self.asked).take() else { return Limits::default() };
+        // Others that come meanwhile wait, too: they must not ask for more than the answer will say.
+        let mut asked = lock(&self.asked);
+        let Some(stream) = asked.as_mut() else { return self.limits.get().copied().unwrap_or_default() };
         let mut text = Vec::new();
         let answer = stream.finish(deadline, deadline, &mut |bytes| {
             text.extend_from_slice(bytes);
@@ -362,8 +362,11 @@ impl Session {
         });
         let limits = match answer {
             Ok(Some(Answer::Done)) => Limits::parse(&String::from_utf8_lossy(&text)),
+            // Given up; the next one waits on.
+            Ok(None) => return Limits::default(),
             _ => Limits::default(),
         };
+        asked.take();
         *self.limits.get_or_init(|| limits)
     }
 
@@ -424,7 +427,8 @@ impl Session {
         streams.slots.clear();
         drop(streams);
         self.link.shut();
-        let unread = lock(&self.asked).take();
+        // Whoever has it waits for its end.
+        let unread = self.asked.try_lock().ok().and_then(|mut asked| asked.take());
         drop(unread);
     }
 
@@ -497,7 +501,7 @@ impl Session {
             }
             end if wire::ASYNC_ENDS.contains(&end) => Err(Error::new(
                 ErrorKind::ConnectionAborted,
-                format!("the server ends the session: {}", from.text()),
+                format!("the server ends the session: {}", said(&from.text())),
             )),
             _ => Ok(()),
         }
@@ -543,9 +547,6 @@ impl Session {
         Ok(())
     }
 }
-
-/// How often a thread that waits looks whether anybody still wants it to.
-const LOOK: Duration = Duration::from_millis(50);
 
 impl Stream {
     /// Waits for the answer and hands over its data as it comes. Nothing if `take` wants no more.

@@ -1,3 +1,6 @@
+use super::handle::{Watch, joined};
+use super::read::{Parts, elements};
+use super::wire::{ELEMENT, Stat};
 use super::*;
 
 fn range(offset: u64, length: u64) -> Range {

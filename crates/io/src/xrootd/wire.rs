@@ -3,6 +3,7 @@
 //! Facts: the `XRootD` protocol specification, version 5.2. Numbers are big-endian. A request is a stream's number, a kind,
 //! 16 bytes of parameters, a length and a body; an answer is the stream's number, a status, a length and a body.
 
+use crate::ledger::said;
 use std::io::{Error, ErrorKind, Result};
 use std::time::Duration;
 
@@ -236,9 +237,9 @@ impl Answer {
         let mut from = Reader(body);
         Ok(match status {
             status::OK => Self::Done,
-            status::ERROR => Self::Refused(Refusal { code: from.u32()?, text: from.text() }),
+            status::ERROR => Self::Refused(Refusal { code: from.u32()?, text: said(&from.text()) }),
             status::REDIRECT => Self::Redirect(Target::parse(from.u32()? as i32, &from.text())?),
-            status::WAIT => Self::Wait(Duration::from_secs(from.u32()?.into()), from.text()),
+            status::WAIT => Self::Wait(Duration::from_secs(from.u32()?.into()), said(&from.text())),
             status::WAIT_RESPONSE => Self::Later(Duration::from_secs(from.u32()?.into())),
             status::AUTH_MORE => Self::More(body.to_vec()),
             other => {
@@ -345,7 +346,7 @@ impl From<Refusal> for Error {
             _ if no.text.contains("relative path") => " (an absolute path has two slashes after the host)",
             _ => "",
         };
-        Self::new(kind, format!("[{} {}] {}{hint}", no.code, no.name(), no.text.trim()))
+        Self::new(kind, format!("[{} {}] {}{hint}", no.code, no.name(), no.text))
     }
 }
 
@@ -367,7 +368,11 @@ pub struct Target {
 impl Target {
     /// `HOST[?OPAQUE[?TOKEN]]` and a port; a URL if that is negative.
     fn parse(port: i32, text: &str) -> Result<Self> {
-        let wrong = || Error::new(ErrorKind::InvalidData, format!("a redirection to {text:?}, port {port}"));
+        let wrong = || {
+            // What stands behind may be secret.
+            let place = said(text.split('?').next().unwrap_or_default());
+            Error::new(ErrorKind::InvalidData, format!("a redirection to {place:?}, port {port}"))
+        };
         if port < 0 {
             let address = Address::parse(text).ok_or_else(wrong)?;
             return Ok(Self {
@@ -539,6 +544,12 @@ mod tests {
             assert!(Answer::parse(status::REDIRECT, &number(port, text)).is_err(), "{port} {text}");
         }
         assert!(Answer::parse(4242, b"").is_err());
+        let lost = Answer::parse(status::REDIRECT, &number(70_000, "host?authz=secret?secret")).unwrap_err();
+        assert!(lost.to_string().contains("host") && !lost.to_string().contains("secret"));
+        let long = number(3011, &"x".repeat(1 << 20));
+        assert!(
+            matches!(Answer::parse(status::ERROR, &long), Ok(Answer::Refused(no)) if no.text.len() < 1000)
+        );
         assert!(Refusal { code: 7, text: String::new() }.name().contains("unknown"));
     }
 

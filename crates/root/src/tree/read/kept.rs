@@ -2,6 +2,7 @@
 
 use super::super::basket::Values;
 use crate::array::pool;
+use sapwood_io::PerProcess;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -139,7 +140,12 @@ impl Drop for Tail {
     }
 }
 
-static KEPT: Mutex<Kept> = Mutex::new(Kept::new(ROOM, OVERHEAD));
+/// Those of this process: in one that was forked, another thread may have been at work on what was inherited.
+fn cache() -> &'static Mutex<Kept> {
+    static KEPT: PerProcess<Mutex<Kept>> = PerProcess::empty();
+    KEPT.get(|_| Mutex::new(Kept::new(ROOM, OVERHEAD)))
+}
+
 static TREES: AtomicU64 = AtomicU64::new(0);
 static READINGS: AtomicU64 = AtomicU64::new(0);
 
@@ -161,21 +167,21 @@ impl BasketCache {
     }
     /// Gives the basket whose record is at an offset in the file.
     pub fn get(&self, offset: u64, reading: u64) -> Option<Arc<Tail>> {
-        lock(&KEPT).get((self.tree, offset), reading)
+        lock(cache()).get((self.tree, offset), reading)
     }
     /// Whether it is there.
     pub fn holds(&self, offset: u64) -> bool {
-        lock(&KEPT).tails.contains_key(&(self.tree, offset))
+        lock(cache()).tails.contains_key(&(self.tree, offset))
     }
     /// Keeps a basket.
     pub fn keep(&self, offset: u64, reading: u64, values: &Values<'_>) {
-        keep(&KEPT, (self.tree, offset), reading, values, (0, 0), 0);
+        keep(cache(), (self.tree, offset), reading, values, (0, 0), 0);
     }
 }
 
 impl Drop for BasketCache {
     fn drop(&mut self) {
-        let mut kept = lock(&KEPT);
+        let mut kept = lock(cache());
         let mine = kept.tails.range((self.tree, 0)..=(self.tree, u64::MAX));
         let mine: Vec<Key> = mine.map(|(&key, _)| key).collect();
         for key in mine {

@@ -1,0 +1,321 @@
+//! What is announced is fetched ahead of need, as far as the memory allows.
+
+use super::lanes::{Lane, Piece, Place, State};
+use super::{LARGEST, SMALLEST, Shared};
+use crate::cancel::LOOK;
+use crate::plan::Range;
+use crate::trace::Cause;
+use std::collections::VecDeque;
+use std::io::{Error, ErrorKind, Result};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Ranges that are fetched ahead as long as this lives.
+pub struct Announced {
+    shared: Arc<Shared>,
+    ranges: Vec<Range>,
+    /// The process that announced them.
+    process: u32,
+}
+
+impl Announced {
+    /// Has ranges fetched ahead, in their order; `together`: nothing is of use before all of them are there.
+    pub(super) fn new(shared: Arc<Shared>, ranges: Vec<Range>, together: bool) -> Self {
+        shared.announce(&ranges, together);
+        Self { shared, ranges, process: std::process::id() }
+    }
+}
+
+impl Drop for Announced {
+    fn drop(&mut self) {
+        if self.process != std::process::id() {
+            // A fork has none of the threads that fetch, and a lock may be held by one of them.
+            std::mem::forget(self.shared.clone());
+            return;
+        }
+        let mut state = self.shared.state();
+        for range in &self.ranges {
+            let Some(piece) = state.pieces.get_mut(range) else { continue };
+            piece.announced -= 1;
+            piece.uses = piece.uses.min(piece.announced);
+            if piece.announced == 0 {
+                // One in flight is let go when it comes.
+                let held = matches!(piece.place, Place::Here(_) | Place::Flying(_));
+                let lane = piece.lane;
+                state.pieces.remove(range);
+                state.release(lane, if held { range.length } else { 0 });
+            }
+        }
+        let State { lanes, pieces, kept, .. } = &mut *state;
+        lanes.iter_mut().for_each(|lane| lane.queue.retain(|range| pieces.contains_key(range)));
+        kept.retain(|range| pieces.contains_key(range));
+        lanes.retain(|lane| lane.held > 0 || !lane.queue.is_empty());
+        self.shared.changed.notify_all();
+        if state.pieces.is_empty() && state.workers > 0 && state.direct == 0 {
+            // What is under way is for nobody.
+            std::mem::take(&mut state.token).give_up();
+            self.shared.transport.interrupt();
+        }
+    }
+}
+
+impl Shared {
+    /// Whether another request is worth sending beside those in flight.
+    ///
+    /// Where all share one line, one that is sent early makes those that are needed sooner come later. It is sent when
+    /// what is still to come of these is about to end. As long as nothing is known, two go beside each other, and all that
+    /// may where nothing is of use before everything is there.
+    fn may_send(&self, state: &State, share: u64, together: bool) -> bool {
+        let due = state.asked.saturating_sub(self.filled.load(Relaxed));
+        match self.pace.shared() {
+            _ if state.flying == 0 => true,
+            // The first one has the line for itself until it begins to come, if what it brings is used at once.
+            None => together || share <= SMALLEST || (state.flying < 2 && due <= 2 * self.flow(state)),
+            Some(true) => due <= 2 * self.pace.line(),
+            Some(false) => true,
+        }
+    }
+
+    /// Bytes that come in one latency, by what came so far of the only request in flight; none while that is little.
+    fn flow(&self, state: &State) -> u64 {
+        let came = self.filled.load(Relaxed).saturating_sub(state.landed);
+        let since = Duration::from_nanos(self.flowing.load(Relaxed));
+        let seconds = self.born.elapsed().saturating_sub(since).as_secs_f64();
+        if came < 1 << 20 { 0 } else { (came as f64 / seconds * self.pace.latency().as_secs_f64()) as u64 }
+    }
+
+    fn announce(self: &Arc<Self>, ranges: &[Range], together: bool) {
+        let mut state = self.state();
+        state.lane += 1;
+        let number = state.lane;
+        let mut queue = VecDeque::new();
+        for range in ranges {
+            let new = || Piece { lane: number, announced: 0, uses: 0, taken: false, place: Place::Used };
+            let piece = state.pieces.entry(*range).or_insert_with(new);
+            piece.announced += 1;
+            piece.uses += 1;
+            // What failed before is tried anew for whoever asks now.
+            if matches!(piece.place, Place::Used | Place::Gone | Place::Failed(..)) {
+                (piece.place, piece.lane, piece.taken) = (Place::Queued, number, false);
+                queue.push_back(*range);
+            }
+        }
+        if !queue.is_empty() {
+            self.queue(&mut state, queue, together);
+        }
+        self.staff(&mut state);
+    }
+
+    /// Adds the newest lane.
+    fn queue(&self, state: &mut State, queue: VecDeque<Range>, together: bool) {
+        // Where others are under way, the first request need not be small.
+        let sent = state.lanes.last().filter(|lane| !lane.queue.is_empty()).map_or(0, |lane| lane.sent);
+        let (number, share) = (state.lane, self.share(&queue));
+        state.lanes.push(Lane { number, queue, share, sent, together, ..Lane::default() });
+    }
+
+    /// Bytes for each thread, of what is queued.
+    pub fn share(&self, queue: &VecDeque<Range>) -> u64 {
+        let queued = queue.iter().map(|r| r.length).fold(0, u64::saturating_add);
+        queued / self.options.workers.max(1) as u64
+    }
+
+    /// Bytes of a request: enough to be worth its latency, not more than the thread's share, but no crumbs. The first
+    /// ones are smaller, so that what is needed first does not share the line with much that comes later.
+    fn target(&self, share: u64, sent: u32) -> u64 {
+        let first = self.pace.underway().clamp(SMALLEST, LARGEST);
+        let worth = self.pace.worth().unwrap_or(LARGEST).min(share).min(first << sent.min(8));
+        worth.clamp(SMALLEST, LARGEST)
+    }
+
+    /// Sees to it that there are threads for what can be asked for.
+    fn staff(self: &Arc<Self>, state: &mut State) {
+        state.make_room(self.options.ahead);
+        while state.workers < self.options.workers
+            && state.queued() > state.workers
+            && state.next_lane(self.options.ahead).is_some()
+        {
+            let shared = self.clone();
+            let thread = thread::Builder::new().name("sapwood-fetch".to_owned());
+            if thread.spawn(move || shared.work()).is_err() {
+                break;
+            }
+            state.workers += 1;
+        }
+    }
+
+    /// What a thread does that fetches ahead; it ends when there is nothing to do.
+    fn work(self: Arc<Self>) {
+        loop {
+            let (group, token, flight) = {
+                let mut state = self.state();
+                state.make_room(self.options.ahead);
+                let Some((number, share, together)) =
+                    state.next_lane(self.options.ahead).map(|lane| (lane.number, lane.share, lane.together))
+                else {
+                    state.workers -= 1;
+                    self.changed.notify_all();
+                    return;
+                };
+                if !self.may_send(&state, share, together) {
+                    drop(self.changed.wait_timeout(state, LOOK / 10));
+                    continue;
+                }
+                state.flying += 1;
+                state.flight += 1;
+                state.landed = self.filled.load(Relaxed);
+                let flight = state.flight;
+                let part = state.part(self.options.ahead);
+                let State { lanes, pieces, asked, .. } = &mut *state;
+                let mut group = Vec::new();
+                if let Some(lane) = lanes.iter_mut().find(|lane| lane.number == number) {
+                    group = self.group(lane, part);
+                    lane.wanted = false;
+                    for range in &group {
+                        if let Some(piece) = pieces.get_mut(range) {
+                            piece.place = Place::Flying(flight);
+                            lane.held += range.length;
+                            *asked += range.length;
+                        }
+                    }
+                }
+                (group, state.token.clone(), flight)
+            };
+            let put = |range: Range, bytes: Vec<u8>| {
+                // It may have been let go meanwhile, and even announced again.
+                if let Some(piece) = self.state().pieces.get_mut(&range)
+                    && matches!(piece.place, Place::Flying(_))
+                {
+                    piece.place = Place::Here(Arc::new(bytes));
+                }
+                self.changed.notify_all();
+            };
+            let wanted = || {
+                let state = self.state();
+                group.iter().rev().any(|range| {
+                    state
+                        .pieces
+                        .get(range)
+                        .is_some_and(|piece| matches!(piece.place, Place::Flying(by) if by == flight))
+                })
+            };
+            let result = token.during(|| self.vector(group.clone(), Cause::Prefetch, &put, &wanted));
+            let mut state = self.state();
+            state.flying -= 1;
+            if state.flying == 0 {
+                // What was let go did not come.
+                state.asked = self.filled.load(Relaxed);
+            }
+            for range in &group {
+                let Some(piece) = state.pieces.get_mut(range) else { continue };
+                // One that was let go and announced again comes by another request.
+                if matches!(piece.place, Place::Flying(by) if by == flight) {
+                    let lane = piece.lane;
+                    let error = result.as_ref().err();
+                    let message = error.map_or_else(|| "not delivered".to_owned(), ToString::to_string);
+                    piece.place = Place::Failed(error.map_or(ErrorKind::Other, Error::kind), message);
+                    state.release(lane, range.length);
+                }
+            }
+            self.changed.notify_all();
+        }
+    }
+
+    /// Takes what the next request is for: neighbours in the queue, as many as make a good one and fit into the memory.
+    pub fn group(&self, lane: &mut Lane, memory: u64) -> Vec<Range> {
+        let most = self.transport.most_ranges();
+        let gap = self.pace.gap(most);
+        let mut target = self.target(lane.share, lane.sent).min(memory / 2).max(1);
+        lane.sent += 1;
+        // A last one that is small would be a latency for little.
+        let most_left = target + target / 2;
+        let left = lane.queue.iter().try_fold(0u64, |sum, range| {
+            Some(sum.saturating_add(range.length)).filter(|sum| *sum <= most_left)
+        });
+        target = left.map_or(target, |left| left.max(target));
+        let mut group: Vec<Range> = Vec::new();
+        let (mut bytes, mut spans) = (0u64, 0);
+        while let Some(&range) = lane.queue.front() {
+            let near = group.last().is_some_and(|last: &Range| {
+                range.offset >= last.offset && range.offset <= last.end().saturating_add(gap)
+            });
+            spans += usize::from(!near);
+            bytes = bytes.saturating_add(range.length);
+            if !group.is_empty() && (bytes > target || spans > most) {
+                break;
+            }
+            lane.queue.pop_front();
+            group.push(range);
+        }
+        group
+    }
+
+    /// Bytes that were announced, as soon as they are there; nothing for what this thread had better fetch itself.
+    pub fn wait_for(self: &Arc<Self>, range: &Range) -> Result<Option<Arc<Vec<u8>>>> {
+        let mut waited: Option<Instant> = None;
+        let mut state = self.state();
+        let result = loop {
+            if let Err(error) = self.check() {
+                break Err(error);
+            }
+            let Some(piece) = state.pieces.get_mut(range) else { break Ok(None) };
+            match &piece.place {
+                Place::Used => break Ok(None),
+                Place::Failed(kind, message) => {
+                    let error = Error::new(*kind, message.clone());
+                    piece.place = Place::Used;
+                    break Err(error);
+                }
+                Place::Gone => {
+                    if let Some(queue) = state.fetch_again() {
+                        self.queue(&mut state, queue, false);
+                    }
+                    continue;
+                }
+                Place::Here(bytes) => {
+                    let bytes = bytes.clone();
+                    piece.uses = piece.uses.saturating_sub(1);
+                    let first = !std::mem::replace(&mut piece.taken, true);
+                    if piece.uses == 0 {
+                        piece.place = Place::Used;
+                        let lane = piece.lane;
+                        state.release(lane, range.length);
+                    } else if first {
+                        state.kept.push_back(*range);
+                    }
+                    self.staff(&mut state);
+                    break Ok(Some(bytes));
+                }
+                Place::Flying(_) => {}
+                Place::Queued => {
+                    let number = piece.lane;
+                    if let Some(lane) = state.lane(number) {
+                        lane.wanted = true;
+                    }
+                    self.staff(&mut state);
+                    if state.workers == 0 {
+                        // Everything that may be fetched ahead is there, and this is not among it.
+                        if let Some(lane) = state.lane(number) {
+                            lane.queue.retain(|queued| queued != range);
+                        }
+                        state.release(number, 0);
+                        if let Some(piece) = state.pieces.get_mut(range) {
+                            piece.uses = piece.uses.saturating_sub(1);
+                            piece.place = if piece.uses > 0 { Place::Gone } else { Place::Used };
+                        }
+                        break Ok(None);
+                    }
+                }
+            }
+            waited.get_or_insert_with(Instant::now);
+            state = self.changed.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0;
+        };
+        drop(state);
+        if let Some(start) = waited {
+            self.ledger.clock(|c| &c.time_waiting_ns, start);
+        }
+        result
+    }
+}

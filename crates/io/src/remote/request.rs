@@ -1,0 +1,226 @@
+//! Ranges are delivered by as many requests, attempts and ways as it takes.
+
+use super::scatter::Scatter;
+use super::tries::{Tries, pause_before};
+use super::{END, Fault, SLOWEST, Shared, WINDOW, WINDOWS};
+use crate::cancel::{LOOK, Token};
+use crate::plan::{Range, coalesce};
+use crate::source;
+use crate::trace::Cause;
+use std::io::{Error, ErrorKind, Result};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+impl Shared {
+    /// Has ranges delivered to this thread, which needs them now.
+    ///
+    /// Another one asks for them: so this one goes on at once when nobody wants them any more, whatever that one waits
+    /// for then, a connection, a login or a file system of Python's.
+    pub fn directly(self: &Arc<Self>, ranges: Vec<Range>, cause: Cause) -> Result<Vec<(Range, Vec<u8>)>> {
+        let (sender, receiver) = mpsc::channel();
+        let (shared, token) = (self.clone(), Token::current());
+        let ask = Arc::new(move || {
+            let found = Mutex::new(Vec::new());
+            let put =
+                |range, bytes| found.lock().unwrap_or_else(PoisonError::into_inner).push((range, bytes));
+            let result = token.during(|| shared.vector(ranges.clone(), cause, &put, &|| true));
+            // Who waited may have gone.
+            let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+            let _ = sender.send(result.map(|()| found));
+        });
+        let theirs = ask.clone();
+        self.state().direct += 1;
+        if thread::Builder::new().name("sapwood-fetch".to_owned()).spawn(move || theirs()).is_err() {
+            // No further thread can be had.
+            ask();
+        }
+        drop(ask);
+        let result = loop {
+            match receiver.recv_timeout(LOOK) {
+                Ok(result) => break result,
+                Err(RecvTimeoutError::Timeout) => {
+                    if let Err(error) = self.check() {
+                        break Err(error);
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    break Err(Error::other("a thread has ended before its work"));
+                }
+            }
+        };
+        self.state().direct -= 1;
+        result
+    }
+
+    /// Reads a record of the file itself, with what is around it.
+    pub fn record(self: &Arc<Self>, range: Range, size: u64, to: &mut [u8], cause: Cause) -> Result<()> {
+        let inside = |start: u64, bytes: &[u8], to: &mut [u8]| {
+            let from = range.offset.checked_sub(start).and_then(|from| usize::try_from(from).ok());
+            let found = from.and_then(|from| bytes.get(from..)?.get(..to.len()));
+            found.map(|found| to.copy_from_slice(found)).is_some()
+        };
+        if self.state().windows.iter().any(|(start, bytes)| inside(*start, bytes, to)) {
+            return Ok(());
+        }
+        let length = range.length.max(WINDOW).min(size);
+        let mut wanted = vec![Range { offset: range.offset.min(size - length), length }];
+        {
+            let mut state = self.state();
+            let soon = std::mem::take(&mut state.soon);
+            let here = |range: &Range| {
+                let holds = |(start, bytes): &(u64, Arc<[u8]>)| {
+                    *start <= range.offset && range.end() <= *start + bytes.len() as u64
+                };
+                state.windows.iter().any(holds)
+            };
+            wanted.extend(soon.into_iter().filter(|range| !here(range)));
+        }
+        let wanted = coalesce(&wanted, WINDOW / 4, u64::MAX).into_iter().map(|r| r.range).collect();
+        let found = self.directly(wanted, cause)?;
+        let found = found.into_iter().map(|(range, bytes)| (range.offset, bytes)).collect::<Vec<_>>();
+        if !found.iter().any(|(start, bytes)| inside(*start, bytes, to)) {
+            return Err(source::too_small());
+        }
+        let mut state = self.state();
+        for (start, bytes) in found.into_iter().filter(|(_, bytes)| bytes.len() as u64 <= WINDOW + END) {
+            state.windows.push_back((start, bytes.into()));
+            if state.windows.len() > WINDOWS {
+                state.windows.pop_front();
+            }
+        }
+        Ok(())
+    }
+
+    /// Has ranges delivered, each as soon as it is whole, by as many requests and attempts as it takes.
+    pub fn vector(
+        &self,
+        ranges: Vec<Range>,
+        cause: Cause,
+        put: &dyn Fn(Range, Vec<u8>),
+        wanted: &dyn Fn() -> bool,
+    ) -> Result<()> {
+        let bytes: u64 = ranges.iter().map(|r| r.length).fold(0, u64::saturating_add);
+        // So much that what is lost once can be asked for again; by another way as much again.
+        let patience = 2 * self.options.timeout + Duration::from_secs(bytes / SLOWEST);
+        let mut scatter = Scatter::new(ranges)?;
+        if let Some(blocks) = &self.blocks {
+            let missing = scatter.missing();
+            let kept =
+                blocks.read(&missing, &mut |offset, bytes| scatter.put(offset, bytes, &mut |r, b| put(r, b)));
+            self.ledger.count(|c| &c.bytes_kept, kept);
+        }
+        let mut tries = Tries::new(self.transport.replicas(), patience);
+        while scatter.more() {
+            self.check()?;
+            if !wanted() {
+                return Ok(());
+            }
+            let spans = self.spans(scatter.missing());
+            let (before, start) = (scatter.filled, Instant::now());
+            let (mut served, mut first): (Vec<Range>, _) = (Vec::new(), None);
+            let mut came = self.came.load(Relaxed);
+            let mut whole = Vec::new();
+            let deadline = tries.deadline;
+            let limit = deadline.saturating_duration_since(start);
+            let replica = self.transport.replica();
+            let mut keeper = self.blocks.as_ref().map(|blocks| blocks.keeper());
+            let result = self.transport.request(&spans, limit, &mut |offset, bytes| {
+                if first.is_none() {
+                    first = Some(Instant::now());
+                    came = self.came.load(Relaxed);
+                    if cause == Cause::Prefetch {
+                        self.flowing.store(self.born.elapsed().as_nanos() as u64, Relaxed);
+                    }
+                }
+                add(&mut served, Range { offset, length: bytes.len() as u64 });
+                self.came.fetch_add(bytes.len() as u64, Relaxed);
+                let filled = scatter.filled;
+                scatter.put(offset, bytes, &mut |range, bytes| whole.push((range, bytes)));
+                if cause == Cause::Prefetch {
+                    self.filled.fetch_add(scatter.filled - filled, Relaxed);
+                }
+                if let Some(keeper) = &mut keeper {
+                    keeper.take(offset, bytes);
+                }
+                if scatter.more() {
+                    whole.drain(..).for_each(|(range, bytes)| put(range, bytes));
+                }
+                // The rest of a block is worth waiting for, to keep it.
+                (scatter.more() || keeper.is_some()) && Instant::now() < deadline && wanted()
+            });
+            let bytes = served.iter().map(|range| range.length).sum();
+            self.pace.measure(start, first, bytes, self.came.load(Relaxed) - came);
+            if served.is_empty() {
+                served.extend(spans.first().map(|span| Range { length: 0, ..*span }));
+            }
+            self.ledger.ended(self.transport.name(), &served, cause, start);
+            for why in self.transport.remarks() {
+                self.ledger.list(&[], tries.attempt, false, why.to_string());
+            }
+            // All may have come of a file that was changed meanwhile.
+            let lasting = result.as_ref().is_err_and(|fault| !fault.again);
+            if !lasting || scatter.more() {
+                // The last ones only now: who has them all must find their cost counted.
+                whole.into_iter().for_each(|(range, bytes)| put(range, bytes));
+                if !scatter.more() || !wanted() {
+                    return Ok(());
+                }
+            }
+            self.check()?;
+            let moved = scatter.filled > before;
+            let fault = match result {
+                Ok(()) if moved && Instant::now() < deadline => continue,
+                Ok(()) => {
+                    Fault::passing(Error::new(ErrorKind::UnexpectedEof, "less came than was asked for"))
+                }
+                Err(fault) => fault,
+            };
+            if moved {
+                tries.moved(self.transport.replicas());
+            }
+            let pause = fault.after.unwrap_or_else(|| pause_before(tries.attempt));
+            // Where all came, it is not believed.
+            let more = scatter.more();
+            let again = more && tries.again(&fault, replica, self.options.retries, pause);
+            self.ledger.note(&spans, tries.attempt, again, &fault.error);
+            let turn = tries.others == 0;
+            if again {
+                if fault.pause && !moved {
+                    self.pause(pause)?;
+                }
+                tries.attempt += 1;
+            } else if more && !turn {
+                tries.leave();
+            } else {
+                return Err(tries.failed(self.transport.name(), &fault, pause));
+            }
+            if turn || !again {
+                self.transport.leave_replica(replica);
+            }
+        }
+        Ok(())
+    }
+
+    /// What one request asks for: the first of what is missing, with small gaps between, and in whole blocks if these are kept.
+    fn spans(&self, mut missing: Vec<Range>) -> Vec<Range> {
+        let most = self.transport.most_ranges().max(1);
+        if let Some(blocks) = &self.blocks {
+            missing.iter_mut().for_each(|range| *range = blocks.around(*range));
+        }
+        let mut spans: Vec<Range> =
+            coalesce(&missing, self.pace.gap(most), u64::MAX).into_iter().map(|r| r.range).collect();
+        spans.truncate(most);
+        spans
+    }
+}
+
+/// Adds what came to what had come before.
+fn add(served: &mut Vec<Range>, new: Range) {
+    match served.last_mut() {
+        Some(last) if last.end() == new.offset => last.length += new.length,
+        _ => served.push(new),
+    }
+}

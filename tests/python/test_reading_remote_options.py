@@ -1,0 +1,295 @@
+"""What is said of files far away when they are opened: headers, keys, options that nobody knows."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import re
+import threading
+import time
+from pathlib import Path
+from typing import Any, ClassVar
+
+import awkward as ak
+import far_events
+import pytest
+from far_events import ENTRIES
+from servers import Server, serving
+
+import sapwood
+from sapwood.cli import main
+from sapwood.reading.sources import options_of
+from sapwood.train import Dataset
+
+path, local, server = far_events.path, far_events.local, far_events.server
+
+
+def test_secrets_are_for_the_server_that_was_named(server: Server, path: Path, local: Any) -> None:
+    with serving({"events.root": path.read_bytes()}) as other:
+        # Another name, so another host.
+        target = other.url("events.root").replace("127.0.0.1", "localhost")
+        server.fault = lambda _n: f"redirect {target}"
+        headers = {"Authorization": "Bearer x", "cookie": "a=b", "X-Test": "yes"}
+        with sapwood.open(server.url("events.root"), headers=headers, prior=None) as file:
+            assert ak.array_equal(file["t"].arrays(["x1"]), local[["x1"]])
+            assert ak.array_equal(file["t"].arrays(["x2"]), local[["x2"]])
+        assert {heard["authorization"] for heard in server.heard} == {"Bearer x"}
+        assert len(other.heard) > 3
+        assert all(heard["x-test"] == "yes" for heard in other.heard)
+        assert not any({"authorization", "cookie"} & set(heard) for heard in other.heard)
+
+
+def test_headers_are_sent_and_handles_pickle(server: Server, local: Any) -> None:
+    with sapwood.open(server.url("events.root"), headers={"X-Test": "yes"}) as file:
+        again = pickle.loads(pickle.dumps(file["t"]))
+        assert all(heard["x-test"] == "yes" for heard in server.heard)
+        assert again.file.options == {"headers": {"X-Test": "yes"}}
+        assert ak.array_equal(again.arrays(["jet"]), local[["jet"]])
+
+
+def test_options_that_nobody_knows(server: Server, local: Any) -> None:
+    """They are named, whether fsspec would take anything or not; what it does take is passed on, with the headers."""
+    url = server.url("events.root")
+    for options, hint in (({"tiemout": 5}, "did you mean 'timeout'"), ({"nonsense": 1}, "'nonsense'")):
+        with pytest.raises(sapwood.ArgumentError, match=hint):
+            sapwood.open(url, **options)
+    with pytest.raises(sapwood.ArgumentError, match=r"'num_worker'.*did you mean 'num_workers'"):
+        sapwood.open("root://localhost:9//f.root", num_worker=3)
+    for name, value in (("handler", "fspec"), ("http_handler", 3)):
+        with pytest.raises(sapwood.ArgumentError, match=f"^{name} is .* not {value!r}"):
+            sapwood.open(url, **{name: value})
+    handlers = [f"{kind}handler" for kind in ("", "file_", "http_", "object_", "s3_", "xrootd_")]
+    with sapwood.open(url, **dict.fromkeys(handlers, type(server))) as file:
+        assert ak.array_equal(file["t"].arrays(["id"]), local[["id"]])
+    pytest.importorskip("aiohttp", reason="without it there is nothing to pass them on to (pip install aiohttp)")
+    listings: dict[str, Any] = {"use_listings_cache": False, "listings_expiry_time": 3, "max_paths": 5}
+    theirs: list[dict[str, Any]] = [listings, {"skip_instance_cache": True}, {"asynchronous": False, "loop": None}]
+    for options in theirs:
+        with sapwood.open(url, **options) as file:
+            assert ak.array_equal(file["t"].arrays(["id"]), local[["id"]])
+    server.heard.clear()
+    with sapwood.open(url, headers={"X-Test": "yes"}, ssl=False, timeout=20) as file:
+        assert ak.array_equal(file["t"].arrays(["id"]), local[["id"]])
+    assert all(heard.get("x-test") == "yes" for heard in server.heard)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"retries": 1 << 40}, "retries is a number"),
+        ({"timeout": "soon"}, "timeout is a number of seconds"),
+        ({"deadline": []}, "deadline is a number of seconds"),
+        ({"headers": ["a"]}, "headers are a dict"),
+        ({"prior": True}, "prior is"),
+        ({"prefetch_size": "much"}, "prefetch_size: a memory size"),
+        ({"block_cache": "x", "block_cache_size": -1}, "block_cache_size is no number"),
+        ({"block_cache": True}, "block_cache is the path"),
+        ({"replicas": 5}, "same protocol, as 5"),
+        ({"replicas": ["http://other/f.root", "root://other//f.root"]}, "same protocol, as 'root://"),
+        ({"replicas": "/data/f.root"}, "same protocol, as '/data"),
+        ({"storage_options": {}}, "no such option: 'storage_options'"),
+        ({"handler": "fsspec", "nonsense": 3}, "no such option: 'nonsense'"),
+    ],
+)
+def test_options_that_make_no_sense(options: dict[str, Any], said: str) -> None:
+    """They are named before anybody is asked."""
+    with pytest.raises(sapwood.ArgumentError, match=said):
+        sapwood.open("http://127.0.0.1:9/f.root", **options)
+
+
+def test_options_that_fsspec_drops(server: Server, path: Path) -> None:
+    """What would be dropped is refused: replicas always, and of a file system with one request at a time more."""
+    fsspec = pytest.importorskip("fsspec", reason="needs fsspec (an extra: remote)")
+    pytest.importorskip("aiohttp", reason="needs aiohttp (pip install --group test)")
+    memory = fsspec.filesystem("memory")
+    memory.pipe("/dropped.root", path.read_bytes())
+    url = server.url("events.root")
+    one_by_one: dict[str, Any] = {"deadline": 3, "prefetch_size": "1 MB", "retries": 0, "timeout": 3, "num_workers": 2}
+    always: dict[str, Any] = {"replicas": [url], "block_cache": "x", "block_cache_size": "1 MB"}
+    always |= {"http_max_ranges": 3, "http_max_header_bytes": 3000}
+    for name, value in (one_by_one | always).items():
+        with pytest.raises(sapwood.ArgumentError, match=f"{name} would do nothing"):
+            sapwood.open("memory://dropped.root", **{name: value})
+    for name, value in always.items():
+        with pytest.raises(sapwood.ArgumentError, match=f"{name} would do nothing"):
+            sapwood.open(url, handler="fsspec", **{name: value})
+    for options in (one_by_one, dict.fromkeys(always)):
+        with sapwood.open(url, handler="fsspec", **options) as file:
+            assert file["t"].num_entries == ENTRIES
+    with sapwood.open("memory://dropped.root", **dict.fromkeys(one_by_one | always)) as file:
+        assert file["t"].num_entries == ENTRIES
+
+
+def test_options_that_a_file_system_has_too(path: Path) -> None:
+    """It gets them: what one with one request at a time takes by the same name does not do nothing."""
+    fsspec = pytest.importorskip("fsspec", reason="needs fsspec (an extra: remote)")
+    from fsspec.implementations.memory import MemoryFileSystem
+
+    class Patient(MemoryFileSystem):
+        protocol = "patient"
+        taken: ClassVar[list[float]] = []
+
+        def __init__(self, timeout: float = 60, **options: Any) -> None:
+            super().__init__(**options)
+            self.taken.append(timeout)
+
+        @classmethod
+        def _strip_protocol(cls, path: str) -> str:
+            return super()._strip_protocol(path.replace("patient://", "memory://"))
+
+    fsspec.register_implementation("patient", Patient, clobber=True)
+    fsspec.filesystem("memory").pipe("/patient.root", path.read_bytes())
+    with sapwood.open("patient://patient.root", timeout=3) as file:
+        assert file["t"].num_entries == ENTRIES
+    assert Patient.taken == [3]
+    with pytest.raises(sapwood.ArgumentError, match="retries would do nothing"):
+        sapwood.open("patient://patient.root", retries=3)
+
+
+@pytest.mark.parametrize("options", [{"timeout": 1, "retries": 0}, {"deadline": 1.5}])
+def test_a_file_system_that_hangs(path: Path, options: dict[str, Any]) -> None:
+    """Its requests have the time that others have, and nobody waits for them beyond the deadline."""
+    fsspec = pytest.importorskip("fsspec", reason="needs fsspec (an extra: remote)")
+    from fsspec.asyn import AsyncFileSystem
+
+    data = path.read_bytes()
+    hangs = threading.Event()
+
+    class Hanging(AsyncFileSystem):
+        protocol = "hanging"
+
+        async def _info(self, path: str, **_: object) -> dict[str, Any]:
+            return {"name": path, "size": len(data), "type": "file"}
+
+        async def _cat_file(self, path: str, start: int = 0, end: int = len(data), **_: object) -> bytes:
+            del path
+            await asyncio.sleep(15 if hangs.is_set() else 0)
+            return data[start:end]
+
+    fsspec.register_implementation("hanging", Hanging, clobber=True)
+    with sapwood.open("hanging://f.root", prior=None, **options) as file:
+        tree = file["t"]
+        hangs.set()
+        start = time.monotonic()
+        with pytest.raises(sapwood.StorageError, match=r"timeout: nothing came|deadline"):
+            tree["x2"].array(entry_stop=10)
+        assert time.monotonic() - start < 10
+        hangs.clear()
+        assert len(tree["x2"].array()) == ENTRIES
+
+
+def test_s3(server: Server, path: Path, local: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The way to a bucket, and who asks; that the signature is right is seen to where it is made."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    server.files = {"bucket/a%20b/events.root": path.read_bytes()}
+    url = "s3://bucket/a b/events.root"
+    endpoint = server.url("")
+    with sapwood.open(url, key="me", secret="x", client_kwargs={"endpoint_url": endpoint}) as file:
+        assert ak.array_equal(file["t"].arrays(["id"]), local[["id"]])
+        assert pickle.loads(pickle.dumps(file.file)).size == file.file.size
+    assert all("Credential=me/" in heard.get("authorization", "") for heard in server.heard)
+    server.heard.clear()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    with sapwood.open(f"{url}:t", anon=True) as tree:
+        assert tree.num_entries == ENTRIES
+    assert server.heard
+    assert not any("authorization" in heard for heard in server.heard)
+    assert sapwood.open(Path("s3://bucket/a b/events.root"))["t"].num_entries == ENTRIES
+    with pytest.raises(sapwood.ArgumentError, match="s3://bucket/key"):
+        sapwood.open("s3://bucket", anon=True)
+    with pytest.raises(sapwood.ArgumentError, match="key and secret belong together"):
+        sapwood.open(url, key="me")
+    server.fault = lambda _number: "403"
+    with pytest.raises(sapwood.StorageError, match="403 Forbidden: nobody's keys were sent"):
+        sapwood.open(url)
+    with pytest.raises(sapwood.StorageError, match=r"403 Forbidden$"):
+        sapwood.open(url, key="me", secret="x")
+
+
+S3_REFUSALS = [
+    (404, "NoSuchKey", "", "404 Not Found: NoSuchKey (No <such> key.)"),
+    (404, "NoSuchBucket", "", "404 Not Found: NoSuchBucket"),
+    (403, "AccessDenied", "", "403 Forbidden: AccessDenied"),
+    (400, "AuthorizationHeaderMalformed", "<Region>eu-west-1</Region>", "the bucket is in eu-west-1 (AWS_REGION)"),
+    (301, "PermanentRedirect", "<Region>eu-west-1</Region>", "does not say where to (for a bucket of S3 in another"),
+    (503, "SlowDown", "", "503 Service Unavailable: SlowDown"),
+    (400, "RequestTimeout", "", "400 Bad Request: RequestTimeout"),
+]
+
+
+@pytest.mark.parametrize(("status", "code", "more", "said"), S3_REFUSALS)
+def test_what_s3_says(server: Server, path: Path, local: Any, status: int, code: str, more: str, said: str) -> None:
+    """Its own words are in errors and ledgers, and tell what may pass."""
+    server.files = {"bucket/f.root": path.read_bytes()}
+    words = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>No &lt;such&gt; key.</Message>{more}</Error>"
+    options = {"key": "me", "secret": "x", "endpoint_url": server.url(""), "retries": 1, "prior": None}
+    passes = code in ("SlowDown", "RequestTimeout")
+    file = sapwood.open("s3://bucket/f.root", **options)
+    tree = file["t"]
+    server.fault = lambda _number: f"{status} says {words}"
+    with pytest.raises(sapwood.StorageError, match=re.escape(said)) as failed:
+        sapwood.open("s3://bucket/f.root", **options)
+    assert isinstance(failed.value, FileNotFoundError) == (status == 404)
+    assert any(entry.again for entry in failed.value.ledger) == passes
+    assert not failed.value.ledger[-1].again
+    with pytest.raises(sapwood.StorageError, match=re.escape(said)):
+        tree["x1"].array()
+    assert file.file.ledger()[-1].reason.startswith(f"{server.place}: ")
+    assert said in file.file.ledger()[-1].reason
+    server.fault = lambda _number: None
+    assert ak.array_equal(tree["x1"].array(), local["x1"])
+    file.close()
+
+
+SECRETS = [
+    "authz=Bearer%20",
+    "access_token=",
+    "id_token=",
+    "X-Amz-Security-Token=",
+    "password=",
+    "cap.sym=",
+    "api_key=",
+]
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_secrets_in_urls_are_hidden(server: Server, name: str) -> None:
+    with pytest.raises(sapwood.MissingFileError) as failed:
+        sapwood.open(server.url(f"nothing.root?a=b&{name}hunter2&c=d"))
+    assert "hunter2" not in f"{failed.value} {failed.value.ledger} {failed.value.__cause__}"
+    assert "a=b" in str(failed.value)
+    assert "c=d" in str(failed.value)
+
+
+def test_secrets_in_headers_are_not_told() -> None:
+    with pytest.raises(sapwood.ArgumentError, match="headers are a dict") as failed:
+        sapwood.open("http://127.0.0.1:9/f.root", headers="Authorization: Bearer hunter2")
+    assert "hunter2" not in str(failed.value)
+
+
+def test_on_the_command_line(server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The commands that read files take the same options, by the same names."""
+    task = tmp_path / "count.py"
+    task.write_text(
+        "class Count:\n    branches = ['id']\n    def process(self, events):\n        return {'n': len(events)}\n"
+    )
+    url = server.url("events.root")
+    server.fault = lambda _number: None if server.token == "yes" else "401"
+    words = ["--storage", 'headers={"X-Token": "yes"}', "--storage", "timeout=20"]
+    run = ["run", str(task), "-i", f"{url}:t", "-q", "-o", str(tmp_path / "out")]
+    for command in (["ls", url], ["show", f"{url}:t", "-n", "1"], run):
+        assert main(command) == 1
+        assert "401 Unauthorized" in capsys.readouterr().err
+        assert main([*command, *words]) == 0, capsys.readouterr().err
+        assert main([*command, "--storage", "timeout"]) == 2
+        assert "not of the form name=value" in capsys.readouterr().err
+        assert main([*command, "--storage", "tiemout=5"]) != 0
+        assert "did you mean 'timeout'" in capsys.readouterr().err
+    # It goes before what a description says.
+    described = {"files": [url], "tree": "t", "options": {"headers": {"X-Token": "no"}, "timeout": 9}}
+    (source,) = Dataset.of(described, options=options_of(words[1::2])).sources
+    assert source.options == {"headers": {"X-Token": "yes"}, "timeout": 20}
+    near = tmp_path / "near.root"
+    near.write_bytes(server.files["events.root"])
+    assert main(["ls", str(near), *words]) == 0
