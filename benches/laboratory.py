@@ -36,9 +36,9 @@ def stream(rounds: int) -> list[dict[str, Any]]:
     """Measure memory with a C compiler's loops and with the probe, in each round, on one core."""
     core = max(os.sched_getaffinity(0))  # as the probes
     values: list[tuple[list[float], list[float]]] = [([], []) for _ in STREAM]
-    from sapwood.lab.machine import last_cache
+    from sapwood.lab.machine import stream_array
 
-    size = 4 * last_cache()
+    size = stream_array()
     with tempfile.TemporaryDirectory() as scratch:
         program = Path(scratch) / "stream"
         subprocess.run(["cc", "-O2", "-o", program, Path(__file__).with_name("stream.c")], check=True)
@@ -73,7 +73,7 @@ def predicted(storage: Path, rounds: int) -> list[dict[str, Any]]:
         {"name": what, "by": "measured", "unit": "MB/s", "best": "median", "theirs": found[what, "measured"],
          "ours": values, "load": study.content["load"]}
         for (what, engine), values in found.items()
-        if engine == "predicted" and not what.endswith(", 1 jobs")  # from which the costs come
+        if engine == "predicted" and not what.endswith(", 1 job")  # from which the costs come
     ]  # fmt: skip
 
 
@@ -95,6 +95,8 @@ def main() -> int:
         "fio": (shutil.which("fio"), lambda: fio.compare(given.storage, given.size, 4 * given.rounds)),
         "predict": (True, lambda: predicted(given.storage, given.rounds)),
     }
+    if wrong := set(given.only.split(",")) - set(parts):
+        parser.error(f"there is no part {min(wrong)}: {', '.join(parts)}")
     record: dict[str, Any] = {"host": host.host(), "software": host.software(), "left_out": [], "figures": []}
     record |= {"time": time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime()), "rounds": given.rounds}
     for name in given.only.split(","):

@@ -138,4 +138,10 @@ def test_units() -> None:
     assert [number_text(value) for value in (0, 12345, 0.5, 1.25e9, -3.5, math.nan)] == [
         "0", "12\u2009345", "0.5", "1.25·10⁹", "−3.5", "nan",
     ]  # fmt: skip
+    assert [number_text(value, 3) for value in (999.4, 999.6, -999.6, 1000.4)] == [
+        "999",
+        "1\u2009000",
+        "−1\u2009000",
+        "1\u2009000",
+    ]
     assert (share_text(1, 3), share_text(1, 1000), share_text(1, 0)) == ("33 %", "0.1 %", "–")

@@ -15,6 +15,7 @@ from typing import Any
 import awkward as ak
 import numpy as np
 import pytest
+from servers import serving
 
 import sapwood
 from sapwood.errors import ArgumentError, CorruptError, UnsupportedError
@@ -123,6 +124,7 @@ FAULTS: dict[str, Callable[[Path], Path]] = {
 }
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("code", FAULTS)
 def test_each_planted_fault_is_found(code: str, tmp_path: Path) -> None:
     advice = advise(str(FAULTS[code](tmp_path / "bad.root")), sample=1_000_000)
@@ -154,6 +156,7 @@ def relabelled(path: Path, held: Any, said: Any, **layout: Any) -> Path:
     return path
 
 
+@pytest.mark.alone
 def test_the_codec_is_that_of_the_baskets(tmp_path: Path) -> None:
     bad = relabelled(tmp_path / "bad.root", sapwood.LZMA(6), GOOD)
     (finding,) = advise(str(bad), sample=1_000_000).findings
@@ -193,6 +196,7 @@ def test_lzma_is_found_beside_larger_baskets_of_another_codec(tmp_path: Path) ->
     assert finding.code == "lzma" and 55 <= percent <= 75 and finding.detail.endswith("(x0, x1)")
 
 
+@pytest.mark.alone
 def test_a_trial_of_other_clusters_keeps_the_codec(tmp_path: Path) -> None:
     bad = write(tmp_path / "bad.root", events(100_000), None, branches=sapwood.LZMA(1), auto_flush=9_973)
     data = bad.read_bytes()
@@ -246,7 +250,7 @@ def test_advice_is_of_its_tree_alone(tmp_path: Path) -> None:
 def test_what_does_not_compress_may_be_stored_as_it_is(tmp_path: Path) -> None:
     file = write(tmp_path / "noise.root", {"x": np.random.default_rng(1).normal(size=200_000)}, None)
     assert advise(str(file)).findings == []
-    assert chosen_layout(str(file), advised=True).codecs == {}
+    assert chosen_layout(str(file), advised=True) is None
     assert [finding.code for finding in advise(str(file), sample=0).findings] == ["uncompressed"]  # nothing was tried
 
 
@@ -295,6 +299,40 @@ def test_a_usage_of_one_tree_says_nothing_of_others(tmp_path: Path) -> None:
     names.write_text("met\n")
     by_hand = advise(str(file), used=used_branches(names), sample=0)
     assert [(finding.code, finding.tree) for finding in by_hand.findings] == [("unused-branches", "Events")]
+
+
+def test_an_unclustered_tree_without_entries_is_no_fault(tmp_path: Path) -> None:
+    file = write(tmp_path / "empty.root", {"x": np.zeros(0), "y": np.zeros(0)}, None, auto_flush=NEVER)
+    say_flush(file, NEVER, 0)
+    advice = advise(str(file), used=["x"])
+    assert (advice.trees[0].auto_flush, advice.trees[0].entries, advice.findings) == (0, 0, [])
+
+
+def test_small_files_are_found_far_away(tmp_path: Path) -> None:
+    data = {f"{number}.root": write(tmp_path / f"{number}.root", events(500)).read_bytes() for number in range(4)}
+    with serving(data) as server:
+        advice = advise([server.url(name) for name in data])
+        done = rewrite([server.url(name) for name in data], tmp_path / "all.root", advice.layout)
+    (finding,) = advice.findings
+    assert finding.code == "small-files" and finding.trial is not None
+    whole = sum(map(len, data.values()))
+    assert finding.trial.before.stored == done["before"]["stored"] == whole
+
+
+def test_where_nothing_is_advised_nothing_is_changed(tmp_path: Path) -> None:
+    good, new = write(tmp_path / "good.root"), tmp_path / "new.root"
+    done = sapwood_command("rewrite", good, "-o", new, "--layout", "advised")
+    assert done.returncode == 0 and done.stdout == f"No problem was found.\n{new}: a copy of {good} as it is\n"
+    assert new.read_bytes() == good.read_bytes() and not list(tmp_path.glob("*.partial"))
+    shown = sapwood_command("rewrite", good, "-o", new, "--layout", "advised", "--json").stdout
+    assert json.loads(shown) == {"inputs": [str(good)], "output": str(new), "copied": True}
+    # What is asked for otherwise is done, and several files become one.
+    done = sapwood_command("rewrite", good, "-o", new, "--layout", "advised", "--drop", "time")
+    assert "No problem" not in done.stdout and "time" not in sapwood.open(f"{new}:T")
+    other = write(tmp_path / "other.root")
+    done = sapwood_command("rewrite", good, other, "-o", new, "--layout", "advised")
+    assert done.stdout.startswith("No problem was found.\n") and "all values compared: equal" in done.stdout
+    assert sapwood.open(f"{new}:T").num_entries == 2 * ENTRIES
 
 
 def test_names_that_are_of_no_branch_are_named(tmp_path: Path) -> None:
@@ -568,6 +606,7 @@ def sapwood_command(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "sapwood", *map(str, arguments)], capture_output=True, text=True)
 
 
+@pytest.mark.alone
 def test_the_commands(tmp_path: Path) -> None:
     bad = write(tmp_path / "bad.root", compression=sapwood.LZMA(6))
     shown = sapwood_command("advise", bad, "--sample", "500 kB")

@@ -91,6 +91,13 @@ def test_a_process_of_the_probe_is_small() -> None:
     assert (threads, numpy) == ("1", "False") and 1 < float(time) < 1e5
 
 
+def test_the_arrays_of_stream_leave_memory_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "last_cache", lambda: 480 << 20)
+    for memory, array in ((64 << 30, 1920 << 20), (4 << 30, 512 << 20), (0, 1920 << 20)):
+        monkeypatch.setattr(machine, "host", lambda memory=memory: {"memory": memory})
+        assert machine.stream_array() == array
+
+
 def test_what_fails_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(OSError, match="no probe none such"):
         _native.lab_probe("none such", 0, 0, "", 0.0)
@@ -121,6 +128,7 @@ def test_db12_runs_where_it_is_installed(tmp_path: Path, monkeypatch: pytest.Mon
     assert (step.what, step.unit, step.run()["value"]) == ("DB12", "DB12", 27.5)
 
 
+@pytest.mark.alone
 def test_decoding_and_decompression_are_apart(tmp_path: Path) -> None:
     assert len(probe.reading("none", str(tmp_path), 0.0)) == 1
     packed, decoding = probe.reading("zlib:1", str(tmp_path), 0.0)

@@ -51,6 +51,7 @@ def test_memory_and_times_of_this_process(tmp_path: Path) -> None:
     assert before.user + before.system < 0.2  # counted from the start of the block
 
 
+@pytest.mark.alone
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere processes are found by psutil")
 def test_what_this_process_starts_counts(tmp_path: Path) -> None:
     ready = tmp_path / "ready"
@@ -70,6 +71,7 @@ def test_what_this_process_starts_counts(tmp_path: Path) -> None:
     assert again.record() is not None and again.summary()["user"] < 0.4  # counted from the beginning
 
 
+@pytest.mark.alone
 @pytest.mark.skipif(sys.platform == "win32", reason="there the system keeps no account of peaks")
 def test_a_peak_between_records() -> None:
     code = (
@@ -108,6 +110,7 @@ def test_records_in_both_formats(tmp_path: Path) -> None:
     assert len(tree) == 2
 
 
+@pytest.mark.alone
 def test_another_process() -> None:
     code = "import time\nx = bytearray(60_000_000)\nwhile time.process_time() < 0.4: pass"
     process = subprocess.Popen([sys.executable, "-c", code])
@@ -135,6 +138,7 @@ def test_a_program_that_has_ended_before_the_first_look(tmp_path: Path, monkeypa
     assert json.loads(output.read_text())["summary"]["records"] == 1
 
 
+@pytest.mark.alone
 def test_a_monitor_of_an_interval_looks_by_itself() -> None:
     with Monitor(interval=0.02) as monitor:
         time.sleep(0.3)
@@ -219,6 +223,7 @@ def test_what_cannot_be_written_loses_nothing_else(tmp_path: Path) -> None:
     assert json.loads(kept.read_text())["records"][-1][1] == "end"
 
 
+@pytest.mark.alone
 @pytest.mark.skipif(sys.platform == "win32", reason="there the system keeps no account of a program's end")
 @pytest.mark.parametrize("between", [[], ["sh", "-c", '"$@"; true', "-"]])
 def test_a_program_shorter_than_the_interval(between: list[str], tmp_path: Path) -> None:
@@ -233,6 +238,7 @@ def test_a_program_shorter_than_the_interval(between: list[str], tmp_path: Path)
     assert summary["user"] + summary["system"] > 0.45 and 200e6 < summary["rss"] < 300e6
 
 
+@pytest.mark.alone
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere processes are found by psutil")
 def test_what_a_process_started_counts_with_it() -> None:
     process = subprocess.Popen(["sh", "-c", '"$@"; sleep 5', "-", sys.executable, "-c", BURN])
@@ -251,6 +257,7 @@ def test_what_a_process_started_counts_with_it() -> None:
     assert last.rss < 50e6 and last.user + last.system > 0.45  # of a child that has ended
 
 
+@pytest.mark.alone
 def test_a_process_is_looked_at_once_an_interval(tmp_path: Path) -> None:
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(2.5)"])
     output = tmp_path / "m.json"
@@ -261,6 +268,7 @@ def test_a_process_is_looked_at_once_an_interval(tmp_path: Path) -> None:
     assert min(b - a for a, b in itertools.pairwise(times[:-1])) > 0.3
 
 
+@pytest.mark.alone
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals")
 @pytest.mark.parametrize("attached", [False, True])
 def test_the_records_are_written_when_the_monitor_is_told_to_end(attached: bool, tmp_path: Path) -> None:

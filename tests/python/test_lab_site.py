@@ -275,6 +275,62 @@ def test_own_files(tmp_path: Path) -> None:
     assert runs["files, tree alone, all branches, 1 job"]["check"] == runs["files, as is, all branches, 1 job"]["check"]
 
 
+def test_given_files_a_job(tmp_path: Path) -> None:
+    for number in range(3):
+        samples.make("pythia", tmp_path / f"{number}.root")
+    options: Any = {"files": [str(tmp_path)], "names": ["sapwood"], "per_job": 1, "rounds": 1, "quick": True}
+    study, _ = site.run(tmp_path / "out", jobs=[2], merge=[], **options)
+    assert study.content["settings"]["files_per_job"] == 1 and study.content["files"]["files"][site.AS_IS]["files"] == 1
+    with pytest.raises(ArgumentError, match=r"4 jobs, .* need 4; there are 3: .* by --jobs or --files-per-job"):
+        site.run(tmp_path / "none", jobs=[4], **options)
+
+
+def test_values_that_are_no_numbers(tmp_path: Path) -> None:
+    with sapwood.recreate(tmp_path / "nan.root") as file:
+        file["T"] = {"x": np.full(1000, np.nan)}
+    options: Any = {"files": [str(tmp_path / "nan.root")], "names": ["sapwood"], "jobs": [1], "rounds": 1}
+    study, _ = site.run(tmp_path / "out", quick=True, **options)
+    assert "NaN" not in study.path.read_text()
+    assert study.content["measurements"][0]["runs"][0]["check"] == 0 and study.content["complete"]
+
+
+def test_storage_that_has_no_room_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = type(site.shutil.disk_usage(tmp_path))
+    monkeypatch.setattr(site.shutil, "disk_usage", lambda _: usage(10**9, 10**9, 10_000))
+    with pytest.raises(ArgumentError, match=r"10.0 kB left, and the files of esd, as is take 6\d\.\d MB: .* --jobs"):
+        site.run(tmp_path / "out", names=["sapwood"], jobs=[2], rounds=1, quick=True)
+    assert not any(path.is_dir() for path in (tmp_path / "out").iterdir())
+
+
+def test_what_was_kept_of_files_far_away_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SAPWOOD_BLOCK_CACHE", "/somewhere")
+    command = [sys.executable, "-c", "import os; print(os.environ.get('SAPWOOD_BLOCK_CACHE'))"]
+    one = site._Job(_case(1), command, "")
+    assert one.answer() == "None\n"
+    one.end()
+
+
+def test_plain_reading_first_has_findings_too(tmp_path: Path) -> None:
+    measured = {
+        _case(1, "raw"): {"value": 100.0},
+        _case(2, "raw"): {"value": 100.0},
+        _case(1): {"value": 16.0, "task": 0.7},
+        _case(1, "root"): {"value": 8.0},
+    }
+    found = site.findings(*_study(tmp_path, measured))
+    assert (
+        found[0]
+        == "esd, all branches, sapwood: CPU-bound: task takes 70 %; 1 job takes 16 % of what plain reading gives."
+    )
+    assert "esd, 1 job: sapwood reads 2.0 × the events of root." in found
+
+
+def test_branches_without_bytes(tmp_path: Path) -> None:
+    measured = {_case(n): {"value": 0.0} for n in (1, 2)}
+    study, cases, known = _study(tmp_path, measured)
+    assert site._figures(study, cases) and site._tables(study, cases, known)
+
+
 def test_files_that_differ(tmp_path: Path) -> None:
     for number, events in enumerate((0, 2_000, 40_000)):
         with sapwood.recreate(tmp_path / f"{number}.root") as file:
@@ -349,6 +405,7 @@ def test_root_reads_the_same(tmp_path: Path, root_python: Path, monkeypatch: pyt
         assert ours["check"] == pytest.approx(theirs["check"]) and ours["check"] != 0
 
 
+@pytest.mark.alone
 @pytest.mark.oracle
 def test_the_start_of_root_is_not_counted(tmp_path: Path, root_python: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     find = "import importlib.util as u, pathlib; print(pathlib.Path(u.find_spec('ROOT').origin).parent)"
@@ -389,7 +446,7 @@ def test_what_cannot_be_written_anew_is_left_out(tmp_path: Path, monkeypatch: py
 def test_engines_that_do_other_work_are_named_so(tmp_path: Path) -> None:
     for compared, words in (
         (True, "2.0 × the events of root."),
-        (False, "2.0 × the events of root, but of such branches"),
+        (False, "2.0 × the events of root, but sums were not compared"),
     ):
         rates: dict[site.Case, Any] = {
             _case(1): {"value": 20.0, "compared": compared},
@@ -454,6 +511,7 @@ def test_trains(result: Path) -> None:
     )
 
 
+@pytest.mark.alone
 def test_jobs_with_threads_wait_when_none_of_them_is_ready() -> None:
     # Two threads are ready at once, later none for a second; what the one that ends has queued nobody knows any more.
     text = """
@@ -479,6 +537,7 @@ print(time.perf_counter() - begin, flush=True)
     assert watch.waiting(process.pid, 0.0) == 0.0
 
 
+@pytest.mark.alone
 def test_the_shares_of_jobs_with_threads(tmp_path: Path) -> None:
     for number in range(5):
         samples.make("esd", tmp_path / f"{number}.root")

@@ -18,7 +18,7 @@ import sapwood
 from sapwood.errors import ArgumentError, SapwoodError
 from sapwood.lab import engines, event
 from sapwood.lab import study as study_module
-from sapwood.lab.study import WARNINGS, Step, Study, compare, comparison_text, judge, read
+from sapwood.lab.study import WARNINGS, Step, Study, compare, comparison_text, judge, read, scratch
 from sapwood.report.study import _figures, colours
 
 GUIDE = Path(__file__).resolve().parent.parent.parent / "docs" / "guide" / "laboratory.md"
@@ -207,6 +207,18 @@ def test_studies_are_compared(tmp_path: Path) -> None:
             compare([first, tmp_path / "x.json"])
 
 
+def test_machines_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, values in (("old", [1.0, 1.1, 1.2]), ("new", [2.0, 2.2, 2.4])):
+        made = study(tmp_path / name, values, label=name, last_cache=len(name), engines=["it", name])
+        made.rename(tmp_path / f"{name}.json")
+    compared = compare(["old.json", "new.json"])
+    assert set(compared["other_settings"]) == {"label", "engines"} and compared["alike"] == [True, True]
+    text = comparison_text(compared)
+    assert " 2.00" in text and "!" not in text and "label: old | new" in text
+    assert re.search(r"^ +1: old.json +2: new.json +ratio 2$", text, re.MULTILINE)
+
+
 def test_a_comparison_says_what_it_cannot_compare(tmp_path: Path) -> None:
     def stopped() -> dict[str, float]:
         raise KeyboardInterrupt
@@ -298,6 +310,48 @@ def test_a_study_that_is_told_to_end_leaves_no_files(tmp_path: Path) -> None:
         process.communicate()
     assert process.returncode == 143
     assert not any(path.is_dir() for path in tmp_path.iterdir())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such locks")
+def test_what_a_study_left_that_was_killed_goes(tmp_path: Path) -> None:
+    code = (
+        "import sys, time\nfrom sapwood.lab.study import scratch\n"
+        "with scratch(sys.argv[1], 'toy') as made:\n"
+        "    (made / 'large').touch()\n    print(made, flush=True)\n    time.sleep(60)"
+    )
+    (tmp_path / "toy-own").mkdir()  # the user's
+    with subprocess.Popen([sys.executable, "-c", code, tmp_path], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        left = Path(process.stdout.readline().strip())
+        with scratch(tmp_path, "toy") as other:
+            assert left.is_dir() and other.is_dir() and other != left  # one that runs keeps its own
+        process.kill()
+        process.wait()
+        assert (left / "large").exists()
+        with scratch(tmp_path, "other"):
+            assert left.is_dir()
+        with scratch(tmp_path, "toy") as made:
+            assert sorted(tmp_path.iterdir()) == sorted([made, tmp_path / "toy-own"])
+    assert list(tmp_path.iterdir()) == [tmp_path / "toy-own"]
+
+
+def test_a_study_that_was_killed_goes_on(tmp_path: Path) -> None:
+    command = ["lab", "event", "-o", str(tmp_path), "--engine", "sapwood, raw", "--events", "1000", "--rounds", "2"]
+    with subprocess.Popen([sys.executable, "-m", "sapwood", *command], stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        while "[3/" not in process.stderr.readline():
+            pass
+        process.kill()
+        process.communicate()
+    before = read(tmp_path / "event.json")
+    assert not before["complete"] and any(path.is_dir() for path in tmp_path.iterdir())
+    done = subprocess.run([sys.executable, "-m", "sapwood", *command], capture_output=True, text=True)
+    assert done.returncode == 0 and "[0/" not in done.stderr, done.stderr
+    after = read(tmp_path / "event.json")
+    assert after["complete"] and after["started"] == before["started"]
+    for old, new in zip(before["measurements"], after["measurements"], strict=True):
+        assert new["values"][: len(old["values"])] == old["values"] and len(new["values"]) == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["event.html", "event.json"]
 
 
 SETTINGS = {
@@ -402,6 +456,56 @@ def test_findings_name_what_is_slower(tmp_path: Path, monkeypatch: pytest.Monkey
         assert tables["Filling"] == ["boost-histogram"]
 
 
+@pytest.mark.parametrize("what", ["event", "simple", "train", "sweep"])
+def test_nothing_is_imported_while_it_is_measured(what: str, tmp_path: Path) -> None:
+    with sapwood.recreate(tmp_path / "a.root") as file:
+        file["T"] = {"x": range(100), "y": [[1.0], []] * 50}
+    code = f"""
+import importlib, sys
+from pathlib import Path
+from sapwood.lab import engines, job, sweep
+what, folder = {what!r}, Path({str(tmp_path)!r})
+own = {{"event": engines.Sapwood.imports, "sweep": (*job.IMPORTED, "sapwood.writing.file")}}
+more = ("sapwood.train.job",) * (what == "train")
+for name in (*own.get(what, job.ENGINES["sapwood"][1]), *more):
+    importlib.import_module(name)
+before = set(sys.modules)
+if what == "event":
+    engine = engines.Sapwood()
+    engine.write(folder / "b.root", 500, engines.Settings("zstd:1"))
+    engines.sum_of(engine.read(folder / "b.root")), engines.sum_of(engine.random(folder / "b.root", [3]))
+elif what == "sweep":
+    one = sweep._Job(sweep.Cell("zstd:1", "1 MB", "32 kB"), str(folder / "a.root"), "T", 100, str(folder), 0)
+    words = sweep.json.dumps(sweep.dataclasses.asdict(one))
+    sweep.main(["write", words]), sweep.main(["read", words])
+else:
+    spec = {{"train": what == "train", "tasks": [0, 1], "files": [str(folder / "a.root")], "tree": "T"}}
+    job.sapwood_job({{**spec, "branches": None, "read_ahead": None, "prior": False}}, job._Took())
+print("new:", *(name for name in sorted(set(sys.modules) - before) if name.startswith(("sapwood", "numpy", "awkward"))))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "new:", done.stdout
+
+
+def test_writing_that_noise_hides_has_no_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def do(self: event._Worker, action: str) -> dict[str, Any]:
+        return {"value": {"create": 1.0, "write": 0.9 if self.name == "raw" else 3.0}.get(action, 2.0), "bytes": 9}
+
+    monkeypatch.setattr(engines, "missing", lambda name: None)
+    monkeypatch.setattr(event, "drop", lambda path: True)
+    monkeypatch.setattr(event._Worker, "do", lambda self, action: {"check": 0.0, **do(self, action)})
+    monkeypatch.setattr(event.math, "isclose", lambda *_, **__: True)
+    made, _ = event.run(tmp_path, names=["sapwood", "raw"], events=500)
+    rows = {row[0]: row[4:6] for row in made.content["tables"][0]["rows"]}
+    assert rows["raw"] == ["–", "–"] and rows["sapwood"][0] == "2.00 s"
+    values = {(m["what"], m["engine"]): m for m in made.content["measurements"]}
+    values[event.WRITE, "sapwood"]["values"][1] = 0.5
+    workers = [event._Worker(name, [], tmp_path, [], 1) for name in ("sapwood", "uproot")]
+    made.content["measurements"] += [{**m, "engine": "uproot"} for m in made.content["measurements"][:6]]
+    (found,) = event._findings(made, workers, 1)
+    assert "to write" not in found and "1.00 × to read sequentially;" in found
+
+
 def test_an_engine_that_reads_wrong_ends_the_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event, "drop", lambda path: True)
     monkeypatch.setattr(event._Worker, "do", lambda self, action: {"value": 1.0, "check": 1.0, "bytes": 9})
@@ -422,6 +526,31 @@ def test_dropping_the_page_cache(tmp_path: Path) -> None:
         assert event.drop(path)
         assert not any(event._pages(file.fileno()) or b"")  # looking has brought none back
         assert event._waits(file.fileno())
+
+
+def test_file_systems_of_servers_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my data" / "deep").mkdir(parents=True)
+    spaced = str(tmp_path / "my data").replace(" ", "\\040")
+    mounts = tmp_path / "mounts"
+    line = "36 35 98:0 / {} rw,noatime master:1 - {} source rw\n"
+    for kind, served in (("nfs4", True), ("lustre", True), ("fuse.cvmfs2", True), ("ext4", False), ("fuseblk", False)):
+        mounts.write_text(line.format("/", "nfs") + line.format(spaced, kind))
+        assert event._served(tmp_path / "my data" / "deep", mounts) is served
+        assert event._served(tmp_path, mounts)
+    mounts.write_text(line.format("/", "ext4") + line.format("/", "nfs"))
+    assert event._served(tmp_path, mounts) and not event._served(tmp_path, tmp_path / "none")
+    monkeypatch.setattr(event, "_served", lambda folder: True)
+    monkeypatch.setattr(event, "drop", lambda path: True)
+    assert event.forget([tmp_path / "a"]) == ["server-cache"] and event.forget([]) == []
+
+
+def test_what_refuses_to_forget_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError
+
+    (tmp_path / "f").write_bytes(bytes(100))
+    monkeypatch.setattr(event.os, "fsync", refuse)
+    assert not event.drop(tmp_path / "f") and "page-cache-not-dropped" in event.forget([tmp_path / "f"])
 
 
 @pytest.mark.oracle

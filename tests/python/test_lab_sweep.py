@@ -50,6 +50,7 @@ def test_the_study(file: Path, tmp_path: Path) -> None:
     assert sorted(path.name for path in folder.iterdir()) == ["sweep.html", "sweep.json"]
 
 
+@pytest.mark.alone
 def test_generated_events_have_objects_to_split(tmp_path: Path) -> None:
     words: dict[str, Any] = {"codecs": ["zstd:1"], "clusters": ["2 MB"], "baskets": ["32 kB"], "streams": [1, 3]}
     study, written = sweep.run(None, tmp_path / "out", **words, rounds=1, quick=True)
@@ -174,5 +175,9 @@ def test_wrong_words(file: Path, tmp_path: Path) -> None:
         sweep.run(str(file), tmp_path, streams=[0])
     with pytest.raises(ArgumentError, match="no objects to split"):
         sweep.run(str(file), tmp_path, splits=[0, 99])
+    with sapwood.recreate(tmp_path / "empty.root") as made:
+        made["T"] = {"x": np.zeros(0)}
+    with pytest.raises(ArgumentError, match=r"empty\.root:T has no entries to copy"):
+        sweep.run(str(tmp_path / "empty.root"), tmp_path)
     with pytest.raises(ArgumentError, match="a codec is"):
         sweep.run(str(file), tmp_path, codecs=["zip"])

@@ -20,7 +20,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--layout",
         choices=("advised", "default"),
         default="default",
-        help="advised: what sapwood advise says; default: codecs as they are, clusters of 30 MB",
+        help="advised: what sapwood advise says (a copy, if that is nothing); default: codecs as they are, clusters of "
+        "30 MB",
     )
     parser.add_argument("-t", "--tree", metavar="NAME", help="only this tree")
     parser.add_argument("--trace", metavar="T", help="which branches are used, for the advice; see sapwood advise")
@@ -60,5 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
         drop=arguments.drop,
     )
     done = rewrite(arguments.files, arguments.output, layout, tree=arguments.tree, verify=not arguments.no_verify)
+    if layout is None and not arguments.json:
+        print("No problem was found.")
     print(json.dumps(done, indent=1) if arguments.json else rewriting_text(done), end="\n" * arguments.json)
     return 0

@@ -173,6 +173,8 @@ def _unclustered(tree: TreeLayout, used: Sequence[str] | None) -> str | None:
     if tree.auto_flush != 0 or len(tree.clusters) > 2 or tree.baskets < 3 * len(tree.branches):
         return None
     cut = [branch.offsets[1:-1] for branch in tree.branches if branch.baskets > 1]
+    if not cut:  # a tree without entries
+        return None
     together = functools.reduce(np.intersect1d, cut)
     if 2 * len(together) >= min(map(len, cut)):  # fewer may be chance
         return None
@@ -219,7 +221,7 @@ def _unused_branches(tree: TreeLayout, used: Sequence[str] | None) -> str | None
     names = set(_unused(tree, used))
     idle = [branch for branch in tree.branches if branch.top in names]
     size = sum(branch.stored for branch in idle)
-    if not idle or 4 * size < tree.stored:
+    if not size or 4 * size < tree.stored:
         return None
     shown = _listed(sorted(names))
     return f"{len(idle)} of {len(tree.branches)} branches, {share_text(size, tree.stored)} of the bytes ({shown})"
@@ -447,7 +449,7 @@ def advise(
                 findings.append(finding)
                 layout = problem.change(layout, first, names)
     for group in _groups(dataset, trees):
-        if (finding := _small_files(group)) is not None:
+        if (finding := _small_files(group, trees)) is not None:
             findings.append(finding)
             if sample and trials:
                 tell("trying larger files")
@@ -533,8 +535,9 @@ def _groups(dataset: Dataset, trees: Sequence[TreeLayout]) -> list[Dataset]:
     return [Dataset(tuple(sources)) for sources in groups.values()]
 
 
-def _small_files(dataset: Dataset) -> Finding | None:
-    sizes = [source.size for source in dataset.sources if source.size is not None]
+def _small_files(dataset: Dataset, trees: Sequence[TreeLayout]) -> Finding | None:
+    known = {tree.file: tree.file_size for tree in trees}  # far away, too
+    sizes = [known[source.path] for source in dataset.sources]
     if len(sizes) < 4 or statistics.median(sizes) >= 10e6:
         return None
     detail = f"{len(sizes)} files of {bytes_text(statistics.median(sizes))}, half of them smaller"
@@ -558,15 +561,16 @@ def _opening(sources: Sequence[Source]) -> Cost:
     costs: list[Cost] = []
     for _ in range(3):
         before, wall, cpu = sapwood.counters(), time.perf_counter(), time.process_time()
-        entries = 0
+        entries, stored = 0, 0
         for source in sources:
-            for layout in layouts_of(source):
+            layouts = layouts_of(source)
+            stored += layouts[0].file_size
+            for layout in layouts:
                 with sapwood.open({source.path: None}) as file:
                     entries += read_once([file[layout.tree]]).entries
         after = sapwood.counters()
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
         spent = {name: after[name] - before[name] for name in after}
-        stored = sum(source.size or 0 for source in sources)
         costs.append(Cost(entries, stored, cpu, wall, spent["read_calls"], spent["bytes_read"]))
     return sorted(costs, key=lambda cost: cost.cpu)[1]
 
@@ -575,9 +579,13 @@ def advice_text(advice: Advice, *, tree: str | None = None, trace: str | Path | 
     """Lay out advice as lines of text, with the command that applies it: of that tree and usage, if they were given."""
     lines: list[str] = []
     for one in advice.trees[:10]:
-        clusters = len(one.clusters) - 1
-        words = f"{count_text(one.entries)} entries, {len(one.branches)} branches, {count_text(one.baskets)} baskets"
-        words += f", {count_text(clusters)} cluster{'' if clusters == 1 else 's'}"
+        counts = {
+            ("entry", "entries"): one.entries,
+            ("branch", "branches"): len(one.branches),
+            ("basket", "baskets"): one.baskets,
+            ("cluster", "clusters"): len(one.clusters) - 1,
+        }
+        words = ", ".join(f"{count_text(count)} {words[count != 1]}" for words, count in counts.items())
         lines.append(f"{one.file}:{one.tree}: {words}, {bytes_text(one.stored)} of {bytes_text(one.full)}")
     if len(advice.trees) > 10:
         lines.append(f"and {len(advice.trees) - 10} more trees")
@@ -619,8 +627,10 @@ def chosen_layout(
     basket_size: str | None = None,
     split_level: int | None = None,
     drop: Sequence[str] = (),
-) -> Layout:
+) -> Layout | None:
     """Make a layout of the words of the command line; those that are given go before what is advised.
+
+    None where nothing is advised, and nothing else is wanted.
 
     Raises
     ------
@@ -630,7 +640,12 @@ def chosen_layout(
     if trace is not None and not advised:
         raise ArgumentError("a usage (--trace) says something only to --layout advised")
     used = None if trace is None else used_branches(trace)
-    layout = advise(inputs, tree=tree, used=used, trials=False).layout if advised else Layout()
+    layout = Layout()
+    if advised:
+        advice = advise(inputs, tree=tree, used=used, trials=False)
+        if not (advice.findings or compression or cluster_size or basket_size or drop or split_level is not None):
+            return None
+        layout = advice.layout
     changes: dict[str, Any] = {"drop": (*layout.drop, *drop)}
     if compression is not None:
         changes |= {"compression": parse_codec(compression), "codecs": {}}
@@ -647,6 +662,8 @@ def chosen_layout(
 
 def rewriting_text(done: dict[str, Any]) -> str:
     """Lay out what `rewrite` gave as lines of text."""
+    if done["copied"]:
+        return f"{done['output']}: a copy of {done['inputs'][0]} as it is\n"
     before, after = Cost(**done["before"]), Cost(**done["after"])
     checked = "all values compared: equal" if done["verified"] else "not compared"
     objects = f", {len(done['objects'])} other objects" if done["objects"] else ""

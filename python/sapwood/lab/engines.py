@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from sapwood import _native
 from sapwood.errors import SapwoodError
+from sapwood.lab.job import IMPORTED
 
 Array = NDArray[Any]
 Columns = Callable[[str], Array]
@@ -100,6 +101,8 @@ class Engine(ABC):
     """Someone who writes events into a file and reads them."""
 
     needs: tuple[str, ...] = ()
+    imports: tuple[str, ...] = ()
+    """What it imports when it first needs it, which is not measured."""
 
     def refuses(self, settings: Settings) -> str | None:
         """Say which of the settings it cannot do, None if it can do all."""
@@ -183,6 +186,8 @@ class Raw(Engine):
 class Sapwood(Engine):
     """sapwood."""
 
+    imports = (*IMPORTED, "sapwood.writing.file", "sapwood.lab.rewriting")
+
     def codec(self, settings: Settings) -> str:
         """Give that of the settings, whose level is ROOT's."""
         return settings.codec
@@ -230,6 +235,7 @@ class Uproot(Engine):
     """uproot."""
 
     needs = ("uproot",)
+    imports = ("awkward", "numpy.ma")
 
     def refuses(self, settings: Settings) -> str | None:
         """Refuse objects in one branch."""
@@ -469,9 +475,7 @@ def main(words: list[str]) -> int:
     """Do one thing and print its figures: ENGINE ACTION FILE EVENTS SETTINGS."""
     name, action, path, count, told = words
     engine, events, settings = ENGINES[name](), int(count), Settings(**json.loads(told))
-    ours = ("awkward", "sapwood.reading.file", "sapwood.writing.file", "sapwood.lab.rewriting")
-    own = ours if name == "sapwood" else ()
-    for package in (*engine.needs, *own, *(("boost_histogram",) if action == "fill" else ())):
+    for package in (*engine.needs, *engine.imports, *(("boost_histogram",) if action == "fill" else ())):
         importlib.import_module(package)  # which is not counted
     wall, cpu = time.perf_counter(), time.process_time()
     check = 0.0

@@ -15,7 +15,6 @@ import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from typing import Any
 from sapwood.errors import ArgumentError, SapwoodError
 from sapwood.lab import engines
 from sapwood.lab.rewriting import codec_text, parse_codec
-from sapwood.lab.study import Step, Study, ratio_text
+from sapwood.lab.study import Step, Study, ratio_text, scratch
 from sapwood.report.units import bytes_text, number_text, seconds_text
 
 ALL = ("sapwood", "root", "uproot", "parquet", "hdf5", "raw")
@@ -112,8 +111,8 @@ def run(
     settings = {"events": count, **dataclasses.asdict(how), "threads": threads, "rounds": rounds}
     settings |= {"quick": quick, "engines": list(names)}
     study = Study("event", settings, folder, fresh=fresh, progress=progress)
-    with tempfile.TemporaryDirectory(dir=folder, prefix="event-") as scratch:
-        workers = _workers(study, names, Path(scratch), count, how, threads)
+    with scratch(folder, "event") as made:
+        workers = _workers(study, names, made, count, how, threads)
         sums = engines.expected(count), engines.expected(count, engines.entries_at_random(count))
         steps = [step for worker in workers for step in _steps(worker, sums)]
         _write_again(study, workers)
@@ -153,13 +152,14 @@ class _Worker:
 
 
 def _workers(
-    study: Study, names: Sequence[str], scratch: Path, events: int, how: engines.Settings, threads: int
+    study: Study, names: Sequence[str], folder: Path, events: int, how: engines.Settings, threads: int
 ) -> list[_Worker]:
     workers: list[_Worker] = []
     for name in names:
-        path = scratch / f"{name}.root"  # sapwood and uproot look for the ending
+        path = folder / f"{name}.root"  # sapwood and uproot look for the ending
         if name == "root":
-            program, reason = compiled(scratch, dictionary=how.split is not None)
+            study.tell("compiling ROOT's program")
+            program, reason = compiled(folder, dictionary=how.split is not None)
             tail = [str(events), *root_words(how)]
             command, codec = [str(program)], how.codec
         else:
@@ -245,7 +245,7 @@ def _root_prefix() -> Path | None:
 
 def _steps(worker: _Worker, sums: tuple[float, float]) -> list[Step]:
     def read(action: str, total: float, *, cold: bool = False) -> Mapping[str, Any]:
-        warnings = [] if not cold or drop(worker.path) else ["page-cache-not-dropped"]
+        warnings = forget([worker.path]) if cold else []
         figures = worker.do(action)
         # Bytes without a format have no sum.
         if worker.name != "raw" and not math.isclose(figures["check"], total, rel_tol=1e-9):
@@ -278,17 +278,46 @@ def _write_again(study: Study, workers: Sequence[_Worker]) -> None:
             worker.do("write")
 
 
+def forget(paths: Sequence[Path]) -> list[str]:
+    """Ask the system to forget files; give the codes of warnings of what it, or a server, may keep nevertheless."""
+    forgotten = [drop(path) for path in paths]
+    served = any(_served(path) for path in {path.parent for path in paths})
+    return ["page-cache-not-dropped"] * (not all(forgotten)) + ["server-cache"] * served
+
+
+_SERVED = re.compile(
+    r"nfs\d?|cifs|smb\d?|smbfs|lustre|ceph|beegfs|gpfs|afs|9p|virtiofs|panfs|pvfs2|orangefs|glusterfs|fuse(\..*)?"
+)
+"""Types of file systems whose files are on servers, which keep in their memory what they like."""
+
+
+def _served(folder: Path, mounts: Path = Path("/proc/self/mountinfo")) -> bool:
+    """Tell whether a folder is on the file system of a server."""
+    try:
+        lines = mounts.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:
+        return False
+    real, best, kind = folder.resolve(), -1, ""
+    for line in lines:
+        about, _, of_type = line.partition(" - ")
+        place = re.sub(r"\\(\d{3})", lambda found: chr(int(found[1], 8)), about.split()[4])  # spaces are \040
+        if real.is_relative_to(place) and len(place) >= best:  # what is mounted later lies above
+            best, kind = len(place), of_type.split()[0]
+    return _SERVED.fullmatch(kind) is not None
+
+
 def drop(path: Path) -> bool:
     """Ask the system to forget a file's pages; tell whether it did."""
     if not hasattr(os, "posix_fadvise"):
         return False
-    with path.open("rb") as file:
+    with path.open("rb") as file, contextlib.suppress(OSError):  # which some file systems refuse
         os.fsync(file.fileno())
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         pages = _pages(file.fileno())
         if pages and all(pages):  # so it says to those who may not write the file, whatever is true
             return _waits(file.fileno())
         return pages is not None and not any(pages)
+    return False
 
 
 def _pages(file: int) -> bytes | None:
@@ -332,8 +361,8 @@ def _tables(study: Study, workers: Sequence[_Worker], events: int, threads: int)
         "codec": lambda worker: worker.codec,
         "create": lambda worker: _seconds(study, CREATE, worker),
         "create and write": lambda worker: _seconds(study, WRITE, worker),
-        "write alone": lambda worker: seconds_text(_alone(study, worker.name)),
-        "write alone, MB/s": lambda worker: f"{size / _alone(study, worker.name) / 1e6:.0f}",
+        "write alone": lambda worker: seconds_text(alone) if (alone := _alone(study, worker.name)) else "–",
+        "write alone, MB/s": lambda w: f"{size / alone / 1e6:.0f}" if (alone := _alone(study, w.name)) else "–",
         "file": lambda worker: bytes_text(study.figure(WRITE, worker.name, "bytes")),
     }
     reading: dict[str, Callable[[_Worker], str]] = {
@@ -347,9 +376,9 @@ def _tables(study: Study, workers: Sequence[_Worker], events: int, threads: int)
     fills = engines.HISTOGRAMS * 600 * events / 1e6
     of_memory = f"{events} events, {bytes_text(size)} in memory. Medians; MB/s are of the bytes in memory."
     captions = {
-        "Writing": f"{of_memory} Write alone is creating and writing less creating. Every value was read again by the "
-        "engine that wrote it, and compared. Levels of sapwood and ROOT are ROOT's, those of the others the codec's "
-        "own: ROOT's level 5 of Zstandard is its library's 10.",
+        "Writing": f"{of_memory} Write alone is creating and writing less creating; – where noise hides it. Every "
+        "value was read again by the engine that wrote it, and compared. Levels of sapwood and ROOT are ROOT's, those "
+        "of the others the codec's own: ROOT's level 5 of Zstandard is its library's 10.",
         "Reading": of_memory,
     }
     filling = [
@@ -385,9 +414,9 @@ def _seconds(study: Study, what: str, worker: _Worker) -> str:
 
 
 def _alone(study: Study, engine: str) -> float:
-    """Give the time of writing alone: the difference of the medians."""
+    """Give the time of writing alone: the difference of the medians, 0 where noise makes that negative."""
     together, create = study.median(WRITE, engine) or 0.0, study.median(CREATE, engine) or 0.0
-    return max(together - create, 1e-6)
+    return max(together - create, 0.0)
 
 
 def _figures(study: Study, workers: Sequence[_Worker], threads: int) -> list[dict[str, Any]]:
@@ -430,7 +459,7 @@ def _findings(study: Study, workers: Sequence[_Worker], threads: int) -> list[st
         slower: list[str] = []
         for what, text in _COMPARED.items():
             ours, theirs = (_rounds(study, what, name) for name in ("sapwood", rival))
-            if not ours or not theirs:
+            if not ours or not theirs or min(*ours, *theirs) <= 0:
                 continue
             rounds = [b / a for a, b in zip(ours, theirs, strict=False)]
             words.append(f"{ratio_text(statistics.median(theirs) / statistics.median(ours), rounds, 2)} {text}")
@@ -447,8 +476,8 @@ def _findings(study: Study, workers: Sequence[_Worker], threads: int) -> list[st
 
 
 def _rounds(study: Study, what: str, engine: str) -> list[float]:
-    """Give the times of all rounds; of writing that of writing alone."""
+    """Give the times of all rounds; of writing that of writing alone, which noise may make negative."""
     values = study.values(what, engine)
     if what != WRITE:
         return values
-    return [max(both - create, 1e-6) for both, create in zip(values, study.values(CREATE, engine), strict=False)]
+    return [both - create for both, create in zip(values, study.values(CREATE, engine), strict=False)]

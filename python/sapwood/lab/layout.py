@@ -139,10 +139,10 @@ def layouts_of(source: Source) -> list[TreeLayout]:
         The file cannot be read.
     """
     with sapwood.open({source.path: None}) as file:
-        return [layout_of(file[path], source.path, path, source.size or 0) for path in tree_paths(file, source)]
+        return [layout_of(file[path], source.path, path) for path in tree_paths(file, source)]
 
 
-def layout_of(tree: Foreign, file: str, path: str, file_size: int) -> TreeLayout:
+def layout_of(tree: Foreign, file: str, path: str) -> TreeLayout:
     """Give the layout of an open tree."""
     every = tree.native.branches
     native = [branch for branch in every if branch.has_data and branch.entries]
@@ -150,7 +150,7 @@ def layout_of(tree: Foreign, file: str, path: str, file_size: int) -> TreeLayout
     branches = tuple(_branch(branch, _top(every, branch), codec) for branch, codec in zip(native, codecs, strict=True))
     clustered = tree.auto_flush > 0 or _end_together(branches)
     clusters = np.unique(np.array([0, *(tree.native.clusters() if clustered else ()), tree.num_entries], np.int64))
-    return TreeLayout(file, path, file_size, tree.num_entries, tree.auto_flush, clusters, branches)
+    return TreeLayout(file, path, tree.file.size, tree.num_entries, tree.auto_flush, clusters, branches)
 
 
 def held_codecs(tree: Foreign) -> dict[int, Compression | None]:

@@ -18,9 +18,10 @@ from typing import Any
 from sapwood import _native
 from sapwood.errors import ArgumentError, SapwoodError
 from sapwood.lab.probe import CODECS
-from sapwood.lab.study import Step, Study, read
+from sapwood.lab.study import Step, Study, read, scratch
 from sapwood.report.study import value_text
 from sapwood.report.units import bytes_text, number_text, seconds_text
+from sapwood.train.record import host
 
 SECONDS, QUICK_SECONDS = 0.5, 0.12
 KILO, MEGA = 1 << 10, 1 << 20
@@ -121,13 +122,13 @@ def run(
             raise ArgumentError(f"there is no folder {one}")
     if label is not None and Path(label).name != label:
         raise ArgumentError(f"a label is the name of a file in the store: not {label!r}")
-    last = last_cache()
+    last, array = last_cache(), stream_array()
     settings = {"label": label or _host_name(), "last_cache": last, "folders": list(folders), "rounds": rounds}
     study = Study("machine", {**settings, "quick": quick}, folder, fresh=fresh, progress=progress)
-    with tempfile.TemporaryDirectory(dir=folder, prefix="machine-") as scratch:
+    with scratch(folder, "machine") as own:
         named = {one: one for one in folders} or _file_systems(folder)
-        probes = _probes(named, scratch, last, quick=quick)
-        probes += _compiled(study, Path(scratch), last, quick=quick)
+        probes = _probes(named, str(own), array, quick=quick)
+        probes += _compiled(study, own, array, quick=quick)
         probes += _db12(study)
         study.run([step for probe in probes for step in probe.steps()], rounds)
     sizes = QUICK_SIZES if quick else SIZES
@@ -174,9 +175,15 @@ def last_cache() -> int:
     return max((int(text[:-1]) * {"K": KILO, "M": MEGA}.get(text[-1:], 1) for text in found), default=32 * MEGA)
 
 
-def _host_name() -> str:
-    from sapwood.train.record import host
+def stream_array() -> int:
+    """Give the bytes of each of STREAM's three arrays: four times the last cache, at most an eighth of the memory.
 
+    Virtual machines name the cache of their whole host, beside which their memory may be small.
+    """
+    return min(4 * last_cache(), host()["memory"] // 8 or 4 * last_cache())
+
+
+def _host_name() -> str:
     return str(host()["name"])
 
 
@@ -193,13 +200,13 @@ def _probe(
     return _Probe([sys.executable, "-m", "sapwood.lab.probe", *words], names, units)
 
 
-def _probes(folders: Mapping[str, str], scratch: str, last: int, *, quick: bool) -> list[_Probe]:
+def _probes(folders: Mapping[str, str], own: str, array: int, *, quick: bool) -> list[_Probe]:
     seconds = QUICK_SECONDS if quick else SECONDS
-    probes = [_probe("stream", STREAM, ["MB/s"] * 4, 2 * seconds, size=4 * last)]
+    probes = [_probe("stream", STREAM, ["MB/s"] * 4, 2 * seconds, size=array)]
     for size in QUICK_SIZES if quick else SIZES:
         units = {"read": "MB/s", "write": "MB/s", "copy": "MB/s", "latency": "ns"}
         probes += [_probe(name, [_sized(name, size)], [unit], seconds, size=size) for name, unit in units.items()]
-    probes += [_probe(name, [text], ["µs"], seconds, folder=scratch) for name, text in SYSTEM.items()]
+    probes += [_probe(name, [text], ["µs"], seconds, folder=own) for name, text in SYSTEM.items()]
     for count in (2, 8):
         for size in (0, 16 * KILO, 64 * KILO):
             probes.append(_probe("switch", [_switch(count, size)], ["µs"], seconds, size=size, count=count))
@@ -213,9 +220,9 @@ def _probes(folders: Mapping[str, str], scratch: str, last: int, *, quick: bool)
     probes += [_probe(name, [name], [unit], seconds) for name, unit in KERNELS.items()]
     for codec in CODECS:
         if codec == "none":
-            probes.append(_probe("reading none", ["decoding"], ["MB/s"], seconds, folder=scratch))
+            probes.append(_probe("reading none", ["decoding"], ["MB/s"], seconds, folder=own))
         else:
-            probes.append(_probe(f"reading {codec}", [f"decompression {codec}"], ["MB/s"], seconds, folder=scratch))
+            probes.append(_probe(f"reading {codec}", [f"decompression {codec}"], ["MB/s"], seconds, folder=own))
     return probes
 
 
@@ -228,18 +235,19 @@ def _switch(count: int, size: int) -> str:
     return f"context switch, {count} processes, {size // KILO} kB"
 
 
-def _compiled(study: Study, scratch: Path, last: int, *, quick: bool) -> list[_Probe]:
+def _compiled(study: Study, own: Path, array: int, *, quick: bool) -> list[_Probe]:
     """Compile the kernels with each of the options, where there is a Rust compiler."""
     compiler = shutil.which("rustc")
     if compiler is None:
         study.leave_out("compiler options", "there is no Rust compiler (rustc)")
         return []
     for name, text in _native.lab_sources():
-        (scratch / name).write_text(text, encoding="utf-8")
+        (own / name).write_text(text, encoding="utf-8")
     probes: list[_Probe] = []
     for option, words in OPTIONS.items():
-        program = scratch / option.replace(" ", "-")
-        command = [compiler, "--edition=2024", *words, "-o", str(program), str(scratch / "main.rs")]
+        study.tell(f"compiling the kernels with {option}")
+        program = own / option.replace(" ", "-")
+        command = [compiler, "--edition=2024", *words, "-o", str(program), str(own / "main.rs")]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             line = (done.stderr.strip().splitlines() or ["no message"])[0]
@@ -247,7 +255,7 @@ def _compiled(study: Study, scratch: Path, last: int, *, quick: bool) -> list[_P
             continue
         seconds = QUICK_SECONDS if quick else SECONDS
         units = [*KERNELS.values(), *["MB/s"] * 4]
-        probes.append(_Probe([str(program), str(seconds), str(4 * last)], [*KERNELS, *STREAM], units, option))
+        probes.append(_Probe([str(program), str(seconds), str(array)], [*KERNELS, *STREAM], units, option))
     return probes
 
 
@@ -283,12 +291,15 @@ def _tables(study: Study, sizes: Sequence[int]) -> list[dict[str, Any]]:
         "rows": blocks,
         "caption": "One core. Latency is that of loads in random order, each of which waits for the one before.",
     }  # fmt: skip
-    size = bytes_text(4 * study.content["settings"]["last_cache"])
+    last, array = study.content["settings"]["last_cache"], stream_array()
+    rule = "four times the last cache"
+    if array < 4 * last:
+        rule = f"an eighth of the memory: for four times the last cache of {bytes_text(last)} there is no room"
     tables = [
         table(
             "STREAM",
             STREAM,
-            f"Arrays of {size}, four times the last cache. One core, the best of many runs, MB of 10⁶ bytes.",
+            f"Arrays of {bytes_text(array)}, {rule}. One core, the best of many runs, MB of 10⁶ bytes.",
         ),
         memory,
         table(
@@ -393,9 +404,8 @@ def _findings(study: Study, sizes: Sequence[int]) -> list[str]:
         f"Memory gives {value('STREAM triad') / 1000:.1f} GB/s to one core (triad); blocks of {small} are read "
         f"{times(f'read {small}', f'read {large}')} times as quickly as blocks of {large}."
     )
-    latency = (
-        f"A load waits {value(f'latency {small}'):.2g} ns in {small}, {value(f'latency {large}'):.0f} ns in {large}."
-    )
+    waits = [number_text(value(f"latency {size}"), 2) for size in (small, large)]
+    latency = f"A load waits {waits[0]} ns in {small}, {waits[1]} ns in {large}."
     processes = (
         f"A process takes as long as {times(fork, call)} system calls; with a program in it {times(program, fork)}, "
         f"by a shell {times(shell, fork)} times as long as without."
@@ -409,7 +419,7 @@ def _findings(study: Study, sizes: Sequence[int]) -> list[str]:
         spread = max(max(found) - min(found) for found in (values[call], values[plain]))
         if more <= max(spread, value(plain) / 20):  # of one round no spread is known
             return f"nothing measurable to {name.upper()}"
-        return f"{more:.2g} µs to {name.upper()}"
+        return f"{number_text(more, 2)} µs to {name.upper()}"
 
     codecs = (
         f"For 1 GB, decompression takes {gigabyte('decompression lzma:6')} by LZMA and "

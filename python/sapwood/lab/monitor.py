@@ -60,6 +60,9 @@ class Record:
 class Monitor:
     """Records what the code in its `with` block takes, or another process.
 
+    With a process counts what it started, and what that started, as long as these stay its descendants: the system
+    does not tell who started a process that has left its parent (a daemon).
+
     >>> with Monitor("job.root", files=["out.root"]) as monitor:
     ...     for events in monitor.watch(tree.iterate(), label="chunk"):
     ...         work(events)

@@ -294,8 +294,9 @@ def _site_of(top: Mapping[str, Any], name: str, costs: Load | None) -> tuple[Sit
         store = Storage(tuple(curve), MILLI * _number(part, "access", 0, name))
         stores += [store] * _count(part, "count", 1, name, _MOST_JOBS)
     network = _part(top.get("network") or {}, f"{name}, network", {"rate", "latency"})
-    cores = _count(top, "cores", None, name, _MOST)
-    processor = tuple(_numbers(top, "processor", name) or map(float, range(1, cores + 1)))
+    together = _numbers(top, "processor", name)
+    cores = _count(top, "cores", len(together) or None, name, _MOST)
+    processor = tuple(together or map(float, range(1, cores + 1)))
     if not stores or not processor or min(*processor, *(rate for one in stores for rate in one.rates), 1) <= 0:
         raise ArgumentError(f"{name} needs storage, cores, and rates above 0")
     rate = math.inf if network.get("rate") is None else _number(network, "rate", None, name) * MEGA
@@ -363,7 +364,7 @@ def described(site: Site, load: Load, jobs: Sequence[int]) -> dict[str, Any]:
     """Describe a site, its jobs and their numbers in the words that `parse` understands."""
     network = {"latency": site.latency / MILLI} | ({"rate": site.network / MEGA} if math.isfinite(site.network) else {})
     return {
-        "cores": len(site.processor), "processor": list(site.processor), "jobs": list(jobs),
+        "processor": list(site.processor), "jobs": list(jobs),
         "storage": [{"curve": list(store.rates), "access": store.access / MILLI} for store in site.storage],
         "network": network,
         "job": _job(load),
@@ -540,6 +541,7 @@ class Gsi:
         "8 cores": "a worker node of the time",
         "disk 60 MB/s, 12 ms": "a SATA disk of the time; 12 ms whenever another job's data were read before",
         "RAID 105 MB/s, 12 ms": "chosen for the figure of 4 Pythia jobs",
+        "on the RAID, 8 MB of a job at a time, and the next fetched ahead": "what a read ahead of 8 MB is taken for",
         "ESD 0.151 s of a processor a file": "chosen for the figure of one ESD job",
         "ESD in pieces of 0.5 MB, Pythia of 2 MB": "chosen for the figures of four disks",
         "Pythia 0.06 s of a processor a file of 4 MB": "a job that one disk keeps waiting",
@@ -649,7 +651,7 @@ def _describe(
     site, load, counts = _site_of(given, str(description), taken)
     outcomes = {count: simulate(site, load, count) for count in counts}
     for count, outcome in outcomes.items():
-        _keep(study, f"{count} jobs", "predicted", outcome.megabytes)
+        _keep(study, _jobs(count), "predicted", outcome.megabytes)
     stations = list(next(iter(outcomes.values())).full)
     rows = [
         [
@@ -675,6 +677,10 @@ def _describe(
     _keep_site(study, Path(description).name, {**given, "jobs": counts, **job}, tables)
 
 
+def _jobs(count: int) -> str:
+    return f"{count} job{'s' * (count > 1)}"
+
+
 def _bend(outcomes: Mapping[int, Outcome]) -> str:
     best = max(outcome.megabytes for outcome in outcomes.values())
     enough = next(count for count, outcome in outcomes.items() if outcome.megabytes >= _FULL * best)
@@ -684,7 +690,7 @@ def _bend(outcomes: Mapping[int, Outcome]) -> str:
         kind = name.partition(" ")[0]
         kinds[kind] = min(full, kinds.get(kind, full))
     fullest, share = max(kinds.items(), key=lambda item: item[1])
-    words = f"{enough} job{'s' * (enough > 1)} get{'s' * (enough == 1)} {outcomes[enough].megabytes:.0f} MB/s"
+    words = f"{_jobs(enough)} get{'s' * (enough == 1)} {outcomes[enough].megabytes:.0f} MB/s"
     if share >= _FULL:
         return f"{words}, more jobs hardly more; with {max(outcomes)}, {fullest} is {100 * share:.0f} % full."
     most = f"{fullest} is most, {100 * share:.0f} %"
@@ -700,8 +706,8 @@ def _check(
     worst, curves = 0.0, {"predicted": [], "measured": [[n, rate] for n, rate in measured.items()]}
     for count, rate in measured.items():
         outcome = simulate(site, load, count)
-        _keep(study, f"{data}, {count} jobs", "predicted", outcome.megabytes)
-        _keep(study, f"{data}, {count} jobs", "measured", rate)
+        _keep(study, f"{data}, {_jobs(count)}", "predicted", outcome.megabytes)
+        _keep(study, f"{data}, {_jobs(count)}", "measured", rate)
         off = outcome.megabytes / rate - 1
         worst = max(worst, abs(off)) if count > 1 else worst
         curves["predicted"].append([count, outcome.megabytes])
@@ -711,7 +717,7 @@ def _check(
                 str(count),
                 f"{outcome.megabytes:.1f} MB/s",
                 f"{rate:.1f} MB/s",
-                f"{100 * off:+.0f} %".replace("-", "−"),
+                f"{round(100 * off):+d} %".replace("-", "−"),
                 full,
             ]
         )
@@ -745,7 +751,11 @@ def _gsi(study: Study, tables: list[dict[str, Any]], found: list[str]) -> None:
         _keep(study, one.what, "published", one.megabytes)
         off = outcome.megabytes / one.megabytes - 1
         worst = max(worst, abs(off))
-        shown = [f"{outcome.megabytes:.1f} MB/s", f"{one.megabytes:.0f} MB/s", f"{100 * off:+.0f} %".replace("-", "−")]
+        shown = [
+            f"{outcome.megabytes:.1f} MB/s",
+            f"{one.megabytes:.0f} MB/s",
+            f"{round(100 * off):+d} %".replace("-", "−"),
+        ]
         rows.append([one.what, *shown])
         _keep_site(study, one.what, described(one.site, one.load, [one.jobs]), sites)
     head = ["Case", "model", "published", "off by"]

@@ -8,6 +8,7 @@ import difflib
 import fnmatch
 import os
 import re
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -116,7 +117,7 @@ def parse_cluster(text: str) -> int:
 def rewrite(
     inputs: Foreign,
     output: str | os.PathLike[str],
-    layout: Layout,
+    layout: Layout | None,
     *,
     tree: str | None = None,
     verify: bool = True,
@@ -134,7 +135,7 @@ def rewrite(
     output
         The new file; written beside its place, and put there when all is done. It must not be one of the inputs.
     layout
-        The layout.
+        The layout; None where all is well: a single local file is copied as it is, else trees get the default one.
     tree
         Only this tree.
     verify
@@ -145,7 +146,8 @@ def rewrite(
     Returns
     -------
     dict[str, Any]
-        The layout, ``before`` and ``after`` (`Cost`), and what was copied; as JSON knows it.
+        The layout, ``before`` and ``after`` (`Cost`), and what was copied; as JSON knows it. Of a file that was copied
+        as it is, which ``copied`` tells, only its paths.
 
     Raises
     ------
@@ -162,8 +164,18 @@ def rewrite(
     if any(Path(source.path).resolve() == output.resolve() for source in dataset.sources):
         raise ArgumentError(f"{output} is one of the inputs")
     beside = output.with_name(f"{output.name}.{os.getpid()}.partial")
+    paths = {"inputs": [source.path for source in dataset.sources], "output": str(output)}
+    if layout is None and tree is None and _whole(dataset):
+        try:
+            shutil.copyfile(dataset.sources[0].path, beside)
+            beside.replace(output)
+        finally:
+            beside.unlink(missing_ok=True)
+        return {**paths, "copied": True}
+    layout = layout or Layout()
     with contextlib.ExitStack() as stack:
         files = [(source, stack.enter_context(sapwood.open({source.path: None}))) for source in dataset.sources]
+        sizes = [file.file.size for _, file in files]  # far away, too
         trees: dict[str, list[Any]] = {}
         summaries: list[Summary] = []
         for source, file in files:
@@ -192,11 +204,11 @@ def rewrite(
             after = cost_of([written[path] for path in trees])
         beside.replace(output)
     if all(source.tree is None for source in dataset.sources):  # else other trees are in the files
-        before = dataclasses.replace(before, stored=sum(source.size or 0 for source in dataset.sources))
+        before = dataclasses.replace(before, stored=sum(sizes))
         after = dataclasses.replace(after, stored=output.stat().st_size)
     return {
-        "inputs": [source.path for source in dataset.sources],
-        "output": str(output),
+        **paths,
+        "copied": False,
         "layout": layout.described(),
         "trees": [*trees, *([SUMMARY] if summaries else [])],
         "objects": objects,
@@ -204,6 +216,12 @@ def rewrite(
         "before": dataclasses.asdict(before),
         "after": dataclasses.asdict(after),
     }
+
+
+def _whole(dataset: Dataset) -> bool:
+    """Tell whether it is one local file with all that it holds."""
+    first, *more = dataset.sources
+    return not more and first.tree is None and first.size is not None
 
 
 def _check_drop(patterns: Sequence[str], trees: Mapping[str, Sequence[Foreign]]) -> None:

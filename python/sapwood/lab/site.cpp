@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -117,9 +118,12 @@ int main()
    }
    getrusage(RUSAGE_SELF, &after);
    const double wall = std::chrono::duration<double>(Clock::now() - begin).count();
-   std::printf("{\"wall\": %.9g, \"user\": %.9g, \"system\": %.9g, \"queued\": %.9g, \"events\": %lld, \"bytes\": %lld, \"check\": %.17g, "
+   char sum[32] = "null"; // JSON knows no other numbers
+   if (std::isfinite(check))
+      std::snprintf(sum, sizeof sum, "%.17g", check);
+   std::printf("{\"wall\": %.9g, \"user\": %.9g, \"system\": %.9g, \"queued\": %.9g, \"events\": %lld, \"bytes\": %lld, \"check\": %s, "
                "\"open\": %.9g}\n",
                wall, seconds(after.ru_utime) - seconds(before.ru_utime),
-               seconds(after.ru_stime) - seconds(before.ru_stime), queued() - waited, events, bytes, check, open);
+               seconds(after.ru_stime) - seconds(before.ru_stime), queued() - waited, events, bytes, sum, open);
    return 0;
 }

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 import sapwood
 from sapwood.errors import ArgumentError, SapwoodError, UnsupportedError
 from sapwood.lab import job, samples
-from sapwood.lab.event import compiled, drop, root_version
+from sapwood.lab.event import compiled, forget, root_version
 from sapwood.lab.layout import tree_paths
 from sapwood.lab.rewriting import Layout, codec_text, parse_codec, rewrite, write_part
-from sapwood.lab.study import NOISE, Step, Study, clear, ratio_text
+from sapwood.lab.study import NOISE, Step, Study, clear, ratio_text, scratch
 from sapwood.report.units import bytes_text, count_text, number_text, seconds_text
 from sapwood.train.dataset import Dataset, parse_size
 
@@ -60,6 +60,7 @@ _WARM = {
     "server-cache": "with what servers had in memory",
 }
 """Warnings of which a finding on storage takes notice, in words."""
+_ROOM = 0.9  # of what storage has left, that files may take
 _KEPT_UP = 0.9  # of the most, where more jobs gain no more
 
 
@@ -114,7 +115,7 @@ def run(
     jobs
         The numbers of jobs; 1 to twice the cores by default, or as many as there are files.
     per_job
-        How many files each job reads.
+        How many files each job reads; by default given ones are dealt out.
     merge
         So many files merged into one, each a variant.
     codecs
@@ -140,17 +141,17 @@ def run(
         if not Path(disk).is_dir():
             raise ArgumentError(f"there is no folder {disk}")
     given = [source.path for source in Dataset.of(list(files), tree).sources] if files else []
-    counts = sorted(set(jobs)) or _default_jobs(len(given), quick=quick)
+    counts = sorted(set(jobs)) or _default_jobs(len(given) // (per_job or 1), quick=quick)
     if counts[0] < 1 or rounds < 1 or any(one < 2 for one in merge) or (per_job or 1) < 1:
         raise ArgumentError("lab site takes one job, file and round or more, and merges two files or more")
     sizes = {text: parse_size(text) for text in read_ahead}
     codecs = [codec_text(parse_codec(text)) for text in codecs or (QUICK_CODECS if quick else CODECS)]
-    if given and len(given) < counts[-1]:
+    if given and len(given) < (needed := counts[-1] * (per_job or 1)):
         raise ArgumentError(
-            f"{counts[-1]} jobs, each with files of its own, need as many files; there are {len(given)}: "
-            f"choose fewer by --jobs"
+            f"{_jobs(counts[-1])}, each with files of its own, need {needed}; there are {len(given)}: "
+            f"choose fewer by --jobs{' or --files-per-job' * (per_job is not None)}"
         )
-    each = len(given) // counts[-1] if given else per_job or (10 if quick else 40)
+    each = per_job or (len(given) // counts[-1] if given else 10 if quick else 40)
     if given and any(one > each for one in merge):
         raise ArgumentError(f"a job has {each} files: {max(merge)} of them cannot be merged")
     # Files that are made can be as large as one likes.
@@ -162,11 +163,8 @@ def run(
     }  # fmt: skip
     study = Study("site", settings, folder, inputs=given, fresh=fresh, progress=progress)
     with contextlib.ExitStack() as stack:
-        roots = [
-            Path(stack.enter_context(tempfile.TemporaryDirectory(dir=where, prefix="site-")))
-            for where in disks or [folder]
-        ]
-        stock = _Stock(roots, given, tree, list(branches), each, counts[-1])
+        roots = [stack.enter_context(scratch(where, "site")) for where in disks or [folder]]
+        stock = _Stock(roots, given, tree, list(branches), each, counts[-1], study.tell)
         if not stock.facts(stock.data[0], AS_IS, counts[0])["events"]:
             first = ", ".join(stock.files(stock.data[0], AS_IS)[0])
             raise ArgumentError(f"the files of the first job have no entries: {first}")
@@ -204,10 +202,12 @@ class _Stock:
     """The files of all variants, made when first asked for; each job has its own."""
 
     def __init__(
-        self, roots: Sequence[Path], given: Sequence[str], tree: str | None, branches: list[str], each: int, jobs: int
-    ) -> None:
+        self, roots: Sequence[Path], given: Sequence[str], tree: str | None, branches: list[str], each: int, jobs: int,
+        tell: Callable[[str], None] = lambda text: None,
+    ) -> None:  # fmt: skip
         self.disks = len(roots)
         self._roots, self._given, self._each, self._jobs = list(roots), list(given), each, jobs
+        self._tell = tell
         self._made: dict[tuple[str, str], list[list[str]]] = {}
         self._known: dict[str, dict[str, float]] = {}
         self._branches = branches
@@ -271,10 +271,16 @@ class _Stock:
             for place in range(self._jobs):
                 yield self._given[place * self._each : (place + 1) * self._each]
             return
+        self._tell(f"making files: {data}, {variant}")
         folder = variant.replace(" ", "-").replace(":", "-")
         master = self._roots[0] / f"{data}-{folder}.root"
-        if not self._given:
+        if self._given:
+            given = (path for files in self.files(data, AS_IS) for path in files)
+            needed = sum(self._about(data, AS_IS, path)["file_bytes"] for path in given)
+        else:
             samples.make(data, master, files=many, codec=codec or samples.CODEC, alone=variant == ALONE)
+            needed = self._jobs * max(1, self._each // many) * master.stat().st_size
+        self._check_room(spread, needed, f"{data}, {variant}")
         for place in range(self._jobs):
             made: list[str] = []
             own = self._given[place * self._each : (place + 1) * self._each]
@@ -295,6 +301,18 @@ class _Stock:
                 made.append(str(path))
             yield made
         master.unlink(missing_ok=True)
+
+    @staticmethod
+    def _check_room(folders: Sequence[Path], needed: float, what: str) -> None:
+        """Make sure that files leave room on the storage, which others use, too."""
+        for folder in folders:
+            free = shutil.disk_usage(folder).free
+            if needed / len(folders) > _ROOM * free:
+                raise ArgumentError(
+                    f"{folder.parent} has {bytes_text(free)} left, and the files of {what} take {bytes_text(needed)}: "
+                    "choose another folder, fewer --jobs or --files-per-job, or what is to be tried (--merge, "
+                    "--compression)"
+                )
 
     def tree_of(self, variant: str) -> str:
         """Give the tree's path in the files of a variant."""
@@ -340,7 +358,7 @@ def _cases(
         cases += [
             Case(data, AS_IS, ALL, name, n)
             for name in (readers if first or not quick else [main])
-            for n in (ends if quick and not first else counts if not quick or name in (main, "raw") else ends[:1])
+            for n in (counts if not quick or name in (main, "raw") else ends[:1])
         ]
         if first:
             cases += [
@@ -421,8 +439,8 @@ class _Runner:
             figures["events"] = moved / facts["file_bytes"] * facts["events"]
         else:
             moved = len(runs) * case.jobs * facts["files"] * facts["few" if case.task == FEW else "stored"]
-        warnings = [] if all(forgotten for _, _, forgotten in runs) else ["page-cache-not-dropped"]
-        warnings += ["server-cache"] * (self._stock.far and case.engine != PROCESSOR)
+        codes = {code for _, _, found in runs for code in found} | ({"server-cache"} if self._stock.far else set())
+        warnings = [] if case.engine == PROCESSOR else sorted(codes)
         return {
             **figures,
             "stored": moved,
@@ -431,8 +449,8 @@ class _Runner:
             "warnings": warnings,
         }
 
-    def _together(self, case: Case, tasks: Sequence[int]) -> tuple[list[dict[str, Any]], float, bool]:
-        """Run the jobs once, each with some tasks: what they say, the time, and whether the files were forgotten."""
+    def _together(self, case: Case, tasks: Sequence[int]) -> tuple[list[dict[str, Any]], float, list[str]]:
+        """Run the jobs once, each with some tasks: what they say, the time, and warnings of what was not forgotten."""
         lists = self._stock.files(case.data, case.variant)[: case.jobs]
         with contextlib.ExitStack() as stack:
             running: list[_Job] = []
@@ -441,7 +459,7 @@ class _Runner:
                 stack.callback(running[-1].end)
             for one in running:
                 one.answer()  # that it is ready
-            forgotten = [drop(Path(path)) for files in lists for path in files if not job.far(path)]
+            warnings = forget([Path(path) for files in lists for path in files if not job.far(path)])
             start = time.perf_counter()
             for one in running:
                 one.say("go\n")
@@ -451,7 +469,7 @@ class _Runner:
                 if answer.pop("threads", False):
                     idle = answer["wall"] * watch.waiting(one.pid, start + answer["wall"])
                     answer["queued"] = max(answer["wall"] - answer["user"] - answer["system"] - idle, 0.0)
-            return said, time.perf_counter() - start, all(forgotten)
+            return said, time.perf_counter() - start, warnings
 
     def _specification(self, case: Case, files: Sequence[str], tasks: Sequence[int]) -> str:
         tree = self._stock.tree_of(case.variant)
@@ -531,6 +549,7 @@ class _Job:
     def __init__(self, case: Case, command: Sequence[str], text: str) -> None:
         self._case, self._errors = case, tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed by end)
         environment = {**os.environ, "SAPWOOD_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        environment.pop("SAPWOOD_BLOCK_CACHE", None)  # storage is what is measured, not what was kept of it
         # In a session of its own, as batch systems start jobs: some systems share processors among sessions.
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True, env=environment,
@@ -766,8 +785,8 @@ def _figures(study: Study, cases: Sequence[Case]) -> list[dict[str, Any]]:
             "y": "Aggregate rate [MB/s]",
             "curves": rates,
         }
-        high = max(limit or 0.0, *(point[1] for c in rates for point in c["points"]))
-        low = min(point[1] for c in rates for point in c["points"])
+        heights = [point[1] for c in rates for point in c["points"]]  # none where all were 0
+        high, low = max([limit or 0.0, *heights]), min(heights, default=1.0)
         marks = {"limit": limit} if limit else {}
         figures.append(
             {
@@ -811,10 +830,10 @@ def findings(study: Study, cases: Sequence[Case], known: Mapping[str, Any]) -> l
     found: list[str] = []
     for data, task in _curves(cases):
         counts, engines = _grid(cases, data, task)
-        main = engines[0]
-        at = {count: Case(data, AS_IS, task, main, count) for count in counts}
-        rates = {count: _rate(study, case) for count, case in at.items()}
-        if main == "raw" or not rates.get(counts[0]):
+        main = next((engine for engine in engines if engine not in ("raw", *LIMITS)), "")
+        at = {n: case for n in counts if (case := Case(data, AS_IS, task, main, n)) in cases}
+        counts = list(at)
+        if not counts or not _rate(study, at[counts[0]]):
             continue
         one, last = at[counts[0]], at[counts[-1]]
         words = [_bound(study, one)]
@@ -840,12 +859,12 @@ def findings(study: Study, cases: Sequence[Case], known: Mapping[str, Any]) -> l
                 and _rate(study, replace(case, task=TURN))
             ]
         if task == ALL:
-            for rival in engines[1:]:
+            for rival in engines:
                 other = replace(one, engine=rival)
-                if rival in ENGINES[:3] and _rate(study, other):
+                if rival in ENGINES[:3] and rival != main and _rate(study, other):
                     ratio = _times(study, one, other)
                     unlike = study.figure(one.what, main, "compared") is False
-                    but = ", but of such branches they fill other histograms, and sums were not compared" * unlike
+                    but = ", but sums were not compared: of such branches they may fill other histograms" * unlike
                     found.append(f"{data}, {_jobs(one.jobs)}: {main} reads {ratio} the events of {rival}{but}.")
     for data, of in known.items():
         if (words := _unlike(of[AS_IS])) and max(case.jobs for case in cases) > 1:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import statistics
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -33,7 +35,7 @@ WARNINGS = {
         "give a local file system, or let root write 3 to /proc/sys/vm/drop_caches between the runs",
     ),
     "server-cache": (
-        "what servers keep of files far away could not be dropped between the runs",
+        "what servers keep of files far away, or on file systems of theirs, could not be dropped between the runs",
         "take files that nobody read lately, more than a server has memory, or one round",
     ),
     "loaded": (
@@ -50,6 +52,16 @@ WARNINGS = {
 NOISE = 0.1
 """By so much ratios differ from round to round without a word in the findings."""
 _SPREAD, _SHORT, _ROUNDS, _NAMED = 0.15, 0.020, 3, 6
+_LOCK = ".sapwood-lab"
+"""A file in the folder of a study that runs."""
+_CHOICE = frozenset({
+    "rounds", "label", "last_cache", "engines", "jobs", "merge", "codecs", "clusters", "baskets", "splits", "streams",
+    "summary", "read_ahead", "weights",
+})  # fmt: skip
+"""Settings that say which things are measured, how often, and under what names: of each of these they change nothing.
+
+The last cache says how large STREAM's arrays are, which by its rule differ from machine to machine.
+"""
 
 _PARTS = ("study", "settings", "host", "load", "commit", "versions", "complete", "left_out", "measurements", "warnings")
 """What a study's file must have to go on with it or to compare it."""
@@ -84,7 +96,7 @@ class Study:
     fresh
         Begin anew, whatever is there.
     progress
-        Is told of each step: how many are done, how many there are, and which is next.
+        Is told of each step: how many are done, how many there are, and which is next; none are while it is prepared.
 
     Raises
     ------
@@ -147,6 +159,10 @@ class Study:
         # Who takes part is found anew, and compared when the measuring goes on.
         self._before = {"left_out": found["left_out"], "programs": found.get("programs", {})}
         self.content = {**found, "left_out": {}, "programs": {}, "load": max(found["load"], self.content["load"])}
+
+    def tell(self, text: str) -> None:
+        """Tell what is done before the measuring begins."""
+        self._tell(0, 0, text)
 
     def leave_out(self, what: str, reason: str) -> None:
         """Name what takes no part (an engine, a variant, compiler options), and why; to be told before `run`."""
@@ -249,6 +265,37 @@ class Study:
         beside = self.path.with_suffix(".partial")
         beside.write_text(json.dumps(self.content, indent=1) + "\n", encoding="utf-8")
         beside.replace(self.path)
+
+
+@contextlib.contextmanager
+def scratch(folder: str | os.PathLike[str], study: str) -> Generator[Path]:
+    """Give a new folder for the files of a study, which goes with them at the end.
+
+    Folders that studies left behind which were killed go, too: nobody holds the lock in them.
+    """
+    for old in Path(folder).glob(f"{study}-*/{_LOCK}"):
+        with contextlib.suppress(OSError), old.open("w") as file:
+            _lock(file.fileno())
+            shutil.rmtree(old.parent)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=f"{study}-") as made, (Path(made) / _LOCK).open("w") as file:
+        with contextlib.suppress(OSError):  # a file system without locks: it is not removed after a kill
+            _lock(file.fileno())
+        yield Path(made)
+
+
+def _lock(file: int) -> None:
+    """Take the lock of a file, which goes with the process.
+
+    Raises
+    ------
+    OSError
+        Another one has it, or there are none here.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        raise OSError from None
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _state(path: str) -> dict[str, Any]:
@@ -358,8 +405,9 @@ def compare(paths: Sequence[str | os.PathLike[str]]) -> dict[str, Any]:
     """Compare studies of one kind: the medians of what all have, and their ratios to the first.
 
     A difference is ``clear`` if the ranges of the values do not overlap. ``other_settings`` are those that differ, with
-    the value in each study; ``alike`` tells which studies have the first one's, save how many rounds. ``missing`` are
-    the measurements that not all have, each with the numbers of those studies, from 1, that have it.
+    the value in each study; ``alike`` tells which studies have the first one's, save those that only choose what is
+    measured. ``missing`` are the measurements that not all have, each with the numbers of those studies, from 1, that
+    have it.
 
     Raises
     ------
@@ -376,7 +424,7 @@ def compare(paths: Sequence[str | os.PathLike[str]]) -> dict[str, Any]:
     names = sorted({name for study in studies for name in study["settings"]})
     settings = {name: [study["settings"].get(name) for study in studies] for name in names}
     settings = {name: values for name, values in settings.items() if any(value != values[0] for value in values)}
-    same_work = [values for name, values in settings.items() if name != "rounds"]
+    same_work = [values for name, values in settings.items() if name not in _CHOICE]
     named = [{(m["what"], m["engine"]): m for m in study["measurements"] if m["values"]} for study in studies]
     rows: list[dict[str, Any]] = []
     for key, measured in named[0].items():
@@ -419,7 +467,7 @@ def comparison_text(compared: Mapping[str, Any]) -> str:
     from sapwood.report.study import value_text
 
     count = len(compared["files"])
-    head = ["", "", *(Path(file).parent.name + "/" + Path(file).name for file in compared["files"])]
+    head = ["", "", *(f"{place}: {Path(*Path(file).parts[-2:])}" for place, file in enumerate(compared["files"], 1))]
     head += [f"ratio {place + 1}" for place in range(1, count)]
     rows = [head]
     for row in compared["rows"]:

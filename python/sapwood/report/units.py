@@ -41,7 +41,8 @@ def number_text(value: float, digits: int = 4) -> str:
     if value == 0 or 1e-3 <= abs(value) < 1e6:
         if value == round(value):
             return count_text(value).replace("-", "−")
-        return f"{value:.{digits}g}".replace("-", "−") if abs(value) < 10**digits else count_text(value)
+        short = abs(value) < 10**digits - 0.5  # rounded, too
+        return (f"{value:.{digits}g}" if short else count_text(value)).replace("-", "−")
     exponent = math.floor(math.log10(abs(value)))
     return f"{value / 10**exponent:.3g}·10{superscript(exponent)}".replace("-", "−")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from sapwood.cli.lab.options import add_engine_argument, add_study_arguments, run_study
+from sapwood.cli.lab.options import add_engine_argument, add_study_arguments, engines_of, run_study
 
 HELP = "Make, write, read and histogram events, beside ROOT, uproot, Parquet, HDF5 and plain bytes."
 EPILOG = (
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     return run_study(
         arguments,
         event.run,
-        names=arguments.engine.split(","),
+        names=engines_of(arguments),
         events=arguments.events,
         codec=arguments.compression,
         split_level=arguments.split_level,

@@ -17,7 +17,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_study_arguments(parser)
     add_repeated(
-        parser, "--folder", "DIR", "make and remove files here (default: the output's folder), for several file systems"
+        parser,
+        "--folder",
+        "DIR",
+        "make and remove files here (default: on the file systems of the output, of temporary files and of memory)",
     )
     parser.add_argument(
         "--store", metavar="DIR", help="put the result into this folder of machines, too; see lab scaling"

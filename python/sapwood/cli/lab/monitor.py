@@ -6,7 +6,10 @@ import argparse
 import sys
 
 HELP = "Record memory, processor time and file sizes of a program, or of a process that runs."
-EPILOG = "The exit code is that of the program."
+EPILOG = (
+    "What the process starts counts with it, save what leaves its parent (daemons). The exit code is that of the "
+    "program."
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

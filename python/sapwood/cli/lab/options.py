@@ -42,6 +42,11 @@ def add_engine_argument(parser: argparse.ArgumentParser, names: str) -> None:
     parser.add_argument("--engine", default=names, metavar="NAMES", help="engines, with commas (default %(default)s)")
 
 
+def engines_of(arguments: argparse.Namespace) -> list[str]:
+    """Give the engines that were chosen."""
+    return [name.strip() for name in arguments.engine.split(",")]
+
+
 def add_tree_argument(parser: argparse.ArgumentParser) -> None:
     """Declare the choice of a tree."""
     parser.add_argument("-t", "--tree", metavar="NAME", help="the tree, for files with several")
@@ -91,7 +96,7 @@ def study_progress(*, shown: bool) -> Generator[Callable[[int, int, str], None] 
     terminal = sys.stderr.isatty()
 
     def tell(done: int, steps: int, text: str) -> None:
-        line = f"[{done}/{steps}] {text}"
+        line = f"[{done}/{steps}] {text}" if steps else text
         print(f"\r\033[K{line}" if terminal else line, end="" if terminal else "\n", file=sys.stderr, flush=True)
 
     yield tell

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import argparse
 
-from sapwood.cli.lab.options import add_engine_argument, add_repeated, add_study_arguments, add_tree_argument, run_study
+from sapwood.cli.lab.options import (
+    add_engine_argument,
+    add_repeated,
+    add_study_arguments,
+    add_tree_argument,
+    engines_of,
+    run_study,
+)
 
 HELP = "Measure what many jobs that read at once get from storage, and where their time goes."
 EPILOG = (
@@ -26,7 +33,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--jobs", metavar="N,N,...", default="", help="numbers of jobs (default: 1 to twice the cores or the files)"
     )
     parser.add_argument(
-        "--files-per-job", type=int, metavar="N", help="files made for each job (default 40; 10 with --quick)"
+        "--files-per-job",
+        type=int,
+        metavar="N",
+        help="files of each job (default: given ones are dealt out; of those that are made 40, 10 with --quick)",
     )
     add_repeated(parser, "--merge", "N", "try N files merged", int)
     add_repeated(parser, "--compression", "WORD", "try files compressed by this, such as zstd:5 or none")
@@ -49,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
         files=arguments.files,
         tree=arguments.tree,
         branches=arguments.branch,
-        names=arguments.engine.split(","),
+        names=engines_of(arguments),
         jobs=jobs,
         per_job=arguments.files_per_job,
         merge=arguments.merge,

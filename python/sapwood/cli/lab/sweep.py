@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import argparse
 
-from sapwood.cli.lab.options import add_engine_argument, add_repeated, add_study_arguments, add_tree_argument, run_study
+from sapwood.cli.lab.options import (
+    add_engine_argument,
+    add_repeated,
+    add_study_arguments,
+    add_tree_argument,
+    engines_of,
+    run_study,
+)
 
 HELP = "Copy a tree in many layouts, read each back, and choose one."
 EPILOG = (
@@ -43,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
         sweep.run,
         arguments.file,
         tree=arguments.tree,
-        names=arguments.engine.split(","),
+        names=engines_of(arguments),
         codecs=arguments.codec,
         clusters=arguments.cluster,
         baskets=arguments.basket,
