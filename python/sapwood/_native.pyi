@@ -502,6 +502,13 @@ class Carry:
     def give_up(self) -> None:
         """End the reading that uses this, if there is one, and let go of what was fetched ahead."""
 
+class HeldBuffers:
+    """Until it is closed, large buffers of arrays that are gone are all kept for the next ones, not only 64 MB."""
+
+    def __new__(cls) -> HeldBuffers: ...  # noqa: PYI034
+    def close(self) -> None:
+        """Give back what is more."""
+
 class Stop:
     """Ends jobs from another thread: what they wait for in the native part, now and later."""
 

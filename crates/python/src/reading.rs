@@ -10,6 +10,7 @@ use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use sapwood_io::counters::Counters;
 use sapwood_io::{PerProcess, Source, Token};
 use sapwood_root::Error;
+use sapwood_root::array::pool::Hold;
 use sapwood_root::file::{Directory, Key, RootFile};
 use sapwood_root::tree::read::{
     Carry, LeftOut, Part, codecs, longest_entry, planned, read as read_parts, read_most, read_on,
@@ -620,6 +621,23 @@ impl PyCarry {
     }
 }
 
+#[pyclass(frozen, name = "HeldBuffers", module = "sapwood._native")]
+pub struct PyHeldBuffers {
+    hold: Mutex<Option<Hold>>,
+}
+
+#[pymethods]
+impl PyHeldBuffers {
+    #[new]
+    fn new() -> Self {
+        Self { hold: Mutex::new(Some(Hold::new())) }
+    }
+    fn close(&self, py: Python<'_>) {
+        let hold = self.hold.lock().unwrap_or_else(PoisonError::into_inner).take();
+        py.detach(|| drop(hold));
+    }
+}
+
 #[pyfunction]
 #[pyo3(signature = (parts, carry = None, left_out = None))]
 fn read<'py>(
@@ -669,6 +687,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyTree>()?;
     module.add_class::<PyBranch>()?;
     module.add_class::<PyCarry>()?;
+    module.add_class::<PyHeldBuffers>()?;
     module.add_function(wrap_pyfunction!(counters, module)?)?;
     module.add_function(wrap_pyfunction!(set_num_threads, module)?)?;
     module.add_function(wrap_pyfunction!(num_threads, module)?)?;

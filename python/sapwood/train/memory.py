@@ -53,7 +53,8 @@ def keep_freed() -> None:
     """Let the C library keep up to 64 MB of what a thread has freed (glibc), in place of some 100 kB.
 
     Every step needs the same again. To get it from the system in fresh pages took as long as a light task computes,
-    and threads wait for each other in that.
+    and threads wait for each other in that. What steps are decoded into the native core keeps: see
+    `sapwood._native.HeldBuffers`.
     """
     global _keeps  # noqa: PLW0603  (it is of the whole process)
     with suppress(AttributeError, OSError):

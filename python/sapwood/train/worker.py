@@ -182,6 +182,7 @@ class Worker:
         self._remote = job.client != this_process()
         if self._remote:
             _native.set_num_threads(1)
+        self._buffers = None if self._remote or job.memory is not None else _native.HeldBuffers()
         if job.memory is None:
             memory.keep_freed()
 
@@ -246,11 +247,14 @@ class Worker:
         return kept
 
     def close(self) -> None:
-        """Close all files."""
+        """Close all files, and give memory back that was kept for further steps."""
         with self._lock:
             for trees in (self._open, self._looked_at):
                 while trees:
                     trees.popitem()[1].close()
+        if self._buffers is not None:
+            self._buffers.close()
+            memory.give_back()
 
     def _step(self, step: Step, off: frozenset[int]) -> Part:
         """Work on a step, read from a replica where the file is damaged."""

@@ -1,17 +1,18 @@
 //! Large buffers, used again.
 //!
 //! Memory that the system hands out is zeroed page by page when it is first touched, which costs as much as decoding.
-//! Buffers of columns that are no longer wanted (a step of an iteration) are kept for the next ones, up to 64 MB, and
-//! never so many that together with those in use they are more than have been in use at once.
+//! Buffers of columns that are no longer wanted (a step of an iteration) are kept for the next ones, up to 64 MB, or all
+//! of them while there is a [`Hold`]; and never so many that together with those in use they are more than have been in
+//! use at once.
 
 use crate::error::{Error, Result};
 use arrow_buffer::Buffer;
 use bytes::Bytes;
 use sapwood_io::PerProcess;
-use std::mem::MaybeUninit;
+use std::mem::{MaybeUninit, take as empty};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Bytes kept at most.
+/// Bytes kept at most, unless there is a [`Hold`].
 const KEEP: usize = 64 << 20;
 /// Smaller buffers are the allocator's own business.
 const SMALLEST: usize = 64 << 10;
@@ -21,10 +22,13 @@ struct Pool {
     buffers: Vec<Vec<u8>>,
     /// Bytes of these.
     kept: usize,
-    /// Bytes in use, as far as is known: buffers grow, and may be dropped elsewhere.
-    lent: usize,
-    /// The most there have been in use.
+    /// Bytes that were lent and are being filled, as far as is known: buffers grow, and may be dropped elsewhere.
+    filling: usize,
+    /// Bytes of finished buffers that somebody looks at.
+    shared: usize,
+    /// The most there have been of both.
     most: usize,
+    holds: usize,
 }
 
 fn pool() -> MutexGuard<'static, Pool> {
@@ -33,12 +37,81 @@ fn pool() -> MutexGuard<'static, Pool> {
 }
 
 impl Pool {
-    /// Drops the oldest until `more` bytes can be kept too: sizes change slowly from step to step.
-    fn make_room(&mut self, more: usize) {
-        let limit = KEEP.min(self.most.saturating_sub(self.lent));
-        while self.kept + more > limit && !self.buffers.is_empty() {
-            self.kept -= self.buffers.remove(0).capacity();
+    fn lent(&self) -> usize {
+        self.filling + self.shared
+    }
+    /// Counts a buffer that is lent; gives those that go for it.
+    #[must_use]
+    fn lend(&mut self, size: usize) -> Vec<Vec<u8>> {
+        self.filling += size;
+        self.most = self.most.max(self.lent());
+        self.make_room(0)
+    }
+    /// The most bytes to keep.
+    fn limit(&self) -> usize {
+        let room = self.most.saturating_sub(self.lent());
+        if self.holds > 0 { room } else { room.min(KEEP) }
+    }
+    /// Takes out the oldest until `more` bytes can be kept too: sizes change slowly from step to step. They are to be
+    /// dropped when nobody waits for the pool.
+    #[must_use]
+    fn make_room(&mut self, more: usize) -> Vec<Vec<u8>> {
+        let limit = self.limit();
+        let mut count = 0;
+        for buffer in &self.buffers {
+            if self.kept + more <= limit {
+                break;
+            }
+            self.kept -= buffer.capacity();
+            count += 1;
         }
+        self.buffers.drain(..count).collect()
+    }
+    /// Keeps a buffer, if it may; gives those that go.
+    #[must_use]
+    fn keep(&mut self, buffer: Vec<u8>) -> Vec<Vec<u8>> {
+        let size = buffer.capacity();
+        let mut gone = self.make_room(size);
+        if self.kept + size <= self.limit() {
+            self.kept += size;
+            self.buffers.push(buffer);
+        } else {
+            gone.push(buffer);
+        }
+        gone
+    }
+}
+
+/// While there is one, buffers that are no longer wanted are all kept for the next ones: as many as were in use at once
+/// since the first hold was taken.
+pub struct Hold(());
+
+impl Hold {
+    /// A hold, until it is dropped.
+    #[must_use]
+    pub fn new() -> Self {
+        let mut pool = pool();
+        if pool.holds == 0 {
+            pool.most = pool.lent() + pool.kept;
+        }
+        pool.holds += 1;
+        Self(())
+    }
+}
+
+impl Default for Hold {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let mut pool = pool();
+        pool.holds = pool.holds.saturating_sub(1);
+        let gone = pool.make_room(0);
+        drop(pool);
+        drop(gone);
     }
 }
 
@@ -49,6 +122,7 @@ pub fn with_capacity(bytes: usize) -> Vec<u8> {
     if buffer.capacity() < bytes {
         // Refusal is no error yet: the estimate may be too large, and growing fails by itself.
         let _ = buffer.try_reserve_exact(roomy(bytes));
+        count(&buffer);
     }
     buffer
 }
@@ -72,6 +146,7 @@ impl Filled {
         let mut buffer = take(bytes);
         if buffer.capacity() == 0 {
             buffer = zeroed(roomy(bytes))?;
+            count(&buffer);
         } else if buffer.len() < bytes {
             buffer.resize(bytes, 0);
         }
@@ -107,27 +182,34 @@ fn take(bytes: usize) -> Vec<u8> {
         .enumerate()
         .filter(|(_, b)| (bytes..=bytes.saturating_mul(2)).contains(&b.capacity()));
     let best = fits.min_by_key(|(_, b)| b.capacity()).map(|(place, _)| place);
-    let buffer = best.map_or_else(Vec::new, |place| pool.buffers.swap_remove(place));
+    let Some(place) = best else { return Vec::new() };
+    let buffer = pool.buffers.swap_remove(place);
     pool.kept -= buffer.capacity();
-    pool.lent += buffer.capacity().max(bytes);
-    pool.most = pool.most.max(pool.lent);
-    pool.make_room(0);
+    let gone = pool.lend(buffer.capacity());
+    drop(pool);
+    drop(gone);
     buffer
 }
 
-/// Gives a buffer back.
+/// Counts a new buffer among those that are lent.
+fn count(buffer: &Vec<u8>) {
+    if buffer.capacity() >= SMALLEST {
+        let gone = pool().lend(buffer.capacity());
+        drop(gone);
+    }
+}
+
+/// Gives a buffer back that was not shared.
 pub fn give_back(buffer: Vec<u8>) {
     let size = buffer.capacity();
     if size < SMALLEST {
         return;
     }
     let mut pool = pool();
-    pool.lent = pool.lent.saturating_sub(size);
-    pool.make_room(size);
-    if pool.kept + size <= KEEP {
-        pool.kept += size;
-        pool.buffers.push(buffer);
-    }
+    pool.filling = pool.filling.saturating_sub(size);
+    let gone = pool.keep(buffer);
+    drop(pool);
+    drop(gone);
 }
 
 struct Pooled(Vec<u8>);
@@ -140,15 +222,26 @@ impl AsRef<[u8]> for Pooled {
 
 impl Drop for Pooled {
     fn drop(&mut self) {
-        give_back(std::mem::take(&mut self.0));
+        let buffer = empty(&mut self.0);
+        let mut pool = pool();
+        pool.shared = pool.shared.saturating_sub(buffer.capacity());
+        let gone = pool.keep(buffer);
+        drop(pool);
+        drop(gone);
     }
 }
 
 /// A finished buffer, which comes back here when nobody looks at it any more.
 pub fn share(buffer: Vec<u8>) -> Buffer {
-    if buffer.capacity() < SMALLEST {
+    let size = buffer.capacity();
+    if size < SMALLEST {
         return Buffer::from_vec(buffer);
     }
+    let mut pool = pool();
+    pool.filling = pool.filling.saturating_sub(size);
+    pool.shared += size;
+    pool.most = pool.most.max(pool.lent());
+    drop(pool);
     Buffer::from(Bytes::from_owner(Pooled(buffer)))
 }
 
@@ -244,5 +337,27 @@ mod tests {
         assert_eq!((again.bytes().len(), again.bytes().as_ptr()), (size - 8, place));
         assert_eq!(again.share().len(), size - 8);
         assert!(Filled::new(usize::MAX / 2).is_err());
+    }
+
+    #[test]
+    fn all_that_was_in_use_at_once_is_kept_while_it_is_held() {
+        let buffers = |count: usize| -> Vec<Vec<u8>> { (0..count).map(|_| vec![0; 1 << 20]).collect() };
+        let mut pool = Pool { holds: 1, ..Pool::default() };
+        for _ in 0..100 {
+            assert!(pool.lend(1 << 20).is_empty());
+        }
+        let keep = |pool: &mut Pool| {
+            for buffer in buffers(100) {
+                pool.filling -= 1 << 20;
+                assert!(pool.keep(buffer).is_empty());
+            }
+        };
+        keep(&mut pool);
+        assert_eq!((pool.kept, pool.buffers.len()), (100 << 20, 100));
+        // Those that are of no use go for the ones that are lent instead.
+        assert_eq!(pool.lend(30 << 20).len(), 30);
+        pool.holds = 0;
+        assert_eq!(pool.make_room(0).len(), 6);
+        assert_eq!(pool.kept, KEEP);
     }
 }
