@@ -16,6 +16,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const KEEP: usize = 64 << 20;
 /// Smaller buffers are the allocator's own business.
 const SMALLEST: usize = 64 << 10;
+/// How many times larger a kept buffer may be than what is asked for: whoever gets it may keep it.
+const WASTE: usize = 2;
+/// The same while there is a [`Hold`].
+const HELD_WASTE: usize = 4;
 
 #[derive(Default)]
 struct Pool {
@@ -170,17 +174,14 @@ impl Filled {
     }
 }
 
-/// The smallest kept buffer with that much room that would not waste most of it, or none.
+/// The smallest kept buffer with that much room that would not waste too much of it, or none.
 fn take(bytes: usize) -> Vec<u8> {
     if bytes < SMALLEST {
         return Vec::new();
     }
     let mut pool = pool();
-    let fits = pool
-        .buffers
-        .iter()
-        .enumerate()
-        .filter(|(_, b)| (bytes..=bytes.saturating_mul(2)).contains(&b.capacity()));
+    let largest = bytes.saturating_mul(if pool.holds > 0 { HELD_WASTE } else { WASTE });
+    let fits = pool.buffers.iter().enumerate().filter(|(_, b)| (bytes..=largest).contains(&b.capacity()));
     let best = fits.min_by_key(|(_, b)| b.capacity()).map(|(place, _)| place);
     let Some(place) = best else { return Vec::new() };
     let buffer = pool.buffers.swap_remove(place);
