@@ -105,7 +105,7 @@ class Streams:
         for key, (cut, wanted) in self._streams.items():
             layouts = [layout.content(name) for _, name in wanted]
             record = ak.contents.RecordArray(layouts, [new for new, _ in wanted], length=len(events))
-            chosen = slice(None) if cut is None else np.flatnonzero(ak.fill_none(events[cut], 0) != 0)
+            chosen = slice(None) if cut is None else _chosen(layout.content(cut)[: len(events)])
             rows[key] = ak.Array(record[chosen])
         return rows
 
@@ -255,7 +255,7 @@ class Writer:
     def _extend(self, key: tuple[str, str], output: Output, rows: Foreign) -> None:
         kind = _type_of(rows)
         if key not in self._like:
-            self._like[key] = rows[:0].copy() if isinstance(rows, np.ndarray) else ak.to_packed(rows[:0])
+            self._like[key] = rows[:0].copy() if isinstance(rows, np.ndarray) else _nothing_like(rows)
         like = self._like[key]
         if key not in self._files:
             self._make(key, output, like)
@@ -387,6 +387,18 @@ def _close_somehow(file: Foreign) -> None:
     """Close a file that will not be kept: what is wrong with it is known, and may be wrong once more."""
     with suppress(SapwoodError, OSError):
         file.close()
+
+
+def _chosen(cut: Foreign) -> Foreign:
+    """Give the places of the entries that pass a cut."""
+    # Awkward's functions take longer than the rest, where streams are many.
+    passed = np.asarray(cut.data) if cut.is_numpy else ak.to_numpy(ak.fill_none(ak.Array(cut), 0))
+    return np.flatnonzero(passed != 0)
+
+
+def _nothing_like(rows: Foreign) -> Foreign:
+    """Give no entries of the same type, without the memory of those there are."""
+    return ak.Array(rows.layout.form.length_zero_array(highlevel=False))
 
 
 @contextmanager

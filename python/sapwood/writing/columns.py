@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from typing import cast as cast_type
@@ -121,17 +122,27 @@ def _record_fields(data: Foreign) -> Iterable[tuple[str, Any]]:
     return [(name, data[name]) for name in data.fields]
 
 
+@dataclass(frozen=True)
+class _Taken:
+    """A column that is ready to be written."""
+
+    column: Column
+
+
 class _Taker:
-    """Takes some entries of columns. Where items of lists lie is worked out once for columns alike that follow."""
+    """Takes some entries of columns. Where items of lists lie is worked out once for columns alike that follow.
+
+    Columns of numbers, and of lists of these, become what is written at once: with few entries and many columns,
+    Awkward's own objects in between would cost more than taking and compressing the numbers.
+    """
 
     def __init__(self, entries: np.ndarray[Any, Any]) -> None:
         self._entries = entries
         self._bounds = self._offsets = self._places = np.zeros(0, np.int64)
 
     def __call__(self, content: Foreign) -> Foreign:
-        from awkward import contents
-        from awkward.index import Index64
-
+        if content.is_numpy and content.data.ndim == 1:
+            return np.take(np.asarray(content.data), self._entries)
         items: Any = content.content if hasattr(content, "offsets") else None
         if items is None or not items.is_numpy or items.data.ndim != 1 or content.parameters:
             return content[self._entries]
@@ -142,8 +153,7 @@ class _Taker:
             np.cumsum(bounds[self._entries + 1] - starts, out=offsets[1:])
             places = np.repeat(starts - offsets[:-1], np.diff(offsets)) + np.arange(offsets[-1])
             self._bounds, self._offsets, self._places = bounds, offsets, places
-        taken: Any = np.take(np.asarray(items.data), self._places)
-        return contents.ListOffsetArray(Index64(self._offsets), contents.NumpyArray(taken))
+        return _Taken(("list", self._offsets, _from_numpy(np.take(np.asarray(items.data), self._places))))
 
 
 def _fields(array: np.ndarray[Any, Any]) -> Iterable[tuple[str, np.ndarray[Any, Any]]]:
@@ -171,6 +181,8 @@ def to_column(data: Foreign) -> Column:
     """
     if isinstance(data, np.ndarray):
         return _from_numpy(data)
+    if isinstance(data, _Taken):
+        return data.column
     module = _module(data)
     if module == "awkward":
         import awkward as ak
