@@ -669,6 +669,47 @@ def test_dry_runs_know_of_results_that_grow(large: Path) -> None:
             guess.check(memory=budget)
 
 
+STEPS = """
+import sys, resource
+from pathlib import Path
+from sapwood import train
+from sapwood.train.memory import resident
+
+class Count(train.Task):
+    branches = ["x"]
+
+    def process(self, events):
+        return {"n": len(events)}
+
+def run(files):
+    faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    outcome = train.run(Count(), files, threads=1, read_ahead=0, step_size=8_000_000)
+    assert outcome["count"]["n"] == 8_000_000 * outcome.steps
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - faults
+
+files = sorted(map(str, Path(sys.argv[1]).iterdir()))
+run(files[:1])
+before = resident()
+few = run(files[:1])
+print(run(files) - few, resident() - before)
+"""
+
+
+@pytest.mark.alone
+@pytest.mark.skipif(sys.platform != "linux", reason="pages are counted as Linux does")
+@pytest.mark.filterwarnings("ignore:.*is the same file")
+def test_steps_are_decoded_into_the_memory_of_those_before_which_is_given_back(large: Path, tmp_path: Path) -> None:
+    for number in range(5):
+        (tmp_path / f"{number}.root").symlink_to(large)
+    command = [sys.executable, "-W", "ignore", "-c", STEPS, str(tmp_path)]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    faults, more = map(int, done.stdout.split())
+    step = 64_000_000  # bytes; there are eight more of them in the longer run
+    assert faults * os.sysconf("SC_PAGE_SIZE") < 4 * step
+    assert more < step // 2
+
+
 class Takes(train.Task):
     """Takes 30 MB."""
 
