@@ -697,10 +697,9 @@ print(run(files) - few, resident() - before)
 
 @pytest.mark.alone
 @pytest.mark.skipif(sys.platform != "linux", reason="pages are counted as Linux does")
-@pytest.mark.filterwarnings("ignore:.*is the same file")
 def test_steps_are_decoded_into_the_memory_of_those_before_which_is_given_back(large: Path, tmp_path: Path) -> None:
     for number in range(5):
-        (tmp_path / f"{number}.root").symlink_to(large)
+        (tmp_path / f"{number}.root").hardlink_to(large)
     command = [sys.executable, "-W", "ignore", "-c", STEPS, str(tmp_path)]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr
