@@ -20,6 +20,7 @@ from sapwood import train
 from sapwood.errors import ArgumentError, SapwoodError
 from sapwood.train import pickling
 from sapwood.train.executors import Processes, executor_of
+from sapwood.train.preload import script
 
 pytest.importorskip("distributed", reason="needs dask.distributed (pip install sapwood[dask])")
 
@@ -153,3 +154,27 @@ def test_task_files_need_cloudpickle(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_settings_of_clusters_that_follow_the_work(adapt: Any, said: str) -> None:
     with pytest.raises(ArgumentError, match=said):
         executor_of("dask", 1, options={"adapt": adapt})
+
+
+STARTED = """
+import os, sys
+from types import SimpleNamespace
+from tornado.ioloop import IOLoop
+from sapwood.train.preload import setup_for
+loop = IOLoop()
+client = os.getppid() if sys.argv[1] == "there" else 1 << 30
+loop.add_callback(setup_for(client), SimpleNamespace(loop=loop, close=loop.stop))
+loop.call_later(3, os._exit, 5)
+loop.start()
+"""
+
+
+@pytest.mark.parametrize(("client", "ends"), [("there", 5), ("gone", 0)])
+def test_a_client_may_be_gone_before_its_cluster_has_started(client: str, ends: int) -> None:
+    assert subprocess.run([sys.executable, "-c", STARTED, client], timeout=60).returncode == ends
+
+
+def test_what_dask_loads_names_its_client() -> None:
+    names: dict[str, Any] = {}
+    exec(script(), names)
+    assert names["dask_setup"].args == (os.getpid(),)

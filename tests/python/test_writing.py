@@ -661,7 +661,7 @@ def test_clusters_are_committed(path: Path) -> None:
         sapwood.recreate(path, commit_every="never")
 
 
-@pytest.mark.parametrize("clusters", [3, 12])
+@pytest.mark.parametrize("clusters", [3, 16])
 def test_what_opening_asks_for_is_at_the_end(path: Path, clusters: int) -> None:
     """So that a file far away opens by one request; committed first with the first cluster."""
     chance = np.random.default_rng(3)
@@ -677,7 +677,7 @@ def test_what_opening_asks_for_is_at_the_end(path: Path, clusters: int) -> None:
         places = [header.fSeekInfo, header.fSeekFree, file.key("events").fSeekKey]
     size = path.stat().st_size
     # Not in files of which all is near the end.
-    assert (min(places) > size - (64 << 10)) == (size > 2 << 20)
+    assert (min(places) > size - (64 << 10)) == (size > 4 << 20)
     with sapwood.update(path) as file:
         file["more"] = "text"
     assert sapwood.open(path)["events/x0"].array().to_list() == columns["x0"].tolist() * clusters

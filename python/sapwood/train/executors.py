@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning, stacklevel
 from sapwood.train.dataset import parse_settings
+from sapwood.train.preload import script
 from sapwood.train.task import described
 
 if TYPE_CHECKING:
@@ -553,10 +554,10 @@ def executor_of(text: str, jobs: int, read_ahead: int = 1, options: Mapping[str,
         with _calm() as settings:
             # Unlike LocalCluster's, its workers do not run the user's script once more. They are ready when they come.
             about = {"dashboard": False, "config": settings, "preload": ["sapwood.train.worker"]}
-            about["preload_nanny"] = ["sapwood.train.preload"]
+            about["preload_nanny"] = [script()]
             quiet: dict[str, Any] = {"dashboard_address": ":0", "host": "127.0.0.1", "worker_kwargs": about}
-            # Where a client was killed before that was loaded, its scheduler ends by itself, too.
-            quiet["scheduler_kwargs"] = {"preload": ["sapwood.train.preload"], "idle_timeout": "1 hour"}
+            # The last resort, for what could not load that: a scheduler with nothing to do ends by itself.
+            quiet["scheduler_kwargs"] = {"preload": [script()], "idle_timeout": "1 hour"}
             cluster = _cluster(kind, workers | quiet | given)
         return _adapted(cluster, "dask", jobs, adapt)
     if text in _QUEUES:

@@ -1,9 +1,11 @@
-"""What Dask loads first in the scheduler and the nannies of a cluster that was started here (it calls `dask_setup`)."""
+"""What Dask loads first in the scheduler and the nannies of a cluster that was started here."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -14,7 +16,17 @@ _LOOKS = 1000.0
 """Milliseconds between looks for the client."""
 
 
-def dask_setup(server: Foreign) -> None:
+def script() -> str:
+    """Give the text of what Dask loads: it names the process that starts the others, which may be gone by then."""
+    return f"import sapwood.train.preload as preload; dask_setup = preload.setup_for({os.getpid()})"
+
+
+def setup_for(client: int) -> Callable[[Foreign], None]:
+    """Give what Dask calls."""
+    return partial(_setup, client)
+
+
+def _setup(client: int, server: Foreign) -> None:
     """Let a process end when the one that started it is gone, and leave Ctrl-C to that.
 
     A terminal sends Ctrl-C to all processes of a group: the cluster would end before the client has what is done.
@@ -25,7 +37,6 @@ def dask_setup(server: Foreign) -> None:
         # Its messages go into a pipe that nobody reads once it has started, and when that is full it would stand still.
         with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - nothing but a descriptor is wanted
             os.dup2(nowhere.fileno(), 2)
-    client = os.getppid()
 
     def look() -> None:
         if os.getppid() != client:

@@ -27,8 +27,10 @@ const DIRECTORY_BYTES: usize = 60;
 const SMALL: usize = 256;
 /// Bytes that streamer info and free segments take when a file is closed, more than enough.
 const CLOSING: usize = 64 << 10;
-/// Where classes are farther than this from the end of a file, a second copy of them is nothing to its size.
-const FAR: u64 = 1 << 20;
+/// To the size of files beyond this one, some records more are nothing.
+const LARGE: u64 = 4 << 20;
+/// Who opens a file far away asks for some more than this of its end at once.
+const NEAR: u64 = 128 << 10;
 
 /// What holds for a whole file.
 #[derive(Debug, Clone)]
@@ -172,8 +174,6 @@ pub struct FileWriter {
     /// The streamer info that the file had.
     old_infos: Option<Record>,
     infos_changed: bool,
-    /// Whether they go to the end of the file, whatever is free before.
-    infos_last: bool,
     /// What the file says of the ROOT that wrote it (`fVersion`).
     version: u32,
     /// Key, name and title before the root directory's record.
@@ -185,6 +185,8 @@ pub struct FileWriter {
     uncommitted: u64,
     /// Where the file ended when it was opened.
     opened: u64,
+    /// Whether all that is written comes to its end, whatever is free before.
+    closing: bool,
     next_id: u64,
     /// Bytes that records will take when they are written at last.
     needs: HashMap<KeyId, usize>,
@@ -212,11 +214,11 @@ impl FileWriter {
             version: VERSION,
             lead: Vec::new(),
             infos_changed: true,
-            infos_last: false,
             segments: (0, 0),
             committed: 0,
             uncommitted: 0,
             opened: 0,
+            closing: false,
             next_id: 0,
             needs: HashMap::new(),
             scratch: Vec::new(),
@@ -420,9 +422,10 @@ impl FileWriter {
         let (text, old) = (entry.text.clone(), entry.numbers);
         let object = encode(text.size(big)).within(|| format!("{} {}", text.class, text.name))?;
         // A record that is written again and again grows: it gets room for that, to find it free the time after next.
-        let growing = old.seek != 0;
+        let again = old.seek != 0;
+        let growing = again && !self.closing;
         let numbers = self.record(&text, &KeyNumbers { big, ..old }, &object, growing)?;
-        if growing {
+        if again {
             self.released.push((old.seek, old.seek + old.total_bytes as u64));
         }
         if let Some(directory) = self.directories.get_mut(key.0) {
@@ -563,14 +566,17 @@ impl FileWriter {
         self.end = end;
         Ok(due)
     }
-    /// The next commit is the last one. Classes that are far from the end of the file are written anew there: who opens
-    /// it from far away gets them with the key lists and trees, by one request.
+    /// The next commit is the last one. What a large new file is opened with (key lists, trees, classes) comes to lie at
+    /// its end: who opens it from far away has it by one request.
     pub fn begin_closing(&mut self) {
         self.options.commit_every = CommitEvery::Never;
-        if self.old_infos.is_none() && self.infos.0 != 0 && self.end - self.infos.0 > FAR {
-            self.infos_changed = true;
-            self.infos_last = true;
-        }
+        self.closing = self.opened == 0 && self.end > LARGE;
+        self.infos_changed |= self.closing && self.infos.0 != 0 && self.end - self.infos.0 > NEAR;
+    }
+    /// Whether an object is to be written once more before the last commit, since it lies far from the end.
+    pub fn is_far(&self, key: KeyId) -> bool {
+        let seek = self.entry(key).map_or(0, |entry| entry.numbers.seek);
+        self.closing && seek != 0 && self.end - seek > NEAR
     }
 
     /// Makes all records written so far part of the readable file.
@@ -677,7 +683,7 @@ impl FileWriter {
             .map(|(first, end)| (*first, end - first))
             .filter(fits)
             .min_by_key(|(_, room)| *room);
-        if let Some((first, room)) = best {
+        if let Some((first, room)) = best.filter(|_| !self.closing) {
             self.free.remove(&first);
             if room > size {
                 self.free.insert(first + size, first + room);
@@ -786,10 +792,7 @@ impl FileWriter {
             None => encode_infos(&infos, text.size(big))?,
         };
         let numbers = KeyNumbers { cycle: 1, seek_parent: BEGIN, big, ..KeyNumbers::default() };
-        let free = if self.infos_last { std::mem::take(&mut self.free) } else { BTreeMap::new() };
-        let numbers = self.record(&text, &numbers, &object, false);
-        self.free.extend(free);
-        let numbers = numbers?;
+        let numbers = self.record(&text, &numbers, &object, false)?;
         if self.infos.0 != 0 {
             self.released.push((self.infos.0, self.infos.0 + self.infos.1 as u64));
         }

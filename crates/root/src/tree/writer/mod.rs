@@ -752,6 +752,7 @@ impl Output {
         for tree in self.trees.iter_mut().flatten() {
             let flushed = tree.flush(&mut self.file);
             first = first.and(flushed);
+            tree.changed |= self.file.is_far(tree.key);
         }
         let committed = self.save();
         self.file.release();
