@@ -575,8 +575,9 @@ impl FileWriter {
     }
     /// Whether an object is to be written once more before the last commit, since it lies far from the end.
     pub fn is_far(&self, key: KeyId) -> bool {
-        let seek = self.entry(key).map_or(0, |entry| entry.numbers.seek);
-        self.closing && seek != 0 && self.end - seek > NEAR
+        let numbers = self.entry(key).map(|entry| entry.numbers).unwrap_or_default();
+        let end = numbers.seek + numbers.total_bytes as u64;
+        self.closing && numbers.seek != 0 && self.end - end > NEAR
     }
 
     /// Makes all records written so far part of the readable file.
