@@ -63,7 +63,11 @@ ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)
 def started(words: list[str], state: Path) -> subprocess.Popen[str]:
     """Start a command with a group of processes of its own, as a shell does, and wait until some entries are done."""
     streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    process = subprocess.Popen(words, env=ENVIRONMENT, start_new_session=True, **streams)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background
+    try:
+        process = subprocess.Popen(words, env=ENVIRONMENT, start_new_session=True, **streams)
+    finally:
+        signal.signal(signal.SIGINT, before)
     limit = time.monotonic() + 100
     while not state.exists() or pickle.loads(state.read_bytes())[2]["run"][0] == 0:
         if process.poll() is not None or time.monotonic() > limit:

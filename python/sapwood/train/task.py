@@ -13,9 +13,10 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, cast
 
 import numpy as np
 
@@ -437,10 +438,18 @@ def _make(kind: type, path: Path) -> Foreign:
         raise TaskError(f"{path}: {kind.__name__}() failed: {described(error)}\n{own_traceback(error)}") from error
 
 
+class _Loader(SourceFileLoader):
+    """Reads a file and keeps no bytecode beside it: half of that, on a full disk, would be read by the next run."""
+
+    def path_stats(self, path: str) -> NoReturn:
+        raise OSError(f"no bytecode of {path} is wanted")  # what Python takes for that
+
+
 def _import(path: Path) -> ModuleType:
     name = "sapwood_task_" + re.sub(r"\W", "_", str(path.resolve()))
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
+    loader = _Loader(name, str(path))
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
+    if path.suffix != ".py" or spec is None:
         raise ArgumentError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # so that what the file defines can be pickled
@@ -448,7 +457,7 @@ def _import(path: Path) -> ModuleType:
     if folder not in sys.path:
         sys.path.insert(0, folder)  # as Python does for a script: a task file may import its neighbours
     try:
-        spec.loader.exec_module(module)
+        loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise TaskError(f"task file {path} failed: {described(error)}\n{own_traceback(error)}") from error
