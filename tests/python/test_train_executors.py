@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -25,7 +26,7 @@ from sapwood.cli import main
 from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning
 from sapwood.train import engine, executors
 from sapwood.train.executors import Dask, Futures, Processes, Threads, WorkerLostError, executor_of
-from sapwood.train.memory import resident
+from sapwood.train.memory import give_back, resident
 
 FILES, ENTRIES = 20, 50
 
@@ -660,6 +661,8 @@ def test_a_budget_is_kept_by_who_joins_results_that_grow(large: Path, executor: 
 
 @pytest.mark.alone
 def test_dry_runs_know_of_results_that_grow(large: Path) -> None:
+    gc.collect()
+    give_back()  # what earlier tests have freed would be given back later
     budget = resident() + 200_000_000
     train.estimate(Hungry(), large, 100_000, threads=1, memory=budget).check(memory=budget)
     for executor in ("threads", "processes"):
@@ -673,7 +676,7 @@ STEPS = """
 import sys, resource
 from pathlib import Path
 from sapwood import train
-from sapwood.train.memory import resident
+from sapwood.train.memory import give_back, resident
 
 class Count(train.Task):
     branches = ["x"]
