@@ -24,6 +24,8 @@ from sapwood.report.units import bytes_text, number_text, seconds_text
 from sapwood.train.record import host
 
 SECONDS, QUICK_SECONDS = 0.5, 0.12
+QUICK_ARRAY = 128 << 20
+"""Bytes of each array of the kernels that are compiled with several options, at most: without any they take long."""
 KILO, MEGA = 1 << 10, 1 << 20
 SIZES = (4 * KILO, 16 * KILO, 64 * KILO, 256 * KILO, MEGA, 4 * MEGA, 16 * MEGA, 64 * MEGA, 256 * MEGA)
 QUICK_SIZES = (16 * KILO, 256 * KILO, 4 * MEGA, 128 * MEGA)
@@ -128,7 +130,7 @@ def run(
     with scratch(folder, "machine") as own:
         named = {one: one for one in folders} or _file_systems(folder)
         probes = _probes(named, str(own), array, quick=quick)
-        probes += _compiled(study, own, array, quick=quick)
+        probes += _compiled(study, own, min(array, QUICK_ARRAY) if quick else array, quick=quick)
         probes += _db12(study)
         study.run([step for probe in probes for step in probe.steps()], rounds)
     sizes = QUICK_SIZES if quick else SIZES
