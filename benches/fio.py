@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from sapwood.lab.job import CHUNK, RANDOM_CHUNK
+from sapwood.lab.children.job import CHUNK, RANDOM_CHUNK
 
 CASES = {"direct": ("read", CHUNK), "direct random": ("randread", RANDOM_CHUNK)}
 
@@ -31,7 +31,8 @@ def theirs(file: str, how: str, piece: int) -> float:
 def ours(file: str, engine: str) -> float:
     told = {"engine": engine, "files": [file], "train": False, "prior": False}
     done = subprocess.run(
-        [sys.executable, "-m", "sapwood.lab.job"], input=json.dumps(told) + "\ngo\n", capture_output=True, text=True,
+        [sys.executable, "-m", "sapwood.lab.children.job"], input=json.dumps(told) + "\ngo\n",
+        capture_output=True, text=True,
         check=True, start_new_session=True,
     )  # fmt: skip
     figures = json.loads(done.stdout.splitlines()[-1])

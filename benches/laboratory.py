@@ -36,7 +36,7 @@ def stream(rounds: int) -> list[dict[str, Any]]:
     """Measure memory with a C compiler's loops and with the probe, in each round, on one core."""
     core = max(os.sched_getaffinity(0))  # as the probes
     values: list[tuple[list[float], list[float]]] = [([], []) for _ in STREAM]
-    from sapwood.lab.machine import stream_array
+    from sapwood.lab.studies.machine import stream_array
 
     size = stream_array()
     with tempfile.TemporaryDirectory() as scratch:
@@ -47,7 +47,7 @@ def stream(rounds: int) -> list[dict[str, Any]]:
                 [program, str(size // 8)], capture_output=True, text=True, check=True,
                 preexec_fn=lambda: os.sched_setaffinity(0, {core}),
             )  # fmt: skip
-            probe = [sys.executable, "-m", "sapwood.lab.probe", "stream", str(size), "0", ".", "1"]
+            probe = [sys.executable, "-m", "sapwood.lab.children.probe", "stream", str(size), "0", ".", "1"]
             ours = json.loads(subprocess.run(probe, capture_output=True, text=True, check=True).stdout)
             for (theirs, mine), one, other in zip(values, done.stdout.split(), ours, strict=True):
                 theirs.append(float(one))
@@ -60,7 +60,7 @@ def stream(rounds: int) -> list[dict[str, Any]]:
 
 def predicted(storage: Path, rounds: int) -> list[dict[str, Any]]:
     """Measure a curve, and foretell it from its first job and the limits of the hardware."""
-    from sapwood.lab import predict, site
+    from sapwood.lab.studies import predict, site
 
     cores = len(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory(dir=storage) as scratch:

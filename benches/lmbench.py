@@ -46,7 +46,7 @@ def theirs(folder: Path, words: list[str], wanted: str, core: int) -> list[float
 
 
 def ours(words: list[str]) -> float:
-    command = [sys.executable, "-m", "sapwood.lab.probe", *words, ".", "0.5"]
+    command = [sys.executable, "-m", "sapwood.lab.children.probe", *words, ".", "0.5"]
     return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)[0]
 
 

@@ -237,7 +237,7 @@ def main() -> None:
     arguments.add_argument("--cluster-size", help="entries, or compressed bytes ('1 MB')")
     arguments.add_argument("-o", "--output", type=Path)
     given = arguments.parse_args()
-    from sapwood.lab.rewriting import Layout, parse_cluster, rewrite
+    from sapwood.lab.advice.rewriting import Layout, parse_cluster, rewrite
 
     with tempfile.TemporaryDirectory() as folder:
         file: Path = given.file

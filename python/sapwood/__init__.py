@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     )
     from sapwood.errors import CorruptError as DeserializationError
     from sapwood.errors import NotFoundError as KeyInFileError
+    from sapwood.files.file import ReadOnlyDirectory, ReadOnlyFile, ReadOnlyKey, open  # noqa: A004
+    from sapwood.files.tree import TBranch, TTree
     from sapwood.objects.model import Model, Unreadable
-    from sapwood.reading.branches import HasBranches
-    from sapwood.reading.dataset import concatenate, iterate, num_entries
-    from sapwood.reading.file import ReadOnlyDirectory, ReadOnlyFile, ReadOnlyKey, open  # noqa: A004
-    from sapwood.reading.filters import no_filter
-    from sapwood.reading.steps import Report
-    from sapwood.reading.trace import Trace, trace
-    from sapwood.reading.tree import TBranch, TTree
+    from sapwood.storage.trace import Trace, trace
+    from sapwood.table.dataset import concatenate, iterate, num_entries
+    from sapwood.table.fields import HasBranches
+    from sapwood.table.filters import no_filter
+    from sapwood.table.steps import Report
     from sapwood.vectors import as_vectors
     from sapwood.writing.file import WritableDirectory, WritableFile, create, recreate, update
     from sapwood.writing.tree import WritableBranch, WritableTree
@@ -57,13 +57,13 @@ _HOMES = {
         "UnsupportedError",
     ),
     "sapwood.objects.model": ("Model", "Unreadable"),
-    "sapwood.reading.dataset": ("concatenate", "iterate", "num_entries"),
-    "sapwood.reading.file": ("ReadOnlyDirectory", "ReadOnlyFile", "ReadOnlyKey", "open"),
-    "sapwood.reading.filters": ("no_filter",),
-    "sapwood.reading.steps": ("Report",),
-    "sapwood.reading.trace": ("Trace", "trace"),
-    "sapwood.reading.branches": ("HasBranches",),
-    "sapwood.reading.tree": ("TBranch", "TTree"),
+    "sapwood.table.dataset": ("concatenate", "iterate", "num_entries"),
+    "sapwood.files.file": ("ReadOnlyDirectory", "ReadOnlyFile", "ReadOnlyKey", "open"),
+    "sapwood.table.filters": ("no_filter",),
+    "sapwood.table.steps": ("Report",),
+    "sapwood.storage.trace": ("Trace", "trace"),
+    "sapwood.table.fields": ("HasBranches",),
+    "sapwood.files.tree": ("TBranch", "TTree"),
     "sapwood.vectors": ("as_vectors",),
     "sapwood.writing.file": ("WritableDirectory", "WritableFile", "create", "recreate", "update"),
     "sapwood.writing.tree": ("WritableBranch", "WritableTree"),

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar, final
 
 from sapwood.columns import Column, Foreign, Type
-from sapwood.reading.sources import Far
+from sapwood.storage.sources import Far
 
 _T = TypeVar("_T")
 
@@ -586,7 +586,7 @@ def start_trace() -> bool:
     """Begin to record every access of this process; False where that is done already."""
 
 def stop_trace() -> tuple[int, dict[str, Column]] | None:
-    """End recording; gives when it began (ns since 1970) and the columns of `sapwood.reading.trace`."""
+    """End recording; gives when it began (ns since 1970) and the columns of `sapwood.storage.trace`."""
 
 def trace_so_far() -> tuple[int, dict[str, Column]] | None:
     """Give the same of what was recorded so far."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from sapwood.reading.file import Incident
+    from sapwood.files.file import Incident
 
 
 # In a URL what grants access: the value behind a name of this kind, or a password. The `&` may be that of a page.

@@ -12,7 +12,7 @@ import numpy as np
 import uproot
 
 from sapwood import columns
-from sapwood.reading.tree import TTree
+from sapwood.files.tree import TTree
 
 ENTRIES = 1000
 CLUSTER = 150

@@ -12,9 +12,9 @@ import hist
 import numpy as np
 import pytest
 
-from sapwood.report.chart import Chart, Map, charts_of
-from sapwood.report.svg import Scale, draw_chart, draw_map, linear_ticks, markup, plain
-from sapwood.report.units import bytes_text, number_text, seconds_text, share_text
+from sapwood.show.chart import Chart, Map, charts_of
+from sapwood.show.svg import Scale, draw_chart, draw_map, linear_ticks, markup, plain
+from sapwood.show.units import bytes_text, number_text, seconds_text, share_text
 from sapwood.train import Plot
 
 
@@ -95,7 +95,7 @@ def test_a_map_has_its_values_the_right_way_up() -> None:
     histogram = hist.Hist.new.Reg(2, 0, 2, name="x").Reg(3, 0, 3, name="y").Double().fill([0.5], [2.5])
     (chart,) = charts_of("xy", histogram)
     assert isinstance(chart, Map)
-    from sapwood.report.svg import _pixels
+    from sapwood.show.svg import _pixels
 
     shown = _pixels(chart, Scale(0, 1, 100, 0))[..., 3]
     assert np.argwhere(shown).tolist() == [[0, 0]]  # first row, at the top: the largest y

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import sapwood
-from sapwood.reading.trace import Trace
+from sapwood.storage.trace import Trace
 
 TESTS = Path(__file__).resolve().parent.parent
 EXAMPLES = TESTS.parent / "examples"

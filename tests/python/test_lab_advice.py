@@ -20,10 +20,10 @@ from servers import serving
 import sapwood
 from sapwood.errors import ArgumentError, CorruptError, UnsupportedError
 from sapwood.lab import PROBLEMS, Layout, advise, rewrite
-from sapwood.lab.advice import Recorded, advice_text, chosen_layout, used_branches
-from sapwood.lab.layout import layouts_of
-from sapwood.lab.rewriting import _branch_codecs, cost_of, parse_cluster, parse_codec
-from sapwood.train.dataset import Source
+from sapwood.lab.advice.findings import Recorded, advice_text, chosen_layout, used_branches
+from sapwood.lab.advice.layout import layouts_of
+from sapwood.lab.advice.rewriting import _branch_codecs, cost_of, parse_cluster, parse_codec
+from sapwood.train.data.dataset import Source
 
 GUIDE = Path(__file__).resolve().parent.parent.parent / "docs" / "guide"
 ENTRIES = 40_000

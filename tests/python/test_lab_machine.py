@@ -16,8 +16,9 @@ from browser import drawn, looks
 
 from sapwood import _native
 from sapwood.errors import ArgumentError, SapwoodError
-from sapwood.lab import machine, probe, scaling
-from sapwood.lab.study import Study, compare
+from sapwood.lab.children import probe
+from sapwood.lab.studies import machine, scaling
+from sapwood.lab.studies.study import Study, compare
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +81,7 @@ def test_the_page_and_the_store(result: Path) -> None:
 def test_a_process_of_the_probe_is_small() -> None:
     """A probe that forks starts from little memory, and from one thread."""
     code = (
-        "import os, sys; from sapwood import _native; import sapwood.lab.probe; _native.lab_forget();"
+        "import os, sys; from sapwood import _native; import sapwood.lab.children.probe; _native.lab_forget();"
         "print(len(os.listdir('/proc/self/task')), 'numpy' in sys.modules, "
         "_native.lab_probe('pipe', 0, 0, '.', 0.01)[0])"
     )

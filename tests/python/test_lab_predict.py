@@ -13,9 +13,9 @@ import pytest
 from browser import looks
 
 from sapwood.errors import ArgumentError
-from sapwood.lab import predict, site
-from sapwood.lab.predict import Load, Site, Storage, simulate
-from sapwood.lab.study import Study
+from sapwood.lab.studies import predict, site
+from sapwood.lab.studies.predict import Load, Site, Storage, simulate
+from sapwood.lab.studies.study import Study
 
 MB = 1e6
 

@@ -27,7 +27,7 @@ from sapwood.lab.replay import (
     requests_of,
     simulate,
 )
-from sapwood.reading.trace import Trace
+from sapwood.storage.trace import Trace
 
 ENTRIES, CLUSTERS = 40_000, 8
 

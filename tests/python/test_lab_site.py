@@ -19,10 +19,11 @@ from xrootd_servers import cluster, single
 
 import sapwood
 from sapwood.errors import ArgumentError, SapwoodError, UnsupportedError
-from sapwood.lab import event, job, predict, samples, site
-from sapwood.lab.samples import Kind
-from sapwood.lab.study import Study
-from sapwood.report.study import draw_lines
+from sapwood.lab.children import job
+from sapwood.lab.studies import event, predict, samples, site
+from sapwood.lab.studies.samples import Kind
+from sapwood.lab.studies.study import Study
+from sapwood.pages.study import draw_lines
 
 SMALL = {"esd": Kind(12, 20, 5, "Tracks"), "pythia": Kind(6, 30, 20, "fParticles")}
 
@@ -397,7 +398,7 @@ def test_root_reads_the_same(tmp_path: Path, root_python: Path, monkeypatch: pyt
     }
     assert found["root"]["events"] == found["sapwood"]["events"]
     assert found["root"]["check"] == pytest.approx(found["sapwood"]["check"])
-    commands = {"sapwood": [sys.executable, "-m", "sapwood.lab.job"], "root": [str(program)]}
+    commands = {"sapwood": [sys.executable, "-m", "sapwood.lab.children.job"], "root": [str(program)]}
     runner = site._Runner(site._Stock([tmp_path], [], None, [], 2, 1), commands, {})
     for task in (site.TRAIN, site.TURN):  # all of them read 40 events, and each task the same branches
         ours, theirs = (runner.measure(site.Case("esd", site.AS_IS, task, name, 1)) for name in commands)
@@ -543,7 +544,7 @@ def test_the_shares_of_jobs_with_threads(tmp_path: Path) -> None:
         samples.make("esd", tmp_path / f"{number}.root")
     files = [str(tmp_path / f"{number}.root") for number in range(5)]
     stock = site._Stock([tmp_path], files, None, [], 5, 1)
-    runner = site._Runner(stock, {"sapwood": [sys.executable, "-m", "sapwood.lab.job"]}, {})
+    runner = site._Runner(stock, {"sapwood": [sys.executable, "-m", "sapwood.lab.children.job"]}, {})
     for task in (site.ALL, site.TRAIN):  # a train works on a thread that ends with it
         found = runner.measure(site.Case("files", site.AS_IS, task, "sapwood", 1))
         assert found["queued"] >= 0 and found["user"] + found["system"] + found["queued"] <= 1.05 * found["job"], task

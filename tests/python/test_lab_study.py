@@ -16,10 +16,11 @@ from browser import looks
 
 import sapwood
 from sapwood.errors import ArgumentError, SapwoodError
-from sapwood.lab import engines, event
-from sapwood.lab import study as study_module
-from sapwood.lab.study import WARNINGS, Step, Study, compare, comparison_text, judge, read, scratch
-from sapwood.report.study import _figures, colours
+from sapwood.lab.children import engines
+from sapwood.lab.studies import event
+from sapwood.lab.studies import study as study_module
+from sapwood.lab.studies.study import WARNINGS, Step, Study, compare, comparison_text, judge, read, scratch
+from sapwood.pages.study import _figures, colours
 
 GUIDE = Path(__file__).resolve().parent.parent.parent / "docs" / "guide" / "laboratory.md"
 
@@ -315,7 +316,7 @@ def test_a_study_that_is_told_to_end_leaves_no_files(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such locks")
 def test_what_a_study_left_that_was_killed_goes(tmp_path: Path) -> None:
     code = (
-        "import sys, time\nfrom sapwood.lab.study import scratch\n"
+        "import sys, time\nfrom sapwood.lab.studies.study import scratch\n"
         "with scratch(sys.argv[1], 'toy') as made:\n"
         "    (made / 'large').touch()\n    print(made, flush=True)\n    time.sleep(60)"
     )
@@ -463,10 +464,11 @@ def test_nothing_is_imported_while_it_is_measured(what: str, tmp_path: Path) -> 
     code = f"""
 import importlib, sys
 from pathlib import Path
-from sapwood.lab import engines, job, sweep
+from sapwood.lab.children import engines, job
+from sapwood.lab.studies import sweep
 what, folder = {what!r}, Path({str(tmp_path)!r})
 own = {{"event": engines.Sapwood.imports, "sweep": (*job.IMPORTED, "sapwood.writing.file")}}
-more = ("sapwood.train.job",) * (what == "train")
+more = ("sapwood.train.execution.job",) * (what == "train")
 for name in (*own.get(what, job.ENGINES["sapwood"][1]), *more):
     importlib.import_module(name)
 before = set(sys.modules)

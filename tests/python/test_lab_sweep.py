@@ -14,8 +14,9 @@ from browser import looks
 
 import sapwood
 from sapwood.errors import ArgumentError
-from sapwood.lab import engines, event, sweep
-from sapwood.lab.study import Study
+from sapwood.lab.children import engines
+from sapwood.lab.studies import event, sweep
+from sapwood.lab.studies.study import Study
 from sapwood.train import Summary
 
 

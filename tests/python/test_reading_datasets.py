@@ -25,9 +25,9 @@ from reading_samples import ENTRIES, FakeBranch, fake_read, fake_tree, same, wri
 import sapwood
 from sapwood import _native
 from sapwood.errors import ArgumentError, MissingFileError, NotFoundError, SapwoodWarning, StorageError
-from sapwood.reading.locate import expand
-from sapwood.reading.selection import Selection
-from sapwood.reading.steps import plan_steps, read_ahead
+from sapwood.storage.locate import expand
+from sapwood.table.query import Selection
+from sapwood.table.steps import plan_steps, read_ahead
 
 EDGES = [0, 400, 400, 555, ENTRIES]
 
@@ -90,11 +90,11 @@ def test_parts_of_one_shape_are_one_native_read(folder: Path, monkeypatch: pytes
     sapwood.concatenate(f"{folder}/part*.root:events", "jet_pt", library="np")
     assert calls == [4]
     calls.clear()
-    monkeypatch.setattr(sapwood.reading.dataset, "_FILES_AT_ONCE", 2)
+    monkeypatch.setattr(sapwood.table.dataset, "_FILES_AT_ONCE", 2)
     sapwood.concatenate(f"{folder}/part*.root:events", "jet_pt")
     assert calls == [2, 2]
     calls.clear()
-    monkeypatch.setattr(sapwood.reading.dataset, "_BYTES_BEFORE_CUT", 1)
+    monkeypatch.setattr(sapwood.table.dataset, "_BYTES_BEFORE_CUT", 1)
     found = sapwood.concatenate(f"{folder}/part*.root:events", "i2", "i2 > 300")
     assert (calls, len(found)) == ([1, 1, 1], 699)
 

@@ -16,8 +16,8 @@ from reading_samples import write_sample
 
 import sapwood
 from sapwood.errors import ArgumentError, CorruptError, MissingFileError, NotFoundError, StorageError
-from sapwood.reading.file import unpack_datetime
-from sapwood.reading.locate import expand, split_path
+from sapwood.files.file import unpack_datetime
+from sapwood.storage.locate import expand, split_path
 
 
 @pytest.fixture(scope="module")

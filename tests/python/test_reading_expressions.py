@@ -11,7 +11,7 @@ import uproot
 from uproot.language.python import PythonLanguage
 
 from sapwood.errors import ArgumentError, NotFoundError
-from sapwood.reading.expressions import FUNCTIONS, Language
+from sapwood.table.expressions import FUNCTIONS, Language
 
 VALUES: dict[str, Any] = {
     "x": np.array([1.0, 2.5, -3.0]),

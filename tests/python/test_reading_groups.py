@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from servers import serving
 
 import sapwood
-from sapwood.reading import groups
+from sapwood.table import groups
 
 ENTRIES, CLUSTERS = 24_000, 12
 

@@ -12,7 +12,7 @@ import pytest
 from servers import Server, serving
 
 import sapwood
-from sapwood.reading import learning
+from sapwood.table import learning
 
 ENTRIES, CLUSTERS = 48_000, 12
 STEP = ENTRIES // CLUSTERS

@@ -21,7 +21,7 @@ from servers import Server, serving
 
 import sapwood
 from sapwood import _native
-from sapwood.reading.sources import source_of
+from sapwood.storage.sources import source_of
 
 path, local, server = far_events.path, far_events.local, far_events.server
 

@@ -18,7 +18,7 @@ from servers import Server, serving
 
 import sapwood
 from sapwood.cli import main
-from sapwood.reading.sources import options_of
+from sapwood.storage.sources import options_of
 from sapwood.train import Dataset
 
 path, local, server = far_events.path, far_events.local, far_events.server

@@ -12,7 +12,7 @@ from reading_samples import FakeBranch, FakeCarry, fake_read, fake_tree
 
 from sapwood import _native
 from sapwood.errors import SapwoodWarning, UnsupportedError
-from sapwood.reading.selection import Selection
+from sapwood.table.query import Selection
 
 N = np.arange(4)
 

@@ -15,7 +15,7 @@ import sapwood
 from sapwood.cli import main
 from sapwood.errors import without_secrets
 from sapwood.lab.replay import replay
-from sapwood.reading.trace import COLUMNS, VERSION, Trace
+from sapwood.storage.trace import COLUMNS, VERSION, Trace
 
 ENTRIES = 30_000
 
@@ -145,7 +145,7 @@ def test_the_command(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     with serving({"events.root": path.read_bytes()}) as server:
         assert main(["ls", server.url("events.root")]) == 0
     assert "TTree" in capsys.readouterr().out
-    assert "sapwood.reading.trace" in sys.modules
+    assert "sapwood.storage.trace" in sys.modules
 
 
 @pytest.mark.parametrize("far", [False, True])
@@ -170,7 +170,7 @@ def test_a_trace_is_shown(path: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     for name in ("t.arrow", "t.parquet"):
         with sapwood.trace(tmp_path / name) as trace, sapwood.open(path) as file:
             file["t"].arrays()
-        again = sapwood.reading.trace.Trace.load(tmp_path / name)
+        again = sapwood.storage.trace.Trace.load(tmp_path / name)
         assert all((again[column] == trace[column]).all() for column in COLUMNS)
         assert again.epoch_ns == trace.epoch_ns
     page = tmp_path / "page.html"
@@ -201,7 +201,7 @@ def test_a_trace_is_shown(path: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     assert "<script" not in html
     assert "http://" not in html
     with pytest.raises(sapwood.MissingFileError):
-        sapwood.reading.trace.Trace.load(tmp_path / "none.parquet")
+        sapwood.storage.trace.Trace.load(tmp_path / "none.parquet")
     (tmp_path / "bad.parquet").write_bytes(b"no")
     assert main(["trace", "show", str(tmp_path / "bad.parquet")]) == 2
     assert "is no trace" in capsys.readouterr().err

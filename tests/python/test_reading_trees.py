@@ -13,7 +13,7 @@ from reading_samples import CLUSTER, ENTRIES, FakeBranch, fake_tree, write_sampl
 
 import sapwood
 from sapwood.errors import ArgumentError
-from sapwood.reading.steps import entry_range, memory_size
+from sapwood.table.steps import entry_range, memory_size
 
 
 @pytest.fixture(scope="module")

@@ -19,13 +19,13 @@ from servers import serving
 import sapwood
 from sapwood import train
 from sapwood.errors import ArgumentError, SapwoodWarning, StorageError
-from sapwood.report.page import render
-from sapwood.train import catalogue as catalogues
-from sapwood.train.catalogue import Catalogue, Schema, TreeInfo
-from sapwood.train.columns import Columns
-from sapwood.train.dataset import Chosen
-from sapwood.train.memory import resident
-from sapwood.train.plan import Plan
+from sapwood.pages.run import render
+from sapwood.train.account.memory import resident
+from sapwood.train.data import catalogue as catalogues
+from sapwood.train.data.catalogue import Catalogue, Schema, TreeInfo
+from sapwood.train.data.dataset import Chosen
+from sapwood.train.execution.plan import Plan
+from sapwood.train.task.columns import Columns
 
 ENTRIES = 60
 
@@ -70,7 +70,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         seen.append(Path(source.path).name)
         return look(source, *keep)
 
-    monkeypatch.setattr("sapwood.train.worker.look", watched)
+    monkeypatch.setattr("sapwood.train.execution.worker.look", watched)
     return seen
 
 
@@ -92,8 +92,8 @@ def test_threads_open_each_file_once(folder: Path, monkeypatch: pytest.MonkeyPat
         return open_source(source)
 
     open_source = catalogues.open_source
-    monkeypatch.setattr("sapwood.train.catalogue.open_source", watched)
-    monkeypatch.setattr("sapwood.train.worker.open_source", watched)
+    monkeypatch.setattr("sapwood.train.data.catalogue.open_source", watched)
+    monkeypatch.setattr("sapwood.train.execution.worker.open_source", watched)
     assert train.run(Sums(), folder, step_size=20, threads=2)["sums"]["n"] == 3 * ENTRIES
     assert sorted(seen) == ["f0.root", "f1.root", "f2.root"]
 

@@ -21,13 +21,13 @@ import sapwood
 from sapwood import train
 from sapwood.cli import main
 from sapwood.errors import ArgumentError, SapwoodError, StorageError
-from sapwood.lab.rewriting import Layout, rewrite
-from sapwood.report.output import summary as written_words
-from sapwood.report.page import render
+from sapwood.lab.advice.rewriting import Layout, rewrite
+from sapwood.pages.output import summary as written_words
+from sapwood.pages.run import render
 from sapwood.train import Output, Streams, Task
-from sapwood.train.identity import digest, identity_of_task
-from sapwood.train.outputs import Summary, Writer
-from sapwood.train.task import as_task
+from sapwood.train.execution.identity import digest, identity_of_task
+from sapwood.train.task.outputs import Summary, Writer
+from sapwood.train.task.tasks import as_task
 
 FILES, ENTRIES = 4, 1000
 
@@ -198,7 +198,9 @@ VALUES = [None, 1.5, "a", {"b", "c", "d"}, np.arange(3), np.float32(2), ak.Array
 
 
 def test_digests_are_the_same_in_other_processes() -> None:
-    program = VALUES + "\nfrom sapwood.train.identity import digest\nprint([digest(value) for value in VALUES])"
+    program = (
+        VALUES + "\nfrom sapwood.train.execution.identity import digest\nprint([digest(value) for value in VALUES])"
+    )
     found = {
         subprocess.run(
             [sys.executable, "-c", program], check=True, text=True, capture_output=True,

@@ -18,9 +18,9 @@ import pytest
 import sapwood
 from sapwood import train
 from sapwood.errors import ArgumentError, SapwoodError
-from sapwood.train import pickling
-from sapwood.train.executors import Processes, executor_of
-from sapwood.train.preload import script
+from sapwood.train.execution import pickling
+from sapwood.train.execution.executors import Processes, executor_of
+from sapwood.train.execution.preload import script
 
 pytest.importorskip("distributed", reason="needs dask.distributed (pip install sapwood[dask])")
 
@@ -164,7 +164,7 @@ STARTED = """
 import os, sys
 from types import SimpleNamespace
 from tornado.ioloop import IOLoop
-from sapwood.train.preload import setup_for
+from sapwood.train.execution.preload import setup_for
 loop = IOLoop()
 client = os.getppid() if sys.argv[1] == "there" else 1 << 30
 loop.add_callback(setup_for(client), SimpleNamespace(loop=loop, close=loop.stop))

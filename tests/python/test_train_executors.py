@@ -24,9 +24,9 @@ import sapwood
 from sapwood import train
 from sapwood.cli import main
 from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning
-from sapwood.train import engine, executors
-from sapwood.train.executors import Dask, Futures, Processes, Threads, WorkerLostError, executor_of
-from sapwood.train.memory import give_back, resident
+from sapwood.train.account.memory import give_back, resident
+from sapwood.train.execution import engine, executors
+from sapwood.train.execution.executors import Dask, Futures, Processes, Threads, WorkerLostError, executor_of
 
 FILES, ENTRIES = 20, 50
 
@@ -630,8 +630,8 @@ GROWS = """
 import sys
 from sapwood import train
 from sapwood.errors import SapwoodError
-from sapwood.train.memory import peak, resident
-import sapwood.train.job
+from sapwood.train.account.memory import peak, resident
+import sapwood.train.execution.job
 import test_train_executors as tests
 
 task = tests.Grows()
@@ -676,7 +676,7 @@ STEPS = """
 import sys, resource
 from pathlib import Path
 from sapwood import train
-from sapwood.train.memory import give_back, resident
+from sapwood.train.account.memory import give_back, resident
 
 class Count(train.Task):
     branches = ["x"]

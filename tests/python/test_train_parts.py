@@ -23,11 +23,11 @@ import pytest
 import sapwood
 from sapwood import train
 from sapwood.errors import ArgumentError, NotFoundError, SapwoodWarning
-from sapwood.report.output import write
-from sapwood.train.columns import Block, Columns
-from sapwood.train.dataset import parse_size, parse_step_size, step_bounds
-from sapwood.train.merging import Bounded, Sum, finished, gather, merge, size_of
-from sapwood.train.task import options_of, task_name
+from sapwood.pages.output import write
+from sapwood.train.data.dataset import parse_size, parse_step_size, step_bounds
+from sapwood.train.task.columns import Block, Columns
+from sapwood.train.task.merging import Bounded, Sum, finished, gather, merge, size_of
+from sapwood.train.task.tasks import options_of, task_name
 
 
 class Branches(dict):

@@ -14,7 +14,7 @@ import pytest
 import sapwood
 from sapwood import train
 from sapwood.errors import ArgumentError, SapwoodError
-from sapwood.report.page import render
+from sapwood.pages.run import render
 
 FILES, CHUNKS, CHUNK = 3, 4, 50
 

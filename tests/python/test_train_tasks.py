@@ -17,9 +17,9 @@ import pytest
 import sapwood
 from sapwood import train
 from sapwood.errors import ArgumentError
-from sapwood.train import outputs
-from sapwood.train.memory import peak
-from sapwood.train.outputs import SUMMARY, Summary, Writer
+from sapwood.train.account.memory import peak
+from sapwood.train.task import outputs
+from sapwood.train.task.outputs import SUMMARY, Summary, Writer
 
 FILES, ENTRIES = 4, 500
 
@@ -773,8 +773,8 @@ import sys
 sys.path[:0] = {path!r}
 import numpy as np, sapwood
 from pathlib import Path
-from sapwood.train.memory import resident
-from sapwood.train.outputs import Output, Summary, Writer
+from sapwood.train.account.memory import resident
+from sapwood.train.task.outputs import Output, Summary, Writer
 count = {count}
 outputs = {{("t", f"s{{n}}"): Output(f"s{{n}}.root") for n in range(count)}}
 writer = Writer(outputs, Path({folder!r}))

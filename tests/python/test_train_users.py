@@ -17,7 +17,7 @@ import sapwood
 from sapwood import train
 from sapwood.cli import main
 from sapwood.errors import ArgumentError, LimitError, MissingFileError, SapwoodWarning
-from sapwood.train.outputs import Summary
+from sapwood.train.task.outputs import Summary
 
 FILES, ENTRIES = 3, 60
 
@@ -398,7 +398,7 @@ def test_dry_runs_reckon_with_the_files_to_open(folder: Path, tmp_path: Path, mo
     """Opening is slow, reading quick: what is to be opened counts, not how many entries there are."""
     import time
 
-    from sapwood.train import catalogue
+    from sapwood.train.data import catalogue
 
     opened = catalogue.open_source
 

@@ -30,8 +30,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Look at the files."""
     import json
 
-    from sapwood.lab.advice import advice_text, advise, used_branches
-    from sapwood.train.dataset import parse_size
+    from sapwood.lab.advice.findings import advice_text, advise, used_branches
+    from sapwood.train.data.dataset import parse_size
 
     advice = advise(
         arguments.files,

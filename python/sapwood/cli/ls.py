@@ -41,8 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
     import json
 
     from sapwood.errors import SapwoodError
-    from sapwood.reading.sources import options_of
-    from sapwood.report.listing import branches_text, files_of, keys_text, list_file
+    from sapwood.pages.listing import branches_text, files_of, keys_text, list_file
+    from sapwood.storage.sources import options_of
 
     listed: list[dict[str, object]] = []
     failed = False

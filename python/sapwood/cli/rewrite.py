@@ -46,8 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Write the new file."""
     import json
 
-    from sapwood.lab.advice import chosen_layout, rewriting_text
-    from sapwood.lab.rewriting import rewrite
+    from sapwood.lab.advice.findings import chosen_layout, rewriting_text
+    from sapwood.lab.advice.rewriting import rewrite
 
     layout = chosen_layout(
         arguments.files,

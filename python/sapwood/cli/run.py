@@ -80,8 +80,8 @@ def run(arguments: argparse.Namespace) -> int:
     from sapwood import train
     from sapwood.cli.progress import progress_bar
     from sapwood.errors import ArgumentError
-    from sapwood.reading.sources import options_of
-    from sapwood.report.output import check, summary, write
+    from sapwood.pages.output import check, summary, write
+    from sapwood.storage.sources import options_of
 
     if arguments.memory is not None:
         train.parse_size(arguments.memory)  # before anything that takes time
@@ -139,7 +139,7 @@ def _dry_run(arguments: argparse.Namespace, tasks: list[Any], dataset: train.Dat
     from dataclasses import asdict
 
     from sapwood import train
-    from sapwood.report.output import estimate_text
+    from sapwood.pages.output import estimate_text
 
     names = ("threads", "read_ahead", "step_size", "executor", "memory")
     kept: dict[str, Any] = {name: settings.get(name) for name in names}

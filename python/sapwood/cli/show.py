@@ -29,8 +29,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy's start would make one per core, for nothing
 
-    from sapwood.reading.sources import options_of
-    from sapwood.report.entries import describe, opened_tree, text_of
+    from sapwood.pages.entries import describe, opened_tree, text_of
+    from sapwood.storage.sources import options_of
 
     with opened_tree(arguments.tree, options_of(arguments.storage)) as tree:
         shown = describe(tree, arguments.branch, arguments.start, arguments.entries)

@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     from sapwood.cli import main
     from sapwood.errors import ArgumentError
-    from sapwood.reading.trace import TRACES, Trace
+    from sapwood.storage.trace import TRACES, Trace
 
     words: list[str] = arguments.words
     if not words or words[0] == "trace":
@@ -43,8 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _show(words: list[str]) -> int:
     from pathlib import Path
 
-    from sapwood.reading.trace import Trace
-    from sapwood.report.accesses import page, text_of
+    from sapwood.pages.accesses import page, text_of
+    from sapwood.storage.trace import Trace
 
     parser = argparse.ArgumentParser(prog="sapwood trace show", description="Show a trace.")
     parser.add_argument("file", metavar="FILE", help="the trace (.parquet, .arrow)")

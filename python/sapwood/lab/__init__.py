@@ -10,15 +10,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sapwood.lab.advice import PROBLEMS, Advice, Finding, advise
+    from sapwood.lab.advice.findings import PROBLEMS, Advice, Finding, advise
+    from sapwood.lab.advice.rewriting import Cost, Layout, rewrite
     from sapwood.lab.monitor import Monitor, Record
-    from sapwood.lab.rewriting import Cost, Layout, rewrite
 
 # Where each name lives. A module is imported when its name is first used, as in the other packages.
 _HOMES = {
-    "sapwood.lab.advice": ("PROBLEMS", "Advice", "Finding", "advise"),
+    "sapwood.lab.advice.findings": ("PROBLEMS", "Advice", "Finding", "advise"),
     "sapwood.lab.monitor": ("Monitor", "Record"),
-    "sapwood.lab.rewriting": ("Cost", "Layout", "rewrite"),
+    "sapwood.lab.advice.rewriting": ("Cost", "Layout", "rewrite"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -26,7 +26,7 @@ from sapwood.errors import (
     SapwoodWarning,
     StorageError,
 )
-from sapwood.train import memory
+from sapwood.train.account import memory
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -508,8 +508,8 @@ def _peak_of(usage: Any) -> int:
 
 def summary_text(monitor: Monitor) -> str:
     """Lay out the summary of a monitor as lines of text."""
-    from sapwood.report.listing import layout
-    from sapwood.report.units import bytes_text, seconds_text
+    from sapwood.pages.listing import layout
+    from sapwood.show.units import bytes_text, seconds_text
 
     summary = monitor.summary()
     rows = [["records", str(summary["records"])]]

@@ -28,12 +28,12 @@ import numpy as np
 
 import sapwood
 from sapwood.errors import HIDDEN, ArgumentError
-from sapwood.reading.gather import read
-from sapwood.reading.selection import Selection
-from sapwood.reading.sources import source_of
-from sapwood.reading.steps import memory_size
-from sapwood.reading.trace import Trace
-from sapwood.report.units import bytes_text, count_text, seconds_text, share_text
+from sapwood.show.units import bytes_text, count_text, seconds_text, share_text
+from sapwood.storage.sources import source_of
+from sapwood.storage.trace import Trace
+from sapwood.table.query import Selection
+from sapwood.table.scan import read
+from sapwood.table.steps import memory_size
 
 if TYPE_CHECKING:
     from sapwood.columns import Array, Foreign
@@ -561,8 +561,8 @@ def _what_if(
 
 
 def _rewritten(place: str, folder: Path, changes: Changes) -> str:
-    from sapwood.lab.advice import chosen_layout
-    from sapwood.lab.rewriting import rewrite
+    from sapwood.lab.advice.findings import chosen_layout
+    from sapwood.lab.advice.rewriting import rewrite
 
     layout = chosen_layout([place], advised=changes.layout == "advised", cluster_size=changes.cluster_size)
     output = folder / f"{len(list(folder.iterdir()))}.root"

@@ -13,7 +13,7 @@ from sapwood.columns import Foreign
 from sapwood.errors import CorruptError, LimitError, SapwoodWarning, UnsupportedError
 
 if TYPE_CHECKING:
-    from sapwood.reading.file import ReadOnlyKey
+    from sapwood.files.file import ReadOnlyKey
 
 Reader = Callable[["ReadOnlyKey"], Foreign]
 

@@ -298,7 +298,7 @@ class TDatime(Model):
 
     def to_datetime(self) -> datetime.datetime:
         """Give it as Python knows it."""
-        from sapwood.reading.file import unpack_datetime
+        from sapwood.files.file import unpack_datetime
 
         return unpack_datetime(self.member("fDatime"))
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from sapwood import _native
-    from sapwood.reading.file import ReadOnlyFile, ReadOnlyKey
+    from sapwood.files.file import ReadOnlyFile, ReadOnlyKey
     from sapwood.schema import StreamerInfo
 
 _SPACES = re.compile(r"\s*(<|>|,|::)\s*")

@@ -13,8 +13,8 @@ from sapwood.errors import NotFoundError, SapwoodError, SapwoodWarning, Unsuppor
 from sapwood.objects.model import Model, regular_classname
 
 if TYPE_CHECKING:
+    from sapwood.files.file import ReadOnlyDirectory, ReadOnlyFile
     from sapwood.objects.model import STLMap
-    from sapwood.reading.file import ReadOnlyDirectory, ReadOnlyFile
 
 # What ROOT calls containers and strings of C++ in type names.
 _SEQUENCES = {"vector", "list", "deque", "forward_list", "set", "multiset", "unordered_set", "unordered_multiset"}
@@ -426,7 +426,7 @@ def classes_of(model: Any) -> set[tuple[str, int]]:
 
 def _held_by(directory: ReadOnlyDirectory) -> Iterator[str]:
     """Name the types that the keys of a file, and the branches of its trees, hold."""
-    from sapwood.reading.file import TREE_CLASSES
+    from sapwood.files.file import TREE_CLASSES
 
     for where, classname in directory.iterclassnames():
         yield classname
@@ -458,9 +458,9 @@ def open_streamers(path: str) -> Streamers:
     SapwoodError
         The file, or the object in it, cannot be read.
     """
-    from sapwood.reading.file import ReadOnlyDirectory, ReadOnlyFile
-    from sapwood.reading.locate import split_path
-    from sapwood.reading.tree import TTree
+    from sapwood.files.file import ReadOnlyDirectory, ReadOnlyFile
+    from sapwood.files.tree import TTree
+    from sapwood.storage.locate import split_path
 
     place, inside = split_path(path)
     # Parts that cannot be read have classes nevertheless.

@@ -17,29 +17,46 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sapwood.train.catalogue import Catalogue, TreeInfo
-    from sapwood.train.columns import Columns
-    from sapwood.train.dataset import Dataset, Friend, Source, parse_size, parse_step_size
-    from sapwood.train.dryrun import Estimate, estimate
-    from sapwood.train.executors import Dask, Executor, Futures, Processes, Threads, executor_of, load_site
-    from sapwood.train.job import Progress, run
-    from sapwood.train.merging import Bounded, Sum, merge
-    from sapwood.train.outputs import Output, Streams, Summary, merge_outputs
-    from sapwood.train.record import FileRecord, Run, Skipped, TaskRecord
-    from sapwood.train.task import EntryTask, NativeTask, Plot, Processor, Task, TaskError, load_tasks, set_options
+    from sapwood.train.account.record import FileRecord, Run, Skipped, TaskRecord
+    from sapwood.train.data.catalogue import Catalogue, TreeInfo
+    from sapwood.train.data.dataset import Dataset, Friend, Source, parse_size, parse_step_size
+    from sapwood.train.execution.dryrun import Estimate, estimate
+    from sapwood.train.execution.executors import Dask, Executor, Futures, Processes, Threads, executor_of, load_site
+    from sapwood.train.execution.job import Progress, run
+    from sapwood.train.task.columns import Columns
+    from sapwood.train.task.merging import Bounded, Sum, merge
+    from sapwood.train.task.outputs import Output, Streams, Summary, merge_outputs
+    from sapwood.train.task.tasks import (
+        EntryTask,
+        NativeTask,
+        Plot,
+        Processor,
+        Task,
+        TaskError,
+        load_tasks,
+        set_options,
+    )
 
 # Where each name lives. A module is imported when its name is first used: looking at a tree needs no Awkward.
 _HOMES = {
-    "sapwood.train.catalogue": ("Catalogue", "TreeInfo"),
-    "sapwood.train.columns": ("Columns",),
-    "sapwood.train.dataset": ("Dataset", "Friend", "Source", "parse_size", "parse_step_size"),
-    "sapwood.train.dryrun": ("Estimate", "estimate"),
-    "sapwood.train.executors": ("Dask", "Executor", "Futures", "Processes", "Threads", "executor_of", "load_site"),
-    "sapwood.train.job": ("Progress", "run"),
-    "sapwood.train.merging": ("Bounded", "Sum", "merge"),
-    "sapwood.train.outputs": ("Output", "Streams", "Summary", "merge_outputs"),
-    "sapwood.train.record": ("FileRecord", "Run", "Skipped", "TaskRecord"),
-    "sapwood.train.task": (
+    "sapwood.train.data.catalogue": ("Catalogue", "TreeInfo"),
+    "sapwood.train.task.columns": ("Columns",),
+    "sapwood.train.data.dataset": ("Dataset", "Friend", "Source", "parse_size", "parse_step_size"),
+    "sapwood.train.execution.dryrun": ("Estimate", "estimate"),
+    "sapwood.train.execution.executors": (
+        "Dask",
+        "Executor",
+        "Futures",
+        "Processes",
+        "Threads",
+        "executor_of",
+        "load_site",
+    ),
+    "sapwood.train.execution.job": ("Progress", "run"),
+    "sapwood.train.task.merging": ("Bounded", "Sum", "merge"),
+    "sapwood.train.task.outputs": ("Output", "Streams", "Summary", "merge_outputs"),
+    "sapwood.train.account.record": ("FileRecord", "Run", "Skipped", "TaskRecord"),
+    "sapwood.train.task.tasks": (
         "EntryTask",
         "NativeTask",
         "Plot",

@@ -22,7 +22,7 @@ from sapwood.compression import ZSTD, Compression, code_of
 from sapwood.errors import ArgumentError, MissingFileError, NotFoundError, StorageError, UnsupportedError
 from sapwood.new import NewObject
 from sapwood.objects.model import Model
-from sapwood.reading.filters import Filter, NameFilter, no_filter
+from sapwood.table.filters import Filter, NameFilter, no_filter
 from sapwood.writing.columns import chunks_of, is_table, is_types, to_columns, to_type
 from sapwood.writing.objects import to_object
 from sapwood.writing.plan import Branch, Layout, Plan
@@ -32,7 +32,7 @@ from sapwood.writing.tree import WritableTree
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from sapwood.reading.file import ReadOnlyDirectory, ReadOnlyKey
+    from sapwood.files.file import ReadOnlyDirectory, ReadOnlyKey
 
 _DIRECTORIES = ("TDirectory", "TDirectoryFile")
 _TREES = ("TTree", "TNtuple", "TNtupleD")
@@ -290,7 +290,7 @@ class WritableFile:
         UnsupportedError
             It is a stream.
         """
-        from sapwood.reading.file import open as read
+        from sapwood.files.file import open as read
 
         path = self._beside or self._file_path
         if path is None:

@@ -18,7 +18,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Compare."""
     import json
 
-    from sapwood.lab.study import compare, comparison_text
+    from sapwood.lab.studies.study import compare, comparison_text
 
     compared = compare(arguments.files)
     print(json.dumps(compared, indent=1) if arguments.json else comparison_text(compared), end="\n" * arguments.json)

@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the study."""
-    from sapwood.lab import event
+    from sapwood.lab.studies import event
 
     return run_study(
         arguments,

@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the study."""
-    from sapwood.lab import machine
+    from sapwood.lab.studies import machine
 
     return run_study(
         arguments,

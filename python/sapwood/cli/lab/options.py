@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from sapwood.lab.study import Study
+    from sapwood.lab.studies.study import Study
 
 
 def add_output_arguments(parser: argparse.ArgumentParser) -> None:
@@ -80,7 +80,7 @@ def run_study(
 
 def show_study(study: Study, written: Mapping[str, Path], *, quiet: bool) -> int:
     """Print what a study found; gives the exit code."""
-    from sapwood.lab.study import summary_text
+    from sapwood.lab.studies.study import summary_text
 
     if not quiet:
         print(summary_text(study.content, written), end="")

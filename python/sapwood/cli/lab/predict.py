@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the study."""
-    from sapwood.lab import predict
+    from sapwood.lab.studies import predict
 
     study, written = predict.run(
         arguments.output,

@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the study."""
-    from sapwood.lab import scaling
+    from sapwood.lab.studies import scaling
 
     study, written = scaling.run(arguments.store, arguments.output, application=arguments.application, by=arguments.by)
     return show_study(study, written, quiet=arguments.quiet)

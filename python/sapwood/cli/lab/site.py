@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the study."""
     from sapwood.errors import ArgumentError
-    from sapwood.lab import site
+    from sapwood.lab.studies import site
 
     try:
         jobs = [int(word) for word in arguments.jobs.split(",") if word]

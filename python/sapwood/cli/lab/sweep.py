@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the study."""
-    from sapwood.lab import sweep
+    from sapwood.lab.studies import sweep
 
     return run_study(
         arguments,

@@ -1,0 +1,1 @@
+"""Files, directories, keys, and the tables in them under the names that uproot users know."""

@@ -1,0 +1,977 @@
+"""Files, directories and keys."""
+
+from __future__ import annotations
+
+import calendar
+import datetime
+import platform
+import sys
+import threading
+import uuid
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+
+from sapwood import objects
+from sapwood.columns import Foreign
+from sapwood.compression import Compression
+from sapwood.errors import (
+    ArgumentError,
+    CorruptError,
+    LimitError,
+    NotFoundError,
+    StorageError,
+    UnsupportedError,
+    warn_of_lost_keys,
+    without_secrets,
+)
+from sapwood.storage.locate import split_path
+from sapwood.storage.sources import source_of
+from sapwood.table.filters import Filter, NameFilter, no_filter
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from sapwood import _native
+    from sapwood.schema import StreamerInfo, Streamers
+
+_MOST_LIKENED = 5000
+"""With how many names one that is missing is compared, to say what is like it."""
+
+DIRECTORY_CLASSES = frozenset({"TDirectory", "TDirectoryFile"})
+TREE_CLASSES = frozenset({"TTree", "TNtuple", "TNtupleD"})
+
+# Options of other readers that choose how bytes are fetched or kept. They change no result, so they may be given.
+_WITHOUT_EFFECT = frozenset(
+    [
+        "array_cache",
+        "begin_chunk_size",
+        "custom_classes",
+        "decompression_executor",
+        "interpretation_executor",
+        "max_num_elements",
+        "minimal_ttree_metadata",
+        "num_fallback_workers",
+        "use_threads",
+    ]
+)
+
+
+def open(path: object, *, object_cache: int | None = 100, **options: object) -> Foreign:  # noqa: A001
+    """Open a ROOT file for reading.
+
+    Parameters
+    ----------
+    path
+        The file: a local path or a URL, with or without the path of an object in it behind a colon
+        (``"dir/file.root:folder/tree"``); a `pathlib.Path`, which is never split; bytes; an object with `read` and
+        `seek`; or a dict of one of these to the object's path.
+    object_cache
+        How many objects read from the file are kept for the next time they are asked for (None or 0: none).
+    options
+        For what is far away (``root://``, ``http://``, ``s3://``, ...): ``timeout`` (seconds in which something must
+        come, 30), ``retries`` (8), ``num_workers`` (requests in flight for what is fetched ahead, 4), ``prefetch_size``
+        (memory for that, "128 MiB"), ``replicas`` (further URLs of the same file, tried when one fails), ``deadline``
+        (seconds that opening, or one reading, may take), ``block_cache`` (a folder in which blocks of files are kept
+        for the next time; SAPWOOD_BLOCK_CACHE) and ``block_cache_size`` ("10 GB"; SAPWOOD_BLOCK_CACHE_SIZE),
+        ``headers``, ``http_max_header_bytes`` and ``http_max_ranges`` (of a request); for ``s3://`` also ``key``,
+        ``secret``, ``token``, ``anon``, ``endpoint_url`` and ``client_kwargs`` as `s3fs` has them. With other options,
+        or ``handler="fsspec"``, a URL is read by its `fsspec` file system, which gets them. For any file, ``prior``:
+        copy it whole before it is read, to ``"memory"`` or ``"disk"``; ``"auto"``, the default, where that pays (small
+        files far away that are mostly wanted); None never. Those of uproot that steer its own threads and caches
+        (``array_cache``, ``use_threads``, ...) may be given and have no effect.
+
+    Returns
+    -------
+    The root directory (`ReadOnlyDirectory`), or the object whose path was given.
+
+    Raises
+    ------
+    MissingFileError
+        There is no such file.
+    StorageError
+        The bytes cannot be had; the error's ``ledger`` has what was tried.
+    CorruptError
+        It is not a ROOT file, or a damaged one.
+    NotFoundError
+        The object is not in the file.
+    """
+    inside: str | None = None
+    if isinstance(path, Mapping):
+        if len(path) != 1:  # pyright: ignore[reportUnknownArgumentType]
+            raise ArgumentError(f"a dict names one file and the object in it; this one has {len(path)} entries")  # pyright: ignore[reportUnknownArgumentType]
+        ((path, inside),) = path.items()  # pyright: ignore[reportUnknownVariableType]
+    elif isinstance(path, str):
+        path, inside = split_path(path)
+    file = ReadOnlyFile(path, object_cache=object_cache, **options)
+    try:
+        return file.root_directory if inside is None else file.root_directory[inside]
+    except StorageError as error:
+        # Nobody gets the file to ask it.
+        error.ledger = file.ledger()
+        raise
+
+
+class ReadOnlyFile:
+    """An open file: what its header says. Objects are reached through `root_directory`.
+
+    Parameters and errors are those of `open`, but that `path` names no object.
+    """
+
+    def __init__(self, path: object, *, object_cache: int | None = 100, **options: object) -> None:
+        from sapwood import _native
+
+        self._options = options
+        found = source_of(path, {k: v for k, v in options.items() if k not in _WITHOUT_EFFECT})
+        self._file_path = found.name
+        try:
+            self._native: _native.File = _native.File(found.source, found.label, found.far, found.prior)
+        except StorageError:
+            raise
+        except OSError as error:
+            raise found.failed(error) from error
+        self._address = found.address
+        self.is_far = found.far is not None
+        """Whether it is far away, so that what will be read is best known beforehand."""
+        self._closed = False
+        self._hex_uuid = str(uuid.UUID(self._native.uuid))
+        self._objects = _Recent(object_cache or 0)
+        self._streamers: Streamers | None = None
+
+    @property
+    def file_path(self) -> str:
+        """The path or URL by which the file was opened."""
+        return self._file_path
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options given to `open`."""
+        return dict(self._options)
+
+    @property
+    def root_directory(self) -> ReadOnlyDirectory:
+        """The directory at the top of the file."""
+        return ReadOnlyDirectory(self.native.directory(), (), self, None)
+
+    @property
+    def native(self) -> _native.File:
+        """The native file; raises `StorageError` once the file is closed."""
+        if self._closed:
+            raise StorageError(f"the file is closed: {self._file_path}")
+        return self._native
+
+    @property
+    def object_cache(self) -> dict[str, Any]:
+        """The objects kept, by the `cache_key` of their keys."""
+        return self._objects
+
+    @property
+    def root_version_tuple(self) -> tuple[int, int, int]:
+        """The version of ROOT that wrote the file, as (major, minor, patch)."""
+        version = self._native.version
+        return version // 10000, version // 100 % 100, version % 100
+
+    @property
+    def root_version(self) -> str:
+        """The version of ROOT that wrote the file, like ``"6.30/04"``."""
+        return "{}.{:02d}/{:02d}".format(*self.root_version_tuple)
+
+    @property
+    def is_64bit(self) -> bool:
+        """Whether the header has 64-bit offsets, as files beyond 2 GB need them."""
+        return self._native.is_64bit
+
+    @property
+    def fVersion(self) -> int:  # noqa: N802
+        """The stored version number: 1,000,000 more than ROOT's in a 64-bit header."""
+        return self._native.version + (1_000_000 if self._native.is_64bit else 0)
+
+    @property
+    def fCompress(self) -> int:  # noqa: N802
+        """The stored compression setting of the file; branches have their own."""
+        return self._native.compression
+
+    @property
+    def fBEGIN(self) -> int:  # noqa: N802
+        """The offset of the first record, in bytes."""
+        return self._native.begin
+
+    @property
+    def fEND(self) -> int:  # noqa: N802
+        """The offset behind the last record, in bytes."""
+        return self._native.end
+
+    @property
+    def size(self) -> int:
+        """The size of the file, in bytes."""
+        return self._native.size
+
+    @property
+    def compression(self) -> Compression | None:
+        """The compression setting of the file; branches have their own."""
+        return Compression.from_code(self._native.compression)
+
+    @property
+    def hex_uuid(self) -> str:
+        """The identifier of the file, in the usual form of a UUID."""
+        return self._hex_uuid
+
+    @property
+    def uuid(self) -> uuid.UUID:
+        """The identifier of the file."""
+        return uuid.UUID(self._native.uuid)
+
+    @property
+    def streamers(self) -> Streamers:
+        """The classes that the file describes: for each its versions, and for each version its members."""
+        from sapwood.schema import Streamers
+
+        if self._streamers is None:
+            self._streamers = Streamers.of(self)
+        return self._streamers
+
+    def streamers_named(self, classname: str) -> list[StreamerInfo]:
+        """List the versions of a class that the file describes."""
+        return list(self.streamers.get(classname, {}).values())
+
+    def streamer_named(self, classname: str, version: int | str = "max") -> StreamerInfo | None:
+        """Give a version of a class, or its ``"min"`` or ``"max"`` version; None where it is not described."""
+        return self.streamers.named(classname, version)
+
+    def streamer_dependencies(self, classname: str, version: int | str = "max") -> list[tuple[str, int]]:
+        """List (class, version) of all that a class needs, itself last; version ``"all"`` takes all of it."""
+        return self.streamers.dependencies(classname, version)
+
+    def show_streamers(
+        self, classname: str | None = None, version: int | str = "max", stream: TextIO | None = None
+    ) -> None:
+        """Print the classes that the file describes, or one and all that it needs.
+
+        Parameters
+        ----------
+        classname
+            The class; all where it is None.
+        version
+            Its version, ``"min"``, ``"max"`` or ``"all"``.
+        stream
+            Where to; standard output where it is None.
+        """
+        out = stream or sys.stdout
+        streamers = self.streamers
+        if classname is None:
+            streamers.show(out)
+            return
+        for i, (name, number) in enumerate(streamers.dependencies(classname, version)):
+            out.write("\n" if i else "")
+            streamers[name][number].show(out)
+
+    def unreadable(self, entries: int | None = 1) -> dict[str, str]:
+        """Give what cannot be read: see `ReadOnlyDirectory.unreadable`."""
+        return self.root_directory.unreadable(entries)
+
+    def counters(self) -> dict[str, int]:
+        """Count what was read from this file so far: calls, bytes, and times in nanoseconds summed over threads."""
+        return self._native.counters()
+
+    def ledger(self) -> list[Incident]:
+        """List the requests to storage far away that did not go well, in order: those sent again, and failures."""
+        return [Incident(*entry) for entry in self._native.ledger()]
+
+    def close(self) -> None:
+        """Close the file; what was read stays, reading more is an error."""
+        self._closed = True
+        self._objects.clear()
+        # Not left to the end of the last object of the file, which may lie in a cycle.
+        self._native.close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the file was closed."""
+        return self._closed
+
+    def __enter__(self) -> Self:
+        """Close the file at the end of a `with` block."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the file."""
+        self.close()
+
+    def __repr__(self) -> str:
+        """Show what and where it is."""
+        return without_secrets(f"<ReadOnlyFile {self._file_path!r} at 0x{id(self):012x}>")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as the path, to be opened again, and its version, so that another is noticed."""
+        if self._address is None:
+            raise TypeError(f"only a file opened by its path or URL can be pickled, not {self!r}")
+        return _reopen, (self._address, self._options, _version_of(self._native, self.is_far), self._native.uuid)
+
+
+class _Incident(NamedTuple):
+    """A request to storage that did not go well."""
+
+    time: int
+    """When, in nanoseconds since 1970."""
+    offset: int
+    """The first byte asked for."""
+    length: int
+    """How many bytes were asked for."""
+    attempt: int
+    """Which attempt it was, from 1."""
+    again: bool
+    """Whether it was sent again."""
+    reason: str
+    """What happened."""
+
+
+class Incident(_Incident):
+    """A request to storage that did not go well: its `reason` has no secrets of URLs."""
+
+    __slots__ = ()
+
+    def __new__(cls, time: int, offset: int, length: int, attempt: int, again: bool, reason: str) -> Self:
+        """Take what the native ledger has."""
+        return super().__new__(cls, time, offset, length, attempt, again, without_secrets(reason))
+
+
+def _version_of(native: _native.File, is_far: bool) -> tuple[int, tuple[str, str] | None]:
+    """Give a file's size, and who says which version it is, and which."""
+    version = native.stored_version()
+    if version is not None and not is_far:
+        # At the same path another machine may have a copy that was made at another time.
+        version = (platform.node(), version[1])
+    return native.size, version
+
+
+def _reopen(
+    path: str,
+    options: dict[str, Any],
+    version: tuple[int, tuple[str, str] | None] | None = None,
+    identity: str | None = None,
+) -> ReadOnlyFile:
+    file = ReadOnlyFile(path, **options)
+    if version is None:
+        return file
+    (size, before), (size_now, now) = version, _version_of(file.native, file.is_far)
+    how = None
+    # A writer may go on with a local one.
+    if size_now < size or (size_now > size and file.is_far):
+        how = f"it had {size} bytes, now it has {size_now}"
+    elif size == size_now and before is not None and now is not None and before[0] == now[0] and before != now:
+        # Another server has its own way to number versions.
+        how = f"it was version {before[1]}, now it is {now[1]}"
+    elif identity is not None and identity != file.native.uuid:
+        # One of several replicas may be another file.
+        how = f"it was {identity}, now it is {file.native.uuid}"
+    if how is not None:
+        file.close()
+        raise StorageError(f"{path}: the file was changed since its handle was pickled ({how})")
+    return file
+
+
+class _Recent(dict[str, Any]):
+    """The last few values that were set; the oldest goes when there are too many."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__()
+        self._limit = limit
+        self._lock = threading.Lock()
+
+    def __setitem__(self, key: str, value: Foreign) -> None:
+        with self._lock:
+            if self._limit > 0:
+                super().__setitem__(key, value)
+            while len(self) > self._limit:
+                del self[next(iter(self))]
+
+
+class ReadOnlyKey:
+    """One entry of a directory: what the object is called, what it is, where it lies."""
+
+    # A directory may have very many.
+    __slots__ = ("__weakref__", "_parent", "native")
+
+    def __init__(self, native: _native.Key, parent: ReadOnlyDirectory) -> None:
+        self.native: _native.Key = native
+        self._parent = parent
+
+    @property
+    def parent(self) -> ReadOnlyDirectory:
+        """The directory that holds the key."""
+        return self._parent
+
+    @property
+    def file(self) -> ReadOnlyFile:
+        """The file that holds the key."""
+        return self._parent.file
+
+    def name(self, cycle: bool = False) -> str:
+        """Give the name of the object, with ``;cycle`` behind it if wanted."""
+        return f"{self.fName};{self.fCycle}" if cycle else self.fName
+
+    def title(self) -> str:
+        """Give the title of the object."""
+        return self.fTitle
+
+    def classname(self) -> str:
+        """Give the C++ class of the object."""
+        return self.fClassName
+
+    @property
+    def object_path(self) -> str:
+        """The path of the object in the file, with its cycle."""
+        return f"{self._parent.object_path}{self.name(cycle=True)}"
+
+    @property
+    def cache_key(self) -> str:
+        """A string that stands for this object among all files."""
+        return f"{self.file.hex_uuid}:{self.fSeekKey}"
+
+    @property
+    def is_compressed(self) -> bool:
+        """Whether the object is stored compressed."""
+        return self.data_compressed_bytes != self.data_uncompressed_bytes
+
+    @property
+    def data_uncompressed_bytes(self) -> int:
+        """The size of the object, in bytes."""
+        return self.fObjlen
+
+    @property
+    def data_compressed_bytes(self) -> int:
+        """The size of the object as stored, in bytes, without its key."""
+        return self.fNbytes - self.fKeylen
+
+    @property
+    def created_on(self) -> datetime.datetime:
+        """When the object was written, in the writer's local time."""
+        return unpack_datetime(self.fDatime)
+
+    @property
+    def fName(self) -> str:  # noqa: N802
+        """The name of the object."""
+        return self.native.name
+
+    @property
+    def fTitle(self) -> str:  # noqa: N802
+        """The title of the object."""
+        return self.native.title
+
+    @property
+    def fClassName(self) -> str:  # noqa: N802
+        """The C++ class of the object."""
+        return self.native.classname
+
+    @property
+    def fCycle(self) -> int:  # noqa: N802
+        """The number that tells apart objects of the same name: the highest is the newest."""
+        return self.native.cycle
+
+    @property
+    def fSeekKey(self) -> int:  # noqa: N802
+        """The offset of the record in the file, in bytes."""
+        return self.native.seek
+
+    @property
+    def fObjlen(self) -> int:  # noqa: N802
+        """The size of the object, in bytes."""
+        return self.native.object_bytes
+
+    @property
+    def fNbytes(self) -> int:  # noqa: N802
+        """The size of the record, key and stored object, in bytes."""
+        return self.native.total_bytes
+
+    @property
+    def fKeylen(self) -> int:  # noqa: N802
+        """The size of the key in front of the stored object, in bytes."""
+        return self.native.key_bytes
+
+    @property
+    def fDatime(self) -> int:  # noqa: N802
+        """When the object was written, as ROOT packs it."""
+        return self.native.datetime
+
+    def get(self) -> Foreign:
+        """Read the object: a directory, a tree, or what `sapwood.objects` makes of its class.
+
+        Raises
+        ------
+        UnsupportedError
+            No object of this class can be read.
+        """
+        file, cache_key = self.file, self.cache_key
+        known = file.object_cache.get(cache_key)
+        if known is not None:
+            return known
+        if self.fClassName in DIRECTORY_CLASSES:
+            path = (*self._parent.path, self.fName)
+            found: Any = ReadOnlyDirectory(self._parent.native.subdirectory(self.native), path, file, self)
+        elif self.fClassName in TREE_CLASSES:
+            from sapwood.files.tree import TTree
+
+            found = TTree(self._parent.native.tree(self.native), self)
+        else:
+            found = objects.read(self)
+        file.object_cache[cache_key] = found
+        return found
+
+    def __repr__(self) -> str:
+        """Show what and where it is."""
+        return (
+            f"<ReadOnlyKey {self.name(cycle=True)}: {self.fClassName} (seek pos {self.fSeekKey}) at 0x{id(self):012x}>"
+        )
+
+
+class ReadOnlyDirectory(Mapping[str, Any]):
+    """A directory: a mapping of names to objects, reaching down into directories and trees by paths with ``/``.
+
+    ``directory["folder/tree;2"]`` takes cycle 2, without a number the newest. ``directory["tree/branch"]`` reaches
+    into the tree.
+    """
+
+    def __init__(
+        self, native: _native.Directory, path: tuple[str, ...], file: ReadOnlyFile, key: ReadOnlyKey | None
+    ) -> None:
+        self._native = native
+        self._path = path
+        self._file = file
+        self._key = key
+        # A directory may have very many keys: each becomes an object when it is asked for.
+        self._names: list[str]
+        self._classnames: list[str]
+        self._cycles: list[int]
+        self._names, self._classnames, self._cycles = native.listing()
+        self._keys: dict[int, ReadOnlyKey] = {}
+        self._by_name: dict[str, list[int]] | None = None
+        if native.recovered:
+            warn_of_lost_keys(len(self._names), self.object_path, file.file_path)
+
+    @property
+    def native(self) -> _native.Directory:
+        """The native directory; raises `StorageError` once the file is closed."""
+        _ = self._file.native
+        return self._native
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The names of the directories from the top to this one."""
+        return self._path
+
+    @property
+    def object_path(self) -> str:
+        """The path of this directory in the file, with a slash at both ends."""
+        return "/".join(("", *self._path, ""))
+
+    @property
+    def file_path(self) -> str:
+        """The path or URL of the file."""
+        return self._file.file_path
+
+    @property
+    def file(self) -> ReadOnlyFile:
+        """The file."""
+        return self._file
+
+    @property
+    def parent(self) -> ReadOnlyKey | ReadOnlyFile:
+        """The key of this directory, or the file where it is the one at the top."""
+        return self._file if self._key is None else self._key
+
+    @property
+    def classname(self) -> str:
+        """The C++ class."""
+        return "TDirectory" if self._key is None else self._key.fClassName
+
+    @property
+    def title(self) -> str:
+        """The title of the directory."""
+        return self._native.title
+
+    @property
+    def uuid(self) -> uuid.UUID:
+        """The identifier of the directory."""
+        return uuid.UUID(self._native.uuid)
+
+    @property
+    def cache_key(self) -> str:
+        """A string that stands for this directory among all files."""
+        return f"{self._file.hex_uuid}:{self.object_path}"
+
+    @property
+    def created_on(self) -> datetime.datetime:
+        """When the directory was made, in the writer's local time."""
+        return unpack_datetime(self._native.created)
+
+    @property
+    def modified_on(self) -> datetime.datetime:
+        """When the directory was last changed, in the writer's local time."""
+        return unpack_datetime(self._native.modified)
+
+    def counters(self) -> dict[str, int]:
+        """Count what was read from the file so far: see `ReadOnlyFile.counters`."""
+        return self._file.counters()
+
+    def ledger(self) -> list[Incident]:
+        """List the requests to the file that did not go well: see `ReadOnlyFile.ledger`."""
+        return self._file.ledger()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the file was closed."""
+        return self._file.closed
+
+    def __enter__(self) -> Self:
+        """Close the file at the end of a `with` block."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the file."""
+        self.close()
+
+    def iterkeys(
+        self,
+        *,
+        recursive: bool = True,
+        cycle: bool = True,
+        filter_name: NameFilter = no_filter,
+        filter_classname: NameFilter = no_filter,
+    ) -> Iterator[str]:
+        """Give the names of the objects one by one; arguments as in `keys`."""
+        for name, _, _ in self._walk(recursive, cycle, filter_name, filter_classname):
+            yield name
+
+    def keys(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self,
+        *,
+        recursive: bool = True,
+        cycle: bool = True,
+        filter_name: NameFilter = no_filter,
+        filter_classname: NameFilter = no_filter,
+    ) -> list[str]:
+        """List the names of the objects.
+
+        Parameters
+        ----------
+        recursive
+            Go down into subdirectories; what is there comes after its directory, with the path in its name.
+        cycle
+            Put ``;cycle`` behind the names. Without, objects of one name are listed once.
+        filter_name
+            Take only names (with path, without cycle) that pass.
+        filter_classname
+            Take only objects whose C++ class passes.
+        """
+        return list(
+            self.iterkeys(recursive=recursive, cycle=cycle, filter_name=filter_name, filter_classname=filter_classname)
+        )
+
+    def iteritems(
+        self,
+        *,
+        recursive: bool = True,
+        cycle: bool = True,
+        filter_name: NameFilter = no_filter,
+        filter_classname: NameFilter = no_filter,
+    ) -> Iterator[tuple[str, Any]]:
+        """Give names and objects one by one, reading each; arguments as in `keys`."""
+        for name, directory, place in self._walk(recursive, cycle, filter_name, filter_classname):
+            yield name, directory._key_at(place).get()
+
+    def items(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self,
+        *,
+        recursive: bool = True,
+        cycle: bool = True,
+        filter_name: NameFilter = no_filter,
+        filter_classname: NameFilter = no_filter,
+    ) -> list[tuple[str, Any]]:
+        """List names and objects, reading them all; arguments as in `keys`."""
+        return list(
+            self.iteritems(recursive=recursive, cycle=cycle, filter_name=filter_name, filter_classname=filter_classname)
+        )
+
+    def itervalues(
+        self,
+        *,
+        recursive: bool = True,
+        filter_name: NameFilter = no_filter,
+        filter_classname: NameFilter = no_filter,
+    ) -> Iterator[Any]:
+        """Give the objects one by one, of one name the newest; arguments as in `keys`."""
+        for _, directory, place in self._walk(recursive, False, filter_name, filter_classname):
+            yield directory._key_at(place).get()
+
+    def values(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self,
+        *,
+        recursive: bool = True,
+        filter_name: NameFilter = no_filter,
+        filter_classname: NameFilter = no_filter,
+    ) -> list[Any]:
+        """List the objects, of one name the newest; arguments as in `keys`."""
+        return list(self.itervalues(recursive=recursive, filter_name=filter_name, filter_classname=filter_classname))
+
+    def iterclassnames(
+        self,
+        *,
+        recursive: bool = True,
+        cycle: bool = True,
+        filter_name: NameFilter = no_filter,
+        filter_classname: NameFilter = no_filter,
+    ) -> Iterator[tuple[str, str]]:
+        """Give names and C++ classes one by one; arguments as in `keys`."""
+        for name, directory, place in self._walk(recursive, cycle, filter_name, filter_classname):
+            yield name, directory._classnames[place]
+
+    def classnames(
+        self,
+        *,
+        recursive: bool = True,
+        cycle: bool = True,
+        filter_name: NameFilter = no_filter,
+        filter_classname: NameFilter = no_filter,
+    ) -> dict[str, str]:
+        """Give the C++ class of each object by its name, reading none; arguments as in `keys`."""
+        return dict(
+            self.iterclassnames(
+                recursive=recursive, cycle=cycle, filter_name=filter_name, filter_classname=filter_classname
+            )
+        )
+
+    def _walk(
+        self, recursive: bool, cycle: bool, filter_name: NameFilter, filter_classname: NameFilter
+    ) -> Iterator[tuple[str, ReadOnlyDirectory, int]]:
+        wanted_name, wanted_class = Filter(filter_name), Filter(filter_classname)
+        everything = wanted_name.everything and wanted_class.everything
+        seen: set[str] = set()
+        for plain, directory, place in self._all(recursive, "", set()):
+            name = f"{plain};{directory._cycles[place]}" if cycle else plain
+            if name in seen:
+                continue
+            if everything or (wanted_name(plain) and wanted_class(directory._classnames[place])):
+                seen.add(name)
+                yield name, directory, place
+
+    def _all(self, recursive: bool, prefix: str, seen: set[int]) -> Iterator[tuple[str, ReadOnlyDirectory, int]]:
+        """Give all keys: the path of each, the directory it is in, and its place there."""
+        for place, name in enumerate(self._names):
+            yield prefix + name, self, place
+            if recursive and self._classnames[place] in DIRECTORY_CLASSES:
+                key = self._key_at(place)
+                if key.fSeekKey in seen:
+                    # A damaged file may hold a directory that holds itself, or many keys for one directory.
+                    raise CorruptError(
+                        f"directory {key.object_path!r} (byte {key.fSeekKey}) is listed twice\nin file {self.file_path}"
+                    )
+                seen.add(key.fSeekKey)
+                yield from key.get()._all(recursive, f"{prefix}{key.fName}/", seen)
+
+    def unreadable(self, entries: int | None = 1) -> dict[str, str]:
+        """Give what cannot be read, by its path: branches of trees, and objects, of which each is read to find out.
+
+        Parameters
+        ----------
+        entries
+            How many entries of each branch are decoded to find out: see `HasBranches.unreadable`.
+
+        Returns
+        -------
+        dict of str to str
+            For each branch (``"folder/tree;1/branch"``), and each key of an object that cannot be read wholly
+            (``"folder/canvas;1"``), the class, the member, the byte and why.
+        """
+        found: dict[str, str] = {}
+        for name, directory, place in self._walk(True, True, no_filter, no_filter):
+            key = directory._key_at(place)
+            if key.fClassName in TREE_CLASSES:
+                try:
+                    tree = key.get()
+                except (UnsupportedError, CorruptError, LimitError) as error:
+                    found[name] = str(error)
+                else:
+                    found.update((f"{name}/{path}", why) for path, why in tree.unreadable(entries).items())
+            elif key.fClassName not in DIRECTORY_CLASSES:
+                reason = objects.unreadable(key)
+                if reason is not None:
+                    found[name] = reason
+        return found
+
+    def _key_at(self, place: int) -> ReadOnlyKey:
+        key = self._keys.get(place)
+        if key is None:
+            key = self._keys.setdefault(place, ReadOnlyKey(self._native.key(place), self))
+        return key
+
+    def __iter__(self) -> Iterator[str]:
+        """Give the names that `keys` lists."""
+        return self.iterkeys()
+
+    def __len__(self) -> int:
+        """Count all keys, those in subdirectories too."""
+        return sum(1 for _ in self._all(True, "", set()))
+
+    def __contains__(self, where: object) -> bool:
+        """Tell whether there is something at a path."""
+        try:
+            self._find(str(where), hint=False)
+        except NotFoundError:
+            return False
+        return True
+
+    def __getitem__(self, where: str) -> Foreign:
+        """Read the object at a path.
+
+        Raises
+        ------
+        NotFoundError
+            Nothing is there.
+        UnsupportedError
+            No object of its class can be read.
+        """
+        found, rest = self._find(where)
+        if isinstance(found, ReadOnlyDirectory):
+            return found
+        return found.get()[rest] if rest else found.get()
+
+    def key(self, where: str) -> ReadOnlyKey:
+        """Give the key at a path, without reading its object.
+
+        Raises
+        ------
+        NotFoundError
+            Nothing is there, or it lies inside a tree.
+        """
+        found, rest = self._find(where)
+        if isinstance(found, ReadOnlyDirectory) or rest:
+            raise self._missing(where, "a branch has no key" if rest else "the directory at the top has no key")
+        return found
+
+    def classname_of(self, where: str) -> str:
+        """Give the C++ class of the object at a path, reading at most the tree it lies in."""
+        found, rest = self._find(where)
+        return found.get()[rest].classname if isinstance(found, ReadOnlyKey) and rest else _classname(found)
+
+    def streamer_of(self, where: str, version: int | str = "max") -> StreamerInfo | None:
+        """Give what the file says of the class of the object at a path; None where it says nothing.
+
+        Parameters
+        ----------
+        where
+            The path.
+        version
+            Which version of the class; ``"min"`` or ``"max"`` of those that are described.
+        """
+        return self._file.streamer_named(self.classname_of(where), version)
+
+    def title_of(self, where: str) -> str:
+        """Give the title of the object at a path, reading no more than the tree it lies in."""
+        found, rest = self._find(where)
+        if isinstance(found, ReadOnlyDirectory):
+            return found.title
+        return found.get()[rest].title if rest else found.fTitle
+
+    def _find(self, where: str, hint: bool = True) -> tuple[ReadOnlyKey | ReadOnlyDirectory, str]:
+        """Find the key at a path; the second is what is left of the path inside the tree that was found.
+
+        An error names what is like the path, if a hint is wanted.
+        """
+        if not isinstance(where, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"a path in a directory is a string, not {where!r}")
+        here: ReadOnlyDirectory = self
+        found: ReadOnlyKey | ReadOnlyDirectory = self
+        pieces = [piece for piece in where.split("/") if piece]
+        for i, piece in enumerate(pieces):
+            key = here._lookup(piece)
+            inside: list[str] = []
+            if key is None and ":" in piece:
+                head, _, tail = piece.partition(":")
+                key, inside = here._lookup(head), [tail]
+            if key is None:
+                # A name may have slashes in it, and that of a directory may be empty.
+                key = here._lookup("/".join(pieces[i:])) or (here._lookup(where) if i == 0 else None)
+                if key is not None:
+                    return key, ""
+                nameless = here._lookup("")
+                if nameless is not None and nameless.fClassName in DIRECTORY_CLASSES:
+                    return nameless.get()._find("/".join(pieces[i:]), hint)
+                raise here._missing(where, f"{piece!r} is not in {here.object_path!r}", hint)
+            found, rest = key, "/".join([*inside, *pieces[i + 1 :]])
+            if not rest:
+                break
+            if key.fClassName in TREE_CLASSES:
+                _ = key.get()[rest]
+                return key, rest
+            if key.fClassName not in DIRECTORY_CLASSES or inside:
+                raise here._missing(where, f"{key.name()!r} is a {key.fClassName}: nothing lies in it", hint)
+            here = key.get()
+        return found, ""
+
+    def _lookup(self, name: str) -> ReadOnlyKey | None:
+        """Find a key of this directory by its name, with or without a cycle."""
+        plain, semicolon, number = name.rpartition(";")
+        if semicolon and number.lstrip("-").isdigit():
+            found = next((place for place in self._places(plain) if self._cycles[place] == int(number)), None)
+        else:
+            newest = self._places(plain if semicolon and number == "*" else name)
+            found = max(newest, key=lambda place: abs(self._cycles[place]), default=None)
+        return None if found is None else self._key_at(found)
+
+    def _places(self, name: str) -> list[int]:
+        """List the places of the keys of one name."""
+        by_name = self._by_name
+        if by_name is None:
+            by_name = {}
+            for place, one in enumerate(self._names):
+                by_name.setdefault(one, []).append(place)
+            self._by_name = by_name
+        return by_name.get(name, [])
+
+    def _missing(self, where: str, why: str, hint: bool = True) -> NotFoundError:
+        if not hint:
+            return NotFoundError(f"not found: {where!r} ({why})")
+        from difflib import get_close_matches
+
+        names = [name for name, _, _ in islice(self._all(True, "", set()), _MOST_LIKENED)]
+        near = get_close_matches(where, names, 5, 0.4) or names[:10]
+        return NotFoundError(
+            f"not found: {where!r} ({why})\n"
+            f"    there is: {', '.join(map(repr, near)) or 'nothing'}{' ...' if len(names) > len(near) else ''}\n"
+            f"in directory {self.object_path!r} of file {self.file_path}"
+        )
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return self.keys()
+
+    def __repr__(self) -> str:
+        """Show what and where it is."""
+        return f"<ReadOnlyDirectory {'/' + '/'.join(self._path)!r} at 0x{id(self):012x}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as the path, to be opened again."""
+        return _directory_at, (self._file, self._path if self._key is None else self._key.object_path)
+
+
+def _directory_at(file: ReadOnlyFile, where: str | tuple[()]) -> ReadOnlyDirectory:
+    return file.root_directory[where] if where else file.root_directory
+
+
+def _classname(found: ReadOnlyKey | ReadOnlyDirectory) -> str:
+    return found.fClassName if isinstance(found, ReadOnlyKey) else found.classname
+
+
+def unpack_datetime(packed: int) -> datetime.datetime:
+    """Unpack a date as ROOT stores it (`TDatime`): years since 1995, month, day, hour, minute, second.
+
+    They take 6, 4, 5, 5, 6 and 6 bits. A field beyond its range (a date that was never set) is brought to the nearest
+    that the calendar has. The time zone is that of the writer, and not known.
+    """
+    year, month = 1995 + (packed >> 26), min(max(packed >> 22 & 15, 1), 12)
+    day = min(max(packed >> 17 & 31, 1), calendar.monthrange(year, month)[1])
+    hour, minute, second = min(packed >> 12 & 31, 23), min(packed >> 6 & 63, 59), min(packed & 63, 59)
+    return datetime.datetime(year, month, day, hour, minute, second)  # noqa: DTZ001

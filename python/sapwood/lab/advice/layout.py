@@ -1,0 +1,260 @@
+"""How the trees of a file lie: baskets, clusters, codecs, sizes; read from their records and from heads of baskets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import sapwood
+from sapwood.compression import LZMA, Compression
+from sapwood.errors import NotFoundError
+from sapwood.train.data.dataset import Source
+
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
+
+Integers = NDArray[np.int64]
+
+_GAP = 1_000_000
+
+_LOOKED_AT = 8
+"""Baskets of a branch whose heads are read."""
+
+TREES = ("TTree", "TNtuple", "TNtupleD")
+
+
+@dataclass(frozen=True)
+class BranchLayout:
+    """One branch with data. `offsets` are the entries at which its baskets begin, and the end.
+
+    `sizes` and `seeks` are those of its baskets in the file, in bytes; a basket inside the tree's record is not among
+    them. `compression` is that of the most bytes, `lzma` the part of them that is LZMA, `mixed` tells of several
+    codecs: by baskets that lie evenly in a local file, or the largest one far away. `unsplit` marks a branch that holds
+    whole objects.
+    """
+
+    name: str
+    top: str
+    index: int
+    typename: str
+    stored: int
+    full: int
+    compression: Compression | None
+    lzma: float
+    mixed: bool
+    offsets: Integers
+    sizes: Integers
+    seeks: Integers
+    starts: Integers
+    unsplit: bool
+
+    @property
+    def baskets(self) -> int:
+        """The number of baskets."""
+        return max(0, len(self.offsets) - 1)
+
+
+@dataclass(frozen=True)
+class TreeLayout:
+    """One tree. `clusters` are the entries at which its clusters begin, and the end.
+
+    They are those that the tree states. Where it states none, they are the baskets, if those of all branches end
+    together though the branches do not take the same space; else there is one cluster.
+    """
+
+    file: str
+    tree: str
+    file_size: int
+    entries: int
+    auto_flush: int
+    clusters: Integers
+    branches: tuple[BranchLayout, ...]
+
+    @property
+    def stored(self) -> int:
+        """Bytes of all baskets in the file."""
+        return sum(branch.stored for branch in self.branches)
+
+    @property
+    def full(self) -> int:
+        """Bytes of all baskets before compression."""
+        return sum(branch.full for branch in self.branches)
+
+    @property
+    def baskets(self) -> int:
+        """The number of baskets of all branches."""
+        return sum(branch.baskets for branch in self.branches)
+
+    def pieces(self) -> float:
+        """Give in how many pieces of the file a cluster lies on average; 1 is best, 1 to 3 is what ROOT writes.
+
+        A piece ends where a basket of another cluster begins, or where nothing of this tree is for 1 MB.
+        """
+        seeks, sizes, starts = (
+            np.concatenate([getattr(branch, what) for branch in self.branches] or [np.zeros(0, np.int64)])
+            for what in ("seeks", "sizes", "starts")
+        )
+        if not len(seeks):
+            return 1.0
+        order = np.argsort(seeks)
+        clusters = np.searchsorted(self.clusters, starts[order], side="right")
+        gaps = np.diff(seeks[order]) - sizes[order][:-1]
+        return float(1 + np.count_nonzero((np.diff(clusters) != 0) | (gaps > _GAP))) / (len(self.clusters) - 1)
+
+
+def tree_paths(file: Foreign, source: Source) -> list[str]:
+    """Give the paths of the trees of a file, or the one that the source names.
+
+    Raises
+    ------
+    NotFoundError
+        There is none.
+    """
+    if source.tree is not None:
+        return [source.tree]
+    kinds = file.classnames(recursive=True, filter_classname=lambda name: name in TREES)
+    paths = sorted({key.rpartition(";")[0] for key in kinds})
+    if not paths:
+        raise NotFoundError(f"{source.path} has no tree")
+    return paths
+
+
+def plain_path(path: str) -> str:
+    """Give the path of an object without its cycle and the slash before it."""
+    return path.partition(";")[0].strip("/")
+
+
+def layouts_of(source: Source) -> list[TreeLayout]:
+    """Read the layout of the trees of a file.
+
+    Raises
+    ------
+    NotFoundError
+        The file has no tree, or not the one that is named.
+    SapwoodError
+        The file cannot be read.
+    """
+    with sapwood.open({source.path: None}) as file:
+        return [layout_of(file[path], source.path, path) for path in tree_paths(file, source)]
+
+
+def layout_of(tree: Foreign, file: str, path: str) -> TreeLayout:
+    """Give the layout of an open tree."""
+    every = tree.native.branches
+    native = [branch for branch in every if branch.has_data and branch.entries]
+    codecs = _codecs(tree, native)
+    branches = tuple(_branch(branch, _top(every, branch), codec) for branch, codec in zip(native, codecs, strict=True))
+    clustered = tree.auto_flush > 0 or _end_together(branches)
+    clusters = np.unique(np.array([0, *(tree.native.clusters() if clustered else ()), tree.num_entries], np.int64))
+    return TreeLayout(file, path, tree.file.size, tree.num_entries, tree.auto_flush, clusters, branches)
+
+
+def held_codecs(tree: Foreign) -> dict[int, Compression | None]:
+    """Give the codec of the baskets of each branch with data, by its index: branches may state another."""
+    native = [branch for branch in tree.native.branches if branch.has_data]
+    codecs = _codecs(tree, native)
+    return {branch.index: _held(branch, codec) for branch, codec in zip(native, codecs, strict=True)}
+
+
+def _end_together(branches: Sequence[BranchLayout]) -> bool:
+    """Tell whether baskets show clusters that the tree does not state.
+
+    Borders that only some baskets share are chance. Baskets of branches that take the same space all end together
+    wherever they are full: that shows nothing.
+    """
+    if len({branch.offsets.tobytes() for branch in branches}) != 1:
+        return False
+    sizes = [branch.full for branch in branches]
+    return max(sizes) > 1.1 * min(sizes)
+
+
+def _top(branches: Sequence[Any], branch: Any) -> str:
+    while branch.parent is not None:
+        branch = branches[branch.parent]
+    return branch.name
+
+
+def _codecs(tree: Foreign, branches: Sequence[Any]) -> list[dict[int, int]]:
+    """Tell by which codecs the baskets of branches are compressed, and how many bytes of them by each.
+
+    Copies that keep baskets put one file behind the other: so the heads of some baskets that lie evenly in a branch
+    are read, and what lies between counts as the nearest of these; of one only, that of the largest.
+    """
+    most = 1 if tree.file.is_far else _LOOKED_AT  # far away each head is a request
+    looked_at: list[tuple[int, int]] = []
+    shares: list[Sequence[int]] = []
+    for branch in branches:
+        sizes, seeks = np.array(branch.basket_bytes, np.int64), np.array(branch.basket_seeks, np.int64)
+        places = np.flatnonzero(seeks > 0)
+        if not len(places):
+            shares.append(())
+            continue
+        if most == 1:
+            chosen = np.array([np.argmax(sizes[places])])
+        else:
+            chosen = np.unique(np.linspace(0, len(places) - 1, min(len(places), most)).round().astype(int))
+        borders = [0, *((chosen[1:] + chosen[:-1] + 1) // 2)]
+        looked_at += [(branch.index, int(place)) for place in places[chosen]]
+        shares.append(np.add.reduceat(sizes[places], borders).tolist())
+    codecs = iter(tree.native.codecs(looked_at))
+    found: list[dict[int, int]] = []
+    for share in shares:
+        bytes_by: dict[int, int] = {}
+        for size, codec in zip(share, codecs, strict=False):
+            if codec is not None:
+                bytes_by[codec] = bytes_by.get(codec, 0) + size
+        found.append(bytes_by)
+    return found
+
+
+def _branch(native: Any, top: str, codecs: Mapping[int, int]) -> BranchLayout:
+    offsets = np.array(native.basket_entries, np.int64)
+    sizes, seeks = np.array(native.basket_bytes, np.int64), np.array(native.basket_seeks, np.int64)
+    count = min(len(sizes), len(seeks), max(0, len(offsets) - 1))
+    kept = seeks[:count] > 0
+    packed = _packed(codecs)
+    compression = _held(native, codecs)
+    lzma = packed.get(LZMA.algorithm, 0) / sum(packed.values()) if packed else float(isinstance(compression, LZMA))
+    return BranchLayout(
+        native.name,
+        top,
+        native.index,
+        native.typename,
+        native.compressed_bytes,
+        native.total_bytes,
+        compression,
+        lzma,
+        len(packed) > 1,
+        offsets,
+        sizes[:count][kept],
+        seeks[:count][kept],
+        offsets[:count][kept],
+        not native.children and is_object(native.type),
+    )
+
+
+def _packed(codecs: Mapping[int, int]) -> dict[int, int]:
+    """Leave out baskets that are stored as they are, if there are others: not all can be compressed."""
+    return {codec: size for codec, size in codecs.items() if codec} or dict(codecs)
+
+
+def _held(native: Any, codecs: Mapping[int, int]) -> Compression | None:
+    """Give the codec of the most bytes of baskets, with the level that the branch states."""
+    packed = _packed(codecs)
+    setting, codec = native.compression, max(packed, key=packed.__getitem__, default=None)
+    known = Compression.from_code(setting) if 0 <= setting < 600 else None  # ROOT writes −1 where it knew no file
+    if not codec or (known is not None and known.algorithm == codec):
+        return known
+    return Compression.from_code(100 * codec + (known.level if known is not None else 1))
+
+
+def is_object(kind: Sequence[Any] | None) -> bool:
+    """Tell whether a branch of such a type has objects: a leaf list is none, it has a record without a class."""
+    listed = False
+    while kind is not None and kind[0] in ("list", "fixed"):
+        kind, listed = kind[-1], listed or kind[0] == "list"
+    return kind is not None and kind[0] == "record" and (listed or kind[1] != "")

@@ -1,0 +1,506 @@
+"""Writing trees anew in another layout, and what that gains."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import difflib
+import fnmatch
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any
+
+import sapwood
+from sapwood.compression import LZ4, LZMA, ZLIB, ZSTD, Compression
+from sapwood.errors import ArgumentError, CorruptError, SapwoodError, UnsupportedError
+from sapwood.lab.advice.layout import TREES, held_codecs, is_object, plain_path, tree_paths
+from sapwood.train.data.dataset import Dataset, parse_size
+from sapwood.train.task.outputs import SUMMARY, Summary, whole_objects
+
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
+
+CHUNK = 64_000_000
+"""Uncompressed bytes that are read and written at a time."""
+
+_CODECS = {codec.__name__.lower(): codec for codec in (ZSTD, LZ4, ZLIB, LZMA)}
+_REPEATS = 3
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A layout to write trees in. What is not set stays as it is, save clusters and baskets, which get the defaults.
+
+    `auto_flush` is the size of a cluster: entries, or compressed bytes if negative. A codec that stays is that of the
+    baskets, not what the branch states. `drop` are patterns of branches to leave out. Of single trees, by path,
+    `codecs` are those of single branches, and `unused` are branches to leave out.
+    """
+
+    compression: Compression | EllipsisType | None = ...
+    auto_flush: int = -30_000_000
+    basket_size: int | None = None
+    split_level: int | None = None
+    codecs: Mapping[str, Mapping[str, Compression | None]] = field(
+        default_factory=dict[str, "Mapping[str, Compression | None]"]
+    )
+    drop: tuple[str, ...] = ()
+    unused: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+
+    def drops(self, name: str, tree: str) -> bool:
+        """Tell whether a branch of a tree is left out."""
+        return name in self.unused.get(tree, ()) or any(fnmatch.fnmatchcase(name, pattern) for pattern in self.drop)
+
+    def described(self) -> dict[str, Any]:
+        """Give the layout as JSON knows it."""
+        return {
+            "compression": "as it is" if isinstance(self.compression, EllipsisType) else codec_text(self.compression),
+            "auto_flush": self.auto_flush,
+            "basket_size": "for the codec" if self.basket_size is None else self.basket_size,
+            "split_level": "as it is" if self.split_level is None else self.split_level,
+            "codecs": {
+                tree: {name: codec_text(codec) for name, codec in codecs.items()}
+                for tree, codecs in self.codecs.items()
+            },
+            "drop": list(self.drop),
+            "unused": {tree: sorted(names) for tree, names in self.unused.items()},
+        }
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What it takes to read trees: the median of a few readings, page cache warm.
+
+    `cpu` and `wall` are seconds, `calls` requests to storage, `read` their bytes; `stored` bytes of the files (of the
+    baskets, for one tree of several or a part of a tree).
+    """
+
+    entries: int
+    stored: int
+    cpu: float
+    wall: float
+    calls: int
+    read: int
+
+
+def codec_text(compression: Compression | None) -> str:
+    """Write a codec and its level: ``zstd:5``, ``none``."""
+    return "none" if compression is None else f"{type(compression).__name__.lower()}:{compression.level}"
+
+
+def parse_codec(text: str) -> Compression | None:
+    """Read ``zstd:5``, ``lz4`` (level 4), ``none``.
+
+    Raises
+    ------
+    ArgumentError
+        It is no codec with a level.
+    """
+    name, _, level = text.lower().partition(":")
+    if name == "none":
+        return None
+    if name not in _CODECS or not (level or "4").isdigit() or int(level or "4") > 9:
+        raise ArgumentError(f"a codec is none, {', '.join(_CODECS)}, with a level such as zstd:5, not {text!r}")
+    return _CODECS[name](int(level)) if level else _CODECS[name](5 if name == "zstd" else 4)
+
+
+def parse_cluster(text: str) -> int:
+    """Read the size of a cluster: entries (``10000``), or compressed bytes (``30 MB``), which ROOT writes negative."""
+    return int(text) if text.isdigit() and int(text) else -parse_size(text)
+
+
+def rewrite(
+    inputs: Foreign,
+    output: str | os.PathLike[str],
+    layout: Layout | None,
+    *,
+    tree: str | None = None,
+    verify: bool = True,
+    progress: Callable[[str], None] | None = None,
+) -> dict[str, Any]:
+    """Write the trees of files into one file, in a layout; measure reading before and after.
+
+    Trees of the same path are joined, summaries of trains into one. Other objects are copied as they are, from the
+    first file that has them.
+
+    Parameters
+    ----------
+    inputs
+        What `sapwood.train.Dataset.of` takes.
+    output
+        The new file; written beside its place, and put there when all is done. It must not be one of the inputs.
+    layout
+        The layout; None where all is well: a single local file is copied as it is, else trees get the default one.
+    tree
+        Only this tree.
+    verify
+        Compare all values of the new file with the old ones.
+    progress
+        Is told in words what is being done.
+
+    Returns
+    -------
+    dict[str, Any]
+        The layout, ``before`` and ``after`` (`Cost`), and what was copied; as JSON knows it. Of a file that was copied
+        as it is, which ``copied`` tells, only its paths.
+
+    Raises
+    ------
+    ArgumentError
+        A pattern of what is left out matches no branch, nothing is left to write, or the trees differ.
+    UnsupportedError
+        A branch cannot be written as it is.
+    CorruptError
+        The new file differs from the old ones.
+    """
+    tell = progress or (lambda _: None)
+    dataset = Dataset.of(inputs, tree)
+    output = Path(output)
+    if any(Path(source.path).resolve() == output.resolve() for source in dataset.sources):
+        raise ArgumentError(f"{output} is one of the inputs")
+    beside = output.with_name(f"{output.name}.{os.getpid()}.partial")
+    paths = {"inputs": [source.path for source in dataset.sources], "output": str(output)}
+    if layout is None and tree is None and _whole(dataset):
+        try:
+            shutil.copyfile(dataset.sources[0].path, beside)
+            beside.replace(output)
+        finally:
+            beside.unlink(missing_ok=True)
+        return {**paths, "copied": True}
+    layout = layout or Layout()
+    with contextlib.ExitStack() as stack:
+        files = [(source, stack.enter_context(sapwood.open({source.path: None}))) for source in dataset.sources]
+        sizes = [file.file.size for _, file in files]  # far away, too
+        trees: dict[str, list[Any]] = {}
+        summaries: list[Summary] = []
+        for source, file in files:
+            for path in tree_paths(file, source):
+                if path == SUMMARY and Summary.is_in(file):
+                    summaries.append(Summary.read(file))
+                else:
+                    trees.setdefault(path, []).append(file[path])
+        _check_drop(layout.drop, trees)
+        stack.callback(beside.unlink, missing_ok=True)
+        # Nobody reads it before it is whole: to commit each cluster would only leave holes.
+        with sapwood.recreate(beside, compression=_file_codec(layout, trees), commit_every=None) as new:
+            objects = _copy_objects(new, [file for _, file in files]) if tree is None else []
+            for path, parts in trees.items():
+                tell(f"writing {path}")
+                _write_tree([new], path, parts, layout)
+            if summaries:
+                Summary.joined(summaries).write(new)
+        tell("measuring")
+        before = cost_of([part for parts in trees.values() for part in parts])
+        with sapwood.open({str(beside): None}) as written:
+            if verify:
+                for path, parts in trees.items():
+                    tell(f"comparing {path}")
+                    _compare(parts, written[path], layout)
+            after = cost_of([written[path] for path in trees])
+        beside.replace(output)
+    if all(source.tree is None for source in dataset.sources):  # else other trees are in the files
+        before = dataclasses.replace(before, stored=sum(sizes))
+        after = dataclasses.replace(after, stored=output.stat().st_size)
+    return {
+        **paths,
+        "copied": False,
+        "layout": layout.described(),
+        "trees": [*trees, *([SUMMARY] if summaries else [])],
+        "objects": objects,
+        "verified": verify,
+        "before": dataclasses.asdict(before),
+        "after": dataclasses.asdict(after),
+    }
+
+
+def _whole(dataset: Dataset) -> bool:
+    """Tell whether it is one local file with all that it holds."""
+    first, *more = dataset.sources
+    return not more and first.tree is None and first.size is not None
+
+
+def _check_drop(patterns: Sequence[str], trees: Mapping[str, Sequence[Foreign]]) -> None:
+    there = sorted({branch.name for parts in trees.values() for branch in parts[0].branches})
+    for pattern in patterns:
+        if not any(fnmatch.fnmatchcase(name, pattern) for name in there):
+            near = difflib.get_close_matches(pattern, there, 3)
+            more = f" (there is {', '.join(near)})" if near else ""
+            raise ArgumentError(f"to be left out, but no branch directly below {', '.join(trees)}: {pattern!r}{more}")
+
+
+def write_part(tree: Foreign, path: str | os.PathLike[str], layout: Layout, start: int, stop: int) -> None:
+    """Write a range of entries of a tree into a file of its own, as tree ``T``."""
+    with sapwood.recreate(path, compression=_file_codec(layout, {"T": [tree]})) as file:
+        _write_tree([file], "T", [tree], layout, start, stop)
+
+
+def write_streams(
+    tree: Foreign, paths: Sequence[str], layout: Layout, stop: int, *, chunk: int, summary: Summary | None = None
+) -> None:
+    """Write the first entries of a tree, as tree ``T``, into several files at once, about so many bytes at a time.
+
+    Each file gets the summary, too.
+    """
+    with contextlib.ExitStack() as stack:
+        codec = _file_codec(layout, {"T": [tree]})
+        files = [stack.enter_context(sapwood.recreate(path, compression=codec)) for path in paths]
+        _write_tree(files, "T", [tree], layout, 0, stop, chunk=chunk)
+        if summary is not None:
+            for file in files:
+                summary.write(file)
+
+
+def cost_of(
+    trees: Sequence[Foreign], start: int = 0, stop: int | None = None, names: Callable[[str], bool] | None = None
+) -> Cost:
+    """Measure reading of trees (or a range of entries of each) by sapwood: all branches, or those of some names."""
+    runs = [read_once(trees, start, stop, names) for _ in range(_REPEATS)]
+    cpu = sorted(run.cpu for run in runs)[_REPEATS // 2]
+    wall = sorted(run.wall for run in runs)[_REPEATS // 2]
+    return dataclasses.replace(runs[0], cpu=cpu, wall=wall)
+
+
+def read_once(
+    trees: Sequence[Foreign],
+    start: int = 0,
+    stop: int | None = None,
+    names: Callable[[str], bool] | None = None,
+    *,
+    chunk: int = CHUNK,
+) -> Cost:
+    """Read once, as `cost_of` does, about so many bytes at a time."""
+    from sapwood import _native
+
+    before, wall, cpu = sapwood.counters(), time.perf_counter(), time.process_time()
+    entries = 0
+    for tree in trees:
+        native = tree.native
+        places = [
+            branch.index
+            for branch in native.branches
+            if branch.has_data and branch.type is not None and (names is None or names(branch.name))
+        ]
+        end = tree.num_entries if stop is None else min(stop, tree.num_entries)
+        entries += max(0, end - start)
+        for first, last in _chunks(tree, start, end, chunk):
+            _native.read([(native, places, first, last)])
+    wall, cpu, after = time.perf_counter() - wall, time.process_time() - cpu, sapwood.counters()
+    spent = {name: after[name] - before[name] for name in after}
+    return Cost(entries, spent["bytes_compressed"], cpu, wall, spent["read_calls"], spent["bytes_read"])
+
+
+def _chunks(tree: Foreign, start: int, stop: int, size: int = CHUNK) -> Iterator[tuple[int, int]]:
+    """Cut a range of entries into parts of about so many bytes."""
+    entries = max(1, tree.num_entries)
+    step = max(1, round(size * entries / max(1, tree.uncompressed_bytes)))
+    for first in range(start, stop, step):
+        yield first, min(first + step, stop)
+
+
+def _file_codec(layout: Layout, trees: Mapping[str, Sequence[Foreign]]) -> Compression | None:
+    if not isinstance(layout.compression, EllipsisType):
+        return layout.compression
+    sizes: dict[Compression | None, int] = {}
+    for first, *_ in trees.values():
+        for place, codec in held_codecs(first).items():
+            sizes[codec] = sizes.get(codec, 0) + first.native.branches[place].compressed_bytes
+    return max(sizes, key=sizes.__getitem__, default=None)
+
+
+def _copy_objects(new: Foreign, files: Sequence[Foreign]) -> list[str]:
+    """Copy all objects but trees and directories, each from the first file that has it."""
+    copied: list[str] = []
+    for file in files:
+        for path, kind in file.classnames(recursive=True, cycle=False).items():
+            if kind in TREES or kind.startswith("TDirectory") or path in copied:
+                continue
+            folder, _, name = path.rpartition("/")
+            source = file[folder] if folder else file
+            (new.mkdir(folder) if folder else new).copy_from(source, filter_name=name)
+            copied.append(path)
+    return copied
+
+
+@dataclass
+class _Shapes:
+    """How the branches of a tree are made again."""
+
+    names: list[str] = field(default_factory=list[str])
+    types: dict[str, str] = field(default_factory=dict[str, str])
+    lists: dict[str, str] = field(default_factory=dict[str, str])
+    records: dict[str, str] = field(default_factory=dict[str, str])
+    classes: dict[str, tuple[str, int]] = field(default_factory=dict[str, "tuple[str, int]"])
+    counters: dict[str, str] = field(default_factory=dict[str, str])
+    split: dict[str, int] = field(default_factory=dict[str, int])
+    objects: dict[str, Any] = field(default_factory=dict[str, Any])
+    """Branches of objects that are split."""
+
+
+def _shapes(tree: Foreign, layout: Layout) -> _Shapes:
+    shapes = _Shapes()
+    path = plain_path(tree.object_path)
+    kept = [branch for branch in tree.branches if not layout.drops(branch.name, path)]
+    counting = {branch.count_branch.index for branch in kept if branch.count_branch is not None}
+    for branch in kept:
+        if branch.index in counting:
+            continue
+        name = branch.name
+        if not branch.is_group and branch.reason is not None:
+            raise UnsupportedError(f"{branch.object_path}: {branch.reason}")
+        shapes.names.append(name)
+        _shape(shapes, branch, name, layout)
+    return shapes
+
+
+def _branch_codecs(tree: Foreign, names: Sequence[str], layout: Layout) -> dict[str, Compression | None]:
+    """Give the codecs of branches; an object has one for all of its members: that which is wanted for any."""
+    wanted = layout.codecs.get(plain_path(tree.object_path), {})
+    held = held_codecs(tree) if isinstance(layout.compression, EllipsisType) else {}
+
+    def codec(branch: Foreign) -> Compression | None:
+        family = (branch, *branch.descendants())
+        for one in family:
+            if one.name in wanted:
+                return wanted[one.name]
+        if not isinstance(layout.compression, EllipsisType):
+            return layout.compression
+        having = [one for one in family if one.native_index in held]
+        return held[max(having, key=lambda one: one.compressed_bytes).native_index] if having else branch.compression
+
+    return {branch.name: codec(branch) for branch in tree.branches if branch.name in names}
+
+
+def _shape(shapes: _Shapes, branch: Foreign, name: str, layout: Layout) -> None:
+    if branch.count_branch is not None:
+        shapes.counters[name] = branch.count_branch.name
+    kind = branch.type
+    leaf = branch.leaves[0] if branch.leaves else ("", "", "")
+    if branch.is_group or is_object(kind):
+        _object(shapes, branch, name, layout)
+    elif kind is not None and kind[0] == "record":
+        shapes.records[name] = "leaves"
+    elif leaf[0] in ("TLeafG", "TLeafg"):
+        shapes.types[name] = _nested("Long_t" if leaf[0] == "TLeafG" else "ULong_t", branch)
+    elif leaf[0] in ("TLeafF16", "TLeafD32"):
+        packing = re.search(r"/[fd](\[[^\]]*\])$", leaf[2])
+        packed = "Float16_t" if leaf[0] == "TLeafF16" else "Double32_t"
+        shapes.types[name] = _nested(packed + (packing[1] if packing else ""), branch)
+    elif kind is not None and kind[0] == "list" and branch.count_branch is None:
+        shapes.lists[name] = "vector"
+
+
+def _nested(element: str, branch: Foreign) -> str:
+    """Give the type of a branch whose elements have a name that NumPy does not know."""
+    kind, text = branch.type, element
+    dims: list[str] = []
+    while kind[0] in ("list", "fixed"):
+        dims.append("var" if kind[0] == "list" else str(kind[1]))
+        kind = kind[-1]
+    return " * ".join([*dims, text])
+
+
+def _object(shapes: _Shapes, branch: Foreign, name: str, layout: Layout) -> None:
+    """Make a class again, if it is one of plain members."""
+    streamer = _class_of(branch)
+    inner = branch.branches
+    if streamer is None or streamer.bases or any(child.is_group for child in inner):
+        raise UnsupportedError(
+            f"{branch.object_path}: objects of {branch.cpp_class} (with bases, or split over several levels) are not "
+            "written anew; leave the branch out with --drop"
+        )
+    shapes.records[name] = "class"
+    shapes.classes[name] = (streamer.name, streamer.class_version)
+    shapes.split[name] = (99 if inner else 0) if layout.split_level is None else layout.split_level
+    if inner:
+        shapes.objects[name] = branch
+
+
+def _class_of(branch: Foreign) -> Foreign:
+    match = re.search(r"(?:vector<)?([\w:]+)(?:\s*>)?$", branch.cpp_class)
+    if match is None:
+        return None
+    try:
+        return branch.file.streamer_named(match[1])
+    except SapwoodError:
+        return None
+
+
+def _columns(tree: Foreign, shapes: _Shapes, start: int, stop: int) -> dict[str, Any]:
+    columns = tree.arrays(shapes.names, entry_start=start, entry_stop=stop, how=dict) if shapes.names else {}
+    for name, branch in shapes.objects.items():
+        columns[name] = whole_objects(columns[name], branch)
+    return columns
+
+
+def _write_tree(
+    files: Sequence[Foreign],
+    path: str,
+    parts: Sequence[Foreign],
+    layout: Layout,
+    start: int = 0,
+    stop: int | None = None,
+    *,
+    chunk: int = CHUNK,
+) -> None:
+    """Write trees, one behind the other, into each of the files."""
+    first = parts[0]
+    shapes = _shapes(first, layout)
+    if not shapes.names:
+        raise ArgumentError(f"{path} has no branch left to write")
+    for part in parts[1:]:
+        if not first.same_shape(part):
+            raise ArgumentError(f"{part.file.file_path}:{path} has other branches than {first.file.file_path}:{path}")
+    codecs = _branch_codecs(first, shapes.names, layout)
+    made = [
+        file.mktree(
+            path,
+            _columns(first, shapes, 0, 0),
+            first.title,
+            counter_name=lambda name: shapes.counters.get(name, f"n{name}"),
+            branch_types=shapes.types,
+            lists=shapes.lists,
+            records=shapes.records,
+            classes=shapes.classes,
+            split_level=shapes.split,
+            compression=codecs,
+            auto_flush=layout.auto_flush,
+            basket_size=layout.basket_size,
+        )
+        for file in files
+    ]
+    for part in parts:
+        end = part.num_entries if stop is None else min(stop, part.num_entries)
+        for begin, until in _chunks(part, start, end, chunk):
+            columns = _columns(part, shapes, begin, until)
+            for new in made:
+                new.extend(columns)
+
+
+def _compare(parts: Sequence[Foreign], new: Foreign, layout: Layout) -> None:
+    """Compare all values.
+
+    Raises
+    ------
+    CorruptError
+        They differ.
+    """
+    import awkward as ak
+
+    entry = 0
+    for part in parts:
+        shapes = _shapes(part, layout)
+        for start, stop in _chunks(part, 0, part.num_entries):
+            old = _columns(part, shapes, start, stop)
+            now = tuple(entry + place for place in (start, stop))
+            written = _columns(new, _shapes(new, Layout()), *now)
+            for name in shapes.names:
+                if not ak.array_equal(old[name], written[name], equal_nan=True, check_parameters=False):
+                    raise CorruptError(f"{new.file.file_path}: branch {name!r} differs in entries {now[0]} to {now[1]}")
+        entry += part.num_entries
+    if new.num_entries != entry:
+        raise CorruptError(f"{new.file.file_path}: {new.num_entries} entries instead of {entry}")

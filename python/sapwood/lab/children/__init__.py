@@ -1,0 +1,1 @@
+"""Programs that studies run in processes of their own."""

@@ -1,0 +1,347 @@
+"""One job of `sapwood lab site`, in a process of its own: waits for the word to go, reads its files, says what it took.
+
+An engine reads the branches it is told, and does one task or several with them: each fills twenty histograms.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import importlib.util
+import io
+import json
+import math
+import mmap
+import os
+import re
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from sapwood import _native
+from sapwood.errors import SapwoodError
+from sapwood.storage.sources import source_of
+
+HISTOGRAMS = 20
+"""What a task fills: a histogram of each of so many branches, at most."""
+
+CHUNK, FAR_CHUNK, RANDOM_CHUNK, UNPACKED = 1 << 20, 1 << 23, 1 << 16, 7 << 20
+IMPORTED = (
+    "awkward", "numpy.ma", "sapwood.files.file", "sapwood.files.tree", "sapwood.table.dataset",
+    "sapwood.table.scan", "sapwood.table.libraries",
+)  # fmt: skip
+"""What reading imports when it first needs it: a study does so before it measures."""
+_ALONE = 0.9  # of the work, from where the first thread is taken to do all
+_UPROOT = {"http": "aiohttp", "https": "aiohttp", "root": "fsspec_xrootd", "s3": "s3fs"}
+"""What uproot needs for URLs."""
+_FAR = re.compile(r"^[a-z0-9+]+://")
+
+
+def far(path: str) -> bool:
+    """Tell whether a path is a URL."""
+    return _FAR.match(path) is not None
+
+
+class _Took:
+    """What a job takes: seconds by what they went to."""
+
+    def __init__(self) -> None:
+        self.times: dict[str, float] = {}
+        self.files: list[float] = []
+        """Seconds that each file took, where an engine notes them."""
+        self.events, self.bytes = 0, 0
+        self.check: float | None = None
+
+    def spread(self) -> float:
+        """Give by how much files differ in time: the standard deviation as a part of the mean."""
+        return statistics.pstdev(self.files) / statistics.mean(self.files) if self.files else 0.0
+
+    def add(self, what: str, seconds: float) -> None:
+        self.times[what] = self.times.get(what, 0.0) + seconds
+
+
+class Histograms:
+    """A task: histograms of twenty branches. The second one takes the next twenty, and so on, round and round.
+
+    It does not derive from `sapwood.train.Task`, whose import takes ten times as long as the start of other jobs.
+    """
+
+    branches = ("*",)
+
+    def __init__(self, number: int) -> None:
+        self.name = f"task{number + 1}"
+        self._number = number
+
+    def process(self, events: Any) -> dict[str, Any]:
+        """Fill them with some events of a train."""
+        from sapwood.train import Sum
+
+        found = self.fill(events.fields, events.__getitem__)
+        return {name: Sum(value) if name.startswith("histogram") else value for name, value in found.items()}
+
+    def fill(self, branches: Sequence[str], values_of: Callable[[str], Any]) -> dict[str, Any]:
+        """Fill them; gives the sum of the first branch, too, if that has numbers."""
+        import numpy as np
+
+        ak: Any = importlib.import_module("awkward")
+        names, found = sorted(branches), dict[str, Any]()
+        for place in range(min(HISTOGRAMS, len(names))):
+            array = values_of(names[(self._number * HISTOGRAMS + place) % len(names)])
+            if not _is_numbers(array.layout):  # what is no number has no histogram
+                continue
+            values = np.asarray(ak.flatten(array, axis=None, highlevel=False).data, np.float64)
+            found[f"histogram{place}"] = counted(values)
+            if place == 0:
+                found["check"] = float(values.sum())
+        return found
+
+
+def counted(values: Any) -> Any:
+    """Count values in 100 bins from -200 to 200, with what is below before them, and what is above behind.
+
+    `numpy.histogram`, which takes bins of any width, takes five times as long, which was most of a job's time.
+    """
+    import numpy as np
+
+    places = values * 0.25
+    places += 51.0
+    np.fmin(np.fmax(places, 0.0, out=places), 101.0, out=places)
+    return np.bincount(places.astype(np.intp), minlength=102)
+
+
+def _fill(arrays: Mapping[str, Any], tasks: Sequence[int], took: _Took) -> None:
+    """Do the tasks with what was read."""
+    start = time.perf_counter()
+    for number in tasks:
+        found = Histograms(number).fill(list(arrays), arrays.__getitem__)
+        if number == tasks[0] and "check" in found:
+            took.check = (took.check or 0.0) + found["check"]
+    took.add("task", time.perf_counter() - start)
+
+
+def _is_numbers(layout: Any) -> bool:
+    """Tell whether values are numbers, or lists of them to any depth."""
+    while layout.is_list and layout.parameter("__array__") is None:
+        layout = layout.content
+    return bool(layout.is_numpy) and layout.parameter("__array__") is None
+
+
+def sapwood_job(spec: Mapping[str, Any], took: _Took) -> None:
+    """Read with sapwood: as a train, if that is asked for."""
+    import sapwood
+
+    begin = sapwood.counters()
+    (_train if spec["train"] else _one_by_one)(spec, took)
+    spent = {name: value - begin[name] for name, value in sapwood.counters().items()}
+    for what in ("storage", "decompression", "decoding", "waiting"):
+        took.add(what, spent[f"time_{what}_ns"] * 1e-9)
+    took.bytes = spent["bytes_read"]
+
+
+def _train(spec: Mapping[str, Any], took: _Took) -> None:
+    from sapwood import train
+
+    tasks = [Histograms(number) for number in spec["tasks"]]
+    # One thread: what is read ahead would be on another one.
+    done = train.run(tasks, spec["files"], tree=spec["tree"], threads=1, read_ahead=0)
+    for one in done.tasks:
+        done[one.name]  # raises what it failed by
+        took.add("task", one.time_wall)
+    took.events, took.check = done.entries, done[tasks[0].name].get("check")
+
+
+def _one_by_one(spec: Mapping[str, Any], took: _Took) -> None:
+    import sapwood
+
+    for path in spec["files"]:
+        start = time.perf_counter()
+        before = sapwood.counters()
+        options: dict[str, Any] = {"prefetch_size": spec["read_ahead"]} if far(path) and spec["read_ahead"] else {}
+        if far(path) and spec["prior"]:
+            options["prior"] = "disk"
+        with sapwood.open({path: spec["tree"]}, **options) as tree:
+            storage = sapwood.counters()["time_storage_ns"] - before["time_storage_ns"]
+            took.add("open", time.perf_counter() - start - storage * 1e-9)
+            _fill(tree.arrays(spec["branches"], library="ak", how=dict), spec["tasks"], took)
+            took.events += tree.num_entries
+        took.files.append(time.perf_counter() - start)
+
+
+def uproot_job(spec: Mapping[str, Any], took: _Took) -> None:
+    """Read with uproot."""
+    uproot: Any = importlib.import_module("uproot")
+
+    for path in spec["files"]:
+        start = time.perf_counter()
+        with uproot.open({path: spec["tree"]}) as tree:
+            took.add("open", time.perf_counter() - start)
+            _fill(tree.arrays(spec["branches"], library="ak", how=dict), spec["tasks"], took)
+            took.events += tree.num_entries
+
+
+def raw_job(spec: Mapping[str, Any], took: _Took) -> None:
+    """Read the bytes in their order, in chunks."""
+    for path in spec["files"]:
+        start = time.perf_counter()
+        read, chunk = (_ranges, FAR_CHUNK) if far(path) else (_sequentially, CHUNK)
+        took.bytes += read(path, spec["read_ahead"] or chunk)
+        took.add("storage", time.perf_counter() - start)
+
+
+def _sequentially(path: str, chunk: int) -> int:
+    block, got = bytearray(chunk), 0
+    with io.FileIO(path) as file:
+        while more := file.readinto(block):
+            got += more
+    return got
+
+
+def _ranges(url: str, chunk: int) -> int:
+    """Ask a server for one range after the other."""
+    found = source_of(url, {})
+    storage, got = _native.Storage(found.source, found.label, found.far), 0
+    try:
+        while got < storage.size:
+            got += storage.request([(got, min(chunk, storage.size - got))])
+    finally:
+        storage.close()
+    return got
+
+
+def size_of(url: str) -> int:
+    """Give the bytes of a file far away."""
+    found = source_of(url, {})
+    storage = _native.Storage(found.source, found.label, found.far)
+    try:
+        return storage.size
+    finally:
+        storage.close()
+
+
+def direct_job(spec: Mapping[str, Any], took: _Took) -> None:
+    """Read past the page cache, in the order of the file or (``random``) at random places."""
+    random = spec["engine"] == "direct random"
+    chunk = RANDOM_CHUNK if random else CHUNK
+    # At the start of a page, as such reads must be; the process's own, and there before, as a program's buffers are.
+    block = mmap.mmap(-1, chunk, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    block[:] = bytes(chunk)
+    for number, path in enumerate(spec["files"]):
+        start, size = time.perf_counter(), Path(path).stat().st_size
+        places = list(range(0, size, chunk))
+        if random:
+            import random as chance
+
+            chance.Random(number).shuffle(places)
+        file = os.open(path, os.O_RDONLY | os.O_DIRECT)
+        try:
+            took.bytes += sum(os.preadv(file, [block], place) for place in places)
+        finally:
+            os.close(file)
+        took.add("storage", time.perf_counter() - start)
+
+
+@functools.cache
+def _packed() -> bytes:
+    """Make what is decompressed: numbers that fill more than the caches of one core."""
+    import zlib
+
+    return zlib.compress(b"".join((number * 37).to_bytes(4, "big") for number in range(UNPACKED // 4)), 1)
+
+
+def unpacking_job(spec: Mapping[str, Any], took: _Took) -> None:
+    """Decompress from memory into new memory, as much for each file: what processors give without storage."""
+    import zlib
+
+    packed = _packed()
+    start = time.perf_counter()
+    for _ in spec["files"]:
+        for _ in range(2):
+            took.bytes += len(zlib.decompress(packed))
+    took.add("decompression", time.perf_counter() - start)
+
+
+ENGINES = {
+    "sapwood": (sapwood_job, IMPORTED),
+    "uproot": (uproot_job, ("uproot", "awkward", "numpy.ma")),
+    "raw": (raw_job, ()),
+    "direct": (direct_job, ()),
+    "direct random": (direct_job, ()),
+    "processor": (unpacking_job, ()),
+}
+
+
+def missing(engine: str, files: Sequence[str]) -> str | None:
+    """Say why an engine cannot read files, None where it can."""
+    schemes = {urlsplit(path).scheme for path in files if far(path)}
+    if engine.startswith("direct"):
+        if schemes:
+            return "storage far away has no direct reading"
+        if not hasattr(os, "O_DIRECT"):
+            return "this system has no O_DIRECT"
+        try:
+            direct_job({"engine": engine, "files": files[:1]}, _Took())
+        except OSError as error:
+            return f"direct reading is refused: {error}"
+    needed = [*ENGINES[engine][1], *(_UPROOT.get(scheme, "fsspec") for scheme in schemes if engine == "uproot")]
+    lacking = [name for name in needed if importlib.util.find_spec(name) is None]
+    return f"{', '.join(lacking)} is not installed" if lacking else None
+
+
+def scheduled() -> tuple[float, float]:
+    """Give the seconds in which the first thread worked, and in which it was ready but had no processor.
+
+    Both are 0 where the system does not tell.
+    """
+    with contextlib.suppress(OSError):
+        worked, waited, _ = Path("/proc/self/schedstat").read_text(encoding="ascii").split()
+        return int(worked) * 1e-9, int(waited) * 1e-9
+    return 0.0, 0.0
+
+
+def main() -> int:
+    """Do the job whose specification comes first on standard input; the word to go comes second."""
+    spec: dict[str, Any] = json.loads(sys.stdin.readline())
+    work, packages = ENGINES[spec["engine"]]
+    for package in packages:
+        importlib.import_module(package)  # which is not counted
+    if work is sapwood_job:
+        import sapwood
+
+        sapwood.set_num_threads(1)
+        if spec["train"]:
+            importlib.import_module("sapwood.train.execution.job")  # which is not counted
+    elif work is unpacking_job:
+        _packed()  # which is not counted either
+    print("ready", flush=True)
+    if not sys.stdin.readline():
+        return 1
+    took, before, waited = _Took(), resource.getrusage(resource.RUSAGE_SELF), scheduled()
+    start = time.perf_counter()
+    if spec["prior"]:
+        for path in spec["files"]:
+            if not far(path):  # of the others sapwood makes copies itself
+                _sequentially(path, CHUNK)
+        took.add("storage", time.perf_counter() - start)
+    try:
+        work(spec, took)
+    except (SapwoodError, OSError) as error:
+        print(" ".join(str(error).split()), file=sys.stderr)
+        return 1
+    wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF)
+    figures = {"wall": wall, "user": after.ru_utime - before.ru_utime, "system": after.ru_stime - before.ru_stime}
+    first, queued = (now - then for now, then in zip(scheduled(), waited, strict=True))
+    figures |= {"queued": queued, "threads": first < _ALONE * (figures["user"] + figures["system"])}
+    figures |= {"events": took.events, "bytes": took.bytes, "spread": took.spread()}
+    known = took.check is not None and math.isfinite(took.check)  # JSON knows no other numbers
+    print(json.dumps({**figures, "check": took.check if known else None, **took.times}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

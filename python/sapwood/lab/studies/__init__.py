@@ -1,0 +1,1 @@
+"""The studies of the laboratory: events, machines, sites, sweeps, predictions."""

@@ -1,0 +1,483 @@
+"""`sapwood lab event`: make, write, read and histogram events, beside the other formats of today."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import dataclasses
+import importlib.util
+import json
+import math
+import mmap
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sapwood.errors import ArgumentError, SapwoodError
+from sapwood.lab.advice.rewriting import codec_text, parse_codec
+from sapwood.lab.children import engines
+from sapwood.lab.studies.study import Step, Study, ratio_text, scratch
+from sapwood.show.units import bytes_text, number_text, seconds_text
+
+ALL = ("sapwood", "root", "uproot", "parquet", "hdf5", "raw")
+EVENTS, QUICK_EVENTS, ROUNDS = 10_000, 1_000, 3
+CREATE, WRITE, READ, COLD, RANDOM, COLD_RANDOM, FILL = (
+    "create",
+    "create and write",
+    "read sequentially",
+    "read sequentially, cold",
+    "100 entries at random",
+    "100 entries at random, cold",
+    "fill 20 histograms",
+)
+_COMPARED = {
+    WRITE: "to write",
+    READ: "to read sequentially",
+    COLD: "to read sequentially, cold",
+    RANDOM: "for 100 entries at random",
+    COLD_RANDOM: "for 100 entries at random, cold",
+}
+"""What the findings compare with each other engine."""
+STREAMING = ("member-wise", "object-wise")
+
+
+def run(
+    folder: str | os.PathLike[str],
+    *,
+    names: Sequence[str] = ALL,
+    events: int | None = None,
+    codec: str = "zstd:5",
+    split_level: int | None = None,
+    streaming: str = STREAMING[0],
+    threads: int = 1,
+    rounds: int = ROUNDS,
+    quick: bool = False,
+    fresh: bool = False,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> tuple[Study, dict[str, Path]]:
+    """Run the study.
+
+    Parameters
+    ----------
+    folder
+        Where the result goes, and, until the end, the files.
+    names
+        The engines, of `ALL`. Those that are not installed are named in the result and left out.
+    events
+        How many events; 10,000, or 1,000 with `quick`.
+    codec
+        Codec and level of all that have it.
+    split_level
+        Make the tracks objects, split so far: 99 for a branch of each member, 0 for one branch. None: a list of each
+        member.
+    streaming
+        Of `STREAMING`: how objects lie that are not split.
+    threads
+        Threads of sapwood.
+    rounds
+        How often each thing is measured.
+    quick, fresh, progress
+        A tenth of the events; begin anew; who is told of each step.
+
+    Returns
+    -------
+    tuple[Study, dict[str, Path]]
+        The study, and the files written.
+
+    Raises
+    ------
+    ArgumentError
+        There is no such engine, or the folder holds a study with other settings.
+    SapwoodError
+        An engine failed, or read other values than were written.
+    """
+    wrong = [name for name in names if name not in ALL]
+    if wrong:
+        raise ArgumentError(f"there is no engine {wrong[0]}: choose of {', '.join(ALL)}")
+    count = events if events is not None else (QUICK_EVENTS if quick else EVENTS)
+    if count < engines.CHUNK or rounds < 1 or threads < 1:
+        raise ArgumentError(f"lab event takes {engines.CHUNK} events or more, one round or more, one thread or more")
+    if streaming not in STREAMING or not 0 <= (split_level or 0) <= 99:
+        raise ArgumentError(f"lab event takes split levels from 0 to 99, and streams {' or '.join(STREAMING)}")
+    if streaming != STREAMING[0] and split_level != 0:
+        raise ArgumentError(f"objects are streamed {streaming} in one branch only: give a split level of 0, too")
+    how = engines.Settings(codec_text(parse_codec(codec)), split_level, streaming == STREAMING[0])
+    settings = {"events": count, **dataclasses.asdict(how), "threads": threads, "rounds": rounds}
+    settings |= {"quick": quick, "engines": list(names)}
+    study = Study("event", settings, folder, fresh=fresh, progress=progress)
+    with scratch(folder, "event") as made:
+        workers = _workers(study, names, made, count, how, threads)
+        sums = engines.expected(count), engines.expected(count, engines.entries_at_random(count))
+        steps = [step for worker in workers for step in _steps(worker, sums)]
+        _write_again(study, workers)
+        study.run(steps, rounds)
+    return study, study.finish(
+        tables=_tables(study, workers, count, threads),
+        figures=_figures(study, workers, threads),
+        findings=_findings(study, workers, threads),
+    )
+
+
+class _Worker:
+    """An engine, with how its process is started and the file that it writes."""
+
+    def __init__(
+        self, name: str, command: Sequence[str], path: Path, tail: Sequence[str], threads: int, codec: str = ""
+    ) -> None:
+        self.name, self.codec = name, codec
+        self.path = path
+        self._command, self._tail, self._verified = list(command), list(tail), False
+        self._environment = {**os.environ, "SAPWOOD_NUM_THREADS": str(threads)}
+
+    def do(self, action: str) -> dict[str, Any]:
+        """Do one thing in a process of its own."""
+        command = [*self._command, action, str(self.path), *self._tail]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=self._environment)
+        if done.returncode:
+            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            raise SapwoodError(f"{self.name} failed to {action} (exit code {done.returncode}): {last}")
+        figures: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+        if action == "write":
+            figures["bytes"] = self.path.stat().st_size
+            if not self._verified:  # once: what a file holds is the same in each round
+                self._verified = True
+                self.do("verify")
+        return figures
+
+
+def _workers(
+    study: Study, names: Sequence[str], folder: Path, events: int, how: engines.Settings, threads: int
+) -> list[_Worker]:
+    workers: list[_Worker] = []
+    for name in names:
+        path = folder / f"{name}.root"  # sapwood and uproot look for the ending
+        if name == "root":
+            study.tell("compiling ROOT's program")
+            program, reason = compiled(folder, dictionary=how.split is not None)
+            tail = [str(events), *root_words(how)]
+            command, codec = [str(program)], how.codec
+        else:
+            engine = engines.ENGINES[name]()
+            reason = engines.missing(name) or engine.refuses(how)
+            command, codec = [sys.executable, "-m", "sapwood.lab.children.engines", name], engine.codec(how)
+            tail = [str(events), engines.told(how)]
+        if reason is None:
+            if name == "root":
+                study.use(name, root_version())
+            workers.append(_Worker(name, command, path, tail, threads, codec))
+        else:
+            study.leave_out(name, reason)
+    if not workers:
+        raise ArgumentError(f"none of the engines can run: {', '.join(study.content['left_out'].values())}")
+    return workers
+
+
+def root_words(how: engines.Settings) -> list[str]:
+    """Write settings as ROOT's program takes them."""
+    codec = parse_codec(how.codec)
+    split = -1 if how.split is None else how.split
+    return [str(0 if codec is None else codec.code), str(split), str(int(how.member_wise))]
+
+
+def compiled(folder: Path, name: str = "event", *, dictionary: bool = False) -> tuple[Path | None, str | None]:
+    """Compile ROOT's program of a study, with a dictionary of its classes or without, or say why that cannot be."""
+    prefix = _root_prefix()
+    compiler = shutil.which("c++") or shutil.which("g++")
+    if prefix is None:
+        return (
+            None,
+            "ROOT is not installed (neither ROOTSYS, nor root-config, nor the Python package, nor root in the PATH)",
+        )
+    if compiler is None:
+        return None, "there is no C++ compiler"
+    program, library, here = folder / f"{name}-by-root", prefix / "lib", Path(__file__).parent
+    common = [compiler, "-O2", "-std=c++20", "-w", f"-I{prefix / 'include'}", f"-I{here}"]
+    common += [f"-L{library}", f"-Wl,-rpath,{library}", "-Wl,--unresolved-symbols=ignore-in-shared-libs"]
+    roots = ["-lCore", "-lRIO", "-lTree", "-lHist", "-lMathCore", "-lThread"]
+    commands: list[list[str]] = []
+    own: list[str] = []
+    if dictionary:
+        links = folder / "LinkDef.h"
+        links.write_text("".join(f"#pragma link C++ class {one}+;\n" for one in ("Track", "std::vector<Track>")))
+        made, shared = folder / "dictionary.cxx", folder / f"lib{name}.so"
+        words = ["-f", str(made), "-s", str(shared), f"-I{here}", f"{name}.h", str(links)]
+        commands.append([str(prefix / "bin" / "rootcling"), *words])
+        commands.append([*common, "-fPIC", "-shared", "-o", str(shared), str(made), *roots])
+        own = [f"-L{folder}", f"-Wl,-rpath,{folder}", "-Wl,--no-as-needed", f"-l{name}", "-Wl,--as-needed"]
+    commands.append([*common, "-o", str(program), str(here / f"{name}.cpp"), *own, *roots])
+    for command in commands:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            return None, f"its program could not be compiled: {(done.stderr.strip().splitlines() or ['no message'])[0]}"
+    return program, None
+
+
+def root_version() -> str:
+    """Give ROOT's version by its header; empty where that is not found."""
+    header = (_root_prefix() or Path()) / "include" / "ROOT" / "RVersion.hxx"
+    with contextlib.suppress(OSError):
+        found = dict(re.findall(r"#define ROOT_VERSION_([A-Z]+) (\d+)", header.read_text(encoding="utf-8")))
+        return ".".join(found.get(part, "?") for part in ("MAJOR", "MINOR", "PATCH"))
+    return ""
+
+
+def _root_prefix() -> Path | None:
+    if os.environ.get("ROOTSYS"):
+        return Path(os.environ["ROOTSYS"])
+    if (config := shutil.which("root-config")) is not None:
+        return Path(subprocess.run([config, "--prefix"], capture_output=True, text=True, check=True).stdout.strip())
+    found = importlib.util.find_spec("ROOT")
+    places = [Path(found.origin).parent] if found is not None and found.origin is not None else []
+    if (program := shutil.which("root")) is not None:
+        places.append(Path(program).resolve().parent.parent)
+        if (python := shutil.which("python3", path=str(Path(program).parent))) is not None:  # which has the package
+            find = "import importlib.util as u; print(u.find_spec('ROOT').origin)"
+            said = subprocess.run([python, "-c", find], capture_output=True, text=True, check=False).stdout.strip()
+            places += [Path(said).parent] * bool(said)
+    return next((place for place in places if (place / "include" / "TTree.h").exists()), None)
+
+
+def _steps(worker: _Worker, sums: tuple[float, float]) -> list[Step]:
+    def read(action: str, total: float, *, cold: bool = False) -> Mapping[str, Any]:
+        warnings = forget([worker.path]) if cold else []
+        figures = worker.do(action)
+        # Bytes without a format have no sum.
+        if worker.name != "raw" and not math.isclose(figures["check"], total, rel_tol=1e-9):
+            raise SapwoodError(f"{worker.name} read other values than were written: {figures['check']}, not {total}")
+        return {**figures, "warnings": warnings}
+
+    every, some = sums
+    steps = [
+        (CREATE, lambda: worker.do("create")),
+        (WRITE, lambda: worker.do("write")),
+        (READ, lambda: read("read", every)),
+        (COLD, lambda: read("read", every, cold=True)),
+        (RANDOM, lambda: read("random", some)),
+        (COLD_RANDOM, lambda: read("random", some, cold=True)),
+    ]
+    if worker.name == "root" or (worker.name == "sapwood" and importlib.util.find_spec("boost_histogram")):
+        steps.append((FILL, lambda: worker.do("fill")))
+    return [Step(what, _filler(worker) if what == FILL else worker.name, "s", measure) for what, measure in steps]
+
+
+def _filler(worker: _Worker) -> str:
+    """Name who fills histograms: sapwood has none of its own."""
+    return "boost-histogram" if worker.name == "sapwood" else worker.name
+
+
+def _write_again(study: Study, workers: Sequence[_Worker]) -> None:
+    """Make the files of a study that goes on: those of the first run are gone."""
+    for worker in workers:
+        if study.median(WRITE, worker.name) is not None:
+            worker.do("write")
+
+
+def forget(paths: Sequence[Path]) -> list[str]:
+    """Ask the system to forget files; give the codes of warnings of what it, or a server, may keep nevertheless."""
+    forgotten = [drop(path) for path in paths]
+    served = any(_served(path) for path in {path.parent for path in paths})
+    return ["page-cache-not-dropped"] * (not all(forgotten)) + ["server-cache"] * served
+
+
+_SERVED = re.compile(
+    r"nfs\d?|cifs|smb\d?|smbfs|lustre|ceph|beegfs|gpfs|afs|9p|virtiofs|panfs|pvfs2|orangefs|glusterfs|fuse(\..*)?"
+)
+"""Types of file systems whose files are on servers, which keep in their memory what they like."""
+
+
+def _served(folder: Path, mounts: Path = Path("/proc/self/mountinfo")) -> bool:
+    """Tell whether a folder is on the file system of a server."""
+    try:
+        lines = mounts.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:
+        return False
+    real, best, kind = folder.resolve(), -1, ""
+    for line in lines:
+        about, _, of_type = line.partition(" - ")
+        place = re.sub(r"\\(\d{3})", lambda found: chr(int(found[1], 8)), about.split()[4])  # spaces are \040
+        if real.is_relative_to(place) and len(place) >= best:  # what is mounted later lies above
+            best, kind = len(place), of_type.split()[0]
+    return _SERVED.fullmatch(kind) is not None
+
+
+def drop(path: Path) -> bool:
+    """Ask the system to forget a file's pages; tell whether it did."""
+    if not hasattr(os, "posix_fadvise"):
+        return False
+    with path.open("rb") as file, contextlib.suppress(OSError):  # which some file systems refuse
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        pages = _pages(file.fileno())
+        if pages and all(pages):  # so it says to those who may not write the file, whatever is true
+            return _waits(file.fileno())
+        return pages is not None and not any(pages)
+    return False
+
+
+def _pages(file: int) -> bytes | None:
+    """Give for each page of a file whether it is in memory (1), as far as the system tells; reads none of them."""
+    size = os.fstat(file).st_size
+    if not size:
+        return b""
+    with mmap.mmap(file, size, access=mmap.ACCESS_COPY) as mapped:
+        start = ctypes.c_char.from_buffer(mapped)
+        pages = (ctypes.c_ubyte * -(-size // mmap.PAGESIZE))()
+        failed = ctypes.CDLL(None).mincore(ctypes.byref(start), ctypes.c_size_t(size), pages)
+        del start  # or the mapping stays
+    return None if failed else bytes(page & 1 for page in pages)
+
+
+def _waits(file: int) -> bool:
+    """Tell whether most of a file has to be read from storage, by reads that may not wait.
+
+    They begin the reading, though, and fast storage answers at once: a few that find something say nothing.
+    """
+    os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)  # or each of them would have the system read ahead
+    size, waited = os.fstat(file).st_size, 0
+    for place in range(16):
+        try:
+            os.preadv(file, [bytearray(1)], size * place // 16, os.RWF_NOWAIT)
+        except BlockingIOError:  # not in memory: as it should be
+            waited += 1
+        except OSError:  # this file system cannot tell
+            return False
+    return waited > 8
+
+
+def _mb_per_s(study: Study, what: str, worker: _Worker, size: float) -> str:
+    seconds = study.median(what, worker.name)
+    return f"{size / seconds / 1e6:.0f}" if seconds else "–"
+
+
+def _tables(study: Study, workers: Sequence[_Worker], events: int, threads: int) -> list[dict[str, Any]]:
+    size = engines.bytes_of(events)
+    writing: dict[str, Callable[[_Worker], str]] = {
+        "codec": lambda worker: worker.codec,
+        "create": lambda worker: _seconds(study, CREATE, worker),
+        "create and write": lambda worker: _seconds(study, WRITE, worker),
+        "write alone": lambda worker: seconds_text(alone) if (alone := _alone(study, worker.name)) else "–",
+        "write alone, MB/s": lambda w: f"{size / alone / 1e6:.0f}" if (alone := _alone(study, w.name)) else "–",
+        "file": lambda worker: bytes_text(study.figure(WRITE, worker.name, "bytes")),
+    }
+    reading: dict[str, Callable[[_Worker], str]] = {
+        "read": lambda worker: _seconds(study, READ, worker),
+        "MB/s": lambda worker: _mb_per_s(study, READ, worker, size),
+        "cold": lambda worker: _seconds(study, COLD, worker),
+        "cold, MB/s": lambda worker: _mb_per_s(study, COLD, worker, size),
+        "100 at random": lambda worker: _seconds(study, RANDOM, worker),
+        "at random, cold": lambda worker: _seconds(study, COLD_RANDOM, worker),
+    }
+    fills = engines.HISTOGRAMS * 600 * events / 1e6
+    of_memory = f"{events} events, {bytes_text(size)} in memory. Medians; MB/s are of the bytes in memory."
+    captions = {
+        "Writing": f"{of_memory} Write alone is creating and writing less creating; – where noise hides it. Every "
+        "value was read again by the engine that wrote it, and compared. Levels of sapwood and ROOT are ROOT's, those "
+        "of the others the codec's own: ROOT's level 5 of Zstandard is its library's 10.",
+        "Reading": of_memory,
+    }
+    filling = [
+        [name, seconds_text(seconds), number_text(fills / seconds, 3)]
+        for name in map(_filler, workers)
+        if (seconds := study.median(FILL, name))
+    ]
+    return [
+        *({
+            "title": title,
+            "head": ["Engine", *columns],
+            "rows": [
+                [_shown(worker.name, threads), *(show(worker) for show in columns.values())] for worker in workers
+            ],
+            "caption": captions[title],
+        }
+        for title, columns in (("Writing", writing), ("Reading", reading))),
+        *([{
+            "title": "Filling", "head": ["By", "time", "million fills a second"], "rows": filling,
+            "caption": f"{number_text(fills)} million fills of {engines.HISTOGRAMS} histograms, on one thread.",
+        }] if filling else []),
+    ]  # fmt: skip
+
+
+def _shown(engine: str, threads: int) -> str:
+    """Name an engine, with its threads where they are more than one."""
+    return f"{engine}, {threads} threads" if engine == "sapwood" and threads > 1 else engine
+
+
+def _seconds(study: Study, what: str, worker: _Worker) -> str:
+    seconds = study.median(what, worker.name)
+    return "–" if seconds is None else seconds_text(seconds)
+
+
+def _alone(study: Study, engine: str) -> float:
+    """Give the time of writing alone: the difference of the medians, 0 where noise makes that negative."""
+    together, create = study.median(WRITE, engine) or 0.0, study.median(CREATE, engine) or 0.0
+    return max(together - create, 0.0)
+
+
+def _figures(study: Study, workers: Sequence[_Worker], threads: int) -> list[dict[str, Any]]:
+    names = list(dict.fromkeys([*(worker.name for worker in workers), *map(_filler, workers)]))
+    values = {(m["what"], m["engine"]): m["values"] for m in study.content["measurements"]}
+
+    def bars(title: str, whats: Sequence[str], caption: str) -> dict[str, Any]:
+        groups: list[list[Any]] = []
+        for what in whats:
+            found = {
+                _shown(name, threads): [study.median(what, name), min(values[what, name]), max(values[what, name])]
+                for name in names
+                if (what, name) in values
+            }
+            groups.append([what, found])
+        labels = (_shown(name, threads) for name in names)
+        shown = [label for label in labels if any(label in found for _, found in groups)]
+        axis = {"kind": "bars", "engines": shown, "unit": "s", "label": "Time [s]"}
+        return {**axis, "title": title, "groups": groups, "caption": caption}
+
+    note = "Bars: medians; lines: from the least to the greatest value. Shorter is better."
+    wanted = {
+        "Writing": (CREATE, WRITE),
+        "Reading": (READ, COLD),
+        "Direct access": (RANDOM, COLD_RANDOM),
+        "Filling": (FILL,),
+    }
+    return [bars(title, whats, note) for title, whats in wanted.items()]
+
+
+def _findings(study: Study, workers: Sequence[_Worker], threads: int) -> list[str]:
+    found: list[str] = []
+    names = {worker.name for worker in workers}
+    if threads > 1 and len(names) > 1:
+        found.append(f"sapwood worked on {threads} threads, the others on one.")
+    for rival in ("root", "uproot", "parquet", "hdf5"):
+        if not {"sapwood", rival} <= names:
+            continue
+        words: list[str] = []
+        slower: list[str] = []
+        for what, text in _COMPARED.items():
+            ours, theirs = (_rounds(study, what, name) for name in ("sapwood", rival))
+            if not ours or not theirs or min(*ours, *theirs) <= 0:
+                continue
+            rounds = [b / a for a, b in zip(ours, theirs, strict=False)]
+            words.append(f"{ratio_text(statistics.median(theirs) / statistics.median(ours), rounds, 2)} {text}")
+            if max(rounds) < 1:
+                slower.append(text)
+        sizes = [study.figure(WRITE, name, "bytes") for name in (rival, "sapwood")]
+        words.append(f"its file is {sizes[0] / sizes[1]:.2f} times as large")
+        loses = f" sapwood is slower {', '.join(slower)}." if slower else ""
+        found.append(f"Time of {rival} to that of sapwood: {'; '.join(words)}.{loses}")
+    if {"sapwood", "raw"} <= names:
+        part = (study.median(READ, "raw") or 0.0) / (study.median(READ, "sapwood") or 1.0)
+        found.append(f"Reading bytes without a format takes {100 * part:.0f} % of sapwood's time to read.")
+    return found
+
+
+def _rounds(study: Study, what: str, engine: str) -> list[float]:
+    """Give the times of all rounds; of writing that of writing alone, which noise may make negative."""
+    values = study.values(what, engine)
+    if what != WRITE:
+        return values
+    return [both - create for both, create in zip(values, study.values(CREATE, engine), strict=False)]

@@ -1,0 +1,438 @@
+"""`sapwood lab machine`: what memory, system and processor of a machine give."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sapwood import _native
+from sapwood.errors import ArgumentError, SapwoodError
+from sapwood.lab.children.probe import CODECS
+from sapwood.lab.studies.study import Step, Study, read, scratch
+from sapwood.pages.study import value_text
+from sapwood.show.units import bytes_text, number_text, seconds_text
+from sapwood.train.account.record import host
+
+SECONDS, QUICK_SECONDS = 0.5, 0.12
+QUICK_ARRAY = 128 << 20
+"""Bytes of each array of the kernels that are compiled with several options, at most: without any they take long."""
+KILO, MEGA = 1 << 10, 1 << 20
+SIZES = (4 * KILO, 16 * KILO, 64 * KILO, 256 * KILO, MEGA, 4 * MEGA, 16 * MEGA, 64 * MEGA, 256 * MEGA)
+QUICK_SIZES = (16 * KILO, 256 * KILO, 4 * MEGA, 128 * MEGA)
+STREAM = ("STREAM copy", "STREAM scale", "STREAM add", "STREAM triad")
+KERNELS = {
+    "integer": "M steps/s", "float": "M steps/s", "histogram filling": "M fills/s", "track finding": "events/s",
+}  # fmt: skip
+SYSTEM = {
+    "null call": "null system call",
+    "signal install": "signal, install a handler",
+    "signal": "signal, deliver",
+    "fork": "process, fork and exit",
+    "exec": "process, fork and exec",
+    "shell": "process, by a shell",
+    "pipe": "pipe, there and back",
+    "udp": "UDP, there and back",
+    "tcp": "TCP, there and back",
+    "rpc udp": "RPC over UDP",
+    "rpc tcp": "RPC over TCP",
+}
+OPTIONS = {
+    "opt-level 0": ["-Copt-level=0"], "opt-level 1": ["-Copt-level=1"], "opt-level 2": ["-Copt-level=2"],
+    "opt-level 3": ["-Copt-level=3"], "native": ["-Copt-level=3", "-Ctarget-cpu=native"],
+}  # fmt: skip
+OURS = "sapwood"
+
+
+@dataclass
+class _Probe:
+    """A process that measures several things at once, which are asked for one after the other."""
+
+    command: Sequence[str]
+    names: Sequence[str]
+    units: Sequence[str]
+    engine: str = OURS
+    _left: dict[int, float] = field(default_factory=dict[int, float])
+
+    def steps(self) -> list[Step]:
+        return [
+            Step(name, self.engine, unit, lambda place=place: {"value": self._value(place)})
+            for place, (name, unit) in enumerate(zip(self.names, self.units, strict=True))
+        ]
+
+    def _value(self, place: int) -> float:
+        if place not in self._left:
+            done = subprocess.run(
+                self.command,
+                capture_output=True,
+                text=True,
+                check=False,
+                env={**os.environ, "SAPWOOD_NUM_THREADS": "1"},
+            )
+            if done.returncode:
+                last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+                raise SapwoodError(f"the probe of {self.names[place]} failed: {last}")
+            self._left = dict(enumerate(json.loads(done.stdout)))
+        return self._left.pop(place)
+
+
+def run(
+    folder: str | os.PathLike[str],
+    *,
+    folders: Sequence[str] = (),
+    label: str | None = None,
+    store: str | os.PathLike[str] | None = None,
+    rounds: int = 3,
+    quick: bool = False,
+    fresh: bool = False,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> tuple[Study, dict[str, Path]]:
+    """Run the study.
+
+    Parameters
+    ----------
+    folder
+        Where the result goes.
+    folders
+        Where files are made and removed, one for each file system of interest; by default `folder`, the folder for
+        temporary files, and memory, as far as they are different file systems.
+    label
+        What the machine, with its settings, is called in a store; its name by default.
+    store
+        A folder of results of machines, for `sapwood lab scaling`: the result is put there, too, beside what is there.
+    rounds, quick, fresh, progress
+        How often each is measured; shorter, with fewer sizes; begin anew; who is told of each step.
+
+    Raises
+    ------
+    ArgumentError
+        A folder is not there, the label is no name, or the result is of another machine.
+    SapwoodError
+        A probe failed.
+    """
+    for one in folders:
+        if not Path(one).is_dir():
+            raise ArgumentError(f"there is no folder {one}")
+    if label is not None and Path(label).name != label:
+        raise ArgumentError(f"a label is the name of a file in the store: not {label!r}")
+    last, array = last_cache(), stream_array()
+    settings = {"label": label or _host_name(), "last_cache": last, "folders": list(folders), "rounds": rounds}
+    study = Study("machine", {**settings, "quick": quick}, folder, fresh=fresh, progress=progress)
+    with scratch(folder, "machine") as own:
+        named = {one: one for one in folders} or _file_systems(folder)
+        probes = _probes(named, str(own), array, quick=quick)
+        probes += _compiled(study, own, min(array, QUICK_ARRAY) if quick else array, quick=quick)
+        probes += _db12(study)
+        study.run([step for probe in probes for step in probe.steps()], rounds)
+    sizes = QUICK_SIZES if quick else SIZES
+    written = study.finish(
+        tables=_tables(study, sizes), figures=_figures(study, sizes), findings=_findings(study, sizes)
+    )
+    if store is not None:
+        written["store"] = _keep(study, Path(store), str(settings["label"]))
+    return study, written
+
+
+def _file_systems(folder: str | os.PathLike[str]) -> dict[str, str]:
+    """Give a folder on each file system of the result, of temporary files, and of memory.
+
+    They are called by what they are for, not by their path: so other results have measurements of the same names.
+    """
+    found: dict[int, tuple[str, str]] = {}
+    known = {"result": str(folder), "temporary files": tempfile.gettempdir(), "memory": "/dev/shm"}
+    for name, one in known.items():
+        if os.access(one, os.W_OK):
+            found.setdefault(Path(one).stat().st_dev, (name, one))
+    return dict(found.values())
+
+
+def _same(path: Path, study: Study) -> bool:
+    return read(path)["started"] == study.content["started"]
+
+
+def _keep(study: Study, store: Path, label: str) -> Path:
+    """Copy a result into a store; where another one has the label, under the label with the next number."""
+    store.mkdir(parents=True, exist_ok=True)
+    names = itertools.chain([label], (f"{label}-{number}" for number in itertools.count(2)))
+    free = (path for path in (store / f"{name}.json" for name in names) if not path.exists() or _same(path, study))
+    kept = next(free)
+    shutil.copyfile(study.path, kept)
+    return kept
+
+
+def last_cache() -> int:
+    """Give the bytes of the largest cache that the system names, 32 MiB where it names none."""
+    found = [
+        path.read_text(encoding="ascii").strip() for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("*/size")
+    ]
+    return max((int(text[:-1]) * {"K": KILO, "M": MEGA}.get(text[-1:], 1) for text in found), default=32 * MEGA)
+
+
+def stream_array() -> int:
+    """Give the bytes of each of STREAM's three arrays: four times the last cache, at most an eighth of the memory.
+
+    Virtual machines name the cache of their whole host, beside which their memory may be small.
+    """
+    return min(4 * last_cache(), host()["memory"] // 8 or 4 * last_cache())
+
+
+def _host_name() -> str:
+    return str(host()["name"])
+
+
+def _probe(
+    name: str,
+    names: Sequence[str],
+    units: Sequence[str],
+    seconds: float,
+    size: int = 0,
+    count: int = 0,
+    folder: str = ".",
+) -> _Probe:
+    words = [name, str(size), str(count), folder, str(seconds)]
+    return _Probe([sys.executable, "-m", "sapwood.lab.children.probe", *words], names, units)
+
+
+def _probes(folders: Mapping[str, str], own: str, array: int, *, quick: bool) -> list[_Probe]:
+    seconds = QUICK_SECONDS if quick else SECONDS
+    probes = [_probe("stream", STREAM, ["MB/s"] * 4, 2 * seconds, size=array)]
+    for size in QUICK_SIZES if quick else SIZES:
+        units = {"read": "MB/s", "write": "MB/s", "copy": "MB/s", "latency": "ns"}
+        probes += [_probe(name, [_sized(name, size)], [unit], seconds, size=size) for name, unit in units.items()]
+    probes += [_probe(name, [text], ["µs"], seconds, folder=own) for name, text in SYSTEM.items()]
+    for count in (2, 8):
+        for size in (0, 16 * KILO, 64 * KILO):
+            probes.append(_probe("switch", [_switch(count, size)], ["µs"], seconds, size=size, count=count))
+    probes.append(_probe("pipe bandwidth", ["pipe bandwidth"], ["MB/s"], seconds))
+    for name, folder in folders.items():
+        for size in (0, 10 * KILO):
+            names = [f"files of {size // KILO} kB, {what}, {name}" for what in ("create", "delete")]
+            probes.append(
+                _probe("files", names, ["1/s"] * 2, seconds, size=size, count=500 if quick else 4000, folder=folder)
+            )
+    probes += [_probe(name, [name], [unit], seconds) for name, unit in KERNELS.items()]
+    for codec in CODECS:
+        if codec == "none":
+            probes.append(_probe("reading none", ["decoding"], ["MB/s"], seconds, folder=own))
+        else:
+            probes.append(_probe(f"reading {codec}", [f"decompression {codec}"], ["MB/s"], seconds, folder=own))
+    return probes
+
+
+def _sized(name: str, size: int) -> str:
+    shown = f"{size // MEGA} MiB" if size >= MEGA else f"{size // KILO} KiB"
+    return f"{name} {shown}"
+
+
+def _switch(count: int, size: int) -> str:
+    return f"context switch, {count} processes, {size // KILO} kB"
+
+
+def _compiled(study: Study, own: Path, array: int, *, quick: bool) -> list[_Probe]:
+    """Compile the kernels with each of the options, where there is a Rust compiler."""
+    compiler = shutil.which("rustc")
+    if compiler is None:
+        study.leave_out("compiler options", "there is no Rust compiler (rustc)")
+        return []
+    for name, text in _native.lab_sources():
+        (own / name).write_text(text, encoding="utf-8")
+    probes: list[_Probe] = []
+    for option, words in OPTIONS.items():
+        study.tell(f"compiling the kernels with {option}")
+        program = own / option.replace(" ", "-")
+        command = [compiler, "--edition=2024", *words, "-o", str(program), str(own / "main.rs")]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            line = (done.stderr.strip().splitlines() or ["no message"])[0]
+            study.leave_out(option, f"the kernels could not be compiled: {line}")
+            continue
+        seconds = QUICK_SECONDS if quick else SECONDS
+        units = [*KERNELS.values(), *["MB/s"] * 4]
+        probes.append(_Probe([str(program), str(seconds), str(array)], [*KERNELS, *STREAM], units, option))
+    return probes
+
+
+def _db12(study: Study) -> list[_Probe]:
+    """Have DB12 run, where it is installed."""
+    if importlib.util.find_spec("db12") is None:
+        study.leave_out("DB12", "the package DB12 is not installed")
+        return []
+    return [_probe("db12", ["DB12"], ["DB12"], 0.0)]
+
+
+def _rows(study: Study, whats: Sequence[str]) -> list[list[str]]:
+    units = {(m["what"], m["engine"]): m["unit"] for m in study.content["measurements"]}
+    found = [(what, study.median(what, OURS)) for what in whats]
+    return [[what, value_text(value, units[what, OURS])] for what, value in found if value is not None]
+
+
+def _named(study: Study, words: Sequence[str]) -> list[str]:
+    names = [m["what"] for m in study.content["measurements"] if m["engine"] == OURS]
+    return [name for name in names if name.startswith(tuple(words))]
+
+
+def _tables(study: Study, sizes: Sequence[int]) -> list[dict[str, Any]]:
+    def table(title: str, whats: Sequence[str], caption: str = "") -> dict[str, Any]:
+        return {"title": title, "head": [title, "median"], "rows": _rows(study, whats), "caption": caption}
+
+    blocks: list[list[str]] = []
+    for size in sizes:
+        values = [study.median(_sized(name, size), OURS) or 0.0 for name in ("read", "write", "copy", "latency")]
+        blocks.append([_sized("", size).strip(), *(f"{value:.0f}" for value in values[:3]), number_text(values[3], 3)])
+    memory = {
+        "title": "Memory by size", "head": ["Block", "read MB/s", "write MB/s", "copy MB/s", "latency ns"],
+        "rows": blocks,
+        "caption": "One core. Latency is that of loads in random order, each of which waits for the one before.",
+    }  # fmt: skip
+    last, array = study.content["settings"]["last_cache"], stream_array()
+    rule = "four times the last cache"
+    if array < 4 * last:
+        rule = f"an eighth of the memory: for four times the last cache of {bytes_text(last)} there is no room"
+    tables = [
+        table(
+            "STREAM",
+            STREAM,
+            f"Arrays of {bytes_text(array)}, {rule}. One core, the best of many runs, MB of 10⁶ bytes.",
+        ),
+        memory,
+        table(
+            "System",
+            [*SYSTEM.values(), *_named(study, ["context switch"]), "pipe bandwidth"],
+            "One core; µs of one operation.",
+        ),
+        table("Files", _named(study, ["files"])),
+        table("Computing", [*KERNELS, "decoding", *_named(study, ["decompression", "DB12"])]),
+    ]
+    options = [option for option in OPTIONS if study.median("integer", option) is not None]
+    if options:
+        rows = [
+            [what, unit, *(number_text(study.median(what, option) or 0.0, 3) for option in options)]
+            for what, unit in {**KERNELS, **dict.fromkeys(STREAM, "MB/s")}.items()
+        ]
+        caption = "Rates; the same source, compiled by rustc."
+        tables.append(
+            {"title": "Compiler options", "head": ["Kernel", "unit", *options], "rows": rows, "caption": caption}
+        )
+    return tables
+
+
+def _figures(study: Study, sizes: Sequence[int]) -> list[dict[str, Any]]:
+    values = {(m["what"], m["engine"]): m["values"] for m in study.content["measurements"]}
+
+    def curve(name: str) -> dict[str, Any]:
+        points = [[size, study.median(_sized(name, size), OURS) or 0.0] for size in sizes]
+        return {"label": name, "points": points}
+
+    def bars(title: str, names: Mapping[str, str], unit: str, label: str) -> dict[str, Any]:
+        groups = [
+            [text, {OURS: [study.median(what, OURS), min(values[what, OURS]), max(values[what, OURS])]}]
+            for what, text in names.items()
+        ]
+        return {"kind": "bars", "title": title, "engines": [OURS], "unit": unit, "label": label, "groups": groups}
+
+    sized = {"kind": "lines", "x": "Size [B]", "log": "xy"}
+    bandwidth = {
+        **sized,
+        "title": "Bandwidth",
+        "y": "Bandwidth [MB/s]",
+        "curves": [curve(n) for n in ("read", "write", "copy")],
+    }
+    latency = {**sized, "title": "Latency", "y": "Latency [ns]", "curves": [curve("latency")]}
+    switches = {
+        "kind": "lines", "title": "Context switch", "x": "Working set [kB]", "y": "Time [µs]",
+        "curves": [
+            {"label": f"{n} processes", "points": [[k, study.median(_switch(n, k * KILO), OURS)] for k in (0, 16, 64)]}
+            for n in (2, 8)
+        ],
+    }  # fmt: skip
+    short = {name: name.partition(" ")[2] for name in _named(study, ["decompression"])}
+    figures = [
+        bars("STREAM", {name: name.partition(" ")[2] for name in STREAM}, "MB/s", "Bandwidth [MB/s]"),
+        bandwidth,
+        latency,
+        switches,
+        bars("Processes", {SYSTEM[n]: SYSTEM[n] for n in ("fork", "exec", "shell")}, "µs", "Time [µs]"),
+        bars(
+            "Channels", {SYSTEM[n]: SYSTEM[n] for n in ("pipe", "udp", "tcp", "rpc udp", "rpc tcp")}, "µs", "Time [µs]"
+        ),
+        bars("Decompression", short, "MB/s", "Bytes decompressed [MB/s]"),
+    ]
+    options = [option for option in OPTIONS if study.median("integer", option) is not None]
+    if "opt-level 3" in options:
+        groups: list[list[Any]] = []
+        for what in (*KERNELS, *STREAM):
+            whole = study.median(what, "opt-level 3") or 1.0
+            found = {option: values[what, option] for option in options}
+            shown = {
+                o: [(study.median(what, o) or 0.0) / whole, min(v) / whole, max(v) / whole] for o, v in found.items()
+            }
+            groups.append([what, shown])
+        label = "Rate, opt-level 3 = 1"
+        figures.append(
+            {
+                "kind": "bars",
+                "title": "Compiler options",
+                "engines": options,
+                "unit": "",
+                "label": label,
+                "groups": groups,
+            }
+        )
+    return figures
+
+
+def _findings(study: Study, sizes: Sequence[int]) -> list[str]:
+    def value(what: str) -> float:
+        return study.median(what, OURS) or 0.0
+
+    def times(what: str, base: str) -> str:
+        return number_text(value(what) / value(base), 3) if value(base) else "–"
+
+    def gigabyte(what: str) -> str:
+        return seconds_text(1e3 / value(what)) if value(what) else "–"
+
+    small, large = (_sized("", size).strip() for size in (min(sizes), max(sizes)))
+    call, fork, program, shell = (SYSTEM[name] for name in ("null call", "fork", "exec", "shell"))
+    memory = (
+        f"Memory gives {value('STREAM triad') / 1000:.1f} GB/s to one core (triad); blocks of {small} are read "
+        f"{times(f'read {small}', f'read {large}')} times as quickly as blocks of {large}."
+    )
+    waits = [number_text(value(f"latency {size}"), 2) for size in (small, large)]
+    latency = f"A load waits {waits[0]} ns in {small}, {waits[1]} ns in {large}."
+    processes = (
+        f"A process takes as long as {times(fork, call)} system calls; with a program in it {times(program, fork)}, "
+        f"by a shell {times(shell, fork)} times as long as without."
+    )
+
+    values = {m["what"]: m["values"] for m in study.content["measurements"] if m["engine"] == OURS}
+
+    def added(name: str) -> str:
+        call, plain = SYSTEM[f"rpc {name}"], SYSTEM[name]
+        more = value(call) - value(plain)
+        spread = max(max(found) - min(found) for found in (values[call], values[plain]))
+        if more <= max(spread, value(plain) / 20):  # of one round no spread is known
+            return f"nothing measurable to {name.upper()}"
+        return f"{number_text(more, 2)} µs to {name.upper()}"
+
+    codecs = (
+        f"For 1 GB, decompression takes {gigabyte('decompression lzma:6')} by LZMA and "
+        f"{gigabyte('decompression zstd:5')} by ZSTD, decoding {gigabyte('decoding')}."
+    )
+    found = [memory, latency, processes, f"RPC adds {added('udp')} and {added('tcp')}.", codecs]
+    gains = [
+        (study.median(what, "native") or 0.0) / base
+        for what in KERNELS
+        if (base := study.median(what, "opt-level 0") or 0.0)
+    ]
+    if gains:
+        found.append(f"From opt-level 0 to native the kernels gain {min(gains):.1f} to {max(gains):.1f} times.")
+    return found

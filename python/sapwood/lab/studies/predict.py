@@ -1,0 +1,772 @@
+"""`sapwood lab predict`: what jobs would get from a site, by simulating queues for storage, network and processor."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import math
+import os
+import random
+import statistics
+from collections import deque
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from sapwood.errors import ArgumentError
+from sapwood.lab.studies.site import ALL, AS_IS, PROCESSOR, Case
+from sapwood.lab.studies.study import Study, medians, read
+from sapwood.show.units import number_text
+from sapwood.train.data.dataset import parse_settings
+
+MEGA, MILLI = 1e6, 1e-3
+_LAYERS = ("decompression", "decoding", "task", "other")
+_UNITS = {
+    "rate": "MB/s", "curve": "MB/s", "access": "ms", "latency": "ms", "file": "MB", "piece": "MB", "open": "ms a file",
+    **dict.fromkeys(_LAYERS, "ms an event"),
+}  # fmt: skip
+"""Of the numbers in a description, where they have one."""
+_FULL = 0.9  # from here on a station is what bounds, and a rate is near the most
+_MOST_JOBS, _MOST = 1_000, 100_000  # jobs, pieces of all: some seconds to simulate
+_SPREAD = 0.1  # of pieces, where none is measured
+_PIECES = 20  # of a simulated job that reads plainly
+
+
+@dataclass(frozen=True)
+class Storage:
+    """A disk, a RAID, or a server.
+
+    One that has an `access` time serves one request after the other, and spends it whenever the job is another than
+    before. One without serves all at once: `rates` are the MB/s that 1, 2, ... jobs get together.
+    """
+
+    rates: tuple[float, ...]
+    access: float = 0.0
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a job does: files of so many bytes and events, read in pieces; costs in seconds of one processor.
+
+    Pieces take more and less than the mean, by `spread` (a standard deviation, as a part of the mean): so jobs fall out
+    of step, and some read while others compute. Without it all would do the same at the same time for ever.
+    """
+
+    files: int
+    file_bytes: float
+    events: float
+    piece: float
+    open: float = 0.0
+    event: float = 0.0
+    ahead: int = 0
+    spread: float = 0.0
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where jobs run: `processor` is what 1, 2, ... busy jobs get together, in units of one."""
+
+    processor: tuple[float, ...]
+    storage: tuple[Storage, ...]
+    network: float = math.inf
+    latency: float = 0.0
+
+
+Steps = Generator[tuple["_Station | _Tokens", float], None, None]
+
+
+@dataclass(eq=False)
+class _Process:
+    owner: int
+    steps: Steps
+
+
+class _Station:
+    """Serves processes: all at once, in equal shares of `total(how many)`, or one after the other.
+
+    `full` counts seconds, each by the part that it gives of the most it gives to as many processes or more.
+    """
+
+    def __init__(self, name: str, curve: Sequence[float], access: float | None = None) -> None:
+        self.name, self.full = name, 0.0
+        self._curve, self._access, self._last = curve, access, -1
+        self._most = list(itertools.accumulate(reversed(curve), max))[::-1]
+        self._work: dict[_Process, float] = {}
+
+    def _total(self, count: int) -> float:
+        return _at(self._curve, count)
+
+    def _served(self) -> list[_Process]:
+        waiting = list(self._work)
+        return waiting if self._access is None else waiting[:1]
+
+    def add(self, process: _Process, work: float) -> None:
+        """Take a process that needs so much."""
+        self._work[process] = work
+        if len(self._work) == 1:
+            self._begin()
+
+    def _begin(self) -> None:
+        """Begin with the next of a queue, which has to be found first."""
+        if self._access and self._work:
+            process = next(iter(self._work))
+            if process.owner != self._last:
+                self._work[process] += self._access * self._total(1)
+            self._last = process.owner
+
+    def _speed(self) -> float:
+        count = len(self._served())
+        return self._total(count) / count
+
+    def wait(self) -> float:
+        """Tell how long it is until the next one is done."""
+        served = self._served()
+        return min(self._work[process] for process in served) / self._speed() if served else math.inf
+
+    def advance(self, seconds: float) -> list[_Process]:
+        """Let time pass; give those that are done."""
+        served = self._served()
+        if not served:
+            return []
+        self.full += seconds * (
+            1.0 if self._access is not None else self._total(len(served)) / _at(self._most, len(served))
+        )
+        done, moved = [], seconds * self._speed()
+        for process in served:
+            self._work[process] -= moved
+            if self._work[process] <= 1e-9 * (1 + moved):
+                del self._work[process]
+                done.append(process)
+        if done and self._access is not None:
+            self._begin()
+        return done
+
+
+class _Tokens:
+    """A number of tokens, which processes take and give back (work −1 and +1)."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.waiting: deque[_Process] = deque()
+
+
+@dataclass
+class Outcome:
+    """What a simulation gives: seconds until the last job ends, MB/s and events/s of all, and how full stations are.
+
+    A full one gives no more, however many jobs there are.
+    """
+
+    seconds: float
+    megabytes: float
+    events: float
+    full: dict[str, float] = field(default_factory=dict[str, float])
+
+
+def simulate(site: Site, load: Load, jobs: int) -> Outcome:
+    """Simulate so many jobs that begin at once."""
+    stores = [
+        _Station(
+            "storage" if len(site.storage) == 1 else f"storage {number + 1}",
+            [rate * MEGA for rate in store.rates],
+            store.access if store.access else None,
+        )
+        for number, store in enumerate(site.storage)
+    ]
+    network = _Station("network", [site.network])
+    delay = _Station("latency", range(1, jobs + 1))
+    processor = _Station("processor", site.processor)
+    stations = [*stores, processor, delay, *([network] if math.isfinite(site.network) else [])]
+    pieces = max(1, math.ceil(load.file_bytes / load.piece - 1e-9))
+    size, work = load.file_bytes / pieces, load.event * load.events / pieces
+
+    def reader(store: _Station, free: _Tokens, full: _Tokens, parts: Sequence[float]) -> Steps:
+        for part in parts:
+            yield free, -1
+            if site.latency:
+                yield delay, site.latency
+            yield store, size * part
+            if math.isfinite(site.network):
+                yield network, size * part
+            yield full, 1
+
+    def worker(free: _Tokens, full: _Tokens, parts: Sequence[float]) -> Steps:
+        for number, part in enumerate(parts):
+            yield full, -1
+            yield processor, (work + (load.open if number % pieces == 0 else 0.0)) * part
+            yield free, 1
+
+    chance = random.Random(1)  # the same in every simulation
+    ready: deque[_Process] = deque()
+    for number in range(jobs):
+        free, full = _Tokens(1 + load.ahead), _Tokens(0)
+        reading, working = (_parts(load.files * pieces, load.spread, chance) for _ in range(2))
+        ready.append(_Process(number, reader(stores[number % len(stores)], free, full, reading)))
+        ready.append(_Process(number, worker(free, full, working)))
+    now = 0.0
+    while True:
+        while ready:
+            _proceed(ready.popleft(), ready)
+        step = min(station.wait() for station in stations)
+        if math.isinf(step):
+            break
+        now += step
+        for station in stations:
+            ready.extend(station.advance(step))
+    now = max(now, 1e-12)
+    count = jobs * load.files
+    full = {station.name: station.full / now for station in stations if station is not delay}
+    return Outcome(now, count * load.file_bytes / now / MEGA, count * load.events / now, full)
+
+
+def _parts(count: int, spread: float, chance: random.Random) -> list[float]:
+    """Give what each of the pieces takes, as a part of their mean."""
+    if not spread:
+        return [1.0] * count
+    drawn = [chance.gammavariate(spread**-2, spread**2) for _ in range(count)]
+    mean = sum(drawn) / count
+    return [one / mean for one in drawn]
+
+
+def _proceed(process: _Process, ready: deque[_Process]) -> None:
+    """Let a process go on until it waits."""
+    for what, amount in process.steps:
+        if isinstance(what, _Station):
+            if amount > 0:
+                what.add(process, amount)
+                return
+        elif amount > 0:
+            if what.waiting:
+                ready.append(what.waiting.popleft())
+            else:
+                what.count += 1
+        elif what.count:
+            what.count -= 1
+        else:
+            what.waiting.append(process)
+            return
+
+
+def _at(curve: Sequence[float], count: int) -> float:
+    """Read a curve whose places are 1, 2, ...; behind its end it stays as it is."""
+    return curve[min(count, len(curve)) - 1]
+
+
+def parse(text: str, name: str, costs: Load | None = None) -> tuple[Site, Load, list[int]]:
+    """Read a description of a site, as JSON, YAML or TOML; `costs` stand for a part ``job`` that is not there.
+
+    Raises
+    ------
+    ArgumentError
+        It is not in that form, or has words that mean nothing.
+    """
+    return _site_of(_given(text, name), name, costs)
+
+
+def _given(text: str, name: str) -> dict[str, Any]:
+    """Read a description, whatever it says."""
+    given: Any
+    if name.endswith(".toml"):
+        try:
+            given = importlib.import_module("tomllib").loads(text)
+        except ImportError:  # Python 3.10
+            raise ArgumentError(f"{name}: TOML needs Python 3.11; JSON works without") from None
+        except ValueError as error:
+            raise ArgumentError(f"{name} cannot be understood: {error}") from None
+    else:
+        given = parse_settings(text, Path(name))
+    return _part(given, name, {"cores", "processor", "jobs", "storage", "network", "job"})
+
+
+def _site_of(top: Mapping[str, Any], name: str, costs: Load | None) -> tuple[Site, Load, list[int]]:
+    """Understand a description."""
+    stores: list[Storage] = []
+    given = top.get("storage", [])
+    if not isinstance(given, list):
+        raise ArgumentError(f"{name}: storage is a list, not {given!r}")
+    for one in given:
+        part = _part(one, f"{name}, storage", {"rate", "curve", "access", "disks", "count"})
+        curve = _numbers(part, "curve", name)
+        curve = curve or [_number(part, "rate", None, name) * _number(part, "disks", 1, name)]
+        store = Storage(tuple(curve), MILLI * _number(part, "access", 0, name))
+        stores += [store] * _count(part, "count", 1, name, _MOST_JOBS)
+    network = _part(top.get("network") or {}, f"{name}, network", {"rate", "latency"})
+    together = _numbers(top, "processor", name)
+    cores = _count(top, "cores", len(together) or None, name, _MOST)
+    processor = tuple(together or map(float, range(1, cores + 1)))
+    if not stores or not processor or min(*processor, *(rate for one in stores for rate in one.rates), 1) <= 0:
+        raise ArgumentError(f"{name} needs storage, cores, and rates above 0")
+    rate = math.inf if network.get("rate") is None else _number(network, "rate", None, name) * MEGA
+    if rate <= 0:
+        raise ArgumentError(f"{name}: the rate of a network is above 0; without one it is no limit")
+    site = Site(
+        processor, tuple(stores), rate,
+        MILLI * _number(network, "latency", 0, name),
+    )  # fmt: skip
+    load = costs
+    if "job" in top and costs is not None:
+        raise ArgumentError(f"{name} has a job of its own: leave that out, or the measured costs")
+    if load is None:
+        words = {"files", "file", "events", "piece", "ahead", "open", "spread", *_LAYERS}
+        job = _part(top.get("job"), f"{name}, job", words)
+        size = _number(job, "file", None, name) * MEGA
+        load = Load(
+            _count(job, "files", 10, name), size, _number(job, "events", None, name),
+            min(size, _number(job, "piece", size / MEGA, name) * MEGA), MILLI * _number(job, "open", 0, name),
+            MILLI * sum(_number(job, layer, 0, name) for layer in _LAYERS), _count(job, "ahead", 0, name),
+            _number(job, "spread", _SPREAD, name, 1),
+        )  # fmt: skip
+    jobs = [_count({"jobs": count}, "jobs", None, name) for count in _numbers(top, "jobs", name)]
+    jobs = jobs or sorted({1, 2, 4, cores, 2 * cores})
+    if min(jobs) < 1 or max(jobs) > _MOST_JOBS:
+        raise ArgumentError(f"{name}: jobs are numbers from 1 to {_MOST_JOBS}")
+    if load.files < 1 or load.piece <= 0 or max(jobs) * load.files * load.file_bytes / load.piece > _MOST:
+        raise ArgumentError(f"{name}: a job reads at least one file; all jobs together read {_MOST} pieces at most")
+    return site, load, sorted(jobs)
+
+
+def _part(given: Any, where: str, words: set[str]) -> dict[str, Any]:
+    if not isinstance(given, dict):
+        raise ArgumentError(f"{where}: a table of {', '.join(sorted(words))} is wanted")
+    part: dict[str, Any] = given
+    unknown = set(part) - words
+    if unknown:
+        raise ArgumentError(f"{where}: {min(unknown)} means nothing; there are {', '.join(sorted(words))}")
+    return part
+
+
+def _number(part: Mapping[str, Any], name: str, default: float | None, where: str, most: float = math.inf) -> float:
+    value = part.get(name, default)
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not (0 <= value <= most and value < math.inf):
+        limit = f" up to {most}" if most < math.inf else ""
+        raise ArgumentError(f"{where}: {name} is a number{limit}, not {value!r}")
+    return float(value)
+
+
+def _count(part: Mapping[str, Any], name: str, default: int | None, where: str, most: float = math.inf) -> int:
+    value = _number(part, name, default, where, most)
+    if value != int(value):
+        raise ArgumentError(f"{where}: {name} is a whole number, not {value!r}")
+    return int(value)
+
+
+def _numbers(part: Mapping[str, Any], name: str, where: str) -> list[float]:
+    values = part.get(name, [])
+    if not isinstance(values, list):
+        raise ArgumentError(f"{where}: {name} is a list of numbers, not {values!r}")
+    return [_number({name: value}, name, None, where) for value in values]
+
+
+def described(site: Site, load: Load, jobs: Sequence[int]) -> dict[str, Any]:
+    """Describe a site, its jobs and their numbers in the words that `parse` understands."""
+    network = {"latency": site.latency / MILLI} | ({"rate": site.network / MEGA} if math.isfinite(site.network) else {})
+    return {
+        "processor": list(site.processor), "jobs": list(jobs),
+        "storage": [{"curve": list(store.rates), "access": store.access / MILLI} for store in site.storage],
+        "network": network,
+        "job": _job(load),
+    }  # fmt: skip
+
+
+def _job(load: Load) -> dict[str, Any]:
+    return {
+        "files": load.files, "file": load.file_bytes / MEGA, "events": load.events, "piece": load.piece / MEGA,
+        "ahead": load.ahead, "open": load.open / MILLI, "task": load.event / MILLI, "spread": load.spread,
+    }  # fmt: skip
+
+
+def _rows(part: Any, names: tuple[str, ...] = ()) -> list[list[str]]:
+    """Lay out a description: each number with its name and unit."""
+    if isinstance(part, dict):
+        known: dict[str, Any] = part
+        return [row for name, one in known.items() for row in _rows(one, (*names, name))]
+    if isinstance(part, list) and any(isinstance(one, dict) for one in part):  # pyright: ignore[reportUnknownVariableType]
+        several: list[Any] = part
+        return [
+            row for place, one in enumerate(several, 1) for row in _rows(one, (*names[:-1], f"{names[-1]} {place}"))
+        ]
+    values: list[Any] = part if isinstance(part, list) else [part]
+    said = ", ".join(number_text(one) if isinstance(one, (int, float)) else str(one) for one in values)
+    return [[", ".join(names), f"{said} {_UNITS.get(names[-1], '')}".strip()]]
+
+
+def _keep_site(study: Study, name: str, site: Mapping[str, Any], tables: list[dict[str, Any]]) -> None:
+    """Keep what is predicted for, so that the same can be predicted from the result alone."""
+    study.content.setdefault("sites", {})[name] = site
+    caption = "The site, its jobs and what they cost; in the JSON, under sites, as a description for lab predict."
+    tables.append({"title": f"Simulated: {name}", "head": ["What", "given"], "rows": _rows(site), "caption": caption})
+
+
+def layers_of(content: Mapping[str, Any], data: str) -> tuple[Site, Load, dict[int, float]]:
+    """Take the measured layers of a `lab site` result: of one job the costs, of plain work the curves.
+
+    Returns
+    -------
+    tuple[Site, Load, dict[int, float]]
+        Site and costs, and the measured MB/s by the number of jobs.
+
+    Raises
+    ------
+    ArgumentError
+        It lacks what is needed: one job of sapwood, and plain reading.
+    """
+    found = medians(content)
+    runs = {(m["what"], m["engine"]): m["runs"] for m in content["measurements"]}
+    counts = content["settings"]["jobs"]
+
+    def curve(engine: str) -> dict[int, float]:
+        """Give its median rates by jobs, with other data where it was not measured with these."""
+        for name in (data, *content["files"]):
+            cases = {count: Case(name, AS_IS, ALL, engine, count) for count in counts}
+            if rates := {n: found[case.what, engine] for n, case in cases.items() if (case.what, engine) in found}:
+                return rates
+        return {}
+
+    if data not in content["files"]:
+        raise ArgumentError(f"the result has no data {data}: {', '.join(content['files'])}")
+    measured, plain, processor = (curve(engine) for engine in ("sapwood", "raw", PROCESSOR))
+    one, reading = (
+        runs.get((Case(name, AS_IS, ALL, engine, 1).what, engine))
+        for name, engine in ((data, "sapwood"), (_data_of(content, data, "raw"), "raw"))
+    )
+    if not one or not reading:
+        raise ArgumentError(f"the result has no single job of sapwood and of plain reading for {data}")
+    if any(not run.get("stored") for run in one):
+        raise ArgumentError(
+            "the result does not say how many bytes of branches were read, as it does since: measure again, with "
+            "sapwood lab site"
+        )
+    scale = processor.get(1, 1.0)
+    cores = content["host"]["cores_usable"]
+    together = (
+        tuple(rate / scale for rate in _filled(processor)) if processor else tuple(map(float, range(1, cores + 1)))
+    )
+    facts = content["files"][data][AS_IS]
+    job, plainly = _Spent.of(one), _Spent.of(reading)
+    files = int(facts["files"])
+    size, events = job.bytes / files, job.events / files
+    # What is waited for is storage; its curve is that of plain reading, whose own work is taken out of it.
+    bare = _bare_rates(_filled(plain), together, plainly)
+    own = job.bytes / max(job.waiting, 1e-9) / MEGA
+    storage = tuple(own * rate / bare[0] for rate in bare)
+    opening = min(job.open, job.processor)
+    load = Load(
+        files, size, events, max(size, 1.0), opening / files, (job.processor - opening) / files / events,
+        spread=min(job.spread, 1.0),
+    )  # fmt: skip
+    # MB/s are those of the stored bytes of the branches.
+    share = job.bytes / job.stored
+    return Site(together, (Storage(storage),)), load, {n: rate * share for n, rate in measured.items()}
+
+
+def _data_of(content: Mapping[str, Any], data: str, engine: str) -> str:
+    """Give data that an engine read by one job: these, if it did, else the first."""
+    found = medians(content)
+    names = [data, *content["files"]]
+    return next((name for name in names if (Case(name, AS_IS, ALL, engine, 1).what, engine) in found), data)
+
+
+@dataclass(frozen=True)
+class _Spent:
+    """What one job took: bytes, of them those of branches; events; seconds of a processor, of waiting, of opening.
+
+    `spread` is by how much files differ. When other programs work, too, a processor takes longer: what a job queues
+    for one is time of that processor.
+    """
+
+    bytes: float
+    stored: float
+    events: float
+    processor: float
+    waiting: float
+    open: float
+    spread: float
+
+    @classmethod
+    def of(cls, runs: Sequence[Mapping[str, Any]]) -> _Spent:
+        """Take the medians of all rounds."""
+
+        def figure(*names: str) -> float:
+            return statistics.median(sum(run.get(name, 0.0) for name in names) for run in runs)
+
+        processor = min(figure("user", "system", "queued"), figure("job"))
+        return cls(
+            figure("bytes"), figure("stored"), figure("events"),
+            processor, figure("job") - processor, figure("open"), figure("spread"),
+        )  # fmt: skip
+
+
+def _bare_rates(plain: Sequence[float], together: Sequence[float], spent: _Spent) -> list[float]:
+    """Give the MB/s of storage itself for 1, 2, ... jobs, of which plain reading, that copies what comes, got less."""
+    size = 1.0  # MB
+    work = spent.processor / spent.bytes * MEGA * size
+    found: list[float] = []
+    for jobs, rate in enumerate(plain, 1):
+        low, high = rate, 1e3 * rate
+        for _ in range(40):
+            middle = math.sqrt(low * high)
+            site = Site(tuple(together), (Storage((*found, middle)),))
+            load = Load(_PIECES, size * MEGA, 1, size * MEGA, event=work, spread=_SPREAD)
+            got = simulate(site, load, jobs).megabytes
+            low, high = (middle, high) if got < rate else (low, middle)
+        found.append(high)
+    return found
+
+
+def _filled(curve: Mapping[int, float]) -> list[float]:
+    """Give a value for every number of jobs up to the largest, between those that were measured on straight lines."""
+    counts = sorted(curve)
+    return [float(np.interp(n, counts, [curve[count] for count in counts])) for n in range(1, counts[-1] + 1)]
+
+
+@dataclass(frozen=True)
+class Published:
+    """A figure of the study of analysis throughput at GSI, and the site and job it is for."""
+
+    what: str
+    megabytes: float
+    jobs: int
+    site: Site
+    load: Load
+
+
+class Gsi:
+    """The study at GSI. Its RAID with 8 MB read ahead and its four disks are stated; the rest here is assumed."""
+
+    CORES, DISK, ACCESS, ARRAY = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0), 60.0, 0.012, 105.0
+    ASSUMED: ClassVar[Mapping[str, str]] = {
+        "8 cores": "a worker node of the time",
+        "disk 60 MB/s, 12 ms": "a SATA disk of the time; 12 ms whenever another job's data were read before",
+        "RAID 105 MB/s, 12 ms": "chosen for the figure of 4 Pythia jobs",
+        "on the RAID, 8 MB of a job at a time, and the next fetched ahead": "what a read ahead of 8 MB is taken for",
+        "ESD 0.151 s of a processor a file": "chosen for the figure of one ESD job",
+        "ESD in pieces of 0.5 MB, Pythia of 2 MB": "chosen for the figures of four disks",
+        "Pythia 0.06 s of a processor a file of 4 MB": "a job that one disk keeps waiting",
+    }
+    _DISKS = (Storage((DISK,), ACCESS),) * 4
+    _ESD = Load(40, 3.3e6, 100, 0.5e6, open=0.011, event=0.0014)
+    _PYTHIA = Load(40, 4e6, 190, 2e6, event=0.06 / 190)
+    FIGURES = (
+        Published("one ESD job", 16.0, 1, Site(CORES, _DISKS[:1]), _ESD),
+        Published(
+            "4 Pythia jobs, RAID, 8 MB read ahead", 90.0, 4,
+            Site(CORES, (Storage((ARRAY,), ACCESS),)),
+            Load(20, 8e6, 380, 8e6, event=0.06 / 190, ahead=1),
+        ),
+        Published("12 Pythia jobs, four disks", 178.0, 12, Site(CORES, _DISKS), _PYTHIA),
+        Published("12 ESD jobs, four disks", 96.0, 12, Site(CORES, _DISKS), _ESD),
+    )  # fmt: skip
+
+
+def run(
+    folder: str | os.PathLike[str],
+    *,
+    description: str | os.PathLike[str] | None = None,
+    costs: str | os.PathLike[str] | None = None,
+    check: str | os.PathLike[str] | None = None,
+    data: str | None = None,
+    gsi: bool = False,
+) -> tuple[Study, dict[str, Path]]:
+    """Predict the aggregate curve of a site, or check the model.
+
+    Parameters
+    ----------
+    folder
+        Where the result goes.
+    description
+        The site: a JSON, YAML or TOML file.
+    costs
+        A result of `sapwood lab site` whose job is taken.
+    check
+        A result of `sapwood lab site`: its layers are taken, its curve predicted and compared.
+    data
+        Which data of these results; all for a check, else the first.
+    gsi
+        Compare with the figures of the study at GSI.
+
+    Raises
+    ------
+    ArgumentError
+        Nothing is asked for, or a file is not what it should be.
+    """
+    if costs is not None and description is None:
+        raise ArgumentError("--costs are those of a job at a site: give its description, too")
+    if data is not None and costs is None and check is None:
+        raise ArgumentError("--data is of a result of lab site: give one by --costs or --check")
+    study = Study(
+        "predict",
+        {
+            name: str(value)
+            for name, value in (("description", description), ("costs", costs), ("check", check))
+            if value
+        }
+        | {"gsi": gsi},
+        folder,
+        fresh=True,
+    )
+    tables: list[dict[str, Any]] = []
+    figures: list[dict[str, Any]] = []
+    found: list[str] = []
+    if description is not None:
+        _describe(study, description, costs, data, tables, figures, found)
+    if check is not None:
+        content = _site_result(check)
+        for name in [data] if data else content["files"]:
+            _check(study, content, name, tables, figures, found)
+    if gsi:
+        _gsi(study, tables, found)
+    if not tables:
+        raise ArgumentError("lab predict needs the description of a site, --check, or --gsi")
+    return study, study.finish(tables=tables, figures=figures, findings=found)
+
+
+def _site_result(path: str | os.PathLike[str]) -> dict[str, Any]:
+    content = read(path)
+    if content["study"] != "site" or not content["complete"]:
+        raise ArgumentError(f"{path} is no finished result of lab site")
+    return content
+
+
+def _keep(study: Study, what: str, engine: str, value: float) -> None:
+    one = {"what": what, "engine": engine, "unit": "MB/s", "values": [value], "runs": [{}], "derived": True}
+    study.content["measurements"].append(one)
+
+
+def _describe(
+    study: Study, description: str | os.PathLike[str], costs: str | os.PathLike[str] | None, data: str | None,
+    tables: list[dict[str, Any]], figures: list[dict[str, Any]], found: list[str],
+) -> None:  # fmt: skip
+    taken = None
+    if costs is not None:
+        content = _site_result(costs)
+        _, taken, _ = layers_of(content, data or next(iter(content["files"])))
+    try:
+        text = Path(description).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ArgumentError(f"{description} cannot be read: {error}") from None
+    given = _given(text, str(description))
+    site, load, counts = _site_of(given, str(description), taken)
+    outcomes = {count: simulate(site, load, count) for count in counts}
+    for count, outcome in outcomes.items():
+        _keep(study, _jobs(count), "predicted", outcome.megabytes)
+    stations = list(next(iter(outcomes.values())).full)
+    rows = [
+        [
+            str(n),
+            f"{o.megabytes:.1f} MB/s",
+            f"{number_text(o.events)} /s",
+            *(f"{100 * o.full[s]:.0f} %" for s in stations),
+        ]
+        for n, o in outcomes.items()
+    ]
+    caption = (
+        "What all jobs get together, and how full stations are: what they give, of the most they give to as many jobs "
+        "or more. The figures are simulated, not measured."
+    )
+    tables.append(
+        {"title": "Prediction", "head": ["Jobs", "rate", "events", *stations], "rows": rows, "caption": caption}
+    )
+    points = [[n, o.megabytes] for n, o in outcomes.items()]
+    axes = {"kind": "lines", "x": "Jobs", "y": "Aggregate rate [MB/s]"}
+    figures.append({**axes, "title": "Prediction", "curves": [{"label": "predicted", "points": points}]})
+    found.append(_bend(outcomes))
+    job = {} if taken is None else {"job": _job(taken)}
+    _keep_site(study, Path(description).name, {**given, "jobs": counts, **job}, tables)
+
+
+def _jobs(count: int) -> str:
+    return f"{count} job{'s' * (count > 1)}"
+
+
+def _bend(outcomes: Mapping[int, Outcome]) -> str:
+    best = max(outcome.megabytes for outcome in outcomes.values())
+    enough = next(count for count, outcome in outcomes.items() if outcome.megabytes >= _FULL * best)
+    # More jobs gain nothing where all storage is full, or the network, or the processor.
+    kinds: dict[str, float] = {}
+    for name, full in outcomes[max(outcomes)].full.items():
+        kind = name.partition(" ")[0]
+        kinds[kind] = min(full, kinds.get(kind, full))
+    fullest, share = max(kinds.items(), key=lambda item: item[1])
+    words = f"{_jobs(enough)} get{'s' * (enough == 1)} {outcomes[enough].megabytes:.0f} MB/s"
+    if share >= _FULL:
+        return f"{words}, more jobs hardly more; with {max(outcomes)}, {fullest} is {100 * share:.0f} % full."
+    most = f"{fullest} is most, {100 * share:.0f} %"
+    return f"{words}; nothing is full with {max(outcomes)} ({most}): more jobs may get more."
+
+
+def _check(
+    study: Study, content: Mapping[str, Any], data: str,
+    tables: list[dict[str, Any]], figures: list[dict[str, Any]], found: list[str],
+) -> None:  # fmt: skip
+    site, load, measured = layers_of(content, data)
+    rows: list[list[str]] = []
+    worst, curves = 0.0, {"predicted": [], "measured": [[n, rate] for n, rate in measured.items()]}
+    for count, rate in measured.items():
+        outcome = simulate(site, load, count)
+        _keep(study, f"{data}, {_jobs(count)}", "predicted", outcome.megabytes)
+        _keep(study, f"{data}, {_jobs(count)}", "measured", rate)
+        off = outcome.megabytes / rate - 1
+        worst = max(worst, abs(off)) if count > 1 else worst
+        curves["predicted"].append([count, outcome.megabytes])
+        full = ", ".join(f"{name} {100 * share:.0f} %" for name, share in outcome.full.items())
+        rows.append(
+            [
+                str(count),
+                f"{outcome.megabytes:.1f} MB/s",
+                f"{rate:.1f} MB/s",
+                f"{round(100 * off):+d} %".replace("-", "−"),
+                full,
+            ]
+        )
+    caption = (
+        "Costs are those of one job; the curves of storage and processor those of plain reading and of decompression "
+        "from memory by as many jobs. MB/s are of all bytes that are read."
+    )
+    head = ["Jobs", "predicted", "measured", "off by", "full"]
+    tables.append({"title": f"Check, {data}", "head": head, "rows": rows, "caption": caption})
+    axes = {"kind": "lines", "x": "Jobs", "y": "Aggregate rate [MB/s]"}
+    drawn = [{"label": label, "points": points} for label, points in curves.items()]
+    figures.append({**axes, "title": f"Check, {data}", "curves": drawn})
+    _keep_site(study, data, described(site, load, list(measured)), tables)
+    if set(measured) <= {1}:
+        found.append(f"{data}: only one job was measured, from which the costs come: there is nothing to check.")
+        return
+    found.append(f"{data}: with more than one job the prediction is off by at most {100 * worst:.0f} %.")
+    if any(warning["code"] == "loaded" for warning in content["warnings"]):
+        found.append(
+            f"{data}: other programs ran while this was measured; costs and curve need not have met the same load."
+        )
+
+
+def _gsi(study: Study, tables: list[dict[str, Any]], found: list[str]) -> None:
+    rows: list[list[str]] = []
+    sites: list[dict[str, Any]] = []
+    worst = 0.0
+    for one in Gsi.FIGURES:
+        outcome = simulate(one.site, one.load, one.jobs)
+        _keep(study, one.what, "predicted", outcome.megabytes)
+        _keep(study, one.what, "published", one.megabytes)
+        off = outcome.megabytes / one.megabytes - 1
+        worst = max(worst, abs(off))
+        shown = [
+            f"{outcome.megabytes:.1f} MB/s",
+            f"{one.megabytes:.0f} MB/s",
+            f"{round(100 * off):+d} %".replace("-", "−"),
+        ]
+        rows.append([one.what, *shown])
+        _keep_site(study, one.what, described(one.site, one.load, [one.jobs]), sites)
+    head = ["Case", "model", "published", "off by"]
+    tables.append(
+        {"title": "GSI", "head": head, "rows": rows, "caption": "Published: analysis throughput of ALICE at GSI."}
+    )
+    assumed = [[what, why] for what, why in Gsi.ASSUMED.items()]
+    caption = "Stated: the RAID with 8 MB read ahead, the four disks, the numbers of jobs. Everything else is assumed:"
+    tables.append({"title": "Assumptions for GSI", "head": ["Assumed", "because"], "rows": assumed, "caption": caption})
+    tables += sites
+    found.append(
+        f"With the assumptions named, which were partly chosen for them, the model gives GSI's figures within "
+        f"{100 * worst:.0f} %: they agree with each other, but foretell nothing."
+    )

@@ -1,0 +1,220 @@
+"""`sapwood lab scaling`: how the speed of an application follows each benchmark across machines."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sapwood.errors import ArgumentError
+from sapwood.lab.studies.machine import OURS
+from sapwood.lab.studies.study import NOISE, Study, medians, read
+from sapwood.pages.study import value_text
+from sapwood.show.units import number_text
+
+_TIMES = ("µs", "ns", "s")
+_NAMED = 5  # benchmarks in a finding
+_SHOWN = 6  # benchmarks beside each other in the table of machines
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line through the origin: speed is `slope` times the benchmark; `deviations` of the machines are relative."""
+
+    slope: float
+    deviations: Mapping[str, float]
+
+    @property
+    def spread(self) -> float:
+        """The root of the mean square of the deviations."""
+        return math.sqrt(sum(value**2 for value in self.deviations.values()) / len(self.deviations))
+
+
+def line(speeds: Mapping[str, float], benchmark: Mapping[str, float]) -> Line:
+    """Lay a line through the origin: its slope is the mean of speed over benchmark; all machines weigh alike."""
+    ratios = {name: speeds[name] / benchmark[name] for name in speeds}
+    slope = sum(ratios.values()) / len(ratios)
+    return Line(slope, {name: ratio / slope - 1 for name, ratio in ratios.items()})
+
+
+def run(
+    store: str | os.PathLike[str],
+    folder: str | os.PathLike[str],
+    *,
+    application: str = "track finding",
+    by: str | None = None,
+) -> tuple[Study, dict[str, Path]]:
+    """Run the study.
+
+    Parameters
+    ----------
+    store
+        A folder of results of `sapwood lab machine`.
+    folder
+        Where the result goes.
+    application
+        A benchmark, or a JSON file of speeds by the names of the machines.
+    by
+        The benchmark by which the machines are sorted; the application by default.
+
+    Raises
+    ------
+    ArgumentError
+        There are fewer than two machines, or one has no such benchmark.
+    """
+    studies = {path.stem: read(path) for path in sorted(Path(store).glob("*.json"))}
+    machines = {name: study for name, study in studies.items() if study["study"] == "machine"}
+    if len(machines) < 2:
+        raise ArgumentError(f"{store} holds {len(machines)} results of lab machine; a comparison takes two or more")
+    values = {name: {w: v for (w, e), v in medians(one).items() if e == OURS} for name, one in machines.items()}
+    units = {m["what"]: m["unit"] for one in machines.values() for m in one["measurements"]}
+    common = [what for what in next(iter(values.values())) if all(one.get(what, 0.0) > 0 for one in values.values())]
+    speeds = _speeds(application, {name: _rates(one, units) for name, one in values.items()})
+    order = by or application
+    if by is not None and by not in common:
+        raise ArgumentError(f"there is no benchmark {by} of all machines: {', '.join(common)}")
+
+    study = Study("scaling", {"store": str(store), "application": application, "by": order}, folder, fresh=True)
+    lines: dict[str, Line] = {}
+    for what in common:
+        rates = {name: _rates(values[name], units)[what] for name in speeds}
+        if what != application:
+            lines[what] = line(speeds, rates)
+        for name in speeds:
+            kept = {"what": what, "engine": name, "unit": units[what], "values": [values[name][what]], "runs": [{}]}
+            study.content["measurements"].append(kept | {"derived": True})
+    noise = {what: _noise(machines, what, application) for what in lines}
+    lines = dict(sorted(lines.items(), key=lambda item: item[1].spread))
+    ranked = sorted(
+        speeds, key=lambda name: speeds[name] if by is None else _rates(values[name], units)[by], reverse=True
+    )
+    shown = [what for what in ([by] if by else []) if what != application] + list(lines)
+    shown = list(dict.fromkeys(shown))[:_SHOWN]
+    table = {
+        "title": "Machines", "head": ["Machine", _with_unit(application, units), *shown],
+        "rows": [
+            [name, number_text(speeds[name]), *(value_text(values[name][what], units[what]) for what in shown)]
+            for name in ranked
+        ],
+        "keys": [[name, speeds[name], *(values[name][what] for what in shown)] for name in ranked],
+        "caption": f"Sorted by {order}, quickest first; the benchmarks that the application follows most closely.",
+    }  # fmt: skip
+    rows = [[what, number_text(one.slope, 3), f"{100 * one.spread:.1f} %", *_worst(one)] for what, one in lines.items()]
+    follows = {
+        "title": "How the application follows", "rows": rows,
+        "keys": [
+            [what, one.slope, one.spread, one.deviations[_farthest(one)], _farthest(one)] for what, one in lines.items()
+        ],
+        "head": ["Benchmark", "slope", "deviation", "largest", "of"],
+        "caption": "A line through the origin, speed = slope × benchmark (for a time: × 1/time); "
+        "the root of the mean square of the machines' relative deviations, and the largest one.",
+    }  # fmt: skip
+    figures = [_figure(what, lines[what], speeds, values, units, application) for what in list(lines)[:4]]
+    return study, study.finish(
+        tables=[table, follows], figures=figures, findings=_findings(lines, application, speeds, noise)
+    )
+
+
+def _rates(values: Mapping[str, float], units: Mapping[str, str]) -> dict[str, float]:
+    """Turn times into rates, so that more is quicker."""
+    return {what: 1 / value if units[what] in _TIMES and value else value for what, value in values.items()}
+
+
+def _with_unit(what: str, units: Mapping[str, str]) -> str:
+    """Name a benchmark with the unit of its rate, or an application that has speeds of its own."""
+    if what not in units:
+        return f"{what}, speed"
+    return f"{what} [{'1/' * (units[what] in _TIMES)}{units[what]}]"
+
+
+def _speeds(application: str, rates: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    if not application.endswith(".json"):
+        missing = [name for name, one in rates.items() if not one.get(application)]
+        if missing:
+            raise ArgumentError(f"{missing[0]} has no benchmark {application}: {', '.join(rates[missing[0]])}")
+        return {name: one[application] for name, one in rates.items()}
+    try:
+        given = json.loads(Path(application).read_text(encoding="utf-8"))
+        speeds = {name: float(given[name]) for name in rates}
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise ArgumentError(
+            f"{application} is no JSON object of speeds for {', '.join(rates)} ({type(error).__name__}: {error})"
+        ) from None
+    if not all(math.isfinite(speed) and speed > 0 for speed in speeds.values()):
+        raise ArgumentError(f"{application}: speeds are above 0")
+    return speeds
+
+
+def _farthest(one: Line) -> str:
+    return max(one.deviations, key=lambda machine: abs(one.deviations[machine]))
+
+
+def _worst(one: Line) -> list[str]:
+    name = _farthest(one)
+    return [f"{100 * one.deviations[name]:+.1f} %".replace("-", "−"), name]
+
+
+def _figure(
+    what: str,
+    one: Line,
+    speeds: Mapping[str, float],
+    values: Mapping[str, Mapping[str, float]],
+    units: Mapping[str, str],
+    application: str,
+) -> dict[str, Any]:
+    rates = {name: _rates(values[name], units)[what] for name in speeds}
+    most = max(rates.values())
+    curves = [{"label": "line through the origin", "points": [[0.0, 0.0], [most, one.slope * most]]}]
+    curves += [{"label": name, "points": [[rates[name], speeds[name]]]} for name in speeds]  # upon the line
+    said = f"Deviation {100 * one.spread:.1f} %."
+    return {
+        "kind": "lines", "title": what, "x": _with_unit(what, units), "y": _with_unit(application, units),
+        "curves": curves, "caption": said,
+    }  # fmt: skip
+
+
+def _noise(machines: Mapping[str, Mapping[str, Any]], what: str, application: str) -> float:
+    """Give by how much noise alone moves a machine off a line: half the range of the rounds of both, of the worst one.
+
+    What was measured once may be off by `NOISE`.
+    """
+    worst = 0.0
+    for study in machines.values():
+        off = 0.0
+        for measured in study["measurements"]:
+            values = measured["values"]
+            if measured["engine"] == OURS and measured["what"] in (what, application) and values:
+                range_of = (max(values) - min(values)) / 2 / statistics.median(values)
+                off += range_of if len(values) > 1 else NOISE
+        worst = max(worst, off)
+    return worst
+
+
+def _findings(
+    lines: Mapping[str, Line], application: str, speeds: Mapping[str, float], noise: Mapping[str, float]
+) -> list[str]:
+    """Say what the application follows, where the machines differ by more than noise."""
+    if not lines:
+        return []
+    apart = max(speeds.values()) / min(speeds.values()) - 1
+    if apart <= max(NOISE, min(noise.values())):
+        said = f"The speeds of {application} differ by {100 * apart:.0f} % at most: by no more than noise may, so that "
+        return [said + "nothing can be said of what they follow."]
+    (best, one), (worst, last) = next(iter(lines.items())), list(lines.items())[-1]
+    alike = [what for what in lines if lines[what].spread <= one.spread + max(noise[best], noise[what])]
+    name = _worst(one)
+    said = (
+        f"The speed of {application} follows {best} most closely (deviation {100 * one.spread:.1f} %; "
+        f"the farthest machine is {name[1]}, {name[0]})"
+    )
+    if worst not in alike:
+        said += f", and {worst} least ({100 * last.spread:.0f} %)"
+    if len(alike) > 1:
+        more = f" and {len(alike) - 1 - _NAMED} more" if len(alike) - 1 > _NAMED else ""
+        said += f"; by their noise not told apart from {best}: {', '.join(alike[1 : 1 + _NAMED])}{more}"
+    return [said + "."]

@@ -1,0 +1,509 @@
+"""The frame of all studies: what was measured, on which machine, how well; kept in one JSON file that grows."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import tempfile
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from sapwood.errors import ArgumentError
+from sapwood.train.account.record import host, versions
+
+FORMAT, FORMAT_VERSION = "sapwood lab", 1
+
+WARNINGS = {
+    "noisy": (
+        "values of one measurement lie more than 15 % from their median",
+        "stop other programs, take more rounds, compare medians",
+    ),
+    "too-short": (
+        "the median is below 20 ms, where clocks and start-up weigh",
+        "take more events, or trust only ratios well away from 1",
+    ),
+    "few-rounds": ("fewer than 3 values", "take three rounds or more before comparing"),
+    "page-cache-not-dropped": (
+        "a cold reading found part of its file in memory",
+        "give a local file system, or let root write 3 to /proc/sys/vm/drop_caches between the runs",
+    ),
+    "server-cache": (
+        "what servers keep of files far away, or on file systems of theirs, could not be dropped between the runs",
+        "take files that nobody read lately, more than a server has memory, or one round",
+    ),
+    "loaded": (
+        "the load of the machine was above half of its cores when the study began or went on",
+        "wait until it is idle",
+    ),
+    "changed-source": (
+        "sapwood's checkout differs from the commit that is named",
+        "commit first, if the figures are to be kept",
+    ),
+}
+"""All warnings: code, what it means, and advice."""
+
+NOISE = 0.1
+"""By so much ratios differ from round to round without a word in the findings."""
+_SPREAD, _SHORT, _ROUNDS, _NAMED = 0.15, 0.020, 3, 6
+_LOCK = ".sapwood-lab"
+"""A file in the folder of a study that runs."""
+_CHOICE = frozenset({
+    "rounds", "label", "last_cache", "engines", "jobs", "merge", "codecs", "clusters", "baskets", "splits", "streams",
+    "summary", "read_ahead", "weights",
+})  # fmt: skip
+"""Settings that say which things are measured, how often, and under what names: of each of these they change nothing.
+
+The last cache says how large STREAM's arrays are, which by its rule differ from machine to machine.
+"""
+
+_PARTS = ("study", "settings", "host", "load", "commit", "versions", "complete", "left_out", "measurements", "warnings")
+"""What a study's file must have to go on with it or to compare it."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing to measure. `run` measures it once and gives its figures, among them ``value`` in the unit.
+
+    What else it gives is kept beside the value; ``warnings`` in it are codes of `WARNINGS`.
+    """
+
+    what: str
+    engine: str
+    unit: str
+    run: Callable[[], Mapping[str, Any]]
+
+
+class Study:
+    """A study that runs, or goes on where it was interrupted.
+
+    Parameters
+    ----------
+    name
+        Its name: that of the command.
+    settings
+        What was asked for. A file with other settings, or of another machine, is not gone on with.
+    inputs
+        The files that are measured, by path; with one that was replaced since, it is not gone on with either.
+    folder
+        Where ``NAME.json`` and ``NAME.html`` go.
+    fresh
+        Begin anew, whatever is there.
+    progress
+        Is told of each step: how many are done, how many there are, and which is next; none are while it is prepared.
+
+    Raises
+    ------
+    ArgumentError
+        The folder holds a study with other settings, of other contents of a file, or of another machine or version; or
+        it has no round.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        settings: Mapping[str, Any],
+        folder: str | os.PathLike[str],
+        *,
+        inputs: Sequence[str] = (),
+        fresh: bool = False,
+        progress: Callable[[int, int, str], None] | None = None,
+    ) -> None:
+        if settings.get("rounds", 1) < 1:
+            raise ArgumentError(f"a study takes one round or more, not {settings['rounds']}")
+        self.path: Path = Path(folder) / f"{name}.json"
+        self._tell = progress or (lambda done, steps, text: None)
+        load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+        self.content: dict[str, Any] = {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "study": name,
+            "settings": dict(settings),
+            "inputs": {path: _state(path) for path in inputs},
+            "host": host(),
+            "load": load,
+            "commit": commit(),
+            "versions": versions(("numpy", "awkward", "uproot", "pyarrow", "h5py", "boost-histogram")),
+            "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            "complete": False,
+            "left_out": {},
+            "programs": {},
+            "measurements": [],
+            "warnings": [],
+            "findings": [],
+            "tables": [],
+            "figures": [],
+        }
+        self._before: dict[str, Any] | None = None
+        if self.path.exists() and not fresh:
+            self._resume(read(self.path))
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+
+    def _resume(self, found: dict[str, Any]) -> None:
+        for part in ("study", "settings", "host", "commit", "versions"):
+            # Through JSON, where a tuple is a list.
+            if found[part] != json.loads(json.dumps(self.content[part])):
+                raise ArgumentError(f"{self.path} has other {part}: choose another folder, or begin anew with --fresh")
+        for path, state in self.content["inputs"].items():
+            if found.get("inputs", {}).get(path) != state:
+                raise ArgumentError(
+                    f"{path} is not the file that {self.path} was measured with: it was replaced or changed since; "
+                    "choose another folder, or begin anew with --fresh"
+                )
+        # Who takes part is found anew, and compared when the measuring goes on.
+        self._before = {"left_out": found["left_out"], "programs": found.get("programs", {})}
+        self.content = {**found, "left_out": {}, "programs": {}, "load": max(found["load"], self.content["load"])}
+
+    def tell(self, text: str) -> None:
+        """Tell what is done before the measuring begins."""
+        self._tell(0, 0, text)
+
+    def leave_out(self, what: str, reason: str) -> None:
+        """Name what takes no part (an engine, a variant, compiler options), and why; to be told before `run`."""
+        self.content["left_out"][what] = reason
+
+    def use(self, program: str, version: str) -> None:
+        """Record the version of a program that takes part and is no Python package."""
+        self.content["programs"][program] = version
+
+    def _same_engines(self) -> None:
+        """Refuse to go on beside values of others: an engine that came or went, or has another version."""
+        if self._before is None or not self.content["measurements"]:
+            return
+        came, went = (
+            sorted(set(one["left_out"]) - set(other["left_out"]))
+            for one, other in ((self._before, self.content), (self.content, self._before))
+        )
+        known = self._before["programs"]
+        other = [name for name, version in self.content["programs"].items() if known.get(name, version) != version]
+        if came or went or other:
+            raise ArgumentError(
+                f"{self.path} was measured "
+                + "; ".join(
+                    [f"without {name}" for name in came]
+                    + [f"with {name}" for name in went]
+                    + [f"with {name} {known[name]}" for name in other]
+                )
+                + ": choose another folder, or begin anew with --fresh"
+            )
+
+    def run(self, steps: Sequence[Step], rounds: int) -> None:
+        """Measure each step once a round, in turn, so that what disturbs one round disturbs all; skip what is there."""
+        self._same_engines()
+        kept = {(found["what"], found["engine"]): found for found in self.content["measurements"]}
+        for step in steps:
+            if (step.what, step.engine) not in kept:
+                new: dict[str, Any] = {
+                    "what": step.what,
+                    "engine": step.engine,
+                    "unit": step.unit,
+                    "values": [],
+                    "runs": [],
+                }
+                kept[step.what, step.engine] = new
+                self.content["measurements"].append(new)
+        for turn in range(rounds):
+            for place, step in enumerate(steps):
+                found = kept[step.what, step.engine]
+                if len(found["values"]) > turn:
+                    continue
+                text = f"{step.what}, {step.engine}" + (f", round {turn + 1} of {rounds}" if rounds > 1 else "")
+                self._tell(turn * len(steps) + place, rounds * len(steps), text)
+                figures = dict(step.run())
+                found["values"].append(figures.pop("value"))
+                found["runs"].append(figures)
+                self.save()
+        self._tell(rounds * len(steps), rounds * len(steps), "done")
+
+    def median(self, what: str, engine: str) -> float | None:
+        """Give the median of a measurement, None where there is none."""
+        return medians(self.content).get((what, engine))
+
+    def values(self, what: str, engine: str) -> list[float]:
+        """Give all values of a measurement in the order of the rounds."""
+        for found in self.content["measurements"]:
+            if (found["what"], found["engine"]) == (what, engine):
+                return list(found["values"])
+        return []
+
+    def figures(self, what: str, engine: str, name: str) -> list[Any]:
+        """Give one of the other figures of a measurement in the order of the rounds, None for a run without it."""
+        for found in self.content["measurements"]:
+            if (found["what"], found["engine"]) == (what, engine):
+                return [run.get(name) for run in found["runs"]]
+        return []
+
+    def figure(self, what: str, engine: str, name: str) -> Any:
+        """Give that figure of the last run, None where there is none."""
+        return next(reversed(self.figures(what, engine, name)), None)
+
+    def finish(
+        self, *, tables: Sequence[Mapping[str, Any]], figures: Sequence[Mapping[str, Any]], findings: Sequence[str]
+    ) -> dict[str, Path]:
+        """Judge the measurements, and write the file and the page."""
+        from sapwood.pages.study import render
+
+        said = [*findings]
+        if said and self.content["settings"].get("rounds") == 1:
+            said.append("All was measured once: how far noise moves these figures is not known.")
+        self.content |= {"tables": list(tables), "figures": list(figures), "findings": said}
+        self.content["warnings"] = judge(self.content)
+        self.content["complete"] = True
+        self.save()
+        page = self.path.with_suffix(".html")
+        page.write_text(render(self.content), encoding="utf-8")
+        return {"json": self.path, "html": page}
+
+    def save(self) -> None:
+        """Write the file, whole or not at all."""
+        beside = self.path.with_suffix(".partial")
+        beside.write_text(json.dumps(self.content, indent=1) + "\n", encoding="utf-8")
+        beside.replace(self.path)
+
+
+@contextlib.contextmanager
+def scratch(folder: str | os.PathLike[str], study: str) -> Generator[Path]:
+    """Give a new folder for the files of a study, which goes with them at the end.
+
+    Folders that studies left behind which were killed go, too: nobody holds the lock in them.
+    """
+    for old in Path(folder).glob(f"{study}-*/{_LOCK}"):
+        with contextlib.suppress(OSError), old.open("w") as file:
+            _lock(file.fileno())
+            shutil.rmtree(old.parent)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=f"{study}-") as made, (Path(made) / _LOCK).open("w") as file:
+        with contextlib.suppress(OSError):  # a file system without locks: it is not removed after a kill
+            _lock(file.fileno())
+        yield Path(made)
+
+
+def _lock(file: int) -> None:
+    """Take the lock of a file, which goes with the process.
+
+    Raises
+    ------
+    OSError
+        Another one has it, or there are none here.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        raise OSError from None
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _state(path: str) -> dict[str, Any]:
+    """Give what tells a file from another one at its place: size and time, or far away the identity that it states."""
+    with contextlib.suppress(OSError):
+        about = Path(path).stat()
+        return {"bytes": about.st_size, "time": about.st_mtime_ns}
+    import sapwood
+
+    with sapwood.open({path: None}) as file:
+        return {"uuid": str(file.uuid)}
+
+
+def judge(content: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Give the warnings that measurements deserve, each with its advice."""
+    found: list[tuple[str, str]] = []
+    measurements = [one for one in content["measurements"] if not one.get("derived")]  # of another study, or of none
+    if measurements and content["load"] > content["host"]["cores_usable"] / 2:
+        found.append(("loaded", f"load {content['load']:.1f} on {content['host']['cores_usable']} cores"))
+    if str(content["commit"]).endswith("+"):
+        found.append(("changed-source", content["commit"]))
+    for measured in measurements:
+        name, values = f"{measured['what']}, {measured['engine']}", measured["values"]
+        if not values:
+            continue
+        middle = statistics.median(values)
+        spread = max(abs(value - middle) for value in values) / middle if middle else 0.0
+        if len(values) < _ROUNDS:
+            found.append(("few-rounds", name))
+        elif spread > _SPREAD:
+            found.append(("noisy", f"{name}: up to {100 * spread:.0f} %"))
+        times = values if measured["unit"] == "s" else [run["wall"] for run in measured["runs"] if "wall" in run]
+        if times and (time := statistics.median(times)) < _SHORT:
+            found.append(("too-short", f"{name}: {1000 * time:.2g} ms"))
+        said = {code for run in measured["runs"] for code in run.get("warnings", ())}
+        found += [(code, name) for code in sorted(said)]
+    by_code: dict[str, list[str]] = {}
+    for code, where in found:
+        by_code.setdefault(code, []).append(where)
+    return [
+        {"code": code, "text": WARNINGS[code][0], "where": _listed(where), "advice": WARNINGS[code][1]}
+        for code, where in by_code.items()
+    ]
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return "; ".join(names[:_NAMED]) + (f"; and {more} more" if more > 0 else "")
+
+
+def medians(content: Mapping[str, Any]) -> dict[tuple[str, str], float]:
+    """Give the median of each measurement of a study, by what and by engine."""
+    return {(m["what"], m["engine"]): statistics.median(m["values"]) for m in content["measurements"] if m["values"]}
+
+
+def ratio_text(ratio: float, rounds: Sequence[float], digits: int = 1) -> str:
+    """Write a ratio of medians, and what single rounds give where that differs by more than `NOISE`."""
+    low, high = min(rounds), max(rounds)
+    text = f"{ratio:.{digits}f} ×"
+    if (1 - NOISE) * ratio <= low and high <= (1 + NOISE) * ratio:
+        return text
+    return f"{text} ({low:.{digits}f} to {high:.{digits}f} by the round)"
+
+
+def clear(ratios: Sequence[float]) -> bool:
+    """Tell whether all rounds agree which of two is the larger."""
+    return min(ratios) > 1 or max(ratios) < 1
+
+
+def read(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read a study.
+
+    Raises
+    ------
+    ArgumentError
+        The file is not there, or is none of a study.
+    """
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ArgumentError(f"there is no study {path}") from None
+    except ValueError:
+        content = None
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise ArgumentError(f"{path} is no study of sapwood lab")
+    if (found := content.get("format_version")) != FORMAT_VERSION:
+        raise ArgumentError(f"{path} is of format {found}; this version reads {FORMAT_VERSION}")
+    if lacking := [part for part in _PARTS if part not in content]:
+        raise ArgumentError(f"{path} is no whole study of sapwood lab: it has no {', '.join(lacking)}")
+    return content
+
+
+def commit() -> str | None:
+    """Give the commit of the checkout that runs, with ``+`` if it has changes; None for an installed package."""
+
+    def git(*words: str) -> str:
+        command = ["git", "-C", str(Path(__file__).parent), *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    with contextlib.suppress(OSError, subprocess.CalledProcessError):
+        if git("ls-files", Path(__file__).name):
+            return git("rev-parse", "HEAD") + "+" * bool(git("status", "--porcelain", "--untracked-files=no"))
+    return None
+
+
+def compare(paths: Sequence[str | os.PathLike[str]]) -> dict[str, Any]:
+    """Compare studies of one kind: the medians of what all have, and their ratios to the first.
+
+    A difference is ``clear`` if the ranges of the values do not overlap. ``other_settings`` are those that differ, with
+    the value in each study; ``alike`` tells which studies have the first one's, save those that only choose what is
+    measured. ``missing`` are the measurements that not all have, each with the numbers of those studies, from 1, that
+    have it.
+
+    Raises
+    ------
+    ArgumentError
+        They are fewer than two, or of different kinds.
+    """
+    studies = [read(path) for path in paths]
+    if len(studies) < 2:
+        raise ArgumentError("a comparison takes two studies or more")
+    kinds = {study["study"] for study in studies}
+    if len(kinds) > 1:
+        raise ArgumentError(f"studies of different kinds cannot be compared: {', '.join(sorted(kinds))}")
+    first = studies[0]
+    names = sorted({name for study in studies for name in study["settings"]})
+    settings = {name: [study["settings"].get(name) for study in studies] for name in names}
+    settings = {name: values for name, values in settings.items() if any(value != values[0] for value in values)}
+    same_work = [values for name, values in settings.items() if name not in _CHOICE]
+    named = [{(m["what"], m["engine"]): m for m in study["measurements"] if m["values"]} for study in studies]
+    rows: list[dict[str, Any]] = []
+    for key, measured in named[0].items():
+        if not all(key in other for other in named):
+            continue
+        values = [other[key]["values"] for other in named]
+        middles = [statistics.median(one) for one in values]
+        rows.append(
+            {
+                "what": key[0],
+                "engine": key[1],
+                "unit": measured["unit"],
+                "medians": middles,
+                "ratios": [middle / middles[0] if middles[0] else None for middle in middles],
+                "clear": [max(one) < min(values[0]) or min(one) > max(values[0]) for one in values],
+            }
+        )
+    return {
+        "study": first["study"],
+        "files": [str(path) for path in paths],
+        "hosts": [study["host"]["name"] for study in studies],
+        "commits": [study["commit"] for study in studies],
+        "complete": [study["complete"] for study in studies],
+        # An incomplete study was not judged yet.
+        "warnings": [study["warnings"] if study["complete"] else judge(study) for study in studies],
+        "other_settings": settings,
+        "alike": [all(values[place] == values[0] for values in same_work) for place in range(len(studies))],
+        "rows": rows,
+        "missing": [
+            {"what": key[0], "engine": key[1], "in": [place for place, one in enumerate(named, 1) if key in one]}
+            for key in dict.fromkeys(key for one in named for key in one)
+            if not all(key in one for one in named)
+        ],
+    }
+
+
+def comparison_text(compared: Mapping[str, Any]) -> str:
+    """Lay out a comparison as lines of text; ``~`` marks ratios that are not clear, ``!`` those of other settings."""
+    from sapwood.pages.listing import layout
+    from sapwood.pages.study import value_text
+
+    count = len(compared["files"])
+    head = ["", "", *(f"{place}: {Path(*Path(file).parts[-2:])}" for place, file in enumerate(compared["files"], 1))]
+    head += [f"ratio {place + 1}" for place in range(1, count)]
+    rows = [head]
+    for row in compared["rows"]:
+        ratios = [
+            f"{'' if alike else '!'}{'' if clear else '~'}{ratio:.2f}" if ratio is not None else "–"
+            for ratio, clear, alike in list(zip(row["ratios"], row["clear"], compared["alike"], strict=True))[1:]
+        ]
+        shown = [value_text(value, row["unit"]) for value in row["medians"]]
+        rows.append([row["what"], row["engine"], *shown, *ratios])
+    text = ""
+    for name, values in compared["other_settings"].items():
+        text += f"Settings differ: {name}: {' | '.join(map(str, values))}\n"
+    if not all(compared["alike"]):
+        text += "Ratios marked ! are between studies that did not measure the same.\n"
+    text += "\n" * bool(text) + layout(rows, right=range(2, 2 * count + 1))
+    if not compared["rows"]:
+        text += "No measurement is in all of the studies.\n"
+    for one in compared["missing"]:
+        text += f"only in {', '.join(map(str, one['in']))}: {one['what']}, {one['engine']}\n"
+    for place, file in enumerate(compared["files"]):
+        state = "" if compared["complete"][place] else ", INCOMPLETE: it was interrupted, or it still runs"
+        commit = compared["commits"][place] or "an installed package"
+        text += f"\n{place + 1}: {file}, on {compared['hosts'][place]}, commit {commit}{state}\n"
+        text += "".join(f"   warning: {w['code']}: {w['where']}\n" for w in compared["warnings"][place])
+    return text
+
+
+def summary_text(content: Mapping[str, Any], written: Mapping[str, Path]) -> str:
+    """Lay out a study as lines of text: tables, findings, warnings, and where it was written."""
+    from sapwood.pages.listing import layout
+
+    parts: list[str] = []
+    for table in content["tables"]:
+        rows = [table["head"], *table["rows"]]
+        parts.append(f"{table['title']}\n{layout(rows, right=range(1, len(table['head'])))}")
+    parts += [f"- {finding}\n" for finding in content["findings"]]
+    parts += [f"left out: {engine} ({reason})\n" for engine, reason in content["left_out"].items()]
+    parts += [f"warning: {w['code']}: {w['where']}; {w['advice']}\n" for w in content["warnings"]]
+    return "\n".join(parts) + "\n" + "\n".join(str(path) for path in written.values()) + "\n"

@@ -1,0 +1,491 @@
+"""`sapwood lab sweep`: copy a tree in many layouts, read each back, and choose."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import itertools
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import sapwood
+from sapwood.errors import ArgumentError, SapwoodError
+from sapwood.lab.advice.layout import layout_of as layout_found
+from sapwood.lab.advice.layout import tree_paths
+from sapwood.lab.advice.rewriting import Layout, parse_cluster, parse_codec, read_once, write_streams
+from sapwood.lab.children import engines
+from sapwood.lab.children.job import IMPORTED
+from sapwood.lab.studies.event import compiled, root_version
+from sapwood.lab.studies.study import Step, Study, scratch
+from sapwood.show.units import bytes_text, seconds_text
+from sapwood.train.data.dataset import Dataset, parse_size
+from sapwood.train.task.outputs import SUMMARY, Summary
+
+CODECS = ("none", "lz4:4", "zstd:1", "zstd:5", "zstd:9", "zlib:1", "zlib:6", "lzma:1")
+CLUSTERS = ("1 MB", "30 MB")
+BASKETS = ("32 kB", "256 kB", "1 MB")
+SPLITS = (99, 0)
+STREAMS = (1, 4)
+ENGINES = ("sapwood", "root")
+NO_LAYOUT = {"uproot": "it does not choose clusters and baskets", "raw": "bytes have no layout"}
+"""Engines of other studies, and why they take no part."""
+SUMMARIES = {"without": (False,), "with": (True,), "both": (False, True)}
+QUICK_CODECS = ("none", "lz4:4", "zstd:5")
+QUICK_CLUSTERS, QUICK_BASKETS = ("10 MB",), ("32 kB", "1 MB")
+SAMPLE, QUICK_SAMPLE, CHUNK = 30_000_000, 10_000_000, 4_000_000
+"""Bytes of the tree that are copied, and that a job has in memory at a time."""
+WEIGHTS = {"write": 1.0, "read": 1.0, "size": 1.0, "memory": 0.5}
+WRITE, READ = "write", "read"
+_CLOSE = 0.05
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One layout, and how a job writes it: into so many files at once, with a summary record in each or without."""
+
+    codec: str
+    cluster: str
+    basket: str
+    split: int | None = None
+    streams: int = 1
+    summary: bool = False
+    engine: str = "sapwood"
+
+    @property
+    def name(self) -> str:
+        """How the measurement is called."""
+        words = [self.codec, self.cluster, self.basket]
+        words += [] if self.split is None else [f"split {self.split}"]
+        words += [f"{self.streams} streams"] * (self.streams > 1) + ["summary"] * self.summary
+        words += [self.engine] if self.engine != ENGINES[0] else []
+        return ", ".join(words)
+
+    def layout(self) -> Layout:
+        """Give the layout.
+
+        Raises
+        ------
+        ArgumentError
+            One of the words means nothing.
+        """
+        codec, cluster, basket = parse_codec(self.codec), parse_cluster(self.cluster), parse_size(self.basket)
+        return Layout(compression=codec, auto_flush=cluster, basket_size=basket, split_level=self.split)
+
+
+def run(
+    source: str | None,
+    folder: str | os.PathLike[str],
+    *,
+    tree: str | None = None,
+    names: Sequence[str] = ENGINES[:1],
+    codecs: Sequence[str] = (),
+    clusters: Sequence[str] = (),
+    baskets: Sequence[str] = (),
+    splits: Sequence[int] = (),
+    streams: Sequence[int] = (),
+    summary: str | None = None,
+    weights: Mapping[str, float] = WEIGHTS,
+    rounds: int = 3,
+    quick: bool = False,
+    fresh: bool = False,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> tuple[Study, dict[str, Path]]:
+    """Run the study.
+
+    Parameters
+    ----------
+    source
+        A file, or ``FILE:TREE``. None: the events of `sapwood lab event`, with the tracks as objects.
+    folder
+        Where the result goes, and, until the end, the copies.
+    tree
+        The tree, for files with several.
+    names
+        Who copies and reads, of `ENGINES`; those of `NO_LAYOUT` are left out. ROOT keeps the split level of the tree.
+    codecs, clusters, baskets, splits
+        What is tried, each with each, in the words of `sapwood rewrite`; the constants of this module by default.
+        Split levels are those of objects: a tree without any has none.
+    streams, summary
+        How many files a job writes at once, and whether with a summary record (`SUMMARIES`); each with each, too.
+        Where neither is given, `STREAMS` with and without a summary are tried with one codec and split level alone.
+    weights
+        How much ``write`` and ``read`` (processor time), ``size`` and ``memory`` count in the choice.
+    rounds, quick, fresh, progress
+        How often; fewer layouts and entries; begin anew; who is told of each step.
+
+    Raises
+    ------
+    ArgumentError
+        One of the words means nothing, or there is not one tree.
+    SapwoodError
+        A copy failed.
+    """
+    unknown = set(weights) - set(WEIGHTS)
+    if unknown:
+        raise ArgumentError(f"there is no weight {min(unknown)}: {', '.join(WEIGHTS)}")
+    if any(not 0 <= split <= 99 for split in splits) or any(not 0 < count <= 100 for count in streams):
+        raise ArgumentError("split levels are from 0 to 99, streams from 1 to 100")
+    wrong = [name for name in names if name not in ENGINES and name not in NO_LAYOUT]
+    if wrong:
+        raise ArgumentError(f"there is no engine {wrong[0]}: choose of {', '.join(ENGINES)}")
+    sample = QUICK_SAMPLE if quick else SAMPLE
+    tried: dict[str, list[Any]] = {
+        "codecs": list(codecs or (QUICK_CODECS if quick else CODECS)),
+        "clusters": list(clusters or (QUICK_CLUSTERS if quick else CLUSTERS)),
+        "baskets": list(baskets or (QUICK_BASKETS if quick else BASKETS)),
+    }
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    with scratch(folder, "sweep") as own:
+        made = own / "events.root"
+        if source is None:
+            engines.Sapwood().write(made, -(-sample // engines.bytes_of(1)), engines.Settings("lz4:4", split=99))
+        (where,) = Dataset.of(source or str(made), tree).sources
+        with sapwood.open({where.path: None}) as file:
+            paths = tree_paths(file, where)
+            if len(paths) > 1:
+                raise ArgumentError(f"{where.path} has several trees; name one with --tree: {', '.join(paths)}")
+            found = layout_found(file[paths[0]], where.path, paths[0])
+            objects = any(branch.unsplit or "." in branch.name for branch in found.branches)
+        if not found.entries:
+            raise ArgumentError(f"{where.path}:{paths[0]} has no entries to copy")
+        stop = min(found.entries, max(1, found.entries * sample // max(1, found.full)))
+        if splits and not objects:
+            raise ArgumentError(f"{where.path}:{paths[0]} has no objects to split: --split says nothing here")
+        tried["splits"] = list(splits) or (list(SPLITS) if objects else [None])
+        settings = {"file": source or "generated events", "tree": paths[0], "entries": stop, **tried}
+        settings |= {"engines": list(names)}
+        settings |= {"streams": list(streams), "summary": summary, "weights": dict(weights)}
+        settings |= {"rounds": rounds, "quick": quick}
+        read = [where.path] if source else []
+        study = Study("sweep", settings, folder, inputs=read, fresh=fresh, progress=progress)
+        program, reason = compiled(own, "sweep") if "root" in names else (None, None)
+        if reason is not None:
+            study.leave_out("root", reason)
+        elif program is not None:
+            study.use("root", root_version())
+        for name in names:
+            if name in NO_LAYOUT:
+                study.leave_out(name, NO_LAYOUT[name])
+        cells: list[Cell] = []
+        for name in names:
+            if name == "root":
+                kept = {**tried, "splits": [None]}
+                cells += [dataclasses.replace(cell, engine=name) for cell in plan(kept, streams, summary) if program]
+            elif name == "sapwood":
+                cells += plan(tried, streams, summary)
+        if not cells:
+            raise ArgumentError(f"none of the engines can run: {', '.join(study.content['left_out'].values())}")
+        steps: list[Step] = []
+        for number, cell in enumerate(cells):
+            job = _Job(cell, where.path, paths[0], stop, str(own), number, str(program or ""))
+            steps += [_step(WRITE, job), _step(READ, job)]
+        study.run(steps, rounds)
+    tables = [*_tables(study, cells), *_memory(study, cells)]
+    return study, study.finish(tables=tables, figures=_figures(study, cells), findings=_choice(study, cells))
+
+
+def plan(tried: Mapping[str, Sequence[Any]], streams: Sequence[int], summary: str | None) -> list[Cell]:
+    """Give what is measured: each with each; see `run`."""
+    layouts = [Cell(*words) for words in itertools.product(*tried.values())]
+    for one in layouts:
+        one.layout()
+    if streams or summary:
+        told = itertools.product(layouts, streams or (1,), SUMMARIES[summary or "without"])
+        return [dataclasses.replace(one, streams=count, summary=has) for one, count, has in told]
+    codec = "zstd:5" if "zstd:5" in tried["codecs"] else tried["codecs"][0]
+    of_memory = [one for one in layouts if (one.codec, one.split) == (codec, tried["splits"][0])]
+    ways = list(itertools.product(STREAMS, (False, True)))[1:]
+    return layouts + [dataclasses.replace(one, streams=n, summary=has) for one in of_memory for n, has in ways]
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What a process is told: the cell, the tree, how many entries, and where the copies are."""
+
+    cell: Cell
+    source: str
+    tree: str
+    stop: int
+    scratch: str
+    number: int
+    program: str = ""
+
+    def copies(self) -> list[str]:
+        return [str(Path(self.scratch) / f"{self.number}-{stream}.root") for stream in range(self.cell.streams)]
+
+    def do(self, action: str) -> dict[str, Any]:
+        if self.cell.engine == "root":
+            layout, codec = self.cell.layout(), parse_codec(self.cell.codec)
+            sizes = (0 if codec is None else codec.code, layout.auto_flush, layout.basket_size, int(self.cell.summary))
+            words = [action, self.source, self.tree, str(self.stop), *map(str, sizes), *self.copies()]
+            command = [self.program, *words]
+        else:
+            words = [action, json.dumps(dataclasses.asdict(self))]
+            command = [sys.executable, "-m", "sapwood.lab.studies.sweep", *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            raise SapwoodError(f"{action} failed for {self.cell.name}: {last}")
+        return json.loads(done.stdout)
+
+
+def parse_weights(words: Sequence[str]) -> dict[str, float]:
+    """Read ``read=2`` and the like; what is not named keeps its weight.
+
+    Raises
+    ------
+    ArgumentError
+        It is no weight.
+    """
+    weights = dict(WEIGHTS)
+    for word in words:
+        name, _, value = word.partition("=")
+        try:
+            weights[name] = float(value)
+        except ValueError:
+            weights[name] = math.nan
+        if not 0 <= weights[name] < math.inf:
+            raise ArgumentError(f"a weight is a name and a number from 0 on, such as read=2, not {word!r}")
+    return weights
+
+
+def _step(action: str, job: _Job) -> Step:
+    def measure() -> dict[str, Any]:
+        if action == READ and not Path(job.copies()[0]).exists():  # of a study that goes on
+            job.do(WRITE)
+        figures = job.do(action)
+        size = sum(Path(copy).stat().st_size for copy in job.copies())
+        return {**figures, "value": figures["user"] + figures["system"], "bytes": size}
+
+    return Step(action, job.cell.name, "s", measure)
+
+
+def _costs(study: Study, cells: Sequence[Cell]) -> dict[Cell, dict[str, float]]:
+    """Give what layouts cost, by the names of the weights; memory is the larger of both processes.
+
+    Only jobs that do the same are compared: those of the first engine, without more streams and a summary if possible.
+    """
+
+    def cost(cell: Cell) -> dict[str, float]:
+        memory = max(_middle(study, action, cell, "rss") for action in (WRITE, READ))
+        return {
+            "write": study.median(WRITE, cell.name) or 0.0,
+            "read": study.median(READ, cell.name) or 0.0,
+            "size": _middle(study, WRITE, cell, "bytes"),
+            "memory": memory,
+        }
+
+    least = min((cell.streams, cell.summary) for cell in cells)
+    same = (cell for cell in cells if (cell.streams, cell.summary) == least and cell.engine == cells[0].engine)
+    return {cell: cost(cell) for cell in same}
+
+
+def front(points: Mapping[str, tuple[float, float]]) -> list[str]:
+    """Give those that no other beats in both values, by the first value (the Pareto front)."""
+    kept: list[str] = []
+    for name in sorted(points, key=points.__getitem__):
+        if not kept or points[name][1] < points[kept[-1]][1]:
+            kept.append(name)
+    return kept
+
+
+def choose(costs: Mapping[Any, Mapping[str, float]], weights: Mapping[str, float]) -> dict[Any, float]:
+    """Score layouts: the product of each cost over the least of all, to the power of its weight; 1 is best, sorted."""
+    least = {what: min(cost[what] for cost in costs.values()) or 1e-9 for what in WEIGHTS}
+    scores = {
+        name: math.prod((max(cost[what], 1e-9) / least[what]) ** weights.get(what, 0.0) for what in WEIGHTS)
+        for name, cost in costs.items()
+    }
+    return dict(sorted(scores.items(), key=lambda item: item[1]))
+
+
+def _middle(study: Study, action: str, cell: Cell, name: str) -> float:
+    """Give the median of one of the figures of a measurement, over its rounds."""
+    (runs,) = (m["runs"] for m in study.content["measurements"] if (m["what"], m["engine"]) == (action, cell.name))
+    return statistics.median(float(run[name]) for run in runs)
+
+
+def _ties(study: Study, scores: Mapping[Cell, float]) -> list[Cell]:
+    """Give the layouts whose score is above the best by less than times vary from round to round, or than `_CLOSE`."""
+    best = next(iter(scores))
+
+    def spread(cell: Cell) -> float:
+        weights = study.content["settings"]["weights"]
+        values = {m["what"]: m["values"] for m in study.content["measurements"] if m["engine"] == cell.name}
+        return sum(
+            weights[action]
+            * (max(values[action]) - min(values[action]))
+            / (2 * statistics.median(values[action]) or 1.0)
+            for action in (WRITE, READ)
+        )
+
+    return [
+        cell
+        for cell, score in scores.items()
+        if cell != best and score <= scores[best] * (1 + max(_CLOSE, spread(cell) + spread(best)))
+    ]
+
+
+def _scores(study: Study, cells: Sequence[Cell]) -> dict[Cell, float]:
+    return choose(_costs(study, cells), study.content["settings"]["weights"])
+
+
+def _tables(study: Study, cells: Sequence[Cell]) -> list[dict[str, Any]]:
+    scores = _scores(study, cells)
+    ranked = [*scores, *(cell for cell in cells if cell not in scores)]
+
+    def cells_of(cell: Cell, names: Sequence[str], text: Callable[[float], str]) -> list[str]:
+        return [text(_middle(study, action, cell, name)) for action in (WRITE, READ) for name in names]
+
+    def head(*names: str) -> list[str]:
+        return ["Codec, cluster, basket", *(f"{action} {name}" for action in (WRITE, READ) for name in names)]
+
+    times = [
+        [
+            cell.name,
+            *cells_of(cell, ("user", "system", "wall"), seconds_text),
+            bytes_text(_middle(study, WRITE, cell, "bytes")),
+            f"{scores[cell]:.2f}" if cell in scores else "–",
+        ]
+        for cell in ranked
+    ]
+    memory = [[cell.name, *cells_of(cell, ("vsize", "rss"), bytes_text)] for cell in ranked]
+    return [
+        {
+            "title": "Layouts",
+            "head": [*head("user", "system", "elapsed"), "file", "score"],
+            "rows": times,
+            "caption": "Medians of all rounds, best first. The score is explained in the guide.",
+        },
+        {
+            "title": "Memory",
+            "head": head("vsize", "rss"),
+            "rows": memory,
+            "caption": "Medians in the same order: peaks of virtual and resident memory of the process.",
+        },
+    ]
+
+
+def _memory(study: Study, cells: Sequence[Cell]) -> list[dict[str, Any]]:
+    """Tell what each stream and the summary take in memory, for layouts that were written in several ways."""
+
+    def peak(cell: Cell, what: str) -> float:
+        return _middle(study, WRITE, cell, what)
+
+    rows: list[list[str]] = []
+    for cell in cells:
+        base = dataclasses.replace(cell, streams=1)
+        if cell.streams > 1 and base in cells:
+            for_one = [(peak(cell, what) - peak(base, what)) / (cell.streams - 1) for what in ("vsize", "rss")]
+            shown = [bytes_text(peak(one, what)) for what in ("vsize", "rss") for one in (base, cell)]
+            rows.append([cell.name, *shown, *(_signed(value) for value in for_one)])
+    head = ["Job", "vsize of 1", "vsize of all", "rss of 1", "rss of all", "vsize a stream", "rss a stream"]
+    caption = "Peaks of the writing process, with one stream and with all; and the difference for each stream more."
+    tables = [{"title": "Memory of a stream", "head": head, "rows": rows, "caption": caption}] if rows else []
+    rows = []
+    for cell in cells:
+        base = dataclasses.replace(cell, summary=False)
+        if cell.summary and base in cells:
+            more = [peak(cell, what) - peak(base, what) for what in ("vsize", "rss", "bytes")]
+            rows.append([base.name, *(_signed(value / cell.streams) for value in more)])
+    head = ["Job", "vsize", "rss", "file"]
+    caption = "What a summary record takes more, for each stream; differences of single processes vary by some pages."
+    return tables + ([{"title": "Summary record", "head": head, "rows": rows, "caption": caption}] if rows else [])
+
+
+def _signed(value: float) -> str:
+    return f"{'−' if value < 0 else '+'}{bytes_text(abs(value))}"
+
+
+def _figures(study: Study, cells: Sequence[Cell]) -> list[dict[str, Any]]:
+    costs = {cell.name: cost for cell, cost in _costs(study, cells).items()}
+    both = {name: (cost["write"] + cost["read"], cost["memory"] / 1e6) for name, cost in costs.items()}
+    size = {name: (cost["read"], cost["size"] / 1e6) for name, cost in costs.items()}
+    planes = [
+        _plane("Memory and time", both, "Processor time of writing and reading [s]", "Peak resident memory [MB]"),
+        _plane("Size and time", size, "Processor time of reading [s]", "File size [MB]"),
+    ]
+    lines: dict[str, list[list[float]]] = {}
+    for cell in (cell for cell in cells if not cell.summary):
+        base = dataclasses.replace(cell, streams=1)
+        if any(one.streams > 1 and dataclasses.replace(one, streams=1) == base for one in cells):
+            rss = _middle(study, WRITE, cell, "rss")
+            lines.setdefault(base.name, []).append([cell.streams, rss / 1e6])
+    if lines:
+        curves = [{"label": name, "points": sorted(points)} for name, points in lines.items()]
+        axes = {"kind": "lines", "x": "Streams", "y": "Peak resident memory of writing [MB]"}
+        planes.append({**axes, "title": "Memory of streams", "curves": curves})
+    return planes
+
+
+def _plane(title: str, points: Mapping[str, tuple[float, float]], x: str, y: str) -> dict[str, Any]:
+    best = front(points)
+    curves = [
+        {"label": "all layouts", "points": [list(points[name]) for name in points], "dots": True},
+        {"label": "no other is better in both", "points": [list(points[name]) for name in best]},
+    ]
+    caption = "On the front, from the left: " + "; ".join(best) + "."
+    return {"kind": "lines", "title": title, "x": x, "y": y, "curves": curves, "caption": caption}
+
+
+def _choice(study: Study, cells: Sequence[Cell]) -> list[str]:
+    scores = _scores(study, cells)
+    best = next(iter(scores))
+    cost = _costs(study, cells)[best]
+    weights = ", ".join(f"{name} {weight:g}" for name, weight in study.content["settings"]["weights"].items())
+    chosen = (
+        f"For the weights {weights} the choice is {best.name}: {seconds_text(cost['write'])} to write, "
+        f"{seconds_text(cost['read'])} to read, {bytes_text(cost['size'])}, {bytes_text(cost['memory'])} of memory."
+    )
+    layout = f'--compression {best.codec} --cluster-size "{best.cluster}" --basket-size "{best.basket}"'
+    layout += "" if best.split is None else f" --split-level {best.split}"
+    close = [f"{cell.name} ({scores[cell]:.2f})" for cell in _ties(study, scores)]
+    if close:
+        chosen += f" Its score of {scores[best]:.2f} is not told apart from that of {'; '.join(close)}."
+    return [chosen, f"To apply it: sapwood rewrite FILE -o NEW {layout}"]
+
+
+def main(words: Sequence[str]) -> int:
+    """Write or read the copies of a job and print what it took: ACTION JOB."""
+    action = words[0]
+    told: dict[str, Any] = json.loads(words[1])
+    job = _Job(cell=Cell(**told.pop("cell")), **told)
+    import resource
+
+    for package in (*IMPORTED, "sapwood.writing.file"):
+        importlib.import_module(package)  # which is not counted
+    before, wall = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
+    if action == WRITE:
+        summary = None
+        if job.cell.summary:
+            count = job.stop
+            summary = Summary("sweep", entries_read=count, entries_selected=count, inputs=[job.source])
+            summary.input_entries = [count]
+        with sapwood.open({job.source: None}) as file:
+            write_streams(file[job.tree], job.copies(), job.cell.layout(), job.stop, chunk=CHUNK, summary=summary)
+    else:
+        for copy in job.copies():
+            with sapwood.open({copy: None}) as file:
+                read_once([file["T"], *([file[SUMMARY]] if job.cell.summary else [])], chunk=CHUNK)
+    after, wall = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter() - wall
+    status = Path("/proc/self/status")
+    lines = status.read_text(encoding="ascii").splitlines() if status.exists() else []
+    sizes = {
+        key: int(value.split()[0]) * 1024 for key, _, value in (line.partition(":") for line in lines) if "kB" in value
+    }
+    figures = {"wall": wall, "user": after.ru_utime - before.ru_utime, "system": after.ru_stime - before.ru_stime}
+    print(json.dumps(figures | {"vsize": sizes.get("VmPeak", 0), "rss": sizes.get("VmHWM", 0)}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

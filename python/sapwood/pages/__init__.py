@@ -1,0 +1,1 @@
+"""Listings and pages of files, runs, traces and studies."""

@@ -1,0 +1,276 @@
+"""What is in a file: its keys, its trees and their branches.
+
+Works on the native classes alone, so that a listing does not wait for NumPy and Awkward to be imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sapwood import _native
+from sapwood.errors import NotFoundError, SapwoodError, warn_of_lost_keys
+from sapwood.show.units import bytes_text, count_text
+from sapwood.storage.locate import is_url
+from sapwood.storage.sources import source_of
+
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
+
+_DIRECTORIES = ("TDirectory", "TDirectoryFile")
+_TREES = ("TTree", "TNtuple", "TNtupleD", "TChain")
+_OF_FILES = (".txt", ".json", ".yaml", ".yml")
+_ALGORITHMS = {0: "none", 1: "zlib", 2: "lzma", 3: "zlib (old)", 4: "lz4", 5: "zstd"}
+
+
+def list_file(
+    where: str,
+    *,
+    recursive: bool = False,
+    branches: bool = False,
+    check: bool = False,
+    options: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """List a file, or a directory or tree in it.
+
+    Parameters
+    ----------
+    where
+        ``file`` or ``file:path/inside``.
+    recursive
+        Go into directories.
+    branches
+        List the branches of the trees.
+    check
+        Decode the first entry of every branch, and the longest of its first basket, to find those whose data cannot
+        be decoded.
+    options
+        By which a file far away is read (see `sapwood.open`).
+
+    Returns
+    -------
+    dict[str, Any]
+        The file's own data and its ``keys``; sizes in bytes, all as JSON knows it. A key that can be listed but not
+        read has an ``error``. ``recovered`` says that the list of keys was lost, and what is listed was found by going
+        through the file.
+
+    Raises
+    ------
+    NotFoundError
+        If there is no such file or path.
+    SapwoodError
+        If the file cannot be read.
+    """
+    path, inside = split(where)
+    source = source_of(path, options or {} if is_url(path) else {})
+    file = _native.File(source.source, source.label, source.far)
+    top = file.directory()
+    found = list(_keys(path, top, "", inside.split("/") if inside else [], recursive=recursive))
+    if inside and not found:
+        raise NotFoundError(f"{path} has no {inside}")
+    return {
+        "file": where,
+        "root_version": f"{file.version // 10000}.{file.version // 100 % 100:02}.{file.version % 100:02}",
+        "compression": compression_text(file.compression),
+        "size": file.size,
+        "uuid": str(file.uuid),
+        "recovered": top.recovered,
+        "keys": [_described(directory, key, name, branches=branches, check=check) for directory, key, name in found],
+    }
+
+
+def files_of(where: str, options: Mapping[str, Any] | None = None) -> list[str]:
+    """Name the files that a word means: those of a folder and below it, of a pattern, a list or a description; itself.
+
+    Raises
+    ------
+    ArgumentError
+        There is none.
+    """
+    path, _ = split(where)
+    pattern = not Path(path).exists() and any(mark in path for mark in ("*?[" if "://" not in path else "*"))
+    if not (where.startswith("@") or Path(path).is_dir() or Path(path).suffix in _OF_FILES or pattern):
+        return [where]
+    from sapwood.train.data.dataset import Dataset
+
+    return list(dict.fromkeys(str(source) for source in Dataset.of(where, options=options).sources))
+
+
+def split(where: str) -> tuple[str, str]:
+    """Split ``file:path/inside``; the second part is empty where there is none."""
+    from sapwood.storage.locate import split_path
+
+    if Path(where).exists():
+        return where, ""
+    path, inside = split_path(where)
+    return path, inside or ""
+
+
+def compression_text(setting: int) -> str:
+    """Name a compression setting (`fCompress`: algorithm times 100 plus level)."""
+    algorithm, level = divmod(setting, 100)
+    if level == 0:
+        return "none"
+    return f"{_ALGORITHMS.get(algorithm or 1, f'algorithm {algorithm}')} {level}"
+
+
+def _keys(
+    file: str, directory: Foreign, prefix: str, inside: Sequence[str], *, recursive: bool
+) -> Iterator[tuple[Any, Any, str]]:
+    """Walk through a directory, or down a path inside it."""
+    if directory.recovered:
+        warn_of_lost_keys(len(directory.keys), f"/{prefix}", file)
+    for key in directory.keys:
+        is_directory = key.classname in _DIRECTORIES
+        if inside:
+            if inside[0] not in (key.name, f"{key.name};{key.cycle}"):
+                continue
+            if is_directory:
+                below = directory.subdirectory(key)
+                yield from _keys(file, below, f"{prefix}{key.name}/", inside[1:], recursive=recursive)
+                continue
+            if len(inside) > 1:
+                continue
+        yield directory, key, f"{prefix}{key.name}"
+        if recursive and is_directory:
+            yield from _keys(file, directory.subdirectory(key), f"{prefix}{key.name}/", (), recursive=True)
+
+
+def _described(directory: Foreign, key: Foreign, name: str, *, branches: bool, check: bool) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "name": name,
+        "cycle": key.cycle,
+        "class": key.classname,
+        "title": key.title,
+        "written": date_text(key.datetime),
+        "bytes": key.total_bytes - key.key_bytes,
+        "uncompressed_bytes": key.object_bytes,
+    }
+    if key.classname not in _TREES:
+        return found
+    try:
+        tree = directory.tree(key)
+    except SapwoodError as error:
+        return found | {"error": " ".join(str(error).split())}
+    found |= {
+        "entries": tree.num_entries,
+        "tree_bytes": sum(branch.compressed_bytes for branch in tree.branches),
+        "tree_uncompressed_bytes": sum(branch.total_bytes for branch in tree.branches),
+    }
+    if branches:
+        found["branches"] = list(_branches(tree, check=check))
+    return found
+
+
+def _branches(tree: Foreign, *, check: bool) -> Iterator[dict[str, Any]]:
+    depths: dict[int, int] = {}
+    for branch in tree.branches:
+        reason = branch.reason
+        if check and reason is None and branch.has_data:
+            reason = _undecodable(tree, branch)
+        left_out = branch.left_out if reason is None else []
+        depths[branch.index] = depths[branch.parent] + 1 if branch.parent is not None else 0
+        yield {
+            "name": branch.name,
+            "depth": depths[branch.index],
+            "type": branch.typename,
+            "title": branch.title,
+            "entries": branch.entries,
+            "baskets": branch.num_baskets,
+            "bytes": branch.compressed_bytes,
+            "uncompressed_bytes": branch.total_bytes,
+            "compression": compression_text(branch.compression),
+            "readable": reason is None,
+            "reason": reason,
+            "left_out": left_out,
+            "doubts": branch.doubts if reason is None else [],
+        }
+
+
+def _undecodable(tree: Foreign, branch: Foreign) -> str | None:
+    try:
+        _native.read([(tree, [branch.index], 0, min(1, branch.entries))])
+        # The first entry is often empty.
+        longest = branch.longest_entry()
+        if longest:
+            _native.read([(tree, [branch.index], longest, longest + 1)])
+    except SapwoodError as error:
+        return " ".join(str(error).split())
+    return None
+
+
+def date_text(packed: int) -> str:
+    """Unpack a date (`fDatime`: year since 1995, month, day, hour, minute, second in 6, 4, 5, 5, 6, 6 bits)."""
+    return (
+        f"{1995 + (packed >> 26)}-{packed >> 22 & 15:02}-{packed >> 17 & 31:02} "
+        f"{packed >> 12 & 31:02}:{packed >> 6 & 63:02}:{packed & 63:02}"
+    )
+
+
+def keys_text(listing: dict[str, Any], *, long: bool = False) -> str:
+    """Lay out the keys of a listing as lines of text."""
+    rows: list[list[str]] = []
+    for key in listing["keys"]:
+        entries = f"{count_text(key['entries'])} entries" if "entries" in key else ""
+        if "error" in key:
+            entries = f"cannot be read: {key['error']}"
+        row = [f"{key['name']};{key['cycle']}", key["class"], entries]
+        if long:
+            row[2:2] = [*_sizes(key), key["written"]]
+            row.append(key["title"])
+        rows.append(row)
+    head = ""
+    if long:
+        head = (
+            f"ROOT {listing['root_version']}, {bytes_text(listing['size'])}, compression {listing['compression']}, "
+            f"UUID {listing['uuid']}\n"
+        )
+        rows.insert(0, ["key", "class", "bytes", "uncompressed", "factor", "written", "", "title"])
+    return head + layout(rows, right=(2, 3, 4) if long else ())
+
+
+def _sizes(described: dict[str, Any]) -> list[str]:
+    compressed = described.get("tree_bytes", described["bytes"])
+    full = described.get("tree_uncompressed_bytes", described["uncompressed_bytes"])
+    return [bytes_text(compressed), bytes_text(full), f"{full / compressed:.2f}" if compressed else "–"]
+
+
+def branches_text(listing: dict[str, Any]) -> str:
+    """Lay out the branches of all trees of a listing as lines of text; a branch that cannot be read says why."""
+    parts: list[str] = []
+    for key in listing["keys"]:
+        if "error" in key:
+            parts.append(f"{key['name']};{key['cycle']}: cannot be read: {key['error']}\n")
+        if "branches" not in key:
+            continue
+        rows = [["branch", "type", "baskets", "bytes", "uncompressed", "factor", ""]]
+        for branch in key["branches"]:
+            reason = "" if branch["readable"] else f"cannot be read: {branch['reason']}"
+            if branch["left_out"]:
+                reason = f"is read without {'; '.join(branch['left_out'])}"
+            elif branch["doubts"]:
+                reason = f"is read in part: {'; '.join(branch['doubts'])}"
+            name = "  " * branch["depth"] + branch["name"]
+            rows.append([name, branch["type"], count_text(branch["baskets"]), *_sizes(branch), reason])
+        compressed, full, factor = _sizes(key)
+        branches = f"{len(key['branches'])} branch{'' if len(key['branches']) == 1 else 'es'}"
+        head = f"{key['name']};{key['cycle']}: {count_text(key['entries'])} entries, {branches}, "
+        parts.append(f"{head}{compressed} of {full} (factor {factor})\n" + layout(rows, right=(2, 3, 4, 5)))
+    return "\n".join(parts) if parts else "no trees\n"
+
+
+def layout(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> str:
+    """Lay out rows in columns two spaces apart; those in `right` stand to the right."""
+    if not rows:
+        return ""
+    flush = set(right)
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = (
+        "  ".join(
+            cell.rjust(width) if column in flush else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,301 @@
+"""The results of a run as files: ROOT histograms, JSON, and the page."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+import math
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import awkward as ak
+import numpy as np
+
+import sapwood
+from sapwood.errors import SapwoodError, StorageError
+from sapwood.pages.run import render
+from sapwood.show.chart import is_histogram
+from sapwood.show.units import bytes_text, count_text, seconds_text, share_text
+from sapwood.train import Dataset, Estimate, Plot, Run
+from sapwood.train.execution.checkpoint import check_folder
+from sapwood.train.task.outputs import check_targets
+
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
+
+FORMAT = {"format": "sapwood run", "format_version": 1}
+
+
+def write(run: Run, folder: str | Path) -> dict[str, Path]:
+    """Write ``results.root``, ``results.json`` and ``report.html``.
+
+    Each file is written beside its place and then moved there, so that none is ever seen half written.
+
+    Parameters
+    ----------
+    run
+        The finished run.
+    folder
+        Where to write; made where it is missing.
+
+    Returns
+    -------
+    dict[str, Path]
+        The paths, by ``root``, ``json`` and ``html``.
+
+    Raises
+    ------
+    StorageError
+        If the folder cannot be written to.
+    """
+    folder = Path(folder)
+    paths = _paths(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        unwritten: dict[str, str] = {}
+        _place(paths["root"], lambda path: unwritten.update(write_histograms(run, path)))
+        _place(paths["json"], lambda path: _write_all(path, to_json(run, unwritten)))
+        _place(paths["html"], lambda path: path.write_text(render(run, unwritten), encoding="utf-8"))
+    except OSError as error:
+        if isinstance(error, SapwoodError):
+            raise
+        raise StorageError(f"results cannot be written to {folder}: {error}") from error
+    return paths
+
+
+def check(folder: str | Path, tasks: Iterable[Any], dataset: Dataset) -> None:
+    """Check beforehand that `write` can write to a folder, and neither over what is read nor over what tasks write.
+
+    Raises
+    ------
+    StorageError
+        It cannot.
+    ArgumentError
+        It would.
+    """
+    folder = Path(folder)
+    check_folder(folder)
+    written = [output for task in tasks for output in (getattr(task, "outputs", None) or {}).values()]
+    check_targets([*_paths(folder).values(), *(folder / output.path for output in written)], dataset)
+
+
+def _paths(folder: Path) -> dict[str, Path]:
+    return {"root": folder / "results.root", "json": folder / "results.json", "html": folder / "report.html"}
+
+
+def _write_all(path: Path, pieces: Iterable[str]) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines(pieces)
+
+
+def _place(path: Path, make: Callable[[Path], object]) -> None:
+    beside = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    try:
+        make(beside)
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def write_histograms(run: Run, path: Path) -> dict[str, str]:
+    """Write all histograms of a run to a ROOT file, those of a task in a directory of its name.
+
+    A histogram with category axes becomes one for each of the categories, in a directory of the histogram's name.
+
+    Returns
+    -------
+    dict[str, str]
+        The histograms that have no counterpart in ROOT, with the reason.
+    """
+    unwritten: dict[str, str] = {}
+    with sapwood.recreate(path) as file:
+        for task in run.tasks:
+            for name, histogram in histograms_of(task.results):
+                for part, piece in _split_categories(histogram):
+                    place = "/".join([task.name, name, *(label.replace("/", "_") for label in part)])
+                    try:
+                        file[place] = _titled(piece, task.plots.get(name), part)
+                    except (SapwoodError, TypeError, ValueError, NotImplementedError) as error:
+                        if isinstance(error, OSError):
+                            raise
+                        unwritten[place] = " ".join(str(error).split())
+    return unwritten
+
+
+def _titled(histogram: Foreign, plot: Plot | None, part: tuple[str, ...]) -> Foreign:
+    """Give a histogram without a label of its own the title of its plot."""
+    if plot is None or not plot.title or getattr(histogram, "label", None):
+        return histogram
+    titled = copy.copy(histogram)
+    titled.label = ": ".join([plot.title, *part])
+    return titled
+
+
+def histograms_of(results: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Give all histograms among results and in dictionaries inside them, with their paths."""
+    for name, value in results.items():
+        if is_histogram(value):
+            yield f"{prefix}{name}", value
+        elif isinstance(value, Mapping):
+            yield from histograms_of(value, f"{prefix}{name}/")
+
+
+def _split_categories(histogram: Foreign) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Give the histogram of each choice of categories; those of an overflow bin are called ``other``."""
+    axes = histogram.axes
+    named = [place for place, axis in enumerate(axes) if "Category" in type(axis).__name__]
+    if not named or len(named) == len(axes):
+        yield (), histogram
+        return
+    for choice in itertools.product(*(range(axes[place].extent) for place in named)):
+        where: list[Any] = [slice(None)] * len(axes)
+        labels: list[str] = []
+        for place, index in zip(named, choice, strict=True):
+            inside = index < axes[place].size
+            where[place] = index if inside else len
+            labels.append(str(axes[place].bin(index)) if inside else "other")
+        piece = histogram[tuple(where)]
+        if "other" not in labels or np.any(piece.values(flow=True)):
+            yield tuple(labels), piece
+
+
+def to_json(run: Run, unwritten: Mapping[str, str] | None = None) -> Iterator[str]:
+    """Give the results and the account of a run as JSON, in pieces: the whole may be far larger than the results.
+
+    Histograms follow the UHI serialisation, version 1. Numbers that JSON does not know are the texts ``"nan"``,
+    ``"inf"`` and ``"-inf"``; sets are sorted lists; objects of other kinds are given by their class and text.
+    """
+    results = {task.name: task.results for task in run.tasks}
+    account = run.account() | {"not_in_root_file": dict(unwritten or {})}
+    yield from _pieces(FORMAT | {"results": results, "job": account}, "\n")
+    yield "\n"
+
+
+_AT_ONCE = 1 << 16
+"""Bytes of an array that become one piece of JSON."""
+
+
+def _pieces(value: Foreign, line: str) -> Iterator[str]:
+    """Give a value as JSON: numbers and texts of a list on one line, else an item on each; `line` begins one."""
+    value = _opened(value)
+    if isinstance(value, Mapping):
+        (begin, end), items = "{}", ((f"{_text(key)}: ", item) for key, item in _named(value))
+    elif isinstance(value, (list, tuple)) and value and not isinstance(value[0], _SINGLE):
+        (begin, end), items = "[]", (("", item) for item in value)
+    elif isinstance(value, (list, tuple, ak.Array)) or (isinstance(value, np.ndarray) and value.ndim):
+        rows = max(1, _AT_ONCE * len(value) // max(getattr(value, "nbytes", 8 * len(value)), 1))
+        for start in range(0, len(value), rows):
+            yield (", " if start else "[") + _text(value[start : start + rows])[1:-1]
+        yield "]" if len(value) else "[]"
+        return
+    else:
+        yield _text(value)
+        return
+    between = begin
+    for name, item in items:
+        yield f"{between}{line} {name}"
+        yield from _pieces(item, f"{line} ")
+        between = ","
+    yield begin + end if between == begin else f"{line}{end}"
+
+
+_SINGLE = (bool, int, float, str, np.generic, type(None))
+
+
+def _text(value: Foreign) -> str:
+    """Give a value as one piece of JSON."""
+    if isinstance(value, (np.ndarray, ak.Array)):
+        value = value.tolist()
+    try:
+        return json.dumps(value, allow_nan=False, ensure_ascii=False)
+    except (TypeError, ValueError):
+        return json.dumps(_plain(value), allow_nan=False, ensure_ascii=False)
+
+
+def _named(value: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
+    """Give items of a dictionary with names; of keys that are the same as texts, those that are none say so."""
+    texts = Counter(map(str, value))
+    for key, item in value.items():
+        unlike = texts[str(key)] > 1 and not isinstance(key, str)
+        yield f"{key} ({type(key).__name__})" if unlike else str(key), item
+
+
+def _opened(value: Foreign) -> Foreign:
+    """Give what is in a histogram or a set."""
+    if is_histogram(value) and hasattr(value, "_to_uhi_"):
+        from uhi.io.json import default
+
+        return default(value)
+    if isinstance(value, (set, frozenset)):
+        items = list(map(_plain, value))
+        try:
+            return sorted(items, key=lambda item: (str(type(item)), item))
+        except TypeError:  # lists with items of several kinds have no order
+            return sorted(items, key=lambda item: (str(type(item)), repr(item)))
+    return value
+
+
+def _plain(value: Foreign) -> Foreign:
+    """Turn a result into what JSON knows."""
+    value = _opened(value)
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in _named(value)}
+    if isinstance(value, (np.ndarray, np.generic, ak.Array)):
+        return _plain(value.tolist())
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    return {"class": f"{type(value).__module__}.{type(value).__qualname__}", "text": str(value)}
+
+
+def summary(run: Run, written: Mapping[str, Path]) -> str:
+    """Describe a run in a few lines, ending with the page to open."""
+    tasks = sum(task.time_cpu for task in run.tasks)
+    counters = run.counters
+    files = f"{len(run.files)} file{'' if len(run.files) == 1 else 's'}"
+    read = f"read {bytes_text(counters['bytes_read'])} in {count_text(counters['read_calls'])} calls"
+    rate = f"{count_text(run.rate)} entries/s"
+    used = f"tasks {share_text(tasks, run.time_cpu)} of {seconds_text(run.time_cpu)} CPU"
+    lines = [
+        f"{count_text(run.entries)} entries of {files} in {seconds_text(run.time_wall)}: {rate}",
+        f"{read}, decompressed {bytes_text(counters['bytes_decompressed'])}",
+        f"{used}, peak memory {bytes_text(run.memory_peak)}",
+    ]
+    for skipped in run.skipped:
+        entries = "" if skipped.entry_start is None else f", entries {skipped.entry_start} to {skipped.entry_stop}"
+        lines.append(f"LEFT OUT {skipped.path}{entries}: {skipped.reason}")
+    lines += [f"TAKEN OFF task {task.name}: {task.failure}" for task in run.tasks if task.failure]
+    if run.skipped or run.interrupted:
+        totals = run.totals()
+        lines.append(
+            f"of {count_text(totals['entries'])} entries {count_text(totals['processed'])} were worked on, "
+            f"{count_text(totals['left_out'])} left out, {count_text(totals['not_reached'])} not reached; "
+            f"{totals['files_left_out']} files left out, {totals['files_not_reached']} not yet looked at"
+        )
+    if run.interrupted:
+        lines.append("INTERRUPTED: these are the results so far")
+    lines += [
+        f"output   {path}: {count_text(about['entries'])} entries{'' if about['complete'] else ', NOT WHOLE'}"
+        for path, about in run.outputs.items()
+    ]
+    lines += [f"results  {written['root']}", f"         {written['json']}", f"report   {written['html']}"]
+    return "\n".join(lines) + "\n"
+
+
+def estimate_text(guess: Estimate) -> str:
+    """Describe what a run is expected to cost in a few lines."""
+    how = "" if guess.counted else ", concluded from some of the files"
+    lines = [
+        f"{count_text(guess.entries)} entries{how}; {count_text(guess.tried)} were tried",
+        f"about {seconds_text(guess.wall)}, {seconds_text(guess.cpu)} of processor time",
+        f"about {bytes_text(guess.memory)} of memory in one process, {bytes_text(guess.bytes_read)} to read",
+        *(f"task {name}: {seconds_text(seconds)} of processor time" for name, seconds in guess.tasks.items()),
+    ]
+    return "\n".join(lines) + "\n"

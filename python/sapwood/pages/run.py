@@ -1,0 +1,506 @@
+"""The report of a run as one HTML page that needs nothing but itself."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Mapping, Sequence, Sized
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from sapwood.errors import without_secrets
+from sapwood.show.chart import Chart, Map, charts_of, is_histogram
+from sapwood.show.svg import COLOURS, draw_chart, draw_map, plain
+from sapwood.show.units import bytes_text, count_text, number_text, seconds_text, share_text
+from sapwood.train import Run, TaskRecord
+
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
+
+_UNITS = {"threads": "thread", "processes": "process"}
+_FILES_SHOWN = 20  # a longer list is folded
+
+
+def render(run: Run, unwritten: Mapping[str, str] | None = None) -> str:
+    """Write the page.
+
+    Parameters
+    ----------
+    run
+        The finished run.
+    unwritten
+        Histograms that ``results.root`` does not hold, with the reason.
+
+    Returns
+    -------
+    str
+        HTML with its style and drawings inside: no script, no link to anything outside.
+    """
+    names = ", ".join(task.name for task in run.tasks)
+    body = [_header(run), _tiles(run), _interrupted(run), _taken_off(run), _notice(run), _unwritten(unwritten or {})]
+    body += [_task(task, place) for place, task in enumerate(run.tasks)]
+    body += [
+        _cost(run),
+        _accesses(run),
+        _train(run),
+        _scaling(run),
+        _plan(run),
+        _outputs(run),
+        _files(run),
+        _settings(run),
+    ]
+    footer = (
+        f"Made by sapwood {_text(run.versions.get('sapwood', ''))}. The numbers behind this page are in "
+        "<code>results.json</code>, the histograms in <code>results.root</code>."
+    )
+    return document(f"{names} – sapwood run", body, footer)
+
+
+def document(title: str, body: Iterable[str], footer: str) -> str:
+    """Write a page with the style of all pages inside: a title, the parts of the body, and a line at the end.
+
+    A page is made to be passed on: what grants access in URLs is left out.
+    """
+    style = (resources.files("sapwood.show") / "page.css").read_text(encoding="utf-8")
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{_text(without_secrets(title))}</title><style>\n{style}</style></head>\n<body><main>\n"
+        + without_secrets("\n".join(part for part in body if part))
+        + f"\n<footer>{footer}</footer>\n</main></body></html>\n"
+    )
+
+
+def _text(value: object) -> str:
+    return html.escape(str(value))
+
+
+def _plural(count: int, word: str) -> str:
+    many = f"{word[:-1]}ies" if word.endswith("y") else f"{word}es" if word.endswith("s") else f"{word}s"
+    return f"{count_text(count)} {word if count == 1 else many}"
+
+
+def _header(run: Run) -> str:
+    tasks = ", ".join(f"<code>{_text(task.name)}</code>" for task in run.tasks)
+    when = run.started.replace("T", " ").replace("+00:00", " UTC")
+    return (
+        f"<header><h1>{_plural(len(run.tasks), 'task')} over {_plural(len(run.files), 'file')}</h1>"
+        f"<p>{tasks} · started {_text(when)} on {_text(run.host['name'])}</p></header>"
+    )
+
+
+def _tiles(run: Run) -> str:
+    counters = run.counters
+    tiles = [
+        (count_text(run.entries), "entries"),
+        (count_text(run.rate), "entries per second"),
+        (seconds_text(run.time_wall), f"with {_plural(run.settings['threads'], _UNITS.get(run.executor, 'job'))}"),
+        (bytes_text(counters["bytes_read"]), f"read in {_plural(counters['read_calls'], 'call')}"),
+        (bytes_text(counters["bytes_decompressed"]), "decompressed"),
+        (bytes_text(run.memory_peak) if run.memory_peak else "–", "peak memory"),
+    ]
+    return (
+        '<div class="tiles">'
+        + "".join(f'<div class="tile"><b>{_text(value)}</b><span>{_text(name)}</span></div>' for value, name in tiles)
+        + "</div>"
+    )
+
+
+def _notice(run: Run) -> str:
+    if not run.skipped:
+        return ""
+    rows = [
+        [_text(skipped.path), _range(skipped.entry_start, skipped.entry_stop), _text(skipped.reason)]
+        for skipped in run.skipped
+    ]
+    return (
+        f'<div class="notice"><p><strong>{_plural(len(run.skipped), "part")} of the input could not be read and '
+        f"were left out.</strong> Nothing of them is in the results. {_totals(run)}</p>"
+        + table(["File", "Entries", "Reason"], rows, paths=(0,))
+        + "</div>"
+    )
+
+
+def _totals(run: Run) -> str:
+    totals = run.totals()
+    words = (
+        f"Of {_plural(totals['entries'], 'entry')} known, {count_text(totals['processed'])} were worked on, "
+        f"{count_text(totals['left_out'])} left out"
+    )
+    if totals["not_reached"]:
+        words += f", {count_text(totals['not_reached'])} not reached"
+    if totals["files_not_reached"]:
+        words += f", and {_plural(totals['files_not_reached'], 'file')} not yet looked at"
+    if totals["files_left_out"]:
+        words += f"; how many are in the {_plural(totals['files_left_out'], 'file')} left out is not known"
+    return words + "."
+
+
+def _interrupted(run: Run) -> str:
+    if not run.interrupted:
+        return ""
+    return (
+        '<div class="notice"><p><strong>The run was interrupted.</strong> '
+        f"These are the results so far. {_totals(run)}</p></div>"
+    )
+
+
+def _taken_off(run: Run) -> str:
+    return "".join(
+        f'<div class="notice"><p><strong>Task <code>{_text(task.name)}</code> was taken off</strong>: it</p>'
+        f"<pre>{_text(task.failure)}</pre></div>"
+        for task in run.tasks
+        if task.failure
+    )
+
+
+def _unwritten(unwritten: Mapping[str, str]) -> str:
+    if not unwritten:
+        return ""
+    rows = [[_text(name), _text(reason)] for name, reason in unwritten.items()]
+    return (
+        '<div class="notice"><p><strong>Not in <code>results.root</code></strong>, '
+        "only in <code>results.json</code>:</p>" + table(["Histogram", "Reason"], rows) + "</div>"
+    )
+
+
+def _range(start: int | None, stop: int | None) -> str:
+    return "all" if start is None or stop is None else f"{count_text(start)} to {count_text(stop)}"
+
+
+def _task(task: TaskRecord, place: int) -> str:
+    figures: list[str] = []
+    values: list[list[str]] = []
+    _show(task, task.results, "", figures, values, f"t{place}")
+    title = _text(task.title or task.name)
+    about = f"Task <code>{_text(task.name)}</code>"
+    if task.options:
+        about += ", with " + ", ".join(f"{_text(name)} = {_text(value)}" for name, value in task.options.items())
+    listed = table(["Result", "Value"], values, numbers=(1,), classes="values") if values else ""
+    why = "it was taken off" if task.failure else "there were no entries"
+    nothing = "" if figures or values else f"<p>No results: {why}.</p>"
+    plots = f'<div class="plots">{"".join(figures)}</div>' if figures else ""
+    return f"<section><h2>{title}</h2><p>{about}.</p>{plots}{listed}{nothing}</section>"
+
+
+def _show(
+    task: TaskRecord, results: dict[str, Any], prefix: str, figures: list[str], values: list[list[str]], identity: str
+) -> None:
+    """Draw the histograms of a dictionary of results, and of those inside it, and list the rest."""
+    for name, value in results.items():
+        full = f"{prefix}{name}"
+        if is_histogram(value):
+            charts = charts_of(full, value, task.plots.get(full))
+            figures += [_figure(chart, f"{identity}-{len(figures) + place}") for place, chart in enumerate(charts)]
+            if not charts:
+                values.append([_text(full), f"histogram of {len(value.axes)} axes"])
+        elif isinstance(value, dict):
+            _show(task, value, f"{full}/", figures, values, identity)
+        else:
+            values.append([_text(full), _text(_value(value))])
+
+
+def _value(value: Foreign) -> str:
+    if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
+        value = value.item()
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return number_text(value, 6) if isinstance(value, float) else count_text(value)
+    if isinstance(value, Sized) and not isinstance(value, str):
+        return f"{type(value).__name__} of {count_text(len(value))}"
+    return str(value)
+
+
+def _figure(chart: Chart | Map, identity: str) -> str:
+    draw: Any = draw_chart if isinstance(chart, Chart) else draw_map
+    below = [chart.caption] if chart.caption else []
+    legend = ""
+    if isinstance(chart, Chart):
+        named = [curve for curve in chart.curves if curve.label]
+        if named:
+            legend = (
+                '<ul class="legend">'
+                + "".join(
+                    f'<li><i class="c{place % COLOURS}"></i>{_text(plain(curve.label))} '
+                    f"<small>{_text(curve.summary)}</small></li>"
+                    for place, curve in enumerate(chart.curves)
+                )
+                + "</ul>"
+            )
+        else:
+            below += [curve.summary for curve in chart.curves if curve.summary]
+    captions = "".join(f'<p class="below">{_text(text)}</p>' for text in below)
+    title = f"<strong>{_text(plain(chart.title))}</strong>"
+    if isinstance(chart, Chart) and chart.points:
+        return f"<figure><figcaption>{title}{legend}</figcaption>{draw(chart, log=False)}{captions}</figure>"
+    buttons = "".join(
+        f'<input type="radio" name="{identity}" id="{identity}-{kind}" class="pick-{kind}"{" checked" * chosen}>'
+        for kind, chosen in (("lin", not chart.log), ("log", chart.log))
+    )
+    labels = "".join(f'<label class="to-{kind}" for="{identity}-{kind}">{kind}</label>' for kind in ("lin", "log"))
+    return (
+        f'<figure>{buttons}<figcaption>{title}<span class="scale">{labels}</span>{legend}</figcaption>'
+        f'<div class="lin">{draw(chart, log=False)}</div><div class="log">{draw(chart, log=True)}</div>'
+        f"{captions}</figure>"
+    )
+
+
+def _cost(run: Run) -> str:
+    counters = run.counters
+    nano = 1e-9
+    layers = [
+        ("In calls to storage", counters["time_storage_ns"] * nano, "c5"),
+        ("Decompressing", counters["time_decompression_ns"] * nano, "c1"),
+        ("Decoding", counters["time_decoding_ns"] * nano, "c2"),
+        *((f"Task {task.name}", task.time_cpu, "c0") for task in run.tasks),
+        ("Joining results", run.time_merging, "c3"),
+    ]
+    known = sum(seconds for _, seconds, _ in layers)
+    layers.append(("Everything else", max(0.0, run.time_cpu - known), "c7"))
+    whole = sum(seconds for _, seconds, _ in layers)
+    longest = max((seconds for _, seconds, _ in layers), default=0.0) or 1.0
+    rows = "".join(
+        f'<tr><td>{_text(name)}</td><td class="n">{seconds_text(seconds)}</td>'
+        f'<td class="n">{share_text(seconds, whole)}</td>'
+        f'<td class="bar {colour}"><span style="width:{100 * seconds / longest:.1f}%"></span></td></tr>'
+        for name, seconds, colour in layers
+    )
+    time = (
+        '<div class="scroll"><table><tr><th>Time, summed over threads</th><th class="n">Time</th>'
+        f'<th class="n">Share</th><th></th></tr>{rows}</table></div>'
+    )
+    sizes = [
+        ["Size of the files", bytes_text(sum(file.size or 0 for file in run.files)), ""],
+        ["Asked for by the plan", bytes_text(counters["bytes_requested"]), ""],
+        ["Read from storage", bytes_text(counters["bytes_read"]), _calls(counters)],
+        ["Compressed baskets", bytes_text(counters["bytes_compressed"]), _plural(counters["baskets"], "basket")],
+        ["Decompressed", bytes_text(counters["bytes_decompressed"]), _factor(counters)],
+        ["Memory, at the start", bytes_text(run.memory_start), ""],
+        ["Memory, at most", bytes_text(run.memory_peak), "resident, the whole process"],
+    ]
+    slots = run.settings["threads"] if run.executor == "threads" else run.slots
+    busy = share_text(run.time_cpu - run.time_cpu_resumed, run.time_wall * slots)
+    words = (
+        f"{seconds_text(run.time_wall)} from start to end, {seconds_text(run.time_cpu)} of processor time: {busy} of "
+        f"{_plural(slots, _UNITS.get(run.executor, 'job'))}. Threads waited {seconds_text(run.time_cpu_waiting)} for a "
+        "processor. Storage, decompressing and decoding are timed by the "
+        "clock on each thread, so that waiting for a processor counts; tasks by the processor time they used."
+    )
+    return (
+        f"<section><h2>What the job cost</h2><p>{words}</p>{time}<h3>Bytes</h3>"
+        + table(["Layer", "Size", ""], sizes, numbers=(1,), classes="values")
+        + "</section>"
+    )
+
+
+def _accesses(run: Run) -> str:
+    """Show the requests to storage of all processes, and plots where a trace is being recorded."""
+    from sapwood.pages.accesses import plots, section
+    from sapwood.storage.trace import Trace
+
+    trace = Trace.so_far()
+    hint = "<p>Plots of each access are here when the run is traced: <code>sapwood trace run TASK.py ...</code></p>"
+    return section(run.requests, run.layers(), plots(trace) if trace is not None and len(trace) else hint)
+
+
+def _calls(counters: dict[str, int]) -> str:
+    calls = counters["read_calls"]
+    text = f"{_plural(calls, 'call')}, {bytes_text(counters['bytes_read'] / calls)} each" if calls else "no calls"
+    # A run that went on may have begun when these were not counted.
+    troubles = (("retries", "sent again"), ("failures", "failed"))
+    return text + "".join(f", {count_text(n)} {what}" for name, what in troubles if (n := counters.get(name, 0)))
+
+
+def _factor(counters: dict[str, int]) -> str:
+    compressed = counters["bytes_compressed"]
+    return f"{counters['bytes_decompressed'] / compressed:.2f} times the compressed size" if compressed else ""
+
+
+def _train(run: Run) -> str:
+    rows = [
+        [
+            _text(task.name),
+            str(len(task.columns)),
+            str(len(task.columns_alone)),
+            bytes_text(task.bytes_used),
+            bytes_text(task.bytes_alone),
+            seconds_text(task.time_cpu),
+            seconds_text(task.time_wall),
+            bytes_text(task.memory_peak) if task.memory_peak else "–",
+            f"{count_text(run.entries / task.time_wall)}" if task.time_wall and not task.failure else "–",
+        ]
+        for task in run.tasks
+    ]
+    columns = {name for task in run.tasks for name in task.columns}
+    head = ["Task", "Columns", "for it alone", "Decoded", "for it alone", "CPU", "Wall", "Memory", "Entries/s"]
+    return (
+        f"<section><h2>The train</h2><p>{_plural(len(columns), 'column')} read once for all tasks, in "
+        f"{_plural(run.steps, 'step')}; reading took {seconds_text(run.time_reading)}, on threads of its own. "
+        "Columns and bytes “for it alone” would not have been read without that task. Memory is by how much it grew in "
+        "one step, where nothing else ran beside it.</p>" + table(head, rows, numbers=range(1, 9)) + "</section>"
+    )
+
+
+def _scaling(run: Run) -> str:
+    rows = [
+        [
+            _text(worker.name),
+            count_text(worker.entries),
+            str(worker.leases),
+            seconds_text(worker.busy),
+            seconds_text(worker.cpu),
+            share_text(worker.cpu, worker.busy),
+            bytes_text(worker.memory_peak) if worker.memory_peak else "–",
+        ]
+        for worker in run.workers
+    ]
+    busy = sum(worker.busy for worker in run.workers)
+    trace = run.trace
+    lost = trace.get("lost", [])
+    words = (
+        f"{_plural(len(rows), 'process')} worked on {_plural(trace.get('leases', 0), 'lease')} of steps (executor "
+        f"<code>{_text(run.executor)}</code>, {run.slots} at a time): on average "
+        f"{number_text(busy / run.time_wall if run.time_wall else 0.0, 3)} were worked on at once. "
+        f"{trace.get('stolen', 0)} were shared with idle workers, {trace.get('repeated', 0)} repeated because they "
+        f"lagged, {trace.get('retried', 0)} steps tried again; workers were lost {_plural(len(lost), 'time')}."
+    )
+    gone = "".join(f"<li>{_text(reason)}</li>" for reason in lost)
+    lists = f"<ul>{gone}</ul>" if gone else ""
+    head = ["Worker", "Entries", "Leases", "Busy", "CPU", "of busy", "Memory"]
+    workers = table(head, rows, numbers=range(1, 7))
+    body = f"<p>{words}</p>{lists}{_rates(run)}{_by_workers(run)}<h3>Workers</h3>{workers}"
+    return f"<section><h2>Scaling</h2>{body}</section>"
+
+
+def _by_workers(run: Run) -> str:
+    """Set the rate beside how many steps were worked on at once, over the parts of the run."""
+    parts: dict[int, list[tuple[float, float]]] = {}
+    for rate, at_once in zip(run.rates, run.at_once, strict=True):
+        parts.setdefault(round(at_once), []).append((rate, at_once))
+    rows = []
+    for number, found in sorted(parts.items()):
+        rate, at_once = (sum(values) / len(found) for values in zip(*found, strict=True))
+        each = count_text(rate / at_once) if number else "–"
+        rows.append([str(number), share_text(len(found), len(run.rates)), count_text(rate), each])
+    if not rows:
+        return ""
+    return "<h3>Rate by what was worked on at once</h3>" + table(
+        ["At once", "of the time", "Entries/s", "for each"], rows, numbers=range(4)
+    )
+
+
+def _rates(run: Run) -> str:
+    """Draw the rate over the time of the run."""
+    most = max(run.rates, default=0.0)
+    if not most:
+        return ""
+    width = 600 / len(run.rates)
+    bars = "".join(
+        f'<rect x="{place * width:.1f}" y="{100 - 100 * rate / most:.1f}" width="{width - 1:.1f}" '
+        f'height="{100 * rate / most:.1f}"/>'
+        for place, rate in enumerate(run.rates)
+    )
+    return (
+        f"<figure><figcaption><strong>Entries per second over the run</strong> (at most {count_text(most)}, in "
+        f"{seconds_text(run.time_wall)})</figcaption>"
+        f'<svg viewBox="0 0 600 100" class="rates" role="img"><g fill="currentColor" opacity="0.6">{bars}</g></svg>'
+        "</figure>"
+    )
+
+
+def _plan(run: Run) -> str:
+    counters = run.counters
+    stored = sum(file.bytes_stored for file in run.files)
+    planned = sum(file.bytes_planned for file in run.files)
+    rows = [
+        ["Calls that looked at files", count_text(run.trace.get("looks", 0)),
+         "the other files were in the catalogue" if run.settings.get("catalogue") else ""],
+        ["Steps", count_text(run.steps), f"{count_text(run.entries / run.steps)} entries each" if run.steps else ""],
+        ["Branches wanted, in the files", bytes_text(stored), "as stored"],
+        ["The same, decompressed", bytes_text(planned), ""],
+        ["Read", bytes_text(counters["bytes_read"]), share_text(counters["bytes_read"], stored) if stored else ""],
+        ["Decompressed", bytes_text(counters["bytes_decompressed"]),
+         share_text(counters["bytes_decompressed"], planned) if planned else ""],
+    ]  # fmt: skip
+    return (
+        "<section><h2>The plan of reading</h2><p>What the plan wanted of the files, and what was read for it; more "
+        "than all of it means that baskets were read for several steps.</p>"
+        + table(["", "", ""], rows, numbers=(1,), classes="values")
+        + "</section>"
+    )
+
+
+def _outputs(run: Run) -> str:
+    rows = [
+        [
+            _text(path),
+            _text(about["task"]),
+            count_text(about["entries"]),
+            count_text(about["entries_read"]),
+            bytes_text(about["bytes"]),
+            "yes" if about["complete"] else "<strong>no</strong>",
+        ]
+        for path, about in run.outputs.items()
+    ]
+    if not rows:
+        return ""
+    files = table(["File", "Task", "Entries", "Of so many", "Size", "Whole"], rows, numbers=(2, 3, 4), paths=(0,))
+    return f"<section><h2>Files written</h2>{files}</section>"
+
+
+def _files(run: Run) -> str:
+    rows = [
+        [
+            _text(file.path),
+            _text(file.tree),
+            count_text(file.entries),
+            count_text(file.processed),
+            str(file.steps),
+            bytes_text(file.size) if file.size is not None else "–",
+        ]
+        for file in run.files
+    ]
+    listed = table(["File", "Tree", "Entries", "Processed", "Steps", "Size"], rows, numbers=range(2, 6), paths=(0,))
+    if len(rows) > _FILES_SHOWN:
+        listed = f"<details><summary>{_plural(len(rows), 'file')}</summary>{listed}</details>"
+    return f"<section><h2>Files</h2>{listed}</section>"
+
+
+def _settings(run: Run) -> str:
+    host = run.host
+    machine = [
+        ["Machine", _text(host["name"])],
+        ["System", _text(f"{host['system']} {host['machine']}")],
+        ["Processor", _text(host["processor"])],
+        ["Cores", f"{host['cores_usable']} of {host['cores']} usable"],
+        ["Memory", bytes_text(host["memory"])],
+        *([_text(name), _text(version)] for name, version in run.versions.items()),
+    ]
+    settings = [
+        [_text(name), _text("–" if value is None else value)]
+        for name, value in run.settings.items()
+        if name != "inputs"
+    ]
+    return (
+        '<section><h2>How it was run</h2><div class="halves">'
+        + table(["Host", ""], machine)
+        + table(["Setting", ""], settings)
+        + "</div></section>"
+    )
+
+
+def table(
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    numbers: Iterable[int] = (),
+    paths: Iterable[int] = (),
+    classes: str = "",
+) -> str:
+    """Write a table of cells that are HTML already; `numbers` stand to the right, `paths` may break anywhere."""
+    kinds = {**dict.fromkeys(numbers, ' class="n"'), **dict.fromkeys(paths, ' class="path"')}
+    top = "".join(f"<th{kinds.get(place, '')}>{_text(name)}</th>" for place, name in enumerate(head))
+    lines = "".join(
+        "<tr>" + "".join(f"<td{kinds.get(place, '')}>{cell}</td>" for place, cell in enumerate(row)) + "</tr>"
+        for row in rows
+    )
+    name = f' class="{classes}"' if classes else ""
+    return f'<div class="scroll"><table{name}><tr>{top}</tr>{lines}</table></div>'

@@ -1,1 +1,0 @@
-"""Reading ROOT files: directories, trees, branches, and many files as one."""

@@ -1,0 +1,231 @@
+"""What is to be drawn of a histogram: curves or a map, with axes, units and errors."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sapwood.show.units import count_text, number_text
+from sapwood.train import Plot
+
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis: the edges of its bins, its title, and the names of the bins where they have names."""
+
+    edges: Array
+    label: str
+    names: tuple[str, ...] = ()
+
+    @property
+    def unit(self) -> str:
+        """What stands in brackets at the end of the title."""
+        match = re.search(r"[\[(]([^\])]+)[\])]\s*$", self.label)
+        return match[1] if match else ""
+
+    @property
+    def width(self) -> float | None:
+        """The width of a bin, None where bins differ or have names."""
+        widths = np.diff(self.edges)
+        return float(widths[0]) if not self.names and np.allclose(widths, widths[0], rtol=1e-6) else None
+
+    def bin_text(self, place: int) -> str:
+        """Name a bin: its name or its edges."""
+        if self.names:
+            return self.names[place]
+        unit = f" {self.unit}" if self.unit else ""
+        return f"{number_text(self.edges[place])} – {number_text(self.edges[place + 1])}{unit}"
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One line of a chart: a value for every bin, and its error (one standard deviation) where it is known."""
+
+    label: str
+    values: Array
+    errors: Array | None
+    summary: str = ""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Curves over one axis. `points` draws points instead of steps (means of a profile)."""
+
+    title: str
+    x: Axis
+    y_label: str
+    curves: tuple[Curve, ...]
+    log: bool
+    points: bool = False
+    marks: Mapping[float, str] = field(default_factory=dict[float, str])
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Map:
+    """A value for every cell of two axes; `values` has the shape (bins of x, bins of y)."""
+
+    title: str
+    x: Axis
+    y: Axis
+    z_label: str
+    values: Array
+    log: bool
+    caption: str = ""
+
+
+def is_histogram(value: Foreign) -> bool:
+    """Tell a histogram (anything that speaks UHI) from other results."""
+    return all(hasattr(value, name) for name in ("axes", "values", "variances", "kind"))
+
+
+def charts_of(name: str, histogram: Foreign, plot: Plot | None = None) -> list[Chart | Map]:
+    """Choose how to draw a histogram.
+
+    Parameters
+    ----------
+    name
+        Title where `plot` has none.
+    histogram
+        Anything that speaks UHI. Category axes become curves with a legend, or one map each; where there are only
+        category axes, the first is the horizontal axis.
+    plot
+        What the task wants.
+
+    Returns
+    -------
+    list[Chart | Map]
+        One or more drawings; none for more than two axes that are not categories.
+    """
+    plot = plot or Plot()
+    axes = [(_axis(axis), bool(getattr(axis.traits, "discrete", False)) and _named(axis)) for axis in histogram.axes]
+    plain = [place for place, (_, named) in enumerate(axes) if not named] or [0]
+    named = [place for place in range(len(axes)) if place not in plain]
+    values = np.asarray(histogram.values(), float)
+    if len(plain) > 2 or not values.size:
+        return []
+    points = "MEAN" in str(histogram.kind).upper()
+    errors = _errors(histogram, of_mean=points)
+    parts: list[tuple[str, tuple[Any, ...]]] = []
+    for choice in itertools.product(*(range(len(axes[place][0].names)) for place in named)):
+        where: list[Any] = [slice(None)] * len(axes)
+        for place, index in zip(named, choice, strict=True):
+            where[place] = index
+        parts.append((", ".join(axes[p][0].names[i] for p, i in zip(named, choice, strict=True)), tuple(where)))
+    title = plot.title or name
+    x = axes[plain[0]][0]
+    if len(plain) == 2:
+        return [
+            Map(
+                f"{title}: {label}" if label else title,
+                x,
+                axes[plain[1]][0],
+                plot.y,
+                values[where],
+                _wants_log(values[where], plot.log),
+                plot.caption,
+            )
+            for label, where in parts
+        ]
+    outside = _outside(histogram, plain[0], [where for _, where in parts])
+    curves = tuple(
+        Curve(
+            label,
+            values[where],
+            None if errors is None else errors[where],
+            "" if points else _summary(x, values[where], outside[place]),
+        )
+        for place, (label, where) in enumerate(parts)
+    )
+    log = not points and _wants_log(np.concatenate([curve.values for curve in curves]), plot.log)
+    return [Chart(title, x, plot.y if points else _per_bin(plot.y, x), curves, log, points, plot.marks, plot.caption)]
+
+
+def _named(axis: Foreign) -> bool:
+    return (
+        all(isinstance(axis.bin(place), (str, bool)) for place in range(len(axis))) or "Category" in type(axis).__name__
+    )
+
+
+def _axis(axis: Foreign) -> Axis:
+    label = str(getattr(axis, "label", "") or getattr(axis, "name", "") or "")
+    bins = len(axis)
+    if getattr(axis.traits, "discrete", False):
+        names = [axis.bin(place) for place in range(bins)]
+        if _named(axis):
+            return Axis(np.arange(bins + 1, dtype=float), label, tuple(map(str, names)))
+        return Axis(np.append(np.asarray(names, float), names[-1] + 1.0) - 0.5, label)  # a bin is one whole number
+    return Axis(np.asarray(axis.edges, float), label)
+
+
+def _errors(histogram: Foreign, *, of_mean: bool) -> Array | None:
+    variances = histogram.variances()
+    if variances is None:
+        return None
+    variances = np.asarray(variances, float)
+    if of_mean:  # what a profile tells is the spread of its samples
+        counts = np.asarray(histogram.counts(), float)
+        variances = np.divide(variances, counts, out=np.zeros_like(variances), where=counts > 1)
+    return np.sqrt(np.nan_to_num(variances))
+
+
+def _wants_log(values: Array, wish: bool | None) -> bool:
+    positive = values[values > 0]
+    if not len(positive):
+        return False
+    return bool(positive.max() > 500 * np.median(positive)) if wish is None else wish
+
+
+def _per_bin(label: str, axis: Axis) -> str:
+    if axis.names or "/" in label:
+        return label
+    if axis.width is None:
+        return f"{label} per bin"
+    return f"{label} / {number_text(axis.width)} {axis.unit}" if axis.unit else label
+
+
+def _outside(histogram: Foreign, place: int, parts: list[tuple[Any, ...]]) -> list[tuple[float, float]]:
+    """Give what lies below and above the axis, for every curve."""
+    traits = histogram.axes[place].traits
+    try:
+        flow = np.asarray(histogram.values(flow=True), float)
+    except TypeError:  # UHI asks for `flow` of no one
+        return [(0.0, 0.0)] * len(parts)
+    found: list[tuple[float, float]] = []
+    for where in parts:
+        line = flow[
+            tuple(
+                slice(None) if index == place else item + int(histogram.axes[index].traits.underflow)
+                for index, item in enumerate(where)
+            )
+        ]
+        found.append((float(line[0]) if traits.underflow else 0.0, float(line[-1]) if traits.overflow else 0.0))
+    return found
+
+
+def _summary(axis: Axis, values: Array, outside: tuple[float, float]) -> str:
+    below, above = outside
+    total = float(values.sum())
+    words = [f"sum {number_text(total + below + above)}"]
+    if total > 0 and not axis.names:
+        centres = (axis.edges[1:] + axis.edges[:-1]) / 2
+        mean = float((values * centres).sum() / total)
+        spread = float(np.sqrt(max(0.0, (values * (centres - mean) ** 2).sum() / total)))
+        unit = f" {axis.unit}" if axis.unit else ""
+        words += [f"mean {number_text(mean, 3)}{unit}", f"spread {number_text(spread, 3)}{unit}"]
+    words += [f"{text} {number_text(value)}" for text, value in (("below", below), ("above", above)) if value]
+    return " · ".join(words)
+
+
+__all__ = ["Axis", "Chart", "Curve", "Map", "charts_of", "count_text", "is_histogram"]

@@ -1,0 +1,1 @@
+"""Where bytes come from: paths, URLs, options, and traces of every access."""

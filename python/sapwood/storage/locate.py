@@ -1,0 +1,163 @@
+r"""Where things are: file names with an object's path behind a colon, patterns, lists and dicts of files.
+
+``"dir/file.root:folder/tree"`` names an object in a file. The colon is looked for behind a name that ends in ``.root``
+(or ``.root.1``, as ROOT names the parts of a split file), so that ``C:\file.root`` and ``https://host:80/file.root``
+are left whole. A `pathlib.Path` is never taken apart.
+"""
+
+from __future__ import annotations
+
+import glob
+import itertools
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sapwood.errors import MissingFileError
+
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
+
+_SPLIT = re.compile(r"(.+\.root(?:\.[0-9]+)?):(?!//)(.*)", re.IGNORECASE | re.DOTALL)
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
+_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
+_ONE_SLASH = re.compile(r"((?:file|https?|s3|x?roots?):/)(?=[^/])", re.IGNORECASE)
+
+Files = Any
+"""What names files: see `expand`."""
+
+Steps = Sequence[tuple[int, int]]
+"""Ranges of entries."""
+
+
+class Located(NamedTuple):
+    """A file, the path of an object in it, and the ranges of its entries that are meant."""
+
+    file: Any
+    """A path, URL, file-like object or an open tree."""
+    inside: str | None = None
+    steps: Steps | None = None
+    """None for all."""
+
+
+def split_path(path: str) -> tuple[str, str | None]:
+    """Split ``"file.root:object/path"`` into its two parts; the second is None where no object is named.
+
+    In a chain of URLs (``"simplecache::https://..."``) the last part that names an object counts.
+    """
+    parts = path.strip().split("::")
+    for i in range(len(parts) - 1, -1, -1):
+        match = _SPLIT.fullmatch(parts[i])
+        if match is not None:
+            parts[i] = match[1]
+            return "::".join(parts), re.sub("/+", "/", match[2].strip()).strip("/")
+    return path.strip(), None
+
+
+def is_url(text: str) -> bool:
+    """Tell whether a text is a URL."""
+    return "::" in text or _SCHEME.match(text) is not None
+
+
+def plain_path(path: object) -> Foreign:
+    """Turn a path object into a string, with the second slash that `pathlib` takes from URLs; leave the rest alone."""
+    if isinstance(path, os.PathLike):
+        return _ONE_SLASH.sub(r"\1/", os.fspath(path))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    return path
+
+
+Options = Mapping[str, Any]
+"""How files are opened: see `sapwood.open`."""
+
+
+def expand(files: Files, is_tree: Callable[[object], bool], options: Options | None = None) -> list[Located]:
+    """List the files that a `files` argument names, in its order, patterns sorted by name.
+
+    Parameters
+    ----------
+    files
+        A path or URL, maybe with an object's path behind a colon; a `pathlib.Path`; patterns (``*``, ``?``, ``[...]``,
+        ``**``, ``{a,b}``) in either, where a URL is one if it has ``*`` or ``{a,b}``; a dict of path to object's
+        path, or to a dict of that (``"object_path"``) and of ranges of entries (``"steps"``); an open tree; or an
+        iterable of these.
+    is_tree
+        Tells an open tree from other things.
+    options
+        How folders are asked for that URLs with patterns name.
+
+    Raises
+    ------
+    MissingFileError
+        Nothing matches.
+    StorageError
+        A folder far away cannot be listed.
+    TypeError
+        There is something else among the files.
+    """
+    found = list(_expand(files, is_tree, options or {}, True))
+    if not found:
+        raise MissingFileError(
+            f"no file matches {files!r}\n"
+            'Files are given as a path or URL, "path.root:tree", a pattern (*, ?, [...], {a,b}), '
+            "a dict of path: tree, an open tree, or several of these."
+        )
+    return found
+
+
+def _expand(files: Files, is_tree: Callable[[object], bool], options: Options, with_object: bool) -> Iterable[Located]:
+    if is_tree(files) or callable(getattr(files, "read", None)) or isinstance(files, (bytes, bytearray, memoryview)):
+        yield Located(files)
+    elif isinstance(files, str):
+        path, inside = split_path(files) if with_object else (files, None)
+        for one in matches(path, options):
+            yield Located(one, inside)
+    elif isinstance(files, os.PathLike):
+        for one in matches(plain_path(files), options):
+            yield Located(one)
+    elif isinstance(files, Mapping):
+        for path, value in files.items():  # pyright: ignore[reportUnknownVariableType]
+            about: Mapping[str, Any] = value if isinstance(value, Mapping) else {"object_path": value}
+            inside, steps = about.get("object_path"), about.get("steps")
+            if not isinstance(inside, (str, type(None))) or about.keys() - {"object_path", "steps"}:
+                raise TypeError(
+                    f"the object's path in {path!r} must be a string, None, or a dict of 'object_path' and 'steps', "
+                    f"not {value!r}"
+                )
+            ranges = None if steps is None else [(int(start), int(stop)) for start, stop in steps]
+            for one in _expand(path, is_tree, options, False):
+                yield Located(one.file, inside, ranges)
+    elif isinstance(files, Iterable):
+        for item in files:  # pyright: ignore[reportUnknownVariableType]
+            yield from _expand(item, is_tree, options, with_object)
+    else:
+        raise TypeError(
+            "files are a path or URL, a pattern, a dict of path to tree, an open tree, or an iterable of these, "
+            f"not {files!r}"
+        )
+
+
+def matches(path: str, options: Options) -> list[str]:
+    """List the files that a path or URL means, which may be a pattern."""
+    from sapwood.storage.sources import matching
+
+    far = is_url(path)
+    # What stands behind a question mark belongs to the server.
+    head = path.partition("?")[0]
+    if not ("*" in head or _BRACES.search(head)) if far else Path(path).exists():
+        return [path]
+    expanded = path if far else str(Path(path).expanduser())
+    choices = [piece.split(",") if i % 2 else [piece] for i, piece in enumerate(_BRACES.split(expanded))]
+    found: dict[str, None] = {}
+    for choice in itertools.product(*choices):
+        name = "".join(choice)
+        if far:
+            found.update(dict.fromkeys(matching(name, options) if "*" in head else [name]))
+        elif glob.has_magic(name):
+            # pathlib's own patterns cannot be absolute.
+            found.update(dict.fromkeys(sorted(glob.glob(name, recursive=True))))  # noqa: PTH207
+        elif len(choices) == 1 or Path(name).exists():
+            # A plain name that is not there fails when it is opened; one of several in braces need not be there.
+            found[name] = None
+    return list(found)

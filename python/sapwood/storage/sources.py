@@ -1,0 +1,549 @@
+"""What the native core can open: local paths, bytes, URLs, file systems of `fsspec`, objects that read."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from glob import has_magic
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
+
+from sapwood.errors import ArgumentError, MissingFileError, SapwoodError, StorageError, storage_error
+from sapwood.storage.locate import plain_path
+from sapwood.table.steps import memory_size
+
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
+
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
+# What links two URLs of `fsspec`; an address of version 6, as in `root://[::1]//file`, does not.
+_LINK = re.compile(r"::(?![^\[\]]*\])")
+_LOCAL = frozenset({"file", "local"})
+_XROOTD = frozenset({"root", "roots", "xroot", "xroots"})
+_NATIVE = frozenset({"http", "https", "s3"}) | _XROOTD
+_FAMILIES = (_XROOTD, frozenset({"http", "https"}))
+"""Protocols of which one may stand for the other."""
+
+# Options for storage far away. Some may be given for a local file, too: one that uproot has, or that a program sets for
+# all its files. All but `prior` change nothing there.
+_FAR = frozenset(
+    [
+        "block_cache",
+        "block_cache_size",
+        "deadline",
+        "headers",
+        "http_max_header_bytes",
+        "http_max_ranges",
+        "num_workers",
+        "prefetch_size",
+        "prior",
+        "replicas",
+        "retries",
+        "timeout",
+    ]
+)
+# Those that would do nothing where `fsspec` reads, and those that would do nothing there if its file system has one
+# request at a time.
+_NOT_IN_SYSTEMS = frozenset(["block_cache", "block_cache_size", "http_max_header_bytes", "http_max_ranges", "replicas"])
+_NOT_ONE_BY_ONE = frozenset(["deadline", "num_workers", "prefetch_size", "retries", "timeout"])
+_ALSO_LOCAL = frozenset(
+    ["block_cache", "block_cache_size", "deadline", "http_max_header_bytes", "num_workers", "prior", "timeout"]
+)
+_PRIORS = (None, "auto", "memory", "disk")
+# Classes by which uproot reads: they have no effect here.
+_HANDLERS = frozenset(["file_handler", "handler", "http_handler", "object_handler", "s3_handler", "xrootd_handler"])
+_S3 = frozenset(["key", "secret", "token", "anon", "endpoint_url", "client_kwargs"])
+
+
+class Far(NamedTuple):
+    """How storage far away is read; the native core knows what each is for."""
+
+    timeout: float
+    retries: int
+    workers: int
+    prefetch: int
+    headers: Sequence[tuple[str, str]]
+    header_bytes: int
+    ranges: int
+    keys: tuple[str, str, str | None, str] | None
+    deadline: float | None
+    blocks: tuple[str, int] | None
+    user: tuple[str, str, int]
+
+
+class FileLike:
+    """Lets the native core read from an object with `read` and `seek`: one read at a time, at any offset."""
+
+    def __init__(self, stream: Foreign) -> None:
+        """Measure the stream by seeking to its end."""
+        self._stream = stream
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+        # A forked process has the same place in an open file, which both would move: it is not asked for one.
+        plain = type(stream) in (io.FileIO, io.BufferedReader) and isinstance(getattr(stream, "raw", stream), io.FileIO)
+        self._number: int | None = stream.fileno() if plain else None
+        with self._lock:
+            stream.seek(0, os.SEEK_END)
+            self.size: int = stream.tell()
+
+    def read_ranges(self, ranges: Iterable[tuple[int, int]], limit: float | None = None) -> list[bytes]:
+        """Read (offset, length) ranges; fewer bytes only at the end of the stream. It takes what time it takes."""
+        del limit
+        return [self._read(offset, length) for offset, length in ranges]
+
+    def _read(self, offset: int, length: int) -> bytes:
+        if self._process != os.getpid():
+            # A thread that is not here any more may have had it.
+            self._lock, self._process = threading.Lock(), os.getpid()
+        with self._lock:
+            if self._number is None:
+                self._stream.seek(offset)
+            pieces = [self._some(offset, length)]
+            missing = length - len(pieces[0])
+            while missing > 0 and pieces[-1]:
+                pieces.append(self._some(offset + length - missing, missing))
+                missing -= len(pieces[-1])
+        return b"".join(pieces)
+
+    def _some(self, offset: int, most: int) -> bytes:
+        if self._number is None:
+            return self._stream.read(most)
+        self._stream.fileno()  # fails where it is closed; its number may be another's by then
+        return os.pread(self._number, most, offset)
+
+
+class InFileSystem:
+    """Lets the native core read a file of an asynchronous `fsspec` file system: many ranges at once."""
+
+    def __init__(self, system: Foreign, path: str) -> None:
+        """Ask for the size."""
+        self._system = system
+        self._path = path
+        self.size = int(system.size(path))
+
+    def read_ranges(self, ranges: Sequence[tuple[int, int]], limit: float | None = None) -> list[bytes]:
+        """Read (offset, length) ranges, in so many seconds."""
+        starts = [offset for offset, _ in ranges]
+        ends = [offset + length for offset, length in ranges]
+        if limit is None or not hasattr(self._system, "_cat_ranges"):
+            return self._system.cat_ranges([self._path] * len(starts), starts, ends, on_error="raise")
+        from fsspec.asyn import sync  # pyright: ignore[reportMissingTypeStubs]
+        from fsspec.exceptions import FSTimeoutError  # pyright: ignore[reportMissingTypeStubs]
+
+        try:
+            wanted = [self._path] * len(starts), starts, ends
+            found: Foreign = sync(self._system.loop, self._system._cat_ranges, *wanted, on_error="raise", timeout=limit)
+            return found
+        except FSTimeoutError:
+            raise TimeoutError(f"timeout: nothing came in {limit:.3g} s") from None
+
+
+class Found(NamedTuple):
+    """What the native core opens, its name, how it is read if it is far away, and how another process opens it."""
+
+    source: Any
+    name: str
+    far: Far | None = None
+    address: str | None = None
+    prior: str | None = None
+
+    @property
+    def label(self) -> str:
+        """The name for messages: one that is not UTF-8 may look different there."""
+        return self.name.encode(errors="replace").decode()
+
+    def failed(self, error: OSError) -> StorageError:
+        """Make the error that it cannot be opened."""
+        alone = self.far is not None and self.far.keys is None and self.name.lower().startswith("s3://")
+        refused = alone and re.search(r": 40[13]\b", str(error))
+        hint = "nobody's keys were sent (key and secret, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY)"
+        return storage_error(self.label, error, f": {hint}" if refused else "")
+
+
+def options_of(words: Iterable[str]) -> dict[str, Any]:
+    """Take options of `open` from texts ``name=value``; a value that is JSON is what that means, another is a text.
+
+    Raises
+    ------
+    ArgumentError
+        There is no ``=``.
+    """
+    import json
+
+    options: dict[str, Any] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name.strip():
+            raise ArgumentError(f"storage option {name!r} is not of the form name=value")
+        try:
+            options[name.strip()] = json.loads(value)
+        except ValueError:
+            options[name.strip()] = value
+    return options
+
+
+def source_of(given: object, options: Mapping[str, Any]) -> Found:
+    """Give what the native core can open, and whether it is copied first: see `_source_of`."""
+    prior = options.get("prior", "auto")
+    if prior not in _PRIORS:
+        raise ArgumentError(f"prior is 'memory', 'disk', 'auto' or None, not {prior!r}")
+    return _source_of(given, options)._replace(prior=prior)
+
+
+def _source_of(given: object, options: Mapping[str, Any]) -> Found:
+    """Give what the native core can open.
+
+    Parameters
+    ----------
+    given
+        A local path, a URL, bytes, an object with `read` and `seek`, or an open file of `fsspec`.
+    options
+        As in `open`.
+
+    Raises
+    ------
+    TypeError
+        There are options, and the file is a local one.
+    ArgumentError
+        The path is of another kind, an option is not known or makes no sense, or the URL needs `fsspec`, which is not
+        there.
+    StorageError
+        The URL cannot be opened.
+    """
+    path = plain_path(given)
+    options, through_fsspec = _without_handlers(options)
+    if isinstance(path, str):
+        scheme = _SCHEME.match(path)
+        kind = scheme[1].lower() if scheme is not None else "file"
+        linked = _LINK.search(path) is not None
+        if linked or kind not in _LOCAL:
+            known = _FAR | (_S3 if kind == "s3" else frozenset[str]())
+            if kind in _NATIVE and not linked:
+                native = not through_fsspec and options.keys() <= known
+                if native and (found := _native(path, kind, options)) is not None:
+                    return found
+                _refuse_unknown(path, kind, options, known)
+            return _through_fsspec(path, options)
+    if options.keys() - _ALSO_LOCAL:
+        raise TypeError(f"no such option for a local file: {', '.join(sorted(options.keys() - _ALSO_LOCAL))}")
+    if isinstance(path, str):
+        local = str(Path(_SCHEME.sub("", path)).expanduser())
+        # Another process may stand in another directory.
+        return Found(local, path, None, str(Path(local).absolute()))
+    if isinstance(path, (bytes, bytearray, memoryview)):
+        return Found(bytes(path), f"<{len(path)} bytes>")
+    if callable(getattr(path, "read", None)) and callable(getattr(path, "seek", None)):
+        return Found(FileLike(path), str(getattr(path, "name", None) or repr(path)))
+    if hasattr(path, "fs") and hasattr(path, "path"):
+        return _in_system(path.fs, path.path, str(getattr(path, "full_name", path.path)), options)
+    raise ArgumentError(
+        "a file is given by its path, a URL, bytes, an object with 'read' and 'seek', or a dict with one path and "
+        f"the object's path in it, not by {path!r}"
+    )
+
+
+def _without_handlers(options: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+    """Give the other options, and whether it is left to `fsspec`."""
+    for name in options.keys() & _HANDLERS:
+        value = options[name]
+        if not (value is None or isinstance(value, type) or (name == "handler" and value == "fsspec")):
+            also = "'fsspec', " if name == "handler" else ""
+            raise ArgumentError(f"{name} is {also}None or a class of uproot, not {value!r}")
+    others = {name: value for name, value in options.items() if name not in _HANDLERS}
+    return others, options.get("handler") == "fsspec"
+
+
+def _far(
+    options: Mapping[str, Any], keys: tuple[str, str, str | None, str] | None = None, most_ranges: int = 1000
+) -> Far:
+    def number(name: str, default: int, least: int) -> int:
+        value = options.get(name)
+        value = default if value is None else value
+        if not hasattr(value, "__index__") or not least <= value < 1 << 31:
+            raise ArgumentError(f"{name} is a number from {least}, not {value!r}")
+        return int(value)
+
+    def seconds(name: str) -> float | None:
+        value = options.get(name)
+        try:
+            return None if value is None else float(value)
+        except (TypeError, ValueError, OverflowError):
+            raise ArgumentError(f"{name} is a number of seconds, not {value!r}") from None
+
+    headers = options.get("headers") or {}
+    try:
+        headers = dict(headers)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"headers are a dict of names and values, not a {type(headers).__name__}") from None
+    timeout = seconds("timeout")
+    return Far(
+        timeout=30.0 if timeout is None else timeout,
+        retries=number("retries", 8, 0),
+        workers=number("num_workers", 4, 1),
+        prefetch=_size("prefetch_size", options.get("prefetch_size"), 128 << 20),
+        headers=[(str(name), str(value)) for name, value in headers.items()],
+        header_bytes=number("http_max_header_bytes", 7 << 10, 64),
+        ranges=number("http_max_ranges", most_ranges, 1),
+        keys=keys,
+        deadline=seconds("deadline"),
+        blocks=_block_cache(options),
+        user=_user(),
+    )
+
+
+def _block_cache(options: Mapping[str, Any]) -> tuple[str, int] | None:
+    folder = options.get("block_cache", os.environ.get("SAPWOOD_BLOCK_CACHE"))
+    if not folder:
+        return None
+    if not isinstance(folder, (str, os.PathLike)):
+        raise ArgumentError(f"block_cache is the path of a folder, not {folder!r}")
+    default = os.environ.get("SAPWOOD_BLOCK_CACHE_SIZE", "10 GB")
+    return str(Path(folder).expanduser().absolute()), _size(
+        "block_cache_size", options.get("block_cache_size"), default
+    )
+
+
+def _size(name: str, given: Any, default: int | str) -> int:
+    try:
+        size = memory_size(default if given is None else given)
+    except TypeError as error:
+        raise ArgumentError(f"{name}: {error}") from None
+    if not 0 <= size < 1 << 63:
+        raise ArgumentError(f"{name} is no number of bytes: {given!r}")
+    return size
+
+
+def _user() -> tuple[str, str, int]:
+    """Give the names of the user and of its group, and its number, as the system has them."""
+    number = os.geteuid()
+    try:
+        import grp
+        import pwd
+
+        return pwd.getpwuid(number).pw_name, grp.getgrgid(os.getegid()).gr_name, number
+    except (ImportError, KeyError):
+        # In a container, a user need not have a name.
+        return str(number), str(os.getegid()), number
+
+
+def _native(url: str, kind: str, options: Mapping[str, Any]) -> Found | None:
+    keys = None
+    urls = [url, *_replicas(url, kind, options.get("replicas"))]
+    if kind == "s3":
+        if bool(options.get("key")) != bool(options.get("secret")):
+            raise ArgumentError(f"{url}: key and secret belong together, and one is missing")
+        if not options.get("anon"):
+            keys = _keys(options)
+            if keys is None and _has_profile():
+                return None
+        urls = [_s3_address(one, options) for one in urls]
+    elif kind not in _XROOTD:
+        # Only what no URL may have is quoted.
+        urls = [quote(one, safe="%/:=&?~#+!$,;'@()*[]") for one in urls]
+    # No server of S3 answers with several ranges: the whole file would come.
+    return Found(urls, url, _far(options, keys, 1 if kind == "s3" else 1000), url)
+
+
+def _replicas(url: str, kind: str, given: Any) -> list[str]:
+    """Check further URLs of a file: one that is of no use should not be noticed only when it is needed."""
+    replicas: list[Any] = [given] if isinstance(given, str) else list(given) if isinstance(given, Iterable) else [given]
+    if given is None:
+        return []
+    family = next((family for family in _FAMILIES if kind in family), frozenset({kind}))
+    for one in replicas:
+        scheme = _SCHEME.match(one) if isinstance(one, str) else None
+        if scheme is None or scheme[1].lower() not in family:
+            raise ArgumentError(f"{url}: replicas are URLs of the same protocol, as {one!r} is not")
+    return replicas
+
+
+def _s3_option(options: Mapping[str, Any], name: str, *variables: str) -> str | None:
+    inner = options.get("client_kwargs") or {}
+    found = options.get(name) or inner.get(name)
+    return found or next((os.environ[v] for v in variables if os.environ.get(v)), None)
+
+
+def _region(options: Mapping[str, Any]) -> str:
+    return _s3_option(options, "region_name", "AWS_REGION", "AWS_DEFAULT_REGION") or "us-east-1"
+
+
+def _keys(options: Mapping[str, Any]) -> tuple[str, str, str | None, str] | None:
+    key, secret, token = options.get("key"), options.get("secret"), options.get("token")
+    if not key:
+        key, secret = os.environ.get("AWS_ACCESS_KEY_ID"), os.environ.get("AWS_SECRET_ACCESS_KEY")
+        token = os.environ.get("AWS_SESSION_TOKEN")
+    return (key, secret, token, _region(options)) if key and secret else None
+
+
+def _has_profile() -> bool:
+    file = os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or "~/.aws/credentials"
+    return bool(os.environ.get("AWS_PROFILE")) or Path(file).expanduser().exists()
+
+
+def _s3_address(url: str, options: Mapping[str, Any]) -> str:
+    bucket, _, key = url.split("://", 1)[1].partition("/")
+    if not bucket or not key:
+        raise ArgumentError(f"{url}: a file in S3 is s3://bucket/key")
+    path = quote(key, safe="/-_.~")
+    endpoint = _s3_option(options, "endpoint_url", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+    if endpoint is not None:
+        return f"{endpoint.rstrip('/')}/{bucket}/{path}"
+    host = f"s3.{_region(options)}.amazonaws.com"
+    return f"https://{host}/{bucket}/{path}" if "." in bucket else f"https://{bucket}.{host}/{path}"
+
+
+def _refuse_unknown(url: str, kind: str, options: Mapping[str, Any], known: frozenset[str]) -> None:
+    """Name options that neither we have nor the file system of `fsspec`, which would take anything."""
+    from difflib import get_close_matches
+
+    taken = set(known)
+    why = ""
+    try:
+        import fsspec  # pyright: ignore[reportMissingTypeStubs]
+        from fsspec.dircache import DirCache  # pyright: ignore[reportMissingTypeStubs]
+
+        # What the last constructor takes by `**kwargs` goes to the cache of listings; `fsspec` takes two itself.
+        taken |= _parameters(fsspec.get_filesystem_class(kind)) | _parameters(DirCache)
+        taken |= {"skip_instance_cache", kind}
+        if kind in {"http", "https"}:
+            import inspect
+
+            import aiohttp
+
+            # What is left goes to each request.
+            session: Foreign = aiohttp.ClientSession
+            taken |= inspect.signature(session._request).parameters.keys()
+    except ImportError as error:
+        why = f" (if fsspec has it: {error})"
+    taken -= {"kwargs"}
+    strange = sorted(options.keys() - taken)
+    if strange:
+        near = get_close_matches(strange[0], sorted(taken), 1)
+        hint = f" (did you mean {near[0]!r}?)" if near else why
+        raise ArgumentError(f"{url}: no such option: {', '.join(map(repr, strange))}{hint}")
+
+
+def _parameters(made: Foreign) -> set[str]:
+    """Name what the constructors of a class take, its own and those that it inherits."""
+    import inspect
+
+    every = (one for base in made.__mro__[:-1] for one in inspect.signature(base.__init__).parameters.values())
+    # The name of `**storage_options` is none that is taken.
+    return {one.name for one in every if one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL)} - {"self"}
+
+
+def _through_fsspec(url: str, options: Mapping[str, Any]) -> Found:
+    ours = {name: options[name] for name in options if name in _FAR}
+    try:
+        system, path = _system_of(url, options)
+        return _in_system(system, path, url, ours, url)
+    except SapwoodError:
+        raise
+    except FileNotFoundError as error:
+        raise MissingFileError(f"{url}: {error}") from None
+    except (OSError, ValueError, ImportError) as error:
+        # Not as its cause, which may name the URL with a token.
+        raise StorageError(f"{url}: {error}") from None
+
+
+def matching(pattern: str, options: Mapping[str, Any]) -> list[str]:
+    """List the URLs that match a pattern (``*``, ``?``, ``[...]``, ``**`` in its path), sorted by name.
+
+    Folders are listed by XRootD natively, else by `fsspec`: of S3 with `s3fs`, of a web server by links on its pages.
+
+    Raises
+    ------
+    ArgumentError
+        `fsspec` is not there.
+    MissingFileError, StorageError
+        A folder is not there, or cannot be listed.
+    """
+    scheme = _SCHEME.match(pattern)
+    options, _ = _without_handlers(options)
+    if scheme is not None and scheme[1].lower() in _XROOTD and _LINK.search(pattern) is None:
+        far = _far(options)
+        host, _, path = pattern[scheme.end() :].partition("/")
+        path, mark, opaque = path.partition("?")
+        behind = mark + opaque
+
+        def list_folder(folder: str) -> list[tuple[str, bool]]:
+            from sapwood import _native
+
+            return _native.list_folder(f"{scheme[0]}{host}/{folder or '/'}{behind}", far)
+
+        try:
+            return [f"{scheme[0]}{host}/{found}{behind}" for found in sorted(set(glob_of(path, list_folder)))]
+        except FileNotFoundError as error:
+            raise MissingFileError(str(error)) from None
+        except OSError as error:
+            raise StorageError(str(error)) from None
+    try:
+        if scheme is not None and scheme[1].lower() == "s3" and _keys(options) is None and not _has_profile():
+            options = {"anon": True} | options
+        system, path = _system_of(pattern, options)
+        found = [name for name, about in system.glob(path, detail=True).items() if about.get("type") != "directory"]
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, ImportError) as error:
+        raise StorageError(f"{pattern}: {error}") from None
+    # A name may have its scheme already, and what is linked in front of it stays there.
+    link = "".join(f"{one}::" for one in pattern.split("::")[:-1])
+    return [link + system.unstrip_protocol(one) for one in sorted(found)]
+
+
+def glob_of(pattern: str, list_folder: Callable[[str], list[tuple[str, bool]]]) -> Iterator[str]:
+    """Give the paths that match a pattern, where a function lists names in a folder, and whether they are folders."""
+
+    def walk(folder: str, parts: Sequence[str]) -> Iterator[str]:
+        part, rest = parts[0], parts[1:]
+        if part != "**" and not has_magic(part):
+            yield from walk(folder + part + "/", rest) if rest else [folder + part]
+            return
+        for name, is_folder in list_folder(folder):
+            if part == "**" and is_folder:
+                yield from walk(f"{folder}{name}/", parts)
+            elif part == "**":
+                yield from () if rest else [folder + name]
+            elif fnmatchcase(name, part) and is_folder == bool(rest):
+                yield from walk(f"{folder}{name}/", rest) if rest else [folder + name]
+        if part == "**" and rest:
+            yield from walk(folder, rest)
+
+    yield from walk("", pattern.split("/"))
+
+
+def _system_of(url: str, options: Mapping[str, Any]) -> tuple[Foreign, str]:
+    """Give the file system of `fsspec` for a URL, with the options that it may know, and the path there."""
+    try:
+        import fsspec  # pyright: ignore[reportMissingTypeStubs]
+    except ImportError:
+        raise ArgumentError(
+            f"{url}: reading from a URL of this kind needs the package fsspec (pip install 'sapwood[remote]')"
+        ) from None
+    own = options.keys() - _FAR
+    if options.keys() & _FAR and _LINK.search(url) is None:
+        # Some mean the same to it, such as `timeout`.
+        own |= options.keys() & _parameters(fsspec.get_filesystem_class(fsspec.core.split_protocol(url)[0]))
+    theirs = {name: value for name, value in options.items() if name in own}
+    if options.get("headers") and url.startswith(("http://", "https://")):
+        theirs["headers"] = dict(options["headers"])
+    return fsspec.core.url_to_fs(url, **theirs)
+
+
+def _in_system(system: Foreign, path: str, name: str, options: Mapping[str, Any], address: str | None = None) -> Found:
+    many = getattr(system, "async_impl", False)
+    dropped = _NOT_IN_SYSTEMS if many else _NOT_IN_SYSTEMS | _NOT_ONE_BY_ONE
+    dropped -= _parameters(type(system))
+    if given := sorted(one for one in dropped if options.get(one) not in (None, (), [])):
+        raise ArgumentError(
+            f"{name}: {', '.join(given)} would do nothing where {type(system).__name__} of fsspec reads"
+        )
+    far = _far(options)
+    if many:
+        return Found(InFileSystem(system, path), name, far, address)
+    return Found(FileLike(system.open(path, "rb")), name, None, address)

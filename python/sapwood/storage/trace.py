@@ -1,0 +1,366 @@
+"""A record of every access: which bytes were read, why, for how long, and what became of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from sapwood.errors import ArgumentError, MissingFileError, StorageError, without_secrets
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from sapwood.columns import Array, Column, Foreign
+
+VERSION = "1"
+"""The version of the format: it changes when a column changes its meaning or goes."""
+
+TRACES = (".parquet", ".arrow", ".feather")
+"""How the names of traces end."""
+
+COLUMNS = {
+    "cause": 'why: "header", "directory", "streamers", "object" (a tree\'s own record, a histogram), "basket" (when '
+    'needed), "prefetch" (ahead of need), "miss" (far away, not fetched ahead), "head" (beginnings of baskets, to see '
+    'their codec); "decode" for a basket that was decompressed and decoded, "carried" for one that a step or a reading '
+    "before had decompressed",
+    "file": "the path or URL, without the tokens, signatures and passwords in it",
+    "tree": "the tree; empty for a request",
+    "branch": "the path of the branch; empty for a request",
+    "basket": "the number of the basket in its branch; -1 for a request",
+    "cluster": "the number of the cluster in which the basket begins; -1 for a request",
+    "entry_start": "the first entry of the basket that was wanted; -1 for a request",
+    "entry_stop": "the entry behind the last one that was wanted",
+    "offset": "the first byte in the file",
+    "length": "bytes in the file; 0 for what was carried",
+    "request": "the number of the request; its ranges share it, each with a row of its own; 0 for a basket",
+    "start_ns": "when it began, in nanoseconds since the trace began",
+    "end_ns": "when it ended",
+    "decompression_ns": "time of decompression",
+    "decoding_ns": "time of decoding",
+    "bytes_decompressed": "bytes of the basket after decompression",
+    "bytes_used": "bytes of the wanted entries among these",
+    "thread": "the number of the thread",
+}
+"""The columns of a trace. A row is a range of a request to storage, or a basket that was decoded."""
+
+_TEXT = ("cause", "file", "tree", "branch")
+
+
+_Recorded = tuple[int, "dict[str, Column]"]
+"""When a process began to record, in nanoseconds since 1970, and the columns."""
+
+
+class Trace:
+    """What `trace` records; complete when its `with` block has ended.
+
+    It is an Arrow stream, too: ``pyarrow.table(trace)``, ``polars.DataFrame(trace)``, DuckDB. The columns are those of
+    `sapwood.storage.trace.COLUMNS`.
+    """
+
+    _recording: ClassVar[Trace | None] = None
+
+    def __init__(self, path: str | Path | None = None) -> None:
+        self._path = None if path is None else Path(path)
+        self._columns: dict[str, Column] = {}
+        self._running = False
+        self._others: dict[str, list[_Recorded]] = {}
+        self.epoch_ns = 0
+        """When it began, in nanoseconds since 1970."""
+
+    def __enter__(self) -> Self:
+        """Begin to record."""
+        from sapwood import _native
+
+        if self._path is not None:
+            _writer(self._path)
+            _check_folder(self._path.absolute().parent)
+        if not _native.start_trace():
+            raise ArgumentError("a trace of this process is being recorded already")
+        self._running = True
+        Trace._recording = self
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End recording, and write the file if one was named."""
+        from sapwood import _native
+
+        stopped = _native.stop_trace()
+        self._running = False
+        Trace._recording = None
+        if stopped is not None:
+            self._set(stopped, self._others)
+        if self._path is not None:
+            self.save(self._path)
+
+    def __len__(self) -> int:
+        """Count the rows."""
+        return len(self._numbers("offset")) if self._columns else 0
+
+    def __getitem__(self, name: str) -> Array:
+        """Give a column as a NumPy array; text as objects."""
+        if name not in COLUMNS:
+            raise ArgumentError(f"a trace has no column {name!r}, but {', '.join(COLUMNS)}")
+        if not self._columns:
+            return np.empty(0, dtype=object if name in _TEXT else np.int64)
+        if name in _TEXT:
+            return np.array(_texts(self._columns[name]), dtype=object)
+        return self._numbers(name)
+
+    def _numbers(self, name: str) -> Array:
+        return self._columns[name][1]
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> Foreign:
+        """Give it as an Arrow stream (a capsule)."""
+        from sapwood import _native
+
+        del requested_schema  # a wish only, by the Arrow PyCapsule interface
+        if not self._columns:
+            raise ArgumentError("the trace has not ended: its columns are there after the `with` block")
+        return _native.arrow_stream(list(self._columns), list(self._columns.values()))
+
+    def save(self, path: str | Path) -> None:
+        """Write it as Parquet or as an Arrow file (by the ending: ``.parquet``, ``.arrow``); this needs PyArrow."""
+        import pyarrow as pa
+
+        table: Any = pa.table(self)
+        about = {"sapwood.trace": VERSION, "sapwood.epoch_ns": str(self.epoch_ns)}
+        write = _writer(Path(path))
+        try:
+            write(table.replace_schema_metadata(about), str(path))
+        except OSError as error:
+            raise StorageError(f"the trace is not written: {path}: {error}") from error
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a trace from the file that `save` wrote.
+
+        Raises
+        ------
+        ArgumentError
+            It is no trace, or one of a version that this sapwood does not know.
+        MissingFileError
+            There is no such file.
+        """
+        path = Path(path)
+        read = _reader(path)
+        try:
+            table: Any = read(str(path))
+        except FileNotFoundError as error:
+            raise MissingFileError(f"no such file: {path}") from error
+        except (OSError, ValueError) as error:
+            raise ArgumentError(f"{path} is no trace: {error}") from error
+        about: dict[bytes, bytes] = table.schema.metadata or {}
+        if about.get(b"sapwood.trace") != VERSION.encode() or not set(COLUMNS) <= set(table.column_names):
+            raise ArgumentError(f"{path} is no trace of version {VERSION}")
+        trace = cls()
+        trace.epoch_ns = int(about.get(b"sapwood.epoch_ns", 0))
+        trace._columns = {name: _column(table[name], name in _TEXT) for name in COLUMNS}
+        return trace
+
+    @classmethod
+    def so_far(cls) -> Self | None:
+        """Give what the trace that is being recorded in this process has so far; None if there is none."""
+        from sapwood import _native
+
+        found = _native.trace_so_far()
+        if found is None:
+            return None
+        trace = cls()
+        trace._set(found, {} if cls._recording is None else cls._recording._others)
+        return trace
+
+    @classmethod
+    def running(cls) -> bool:
+        """Tell whether a trace is being recorded in this process."""
+        return cls._recording is not None
+
+    @classmethod
+    def add(cls, process: str, epoch_ns: int, columns: dict[str, Column]) -> None:
+        """Give the trace that is being recorded in this process, if there is one, what another has recorded for it.
+
+        Parameters
+        ----------
+        process
+            A name of the other process: its requests and threads get numbers of their own.
+        epoch_ns
+            When it began to record, in nanoseconds since 1970.
+        columns
+            Part of what it recorded, by the names of `COLUMNS`; parts come in their order.
+        """
+        if cls._recording is not None:
+            cls._recording._others.setdefault(process, []).append((epoch_ns, columns))
+
+    def _set(self, own: _Recorded, others: Mapping[str, Sequence[_Recorded]]) -> None:
+        """Take what was recorded here, and behind it that of others: times since this trace began, numbers unique."""
+        self.epoch_ns, self._columns = own
+        parts: dict[str, list[Column]] = {name: [column] for name, column in self._columns.items()}
+        for recorded in others.values():
+            shifts = {name: max(int(part[1].max(initial=0)) for part in parts[name]) for name in ("request", "thread")}
+            for epoch, columns in recorded:
+                shifts |= dict.fromkeys(("start_ns", "end_ns"), epoch - self.epoch_ns)
+                for name, column in columns.items():
+                    parts[name].append(_shifted(column, shifts.get(name, 0), keep_zeros=name == "request"))
+        self._columns = {name: columns[0] if len(columns) == 1 else _joined(columns) for name, columns in parts.items()}
+        self._columns["file"] = _without_secrets(self._columns["file"])
+
+    @property
+    def is_request(self) -> Array:
+        """Which rows are ranges of requests to storage."""
+        return self["request"] > 0
+
+    def requests(self) -> dict[str, dict[str, int]]:
+        """Sum up the requests to storage by cause: ``requests``, their ``ranges``, ``bytes``, ``time_ns``.
+
+        The time is that from sending to having all ranges, summed over requests that may have been under way at once.
+        """
+        causes, lengths, spans = self["cause"], self["length"], self["end_ns"] - self["start_ns"]
+        found: dict[str, dict[str, int]] = {}
+        for cause in dict.fromkeys(causes[self.is_request].tolist()):
+            rows = np.flatnonzero(causes == cause)
+            _, firsts = np.unique(self["request"][rows], return_index=True)
+            found[cause] = {
+                "requests": len(firsts),
+                "ranges": len(rows),
+                "bytes": int(lengths[rows].sum()),
+                "time_ns": int(spans[rows][firsts].sum()),
+            }
+        return found
+
+    def layers(self) -> dict[str, int]:
+        """Give the bytes at the four layers: each is what the counter of the same name counts (see `layers`)."""
+        baskets = self["cause"] == "decode"
+        counted = {
+            "bytes_requested": int(self["length"][baskets].sum()),
+            "bytes_read": int(self["length"][self.is_request].sum()),
+            "bytes_decompressed": int(self["bytes_decompressed"].sum()),
+            "bytes_used": int(self["bytes_used"].sum()),
+        }
+        return layers(counted, {cause: of["bytes"] for cause, of in self.requests().items()})
+
+    def summary(self) -> str:
+        """Sum up in a few lines: requests, bytes and time of each cause, and of decoding."""
+        from sapwood.pages.accesses import summary
+
+        return summary(self)
+
+    def __repr__(self) -> str:
+        """Show how much there is."""
+        state = "recording" if self._running else f"{len(self)} rows"
+        return f"<Trace, {state}, at 0x{id(self):012x}>"
+
+
+def layers(counters: Mapping[str, int], served: Mapping[str, int]) -> dict[str, int]:
+    """Give bytes at four layers, of counters and of what was served for each cause.
+
+    ``bytes_requested`` (asked): of the baskets that were decoded, in the file; ``bytes_read`` (served): of all
+    requests to storage; ``bytes_decompressed``; ``bytes_used``: of the wanted entries. ``over_read`` is what was
+    served for baskets and is in none that was asked for, ``records`` what was served for the file's own records and
+    the heads of baskets:
+    asked, over-read and records are together what was served, unless bytes were asked for more often than served.
+    """
+    of_baskets = sum(served.get(cause, 0) for cause in ("basket", "prefetch", "miss"))
+    names = ("bytes_requested", "bytes_read", "bytes_decompressed", "bytes_used")
+    return {name: counters[name] for name in names} | {
+        "over_read": of_baskets - counters["bytes_requested"],
+        "records": sum(served.values()) - of_baskets,
+    }
+
+
+def trace(path: str | Path | None = None) -> Trace:
+    """Record every access of this process to ROOT files, in a ``with`` block.
+
+    >>> with sapwood.trace("trace.parquet") as trace:
+    ...     sapwood.open("https://host/events.root:Events").arrays(["Muon_pt"])
+    >>> print(trace.summary())
+
+    Parameters
+    ----------
+    path
+        Where to write it: Parquet, or an Arrow file (``.arrow``), which need PyArrow. Nowhere if None.
+
+    Raises
+    ------
+    ArgumentError
+        Another trace is being recorded, or the path has another ending.
+    StorageError
+        There is no such folder, or nothing may be written there: when the block begins. It cannot be written: when it
+        ends; the trace itself still has all, for `save`.
+    """
+    return Trace(path)
+
+
+def _shifted(column: Column, by: int, *, keep_zeros: bool) -> Column:
+    if column[0] != "number" or not by:
+        return column
+    values = column[1]
+    return ("number", np.where(values == 0, 0, values + by) if keep_zeros else values + by)
+
+
+def _joined(columns: Sequence[Column]) -> Column:
+    """Put columns of one kind one behind the other."""
+    if columns[0][0] == "number":
+        return ("number", np.concatenate([column[1] for column in columns]))
+    ends = np.cumsum([column[1][-1] for column in columns])
+    starts = [0, *ends[:-1].tolist()]
+    offsets = [column[1][1:] + start for column, start in zip(columns, starts, strict=True)]
+    data = np.concatenate([column[2] for column in columns])
+    return ("text", np.concatenate([np.zeros(1, np.int64), *offsets]), data)
+
+
+def _without_secrets(column: Column) -> Column:
+    """Take what grants access out of names of files: a trace is made to be passed on."""
+    if not np.isin(column[2], np.frombuffer(b"?@", np.uint8)).any():
+        return column
+    names: dict[str, str] = {}
+    return _text([names.get(text) or names.setdefault(text, without_secrets(text)) for text in _texts(column)])
+
+
+def _texts(column: Column) -> list[str]:
+    _, offsets, data = column
+    raw = data.tobytes()
+    return [raw[a:b].decode() for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
+
+
+def _column(column: Foreign, is_text: bool) -> Column:
+    return _text(column.to_pylist()) if is_text else ("number", np.ascontiguousarray(column.to_numpy(), np.int64))
+
+
+def _text(given: Sequence[str]) -> Column:
+    texts = [text.encode() for text in given]
+    offsets = np.concatenate([[0], np.cumsum([len(text) for text in texts])]).astype(np.int64)
+    return ("text", offsets, np.frombuffer(b"".join(texts), np.uint8))
+
+
+def _reader(path: Path) -> Foreign:
+    _writer(path)
+    if path.suffix == ".parquet":
+        import pyarrow.parquet as parquet
+
+        return parquet.read_table
+    import pyarrow.feather as feather
+
+    return feather.read_table
+
+
+def _check_folder(folder: Path) -> None:
+    """Notice before the work, not behind it, that there is no place for its trace."""
+    if not folder.is_dir():
+        raise MissingFileError(f"no folder for a trace: {folder}")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise StorageError(f"no file may be made in the folder of a trace: {folder}")
+
+
+def _writer(path: Path) -> Foreign:
+    if path.suffix == ".parquet":
+        import pyarrow.parquet as parquet
+
+        return parquet.write_table
+    if path.suffix in TRACES:
+        import pyarrow.feather as feather
+
+        return feather.write_feather
+    raise ArgumentError(f"a trace is written as .parquet or .arrow, not as {path.name!r}")

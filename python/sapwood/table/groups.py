@@ -1,0 +1,230 @@
+"""Visiting entries grouped by a key, such as the run or the luminosity block.
+
+The keys of all entries are read first. Then the groups come in the order of their keys, and in each its entries in the
+order of the tree; over several trees, in the order of these. What is read at a time is a step of a tree, whole
+clusters as a rule; where several groups meet in it, it is kept until the last of them came, so that its baskets are
+decompressed once. If more than `HELD` bytes would be kept, what is needed last is read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from sapwood.columns import Array, Column, Foreign
+from sapwood.errors import ArgumentError
+from sapwood.table.libraries import How, Library, library_of
+from sapwood.table.query import Selection
+from sapwood.table.scan import Lost, read, together
+from sapwood.table.steps import Report, carry_for, entries_for, plan_steps, read_ahead
+
+if TYPE_CHECKING:
+    from sapwood import _native
+    from sapwood.table.fields import HasBranches
+
+HELD = 512 << 20
+"""Bytes of decoded entries that are kept for groups that come later."""
+
+GroupBy = str | Sequence[str]
+"""Branches or expressions that give a number or a string for each entry."""
+
+
+class GroupReport(Report):
+    """Where a step of a group comes from. Its entries lie between `start` and `stop`, but may be not all of these."""
+
+    def __init__(self, source: HasBranches, key: dict[str, Any], entries: Array, global_offset: int = 0) -> None:
+        super().__init__(source, int(entries[0]), int(entries[-1]) + 1, global_offset)
+        self.key = key
+        """The key of the group, by name."""
+        self.entries = entries
+        """The numbers of its entries in the tree."""
+
+
+class Stretch(NamedTuple):
+    """A range of entries of a tree that is visited, and the number of entries in the trees before it."""
+
+    source: HasBranches
+    selection: Selection
+    start: int
+    stop: int
+    offset: int = 0
+
+
+class Visit(NamedTuple):
+    """The part of a group that lies in one step of a tree."""
+
+    group: int
+    step: int
+    fresh: bool
+    """Whether the step is read now, and not kept from before."""
+    dropped: tuple[int, ...]
+    """The steps that are not kept any longer after this."""
+
+
+def keys_of(source: HasBranches, group_by: GroupBy, start: int, stop: int) -> dict[str, Array]:
+    """Read the keys of entries.
+
+    Raises
+    ------
+    ArgumentError
+        There is none, or one that has not one value for each entry.
+    """
+    names = [group_by] if isinstance(group_by, str) else list(group_by)
+    if not names:
+        raise ArgumentError("entries are grouped by one key or several, not by none")
+    selection = Selection(source, names)
+    data = read([(selection, selection.indexes, start, stop)])
+    results = together(selection, data, start, stop, library_of("np"), dict, False)
+    for name, values in results.items():
+        if values.ndim != 1 or (values.dtype == object and not all(isinstance(value, str) for value in values)):
+            raise ArgumentError(f"entries are grouped by numbers or strings, one for each, not by {name!r}")
+    return results
+
+
+def number_groups(keys: Mapping[str, Array]) -> tuple[Array, list[dict[str, Any]]]:
+    """Give the number of the group of each entry, and the key of each group, in the order of the keys."""
+    columns = [np.unique(values, return_inverse=True) for values in keys.values()]
+    numbers = np.zeros(len(columns[0][1]), np.int64)
+    for values, places in columns:
+        # Numbers in between that no entry has are left out each time, or they could grow too large.
+        _, numbers = np.unique(numbers * max(1, len(values)) + places, return_inverse=True)
+    _, firsts = np.unique(numbers, return_index=True)
+    return numbers, [{name: values[first] for name, values in keys.items()} for first in firsts]
+
+
+def plan_visits(groups: Array, steps: Sequence[tuple[int, int]], sizes: Sequence[float], room: float) -> list[Visit]:
+    """Plan which steps are read when, and which are kept, for entries of these groups."""
+    start = steps[0][0] if steps else 0
+    parts = [(int(g), s) for s, (a, b) in enumerate(steps) for g in np.unique(groups[a - start : b - start])]
+    parts.sort()
+    later: dict[int, list[int]] = {}
+    for place, (_, step) in enumerate(parts):
+        later.setdefault(step, []).append(place)
+    held: set[int] = set()
+    visits: list[Visit] = []
+    for group, step in parts:
+        later[step].pop(0)
+        fresh = step not in held
+        held.add(step)
+        # The present step counts, too; what is needed last goes first.
+        dropped = [] if later[step] else [step]
+        while sum(sizes[s] for s in held.difference(dropped)) > room:
+            dropped.append(max(held.difference(dropped), key=lambda s: later[s][0]))
+        held.difference_update(dropped)
+        visits.append(Visit(group, step, fresh, tuple(dropped)))
+    return visits
+
+
+class _Steps:
+    """The steps through all stretches; entries are counted through from the first stretch's first one."""
+
+    def __init__(self, stretches: Sequence[Stretch], step_size: int | str) -> None:
+        self.edges: list[tuple[int, int]] = []
+        self.sizes: list[float] = []
+        self._stretches = stretches
+        self._step_size = step_size
+        self._where: list[tuple[int, int, int]] = []
+        self._ranges: list[list[tuple[int, int]]] = []
+        self._carries: dict[int, _native.Carry] = {}
+        self._lost = [Lost() for _ in stretches]
+        counted = 0
+        for number, (_, selection, start, stop, _) in enumerate(stretches):
+            self._ranges.append(list(plan_steps(selection, step_size, start, stop)))
+            for begin, end in self._ranges[-1]:
+                self._where.append((number, begin, end))
+                self.edges.append((counted + begin - start, counted + end - start))
+                self.sizes.append(selection.bytes_between(begin, end))
+            counted += stop - start
+
+    def of(self, step: int) -> tuple[Stretch, int, int]:
+        """Give the tree and the entries of a step, counted in the tree."""
+        number, begin, end = self._where[step]
+        return self._stretches[number], begin, end
+
+    def jobs(self, fresh: Sequence[int]) -> Iterator[Callable[[], list[Column | None]]]:
+        """Give what reads steps, in this order."""
+        orders: dict[int, list[int]] = {}
+        for step in fresh:
+            orders.setdefault(self._where[step][0], []).append(step)
+        last = {number: len(order) for number, order in orders.items()}
+        for step in fresh:
+            number = self._where[step][0]
+            if number not in self._carries:
+                # What the steps leave of baskets for each other is of use in any order, but announced in one.
+                in_order = orders[number] == sorted(set(orders[number]))
+                ranges = self._ranges[number]
+                selection = self._stretches[number].selection
+                self._carries[number] = carry_for(selection, self._step_size, ranges, announce=in_order)
+            yield self._job(step, self._carries[number])
+            last[number] -= 1
+            if not last[number]:
+                del self._carries[number]
+
+    def _job(self, step: int, carry: _native.Carry) -> Callable[[], list[Column | None]]:
+        number, begin, end = self._where[step]
+        selection, lost = self._stretches[number].selection, self._lost[number]
+        return lambda: read([(selection, selection.indexes, begin, end)], carry, lost)
+
+    def give_up(self) -> None:
+        """End what is being read."""
+        for carry in list(self._carries.values()):
+            carry.give_up()
+
+
+def iterate_groups(
+    stretches: Sequence[Stretch],
+    group_by: GroupBy,
+    step_size: int | str,
+    library: Library,
+    how: How,
+    add_doc: bool | Mapping[str, str],
+    report: bool,
+) -> Iterator[Any]:
+    """Give the arrays of groups one after another: see `HasBranches.iterate`. An array is of one tree."""
+    if not stretches:
+        return
+    found = [keys_of(selection.source, group_by, start, stop) for _, selection, start, stop, _ in stretches]
+    numbers, keys = number_groups({name: np.concatenate([one[name] for one in found]) for name in found[0]})
+    steps = _Steps(stretches, step_size)
+    visits = plan_visits(numbers, steps.edges, steps.sizes, HELD)
+    fresh = [visit.step for visit in visits if visit.fresh]
+
+    def finish(pieces: list[Any], places: list[Array], group: int, stretch: Stretch) -> Foreign:
+        array = pieces[0] if len(pieces) == 1 else library.concatenate(pieces)
+        if not report:
+            return array
+        return array, GroupReport(stretch.source, keys[group], np.concatenate(places), stretch.offset)
+
+    held: dict[int, list[Column | None]] = {}
+    pieces: list[Any] = []
+    places: list[Array] = []
+    with closing(read_ahead(steps.jobs(fresh), steps.give_up)) as reading:
+        for place, (group, step, is_fresh, dropped) in enumerate(visits):
+            stretch, begin, end = steps.of(step)
+            if is_fresh:
+                held[step] = next(reading)
+            mine = numbers[slice(*steps.edges[step])] == group
+            offset = stretch.offset
+            pieces.append(
+                together(stretch.selection, held[step], begin + offset, end + offset, library, how, add_doc, mine)
+            )
+            places.append(begin + np.flatnonzero(mine))
+            for gone in dropped:
+                del held[gone]
+            after = visits[place + 1] if place + 1 < len(visits) else None
+            following = 0
+            if after is not None and after.group == group and steps.of(after.step)[0] is stretch:
+                following = int((numbers[slice(*steps.edges[after.step])] == group).sum())
+            if not following or sum(map(len, places)) + following > most_entries(stretch, step_size):
+                yield finish(pieces, places, group, stretch)
+                pieces, places = [], []
+
+
+def most_entries(stretch: Stretch, step_size: int | str) -> int:
+    """Give how many entries a step may have."""
+    if isinstance(step_size, int):
+        return step_size
+    return entries_for(stretch.selection, step_size, stretch.start, stretch.stop)

@@ -1,0 +1,246 @@
+"""Steps through the entries of trees: where they end, reading ahead, and reporting where one is."""
+
+from __future__ import annotations
+
+import os
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Generator, Iterator, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, TypeGuard, TypeVar
+
+from sapwood.errors import ArgumentError, StorageError
+
+if TYPE_CHECKING:
+    from sapwood import _native
+    from sapwood.files.file import ReadOnlyFile
+    from sapwood.files.tree import HasBranches, TTree
+    from sapwood.table.query import Selection
+
+T = TypeVar("T")
+
+_CARRIED = 32 << 20
+_CARRIED_AT_MOST = 256 << 20
+"""Bytes of baskets that reach into the next step which are kept for it."""
+
+_SIZE = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([kmgtpezy]?)(i?)b\s*", re.IGNORECASE)
+
+
+def memory_size(size: int | str) -> int:
+    """Turn ``"100 MB"`` (powers of 1000) or ``"100 MiB"`` (powers of 1024) or a number into a number of bytes.
+
+    Raises
+    ------
+    TypeError
+        It is neither.
+    """
+    if isinstance(size, str):
+        match = _SIZE.fullmatch(size)
+        if match is not None:
+            power = " kmgtpezy".index(match[2].lower() or " ")
+            return int(float(match[1]) * (1024 if match[3] else 1000) ** power)
+    elif _is_count(size):
+        return int(size)
+    raise TypeError(f"a memory size is a number of bytes or a string like '100 MB', not {size!r}")
+
+
+def _is_count(value: object) -> TypeGuard[int]:
+    return hasattr(value, "__index__") and not isinstance(value, bool)
+
+
+def entry_range(entries: int, start: int | None, stop: int | None) -> tuple[int, int]:
+    """Bring a range of entries, given as in a slice (None: open, negative: from the end), into bounds.
+
+    Whole numbers may be floats, as ``1e6`` is.
+    """
+    begin, end, _ = slice(whole(start), whole(stop)).indices(int(entries))
+    return begin, max(begin, end)
+
+
+def whole(entry: float | None) -> int | None:
+    """Give the number of an entry, also where it is a float without a fraction."""
+    return int(entry) if isinstance(entry, float) and entry.is_integer() else entry  # pyright: ignore[reportReturnType]
+
+
+def entries_for(selection: Selection, size: int | str, start: int, stop: int) -> int:
+    """Estimate how many entries of a selection make up a memory size, uncompressed; at least 1."""
+    total = selection.bytes_between(start, stop)
+    return max(1, round(memory_size(size) * (stop - start) / total)) if total else max(1, stop - start)
+
+
+def plan_steps(selection: Selection, step_size: int | str, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Cut a range of entries into steps.
+
+    Parameters
+    ----------
+    selection
+        What is read.
+    step_size
+        A number of entries: each step has exactly so many (the last one what is left). A memory size: steps of whole
+        clusters as far as they fit; a cluster that alone is larger is cut into even parts, so small that two of them
+        and what is carried over of the cluster's baskets are at most two steps, or else of half a step.
+    start, stop
+        The range.
+
+    Raises
+    ------
+    ArgumentError
+        The number is less than 1.
+    TypeError
+        The step size is neither a number nor a memory size.
+    """
+    if not isinstance(step_size, str) and _is_count(step_size):
+        if step_size < 1:
+            raise ArgumentError(f"a step has at least 1 entry, not {step_size}")
+        for begin in range(start, stop, step_size):
+            yield begin, min(begin + step_size, stop)
+        return
+    most = entries_for(selection, step_size, start, stop)
+    ends = [end for end in selection.source.tree.clusters if start < end < stop]
+    ends.append(stop)
+    while start < stop:
+        next_end = bisect_right(ends, start)
+        last_that_fits = bisect_right(ends, start + most) - 1
+        if last_that_fits >= next_end:
+            end, parts = ends[last_that_fits], 1
+        else:
+            end = ends[next_end]
+            parts, finest = -(-(end - start) // most), -(-2 * (end - start) // most)
+            while parts < finest and (end - start) * (parts + 1) > 2 * most * parts:
+                parts += 1
+        step = -(-(end - start) // parts)
+        for begin in range(start, end, step):
+            yield begin, min(begin + step, end)
+        start = end
+
+
+def carry_for(
+    selection: Selection, step_size: int | str, steps: Sequence[tuple[int, int]], *, announce: bool = True
+) -> _native.Carry:
+    """Make what keeps the ends of baskets from one step for the next, and tell far storage of all that will be read.
+
+    Few steps to a cluster: what two steps leave of the memory that two may take, and in any case a bit, since a basket
+    decompressed twice costs less than the memory. Many: all of a cluster, or each step would decompress it again.
+    """
+    from sapwood import _native
+
+    step = max((selection.bytes_between(*step) for step in steps), default=0)
+    cluster = max((selection.bytes_between(*pair) for pair in pairwise(selection.source.tree.clusters)), default=0)
+    if cluster > 4 * step:
+        room = min(int(cluster), _CARRIED_AT_MOST)
+    else:
+        left = 2 * (memory_size(step_size) - int(step)) if isinstance(step_size, str) else 0
+        room = max(_CARRIED, min(int(cluster), left))
+    carry = _native.Carry(room)
+    if steps and announce:
+        carry.announce(selection.source.tree.native, selection.indexes, steps[0][0], steps[-1][1])
+    return carry
+
+
+def read_ahead(jobs: Iterator[Callable[[], T]], give_up: Callable[[], object]) -> Generator[T, None, None]:
+    """Run jobs one after another in a background thread: one more, while the result of the one before is in use.
+
+    Closing the iterator calls `give_up`, which ends the job that runs, and starts no other; what making a job waits for
+    (opening the next file) ends, too. An error of a job comes out in its place.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    from sapwood import _native
+
+    def run() -> list[T]:
+        job = next(jobs, None)
+        return [] if job is None else [job()]
+
+    process, stop = os.getpid(), _native.Stop()
+    pool = ThreadPoolExecutor(1, "sapwood-read-ahead")
+    pending = pool.submit(stop.call, run)
+    try:
+        while box := pending.result():
+            pending = pool.submit(stop.call, run)
+            # Nothing here keeps hold of a result that the caller lets go.
+            yield box.pop()
+            if os.getpid() != process:
+                raise StorageError("a loop that was begun before a fork: begin it anew in the child")
+    finally:
+        if os.getpid() == process:
+            # In a forked process there is no thread to end, and a lock may be held by one.
+            pending.cancel()
+            stop.give_up()
+            give_up()
+            pool.shutdown()
+
+
+class Report:
+    """Where the arrays of one step come from: file, tree and entries, counted in the tree and over all files."""
+
+    def __init__(
+        self, source: HasBranches, tree_entry_start: int, tree_entry_stop: int, global_offset: int = 0
+    ) -> None:
+        self._source = source
+        self._start = tree_entry_start
+        self._stop = tree_entry_stop
+        self._offset = global_offset
+
+    def to_global(self, global_offset: int) -> Report:
+        """Give the same with entries counted from an offset over all files."""
+        return Report(self._source, self._start, self._stop, global_offset)
+
+    @property
+    def source(self) -> HasBranches:
+        """The tree or branch that is stepped through."""
+        return self._source
+
+    @property
+    def tree(self) -> TTree:
+        """The tree."""
+        return self._source.tree
+
+    @property
+    def file(self) -> ReadOnlyFile:
+        """The file."""
+        return self._source.file
+
+    @property
+    def file_path(self) -> str:
+        """The path or URL of the file."""
+        return self._source.file.file_path
+
+    @property
+    def tree_entry_start(self) -> int:
+        """The first entry of the step, in its tree."""
+        return self._start
+
+    @property
+    def tree_entry_stop(self) -> int:
+        """The entry behind the last of the step, in its tree."""
+        return self._stop
+
+    @property
+    def global_entry_start(self) -> int:
+        """The first entry of the step, counted over all files."""
+        return self._start + self._offset
+
+    @property
+    def global_entry_stop(self) -> int:
+        """The entry behind the last of the step, counted over all files."""
+        return self._stop + self._offset
+
+    @property
+    def start(self) -> int:
+        """The same as `global_entry_start`."""
+        return self.global_entry_start
+
+    @property
+    def stop(self) -> int:
+        """The same as `global_entry_stop`."""
+        return self.global_entry_stop
+
+    @property
+    def global_offset(self) -> int:
+        """How many entries were in the files before this one."""
+        return self._offset
+
+    def __repr__(self) -> str:
+        """Show entries and source."""
+        where = f"{self.file_path}:{self._source.object_path}"
+        return f"<Report start={self.start} stop={self.stop} source={where!r}>"

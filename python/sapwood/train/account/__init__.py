@@ -1,0 +1,1 @@
+"""The account of a train: what was read and what it cost."""

@@ -1,0 +1,375 @@
+"""The record of a run: what was read, what it gave, and what it cost."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import os
+import platform
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sapwood import _native
+from sapwood.storage.trace import layers
+from sapwood.train.task.tasks import Plot, TaskError
+
+# What native reading counts (see `sapwood._native.counters`); the times are nanoseconds, summed over threads.
+COUNTERS = (
+    "read_calls",
+    "bytes_requested",
+    "bytes_read",
+    "bytes_compressed",
+    "bytes_decompressed",
+    "bytes_used",
+    "baskets",
+    "retries",
+    "failures",
+    "time_storage_ns",
+    "time_decompression_ns",
+    "time_decoding_ns",
+)
+
+REQUESTS = ("requests", "ranges", "bytes", "time_ns")
+"""What is counted of the requests to storage, by their cause (see `sapwood.storage.trace.COLUMNS`)."""
+
+
+@dataclass
+class Cost:
+    """What a process used: seconds of processors, what native reading counted, requests by cause.
+
+    `cpu_waiting` are the seconds in which its threads could have run, but had no processor (0 where that is not told).
+    """
+
+    cpu: float
+    cpu_waiting: float
+    counters: dict[str, int]
+    requests: dict[str, tuple[int, ...]]
+
+
+class Meter:
+    """Tells what this process has used since it was last asked."""
+
+    def __init__(self) -> None:
+        self._last = _used()
+
+    def cut(self) -> Cost:
+        """Give what was used since."""
+        before, now = self._last, _used()
+        self._last = now
+        nothing = (0,) * len(REQUESTS)
+        return Cost(
+            now.cpu - before.cpu,
+            max(now.cpu_waiting - before.cpu_waiting, 0.0),  # threads that are gone take theirs with them
+            {name: now.counters[name] - before.counters[name] for name in COUNTERS},
+            {
+                cause: tuple(b - a for a, b in zip(before.requests.get(cause, nothing), values, strict=True))
+                for cause, values in now.requests.items()
+            },
+        )
+
+
+def _used() -> Cost:
+    return Cost(time.process_time(), _cpu_waiting(), _native.counters(), dict(_native.requests()))
+
+
+def _cpu_waiting() -> float:
+    total = 0
+    try:
+        for thread in os.scandir("/proc/self/task"):
+            with suppress(OSError), open(f"{thread.path}/schedstat", encoding="ascii") as file:  # noqa: PTH123
+                total += int(file.read().split()[1])
+    except (OSError, IndexError, ValueError):
+        return 0.0
+    return total / 1e9
+
+
+@dataclass
+class FileRecord:
+    """One file of a run.
+
+    `size` is in bytes (None where it is not known). Of its `entries`, `wanted` were asked for, and `processed` were
+    worked on. `bytes_planned` are the bytes of the branches that are read, before compression, `bytes_stored` those in
+    the file.
+    """
+
+    path: str
+    tree: str
+    size: int | None
+    entries: int
+    processed: int = 0
+    steps: int = 0
+    wanted: int = 0
+    bytes_planned: int = 0
+    bytes_stored: int = 0
+
+    @property
+    def weight(self) -> int:
+        """Its part of the whole: its size, or that of the branches that are read."""
+        return self.bytes_stored if self.size is None else self.size
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """What could not be read and was left out; without a range, the whole file.
+
+    Of the range, `wanted` entries were asked for (None: all).
+    """
+
+    path: str
+    tree: str | None
+    entry_start: int | None
+    entry_stop: int | None
+    reason: str
+    wanted: int | None = None
+
+    @property
+    def entries(self) -> int:
+        """Count what was asked for."""
+        return (self.entry_stop or 0) - (self.entry_start or 0) if self.wanted is None else self.wanted
+
+
+@dataclass
+class TaskRecord:
+    """One task of a run. Times are seconds, summed over threads; sizes are bytes of the decoded columns.
+
+    `columns` are the branches that the task reads, `columns_alone` those of them that no other task of the run reads;
+    `bytes_used` and `bytes_alone` are the decoded sizes of both. `memory_peak` is by how much memory grew during one
+    call of `process`, at most, measured when nothing else ran in its process (0: never). `bytes_results` is about what
+    its joined results take. `failure` says why the task was taken off, with its traceback; it then has no results.
+    """
+
+    name: str
+    title: str
+    options: dict[str, Any]
+    results: dict[str, Any] = field(default_factory=dict[str, Any])
+    plots: Mapping[str, Plot] = field(default_factory=dict[str, Plot])
+    columns: tuple[str, ...] = ()
+    columns_alone: tuple[str, ...] = ()
+    bytes_used: int = 0
+    bytes_alone: int = 0
+    time_cpu: float = 0.0
+    time_wall: float = 0.0
+    memory_peak: int = 0
+    bytes_results: int = 0
+    failure: str = ""
+
+
+@dataclass
+class WorkerRecord:
+    """One process that worked: seconds it was busy (summed over its threads), entries, leases, the most memory.
+
+    `cpu` are the seconds of processors it used; of threads, those of the whole run.
+    """
+
+    name: str
+    busy: float = 0.0
+    cpu: float = 0.0
+    entries: int = 0
+    leases: int = 0
+    memory_peak: int = 0
+
+
+@dataclass
+class Run:
+    """A finished run: the results of its tasks, and the account.
+
+    `skipped` is the ledger: what was left out, with the reasons. `interrupted` tells that the run was stopped before
+    its end, `resumed` how many entries an earlier run had done. `outputs` are the files that tasks wrote. `trace`
+    counts what happened to the leases of steps; `rates` are entries per second in each of equal parts of the wall time,
+    `at_once` how many leases were worked on at a time in them. `requests` are those to storage of all processes, by
+    cause. `files_not_reached` counts the files of an interrupted run that were not yet looked at.
+
+    Times are seconds; `time_wall` is that of this run, all others are sums over threads and have what an earlier run
+    had used for what it had done (`time_cpu_resumed` of `time_cpu`); in `time_cpu_waiting` a thread could have run, but
+    had no processor. `memory_start` and `memory_peak` are resident bytes of one process: when the run began, and the
+    most until it ended (0 where the system does not tell).
+    """
+
+    tasks: list[TaskRecord]
+    files: list[FileRecord]
+    skipped: list[Skipped]
+    settings: dict[str, Any]
+    host: dict[str, Any]
+    versions: dict[str, str]
+    started: str
+    entries: int = 0
+    steps: int = 0
+    counters: dict[str, int] = field(default_factory=dict[str, int])
+    requests: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
+    time_wall: float = 0.0
+    time_cpu: float = 0.0
+    time_cpu_waiting: float = 0.0
+    time_reading: float = 0.0
+    time_merging: float = 0.0
+    memory_start: int = 0
+    memory_peak: int = 0
+    interrupted: bool = False
+    files_not_reached: int = 0
+    resumed: int = 0
+    time_cpu_resumed: float = 0.0
+    executor: str = "threads"
+    slots: int = 1
+    workers: list[WorkerRecord] = field(default_factory=list[WorkerRecord])
+    trace: dict[str, Any] = field(default_factory=dict[str, Any])
+    rates: list[float] = field(default_factory=list[float])
+    at_once: list[float] = field(default_factory=list[float])
+    outputs: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+
+    def __getitem__(self, task: str) -> dict[str, Any]:
+        """Give the results of a task by its name.
+
+        Raises
+        ------
+        KeyError
+            If no task of that name ran.
+        TaskError
+            If it was taken off.
+        """
+        for record in self.tasks:
+            if record.name == task:
+                if record.failure:
+                    raise TaskError(f"task {task} {record.failure}")
+                return record.results
+        raise KeyError(task)
+
+    def add(self, cost: Cost) -> None:
+        """Add what a process used."""
+        self.time_cpu += cost.cpu
+        self.time_cpu_waiting += cost.cpu_waiting
+        for name, value in cost.counters.items():
+            self.counters[name] = self.counters.get(name, 0) + value
+        for cause, values in cost.requests.items():
+            sums = self.requests.setdefault(cause, dict.fromkeys(REQUESTS, 0))
+            for name, value in zip(REQUESTS, values, strict=True):
+                sums[name] += value
+
+    @property
+    def complete(self) -> bool:
+        """Whether all of the input was worked on by all tasks."""
+        return not (self.skipped or self.interrupted or any(task.failure for task in self.tasks))
+
+    def totals(self) -> dict[str, int]:
+        """Count files and entries: given, worked on, and left out; of files that cannot be opened no entries are known.
+
+        ``entries == processed + left_out + not_reached`` holds always. Of an interrupted run, ``files_not_reached`` are
+        those of which it was not known yet how many entries they have.
+        """
+        wanted = sum(file.wanted for file in self.files)
+        processed = sum(file.processed for file in self.files)
+        listed = {(file.path, file.tree) for file in self.files}
+        left_out = sum(
+            skipped.entries
+            for skipped in self.skipped
+            if skipped.entry_start is not None and (skipped.path, skipped.tree) in listed
+        )
+        drifted = sum(
+            skipped.entries
+            for skipped in self.skipped
+            if skipped.entry_start is not None and (skipped.path, skipped.tree) not in listed
+        )
+        whole = sum(skipped.entry_start is None for skipped in self.skipped)
+        return {
+            "files": len(self.files),
+            "files_left_out": whole,
+            "files_not_reached": self.files_not_reached,
+            "entries": wanted + drifted,
+            "processed": processed,
+            "left_out": left_out + drifted,
+            "not_reached": wanted - processed - left_out,
+        }
+
+    def layers(self) -> dict[str, int]:
+        """Give the bytes at four layers, as `sapwood.storage.trace.layers` does."""
+        return layers(self.counters, {cause: of["bytes"] for cause, of in self.requests.items()})
+
+    @property
+    def rate(self) -> float:
+        """Entries per second of the whole run; what an earlier run had done is not counted."""
+        return (self.entries - self.resumed) / self.time_wall if self.time_wall else 0.0
+
+    def account(self) -> dict[str, Any]:
+        """Give everything but the results, made of what JSON knows."""
+        tasks = [
+            {name: value for name, value in vars(task).items() if name not in ("results", "plots")}
+            for task in self.tasks
+        ]
+        return {
+            "started": self.started,
+            "entries": self.entries,
+            "steps": self.steps,
+            "rate": self.rate,
+            "time_wall": self.time_wall,
+            "time_cpu": self.time_cpu,
+            "time_cpu_resumed": self.time_cpu_resumed,
+            "time_cpu_waiting": self.time_cpu_waiting,
+            "time_reading": self.time_reading,
+            "time_merging": self.time_merging,
+            "memory_start": self.memory_start,
+            "memory_peak": self.memory_peak,
+            "executor": self.executor,
+            "slots": self.slots,
+            "complete": self.complete,
+            "interrupted": self.interrupted,
+            "resumed": self.resumed,
+            "totals": self.totals(),
+            "workers": [asdict(worker) for worker in self.workers],
+            "trace": self.trace,
+            "rates": self.rates,
+            "at_once": self.at_once,
+            "outputs": self.outputs,
+            "counters": self.counters,
+            "accesses": {"requests": self.requests, "layers": self.layers()},
+            "tasks": tasks,
+            "files": [asdict(file) for file in self.files],
+            "skipped": [asdict(skipped) for skipped in self.skipped],
+            "settings": self.settings,
+            "host": self.host,
+            "versions": self.versions,
+        }
+
+
+@functools.lru_cache(maxsize=1)
+def host() -> dict[str, Any]:
+    """Describe this machine: name, system, processor, cores (all, and those this process may use), memory in bytes."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return {
+        "name": platform.node(),
+        "system": f"{platform.system()} {platform.release()}",
+        "machine": platform.machine(),
+        "processor": _processor(),
+        "cores": os.cpu_count() or 1,
+        "cores_usable": len(affinity(0)) if affinity else os.cpu_count() or 1,
+        "memory": _memory(),
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, platform.processor())
+
+
+def _memory() -> int:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 0
+
+
+def versions(packages: Iterable[str] = ("awkward", "numpy", "boost-histogram", "hist")) -> dict[str, str]:
+    """Give the versions of Python and of the packages that are installed."""
+    found = {"sapwood": _native.__version__, "python": ".".join(map(str, sys.version_info[:3]))}
+    for package in packages:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,1 @@
+"""The dataset of a train: its files, their catalogue, and friends by index."""

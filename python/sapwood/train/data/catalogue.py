@@ -1,0 +1,255 @@
+"""What is known of the trees of a dataset before they are read: one SQLite file, so that planning opens nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import sapwood
+from sapwood import columns
+from sapwood.errors import CorruptError, StorageError
+from sapwood.train.data.dataset import Source, find_tree, is_url
+
+if TYPE_CHECKING:
+    from sapwood.columns import Array
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The branches of a tree: their paths, depth first, and types as Awkward writes them ("" for groups)."""
+
+    names: tuple[str, ...]
+    types: tuple[str, ...]
+
+    @cached_property
+    def digest(self) -> str:
+        """A text that is the same for the same branches."""
+        return hashlib.sha256(json.dumps([self.names, self.types]).encode()).hexdigest()[:32]
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        places: dict[str, int] = {}
+        for place in sorted(range(len(self.names)), key=lambda place: self.names[place].count("/")):
+            name = self.names[place]
+            places.setdefault(name, place)
+            places.setdefault(name.rpartition("/")[2], place)
+        return places
+
+    @cached_property
+    def _below(self) -> dict[int, list[int]]:
+        """The places of the branches below each that has some, at any depth."""
+        below: dict[int, list[int]] = {}
+        places = {name: place for place, name in enumerate(self.names)}
+        for place, name in enumerate(self.names):
+            while "/" in name:
+                name = name.rpartition("/")[0]  # noqa: PLW2901 - its parents, one by one
+                if name in places:
+                    below.setdefault(places[name], []).append(place)
+        return below
+
+    def __contains__(self, where: object) -> bool:
+        """Tell whether there is such a branch, by its path or name."""
+        return where in self._places
+
+    @property
+    def all_names(self) -> frozenset[str]:
+        """All by which branches are found: their paths and names."""
+        return frozenset(self._places)
+
+    def is_group(self, name: str) -> bool:
+        """Tell whether a branch is an object that is split into others."""
+        return self._places[name] in self._below
+
+    def keys(self) -> list[str]:
+        """Give the paths of all branches."""
+        return list(self.names)
+
+    def type_of(self, name: str) -> str:
+        """Give the type of a branch; of a split object, those of its members."""
+        place = self._places[name]
+        if place not in self._below:
+            return self.types[place]
+        start = len(self.names[place]) + 1
+        members = (f"{self.names[inner][start:]}: {self.types[inner] or '{}'}" for inner in self._below[place])
+        return f"{{{', '.join(members)}}}"
+
+    def leaves(self, names: Iterable[str]) -> list[int]:
+        """Give the places of branches, and of all that is below them."""
+        found: dict[int, None] = {}
+        for name in names:
+            place = self._places[name]
+            found.update(dict.fromkeys([place, *self._below.get(place, [])]))
+        return list(found)
+
+
+@dataclass(frozen=True)
+class TreeInfo:
+    """What planning needs to know of one tree in one file.
+
+    `uuid`, `size` (bytes) and `modified` (nanoseconds) identify the file; `clusters` are the entries at which clusters
+    begin, and the end; `bytes` and `stored` the sizes of all baskets of each branch, before compression and in the
+    file.
+    """
+
+    uuid: str
+    size: int | None
+    modified: int | None
+    tree: str
+    entries: int
+    clusters: Array
+    schema: Schema
+    bytes: Array
+    stored: Array
+
+    def fresh(self, source: Source) -> bool:
+        """Tell whether the file still has the size and time it had; of what has neither, only opening it tells."""
+        size, modified = source.stat()
+        return size is None or (size, modified) == (self.size, self.modified)
+
+
+_LAST: list[tuple[Any, Schema]] = []  # files of a dataset are alike: the branches of the last tree looked at
+
+
+def look(source: Source, keep: Callable[[TreeInfo, Any, Any], bool] | None = None) -> TreeInfo:
+    """Open a file and see what planning needs of its tree; nothing of the data is read.
+
+    `keep` is given the file and its tree, and tells whether it takes them; else the file is closed.
+    """
+    size, modified = source.stat()
+    file, kept = open_source(source), False
+    try:
+        tree, name = find_tree(file, source)
+        native = tree.native
+        known = _LAST[0] if _LAST else None
+        if known is not None and known[0].same_shape(native):
+            schema = known[1]
+        else:
+            kinds = [branch.type for branch in native.branches]
+            schema = Schema(
+                tuple(node.path_in(tree) for node in tree.nodes),
+                tuple("" if kind is None else columns.describe(kind) for kind in kinds),
+            )
+            _LAST[:] = [(native, schema)]
+        info = TreeInfo(
+            file.file.hex_uuid, size, modified, name, tree.num_entries, np.asarray(tree.clusters, dtype=np.int64),
+            schema, *(np.asarray(sizes, dtype=np.int64) for sizes in native.branch_bytes()),
+        )  # fmt: skip
+        kept = keep is not None and keep(info, file, tree)
+        return info
+    finally:
+        if not kept:
+            file.close()
+
+
+def open_source(source: Source) -> Any:
+    """Open the file of a source, or the first of its replicas that can be had."""
+    failures: list[StorageError | CorruptError] = []
+    for path in (source.path, *source.replicas):
+        try:
+            return sapwood.open({path: None}, object_cache=None, **(source.options if is_url(path) else {}))
+        except (StorageError, CorruptError) as error:
+            failures.append(error)
+    if len(failures) > 1:
+        raise StorageError("; ".join(" ".join(str(error).split()) for error in failures)) from failures[0]
+    raise failures[0]
+
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS schema (digest TEXT PRIMARY KEY, names TEXT NOT NULL, types TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS tree (
+    path TEXT NOT NULL, asked TEXT NOT NULL, uuid TEXT NOT NULL, size INTEGER, modified INTEGER, tree TEXT NOT NULL,
+    entries INTEGER NOT NULL, clusters BLOB NOT NULL, schema TEXT NOT NULL REFERENCES schema (digest),
+    bytes BLOB NOT NULL, stored BLOB NOT NULL, PRIMARY KEY (path, asked)
+) WITHOUT ROWID;
+"""
+_FIELDS = "path, asked, uuid, size, modified, tree, entries, clusters, schema, bytes, stored"
+
+
+class Catalogue:
+    """One SQLite file with a row for each tree of each file (see `TreeInfo`), and one for each set of branches.
+
+    Local files are known by their absolute paths. Entries are written in one transaction per call of `put`, so that a
+    process that is killed leaves a whole catalogue.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._lock = threading.Lock()
+        self._schemas: dict[str, Schema] = {}
+        try:
+            self._base = sqlite3.connect(self.path, timeout=30, check_same_thread=False)
+            version = self._base.execute("PRAGMA user_version").fetchone()[0]
+            if version not in (0, VERSION):
+                raise StorageError(f"catalogue {path} is of version {version}, this sapwood knows {VERSION}")
+            self._base.executescript(_TABLES)
+            self._base.execute(f"PRAGMA user_version = {VERSION}")
+            self._base.commit()
+        except sqlite3.Error as error:
+            raise StorageError(f"catalogue {path} cannot be used: {error}") from error
+
+    def find(self, sources: Sequence[Source]) -> dict[Source, TreeInfo]:
+        """Give what is known of sources and still true (see `TreeInfo.fresh`)."""
+        found: dict[Source, TreeInfo] = {}
+        with self._lock:
+            if len(sources) > 500:  # more is to be read than looked up
+                rows = {(row[0], row[1]): row for row in self._base.execute(f"SELECT {_FIELDS} FROM tree")}
+            else:
+                ask = f"SELECT {_FIELDS} FROM tree WHERE path = ? AND asked = ?"
+                rows = {key: row for key in map(_key, sources) for row in self._base.execute(ask, key)}
+            for source in sources:
+                row = rows.get(_key(source))
+                if row is not None and (info := self._info(row)).fresh(source):
+                    found[source] = info
+        return found
+
+    def put(self, known: Mapping[Source, TreeInfo]) -> None:
+        """Note what was seen of trees, in place of what was known before."""
+        with self._lock, self._base:
+            for source, info in known.items():
+                schema = info.schema
+                self._base.execute(
+                    "INSERT OR IGNORE INTO schema VALUES (?, ?, ?)",
+                    (schema.digest, json.dumps(schema.names), json.dumps(schema.types)),
+                )
+                self._base.execute(
+                    f"INSERT OR REPLACE INTO tree ({_FIELDS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    (
+                        *_key(source), info.uuid, info.size, info.modified, info.tree, info.entries,
+                        info.clusters.tobytes(), schema.digest, info.bytes.tobytes(), info.stored.tobytes(),
+                    ),
+                )  # fmt: skip
+
+    def __len__(self) -> int:
+        """Count the trees."""
+        with self._lock:
+            return int(self._base.execute("SELECT count(*) FROM tree").fetchone()[0])
+
+    def close(self) -> None:
+        """Close the file."""
+        self._base.close()
+
+    def _info(self, row: tuple[Any, ...]) -> TreeInfo:
+        _, _, uuid, size, modified, tree, entries, clusters, digest, sizes, stored = row
+        if digest not in self._schemas:
+            names, types = self._base.execute("SELECT names, types FROM schema WHERE digest = ?", (digest,)).fetchone()
+            self._schemas[digest] = Schema(tuple(json.loads(names)), tuple(json.loads(types)))
+        return TreeInfo(
+            uuid, size, modified, tree, entries, np.frombuffer(clusters, np.int64), self._schemas[digest],
+            np.frombuffer(sizes, np.int64), np.frombuffer(stored, np.int64),
+        )  # fmt: skip
+
+
+def _key(source: Source) -> tuple[str, str]:
+    local = source.stat()[0] is not None
+    return str(Path(source.path).absolute()) if local else source.path, source.tree or ""

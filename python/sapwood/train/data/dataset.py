@@ -1,0 +1,751 @@
+"""Which files a job reads, and in which steps."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sapwood.errors import ArgumentError, MissingFileError, NotFoundError
+from sapwood.storage.locate import is_url, matches, split_path
+from sapwood.table.steps import memory_size
+
+if TYPE_CHECKING:
+    from sapwood.columns import Array, Foreign
+    from sapwood.objects.entries import TEntryList, TEventList
+
+StepSize = int | str
+
+_TREES = {"TTree", "TNtuple", "TNtupleD", "TChain"}
+
+
+def parse_size(text: str) -> int:
+    """Turn ``"50 MB"`` (or kB, GB, kiB, MiB, ...) into bytes.
+
+    Raises
+    ------
+    ArgumentError
+        If it is not a positive number with such a unit.
+    """
+    try:
+        size = memory_size(text)
+    except TypeError:
+        size = 0
+    if size < 1:
+        raise ArgumentError(f"{text!r} is not a size: a number and B, kB, MB, GB, TB (or KiB, MiB, GiB), as '50 MB'")
+    return size
+
+
+def memory_budget(given: Foreign) -> int | None:
+    """Take what a process may use: bytes, a size, or None.
+
+    Raises
+    ------
+    ArgumentError
+        If it is none of these.
+    """
+    if given is None or isinstance(given, str):
+        return None if given is None else parse_size(given)
+    if isinstance(given, bool) or not isinstance(given, (int, float, np.number)) or not given >= 1:
+        raise ArgumentError(f"memory is {given!r}, must be a number of bytes or a size, as '2 GB'")
+    return int(given)
+
+
+def parse_step_size(text: str) -> StepSize:
+    """Turn the text of a step size into a number of entries (``"5000"``), or leave it a size in bytes (``"50 MB"``).
+
+    Raises
+    ------
+    ArgumentError
+        If it is neither.
+    """
+    if re.fullmatch(r"\s*[0-9]+\s*", text) and int(text) > 0:
+        return int(text)
+    try:
+        parse_size(text)
+    except ArgumentError as error:
+        raise ArgumentError(f"a step is so many entries, as 5000, or bytes: {error}") from error
+    return text
+
+
+@dataclass(frozen=True)
+class Source:
+    """One tree in one file, as it was asked for.
+
+    `tree` is None for the only tree that the file has. `dataset` names the data set it belongs to, `replicas` are other
+    places of the same file, `ranges` the entries that are wanted (None: all), half open. `uuid` and `entries` are what
+    was said of the file beforehand. By `options` (see `sapwood.open`) it is read where it is far away.
+    """
+
+    path: str
+    tree: str | None = None
+    dataset: str = ""
+    replicas: tuple[str, ...] = ()
+    ranges: tuple[tuple[int, int], ...] | None = None
+    uuid: str | None = None
+    entries: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False, repr=False)
+
+    def check(self, uuid: str, entries: int) -> None:
+        """Compare the file with what was said of it.
+
+        Raises
+        ------
+        ArgumentError
+            It is another one, or has not so many entries.
+        """
+        if self.uuid is not None and self.uuid.replace("-", "").lower() != uuid.replace("-", "").lower():
+            raise ArgumentError(f"{self} has the uuid {uuid}, its description says {self.uuid}")
+        if self.entries is not None and self.entries != entries:
+            raise ArgumentError(f"{self} has {entries} entries, its description says {self.entries}")
+        if self.ranges and self.ranges[-1][1] > entries:
+            raise ArgumentError(f"{self} has {entries} entries, the step {list(self.ranges[-1])} ends behind them")
+
+    def __str__(self) -> str:
+        """Give ``file`` or ``file:tree``."""
+        return self.path if self.tree is None else f"{self.path}:{self.tree}"
+
+    @property
+    def size(self) -> int | None:
+        """Size of the file in bytes, None where it is not known before the file is opened."""
+        return self.stat()[0]
+
+    def stat(self) -> tuple[int | None, int | None]:
+        """Give the size in bytes and the time of the last change in nanoseconds; None for what is not known."""
+        try:
+            found = os.stat(self.path)  # noqa: PTH116 - a Path costs more than the call, and there are many files
+        except (OSError, ValueError):
+            return None, None
+        return found.st_size, found.st_mtime_ns
+
+
+@dataclass(frozen=True)
+class Friend:
+    """Trees whose columns stand beside those of a dataset, as ``name.column``.
+
+    Without `by`, entry for entry, counted over all files of both. With `by` (one or two branches of whole numbers that
+    both have), by the values of these; an entry that the friend does not have gets None. A friend of one data set of
+    several (None: of all) is counted over the files of that one, and the others are without it. `names` are the
+    branches that all its files have (None: that was not looked at yet).
+    """
+
+    name: str
+    sources: tuple[Source, ...]
+    by: tuple[str, ...] = ()
+    dataset: str | None = None
+    names: frozenset[str] | None = None
+
+    def is_of(self, source: Source) -> bool:
+        """Tell whether it stands beside a file."""
+        return self.dataset is None or self.dataset == source.dataset
+
+
+First = tuple[int, int]
+"""The number of the first entry of a file, counted over all files, and over those of its data set."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The entries to be worked on.
+
+    `numbers` are counted over the files of a data set, by its name (by None: over all files); `of_files` are those of
+    each file, counted in it. All rise. Of the data sets in `datasets` (None: of all) these are the only ones, and of a
+    file without any there are none; of other data sets all entries are wanted.
+    """
+
+    numbers: Mapping[str | None, Array] = field(default_factory=dict[str | None, "Array"])
+    of_files: Mapping[Source, Array] = field(default_factory=dict["Source", "Array"])
+    datasets: frozenset[str | None] = frozenset([None])
+
+    @property
+    def least(self) -> int | None:
+        """The lowest number; None where there are none."""
+        each = [*self.of_files.values(), *self.numbers.values()]
+        return min((int(numbers[0]) for numbers in each if len(numbers)), default=None)
+
+    def counts(self, source: Source) -> bool:
+        """Tell whether entries are counted over files of which this is one."""
+        return self._of(source) in self.numbers
+
+    def of(self, source: Source, first: First, entries: int) -> Array | None:
+        """Give those of a file, counted in it (None: all); `first` is the number of its first entry."""
+        of = self._of(source)
+        if of not in self.datasets:
+            return None
+        numbers = self.numbers.get(of)
+        if numbers is None:
+            found = self.of_files.get(source, _NONE)
+            if len(found) and found[-1] >= entries:
+                raise ArgumentError(f"the entry list has entry {found[-1]} of {source}, which has {entries}")
+            return found
+        begin = first[of is not None]
+        start, stop = np.searchsorted(numbers, [begin, begin + entries])
+        return numbers[start:stop] - begin
+
+    def beside(self, other: Chosen) -> Chosen:
+        """Give these and those of another data set."""
+        return Chosen(
+            {**self.numbers, **other.numbers}, {**self.of_files, **other.of_files}, self.datasets | other.datasets
+        )
+
+    def _of(self, source: Source) -> str | None:
+        return None if None in self.datasets else source.dataset
+
+
+_NONE = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """The files of a job, in the order in which their results are joined.
+
+    `metadata` are what descriptions say of the data sets, by their names; `chosen` the entries to be worked on (None:
+    all).
+    """
+
+    sources: tuple[Source, ...]
+    metadata: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    friends: tuple[Friend, ...] = ()
+    chosen: Chosen | None = None
+
+    @staticmethod
+    def of(inputs: Foreign, tree: str | None = None, options: Mapping[str, Any] | None = None) -> Dataset:
+        """Find the files that `inputs` stand for.
+
+        Parameters
+        ----------
+        inputs
+            One text or path, or several: a file, ``file.root:path/of/tree``, a pattern with ``*``, ``?`` and ``**``, a
+            directory (all ``*.root`` in it and below), a text file ``list.txt`` or ``@list`` with one of these on a
+            line (``#`` starts a comment; relative paths are meant from the list's own folder), a description
+            (``.json``, ``.yaml``), or a URL. Or a dictionary: a description, coffea's fileset, or trees by files. Files
+            of a pattern or directory are sorted by name; all else stays in its order. What is hidden in a directory
+            (its name begins with a dot) is not looked at.
+        tree
+            Path of the tree inside files given without one.
+        options
+            By which files far away are read (see `sapwood.open`); they go before those of descriptions.
+
+        Raises
+        ------
+        ArgumentError
+            If nothing is given, a pattern or directory holds no file, or the same tree would be read twice.
+        MissingFileError
+            If a file, directory or list is not there.
+        """
+        if isinstance(inputs, Dataset):
+            return inputs
+        found = _Found(tree, _options(options, "the data set"))
+        given = [inputs] if isinstance(inputs, (str, Path, Mapping)) else list(inputs)
+        for item in given:
+            found.take(item, Path())
+        if not found.sources:
+            raise ArgumentError("no input files")
+        _check_once(found.sources)
+        found.check_names()
+        dataset = Dataset(tuple(found.sources), found.metadata, _apart(found.friends))
+        for name, entries in found.entry_lists.items():
+            chosen = dataset._choose(entries, name)
+            dataset = replace(dataset, chosen=chosen if dataset.chosen is None else dataset.chosen.beside(chosen))
+        return dataset
+
+    def with_friend(self, name: str, inputs: Foreign, tree: str | None = None, by: str | Sequence[str] = ()) -> Dataset:
+        """Give the dataset with one more friend (see `Friend`); `inputs` and `tree` as in `of`."""
+        keys = (by,) if isinstance(by, str) else tuple(by)
+        return replace(self, friends=_apart([*self.friends, Friend(name, Dataset.of(inputs, tree).sources, keys)]))
+
+    def with_entries(self, entries: Foreign) -> Dataset:
+        """Give the dataset with only these entries.
+
+        Parameters
+        ----------
+        entries
+            Their numbers, counted over all files, in any order; or an entry list of ROOT: a `TEventList`, a
+            `TEntryList`, or ``"file.root:name"`` of one. The parts of a `TEntryList` are found by the names of their
+            files, or by these without their folders where no two are alike; files without a part have no entries.
+
+        Raises
+        ------
+        ArgumentError
+            The list has no entries, or negative ones, or belongs to none of the files.
+        """
+        return replace(self, chosen=self._choose(entries, None))
+
+    def _choose(self, entries: Foreign, dataset: str | None) -> Chosen:
+        """Find the entries of a list, for the files of a data set (None: for all)."""
+        which = "the entry list"
+        if isinstance(entries, (str, Path)):
+            which, entries = f"entry list {entries}", _read_list(str(entries))
+        of = frozenset([dataset])
+        if hasattr(entries, "parts"):
+            sources = [source for source in self.sources if dataset in (None, source.dataset)]
+            numbers, of_files = _by_file(entries, sources)
+            chosen = Chosen({} if numbers is None else {dataset: numbers}, of_files, of)
+        else:
+            numbers = np.unique(np.asarray(getattr(entries, "entries", entries), dtype=np.int64))
+            chosen = Chosen({dataset: numbers}, datasets=of)
+        least = chosen.least
+        if least is None:
+            raise ArgumentError(f"{which} has no entries")
+        if least < 0:
+            raise ArgumentError(f"{which} has entry {least}")
+        return chosen
+
+    def __len__(self) -> int:
+        """Give the number of files."""
+        return len(self.sources)
+
+    @cached_property
+    def bytes(self) -> int:
+        """Sum of the sizes of the files whose size is known, in bytes."""
+        return sum(source.size or 0 for source in self.sources)
+
+
+def _check_once(sources: Iterable[Source]) -> None:
+    """Check that no tree of a file is given twice: a cycle is the same tree, and no name means the only one."""
+    trees: dict[str, set[str | None]] = {}
+    for source in sources:
+        known = trees.setdefault(_real(source.path), set())
+        name = None if source.tree is None else source.tree.strip("/").partition(";")[0]
+        if name in known or (known and (name is None or None in known)):
+            raise ArgumentError(f"{source} is given twice; its entries would be counted twice")
+        known.add(name)
+
+
+def _apart(friends: Sequence[Friend]) -> tuple[Friend, ...]:
+    """Check that no file has two friends of one name."""
+    for place, friend in enumerate(friends):
+        for other in friends[:place]:
+            if friend.name == other.name and (
+                friend.dataset == other.dataset or None in (friend.dataset, other.dataset)
+            ):
+                raise ArgumentError(f"two friends are called {friend.name!r}; give each its own name")
+    return tuple(friends)
+
+
+class _Found:
+    """What inputs stand for, so far."""
+
+    def __init__(self, tree: str | None, options: Mapping[str, Any]) -> None:
+        self.tree = tree
+        self.options = options
+        self.sources: list[Source] = []
+        self.metadata: dict[str, Mapping[str, Any]] = {}
+        self.friends: list[Friend] = []
+        self.names: Counter[str] = Counter()  # of data sets
+        self.alone = False  # whether files are given that no description names
+        self.entry_lists: dict[str, Any] = {}  # by data set
+
+    def take(self, item: Foreign, folder: Path) -> None:
+        if isinstance(item, Mapping):
+            self._describe(item, folder, "the description")
+            return
+        text = str(item)
+        name, tree = split_path(text)
+        if tree is None and Path(name).suffix in _DESCRIPTIONS:
+            place = Path(name) if is_url(name) else folder / name
+            self._describe(_load(place), place.parent, str(place))
+            return
+        self.alone = True
+        for path, own in _expand(text, folder, self.options):
+            self.sources.append(Source(path, own or self.tree, options=self.options))
+
+    def check_names(self) -> None:
+        """Check that what is said of a data set can be told from what is said of another."""
+        said = [*self.metadata, *(friend.dataset or "" for friend in self.friends), *self.entry_lists]
+        what = "metadata, friends or an entry list"
+        for name in said:
+            if self.names[name] > 1 and name:
+                raise ArgumentError(f"two data sets with {what} are called {name!r}; give each its own name")
+            if not name and self.names[name] + self.alone > 1:
+                raise ArgumentError(f"a data set with {what} needs a name beside others without one")
+
+    def _describe(self, described: Mapping[str, Any], folder: Path, place: str) -> None:
+        """Take one description (it has ``files``), or several by name, which is coffea's fileset."""
+        if "files" in described:
+            self._one(str(described.get("name", "")), described, folder, place)
+            return
+        if not described:
+            raise ArgumentError(f"{place} names no files")
+        if words := [key for key in described if key in _OF_SETS]:
+            raise ArgumentError(f"{place} has {words[0]!r}, but no 'files'")
+        for name, value in described.items():
+            if str(name).endswith(".root") and isinstance(
+                value, (str, type(None))
+            ):  # a tree of a file, as uproot has it
+                self.alone = True
+                self.sources += [
+                    Source(path, own or value or self.tree) for path, own in _expand(str(name), folder, {})
+                ]
+                continue
+            self._one(str(name), value if isinstance(value, Mapping) and "files" in value else {"files": value},
+                      folder, place)  # fmt: skip
+
+    def _one(self, name: str, described: Mapping[str, Any], folder: Path, place: str) -> None:
+        place = f"{place}: data set {name!r}" if name else place
+        _check_words(described, _OF_SETS, place)
+        self.names[name] += 1
+        tree = _text(described.get("tree") or described.get("treename"), f"{place}: tree") or self.tree
+        options = {**_options(described.get("options"), place), **self.options}
+        prefixes = [_near(text, folder) for text in _texts(described.get("replicas"), f"{place}: replicas")]
+        if described.get("metadata"):
+            self.metadata[name] = _metadata(described["metadata"], place)
+        files = described["files"]
+        if isinstance(files, Mapping):
+            files = [{**_of_fileset(value), "path": str(path)} for path, value in files.items()]
+        elif isinstance(files, (str, Path)):
+            files = [files]
+        for item in _list(files, f"{place}: files"):
+            item = {"path": str(item)} if isinstance(item, (str, Path)) else item  # noqa: PLW2901 - the same in full
+            self._file(item, name, tree, prefixes, options, folder, place)
+        for friend in _list(described.get("friends") or (), f"{place}: friends"):
+            self._friend(friend, name, folder, place)
+        if (entries := described.get("entry_list")) is not None:
+            self.entry_lists[name] = _near(entries, folder) if isinstance(entries, str) else entries
+
+    def _friend(self, friend: Foreign, dataset: str, folder: Path, place: str) -> None:
+        _check_words(friend, _OF_FRIENDS, f"{place}: a friend")
+        name = _text(friend.get("name"), f"{place}: name of a friend")
+        if not name or "files" not in friend:
+            raise ArgumentError(f"{place}: a friend needs a name and files: {dict(friend)}")
+        options = {**_options(friend.get("options"), place), **self.options}
+        inner = _Found(_text(friend.get("tree"), f"{place}: tree of friend {name}"), options)
+        for item in _texts(friend["files"], f"{place}: files of friend {name}"):
+            inner.take(item, folder)
+        by = _texts(friend.get("by"), f"{place}: by of friend {name}")
+        self.friends.append(Friend(name, tuple(inner.sources), tuple(by), dataset))
+
+    def _file(
+        self,
+        item: Mapping[str, Any],
+        name: str,
+        tree: str | None,
+        prefixes: Sequence[str],
+        options: Mapping[str, Any],
+        folder: Path,
+        place: str,
+    ) -> None:
+        _check_words(item, _OF_FILES, f"{place}: a file")
+        text = _text(item.get("path"), f"{place}: path of a file")
+        if text is None:
+            raise ArgumentError(f"{place}: a file without a path: {dict(item)}")
+        place = f"{place}: {text}"
+        if item.get("format") not in (None, "root"):
+            raise ArgumentError(f"{place}: its format is {item['format']!r}, only 'root' is read")
+        ranges = None if item.get("steps") is None else _ranges(item["steps"], place)
+        others = [_near(text, folder) for text in _texts(item.get("replicas"), place)]
+        own_tree = _text(item.get("object_path") or item.get("tree"), f"{place}: tree")
+        try:
+            entries = None if item.get("num_entries") is None else _whole(item["num_entries"])
+        except (TypeError, ValueError) as error:
+            raise ArgumentError(f"{place}: num_entries is {item['num_entries']!r}, not a number of entries") from error
+        try:
+            found = list(_expand(text, folder, options))
+        except MissingFileError:
+            if not (others or prefixes) or text.startswith("@"):
+                raise
+            found = [split_path(str(folder / text))]  # there are other places of it
+        uuid = None if item.get("uuid") is None else str(item["uuid"])
+        for path, own in found:
+            replicas = (*others, *(f"{p.rstrip('/')}/{Path(path).name}" for p in prefixes))
+            self.sources.append(Source(path, own_tree or own or tree, name, replicas, ranges, uuid, entries, options))
+
+
+_OF_COFFEA = ("format", "form", "saved_form", "compressed_form", "did", "lfn", "pfn")  # what else its filesets say
+_OF_SETS = (
+    *("name", "files", "tree", "treename", "replicas", "metadata", "friends", "entry_list", "options"),
+    *_OF_COFFEA,
+)
+_OF_FILES = ("path", "tree", "object_path", "steps", "replicas", "uuid", "num_entries", *_OF_COFFEA)
+_OF_FRIENDS = ("name", "files", "tree", "by", "options")
+
+
+def _options(given: Foreign, place: str) -> Mapping[str, Any]:
+    """Take options of `sapwood.open` for what is far away, but those that are said in another way."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or {"replicas", "object_cache"} & given.keys():
+        raise ArgumentError(f"{place}: options are those of sapwood.open, by their names, but for 'replicas'")
+    return {str(name): value for name, value in given.items()}
+
+
+def _check_words(given: Foreign, known: Sequence[str], place: str) -> None:
+    """Check that a part of a description says only what is understood."""
+    if not isinstance(given, Mapping):
+        raise ArgumentError(f"{place}: {given!r} is not a dictionary")
+    if unknown := [key for key in given if key not in known]:
+        words = ", ".join(sorted(set(known).difference(_OF_COFFEA)))
+        raise ArgumentError(f"{place} has {unknown[0]!r}; known are {words}")
+
+
+def _metadata(given: Foreign, place: str) -> Mapping[str, Any]:
+    if not isinstance(given, Mapping):
+        raise ArgumentError(f"{place}: metadata are {given!r}, not a dictionary")
+    light = given.get("luminosity")
+    if light is not None and (isinstance(light, bool) or not isinstance(light, (int, float))):
+        raise ArgumentError(f"{place}: luminosity is {light!r}, not a number")
+    return given
+
+
+def _near(text: str, folder: Path) -> str:
+    """Give a path that is meant from a folder."""
+    return text if is_url(text) else str(folder / text)
+
+
+def _list(value: Foreign, place: str) -> list[Any]:
+    if isinstance(value, Iterable) and not isinstance(value, (str, Mapping)):
+        return list(value)
+    raise ArgumentError(f"{place}: {value!r} is not a list")
+
+
+def _whole(value: Foreign) -> int:
+    """Take a whole number, not the part of another that is one."""
+    number = int(value)
+    if isinstance(value, (str, bool)) or number != value:
+        raise ValueError(value)
+    return number
+
+
+def _ranges(steps: Foreign, place: str) -> tuple[tuple[int, int], ...]:
+    """Take ranges of entries, in their order."""
+    try:
+        ranges = sorted((_whole(start), _whole(stop)) for start, stop in steps)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(f"{place}: steps are not pairs of entries: {steps!r}") from error
+    for start, stop in ranges:
+        if not 0 <= start <= stop:
+            raise ArgumentError(f"{place}: [{start}, {stop}] is not a range of entries")
+    for one, other in pairwise(ranges):
+        if other[0] < one[1]:
+            raise ArgumentError(f"{place}: the steps {list(one)} and {list(other)} overlap")
+    return tuple(ranges)
+
+
+def _read_list(where: str) -> TEntryList | TEventList:
+    """Read an entry list, given as ``file.root:name``."""
+    import sapwood
+
+    path, name = split_path(where)
+    if name is None:
+        raise ArgumentError(f"entry list {where!r} is not of the form FILE.root:NAME")
+    with sapwood.open({path: None}) as file:
+        found: Any = file[name]
+    if getattr(found, "classname", "") not in ("TEntryList", "TEntryListArray", "TEventList"):
+        raise ArgumentError(f"{where} is not an entry list")
+    return found
+
+
+def _by_file(entries: TEntryList, sources: Sequence[Source]) -> tuple[Array | None, dict[Source, Array]]:
+    """Find out which part of an entry list belongs to which file, or give the numbers of one that counts over all."""
+    parts = entries.parts
+    if not parts[0].file_name:  # filled by hand: counted over all files
+        return parts[0].entries, {}
+    by_path: dict[str, list[TEntryList]] = {}
+    by_name: dict[str, list[TEntryList]] = {}
+    for part in parts:
+        by_path.setdefault(_real(part.file_name), []).append(part)
+        by_name.setdefault(_basename(part.file_name), []).append(part)
+    names = [_basename(source.path) for source in sources]
+    found: dict[Source, Array] = {}
+    for source, name in zip(sources, names, strict=True):
+        same = by_path.get(_real(source.path)) or (by_name.get(name, []) if names.count(name) == 1 else [])
+        if source.tree is not None:
+            same = [part for part in same if _basename(part.tree_name) == _basename(source.tree)]
+        if len(same) > 1:
+            raise ArgumentError(f"entry list {entries.name} has several parts that may belong to {source}")
+        if same:
+            found[source] = same[0].entries
+    if not found:
+        raise ArgumentError(f"entry list {entries.name} is of none of these files, but of {parts[0].file_name}")
+    return None, found
+
+
+def _real(path: str) -> str:
+    return path if is_url(path) else os.path.realpath(path)
+
+
+def _basename(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+_DESCRIPTIONS = {".json", ".yaml", ".yml"}
+
+
+def _of_fileset(value: Foreign) -> dict[str, Any]:
+    """Understand what coffea's filesets say of a file: the path of the tree, or a dictionary with more."""
+    return dict(value) if isinstance(value, Mapping) else {"tree": value}
+
+
+def _text(value: Foreign, place: str) -> str | None:
+    if value is None or isinstance(value, (str, Path)):
+        return None if value is None else str(value)
+    raise ArgumentError(f"{place}: {value!r} is not a text")
+
+
+def _texts(value: Foreign, place: str) -> list[str]:
+    if value is None:
+        return []
+    if isinstance(value, (str, Path)):
+        return [str(value)]
+    if isinstance(value, Sequence) and all(isinstance(item, (str, Path)) for item in value):
+        return [str(item) for item in value]
+    raise ArgumentError(f"{place}: {value!r} is not a text or a list of texts")
+
+
+def _load(path: Path) -> Mapping[str, Any]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise MissingFileError(f"description {path} cannot be read: {error}") from error
+    described = parse_settings(text, path)
+    if not isinstance(described, Mapping):
+        raise ArgumentError(f"{path} is not a description: it has no names")
+    return described
+
+
+def parse_settings(text: str, path: Path) -> Foreign:
+    """Parse JSON, or YAML where the file's name says so.
+
+    Raises
+    ------
+    ArgumentError
+        It is not that, or PyYAML is not installed.
+    """
+    try:
+        if path.suffix == ".json":
+            return json.loads(text)
+        import yaml
+
+        return yaml.safe_load(text)
+    except ImportError as error:
+        raise ArgumentError(f"{path}: YAML needs PyYAML (pip install pyyaml); JSON works without") from error
+    except Exception as error:  # whatever the parser says of it
+        raise ArgumentError(f"{path} cannot be understood: {' '.join(str(error).split())}") from error
+
+
+def _local(text: str) -> str:
+    """Give the path that a URL of this machine (``file:///...``) means; other texts as they are."""
+    return text if "::" in text else re.sub(r"^(file|local)://", "", text, flags=re.IGNORECASE)
+
+
+def _split(text: str) -> tuple[str, str | None]:
+    """Split ``file.root:path/of/tree`` into the file and the path inside it, which is None when there is none."""
+    return (text, None) if Path(text).exists() else split_path(text)
+
+
+def _expand(text: str, folder: Path, options: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
+    text = _local(text)
+    if text.startswith("@"):
+        yield from _listed(folder / text[1:], options)
+        return
+    name, tree = _split(text if is_url(text) else str(folder / text))
+    path = Path(name)
+    if is_url(name):
+        found = matches(name, options)
+        if not found:
+            raise ArgumentError(f"no file matches {name}")
+        yield from ((file, tree) for file in found)
+    elif path.is_dir():
+        inside = sorted(file for file in path.rglob("*.root") if _is_input(file) and not _is_hidden(file, path))
+        if not inside:
+            raise ArgumentError(f"directory {name} has no *.root files")
+        yield from ((str(file), tree) for file in inside)
+    elif path.is_file():
+        yield from _listed(path, options) if path.suffix == ".txt" and tree is None else [(name, tree)]
+    elif glob.has_magic(name):
+        matching = sorted(file for file in glob.glob(name, recursive=True) if _is_input(Path(file)))  # noqa: PTH207 - absolute patterns
+        if not matching:
+            raise ArgumentError(f"no file matches {name}")
+        yield from ((file, tree) for file in matching)
+    else:
+        raise MissingFileError(f"no such file: {name}")
+
+
+def _listed(path: Path, options: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise MissingFileError(f"list of files {path} cannot be read: {error}") from error
+    for line in lines:
+        if text := line.partition("#")[0].strip():
+            yield from _expand(text, path.parent, options)
+
+
+def _is_input(path: Path) -> bool:
+    """Tell whether a path is a file, or a link to one that is gone: it is named, so that it is missed."""
+    return path.is_file() or (path.is_symlink() and not path.exists())
+
+
+def _is_hidden(path: Path, folder: Path) -> bool:
+    """Tell whether a path in a folder is hidden, as parts of what a killed run has written are."""
+    return any(part.startswith(".") for part in path.relative_to(folder).parts)
+
+
+def step_bounds(offsets: Iterable[int], entries_per_step: int, entry_stop: int) -> list[tuple[int, int]]:
+    """Divide the entries of a tree into steps that follow its clusters.
+
+    Parameters
+    ----------
+    offsets
+        First entry of every cluster and the end of the last, rising, starting with 0.
+    entries_per_step
+        No step is longer. Clusters that fit are put together; a cluster that is longer is cut into equal parts.
+    entry_stop
+        Where to stop.
+
+    Returns
+    -------
+    list[tuple[int, int]]
+        First entry and end of every step.
+    """
+    bounds = [offset for offset in offsets if offset < entry_stop] + [entry_stop]
+    steps: list[tuple[int, int]] = []
+    start = 0
+    for cluster_start, cluster_stop in pairwise(bounds):
+        if cluster_stop - start <= entries_per_step:
+            continue
+        if cluster_start > start:
+            steps.append((start, cluster_start))
+            start = cluster_start
+        length = cluster_stop - start
+        if length > entries_per_step:
+            parts = -(-length // entries_per_step)
+            cuts = [cluster_start + length * part // parts for part in range(parts + 1)]
+            steps += pairwise(cuts)
+            start = cluster_stop
+    if start < entry_stop:
+        steps.append((start, entry_stop))
+    return steps
+
+
+def find_tree(file: Foreign, source: Source) -> tuple[Any, str]:
+    """Give the tree of a file and its path inside it.
+
+    Raises
+    ------
+    NotFoundError
+        If the file has no such tree, or no tree.
+    ArgumentError
+        If it has several and none was asked for, or what was asked for is not a tree.
+    """
+    if source.tree is not None:
+        found = file[source.tree]
+        if not hasattr(found, "num_entries"):
+            raise ArgumentError(f"{source} is not a tree")
+        return found, source.tree
+    names = sorted({key.rpartition(";")[0] for key, kind in file.classnames().items() if kind in _TREES})
+    if not names:
+        raise NotFoundError(f"{source.path} has no tree")
+    if len(names) > 1:
+        raise ArgumentError(f"{source.path} has several trees; name one, as FILE:TREE: {', '.join(names)}")
+    return file[names[0]], names[0]

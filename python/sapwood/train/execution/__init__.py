@@ -1,0 +1,1 @@
+"""The execution of a train: plan, executors, workers, checkpoints."""

@@ -1,0 +1,134 @@
+"""Checkpoints: what a run has done so far, in one file, so that a killed run goes on where it was."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sapwood.errors import ArgumentError, StorageError
+from sapwood.train.data.dataset import Dataset
+from sapwood.train.execution.identity import digest, identity_of_task
+from sapwood.train.execution.pickling import dump, loads
+from sapwood.train.task.tasks import described, task_name
+
+_VERSION = 5
+_NAMED = 8  # of what differs
+
+
+def identity_of(tasks: Sequence[Any], dataset: Dataset, settings: dict[str, Any]) -> dict[str, str]:
+    """Describe what a checkpoint belongs to: tasks with their options and code, the files, what shapes the results."""
+    known = {"list of files": digest([(str(source), source.dataset, source.ranges) for source in dataset.sources])}
+    known["metadata"] = digest(dict(dataset.metadata))
+    known["friends"] = digest(
+        [
+            (friend.name, friend.by, friend.dataset, [(str(one), one.stat()) for one in friend.sources])
+            for friend in dataset.friends
+        ]
+    )
+    chosen = dataset.chosen
+    if chosen is not None:
+        of_files = [chosen.of_files.get(source) for source in dataset.sources]
+        known["entry list"] = digest([sorted(map(str, chosen.datasets)), dict(chosen.numbers), of_files])
+    known |= {f"settings {name}": digest(value) for name, value in settings.items()}
+    for task in tasks:
+        known |= {f"task {task_name(task)}: {part}": told for part, told in identity_of_task(task).items()}
+    return known
+
+
+def check_folder(folder: Path) -> None:
+    """Check that a folder, made where it is missing, could be written to.
+
+    Raises
+    ------
+    StorageError
+        It is a file, or may not be written to.
+    """
+    folder = folder.expanduser().resolve()
+    there = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
+    if not there.is_dir():
+        raise StorageError(f"nothing can be written to {folder}: {there} is no folder")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise StorageError(f"nothing can be written to {folder}: no permission in {there}")
+
+
+class Checkpoint:
+    """One file, replaced as a whole at most every `every` seconds.
+
+    It is a pickle: like the tasks themselves it is code, and only one's own is to be loaded.
+    """
+
+    def __init__(self, path: str | Path, identity: dict[str, str], every: float = 30.0) -> None:
+        self.path = Path(path)
+        check_folder(self.path.parent)
+        self.every = every
+        self._identity = identity
+        self._last = time.monotonic()
+
+    def load(self) -> Any | None:
+        """Give the state that was saved, None where there is none.
+
+        Raises
+        ------
+        ArgumentError
+            It belongs to another run.
+        StorageError
+            It cannot be read.
+        """
+        try:
+            data = self.path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StorageError(f"checkpoint {self.path} cannot be read: {error}") from error
+        try:
+            version, identity, state = loads(data)
+        except Exception as error:
+            raise StorageError(f"checkpoint {self.path} cannot be read: {described(error)}") from error
+        if version != _VERSION or identity != self._identity:
+            told = {**identity, **self._identity}
+            names = [name for name in told if identity.get(name) != self._identity.get(name)]
+            raise self.refusal(names if version == _VERSION else ["version"])
+        return state
+
+    def refusal(self, names: Sequence[str]) -> ArgumentError:
+        """Give the error that says what differs from the run of the checkpoint."""
+        listed = [*names[:_NAMED], *([f"{len(names) - _NAMED} more"] if len(names) > _NAMED else [])]
+        return ArgumentError(
+            f"checkpoint {self.path} belongs to another run ({', '.join(listed)} differ); remove it to begin anew"
+        )
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to save."""
+        return time.monotonic() - self._last >= self.every
+
+    def save(self, state: object) -> None:
+        """Save a state in place of the one before; whenever the process is killed, one of them is whole.
+
+        Raises
+        ------
+        UnsendableError
+            It cannot be pickled.
+        StorageError
+            It cannot be written.
+        """
+        beside = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with beside.open("wb") as file:
+                dump((_VERSION, self._identity, state), file)
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(self.path)
+        except OSError as error:
+            raise StorageError(f"checkpoint {self.path} cannot be written: {error}") from error
+        finally:
+            beside.unlink(missing_ok=True)
+        self._last = time.monotonic()
+
+    def remove(self) -> None:
+        """Remove it: the run is done."""
+        self.path.unlink(missing_ok=True)

@@ -1,0 +1,504 @@
+"""The engine of a run: hands steps out, takes their results, and sees to it that each counts once.
+
+It knows nothing of trees or tasks: what it hands out are *leases* of steps, long enough that handing them out costs
+little, and shorter towards the end. What a lost worker had is handed out again; late in a run idle workers get copies
+of what others still have, and the first result of a step counts.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+import queue
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from sapwood.errors import StorageError
+from sapwood.train.execution.executors import Executor, WorkerLostError
+from sapwood.train.execution.plan import Plan, Step
+from sapwood.train.execution.worker import Lease, Outcome, Packed, Part, ReplacedError, Worker, look_at, run_lease
+
+if TYPE_CHECKING:
+    from sapwood.train.data.dataset import Source
+
+Key = tuple[int, int]
+
+_ATTEMPTS = 3
+"""How often a step is tried when its worker is lost, or its storage fails."""
+_LEASE_BYTES = 16 << 20
+"""Results of one lease are not to be more than about this."""
+_LOOKS = 16
+"""Files that are looked at in one call, at most."""
+_AHEAD = 500
+"""Files that are to be known before their turn comes, at most."""
+_UNKNOWN = 30.0
+"""Seconds after which a call is taken to lag while it is not known how long such calls take."""
+_LOOK_AGAIN = 10.0
+"""Seconds that looking at files may take in any case: it may have waited behind steps."""
+
+
+@dataclass
+class Trace:
+    """What happened to the leases of a run: how many there were, and why some were handed out once more."""
+
+    leases: int = 0
+    looks: int = 0
+    retried: int = 0
+    stolen: int = 0
+    repeated: int = 0
+    dropped: int = 0
+    lost: list[str] = field(default_factory=list[str])
+
+
+@dataclass(eq=False)
+class _Run:
+    """A lease that is out, `since` when by the monotonic clock.
+
+    `shared` tells that its later half was given to another worker, too; `patience` is how many times longer than usual
+    it may take: each repetition doubles it.
+    """
+
+    lease: Lease
+    since: float
+    shared: bool = False
+    patience: float = 1.0
+
+
+@dataclass(eq=False)
+class _Look:
+    """Files that are being looked at, with their places; `since` and `patience` as those of a lease."""
+
+    sources: list[tuple[int, Source]]
+    since: float
+    patience: float = 1.0
+
+
+class Engine:
+    """One run over an executor.
+
+    Parameters
+    ----------
+    plan
+        Gives the steps.
+    executor
+        Makes the calls.
+    job
+        What `run_lease` takes first.
+    ordered
+        Give parts strictly in the order of their steps.
+    most_bytes
+        Steps expected to be larger are cut in two until they are not.
+    most_waiting
+        No steps are handed out, but for the next in order, while results that came before their turn have more bytes.
+    room
+        Tells how many bytes of results there is room for, when more than one lease is to be out.
+    seen
+        Takes what was learned of files.
+    client, traced
+        As in `sapwood.train.execution.worker.Job`.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        executor: Executor,
+        job: Packed | Worker,
+        *,
+        ordered: bool = True,
+        most_bytes: int | None = None,
+        most_waiting: int = 1 << 30,
+        room: Callable[[], int] | None = None,
+        seen: Callable[[dict[Source, Any]], None] = lambda _: None,
+        client: str = "",
+        traced: bool = False,
+    ) -> None:
+        self.plan = plan
+        self.executor = executor
+        self.job = job
+        self.ordered = ordered
+        self.most_bytes = most_bytes
+        self.most_waiting = most_waiting
+        self.room = room
+        self.off: set[int] = set()
+        self.trace = Trace()
+        self.outcomes: deque[Outcome] = deque()
+        self._run = uuid.uuid4().hex
+        self._seen = seen
+        self._client = client
+        self._traced = traced
+        self._events: queue.SimpleQueue[tuple[Future[Any], _Run | _Look]] = queue.SimpleQueue()
+        self._numbers = itertools.count()
+        self._todo: list[tuple[Key, Step]] = []
+        self._queued: set[Key] = set()
+        self._out: dict[Future[Any], _Run] = {}
+        self._looks: dict[Future[Any], _Look] = {}
+        self._looking: set[int] = set()  # places of the files that are to be known
+        self._look_seconds = 0.0  # of one call, lately
+        self._held = False  # whether nothing more is planned because a step lags
+        self._attempts: dict[Key, int] = {}
+        self._replaced: dict[int, Part] = {}  # of files that are looked at again, by place: why
+        self._renewed: set[int] = set()
+        self._open: dict[Key, Step] = {}  # given by the plan, without a result
+        self.given: dict[Key, Step] = {}  # the same, until whoever takes the parts has taken them out
+        self._order: deque[Key] = deque()
+        self._waiting: dict[Key, Part] = {}
+        self._ready: deque[Part] = deque()
+        self._seconds = 0.0  # of one step, lately
+        self._wanting = 1.0  # part of the time in which workers wanted a processor, lately
+        self.payload: float | None = None
+        """Bytes of the results of one step, lately."""
+        self._waits = 0  # bytes of the results that came before their turn
+        self._planned = 0
+
+    def parts(self) -> Iterator[Part]:
+        """Give the parts of the run, in order where that was asked for."""
+        while True:
+            self._plan()
+            self._hand_out()
+            while self._ready:
+                yield self._ready.popleft()
+            if not self._open and not self._looking and self.plan.finished and not self._ready:
+                return
+            self._take(0.5)
+
+    def drain(self, seconds: float) -> Iterator[Part]:
+        """After an interruption: give what is finished within some seconds, hand nothing out."""
+        self._todo.clear()
+        self._queued.clear()
+        for future in self._out:
+            future.cancel()
+        limit = time.monotonic() + seconds
+        while any(not future.done() for future in self._out) and time.monotonic() < limit:
+            self._take(0.05)
+        self._take(0.05)
+        while self._ready:
+            yield self._ready.popleft()
+
+    # Planning
+
+    def _plan(self) -> None:
+        slots = self._slots()
+        steps_ahead = max(4 * slots, 2 * self.executor.window) * self._lease_size(slots)
+        if not self.plan.finished:
+            files_ahead = max(8, min(_AHEAD, round(steps_ahead / self._per_file)))
+            sources = list(self.plan.wanted(files_ahead))
+            # The first calls are small: all wait for them.
+            size = max(1, min(_LOOKS, len(sources) // (slots if self.trace.looks else 4 * slots)))
+            for start in range(0, len(sources), size):
+                self._look(sources[start : start + size])
+        self._held = False
+        while len(self._todo) < steps_ahead and not self.plan.finished:
+            if self.ordered and len(self._order) > 16 * steps_ahead:
+                self._held = True  # a step lags: its successors' results wait in memory
+                return
+            steps = self.plan.steps()
+            if steps is None:
+                return
+            for step in steps:
+                self._add(step)
+
+    @property
+    def _per_file(self) -> float:
+        """Steps that a file has, on average."""
+        return max(self._planned, 1) / max(len(self.plan.files), 1)
+
+    def _look(self, sources: list[tuple[int, Source]], patience: float = 1.0) -> None:
+        self.trace.looks += 1
+        self._looking.update(place for place, _ in sources)
+        look = _Look(sources, time.monotonic(), patience)
+        here = [self.job] if isinstance(self.job, Worker) else []
+        future = self.executor.submit(look_at, sources, self._run, self._client, self._traced, *here)
+        self._looks[future] = look
+        future.add_done_callback(lambda future: self._events.put((future, look)))
+
+    def _look_again(self) -> None:
+        """Have files looked at once more where that lags: its worker may have stopped."""
+        now, usual = time.monotonic(), self._look_seconds
+        late = [look for look in self._looks.values()
+                if now - look.since > look.patience * (max(3 * usual, _LOOK_AGAIN) if usual else _UNKNOWN)]  # fmt: skip
+        looked = {place for look in self._looks.values() if look not in late for place, _ in look.sources}
+        for look in late:
+            if left := [one for one in look.sources if one[0] in self._looking - looked]:
+                self._look(left, 2 * look.patience)
+                looked.update(place for place, _ in left)
+
+    def _add(self, step: Step) -> None:
+        if self.most_bytes is not None and step.bytes > self.most_bytes and step.entries > 1:
+            for half in step.halves():
+                self._add(half)
+            return
+        self._planned += 1
+        self._open[step.key] = self.given[step.key] = step
+        if self.ordered:
+            self._order.append(step.key)
+        self._push(step)
+
+    def _push(self, step: Step) -> None:
+        if step.key not in self._queued:
+            self._queued.add(step.key)
+            heapq.heappush(self._todo, (step.key, step))
+
+    def _pop(self) -> Step:
+        key, step = heapq.heappop(self._todo)
+        self._queued.discard(key)
+        return step
+
+    # Handing out
+
+    def _lease_size(self, slots: int) -> int:
+        """Say how many steps a lease should have: by the time they take, fewer when few are left."""
+        if not self._seconds:
+            return 1
+        size = max(1, int(self.executor.lease_seconds / self._seconds))
+        if self.payload:
+            size = min(size, max(1, int(_LEASE_BYTES / self.payload)))
+        left = len(self._todo) + int(self.plan.files_left * self._per_file)
+        return max(1, min(size, left // (2 * slots), 1000))
+
+    def _hand_out(self) -> None:
+        slots = self._slots()
+        while self._todo and self._has_room(self._most_out(slots)):
+            if (self._waits > self.most_waiting and self._todo[0][0] > self._order[0]) or self._is_full():
+                break
+            size = self._lease_size(slots)
+            first = self._pop()
+            steps = [first]
+            # A step that a worker was lost with goes alone: it may be the reason.
+            if not self._attempts.get(first.key):
+                while self._todo and len(steps) < size and not self._attempts.get(self._todo[0][0]):
+                    steps.append(self._pop())
+            self._submit([step for step in steps if step.key in self._open])
+        if not self.executor.remote:
+            return
+        if not self._todo:
+            self._look_again()
+        late = not self._todo and (self.plan.finished or self._held)
+        if late or self._waits > self.most_waiting:
+            # Where all cores are busy, a copy would only slow the others down.
+            self._double(min(slots, self.executor.cores or slots))
+
+    def _lags(self, run: _Run) -> bool:
+        """Tell whether a lease takes so long that its worker may have stopped."""
+        usual = max(3 * self._seconds * len(run.lease.steps), 1.0) if self._seconds else _UNKNOWN
+        return time.monotonic() - run.since > run.patience * usual
+
+    def _live(self) -> list[_Run]:
+        """List the leases that are out and do not lag: what a stopped worker has keeps nothing from the others."""
+        return [run for run in self._out.values() if not self._lags(run)]
+
+    def _has_room(self, most: int) -> bool:
+        """Tell whether one more lease may be out."""
+        return len(self._out) < most or (len(self._out) < self.executor.window and len(self._live()) < most)
+
+    def _slots(self) -> int:
+        """Say how many leases are to be worked on at a time.
+
+        Workers that wait for a processor only take caches and memory from each other. So where they share the cores of
+        one machine, only so many get work as keep these busy, by the part of the time in which a worker wants one.
+        """
+        slots, cores = self.executor.slots, self.executor.cores
+        return min(slots, math.ceil(cores / max(self._wanting, 0.01) - 0.5)) if cores else slots
+
+    def _most_out(self, slots: int) -> int:
+        """Say how many leases may be out: where not all workers get work, one more than are to be worked on."""
+        return self.executor.window if slots == self.executor.slots else slots + 1
+
+    def _is_full(self) -> bool:
+        if self.room is None or not self._out:
+            return False
+        steps = [self._todo[0][1], *(step for run in self._live() for step in run.lease.steps)]
+        # At first they may be all that was read.
+        coming = sum(step.bytes for step in steps) if self.payload is None else len(steps) * self.payload
+        return coming > self.room()
+
+    def _submit(self, steps: Sequence[Step], patience: float = 1.0) -> None:
+        if not steps:
+            return
+        lease = Lease(self._run, next(self._numbers), tuple(steps), frozenset(self.off))
+        run = _Run(lease, time.monotonic(), patience=patience)
+        self.trace.leases += 1
+        future = self.executor.submit(run_lease, self.job, lease)
+        self._out[future] = run
+        future.add_done_callback(lambda future: self._events.put((future, run)))
+
+    def _double(self, most: int) -> None:
+        """Late in a run: give what others still have to workers that have nothing to do."""
+        live = self._live()
+        held = {step.key for run in live for step in run.lease.steps}
+        for run in sorted(self._out.values(), key=lambda run: run.since):
+            if not self._has_room(most):
+                return
+            left = [step for step in run.lease.steps if self._open.get(step.key) is step]
+            expected = self._seconds * len(run.lease.steps)
+            if run not in live:
+                left = [step for step in left if step.key not in held]
+                held.update(step.key for step in left)
+                self.trace.repeated += bool(left)
+                self._submit(left, 2 * run.patience)
+            elif not run.shared and len(left) > 1 and expected > 4 * self.executor.lease_seconds / 10:
+                # The later half: the worker that has the lease is still busy with the earlier one.
+                run.shared = True
+                self.trace.stolen += 1
+                self._submit(left[len(left) // 2 :])
+
+    # Taking in
+
+    def _take(self, timeout: float) -> None:
+        """Wait for a call to end, and take in all that have."""
+        try:
+            event = self._events.get(timeout=timeout)
+        except queue.Empty:
+            return
+        while True:
+            future, what = event
+            if isinstance(what, _Run):
+                self._taken(future, what)
+            else:
+                self._learned(future, what)
+            try:
+                event = self._events.get_nowait()
+            except queue.Empty:
+                return
+
+    def _learned(self, future: Future[Any], look: _Look) -> None:
+        del self._looks[future]
+        sources = [one for one in look.sources if one[0] in self._looking]  # others were looked at once more
+        if not sources:
+            return
+        try:
+            looked, outcome = future.result()
+            found = [one for one in looked if one[0] in self._looking]
+            if outcome is not None:
+                self.outcomes.append(outcome)
+        except (WorkerLostError, CancelledError) as error:
+            self.trace.lost.append(str(error))
+            place = sources[0][0]
+            self._attempts[place, -1] = tries = self._attempts.get((place, -1), 0) + 1
+            if tries < _ATTEMPTS or len(sources) > 1:
+                for one in sources:
+                    self._attempts[one[0], -1] = tries
+                    self._look([one])
+                return
+            found = [(place, StorageError(f"{sources[0][1]}: its worker was lost {tries} times: {error}"))]
+        seconds = time.monotonic() - look.since
+        self._look_seconds = 0.7 * (self._look_seconds or seconds) + 0.3 * seconds
+        self._looking.difference_update(place for place, _ in found)
+        for place, info in found:
+            if place in self._replaced:
+                self._renew(place, info)
+            else:
+                self.plan.learn(place, info)
+        by_place = dict(sources)
+        self._seen({by_place[place]: info for place, info in found if not isinstance(info, BaseException)})
+
+    def _taken(self, future: Future[Any], run: _Run) -> None:
+        self._out.pop(future, None)
+        lease = run.lease
+        try:
+            outcome: Outcome = future.result()
+        except CancelledError:
+            return
+        except WorkerLostError as error:
+            self.trace.lost.append(str(error))
+            self._again(lease, error)
+            return
+        self.outcomes.append(outcome)
+        seconds = (outcome.stopped - outcome.started) / max(len(lease.steps), 1)
+        self._seconds = seconds if not self._seconds else 0.7 * self._seconds + 0.3 * seconds
+        if (cost := outcome.cost) is not None:
+            wanting = (cost.cpu + cost.cpu_waiting) / max(outcome.stopped - outcome.started, 1e-6)
+            self._wanting = 0.7 * self._wanting + 0.3 * min(wanting, 1.0)
+        payload = sum(part.size for part in outcome.parts) / max(len(lease.steps), 1)
+        self.payload = max(payload, 0.7 * (self.payload or 0.0) + 0.3 * payload)
+        steps = {step.key: step for step in lease.steps}
+        for part in outcome.parts:
+            if any(self._open.get(key) is not steps[key] for key in part.keys):
+                self.trace.dropped += 1  # a copy was first
+                self._restore(steps, part)
+                continue
+            place = part.keys[0][0]
+            if isinstance(part.error, ReplacedError) and place not in self._renewed:
+                if place not in self._replaced:
+                    self._replaced[place] = part
+                    self._look([(place, self.plan.dataset.sources[place])])
+                continue  # until it is known what the file is now
+            if isinstance(part.error, OSError) and self._may_retry(part.keys[0]):
+                self.trace.retried += 1
+                self._push(steps[part.keys[0]])
+                continue
+            part.open()
+            self.off.update(part.failures)
+            self._accept(part)
+
+    def _restore(self, steps: dict[Key, Step], part: Part) -> None:
+        """Hand out again what a dropped part had beside the steps that were there before."""
+        out = {step.key for run in self._live() for step in run.lease.steps}
+        for key in part.keys:
+            if self._open.get(key) is steps[key] and key not in out:
+                self._push(steps[key])
+
+    def _renew(self, place: int, info: Any) -> None:
+        """Take the steps of a file that is another one now in place of those that it had; or give these up."""
+        why = self._replaced.pop(place)
+        self._renewed.add(place)
+        old = [key for key in self._open if key[0] == place]
+        early = len(old) < sum(key[0] == place for key in self.given)
+        steps = None if early or isinstance(info, BaseException) else self.plan.again(place, info)
+        if steps is None:
+            for key in old:
+                self._accept(Part((key,), 0, error=why.error))
+            return
+        gone = set(old)
+        for key in old:
+            del self._open[key], self.given[key]
+        self._queued -= gone
+        self._todo = [item for item in self._todo if item[0] not in gone]
+        heapq.heapify(self._todo)
+        before = [key for key in self._order if key[0] < place]
+        behind = [key for key in self._order if key[0] > place]
+        self._order.clear()
+        self._order.extend(before)
+        for step in steps:
+            self._add(step)
+        self._order.extend(behind)
+        self._advance()
+
+    def _may_retry(self, key: Key) -> bool:
+        self._attempts[key] = tries = self._attempts.get(key, 0) + 1
+        return tries < _ATTEMPTS
+
+    def _again(self, lease: Lease, error: WorkerLostError) -> None:
+        """Hand out the steps of a lost worker again, each alone; one that loses its workers again and again is bad."""
+        for step in lease.steps:
+            if self._open.get(step.key) is not step:
+                continue
+            if len(lease.steps) > 1 or self._may_retry(step.key):
+                self._attempts.setdefault(step.key, 1 if len(lease.steps) > 1 else 0)
+                self.trace.retried += 1
+                self._push(step)
+            else:
+                reason = StorageError(f"{step.where}: its worker was lost {_ATTEMPTS} times: {error}")
+                self._accept(Part((step.key,), 0, error=reason))
+
+    def _accept(self, part: Part) -> None:
+        for key in part.keys:
+            del self._open[key]
+        if not self.ordered:
+            self._ready.append(part)
+            return
+        (key,) = part.keys
+        self._waiting[key] = part
+        self._waits += part.size
+        self._advance()
+
+    def _advance(self) -> None:
+        while self._order and self._order[0] in self._waiting:
+            part = self._waiting.pop(self._order.popleft())
+            self._waits -= part.size
+            self._ready.append(part)

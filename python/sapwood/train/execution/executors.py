@@ -1,0 +1,650 @@
+"""Executors: where steps are worked on. Each takes calls and gives futures, as `concurrent.futures` has them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import queue
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning, stacklevel
+from sapwood.train.data.dataset import parse_settings
+from sapwood.train.execution.preload import script
+from sapwood.train.task.tasks import described
+
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
+
+
+class WorkerLostError(SapwoodError):
+    """The process that worked on a call is gone."""
+
+
+class Executor(Protocol):
+    """Takes calls.
+
+    `remote` tells whether calls go to other processes; `cores` is how many processors all of these share, where they
+    are on this machine (0: elsewhere, or not known); `per_process` is how many calls one process works on at a time,
+    `lease_seconds` how long a call should last, so that handing it out costs little.
+    """
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def remote(self) -> bool: ...  # noqa: D102
+    @property
+    def cores(self) -> int: ...  # noqa: D102
+    @property
+    def per_process(self) -> int: ...  # noqa: D102
+    @property
+    def lease_seconds(self) -> float: ...  # noqa: D102
+    @property
+    def slots(self) -> int:
+        """How many calls are worked on at a time, at present."""
+        ...
+
+    @property
+    def window(self) -> int:
+        """How many calls it is to have at a time: those that are worked on, and those that wait beside them."""
+        ...
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
+        """Have a call made; a worker that dies meanwhile is a `WorkerLostError`."""
+        ...
+
+    def wait(self) -> None:
+        """Wait until all workers are there. A run need not: it begins with the first."""
+        ...
+
+    def close(self) -> None:
+        """Let go of all workers, whatever they are doing."""
+        ...
+
+
+class Threads:
+    """Threads of this process: `threads` steps are worked on at a time, while `read_ahead` more are read.
+
+    No more than ``threads + read_ahead`` steps are in memory at any time.
+    """
+
+    name = "threads"
+    remote = False
+    cores = 0
+    lease_seconds = 0.02
+
+    def __init__(self, threads: int = 1, read_ahead: int = 1) -> None:
+        self.threads = threads
+        self.per_process = threads + read_ahead
+        self._pool = ThreadPoolExecutor(self.per_process, "sapwood-train")
+
+    @property
+    def slots(self) -> int:
+        """How many calls are worked on at a time."""
+        return self.per_process
+
+    @property
+    def window(self) -> int:
+        """One waits for each: to hand one out, the client needs Python's lock, which others may keep for a while."""
+        return 2 * self.per_process
+
+    def wait(self) -> None:
+        """They are there."""
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
+        """Have a call made."""
+        return self._pool.submit(function, *arguments)
+
+    def close(self) -> None:
+        """Wait for the calls that run."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+class Processes:
+    """Processes of their own that share nothing, started afresh. One that dies is replaced."""
+
+    name = "processes"
+    remote = True
+    per_process = 1
+    lease_seconds = 0.2
+
+    def __init__(self, processes: int = 1) -> None:
+        self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
+        self._closing = False
+        self.cores = _cores()
+        self._children = [_Child() for _ in range(processes)]
+        self._threads = [threading.Thread(target=self._drive, args=(child,), daemon=True) for child in self._children]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def slots(self) -> int:
+        """How many processes there are."""
+        return len(self._children)
+
+    @property
+    def window(self) -> int:
+        """One waits for each."""
+        return 2 * self.slots
+
+    @property
+    def pids(self) -> list[int]:
+        """The numbers of the processes."""
+        return [child.process.pid for child in self._children]
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
+        """Have a call made."""
+        future: Future[Any] = Future()
+        self._calls.put((future, function, arguments))
+        return future
+
+    def close(self) -> None:
+        """End all processes."""
+        self._closing = True
+        for _ in self._threads:
+            self._calls.put(None)
+        for child in self._children:
+            child.end()
+        for thread in self._threads:
+            thread.join(5)
+
+    def wait(self) -> None:
+        """Wait until all processes have imported what they need."""
+        for child in self._children:
+            child.there.wait()
+
+    def _drive(self, child: _Child) -> None:
+        """Give calls to one process, one after another."""
+        child.greet()
+        while (call := self._calls.get()) is not None and not self._closing:
+            future, function, arguments = call
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                good, answer = child.call(function, arguments)
+            except (EOFError, OSError):
+                code = child.end()
+                future.set_exception(WorkerLostError(f"worker process {child.process.pid} ended {_ending(code)}"))
+                if not self._closing:
+                    child.start()
+                    child.greet()
+            except Exception as error:  # noqa: BLE001 - it is raised where the result is asked for
+                future.set_exception(SapwoodError(f"a call could not be sent: {type(error).__name__}: {error}"))
+            else:
+                future.set_result(answer) if good else future.set_exception(answer)
+                del answer
+            del call, future, arguments
+
+
+_Call = tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]
+
+
+class _Child:
+    """A process that runs `sapwood.train.execution.worker.serve`."""
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+        self.there = threading.Event()
+        self.start()
+
+    def greet(self) -> None:
+        """Wait until it is there; one that ends before is noticed at its first call."""
+        with contextlib.suppress(EOFError, OSError):
+            self._connection.recv_bytes()
+        self.there.set()
+
+    def start(self) -> None:
+        from multiprocessing.connection import Connection
+
+        ours, theirs = socket.socketpair()
+        environment = os.environ | {"PYTHONPATH": _importable()}
+        with theirs:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "sapwood.train.execution.worker", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=environment,
+                start_new_session=True,  # Ctrl-C in a terminal is for the client
+            )  # fmt: skip
+        self._connection = Connection(ours.detach())
+        self._known.clear()
+
+    def call(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[bool, Any]:
+        from sapwood.train.execution.worker import Packed
+
+        sent: list[Any] = []
+        for argument in arguments:
+            if isinstance(argument, Packed):
+                known = argument.digest in self._known
+                self._known.add(argument.digest)
+                argument = Packed(argument.digest, None) if known else argument  # noqa: PLW2901
+            sent.append(argument)
+        call = (function.__module__, function.__qualname__, sent)
+        self._connection.send_bytes(pickle.dumps(call, pickle.HIGHEST_PROTOCOL))
+        return pickle.loads(self._connection.recv_bytes())
+
+    def end(self) -> int | None:
+        if self.process.poll() is None:
+            # Either it is gone and not yet seen to be, or it is not wanted any more.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return self._ended(self.process.wait(0.05))
+            self.process.kill()
+        return self._ended(self.process.wait(10))
+
+    def _ended(self, code: int) -> int:
+        with contextlib.suppress(OSError):
+            self._connection.close()
+        return code
+
+
+def _importable() -> str:
+    """Give the path with which a process on this machine can import what this one can."""
+    return os.pathsep.join(filter(None, sys.path))
+
+
+def _ending(code: int | None) -> str:
+    if code is not None and code < 0:
+        with contextlib.suppress(ValueError):
+            return f"by signal {signal.Signals(-code).name}"
+    return f"with code {code}"
+
+
+_WORD, _PATIENCE = 10.0, 300.0
+"""Seconds without workers, where there were some, after which that is said, and after which a run ends."""
+_ASKED_AGAIN = 30.0
+"""Seconds after which lost workers are asked for again: it takes Dask 15 to be sure of it."""
+_GONE = "the Dask scheduler is gone"
+
+
+class Dask:
+    """Workers of a Dask cluster, which may come and go.
+
+    Parameters
+    ----------
+    client
+        A `distributed.Client`, a cluster, or the address of a scheduler. A client that is given is left open.
+    most
+        How many workers an adaptive cluster may have: it grows with the calls that wait.
+    asked
+        How many workers were asked for.
+    refused
+        What a batch system says of jobs that it does not take.
+    """
+
+    name = "dask"
+    remote = True
+    lease_seconds = 0.5
+
+    def __init__(
+        self, client: Foreign, *, name: str = "dask", owned: Foreign = None, most: int = 0, asked: int = 1,
+        refused: Sequence[str] = (),
+    ) -> None:  # fmt: skip
+        distributed = _distributed()
+        self.name = name
+        self._most = most
+        self._asked = asked
+        self._refused, self._known_refused = refused, 0
+        self._owned = owned
+        self.cores = _cores() if owned is not None and name == "dask" and not most else 0
+        self._mine = not isinstance(client, distributed.Client)
+        self._client = distributed.Client(client, set_as_default=False) if self._mine else client
+        self._calls: dict[str, Any] = {}
+        self._packed: dict[str, Any] = {}
+        self._lock = threading.Lock()
+        self._count = 0
+        self._prefix = f"sapwood-{os.getpid()}-{id(self):x}"
+        self._slots = (0.0, 1, 1)
+        self._seen: dict[str, None] = {}
+        self._last = 0.0  # when there was a worker, by the monotonic clock; 0 before the first
+        self._told = False  # whether it was said that there is none any more
+        self._had = 0  # how many there were, at most
+        self._sent = 0.0  # when workers were asked for again
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether workers come and go as they are needed."""
+        return self._most > 0
+
+    def departed(self) -> list[str]:
+        """Name the workers that have gone since this was last asked; what they had, Dask has given to others."""
+        there = self._client.scheduler_info(n_workers=-1)["workers"]
+        if not self._seen.keys() <= there.keys():
+            # Asked again: what the client has of its scheduler may be incomplete for a moment.
+            time.sleep(0.2)
+            there = {**there, **self._client.scheduler_info(n_workers=-1)["workers"]}
+        gone = [address for address in self._seen if address not in there]
+        self._seen = dict.fromkeys(there)
+        return [f"Dask worker {address} is gone" for address in gone]
+
+    @property
+    def per_process(self) -> int:
+        """How many threads a worker has, at most."""
+        return self._workers()[1]
+
+    @property
+    def slots(self) -> int:
+        """How many threads all workers have; asked for at most once a second."""
+        return self._workers()[0]
+
+    @property
+    def window(self) -> int:
+        """One waits for each, also for those that an adaptive cluster does not have yet."""
+        return 2 * max(self.slots, self._most)
+
+    def _workers(self) -> tuple[int, int]:
+        when, slots, most = self._slots
+        if time.monotonic() - when > 1:
+            if self._client.status in ("closing", "closed"):
+                raise SapwoodError(_GONE)
+            there = self._client.scheduler_info(n_workers=-1)["workers"]
+            self._seen.update(dict.fromkeys(there))
+            self._miss(len(there))
+            found = [worker["nthreads"] for worker in there.values()]
+            slots, most = max(sum(found), 1), max(found, default=1)
+            self._slots = (time.monotonic(), slots, most)
+        return slots, most
+
+    def _miss(self, there: int) -> None:
+        """Ask once more for workers that a cluster of ours has lost; without any, wait, but not without a word.
+
+        Before the first has come there may be nothing to do but to wait: jobs may be in a queue. If it takes none, that
+        is an error.
+        """
+        if len(self._refused) > self._known_refused:
+            why = f"{self.name} does not take jobs of workers: {self._refused[-1]}"
+            if not there and len(self._refused) >= self._asked:
+                raise SapwoodError(why)
+            if not self._known_refused:
+                warnings.warn(why, SapwoodWarning, stacklevel())
+            self._known_refused = len(self._refused)
+        now, self._had = time.monotonic(), max(self._had, there)
+        if self._owned is not None and not self._most and there < self._had and now - self._sent > _ASKED_AGAIN:
+            self._sent = now
+            self._owned.scale(**{"jobs" if self.name in _QUEUES else "n": self._asked})
+        if there:
+            self._last, self._told = now, False
+        away = now - self._last
+        if not self._had or away < _WORD:
+            return
+        if not self._told:
+            self._told = True
+            warnings.warn(f"all workers of {self.name} are gone; waiting for others", SapwoodWarning, stacklevel())
+        if self.name not in _QUEUES and away > _PATIENCE:
+            raise WorkerLostError(f"all workers of {self.name} are gone, and no other came within {_PATIENCE:.0f} s")
+
+    def wait(self) -> None:
+        """Wait until a worker is there for each that was asked for; they have imported what they need."""
+        self._client.wait_for_workers(self._asked)
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
+        """Have a call made."""
+        with self._lock:
+            self._count += 1
+            key = f"{self._prefix}-{self._count}"
+        future: Future[Any] = Future()
+        future.set_running_or_notify_cancel()
+        theirs = self._client.submit(function, *map(self._shared, arguments), key=key, pure=False, retries=0)
+        with self._lock:
+            self._calls[key] = theirs
+        self._client.loop.add_callback(self._pass_on, theirs, future)
+        return future
+
+    def _shared(self, argument: Foreign) -> Foreign:
+        """Send a large job to the workers once, not with each call."""
+        from sapwood.train.execution.worker import Packed
+
+        if not isinstance(argument, Packed) or argument.data is None or len(argument.data) < 1 << 20:
+            return argument
+        known = self._packed.get(argument.digest)
+        if known is None or known.status != "finished":
+            known = self._packed[argument.digest] = self._client.scatter(argument, broadcast=True, hash=False)
+        return known
+
+    async def _pass_on(self, theirs: Foreign, future: Future[Any]) -> None:
+        """Give the answer of a call. One that cannot be fetched, since its worker has stopped, keeps up no other."""
+        distributed = _distributed()
+        try:
+            answer = await theirs
+        except (distributed.KilledWorker, CancelledError, distributed.client.FutureCancelledError) as error:
+            future.set_exception(WorkerLostError(f"a Dask worker was lost: {error}"))
+        except distributed.comm.CommClosedError as error:
+            future.set_exception(SapwoodError(f"{_GONE}: {error}"))
+        except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
+            future.set_exception(error)
+        else:
+            future.set_result(answer)
+        finally:
+            with self._lock:
+                self._calls.pop(theirs.key, None)
+
+    def close(self) -> None:
+        """Cancel what was not done; a cluster that was made here is ended."""
+        with self._lock:
+            waiting = list(self._calls.values())
+        with contextlib.suppress(Exception):
+            self._client.cancel(waiting, force=True)
+        self._packed.clear()
+        if self._mine:
+            self._client.close()
+        if self._owned is not None:
+            self._owned.close()
+
+
+class Futures:
+    """Any other executor with the shape of `concurrent.futures`: a `ProcessPoolExecutor`, MPI, loky, Parsl.
+
+    `slots` says how many workers it has. It is left open.
+    """
+
+    remote = True
+    per_process = 1
+    lease_seconds = 0.5
+
+    def __init__(self, executor: Foreign, slots: int) -> None:
+        self.name = type(executor).__name__
+        self.slots = slots
+        self.cores = 0
+        self.window = 2 * slots
+        self._executor = executor
+        self._waiting: set[Any] = set()
+
+    def wait(self) -> None:
+        """Do nothing: whether they are there is not told."""
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
+        """Have a call made."""
+        future = self._executor.submit(function, *arguments)
+        self._waiting.add(future)
+        future.add_done_callback(self._waiting.discard)
+        return future
+
+    def close(self) -> None:
+        """Cancel what was not begun."""
+        for future in list(self._waiting):
+            future.cancel()
+
+
+def _cores() -> int:
+    """Count the cores that this process may use; two at least, so that what hangs on one is tried on another."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return max(len(affinity(0)) if affinity else os.cpu_count() or 1, 2)
+
+
+def _distributed() -> Foreign:
+    try:
+        return import_module("distributed")
+    except ImportError as error:
+        raise ArgumentError("Dask needs the package distributed: pip install sapwood[dask]") from error
+
+
+_CALM: dict[str, Any] = {
+    "logging.distributed": "warning",
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "1s",
+    "distributed.admin.system-monitor.interval": "2s",
+    "distributed.worker.memory.monitor-interval": "500ms",
+}
+"""How often processes of a cluster look after themselves, and what they tell: eight workers that did nothing took a
+third of a core."""
+
+
+@contextlib.contextmanager
+def _calm() -> Generator[dict[str, Any]]:
+    """Give the settings that the environment does not have, and let processes have them that are started meanwhile."""
+    words = {name: f"DASK_{name.upper().replace('.', '__').replace('-', '_')}" for name in _CALM}
+    mine = {name: value for name, value in _CALM.items() if words[name] not in os.environ}
+    os.environ.update({words[name]: str(value) for name, value in mine.items()})
+    try:
+        yield mine
+    finally:
+        for name in mine:
+            del os.environ[words[name]]
+
+
+_QUEUES = {"slurm": "SLURMCluster", "htcondor": "HTCondorCluster"}
+
+
+def executor_of(text: str, jobs: int, read_ahead: int = 1, options: Mapping[str, Any] | None = None) -> Executor:
+    """Make an executor from a text.
+
+    Parameters
+    ----------
+    text
+        ``"threads"``, ``"processes"``, ``"dask"`` (a cluster on this machine), ``"dask://host:port"`` (a scheduler that
+        runs; ``tcp://`` and ``tls://`` too), ``"slurm"`` or ``"htcondor"`` (through dask-jobqueue).
+    jobs
+        How many steps are worked on at a time: threads, processes, or jobs of the batch system.
+    read_ahead
+        For threads: how many more are read meanwhile.
+    options
+        For clusters: what their classes take, and ``adapt`` (``{"minimum": 1, "maximum": 20}``), with which their
+        workers follow the work, in place of a fixed number of jobs.
+
+    Raises
+    ------
+    ArgumentError
+        There is no such executor, its package is not installed, or the options do not fit.
+    """
+    given = dict(options or {})
+    _check_adapt(given.get("adapt"))
+    if given and (text in ("threads", "processes") or "://" in text):
+        raise ArgumentError(f"the executor {text} takes no options, such as {sorted(given)[0]!r}")
+    if text == "threads":
+        return Threads(jobs, read_ahead)
+    if text == "processes":
+        return Processes(jobs)
+    scheme, _, rest = text.partition("://")
+    if rest and scheme in ("dask", "tcp", "tls"):
+        return Dask(f"{'tcp' if scheme == 'dask' else scheme}://{rest}")
+    if text == "dask":
+        _distributed()
+        kind = import_module("distributed.deploy.subprocess").SubprocessCluster
+        adapt = given.pop("adapt", None)
+        workers = {"n_workers": 0 if adapt else jobs, "threads_per_worker": 1}
+        with _calm() as settings:
+            # Unlike LocalCluster's, its workers do not run the user's script once more. They are ready when they come.
+            about = {"dashboard": False, "config": settings, "preload": ["sapwood.train.execution.worker"]}
+            about["preload_nanny"] = [script()]
+            quiet: dict[str, Any] = {"dashboard_address": ":0", "host": "127.0.0.1", "worker_kwargs": about}
+            # The last resort, for what could not load that: a scheduler with nothing to do ends by itself.
+            quiet["scheduler_kwargs"] = {"preload": [script()], "idle_timeout": "1 hour"}
+            cluster = _cluster(kind, workers | quiet | given)
+        return _adapted(cluster, "dask", jobs, adapt)
+    if text in _QUEUES:
+        try:
+            dask_jobqueue = import_module("dask_jobqueue")
+        except ImportError as error:
+            raise ArgumentError(f"{text} needs the package dask-jobqueue: pip install sapwood[dask]") from error
+        adapt = given.pop("adapt", None)
+        kind, refused = getattr(dask_jobqueue, _QUEUES[text]), list[str]()
+        if shutil.which(kind.job_cls.submit_command) is None:
+            raise ArgumentError(f"{text} needs its command {kind.job_cls.submit_command}, which is not on this machine")
+        cluster = _cluster(kind, {"job_cls": _telling(kind.job_cls, refused)} | given)
+        if not adapt:
+            cluster.scale(jobs=jobs)
+        return _adapted(cluster, text, jobs, adapt, refused)
+    known = "threads, processes, dask, dask://HOST:PORT, slurm, htcondor"
+    raise ArgumentError(f"no executor {text!r}; there are {known}")
+
+
+_ADAPT = ("interval", "maximum", "maximum_jobs", "minimum", "minimum_jobs", "target_duration", "wait_count")
+
+
+def _check_adapt(adapt: Foreign) -> None:
+    if adapt is not None and not isinstance(adapt, Mapping):
+        raise ArgumentError(f"adapt is {adapt!r}, must have names, as {{minimum: 0, maximum: 20}}")
+    if unknown := sorted(set(adapt or ()) - set(_ADAPT)):
+        raise ArgumentError(f"adapt has {unknown[0]!r}; known are {', '.join(_ADAPT)}")
+
+
+def _telling(kind: type[Any], refused: list[str]) -> type[Any]:
+    """Give the class of a job that tells of a batch system which does not take it: Dask would only log that."""
+    running = import_module("distributed").core.Status.running
+
+    class Job(kind):
+        async def start(self) -> None:
+            try:
+                await super().start()
+            except Exception as error:  # noqa: BLE001 - commands of batch systems fail in many ways
+                refused.append(" ".join(str(error).rpartition("stderr:\n")[2].split()) or described(error))
+                self.status = running  # there is nothing to be ended
+
+    return Job
+
+
+def _adapted(
+    cluster: Foreign, name: str, jobs: int, adapt: Mapping[str, Any] | None, refused: Sequence[str] = ()
+) -> Dask:
+    """Give the executor of a cluster; with `adapt` its workers follow the work, up to `jobs` or its `maximum`."""
+    if not adapt:
+        return Dask(cluster, name=name, owned=cluster, asked=jobs, refused=refused)
+    given = {} if adapt.keys() & {"maximum", "maximum_jobs"} else {"maximum": jobs}
+    # With the calls of the window waiting, which last `lease_seconds` each, this asks for all workers there may be.
+    given |= {"interval": "1s", "target_duration": f"{2 * Dask.lease_seconds}s", **adapt}
+    cluster.adapt(**given)
+    most = int(given.get("maximum") or given["maximum_jobs"])
+    return Dask(cluster, name=name, owned=cluster, most=most, refused=refused)
+
+
+def _cluster(kind: Callable[..., Any], options: Mapping[str, Any]) -> Foreign:
+    try:
+        return kind(**options)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(f"{kind.__name__}: {error}") from error
+    except RuntimeError as error:  # the scheduler does not start
+        raise SapwoodError(f"{kind.__name__}: {error}") from error
+
+
+def load_site(path: str | Path) -> dict[str, Any]:
+    """Load the description of a site: a JSON or YAML file with settings of `sapwood.train.run`.
+
+    Raises
+    ------
+    ArgumentError
+        It cannot be read, or has settings that are not known.
+    """
+    path = Path(path)
+    try:
+        settings = parse_settings(path.read_text(encoding="utf-8"), path)
+    except OSError as error:
+        raise ArgumentError(f"site {path} cannot be read: {error}") from error
+    known = {"executor", "jobs", "options", "memory", "step_size", "read_ahead", "catalogue"}
+    names = settings.keys() if isinstance(settings, Mapping) else {repr(settings)}
+    if unknown := [name for name in names if name not in known]:
+        raise ArgumentError(f"site {path} has {unknown[0]!r}; settings are {', '.join(sorted(known))}")
+    for name in {"jobs", "read_ahead"} & settings.keys():
+        if type(settings[name]) is not int:
+            raise ArgumentError(f"site {path}: {name} is {settings[name]!r}, must be a whole number")
+    if not isinstance(settings.get("options", {}), Mapping):
+        raise ArgumentError(f"site {path}: options is {settings['options']!r}, must have names")
+    return dict(settings)

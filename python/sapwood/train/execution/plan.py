@@ -1,0 +1,548 @@
+"""The plan of a run: which steps there are, in order, and what each of them reads. Planning opens no file itself."""
+
+from __future__ import annotations
+
+import warnings
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sapwood.errors import (
+    ArgumentError,
+    CorruptError,
+    LimitError,
+    NotFoundError,
+    SapwoodWarning,
+    StorageError,
+    stacklevel,
+)
+from sapwood.train.account.record import FileRecord, Skipped
+from sapwood.train.data.dataset import Dataset, First, Friend, Source, StepSize, parse_size, step_bounds
+from sapwood.train.task.columns import Columns
+from sapwood.train.task.tasks import TaskError, described
+
+if TYPE_CHECKING:
+    from sapwood.columns import Array, Foreign
+    from sapwood.train.data.catalogue import Schema, TreeInfo
+
+
+class DriftError(TaskError):
+    """A file has a branch with another type than the first file, and the values cannot be converted as they are."""
+
+
+BAD = (CorruptError, LimitError, StorageError, OSError, NotFoundError, DriftError)
+"""What is wrong with a file, not with the job."""
+
+DRIFT = ("error", "skip", "fill")
+"""What to do with a file that lacks a branch of the first file, or has it with another type."""
+
+
+@dataclass(frozen=True)
+class FilePlan:
+    """What a worker must know of one file.
+
+    `made_up` are branches that the file lacks and `cast` those it has with another type, each with the type that they
+    have in the first file. `matched` are the branches of the first file that patterns stand for, where those of this
+    one that match are others.
+    """
+
+    place: int
+    source: Source
+    uuid: str
+    tree: str
+    metadata: Mapping[str, Any]
+    made_up: tuple[tuple[str, str], ...] = ()
+    cast: tuple[tuple[str, str], ...] = ()
+    matched: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Name the file and the tree."""
+        return f"{self.source.path}:{self.tree}"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A range of entries of one file, read at once for all tasks.
+
+    `chosen` are the entries of an entry list in the range (None: all); `friends` has for each friend by entry the
+    ranges of its files that stand beside the range; `bytes` is the expected size of the decoded columns.
+    """
+
+    file: FilePlan
+    entry_start: int
+    entry_stop: int
+    bytes: int
+    chosen: Array | None = None
+    friends: tuple[tuple[tuple[Source, int, int], ...] | None, ...] = ()
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """Tell steps apart, and order them."""
+        return self.file.place, self.entry_start
+
+    @property
+    def entries(self) -> int:
+        """Count the entries."""
+        return self.entry_stop - self.entry_start
+
+    @property
+    def wanted(self) -> int:
+        """Count the entries that tasks get."""
+        return self.entries if self.chosen is None else len(self.chosen)
+
+    @property
+    def where(self) -> str:
+        """Name the file, the tree and the entries."""
+        return f"{self.file.name}, entries {self.entry_start} to {self.entry_stop}"
+
+    def halves(self) -> tuple[Step, Step]:
+        """Cut it in two."""
+        middle = (self.entry_start + self.entry_stop) // 2
+        return self._part(self.entry_start, middle), self._part(middle, self.entry_stop)
+
+    def _part(self, start: int, stop: int) -> Step:
+        chosen = None if self.chosen is None else self.chosen[(self.chosen >= start) & (self.chosen < stop)]
+        friends = tuple(
+            None if pieces is None else _clipped(pieces, start - self.entry_start, stop - self.entry_start)
+            for pieces in self.friends
+        )
+        return Step(self.file, start, stop, self.bytes * (stop - start) // self.entries, chosen, friends)
+
+
+def _clipped(pieces: Sequence[tuple[Source, int, int]], start: int, stop: int) -> tuple[tuple[Source, int, int], ...]:
+    clipped: list[tuple[Source, int, int]] = []
+    for source, first, last in pieces:
+        begin, end = max(start, 0), min(stop, last - first)
+        if begin < end:
+            clipped.append((source, first + begin, first + end))
+        start, stop = start - (last - first), stop - (last - first)
+    return tuple(clipped)
+
+
+@dataclass(frozen=True)
+class _Needs:
+    """What the tasks need of the trees with one set of branches."""
+
+    places: list[int]  # of the branches, with all that is below groups
+    branches: tuple[str, ...]
+    made_up: tuple[tuple[str, str], ...]
+    cast: tuple[tuple[str, str], ...]
+    matched: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+class Plan:
+    """Goes through the files of a dataset in order and gives their steps.
+
+    Of each file it must be told first (`learn`); `wanted` names those that come next. `files` and `skipped` fill up on
+    the way.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        columns: Sequence[tuple[str, Columns]],
+        step_size: StepSize,
+        *,
+        entries: int | None = None,
+        skip_bad_files: bool = False,
+        drift: str = "error",
+    ) -> None:
+        self.dataset = dataset
+        self.columns = columns
+        self.step_size = step_size
+        self.left = entries
+        self.skip_bad_files = skip_bad_files
+        self.drift = drift
+        self.files: list[FileRecord] = []
+        self.records: dict[int, FileRecord] = {}
+        self.skipped: list[Skipped] = []
+        self.done: dict[int, list[tuple[int, int]]] = {}
+        """Ranges of files, by their places, that were worked on."""
+        self.touched: tuple[str, ...] = ()
+        """Branches that tasks which declare none were seen to use."""
+        self.complete = 0
+        """Files of which nothing is left to be worked on when their turn comes."""
+        self._sizes = 0
+        self._resumed: dict[int, tuple[list[tuple[int, int]], int]] = {}
+        self._known: dict[int, TreeInfo | BaseException] = {}
+        self._cuts: dict[int, tuple[First, int, int]] = {}  # number of the first entry, entries, entries asked for
+        self._asked = 0
+        self._next = 0
+        self._offset = 0
+        self._offsets: Counter[str] = Counter()  # the same in each data set
+        self._needs: dict[tuple[str, frozenset[str]], _Needs | BaseException] = {}
+        self._reference: Schema | None = None
+        self.friends = list(dataset.friends)
+        self._friends = [_Chain(friend.sources) if not friend.by else None for friend in dataset.friends]
+        self._warned = False
+        self._identities: dict[tuple[str, str, int, int], Source] = {}
+
+    def resume(
+        self, done: Mapping[int, list[tuple[int, int]]], skipped: Sequence[Skipped], steps: Mapping[int, int]
+    ) -> None:
+        """Go on where an earlier run was: what it has worked on or left out is not given again."""
+        self._resumed = {place: (list(ranges), steps.get(place, 0)) for place, ranges in done.items()}
+        self.done = {place: list(ranges) for place, ranges in done.items()}
+        self.skipped += skipped
+
+    def steps_left_out(self) -> list[Skipped]:
+        """List the steps that were left out, without whole files: these will be looked at again."""
+        files = {(record.path, record.tree) for record in self.files}
+        return [s for s in self.skipped if s.entry_start is not None and (s.path, s.tree) in files]
+
+    @property
+    def finished(self) -> bool:
+        """Whether all steps were given."""
+        return self._next >= len(self.dataset.sources) or self.left == 0
+
+    @property
+    def files_left(self) -> int:
+        """Count the files whose steps were not given yet."""
+        return 0 if self.finished else len(self.dataset.sources) - self._next
+
+    def friends_to_look_at(self) -> list[Source]:
+        """List files of friends by entry: where their entries are must be known before the first step."""
+        return [source for chain in self._friends if chain is not None for source in chain.sources]
+
+    def learn_friends(self, infos: Mapping[Source, TreeInfo]) -> None:
+        """Take what is known of the files of friends, to find the same files again, and their branches."""
+        for place, friend in enumerate(self.friends):
+            names = [infos[source].schema.all_names for source in friend.sources]
+            sources = tuple(replace(source, uuid=infos[source].uuid) for source in friend.sources)
+            self.friends[place] = replace(friend, sources=sources, names=frozenset(names[0].intersection(*names)))
+        for chain in self._friends:
+            if chain is not None:
+                chain.learn(infos)
+
+    def wanted(self, ahead: int) -> Iterator[tuple[int, Source]]:
+        """Name files that have to be looked at when fewer than so many are ahead, up to twice as many; each once."""
+        few = not self.finished and self._asked - self._next < ahead
+        stop = min(len(self.dataset.sources), self._next + 2 * ahead) if few else 0
+        while self._asked < stop:
+            place = self._asked
+            self._asked += 1
+            if place not in self._known:
+                yield place, self.dataset.sources[place]
+
+    def learn(self, place: int, known: TreeInfo | BaseException) -> None:
+        """Take what is known of a file, or why nothing can be."""
+        self._known[place] = known
+
+    def steps(self) -> list[Step] | None:
+        """Give the steps of the next file; None when it is not known yet.
+
+        Raises
+        ------
+        TaskError
+            The file lacks what a task reads.
+        SapwoodError, OSError
+            The file cannot be read.
+        """
+        place = self._next
+        if place not in self._known:
+            return None
+        self._next += 1
+        steps = self._steps_of(place, self._known.pop(place))
+        if self.dataset.chosen is not None and self.left != 0 and self._next == len(self.dataset.sources):
+            for name, numbers in self.dataset.chosen.numbers.items():
+                entries, where = (self._offset, "") if name is None else (self._offsets[name], f" of data set {name!r}")
+                if len(numbers) and numbers[-1] >= entries:
+                    raise ArgumentError(
+                        f"the entry list{where} has entry {numbers[-1]}, there are {entries} in all files"
+                    )
+        return steps
+
+    def _steps_of(self, place: int, info: TreeInfo | BaseException) -> list[Step]:
+        source = self.dataset.sources[place]
+        if isinstance(info, BaseException):
+            self._leave_out(source, None, info)
+            return []
+        source.check(info.uuid, info.entries)
+        needs = self._needs_of(info.schema, source, info.tree)
+        self._compare(source, info)
+        first = self._offset, self._offsets[source.dataset]
+        self._count(source, info.entries)
+        stop = info.entries if self.left is None else min(self.left, info.entries)
+        self.left = None if self.left is None else self.left - stop
+        if isinstance(needs, BaseException):
+            if self.drift != "skip" and not (self.skip_bad_files and isinstance(needs, DriftError)):
+                raise needs
+            wanted = self._wanted(source, first, info.entries, stop)
+            self.skipped.append(Skipped(source.path, info.tree, 0, info.entries, described(needs), wanted))
+            return []
+        record = FileRecord(source.path, info.tree, info.size, info.entries)
+        self.files.append(record)
+        self.records[place] = record
+        self._cuts[place] = first, info.entries, stop
+        steps = list(self._cut(place, info, needs, first, stop, record))
+        self.complete += not steps
+        self._sizes += record.weight
+        return steps
+
+    def _wanted(self, source: Source, first: First, entries: int, stop: int) -> int:
+        """Count the entries of a file that are asked for: of an entry list, steps, and those before `stop`."""
+        chosen = None if self.dataset.chosen is None else self.dataset.chosen.of(source, first, entries)
+        return sum(_between(chosen, start, end) for start, end in _within([(0, stop)], source.ranges))
+
+    def _count(self, source: Source, entries: int) -> None:
+        self._offset += entries
+        self._offsets[source.dataset] += entries
+
+    def _compare(self, source: Source, info: TreeInfo) -> None:
+        """Warn of a file that is another one once more, as its UUID and sizes say; reproducible files have none."""
+        if not info.uuid.strip("0-"):
+            return
+        identity = info.uuid, info.tree.partition(";")[0], info.entries, int(info.stored.sum())
+        other = self._identities.setdefault(identity, source)
+        if other is not source and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"{source} is the same file as {other}: its entries are counted twice", SapwoodWarning,
+                stacklevel=stacklevel(),
+            )  # fmt: skip
+
+    def again(self, place: int, info: TreeInfo) -> list[Step] | None:
+        """Give the steps of a file anew that turned out to be another one; None where it is too late for that.
+
+        It is when something was read of it, or when the entries of files behind it have other numbers now, and these
+        are asked for.
+        """
+        record = self.records[place]
+        source = self.dataset.sources[place]
+        first, entries, stop = self._cuts[place]
+        chosen = self.dataset.chosen
+        counted = self.left is not None or (chosen is not None and chosen.counts(source)) or any(self._friends)
+        if record.steps or place in self._resumed or (counted and info.entries != entries):
+            return None
+        source.check(info.uuid, info.entries)
+        needs = self._needs_of(info.schema, source, info.tree)
+        if isinstance(needs, BaseException):
+            return None
+        stop = min(stop, info.entries) if counted else info.entries
+        self._sizes -= record.weight
+        record.tree, record.size, record.entries = info.tree, info.size, info.entries
+        steps = list(self._cut(place, info, needs, first, stop, record))
+        self._cuts[place] = first, info.entries, stop
+        self._count(source, info.entries - entries)
+        self.complete += not steps
+        self._sizes += record.weight
+        return steps
+
+    @property
+    def bytes(self) -> float:
+        """The size of all files; of those far away the branches that are read count, as far as they are known."""
+        return self.dataset.bytes or self._sizes / max(len(self.files), 1) * len(self.dataset)
+
+    def _cut(
+        self, place: int, info: TreeInfo, needs: _Needs, first: First, stop: int, record: FileRecord
+    ) -> Iterator[Step]:
+        source = self.dataset.sources[place]
+        metadata = self.dataset.metadata.get(source.dataset, {})
+        file = FilePlan(place, source, info.uuid, info.tree, metadata, needs.made_up, needs.cast, needs.matched)
+        size = int(info.bytes[needs.places].sum()) if needs.places else 0
+        record.bytes_planned = size
+        record.bytes_stored = int(info.stored[needs.places].sum()) if needs.places else 0
+        per_entry = size / max(info.entries, 1)
+        longest = _entries_per_step(self.step_size, per_entry, stop)
+        offsets = info.clusters.tolist() if needs.places else [0]
+        chosen = None if self.dataset.chosen is None else self.dataset.chosen.of(source, first, info.entries)
+        done, record.steps = self._resumed.get(place, ([], 0))
+        beside = [
+            (chain, first[friend.dataset is not None]) if chain is not None and friend.is_of(source) else None
+            for chain, friend in zip(self._friends, self.dataset.friends, strict=True)
+        ]
+
+        record.processed = sum(_between(chosen, start, end) for start, end in done)
+        left_out = [
+            (skipped.entry_start, skipped.entry_stop or 0)
+            for skipped in self.skipped
+            if skipped.path == record.path and skipped.tree == record.tree and skipped.entry_start is not None
+        ]
+        record.wanted = sum(_between(chosen, start, end) for start, end in [*done, *left_out])
+        steps = _within(step_bounds(offsets, longest, stop), source.ranges)
+        for start, end in _without(steps, [*done, *left_out]):
+            inside = None
+            if chosen is not None:
+                inside = chosen[np.searchsorted(chosen, start) : np.searchsorted(chosen, end)]
+            friends = tuple(None if one is None else one[0].beside(one[1] + start, one[1] + end) for one in beside)
+            record.wanted += _between(chosen, start, end)
+            if inside is None or len(inside):
+                yield Step(file, start, end, int(per_entry * (end - start)), inside, friends)
+
+    def _needs_of(self, schema: Schema, source: Source, tree: str) -> _Needs | BaseException:
+        friends = [friend for friend in self.friends if friend.is_of(source)]
+        kind = schema.digest, frozenset(friend.name for friend in friends)
+        if kind not in self._needs:
+            try:
+                self._needs[kind] = self._match(schema, self._reference or schema, friends, f"{source.path}:{tree}")
+                self._reference = self._reference or schema  # of a first file that is left out, others need nothing
+            except (NotFoundError, ArgumentError, DriftError) as error:
+                self._needs[kind] = error
+        found = self._needs[kind]
+        # The message names the first file of its kind; that is the one to look at.
+        if isinstance(found, DriftError):
+            return found
+        return TaskError(str(found)) if isinstance(found, BaseException) else found
+
+    def _match(self, schema: Schema, reference: Schema, beside: Sequence[Friend], place: str) -> _Needs:
+        friends = {friend.name for friend in beside}
+        view = With(*([schema, reference] if self.drift == "fill" else [schema]), OfFriends(beside))
+        branches: dict[str, None] = {}
+        matched: dict[str, tuple[str, ...]] = {}
+        for task, wanted in self.columns:
+            first = wanted.matched(reference)
+            matched |= {
+                pattern: names for pattern, names in first.items() if wanted.matched(schema).get(pattern) != names
+            }
+            try:
+                branches.update(dict.fromkeys(sorted(wanted.resolve(view, first).branches)))
+            except NotFoundError as error:
+                raise NotFoundError(f"task {task} cannot read {place}: {error}") from error
+        # A task that declares nothing sees what a file has: data without the weights of a simulation, say.
+        branches.update(dict.fromkeys(name for name in self.touched if name in schema))
+        keys = {name for friend in beside for name in friend.by}
+        own = [name for name in [*branches, *keys] if name.partition(".")[0] not in friends]
+        made_up = tuple((name, reference.type_of(name)) for name in own if name not in schema)
+        there = [name for name in own if name in schema]
+        other = [(name, reference.type_of(name)) for name in there
+                 if name in reference and schema.type_of(name) != reference.type_of(name)]  # fmt: skip
+        if other and self.drift != "fill":
+            name, kind = other[0]
+            raise ArgumentError(
+                f"{place} has {name} as {schema.type_of(name)}, the first file as {kind} "
+                "(drift: 'skip' leaves such files out, 'fill' converts)"
+            )
+        for name, kind in other:
+            if not _convertible(schema.type_of(name), kind) or (name in self.touched and "/" in name):
+                raise DriftError(
+                    f"{place} has {name} as {schema.type_of(name)}, which cannot become {kind} as in the first file"
+                )
+        for name, kind in made_up:
+            if reference.is_group(name):
+                raise DriftError(f"{place} has no {name}, and {kind} as in the first file cannot be made up")
+        return _Needs(schema.leaves(there), tuple(own), made_up, tuple(other), tuple(matched.items()))
+
+    def _leave_out(self, source: Source, entries: int | None, error: BaseException) -> None:
+        if not self.skip_bad_files or not isinstance(error, BAD):
+            raise error
+        chosen = self.dataset.chosen
+        if (chosen is not None and chosen.counts(source)) or any(self._friends):
+            raise StorageError(
+                f"{source.path} cannot be left out: an entry list or a friend counts the entries of all files: {error}"
+            ) from error
+        self.skipped.append(Skipped(source.path, source.tree, None, entries, described(error)))
+
+
+def _convertible(kind: str, wanted: str) -> bool:
+    """Tell whether types, as Awkward writes them, are numbers in the same lists."""
+    (*lists, number), (*others, other) = kind.split(" * "), wanted.split(" * ")
+    return lists == others and number in _NUMBERS and other in _NUMBERS
+
+
+_NUMBERS = {"bool", "float32", "float64"} | {f"{u}int{bits}" for u in ("", "u") for bits in (8, 16, 32, 64)}
+
+
+class With:
+    """Branches of several trees."""
+
+    def __init__(self, *trees: Foreign) -> None:
+        self._trees = trees
+
+    def __contains__(self, where: object) -> bool:
+        """Tell whether one of them has such a branch."""
+        return any(where in tree for tree in self._trees)
+
+    def keys(self) -> list[str]:
+        """Give the names of all."""
+        return list(dict.fromkeys(name for tree in self._trees for name in tree.keys()))  # noqa: SIM118 - no mapping
+
+
+class OfFriends:
+    """The branches that friends have, and others that are given."""
+
+    def __init__(self, friends: Iterable[Friend], names: Iterable[str] = ()) -> None:
+        self._friends = {friend.name: friend.names for friend in friends}
+        self._names = frozenset(names)
+
+    def __contains__(self, where: object) -> bool:
+        """Tell whether a name is one of a friend's, or one of those given."""
+        friend, _, name = str(where).partition(".")
+        return where in self._names or name in (self._friends.get(friend) or ())
+
+    def keys(self) -> list[str]:
+        """Give all names."""
+        of_friends = [f"{friend}.{name}" for friend, names in self._friends.items() for name in names or ()]
+        return sorted([*self._names, *of_friends])
+
+
+class _Chain:
+    """The files of a friend by entry, one behind the other."""
+
+    def __init__(self, sources: tuple[Source, ...]) -> None:
+        self.sources = sources
+        self.starts = [0]
+
+    def learn(self, infos: Mapping[Source, TreeInfo]) -> None:
+        for source in self.sources:
+            self.starts.append(self.starts[-1] + infos[source].entries)
+        self.sources = tuple(replace(source, uuid=infos[source].uuid) for source in self.sources)
+
+    def beside(self, start: int, stop: int) -> tuple[tuple[Source, int, int], ...]:
+        if stop > self.starts[-1]:
+            raise ArgumentError(
+                f"the friend {self.sources[0]} has {self.starts[-1]} entries, entry {stop - 1} is asked for"
+            )
+        place = bisect_right(self.starts, start) - 1
+        pieces: list[tuple[Source, int, int]] = []
+        while start < stop:
+            end = min(stop, self.starts[place + 1])
+            if end > start:
+                pieces.append((self.sources[place], start - self.starts[place], end - self.starts[place]))
+            start, place = end, place + 1
+        return tuple(pieces)
+
+
+def _between(chosen: Array | None, start: int, stop: int) -> int:
+    """Count the entries of a range that are chosen (None: all)."""
+    return stop - start if chosen is None else int(np.diff(np.searchsorted(chosen, [start, stop]))[0])
+
+
+def _entries_per_step(step_size: StepSize, per_entry: float, entries: int) -> int:
+    if isinstance(step_size, str):
+        return max(1, round(parse_size(step_size) / per_entry)) if per_entry else max(entries, 1)
+    return step_size
+
+
+def _within(steps: Sequence[tuple[int, int]], ranges: Sequence[tuple[int, int]] | None) -> Iterator[tuple[int, int]]:
+    """Cut steps down to ranges."""
+    for start, stop in steps:
+        if ranges is None:
+            yield start, stop
+            continue
+        for first, last in ranges:
+            if max(start, first) < min(stop, last):
+                yield max(start, first), min(stop, last)
+
+
+def _without(steps: Iterator[tuple[int, int]], done: Sequence[tuple[int, int]] | None) -> Iterator[tuple[int, int]]:
+    """Leave out what is done."""
+    if not done:
+        yield from steps
+        return
+    gaps = sorted(done)
+    for start, stop in steps:
+        for first, last in gaps:
+            if last <= start:
+                continue
+            if first >= stop:
+                break
+            if start < first:
+                yield start, first
+            start = max(start, last)  # noqa: PLW2901 - what is left of the step
+        if start < stop:
+            yield start, stop

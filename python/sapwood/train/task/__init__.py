@@ -1,0 +1,1 @@
+"""Tasks: what an analysis reads, fills and writes."""

@@ -1,0 +1,524 @@
+"""Files that tasks write: skims, any number of them in one pass, each with a record of what went into it."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any
+
+import awkward as ak
+import numpy as np
+
+import sapwood
+from sapwood.errors import ArgumentError, SapwoodError, StorageError, UnsupportedError
+from sapwood.train.data.dataset import Dataset, is_url
+from sapwood.train.execution.checkpoint import check_folder
+from sapwood.train.task.columns import Declaration
+from sapwood.train.task.merging import finished
+
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
+    from sapwood.compression import Compression
+
+_WAITING = 4 << 20
+"""Bytes of entries that may wait before they are handed to a file."""
+SUMMARY = "FileSummary"
+"""The name of the tree with one entry that says what went into a file."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """A ROOT file that a task writes: what `process` returns by the name of the output are entries of its tree.
+
+    Parameters
+    ----------
+    path
+        Where, in the folder of the results.
+    tree
+        The name of the tree.
+    selection
+        What was selected, in words or as an expression, for the summary.
+    compression
+        Codec and level; None for none, ``...`` for the default.
+    auto_flush
+        Size of a cluster, in entries or (negative) compressed bytes; what waits for a cluster is kept in memory.
+    basket_size
+        Bytes of a basket before compression, at most.
+    layout
+        What else `sapwood.writing.file.WritableDirectory.mktree` takes: ``lists``, ``records``, ``classes``, ...
+    """
+
+    path: str
+    tree: str = "Events"
+    selection: str = ""
+    compression: Compression | EllipsisType | None = ...
+    auto_flush: int = -500_000
+    basket_size: int = 1 << 16
+    layout: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+class Streams:
+    """A task that writes several outputs in one pass: each with its cut and branches.
+
+    Parameters
+    ----------
+    streams
+        Of each stream by its name: an `Output`, its cut (None for all entries) and its columns: names, or a dictionary
+        from new names to branches and formulas, as in `Task.branches`.
+    """
+
+    branches: Declaration
+
+    def __init__(
+        self, streams: Mapping[str, tuple[Output, str | None, Sequence[str] | Mapping[str, str]]], name: str = "streams"
+    ) -> None:
+        self.name = name
+        self.outputs = {
+            key: output if output.selection or cut is None else replace(output, selection=cut)
+            for key, (output, cut, _) in streams.items()
+        }
+        columns: dict[str, str] = {}  # by formula: a dot in the name of a column would make it part of a group
+
+        def column(formula: str) -> str:
+            return columns.setdefault(formula, f"c{len(columns)}")
+
+        self._streams: dict[str, tuple[str | None, list[tuple[str, str]]]] = {}
+        for key, (_, cut, wanted) in streams.items():
+            named = dict(wanted) if isinstance(wanted, Mapping) else {one: one for one in wanted}
+            chosen = None if cut is None else column(cut)
+            self._streams[key] = (chosen, [(new, column(formula)) for new, formula in named.items()])
+        self.branches = {name: [formula] for formula, name in columns.items()}
+
+    def process(self, events: Foreign) -> dict[str, Any]:
+        """Give the entries of each stream."""
+        rows: dict[str, Any] = {}
+        layout = ak.to_layout(events)
+        if layout.is_indexed:
+            layout = layout.project()
+        for key, (cut, wanted) in self._streams.items():
+            layouts = [layout.content(name) for _, name in wanted]
+            record = ak.contents.RecordArray(layouts, [new for new, _ in wanted], length=len(events))
+            chosen = slice(None) if cut is None else _chosen(layout.content(cut)[: len(events)])
+            rows[key] = ak.Array(record[chosen])
+        return rows
+
+
+@dataclass
+class Summary:
+    """What went into a file: entries read and selected, from which inputs, by which selection, for what luminosity.
+
+    `luminosity` adds up what the descriptions of the data sets give as such, for the part of their entries that was
+    read: not a number where it is not known how many entries the files have that were not read. `complete` tells
+    whether the task worked on all that it was asked to.
+    """
+
+    task: str = ""
+    output: str = ""
+    selection: str = ""
+    entries_read: int = 0
+    entries_selected: int = 0
+    luminosity: float = 0.0
+    complete: bool = True
+    inputs: list[str] = field(default_factory=list[str])
+    input_entries: list[int] = field(default_factory=list[int])
+
+    def add(self, other: Summary) -> None:
+        """Take in that of a file that is merged with this one."""
+        for name in ("task", "output", "selection"):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if mine != theirs:
+                setattr(self, name, "; ".join(dict.fromkeys(filter(None, (*mine.split("; "), *theirs.split("; "))))))
+        self.entries_read += other.entries_read
+        self.entries_selected += other.entries_selected
+        self.luminosity += other.luminosity
+        self.complete = self.complete and other.complete
+        self.inputs += other.inputs
+        self.input_entries += other.input_entries
+
+    def write(self, file: Foreign) -> None:
+        """Write it as a tree of one entry."""
+        file.mktree(
+            SUMMARY, {name: _column(name, getattr(self, name)) for name in _MEMBERS}, "what went into this file"
+        )
+
+    @staticmethod
+    def read(file: Foreign) -> Summary:
+        """Read the one of an open file; of several, which ROOT's ``hadd`` puts one behind the other, their sum."""
+        return Summary.joined(Summary(**row) for row in file[SUMMARY].arrays(_MEMBERS).to_list())
+
+    @staticmethod
+    def joined(parts: Iterable[Summary]) -> Summary:
+        """Give the sum of at least one."""
+        first, *others = parts
+        for other in others:
+            first.add(other)
+        return first
+
+    @staticmethod
+    def is_in(file: Foreign) -> bool:
+        """Tell whether an open file has one."""
+        return SUMMARY in file and set(_MEMBERS) <= {branch.name for branch in file[SUMMARY].branches}
+
+
+_MEMBERS = list(Summary.__dataclass_fields__)
+
+
+def _column(name: str, value: Foreign) -> Foreign:
+    """Make a column of one entry, whose type is known even where an empty list has none."""
+    if not isinstance(value, list):
+        return ak.from_iter([value])
+    items: Any = ak.from_iter([*value, ""])[:-1] if name == "inputs" else np.asarray(value, dtype=np.int64)
+    return ak.unflatten(items, [len(value)])
+
+
+def check_targets(targets: Iterable[Path], dataset: Dataset) -> None:
+    """Check that nothing would be written twice, or over a file that is read.
+
+    Raises
+    ------
+    ArgumentError
+        Something would.
+    """
+    friends = [source for friend in dataset.friends for source in friend.sources]
+    inputs = {os.path.realpath(source.path) for source in (*dataset.sources, *friends) if not is_url(source.path)}
+    seen: set[str] = set()
+    for target in targets:
+        path = os.path.realpath(target)
+        if path in seen:
+            raise ArgumentError(f"two outputs would be written to {target}")
+        if path in inputs:
+            raise ArgumentError(f"{target} is an input, and would be overwritten; choose another folder or name")
+        seen.add(path)
+
+
+class Writer:
+    """Writes the outputs of one run, in parts that end at checkpoints. One that is not `sound` is of no more use."""
+
+    def __init__(self, outputs: Mapping[tuple[str, str], Output], folder: Path) -> None:
+        check_folder(folder)
+        self._outputs = outputs
+        self._folder = folder
+        self._files: dict[tuple[str, str], tuple[Any, Any]] = {}
+        self._waiting: dict[tuple[str, str], list[Any]] = {}
+        self._like: dict[tuple[str, str], Any] = {}  # no entries, of the type that the first ones had
+        self.sound = True  # whether the files have all that they are said to have
+        self._part = 0
+        self._used: dict[tuple[str, str], list[int]] = {}
+        self._selected: dict[tuple[str, str], int] = {}
+        self._read: dict[tuple[str, str], Counter[int]] = {}  # entries of the inputs of which it has what was selected
+        self._read_waiting: dict[tuple[str, str], Counter[int]] = {}  # those of which something may wait
+
+    def take(self, task: str, results: dict[str, Any], read: Mapping[int, int]) -> None:
+        """Take the entries of outputs out of the results of a task, and write them.
+
+        They are of so many entries that were `read`, by the place of the file. If one output cannot be written, those
+        before it have what they were given, and no other has.
+        """
+        for key, output in self._outputs.items():
+            if key[0] != task:
+                continue
+            if key[1] in results:
+                rows = finished(results.pop(key[1]), "output", plain=False)
+                with _named(key):
+                    if isinstance(rows, list):  # nothing tells the type of none
+                        rows = ak.from_iter(rows) if rows else None
+                    if rows is not None:
+                        self._extend(key, output, rows)
+            self._read_waiting.setdefault(key, Counter()).update(read)
+            if not self._waiting.get(key):
+                self._flush(key)
+
+    def write(self, task: str) -> None:
+        """Write the entries of a task that wait, of each of its outputs where that can be done."""
+        failures: list[ArgumentError] = []
+        for key in self._outputs:
+            try:
+                if key[0] == task:
+                    with _named(key):
+                        self._flush(key)
+            except ArgumentError as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+
+    def read(self, key: tuple[str, str]) -> Counter[int]:
+        """Count the entries of the inputs, by the place of the file, of which an output has what was selected."""
+        return self._read.get(key, Counter())
+
+    def _extend(self, key: tuple[str, str], output: Output, rows: Foreign) -> None:
+        kind = _type_of(rows)
+        if key not in self._like:
+            self._like[key] = rows[:0].copy() if isinstance(rows, np.ndarray) else _nothing_like(rows)
+        like = self._like[key]
+        if key not in self._files:
+            self._make(key, output, like)
+        if not len(rows):
+            return
+        if kind != _type_of(like):
+            # They may not fit, which is to be known now, and not when more were taken.
+            if set(rows_fields := _fields(rows)) != set(fields := _fields(like)):
+                raise ArgumentError(f"the fields are {', '.join(rows_fields)}, those before had {', '.join(fields)}")
+            self._flush(key)
+            self._waiting[key] = [rows]
+            self._flush(key)
+            return
+        waiting = self._waiting.setdefault(key, [])
+        waiting.append(rows)
+        # What is chosen of a step keeps all of the step in memory.
+        if sum(one.nbytes for one in waiting) > _WAITING:
+            self._flush(key)
+
+    def _make(self, key: tuple[str, str], output: Output, like: Foreign) -> None:
+        path = self._path(output, self._part)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        options = {} if output.compression is ... else {"compression": output.compression}
+        size = {"auto_flush": output.auto_flush, "basket_size": output.basket_size}
+        with ExitStack() as undone:
+            undone.callback(path.unlink, missing_ok=True)
+            file = sapwood.recreate(path, **options)  # pyright: ignore[reportArgumentType]
+            undone.callback(_close_somehow, file)
+            self._files[key] = (file, file.mktree(output.tree, like, **size, **output.layout))
+            undone.pop_all()
+        self._used.setdefault(key, []).append(self._part)
+
+    def _flush(self, key: tuple[str, str]) -> None:
+        """Write what waits: many steps at once cost little more than one. What cannot be written is forgotten."""
+        waiting, read = self._waiting.pop(key, []), self._read_waiting.pop(key, Counter())
+        if waiting:
+            rows = waiting[0] if len(waiting) == 1 else ak.concatenate(waiting)
+            with self._watched():
+                self._files[key][1].extend(rows)
+            self._selected[key] = self._selected.get(key, 0) + len(rows)
+        self._read.setdefault(key, Counter()).update(read)
+
+    def _path(self, output: Output, part: int) -> Path:
+        path = self._folder / output.path
+        return path.with_name(f".{path.stem}.part{part}{path.suffix}")
+
+    def cut(self) -> dict[str, Any]:
+        """End the parts; gives what `resume` needs to go on behind them."""
+        for key in list(self._files):
+            self._close(key)
+        self._part += 1
+        return {
+            "part": self._part,
+            "used": {k: list(v) for k, v in self._used.items()},
+            "selected": dict(self._selected),
+            "read": {key: Counter(read) for key, read in self._read.items()},
+            "like": dict(self._like),
+        }
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Go on behind the parts of an earlier run; what it wrote later is overwritten."""
+        self._part = state["part"]
+        self._used = {key: list(parts) for key, parts in state["used"].items()}
+        self._selected, self._like, self._read = dict(state["selected"]), dict(state["like"]), dict(state["read"])
+        for key, parts in self._used.items():
+            for path in (self._path(self._outputs[key], part) for part in parts):
+                if not path.exists():
+                    raise StorageError(f"{path}, which the run to be gone on with has written, is not there")
+
+    def finish(self, summaries: Mapping[tuple[str, str], Summary]) -> dict[str, dict[str, Any]]:
+        """Put the parts together, each file with its summary; gives what was written, by path.
+
+        Parts that a checkpoint may know of stay until `clear`: if this process is killed before, they are needed again.
+        """
+        written: dict[str, dict[str, Any]] = {}
+        for key, output in self._outputs.items():
+            summary = summaries[key]
+            self._flush(key)
+            summary.entries_selected = self._selected.get(key, 0)
+            target = self._folder / output.path
+            parts = [self._path(output, part) for part in self._used.get(key, ())]
+            if key in self._files and len(parts) == 1:
+                file = self._files.pop(key)[0]
+                summary.write(file)
+                file.close()
+                parts[0].replace(target)
+            else:
+                self._close(key)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                _join(parts, target, summary)
+            written[str(target)] = {
+                "task": key[0], "output": key[1], "entries": summary.entries_selected,
+                "entries_read": summary.entries_read, "bytes": target.stat().st_size, "complete": summary.complete,
+            }  # fmt: skip
+        return written
+
+    def clear(self) -> None:
+        """Remove the parts."""
+        for key, parts in self._used.items():
+            for part in parts:
+                self._path(self._outputs[key], part).unlink(missing_ok=True)
+
+    def _close(self, key: tuple[str, str]) -> None:
+        if key in self._files:
+            self._flush(key)
+            with self._watched():
+                self._files.pop(key)[0].close()
+
+    @contextmanager
+    def _watched(self) -> Generator[None]:
+        """Note what storage did not take."""
+        try:
+            yield
+        except OSError:
+            self.sound = False
+            raise
+
+    def abandon(self, *, keep_parts: bool) -> None:
+        """Close all files of a run that failed; without a checkpoint the parts are of no use."""
+        self._waiting.clear()
+        for file, _ in self._files.values():
+            _close_somehow(file)
+        self._files.clear()
+        if not keep_parts:
+            self.clear()
+
+
+def _close_somehow(file: Foreign) -> None:
+    """Close a file that will not be kept: what is wrong with it is known, and may be wrong once more."""
+    with suppress(SapwoodError, OSError):
+        file.close()
+
+
+def _chosen(cut: Foreign) -> Foreign:
+    """Give the places of the entries that pass a cut."""
+    # Awkward's functions take longer than the rest, where streams are many.
+    passed = np.asarray(cut.data) if cut.is_numpy else ak.to_numpy(ak.fill_none(ak.Array(cut), 0))
+    return np.flatnonzero(passed != 0)
+
+
+def _nothing_like(rows: Foreign) -> Foreign:
+    """Give no entries of the same type, without the memory of those there are."""
+    return ak.Array(rows.layout.form.length_zero_array(highlevel=False))
+
+
+@contextmanager
+def _named(key: tuple[str, str]) -> Generator[None]:
+    """Say of an error what could not be written."""
+    try:
+        yield
+    except (TypeError, ValueError, UnsupportedError) as error:
+        raise ArgumentError(f"task {key[0]}: output {key[1]!r} cannot be written: {error}") from error
+
+
+def _type_of(rows: Foreign) -> Foreign:
+    if not isinstance(rows, (np.ndarray, ak.Array)):
+        raise ArgumentError(f"{type(rows).__name__} is no array of records")
+    return rows.dtype if isinstance(rows, np.ndarray) else rows.type.content
+
+
+def _fields(rows: Foreign) -> list[str]:
+    if isinstance(rows, np.ndarray):
+        return list(rows.dtype.names or ())
+    # Steps that were joined before they came here may be records of several kinds.
+    kinds = rows.layout.contents if rows.layout.is_union else [rows.layout]
+    return list(dict.fromkeys(name for kind in kinds for name in kind.fields))
+
+
+def _join(parts: Sequence[Path], target: Path, summary: Summary) -> None:
+    """Make a file of the first one, with the entries of all and a summary: its codecs, branches and clusters stay."""
+    beside = target.with_name(f".{target.name}.{os.getpid()}.joined")
+    trees = [_trees(part) for part in parts]
+    first = next((place for place, names in enumerate(trees) if names), 0)
+    for part, names in zip(parts, trees, strict=True):
+        if names and names != trees[first]:
+            raise ArgumentError(f"{part} has the trees {', '.join(names)}, {parts[first]} {', '.join(trees[first])}")
+    try:
+        if parts:
+            shutil.copyfile(parts[first], beside)
+        # Nobody reads it before it is whole: to commit each cluster would only leave holes.
+        with sapwood.update(beside, commit_every=None) if parts else sapwood.recreate(beside) as file:
+            if SUMMARY in file:
+                del file[SUMMARY]
+            for part, names in zip(parts[first + 1 :], trees[first + 1 :], strict=True):
+                with sapwood.open({part: None}) as source:
+                    for name in names:
+                        tree: Any = file[name]
+                        for columns in _entries(source[name]):
+                            tree.extend(columns)
+            summary.write(file)
+        beside.replace(target)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _trees(path: Path) -> set[str]:
+    with sapwood.open({path: None}) as file:
+        kinds = file.classnames(cycle=False)
+    return {name for name, kind in kinds.items() if kind == "TTree" and name != SUMMARY}
+
+
+def _entries(tree: Foreign) -> Iterator[dict[str, Any]]:
+    """Give the entries of a tree chunk by chunk, as they can be added to one with the same branches."""
+    counters = {branch.count_branch for branch in tree.branches}  # they are made anew
+    branches = [branch for branch in tree.branches if branch not in counters]
+    for columns in tree.iterate([branch.name for branch in branches], step_size="10 MB", how=dict):
+        for branch in branches:
+            if branch.is_group:
+                columns[branch.name] = whole_objects(columns[branch.name], branch)
+        yield columns
+
+
+def whole_objects(members: Foreign, branch: Foreign) -> Foreign:
+    """Give the objects of a branch that is split, read as records of its members, with the members' own names."""
+    named = {name.removeprefix(f"{branch.name}.").removeprefix(branch.name): members[name] for name in members.fields}
+    return ak.zip(named, depth_limit=2 if branch.cpp_class.startswith("vector<") else 1)
+
+
+def merge_outputs(files: Iterable[str | Path], target: str | Path) -> Summary:
+    """Join files that trains have written: their trees one behind the other, their summaries into one.
+
+    Parameters
+    ----------
+    files
+        The files, in order. All have the same trees with the same branches, or none.
+    target
+        The file to make; it may be one of them. It has the branches, codecs and clusters of the first one with a tree.
+
+    Returns
+    -------
+    Summary
+        The joined one.
+
+    Raises
+    ------
+    ArgumentError
+        No files, one twice, one without a summary, or with other trees or branches.
+    """
+    paths = [Path(path) for path in files]
+    if not paths:
+        raise ArgumentError("no files to merge")
+    if twice := [path for path, count in Counter(path.resolve() for path in paths).items() if count > 1]:
+        raise ArgumentError(f"{twice[0]} is given twice")
+    summaries: list[Summary] = []
+    for path in paths:
+        with sapwood.open({path: None}) as file:
+            if not Summary.is_in(file):
+                raise ArgumentError(f"{path} has no {SUMMARY}: it was not written by a train")
+            summaries.append(Summary.read(file))
+    whole = Summary.joined(summaries)
+    _join(paths, Path(target), whole)
+    return whole
+
+
+def luminosity_of(dataset: Dataset, read: Mapping[str, tuple[int, int | None]]) -> float:
+    """Add up the luminosity of data sets, for the part of their entries that was read: (read, all) by name.
+
+    If any was read of one of which not all is known, the sum is not a number.
+    """
+    total = 0.0
+    for name, metadata in dataset.metadata.items():
+        done, entries = read.get(name, (0, 0))
+        given = metadata.get("luminosity")
+        if isinstance(given, (int, float)) and done:
+            total += math.nan if entries is None else given * done / entries
+    return total

@@ -1,0 +1,493 @@
+"""Tasks: what an analysis reads, and what it makes of a chunk of events."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import inspect
+import re
+import sys
+import sysconfig
+import traceback
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, cast
+
+import numpy as np
+
+from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning, stacklevel
+from sapwood.train.task.columns import Declaration
+
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
+
+Option = bool | int | float | str | list[Any] | tuple[Any, ...] | None
+
+
+class TaskError(SapwoodError):
+    """A task failed; the message names the task, the file and the entries, and ends with the task's own traceback."""
+
+
+@dataclass(frozen=True)
+class Plot:
+    """How a histogram is to be shown. Everything left out is chosen from the histogram itself.
+
+    Parameters
+    ----------
+    title
+        What the plot shows.
+    y
+        Title of the vertical axis; the width of a bin is added where the bins are equal.
+    log
+        Logarithmic vertical axis (for one-dimensional histograms) or colours (for two-dimensional ones).
+    marks
+        Values on the horizontal axis to be marked with a line, each with its name.
+    caption
+        A sentence below the plot.
+    """
+
+    title: str = ""
+    y: str = "Entries"
+    log: bool | None = None
+    marks: Mapping[float, str] = field(default_factory=dict[float, str])
+    caption: str = ""
+
+
+class Task:
+    """One analysis. Derive from it, say what it reads, and define `process`.
+
+    `branches` is a list of branch names (``*`` and ``?`` match), which become fields of the events; or a dictionary
+    from a name of your own to a branch, to a formula of branches, or to a list of alternatives, of which the first
+    that the file has is taken. ``None`` as the last alternative lets the column be missing. Names with a dot are
+    grouped: ``muon.pt`` and ``muon.eta`` become ``events.muon`` with the fields ``pt`` and ``eta``.
+
+    Without `branches` it gets all of them, and only those are read that it looks at. `cut` is an expression of
+    branches; only entries for which it is true come to `process`.
+
+    `plots` says how histograms among the results are shown, by the name of the result. `outputs` names files that the
+    task writes (see `sapwood.train.Output`): what `process` returns by such a name, an array of records, are entries.
+
+    Every other public attribute with a plain value (number, text, true or false, None, list) is an option: its value
+    in the class is the default, and the one who runs the task may give another.
+
+    One object serves all threads, so `process` must not change it.
+    """
+
+    name: ClassVar[str] = ""
+    branches: ClassVar[Declaration] = ()
+    plots: ClassVar[Mapping[str, Plot]] = {}
+    outputs: ClassVar[Mapping[str, Any]] = {}
+    cut: str | None = None
+
+    def begin(self) -> None:
+        """Prepare; called once before the first step, in every process that runs steps, after options are set."""
+
+    def process(self, events: Foreign) -> Mapping[str, Any]:
+        """Turn a chunk of events into results.
+
+        Parameters
+        ----------
+        events
+            Awkward Array of records, one per entry, with the declared columns as fields.
+
+        Returns
+        -------
+        Mapping[str, Any]
+            Results by name, to be joined with those of other chunks (see `sapwood.train.merge`).
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no process(events)")
+
+    def end(self, results: dict[str, Any]) -> Mapping[str, Any]:
+        """Finish; called once with the joined results, returns what is to be kept."""
+        return results
+
+
+class EntryTask(Task):
+    """A task that looks at one entry after the other, for people who come from ``TSelector``.
+
+    `start` makes the results of a chunk, `each` fills them with one entry, whose columns are its attributes (plain
+    Python values and lists; groups are objects with attributes or lists of such). Entries of `outputs` are
+    dictionaries in a list of that name; an entry itself may stand for one with all its columns.
+    """
+
+    def start(self) -> dict[str, Any]:
+        """Make empty results (``SlaveBegin``)."""
+        return {}
+
+    def each(self, event: Foreign, results: dict[str, Any]) -> None:
+        """Look at one entry (``Process``)."""
+        raise NotImplementedError(f"{type(self).__name__} has no each(event, results)")
+
+    def process(self, events: Foreign) -> Mapping[str, Any]:
+        """Go through the entries of a chunk."""
+        results = self.start()
+        columns = _Columns(events)
+        for place in range(len(events)):
+            self.each(_Entry(columns, place), results)
+        for name in self.outputs:
+            if isinstance(rows := results.get(name), list):
+                results[name] = _dictionaries(rows)
+        return results
+
+
+class _Columns(dict[str, list[Any]]):
+    """The columns of a chunk by name, made plain when they are first looked at."""
+
+    def __init__(self, events: Foreign) -> None:
+        super().__init__()
+        self._events = events
+
+    def __missing__(self, name: str) -> list[Any]:
+        names = self._events.fields
+        if name not in names:
+            raise AttributeError(f"the entry has no {name!r}, it has {', '.join(names)}")
+        found = self[name] = _plain(self._events[name].to_list())
+        return found
+
+    def names(self) -> list[str]:
+        return list(self._events.fields)
+
+
+class _Entry:
+    """One entry of a chunk; its columns are attributes."""
+
+    def __init__(self, columns: _Columns, place: int) -> None:
+        self._columns, self._place = columns, place
+
+    def __getattr__(self, name: str) -> Foreign:
+        if name.startswith("__"):  # what Python asks for, to copy it
+            raise AttributeError(name)
+        value = self.__dict__[name] = self._columns[name][self._place]
+        return value
+
+    def whole(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self._columns.names()}
+
+
+def _plain(values: Foreign) -> Foreign:
+    """Turn dictionaries, at any depth of lists, into objects with attributes."""
+    if isinstance(values, list):
+        if not any(isinstance(value, (list, dict)) for value in values):
+            return values
+        return [_plain(value) for value in values]
+    if isinstance(values, dict):
+        return SimpleNamespace(**{key: _plain(value) for key, value in values.items()})
+    return values
+
+
+def _dictionaries(values: Foreign) -> Foreign:
+    """Turn entries and objects with attributes, at any depth of lists, into dictionaries."""
+    if isinstance(values, list):
+        return [_dictionaries(value) for value in values]
+    if isinstance(values, (_Entry, SimpleNamespace)):
+        values = values.whole() if isinstance(values, _Entry) else vars(values)
+        return {key: _dictionaries(value) for key, value in values.items()}
+    return values
+
+
+class NativeTask(Task):
+    """A task whose work is a compiled function, for code that goes entry by entry at native speed.
+
+    `kernel` is compiled by Numba; it takes the events (Awkward arrays are known to Numba) and the arrays that `start`
+    makes, and fills these. Arrays of chunks are added. What parameters it has behind the arrays are attributes of the
+    task, such as options, by their names. Without `branches` all are read.
+    """
+
+    kernel: ClassVar[Any]
+
+    def start(self) -> dict[str, Any]:
+        """Make the arrays that the kernel fills, by the names of the results."""
+        return {}
+
+    def begin(self) -> None:
+        """Compile the kernel (at its first call)."""
+        try:
+            ak, numba = import_module("awkward"), import_module("numba")
+        except ImportError as error:
+            raise ArgumentError(f"task {task_name(self)} needs the package numba: pip install numba") from error
+        ak.numba.register_and_check()
+        kernel = type(self).kernel
+        self._compiled = kernel if hasattr(kernel, "py_func") else numba.njit(nogil=True)(kernel)
+        self._parameters = list(inspect.signature(getattr(kernel, "py_func", kernel)).parameters)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what `begin` makes: it is of this process."""
+        return {name: value for name, value in vars(self).items() if name not in ("_compiled", "_parameters")}
+
+    def process(self, events: Foreign) -> Mapping[str, Any]:
+        """Run the kernel on a chunk."""
+        from sapwood.train.task.merging import Sum
+
+        arrays = self.start()
+        more = [getattr(self, name) for name in self._parameters[1 + len(arrays) :]]
+        self._compiled(import_module("awkward").materialize(events), *arrays.values(), *more)
+        return {name: Sum(array) for name, array in arrays.items()}
+
+
+class Processor(Task):
+    """A `ProcessorABC` of coffea as a task: it gets NanoEvents, and what it returns is the result."""
+
+    def __init__(self, processor: Foreign, schema: Foreign = None) -> None:
+        self.processor = processor
+        self.schema = schema if schema is not None else getattr(processor, "schema", None)
+        self.name = task_name(processor)  # pyright: ignore[reportAttributeAccessIssue]
+
+    def process(self, events: Foreign) -> Mapping[str, Any]:
+        """Run the processor on a chunk."""
+        from sapwood.train.coffea import nano_events
+        from sapwood.train.task.merging import Added
+
+        given = self.processor.process(nano_events(events, self.schema))
+        if given is None:
+            return {}
+        return Added.in_place_of_arrays(given if isinstance(given, Mapping) else {_ALONE: given})
+
+    def end(self, results: dict[str, Any]) -> Mapping[str, Any]:
+        """Let it finish (``postprocess``); what is no dictionary is called ``result``."""
+        given = results[_ALONE] if results.keys() == {_ALONE} else results
+        after = self.processor.postprocess(given)
+        after = given if after is None else after
+        return after if isinstance(after, Mapping) else {"result": after}
+
+
+_ALONE = ""
+"""The name of what a processor gives in place of a dictionary."""
+
+
+def as_task(given: Foreign) -> Foreign:
+    """Give a task: what is given, or a `Processor` for one of coffea's."""
+    return Processor(given) if _is_processor(type(given)) else given
+
+
+_RESERVED = {"name", "branches", "plots", "outputs", "cut", "kernel", "begin", "process", "end", "start", "each"}
+
+
+def task_name(task: Foreign) -> str:
+    """Give the name of a task: its `name`, or that of its class in small letters with underscores."""
+    if given := getattr(task, "name", ""):
+        return str(given)
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(task).__name__).lower()
+
+
+def task_title(task: Foreign) -> str:
+    """Give the first line of a task's docstring without its full stop, or nothing."""
+    return inspect.cleandoc(vars(type(task)).get("__doc__") or "").partition("\n")[0].rstrip(".")
+
+
+def check_task(task: Foreign) -> None:
+    """Check that an object is a task.
+
+    Raises
+    ------
+    ArgumentError
+        If it has no `process`, or is a class.
+    """
+    if isinstance(task, type):
+        raise ArgumentError(f"{task.__name__} is a class; give an object of it: {task.__name__}()")
+    if not callable(getattr(task, "process", None)):
+        raise ArgumentError(f"{task!r} is not a task: it has no process(events)")
+
+
+def results_of(given: Foreign, method: str) -> dict[str, Any]:
+    """Take what a method of a task returned.
+
+    Raises
+    ------
+    ArgumentError
+        If it is no dictionary.
+    """
+    if not isinstance(given, Mapping):
+        what = "nothing" if given is None else f"an object of class {type(given).__name__}"
+        raise ArgumentError(f"{method} returned {what}; it is to return results by name: return {{'name': ...}}")
+    return dict(given)
+
+
+def options_of(task: Foreign) -> dict[str, Option]:
+    """Give the options of a task with their present values."""
+    found: dict[str, Option] = {}
+    for name in dir(task):
+        if name.startswith("_") or name in _RESERVED or isinstance(getattr(type(task), name, None), property):
+            continue
+        value = getattr(task, name)
+        if value is None or isinstance(value, (bool, int, float, str, list, tuple)):
+            found[name] = value
+    return found
+
+
+def set_options(tasks: Sequence[Any], settings: Iterable[str]) -> None:
+    """Set options of tasks from texts ``task.option=value``, or ``option=value`` for all tasks that have it.
+
+    Raises
+    ------
+    ArgumentError
+        If there is no such task or option, or the value is not of the kind of the default.
+    """
+    for setting in settings:
+        target, equals, text = setting.partition("=")
+        if not equals:
+            raise ArgumentError(f"option {setting!r} is not of the form task.option=value")
+        name, dot, option = target.strip().rpartition(".")
+        chosen = [task for task in tasks if not dot or task_name(task) == name]
+        if not chosen:
+            raise ArgumentError(f"option {setting!r}: no task {name!r}; tasks are {', '.join(map(task_name, tasks))}")
+        able = [task for task in chosen if option in options_of(task)]
+        if not able:
+            known = "; ".join(f"{task_name(task)} has {', '.join(options_of(task)) or 'none'}" for task in chosen)
+            raise ArgumentError(f"option {setting!r}: no option {option!r}; {known}")
+        for task in able:
+            setattr(task, option, _value(text.strip(), options_of(task)[option], setting))
+
+
+_TRUTH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+
+
+def _value(text: str, default: Option, setting: str) -> Option:
+    try:
+        if isinstance(default, bool):
+            return _TRUTH[text.lower()]
+        if isinstance(default, str):
+            return text
+        if isinstance(default, int):
+            return int(text)
+        if isinstance(default, float):
+            return float(text)
+        return cast(Option, ast.literal_eval(text))
+    except (KeyError, ValueError, SyntaxError) as error:
+        kind = "true or false" if isinstance(default, bool) else f"like its default {default!r}"
+        raise ArgumentError(f"option {setting!r}: {text!r} is not {kind}") from error
+
+
+_BASES: set[type] = {Task, EntryTask, NativeTask, Processor}
+
+
+def load_tasks(path: str | Path) -> list[Any]:
+    """Load the tasks of a Python file.
+
+    Tasks are objects at module level that have `process` and `branches` (or are a `Task`, or a processor of coffea),
+    and such classes that the file defines and does not itself make an object of, or derive other tasks from if they
+    declare no branches; classes are made without arguments. They come in the file's order.
+
+    Raises
+    ------
+    ArgumentError
+        If there is no such file, or it holds no task.
+    TaskError
+        If the file itself, or the making of a task, fails.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise ArgumentError(f"no task file {path}")
+    module = _import(path)
+    objects = [value for value in vars(module).values() if not isinstance(value, type) and _looks_like_task(value)]
+    found: list[Any] = []
+    for value in vars(module).values():
+        if any(value is known for known in found) or not _looks_like_task(value):
+            continue  # an object with two names is one task
+        if not isinstance(value, type):
+            found.append(value)
+        elif value.__module__ == module.__name__ and not any(isinstance(made, value) for made in objects):
+            derived = any(isinstance(other, type) and other is not value and issubclass(other, value)
+                          for other in vars(module).values())  # fmt: skip
+            if getattr(value, "branches", None) or not derived:  # else it is a base of tasks
+                found.append(_make(value, path))
+    for name, value in vars(module).items():
+        if _is_nearly_a_task(value, module):
+            warnings.warn(
+                f"{path}: class {name} is no task: it has process, but no branches, and does not derive from Task",
+                SapwoodWarning, stacklevel=stacklevel(),
+            )  # fmt: skip
+    if not found:
+        raise ArgumentError(
+            f"{path} holds no task: no class with branches = [...] and process(self, events), none derived from Task"
+        )
+    return found
+
+
+def _looks_like_task(value: Foreign) -> bool:
+    if isinstance(value, ModuleType):
+        return False
+    kind: type = value if isinstance(value, type) else type(value)
+    if kind in _BASES or inspect.isabstract(kind) or not callable(getattr(value, "process", None)):
+        return False
+    return bool(getattr(value, "branches", None)) or issubclass(kind, Task) or _is_processor(kind)
+
+
+def _is_nearly_a_task(value: Foreign, module: ModuleType) -> bool:
+    """Tell whether a class of a file has `process`, but neither is a task nor what others are derived from."""
+    if not isinstance(value, type) or value.__module__ != module.__name__ or _looks_like_task(value):
+        return False
+    others = [other for other in vars(module).values() if isinstance(other, type) and other is not value]
+    plain = callable(getattr(value, "process", None)) and not inspect.isabstract(value)
+    return plain and not any(issubclass(other, value) for other in others)
+
+
+def _is_processor(kind: type) -> bool:
+    """Tell whether a class is one of coffea's processors."""
+    return any(base.__name__ == "ProcessorABC" and base.__module__.startswith("coffea") for base in kind.__mro__)
+
+
+def _make(kind: type, path: Path) -> Foreign:
+    try:
+        return kind()
+    except (Exception, SystemExit) as error:
+        raise TaskError(f"{path}: {kind.__name__}() failed: {described(error)}\n{own_traceback(error)}") from error
+
+
+class _Loader(SourceFileLoader):
+    """Reads a file and keeps no bytecode beside it: half of that, on a full disk, would be read by the next run."""
+
+    def path_stats(self, path: str) -> NoReturn:
+        raise OSError(f"no bytecode of {path} is wanted")  # what Python takes for that
+
+
+def _import(path: Path) -> ModuleType:
+    name = "sapwood_task_" + re.sub(r"\W", "_", str(path.resolve()))
+    loader = _Loader(name, str(path))
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
+    if path.suffix != ".py" or spec is None:
+        raise ArgumentError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # so that what the file defines can be pickled
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)  # as Python does for a script: a task file may import its neighbours
+    try:
+        loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise TaskError(f"task file {path} failed: {described(error)}\n{own_traceback(error)}") from error
+    return module
+
+
+def described(error: BaseException) -> str:
+    """Give an error in one line: its kind and message."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def own_traceback(error: BaseException) -> str:
+    """Format the traceback of an error as far as it runs through the user's own files."""
+    frames = traceback.extract_tb(error.__traceback__)
+    mine = [place for place, frame in enumerate(frames) if not is_foreign(frame.filename)]
+    if not mine:
+        return ""
+    text = "".join(traceback.format_list(frames[mine[0] : mine[-1] + 1])).rstrip()
+    return text + (f"\n  ... {len(frames) - mine[-1] - 1} more below" if mine[-1] + 1 < len(frames) else "")
+
+
+def is_foreign(filename: str) -> bool:
+    """Tell whether a file belongs to this package, to Python, or to an installed package."""
+    if filename.startswith("<"):
+        return True
+    folders = [Path(__file__).resolve().parents[2], *(Path(path) for path in _LIBRARIES)]
+    return any(Path(filename).resolve().is_relative_to(folder) for folder in folders)
+
+
+_LIBRARIES = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")} | {
+    str(Path(np.__file__).parent.parent)
+}
