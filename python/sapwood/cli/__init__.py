@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Sequence
 from typing import NoReturn
 
-from sapwood.cli import advise, lab, ls, replay, rewrite, run, schema, show, trace
+from sapwood.cli import advise, convert, diff, hist, lab, ls, replay, rewrite, rows, run, schema, show, trace
 from sapwood.errors import ArgumentError, SapwoodError
 
 DONE, FAILED, USAGE, SKIPPED, INTERRUPTED = 0, 1, 2, 3, 130
@@ -22,7 +22,12 @@ DONE, FAILED, USAGE, SKIPPED, INTERRUPTED = 0, 1, 2, 3, 130
 _COMMANDS = {
     "ls": ls,
     "show": show,
+    "head": rows.head,
+    "scan": rows.scan,
+    "hist": hist,
     "schema": schema,
+    "diff": diff,
+    "convert": convert,
     "run": run,
     "advise": advise,
     "rewrite": rewrite,
@@ -65,10 +70,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     top = parser()
     try:
         chosen, more = top.parse_known_args(arguments)
-        if more and (not hasattr(chosen, "tasks") or any(word.startswith("-") for word in more)):
+        # argparse does not join positional words behind the options with those before them.
+        trailing = getattr(chosen, "trailing", None)
+        if more and (trailing is None or any(word.startswith("-") for word in more)):
             _refuse(more, getattr(chosen, "parser", top))
-        if more:
-            chosen.tasks += more  # task files after the options, which argparse does not put with those before
+        if more and trailing is not None:
+            setattr(chosen, trailing, [*getattr(chosen, trailing), *more])
     except SystemExit as leaving:  # argparse has said why
         return leaving.code if isinstance(leaving.code, int) else USAGE
     warnings.showwarning = _show_warning

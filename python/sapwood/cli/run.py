@@ -21,6 +21,7 @@ EPILOG = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
+    parser.set_defaults(trailing="tasks")
     parser.add_argument("tasks", nargs="+", metavar="TASK.py", help="files with tasks, all run on the same reading")
     parser.add_argument(
         "-i", "--input", nargs="+", action="extend", required=True, metavar="FILE",

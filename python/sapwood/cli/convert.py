@@ -1,0 +1,42 @@
+"""`sapwood convert`."""
+
+from __future__ import annotations
+
+import argparse
+
+from sapwood.cli import storage
+
+HELP = "Convert a table between ROOT, Parquet, Arrow IPC, CSV, JSON lines and HDF5."
+EPILOG = (
+    "Formats follow from the names: .root, .parquet, .arrow, .feather, .csv, .jsonl, .h5. "
+    "Example: sapwood convert events.root:Events muons.parquet --columns run Muon_pt --cut 'nMuon > 0'"
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("source", metavar="IN", help="file, or FILE:PATH of a ROOT file")
+    parser.add_argument("target", metavar="OUT", help="the new file; an existing one is replaced")
+    parser.add_argument("--columns", nargs="+", metavar="EXPR", help="fields or expressions; default: all")
+    parser.add_argument("--cut", metavar="EXPR", help="only entries for which this expression is true")
+    parser.add_argument("--name", default="Events", help="name of the table in a ROOT or HDF5 file (Events)")
+    parser.add_argument("--step-size", default="64 MB", metavar="SIZE", help="size of a step in memory (64 MB)")
+    storage.add_argument(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Convert the table."""
+    from sapwood.storage.sources import options_of
+    from sapwood.tools.conversion import convert
+
+    entries = convert(
+        arguments.source,
+        arguments.target,
+        expressions=arguments.columns,
+        cut=arguments.cut,
+        name=arguments.name,
+        step_size=arguments.step_size,
+        options=options_of(arguments.storage),
+    )
+    print(f"{arguments.target}: {entries} entries")
+    return 0

@@ -1,0 +1,342 @@
+"""Convert tables between ROOT files and Parquet, Arrow IPC, CSV, JSON lines and HDF5, step by step."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import sapwood
+from sapwood.errors import ArgumentError, UnsupportedError
+from sapwood.pages.entries import opened_tree
+
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
+
+STEP = "64 MB"
+_ROWS = 65_536
+"""Rows of a batch that is read from another format."""
+
+FORMATS = {
+    ".root": "root",
+    ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".csv": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".h5": "hdf5",
+    ".hdf5": "hdf5",
+}
+
+Batches = Iterator[Mapping[str, Any]]
+
+
+def format_of(path: str) -> str:
+    """Return the format that a file name stands for.
+
+    Raises
+    ------
+    ArgumentError
+        The suffix is unknown.
+    """
+    name = path.rpartition(":")[0] if ".root:" in path else path
+    suffix = Path(name).suffix.lower()
+    if suffix not in FORMATS:
+        raise ArgumentError(f"unknown format of {path}: choose a name that ends in {', '.join(FORMATS)}")
+    return FORMATS[suffix]
+
+
+def convert(
+    source: str,
+    target: str,
+    *,
+    expressions: Sequence[str] | None = None,
+    cut: str | None = None,
+    name: str = "Events",
+    step_size: str | int = STEP,
+    options: Mapping[str, Any] | None = None,
+    **layout: object,
+) -> int:
+    """Convert one table and return the number of entries written.
+
+    Both formats follow from the names of the files. The target is complete or absent: it is written beside its place
+    and renamed at the end. Memory is bounded by a few steps.
+
+    Parameters
+    ----------
+    source
+        A file; of a ROOT file ``file:path`` if it has several tables.
+    target
+        The new file; an existing one is replaced.
+    expressions, cut
+        Fields or expressions, and a selection of entries (ROOT sources only).
+    name
+        Name of the table in a ROOT or HDF5 file.
+    step_size
+        Size of a step (ROOT sources only).
+    options
+        Options of `sapwood.open` for the source.
+    layout
+        Options of `WritableDirectory.mktree` for a ROOT target.
+
+    Raises
+    ------
+    ArgumentError
+        Source and target are the same file, a format is unknown, or an option does not fit the formats.
+    UnsupportedError
+        The target format has no form for a field.
+    """
+    kinds = format_of(source), format_of(target)
+    if Path(source.split(".root:", maxsplit=1)[0]).resolve() == Path(target).resolve():
+        raise ArgumentError(f"{target} is the input")
+    if layout and kinds[1] != "root":
+        raise ArgumentError(f"{', '.join(layout)}: only ROOT files have such a layout, not {target}")
+    if kinds[0] != "root" and (expressions or cut):
+        raise ArgumentError("expressions and cuts need a ROOT file as source")
+    beside = f"{target}.{os.getpid()}.partial"
+    try:
+        with contextlib.ExitStack() as stack:
+            batches, empty = _reader(stack, source, kinds[0], expressions, cut, name, step_size, options)
+            write = _WRITERS[kinds[1]](stack, beside, name, empty, layout)
+            entries = 0
+            for batch in batches:
+                entries += write(batch)
+        Path(beside).replace(target)
+    finally:
+        Path(beside).unlink(missing_ok=True)
+    return entries
+
+
+def _reader(
+    stack: contextlib.ExitStack,
+    source: str,
+    kind: str,
+    expressions: Sequence[str] | None,
+    cut: str | None,
+    name: str,
+    step_size: str | int,
+    options: Mapping[str, Any] | None,
+) -> tuple[Iterator[Foreign], Foreign]:
+    """Return the batches of a source, and an empty one that has the types."""
+    if kind == "root":
+        table = stack.enter_context(opened_tree(source, options))
+        wanted = list(expressions) if expressions else None
+        empty = table.arrays(wanted, cut, entry_stop=0)
+        return table.iterate(wanted, cut, step_size=step_size), empty
+    import awkward as ak
+
+    opened = _OTHERS[kind](stack, source, name)
+    first = next(opened, None)
+    if first is None:
+        raise UnsupportedError(f"{source} has no entries, and so no types")
+
+    def all_of() -> Iterator[Foreign]:
+        yield first
+        yield from opened
+
+    return all_of(), ak.Array(first)[:0]
+
+
+def _parquet_batches(stack: contextlib.ExitStack, source: str, name: str) -> Iterator[Foreign]:
+    import awkward as ak
+    import pyarrow.parquet as pq
+
+    del name
+    file = stack.enter_context(pq.ParquetFile(source))
+    batches = (ak.from_arrow(batch) for batch in file.iter_batches(_ROWS))
+    return batches if file.metadata.num_rows else iter([ak.from_arrow(file.schema_arrow.empty_table())])
+
+
+def _arrow_batches(stack: contextlib.ExitStack, source: str, name: str) -> Iterator[Foreign]:
+    import awkward as ak
+    import pyarrow as pa
+
+    del name
+    mapped = stack.enter_context(pa.memory_map(source))
+    file = stack.enter_context(pa.ipc.open_file(mapped))
+    if not file.num_record_batches:
+        return iter([ak.from_arrow(file.schema.empty_table())])
+    return (ak.from_arrow(file.get_batch(place)) for place in range(file.num_record_batches))
+
+
+def _csv_batches(stack: contextlib.ExitStack, source: str, name: str) -> Iterator[Foreign]:
+    import awkward as ak
+    from pyarrow import csv
+
+    del name
+    return (ak.from_arrow(batch) for batch in stack.enter_context(csv.open_csv(source)))
+
+
+def _json_batches(stack: contextlib.ExitStack, source: str, name: str) -> Iterator[Foreign]:
+    import awkward as ak
+
+    del name
+    file = stack.enter_context(Path(source).open(encoding="utf-8"))  # noqa: SIM115 - the stack closes it
+
+    def batches() -> Iterator[Foreign]:
+        rows: list[Any] = []
+        for number, line in enumerate(file, 1):
+            try:
+                rows.append(json.loads(line))
+            except ValueError as error:
+                raise ArgumentError(f"{source}, line {number}: not JSON: {error}") from None
+            if len(rows) == _ROWS:
+                yield ak.Array(rows)
+                rows = []
+        if rows:
+            yield ak.Array(rows)
+
+    return batches()
+
+
+def _hdf5_batches(stack: contextlib.ExitStack, source: str, name: str) -> Iterator[Foreign]:
+    import awkward as ak
+
+    group = stack.enter_context(_h5py().File(source, "r"))
+    group = group.get(name, group)
+    columns = {key: value for key, value in group.items() if hasattr(value, "dtype")}
+    if not columns:
+        raise UnsupportedError(f"{source} has no data sets in group {name!r}")
+    lengths = {len(column) for column in columns.values()}
+    if len(lengths) > 1:
+        raise UnsupportedError(f"{source}: data sets of group {name!r} differ in length: {sorted(lengths)}")
+    length = lengths.pop()
+    starts = range(0, length, _ROWS) if length else (0,)
+    return (ak.Array({key: column[start : start + _ROWS] for key, column in columns.items()}) for start in starts)
+
+
+_OTHERS: dict[str, Callable[[contextlib.ExitStack, str, str], Iterator[Any]]] = {
+    "parquet": _parquet_batches,
+    "arrow": _arrow_batches,
+    "csv": _csv_batches,
+    "jsonl": _json_batches,
+    "hdf5": _hdf5_batches,
+}
+
+Write = Callable[[Any], int]
+
+
+def _to_root(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign, layout: Mapping[str, Any]) -> Write:
+    file = stack.enter_context(sapwood.recreate(path))
+    tree = file.mktree(name, {field: empty[field] for field in empty.fields}, **layout)
+
+    def write(batch: Foreign) -> int:
+        tree.extend({field: batch[field] for field in batch.fields})
+        return len(batch)
+
+    return write
+
+
+def _arrow_table(batch: Foreign) -> Foreign:
+    import awkward as ak
+
+    return ak.to_arrow_table(batch, extensionarray=False)
+
+
+def _to_parquet(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign, layout: Mapping[str, Any]) -> Write:
+    import pyarrow.parquet as pq
+
+    del name, layout
+    schema = _arrow_table(empty).schema
+    writer = stack.enter_context(pq.ParquetWriter(path, schema, compression="zstd"))
+
+    def write(batch: Foreign) -> int:
+        writer.write_table(_arrow_table(batch).cast(schema))
+        return len(batch)
+
+    return write
+
+
+def _to_arrow(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign, layout: Mapping[str, Any]) -> Write:
+    import pyarrow as pa
+
+    del name, layout
+    schema = _arrow_table(empty).schema
+    writer = stack.enter_context(pa.ipc.new_file(path, schema))
+
+    def write(batch: Foreign) -> int:
+        writer.write_table(_arrow_table(batch).cast(schema))
+        return len(batch)
+
+    return write
+
+
+def _to_csv(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign, layout: Mapping[str, Any]) -> Write:
+    import pyarrow as pa
+    from pyarrow import csv
+
+    del name, layout
+    schema = _arrow_table(empty).schema
+    nested = [field.name for field in schema if pa.types.is_nested(field.type)]
+    if nested:
+        raise UnsupportedError(f"CSV has no form for lists and records: {', '.join(nested)}; select other fields")
+    writer = stack.enter_context(csv.CSVWriter(path, schema))
+
+    def write(batch: Foreign) -> int:
+        writer.write_table(_arrow_table(batch).cast(schema))
+        return len(batch)
+
+    return write
+
+
+def _to_json(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign, layout: Mapping[str, Any]) -> Write:
+    del name, empty, layout
+    file = stack.enter_context(Path(path).open("w", encoding="utf-8"))  # noqa: SIM115 - the stack closes it
+
+    def write(batch: Foreign) -> int:
+        file.writelines(json.dumps(row, default=str) + "\n" for row in batch.to_list())
+        return len(batch)
+
+    return write
+
+
+def _to_hdf5(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign, layout: Mapping[str, Any]) -> Write:
+    import awkward as ak
+    import numpy as np
+
+    del layout
+    file = stack.enter_context(_h5py().File(path, "w"))
+    group = file.create_group(name)
+    sets: dict[str, Any] = {}
+    for field in empty.fields:
+        try:
+            like = ak.to_numpy(empty[field], allow_missing=False)
+            if like.dtype.kind not in "biuf":
+                raise ValueError(f"its type is {like.dtype}")
+        except (ValueError, TypeError) as error:
+            raise UnsupportedError(f"HDF5 data sets here hold numbers of fixed shape, not {field}: {error}") from None
+        shape = like.shape[1:]
+        sets[field] = group.create_dataset(
+            field, shape=(0, *shape), maxshape=(None, *shape), dtype=like.dtype, chunks=(8192, *shape)
+        )
+
+    def write(batch: Foreign) -> int:
+        for field, data in sets.items():
+            values = np.asarray(ak.to_numpy(batch[field], allow_missing=False))
+            data.resize(len(data) + len(values), axis=0)
+            data[len(data) - len(values) :] = values
+        return len(batch)
+
+    return write
+
+
+def _h5py() -> Foreign:
+    try:
+        import h5py  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        raise ArgumentError("HDF5 needs h5py (pip install h5py)") from None
+    return h5py
+
+
+_WRITERS: dict[str, Callable[[contextlib.ExitStack, str, str, Any, Mapping[str, Any]], Write]] = {
+    "root": _to_root,
+    "parquet": _to_parquet,
+    "arrow": _to_arrow,
+    "csv": _to_csv,
+    "jsonl": _to_json,
+    "hdf5": _to_hdf5,
+}

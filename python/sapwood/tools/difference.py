@@ -1,0 +1,322 @@
+"""Compare two files: their structure, then the values of tables and the members of objects."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import sapwood
+from sapwood import columns
+from sapwood.columns import Array, Column
+from sapwood.errors import ArgumentError, SapwoodError
+
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
+
+_STEP = "64 MB"
+_LINKS = frozenset({"fUniqueID", "fBits", "fDirectory"})
+"""Members of objects that depend on where the object lies, not on what it holds."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One difference between two files.
+
+    `kind` is ``"missing"`` (in the second file), ``"extra"``, ``"class"``, ``"entries"``, ``"type"``, ``"value"``,
+    ``"layout"`` or ``"unreadable"``. `path` is the key, `field` the field of a table or the member of an object, and
+    `entry` the first entry that differs.
+    """
+
+    kind: str
+    path: str
+    field: str | None
+    entry: int | None
+    first: str
+    second: str
+
+    def text(self) -> str:
+        """Return the difference as one line."""
+        place = self.path + (f":{self.field}" if self.field else "")
+        entry = f", entry {self.entry}" if self.entry is not None else ""
+        return f"{self.kind}: {place}{entry}: {self.first} | {self.second}"
+
+    def described(self) -> dict[str, Any]:
+        """Return the difference as a dictionary for JSON."""
+        return asdict(self)
+
+
+def differences(
+    first: str,
+    second: str,
+    *,
+    relative: float = 0.0,
+    absolute: float = 0.0,
+    layout: bool = False,
+    options: Mapping[str, Any] | None = None,
+) -> Iterator[Difference]:
+    """Yield the differences of two files: missing keys first, then each key's content.
+
+    Of each field the first entry that differs is reported. NaN equals NaN.
+
+    Parameters
+    ----------
+    first, second
+        Files, or ``file:path`` for one directory or table in each.
+    relative, absolute
+        Tolerance of floating-point values: they are equal if ``|a - b| <= absolute + relative * max(|a|, |b|)``.
+    layout
+        Compare clusters and compressed sizes of tables, too.
+    options
+        Options of `sapwood.open`.
+    """
+    if not (relative >= 0 and absolute >= 0):
+        raise ArgumentError(f"tolerances must not be negative: {relative!r}, {absolute!r}")
+    with sapwood.open(first, **(options or {})) as a, sapwood.open(second, **(options or {})) as b:
+        if _is_table(a) or _is_table(b):
+            if not (_is_table(a) and _is_table(b)):
+                yield Difference("class", first, None, None, _class_of(a), _class_of(b))
+                return
+            yield from _tables(_plain(a.object_path), a, b, (relative, absolute), layout)
+            return
+        kinds = [dict(one.classnames(recursive=True, cycle=False)) for one in (a, b)]
+        for path, kind in kinds[0].items():
+            if path not in kinds[1]:
+                yield Difference("missing", path, None, None, kind, "not there")
+        for path, kind in kinds[1].items():
+            if path not in kinds[0]:
+                yield Difference("extra", path, None, None, "not there", kind)
+        for path, kind in kinds[0].items():
+            if path not in kinds[1] or kind.startswith("TDirectory"):
+                continue
+            if kind != kinds[1][path]:
+                yield Difference("class", path, None, None, kind, kinds[1][path])
+                continue
+            try:
+                one, other = a[path], b[path]
+            except (SapwoodError, NotImplementedError) as error:
+                yield Difference("unreadable", path, None, None, _line(error), "")
+                continue
+            if _is_table(one):
+                yield from _tables(path, one, other, (relative, absolute), layout)
+            else:
+                yield from _objects(path, one, other, (relative, absolute))
+
+
+def _plain(path: str) -> str:
+    return path.strip("/").rsplit(";", 1)[0]
+
+
+def _is_table(one: Foreign) -> bool:
+    return hasattr(one, "num_entries") and hasattr(one, "iterate")
+
+
+def _class_of(one: Foreign) -> str:
+    return str(getattr(one, "classname", type(one).__name__))
+
+
+def _line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
+def _tables(path: str, a: Foreign, b: Foreign, tolerance: tuple[float, float], layout: bool) -> Iterator[Difference]:
+    if a.num_entries != b.num_entries:
+        yield Difference("entries", path, None, None, str(a.num_entries), str(b.num_entries))
+    types = [one.typenames(full_paths=True) for one in (a, b)]
+    for name, kind in types[0].items():
+        if name not in types[1]:
+            yield Difference("missing", path, name, None, kind, "not there")
+    for name, kind in types[1].items():
+        if name not in types[0]:
+            yield Difference("extra", path, name, None, "not there", kind)
+    shared: list[str] = []
+    for name, kind in types[0].items():
+        if name not in types[1]:
+            continue
+        if a[name].type != b[name].type:
+            yield Difference("type", path, name, None, kind, types[1][name])
+        elif a[name].reason is not None:
+            yield Difference("unreadable", path, name, None, str(a[name].reason), str(b[name].reason))
+        elif not len(a[name]):
+            shared.append(name)
+    if layout:
+        for what, value in _layout(a).items():
+            if value != _layout(b)[what]:
+                yield Difference("layout", path, what, None, value, _layout(b)[what])
+    found: dict[str, Difference] = {}
+    stop = min(a.num_entries, b.num_entries)
+    start = 0
+    while start < stop:
+        # Only fields of which no difference is known yet are read.
+        left = [name for name in shared if name not in found]
+        if not left:
+            break
+        end = min(stop, start + max(1, a.num_entries_for(_STEP, left)))
+        ours, theirs = (one.arrays(left, entry_start=start, entry_stop=end, how=dict) for one in (a, b))
+        for name in left:
+            place = first_difference(columns.from_awkward(ours[name]), columns.from_awkward(theirs[name]), tolerance)
+            if place is not None:
+                values = [_short(one[name][place]) for one in (ours, theirs)]
+                found[name] = Difference("value", path, name, start + place, *values)
+        start = end
+    yield from found.values()
+
+
+def _layout(table: Foreign) -> dict[str, str]:
+    return {
+        "clusters": " ".join(map(str, table.clusters)),
+        "compressed bytes": str(table.compressed_bytes),
+        "uncompressed bytes": str(table.uncompressed_bytes),
+    }
+
+
+def _short(value: Foreign) -> str:
+    value = value.to_list() if hasattr(value, "to_list") else value
+    text = repr(value.item() if isinstance(value, np.generic) else value)
+    return text if len(text) <= 200 else text[:197] + "..."
+
+
+def first_difference(a: Column, b: Column, tolerance: tuple[float, float] = (0.0, 0.0)) -> int | None:
+    """Return the index of the first element in which two columns of equal length differ; None if there is none."""
+    n = min(columns.length_of(a), columns.length_of(b))
+    more = None if columns.length_of(a) == columns.length_of(b) else n
+    inner = _first(a, b, tolerance)
+    found = [place for place in (more, inner) if place is not None]
+    return min(found, default=None)
+
+
+def _first(a: Column, b: Column, tolerance: tuple[float, float]) -> int | None:
+    if (a[0] == "option") != (b[0] == "option"):
+        # A column without missing elements may have lost its option.
+        a, b = (c if c[0] == "option" else ("option", np.arange(columns.length_of(c)), c) for c in (a, b))
+    if a[0] != b[0]:
+        return 0 if min(columns.length_of(a), columns.length_of(b)) else None
+    match a, b:
+        case ("number", x), ("number", y):
+            n = min(len(x), len(y))
+            return _where(_unequal(x[:n], y[:n], tolerance))
+        case ("text", xo, xb), ("text", yo, yb):
+            place, n = _lengths(xo, yo)
+            inner = _where(xb[xo[0] : xo[n]] != yb[yo[0] : yo[n]])
+            return _outer(xo - xo[0], inner, place)
+        case ("list", xo, xc), ("list", yo, yc):
+            place, n = _lengths(xo, yo)
+            x, y = (_between(c, o[0], o[n]) for c, o in ((xc, xo), (yc, yo)))
+            return _outer(xo - xo[0], _first(x, y, tolerance), place)
+        case ("fixed", _, size, x), ("fixed", _, _, y):
+            inner = _first(x, y, tolerance)
+            return None if inner is None else inner // max(1, size)
+        case ("record", _, _, xf), ("record", _, _, yf):
+            others = dict(yf)
+            found = [_first(c, others[name], tolerance) for name, c in xf if name in others]
+            return min((place for place in found if place is not None), default=None)
+        case ("option", xi, x), ("option", yi, y):
+            n = min(len(xi), len(yi))
+            place = _where((xi[:n] < 0) != (yi[:n] < 0))
+            n = n if place is None else place
+            there = np.flatnonzero(xi[:n] >= 0)
+            inner = _first(_taken(x, xi[there]), _taken(y, yi[there]), tolerance)
+            return place if inner is None else int(there[inner])
+        case ("empty",), ("empty",):
+            return None
+        case _:
+            x, y = (_objects_of(c) for c in (a, b))
+            return next((i for i, (p, q) in enumerate(zip(x, y, strict=False)) if p != q), None)
+
+
+def _where(mask: Array) -> int | None:
+    place = int(mask.argmax()) if len(mask) else 0
+    return place if len(mask) and mask[place] else None
+
+
+def _unequal(x: Array, y: Array, tolerance: tuple[float, float]) -> Array:
+    differ = x != y
+    if x.dtype.kind not in "fc" or not differ.any():
+        return differ
+    differ &= ~(np.isnan(x) & np.isnan(y))
+    relative, absolute = tolerance
+    if relative or absolute:
+        with np.errstate(invalid="ignore", over="ignore"):
+            near = np.abs(x - y) <= absolute + relative * np.maximum(np.abs(x), np.abs(y))
+        differ &= ~near
+    return differ
+
+
+def _lengths(x: Array, y: Array) -> tuple[int | None, int]:
+    """Return the first list whose length differs, and the number of lists before it."""
+    n = min(len(x), len(y)) - 1
+    place = _where(np.diff(x[: n + 1]) != np.diff(y[: n + 1]))
+    return place, n if place is None else place
+
+
+def _outer(offsets: Array, inner: int | None, place: int | None) -> int | None:
+    return place if inner is None else int(np.searchsorted(offsets, inner, "right")) - 1
+
+
+def _between(column: Column, start: int, stop: int) -> Column:
+    import awkward as ak
+
+    if start == 0 and stop == columns.length_of(column):
+        return column
+    return columns.from_awkward(ak.Array(columns.Layouts().layout(column))[int(start) : int(stop)])
+
+
+def _taken(column: Column, places: Array) -> Column:
+    import awkward as ak
+
+    return columns.from_awkward(ak.Array(columns.Layouts().layout(column))[places])
+
+
+def _objects_of(column: Column) -> list[Any]:
+    import awkward as ak
+
+    return ak.Array(columns.Layouts().layout(column)).to_list()
+
+
+def _objects(path: str, a: Foreign, b: Foreign, tolerance: tuple[float, float]) -> Iterator[Difference]:
+    members = [dict(_members(one)) for one in (a, b)]
+    for name, value in members[0].items():
+        if name in _LINKS:
+            continue
+        if name not in members[1]:
+            yield Difference("missing", path, name, None, _short(value), "not there")
+        elif not _same(value, members[1][name], tolerance):
+            yield Difference("value", path, name, None, _short(value), _short(members[1][name]))
+    for name, value in members[1].items():
+        if name not in members[0] and name not in _LINKS:
+            yield Difference("extra", path, name, None, "not there", _short(value))
+
+
+def _members(one: Foreign) -> Mapping[str, Any]:
+    found = getattr(one, "all_members", None)
+    if found is None:
+        return {"value": one}
+    return found
+
+
+def _same(a: Foreign, b: Foreign, tolerance: tuple[float, float], depth: int = 20) -> bool:
+    """Return whether two members hold the same."""
+    if depth == 0 or type(a) is not type(b):
+        return depth == 0 or (isinstance(a, (int, float)) and isinstance(b, (int, float)) and a == b)
+    if isinstance(a, np.ndarray):
+        if a.shape != b.shape or a.dtype != b.dtype:
+            return False
+        return not _unequal(a, b, tolerance).any() if a.dtype.kind in "biufc" else bool((a == b).all())
+    if isinstance(a, float):
+        relative, absolute = tolerance
+        near = abs(a - b) <= absolute + relative * max(abs(a), abs(b)) if relative or absolute else False
+        return a == b or near or (math.isnan(a) and math.isnan(b))
+    if hasattr(a, "all_members"):
+        mine, theirs = dict(a.all_members), dict(b.all_members)
+        names = (mine.keys() | theirs.keys()) - _LINKS
+        return all(
+            name in mine and name in theirs and _same(mine[name], theirs[name], tolerance, depth - 1) for name in names
+        )
+    if isinstance(a, Mapping):
+        return a.keys() == b.keys() and all(_same(a[key], b[key], tolerance, depth - 1) for key in a)
+    if isinstance(a, Sequence) and not isinstance(a, (str, bytes)):
+        return len(a) == len(b) and all(_same(x, y, tolerance, depth - 1) for x, y in zip(a, b, strict=True))
+    return bool(a == b)

@@ -1,0 +1,178 @@
+"""Histograms of expressions over tables: filled step by step, drawn in the terminal or as a picture."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sapwood.errors import ArgumentError
+from sapwood.pages.entries import opened_tree
+from sapwood.show.units import number_text
+
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
+
+_STEP = "64 MB"
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+PICTURES = (".png", ".svg", ".pdf")
+
+
+def histogram_of(
+    where: str,
+    expression: str,
+    cut: str | None = None,
+    *,
+    weight: str | None = None,
+    bins: int = 40,
+    limits: tuple[float, float] | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Foreign:
+    """Return a `hist.Hist` of an expression over all entries; each element of a list is filled.
+
+    Without `limits` the data are read twice: the first pass finds the range of finite values. NaN is not filled.
+
+    Parameters
+    ----------
+    where
+        ``file:path``; the path may be absent in a file with one table.
+    expression, cut, weight
+        Expressions; a weight has one value for each entry or for each element.
+    bins, limits
+        The axis.
+    options
+        Options of `sapwood.open`.
+
+    Raises
+    ------
+    ArgumentError
+        The number of bins or the limits make no axis, or no value is finite.
+    """
+    import awkward as ak
+    import hist
+
+    if bins < 1:
+        raise ArgumentError(f"a histogram needs at least one bin, not {bins}")
+    if limits is not None and not (math.isfinite(limits[0]) and math.isfinite(limits[1]) and limits[0] < limits[1]):
+        raise ArgumentError(f"the lower limit must be below the upper one: {limits[0]!r}, {limits[1]!r}")
+    with opened_tree(where, options) as table:
+        if limits is None:
+            limits = _limits(table, expression, cut)
+        filled = hist.Hist(
+            hist.axis.Regular(bins, *limits, name="x", label=expression),
+            storage=hist.storage.Double() if weight is None else hist.storage.Weight(),
+        )
+        wanted = [expression] if weight is None else list(dict.fromkeys([expression, weight]))
+        for arrays in table.iterate(wanted, cut, step_size=_STEP, how=dict):
+            values = arrays[expression]
+            if weight is None:
+                flat = _flat(values)
+                filled.fill(flat[~np.isnan(flat)] if flat.dtype.kind == "f" else flat)
+                continue
+            values, weights = ak.broadcast_arrays(values, arrays[weight])
+            flat, weights = _flat(values), _flat(weights)
+            there = ~np.isnan(flat) if flat.dtype.kind == "f" else np.ones(len(flat), dtype=bool)
+            filled.fill(flat[there], weight=weights[there])
+    return filled
+
+
+def _flat(values: Foreign) -> Foreign:
+    import awkward as ak
+
+    flat = ak.to_numpy(ak.drop_none(ak.ravel(values)), allow_missing=False)
+    if flat.dtype.kind not in "biuf":
+        raise ArgumentError(f"a histogram needs numbers, not {ak.type(values)}")
+    return flat
+
+
+def _limits(table: Foreign, expression: str, cut: str | None) -> tuple[float, float]:
+    low, high, whole = math.inf, -math.inf, True
+    for arrays in table.iterate([expression], cut, step_size=_STEP, how=dict):
+        flat = _flat(arrays[expression])
+        whole = whole and flat.dtype.kind in "biu"
+        flat = flat[np.isfinite(flat)] if flat.dtype.kind == "f" else flat
+        if len(flat):
+            low, high = min(low, float(flat.min())), max(high, float(flat.max()))
+    if low > high:
+        raise ArgumentError(f"{expression!r} has no finite value; give the limits of the axis")
+    if whole:
+        return low - 0.5, high + 0.5
+    # The largest value belongs to the last bin, whose upper edge is exclusive.
+    return (low, high + (high - low) * 1e-9) if low < high else (low - 0.5, high + 0.5)
+
+
+def text_of(histogram: Foreign, width: int = 60) -> str:
+    """Return a one-dimensional histogram as lines of text: a bar for each bin, then entries, mean and flow."""
+    axis = histogram.axes[0]
+    values = histogram.values(flow=True)
+    inner = values[1:-1]
+    top = float(inner.max()) if len(inner) and inner.max() > 0 else 1.0
+    edges = [number_text(float(edge)) for edge in axis.edges]
+    margin = max(map(len, edges))
+    lines = [axis.label or axis.name]
+    for place, value in enumerate(inner):
+        eighths = round(max(0.0, float(value)) / top * width * 8)
+        bar = _EIGHTHS[-1] * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
+        lines.append(f"{edges[place]:>{margin}} |{bar:<{width}} {number_text(float(value))}")
+    lines.append(f"{edges[-1]:>{margin}}")
+    total = float(inner.sum())
+    mean = float((inner * axis.centers).sum() / total) if total else math.nan
+    deviation = math.sqrt(max(0.0, float((inner * (axis.centers - mean) ** 2).sum() / total))) if total else math.nan
+    figures = {
+        "Entries": float(values.sum()), "Mean": mean, "Std Dev": deviation,
+        "Underflow": float(values[0]), "Overflow": float(values[-1]),
+    }  # fmt: skip
+    lines.append("  ".join(f"{name} {number_text(value)}" for name, value in figures.items()))
+    return "\n".join(lines) + "\n"
+
+
+def draw(histogram: Foreign, path: str, *, log: bool = False, title: str = "") -> None:
+    """Draw a histogram into a PNG, SVG or PDF file with mplhep.
+
+    Raises
+    ------
+    ArgumentError
+        The file has another suffix, or matplotlib or mplhep is not installed.
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix not in PICTURES:
+        raise ArgumentError(f"cannot draw into {path}: choose from {', '.join(PICTURES)}")
+    try:
+        import matplotlib as mpl
+
+        mpl.use("Agg")
+        import matplotlib.pyplot as plt
+        import mplhep
+    except ImportError as error:
+        raise ArgumentError(f"drawing needs matplotlib and mplhep (pip install mplhep): {error}") from None
+    figure, axes = plt.subplots(figsize=(8, 6))
+    try:
+        mplhep.histplot(histogram, ax=axes, histtype="step")
+        axes.set_ylabel("Entries")
+        axes.set_xlabel(histogram.axes[0].label)
+        axes.set_title(title)
+        if log:
+            axes.set_yscale("log")
+        figure.savefig(path)
+    finally:
+        plt.close(figure)
+
+
+def parse_limits(words: Sequence[str] | None) -> tuple[float, float] | None:
+    """Return the limits of an axis from two words.
+
+    Raises
+    ------
+    ArgumentError
+        One of them is not a number.
+    """
+    if words is None:
+        return None
+    try:
+        low, high = map(float, words)
+    except ValueError:
+        raise ArgumentError(f"limits are two numbers, not {' '.join(words)!r}") from None
+    return low, high

@@ -1,0 +1,156 @@
+"""Everyday tools: diff, head, scan, hist and convert, through the command line and from Python."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import awkward as ak
+import numpy as np
+import pytest
+
+import sapwood
+from sapwood.cli import main
+from sapwood.errors import ArgumentError, UnsupportedError
+from sapwood.tools.conversion import convert
+from sapwood.tools.difference import differences, first_difference
+from sapwood.tools.drawing import histogram_of, text_of
+from sapwood.tools.rows import rows
+
+N = 500
+
+
+def data() -> dict[str, object]:
+    """Return columns of every shape that the formats share."""
+    random = np.random.default_rng(7)
+    return {
+        "run": np.arange(N, dtype=np.int32),
+        "x": random.normal(size=N),
+        "pt": ak.unflatten(random.exponential(20, size=3 * N), np.full(N, 3)),
+        "name": ak.Array(["a" * (i % 4) for i in range(N)]),
+    }
+
+
+def write(path: Path, columns: dict[str, object], fills: int = 3) -> str:
+    hist = pytest.importorskip("hist")
+    with sapwood.recreate(path) as file:
+        file.mktree("Events", columns)
+        file["folder/h"] = hist.Hist.new.Reg(5, 0, 1).Double().fill(np.arange(fills) / 10)
+    return str(path)
+
+
+@pytest.fixture
+def sample(tmp_path: Path) -> str:
+    return write(tmp_path / "a.root", data())
+
+
+def test_a_file_equals_itself(sample: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diff", sample, sample]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_the_first_entry_that_differs_is_named(sample: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    changed = data()
+    x = np.array(changed["x"])
+    x[333] += 1e-9
+    pt = ak.to_list(changed["pt"])
+    pt[40] = pt[40][:2]
+    pt[7][1] += 1
+    changed |= {"x": x, "pt": ak.Array(pt)}
+    other = write(tmp_path / "b.root", changed, fills=4)
+    assert main(["diff", sample, other, "--json"]) == 1
+    found = {(one["path"], one["field"]): one for one in json.loads(capsys.readouterr().out)}
+    assert found["Events", "x"]["entry"] == 333
+    assert found["Events", "pt"]["entry"] == 7
+    assert found["folder/h", "fEntries"]["kind"] == "value"
+    tolerant = {(d.path, d.field) for d in differences(f"{sample}:Events", f"{other}:Events", absolute=1e-6)}
+    assert tolerant == {("Events", "pt"), ("Events", "npt")}
+
+
+def test_keys_fields_and_lengths_that_differ_are_named(sample: str, tmp_path: Path) -> None:
+    with sapwood.recreate(tmp_path / "b.root") as file:
+        file.mktree("Events", {"run": np.arange(N - 1, dtype=np.int64), "y": np.zeros(N - 1)})
+    found = {(d.kind, d.path, d.field) for d in differences(sample, str(tmp_path / "b.root"))}
+    assert {("missing", "folder", None), ("missing", "folder/h", None), ("entries", "Events", None)} <= found
+    assert {("type", "Events", "run"), ("extra", "Events", "y"), ("missing", "Events", "x")} <= found
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "place"),
+    [
+        ([[1, 2], [], [3]], [[1, 2], [], [4]], 2),
+        ([[1, 2], [], [3]], [[1, 2], [5], [3]], 1),
+        ([[1.0, float("nan")]], [[1.0, float("nan")]], None),
+        (["a", "bc", "d"], ["a", "b", "cd"], 1),
+        ([{"x": 1, "y": [1]}, {"x": 2, "y": [2]}], [{"x": 1, "y": [1]}, {"x": 2, "y": [3]}], 1),
+        ([1, None, 3], [1, None, 4], 2),
+        ([1, None, 3], [1, 2, 3], 1),
+        ([[[1], [2, 3]], [[4]]], [[[1], [2, 3]], [[5]]], 1),
+    ],
+)
+def test_the_first_difference_of_columns(a: list[object], b: list[object], place: int | None) -> None:
+    from sapwood import columns
+
+    assert first_difference(columns.from_awkward(ak.Array(a)), columns.from_awkward(ak.Array(b))) == place
+
+
+def test_scan_prints_the_entries_that_pass(sample: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["scan", f"{sample}:Events", "run", "x * 2", "--cut", "run % 100 == 42", "--json"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["entry"] for line in lines] == [42, 142, 242, 342, 442]
+    assert lines[0]["x * 2"] == pytest.approx(2 * data()["x"][42])  # type: ignore[index]
+    assert main(["head", sample, "-n", "2", "r*"]) == 0
+    assert capsys.readouterr().out.split() == ["entry", "run", "0", "0", "1", "1"]
+
+
+def test_rows_are_limited(sample: str) -> None:
+    assert [entry for entry, _ in rows(sample, ["run"], "run > 10", limit=3)] == [11, 12, 13]
+    assert [entry for entry, _ in rows(sample, ["run"], start=-2)] == [N - 2, N - 1]
+    with pytest.raises(ArgumentError, match="-1"):
+        list(rows(sample, limit=-1))
+
+
+def test_a_histogram_holds_every_finite_value(sample: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("hist")
+    filled = histogram_of(sample, "pt", bins=20)
+    assert filled.sum() == filled.sum(flow=True) == 3 * N
+    weighted = histogram_of(sample, "pt", "run < 100", weight="x", limits=(0, 1000))
+    assert weighted.sum(flow=True).value == pytest.approx(3 * float(np.sum(data()["x"][:100])))  # type: ignore[index]
+    assert "Entries 1 500" in text_of(filled).replace("\u2009", " ")
+    assert main(["hist", sample, "run", "--bins", "5", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["values"] == [0, 100, 100, 100, 100, 100, 0]
+    with pytest.raises(ArgumentError, match="needs numbers"):
+        histogram_of(sample, "name", limits=(0, 1))
+    with pytest.raises(ArgumentError, match="choose from"):
+        from sapwood.tools.drawing import draw
+
+        draw(filled, str(tmp_path / "x.gif"))
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "arrow", "jsonl"])
+def test_tables_survive_a_round_trip(sample: str, tmp_path: Path, suffix: str) -> None:
+    pytest.importorskip("pyarrow")
+    assert convert(sample, str(tmp_path / f"b.{suffix}"), expressions=["run", "x", "pt", "name"]) == N
+    assert convert(str(tmp_path / f"b.{suffix}"), str(tmp_path / "c.root")) == N
+    kinds = {d.kind for d in differences(f"{sample}:Events", str(tmp_path / "c.root:Events"))}
+    assert kinds <= ({"type"} if suffix == "jsonl" else set())  # JSON has one type of integers
+
+
+def test_csv_takes_flat_fields_alone(sample: str, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    with pytest.raises(UnsupportedError, match="pt"):
+        convert(sample, str(tmp_path / "b.csv"))
+    assert not (tmp_path / "b.csv").exists()
+    assert convert(sample, str(tmp_path / "b.csv"), expressions=["run", "x"], cut="run < 3") == 3
+    assert (tmp_path / "b.csv").read_text().splitlines()[0] == '"run","x"'
+    assert convert(str(tmp_path / "b.csv"), str(tmp_path / "c.root")) == 3
+
+
+def test_wrong_conversions_are_refused(sample: str, tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="is the input"):
+        convert(sample, sample)
+    with pytest.raises(ArgumentError, match="unknown format"):
+        convert(sample, str(tmp_path / "b.xyz"))
+    with pytest.raises(ArgumentError, match="such a layout"):
+        convert(sample, str(tmp_path / "b.jsonl"), split_level=0)
+    assert not list(tmp_path.glob("*.partial"))
