@@ -1,7 +1,7 @@
 """The `sapwood` command. A file a subcommand; what they do is done elsewhere.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done, but parts of the input were left out (`run --skip-bad-files`)
-or a task was taken off, 130 interrupted.
+Exit codes: 0 success, 1 failure, 2 wrong usage, 3 success but parts of the input were left out
+(`run --skip-bad-files`) or a task failed, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="sapwood",
         description="Look into ROOT files, run analyses over them, and measure what they cost.",
-        epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done but with parts of the input or a task left out.",
+        epilog="Exit codes: 0 success, 1 failure, 2 wrong usage, 3 success with parts of the input or a task left out.",
     )
     top.add_argument("--version", action="store_true", help="print the version and exit")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", title="commands")
@@ -115,7 +115,7 @@ def _show_warning(message: Warning | str, *_: object) -> None:
 
 
 def error_text(error: Exception) -> str:
-    """Give an error in one line, save for one that ends with the traceback of a task."""
+    """Return an error as one line, unless it ends with the traceback of a task."""
     text = str(error)
     return text if "\n  File " in text else "; ".join(line.strip() for line in text.splitlines() if line.strip())
 

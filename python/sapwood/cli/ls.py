@@ -7,11 +7,10 @@ import sys
 
 from sapwood.cli import storage
 
-HELP = "List what is in ROOT files: keys, classes, entries, sizes."
+HELP = "List the content of files: keys, classes, entries, sizes."
 EPILOG = (
-    "Of a folder the *.root files in it and below are listed; patterns, lists and descriptions mean what they do for "
-    "`sapwood run`. With several files, those that cannot be read are named on standard error, the others are listed, "
-    "and the exit code is 1."
+    "A folder stands for the *.root files in it and below; patterns, lists and descriptions work as in `sapwood run`. "
+    "If some of several files cannot be read, they are reported on standard error, and the exit code is 1."
 )
 
 
@@ -22,18 +21,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="file, or FILE:PATH for a directory or tree inside; folder, pattern, list (a .txt file or @FILE) or "
         "description (.json, .yaml) of files",
     )  # fmt: skip
-    parser.add_argument("-l", "--long", action="store_true", help="with sizes, compression factor, date and title")
-    parser.add_argument("-R", "--recursive", action="store_true", help="with what is in directories")
+    parser.add_argument("-l", "--long", action="store_true", help="show sizes, compression factor, date and title")
+    parser.add_argument("-R", "--recursive", action="store_true", help="list directories recursively")
     parser.add_argument(
-        "--tree", action="store_true", help="the branches of every tree: type, baskets, bytes, compression factor"
+        "--tree", action="store_true", help="list the branches of every tree: type, baskets, bytes, compression factor"
     )
     parser.add_argument(
         "--check",
         action="store_true",
-        help="as --tree, and decode the first and a long entry of every branch, to mark those that fail",
+        help="like --tree, and decode the first and a long entry of every branch to find those that fail",
     )
     storage.add_argument(parser)
-    parser.add_argument("--json", action="store_true", help="as JSON: a list with an object for every file")
+    parser.add_argument("--json", action="store_true", help="print JSON: a list with an object for each file")
 
 
 def run(arguments: argparse.Namespace) -> int:

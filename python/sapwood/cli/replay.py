@@ -4,34 +4,37 @@ from __future__ import annotations
 
 import argparse
 
-HELP = "Repeat the accesses of a trace on other storage or a model of it, as they were or planned anew."
+HELP = "Repeat the accesses of a trace on other storage or on a model, as recorded or planned again."
 EPILOG = (
-    "Without a what-if option the requests are those of the trace, each sent when all had ended that had ended before "
-    "it began then. With one, the baskets of the trace are planned anew: simulated, or else really read. The model: "
-    "a request waits for the latency, then for its bytes, which share one line of the bandwidth."
+    "Without a what-if option the recorded requests are sent again, each after those that had ended before it began. "
+    "With one, the recorded baskets are planned again, and simulated or read. In the model a request waits for the "
+    "latency, then for its bytes; all requests share one line of the given bandwidth."
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("trace", metavar="TRACE", help="the trace (.parquet, .arrow) that sapwood trace wrote")
-    where = parser.add_argument_group("where")
+    parser.add_argument("trace", metavar="TRACE", help="trace file (.parquet, .arrow) written by sapwood trace")
+    where = parser.add_argument_group("storage")
     where.add_argument(
         "--on", metavar="URL|PATH",
-        help="the file on other storage; for several files their folder, with their names, or where some are equal "
-        "with what differs of their paths",
+        help="the file on other storage; for several files, a folder with files of the same names",
     )  # fmt: skip
-    where.add_argument("--latency", metavar="TIME", help="of simulated storage: 50ms, 0.14s")
-    where.add_argument("--bandwidth", metavar="RATE", help="of simulated storage: 100MB/s, 1Gbit/s")
-    where.add_argument("--in-flight", type=int, metavar="N", help="at most so many requests at a time")
+    where.add_argument("--latency", metavar="TIME", help="latency of the model, e.g. 50ms")
+    where.add_argument("--bandwidth", metavar="RATE", help="bandwidth of the model, e.g. 100MB/s or 1Gbit/s")
+    where.add_argument("--in-flight", type=int, metavar="N", help="maximum number of concurrent requests")
     where.add_argument("--think", action="store_true", help="keep the pauses between requests")
     change = parser.add_argument_group("what if")
-    change.add_argument("--prefetch-size", metavar="SIZE", help="another memory for what is fetched ahead: 32MiB")
-    change.add_argument("--branches", action="append", metavar="PATTERN", help="other branches; may be repeated")
-    change.add_argument("--layout", choices=("advised", "default"), help="written anew, as by sapwood rewrite")
+    change.add_argument("--prefetch-size", metavar="SIZE", help="prefetch memory, e.g. 32MiB")
+    change.add_argument("--branches", action="append", metavar="PATTERN", help="read other branches; may be repeated")
+    change.add_argument(
+        "--layout", choices=("advised", "default"), help="layout of a rewritten file, as by sapwood rewrite"
+    )
     change.add_argument("--cluster-size", metavar="SIZE", help="with --layout: entries, or compressed bytes (30 MB)")
-    change.add_argument("--merge-clusters", type=int, metavar="N", help="each N clusters lie as one (simulated only)")
-    parser.add_argument("--json", action="store_true", help="as JSON")
+    change.add_argument(
+        "--merge-clusters", type=int, metavar="N", help="treat each N clusters as one (simulation only)"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -11,67 +11,83 @@ from sapwood.cli import storage
 if TYPE_CHECKING:
     from sapwood import train
 
-HELP = "Run tasks over a dataset: read it once, work on it in parallel, write results and a report."
+HELP = "Run tasks over a dataset in one parallel pass; write results and a report."
 EPILOG = (
-    "A task file is a Python file with one or several classes that have `branches` and `process(events)`. Written to "
-    "the output folder: results.root (histograms), results.json (all results and the account), report.html. "
-    "Exit code 3: done, but with parts of the input left out, or with a task taken off."
+    "A task file is a Python file with classes that have `branches` and `process(events)`. The output folder gets "
+    "results.root (histograms), results.json (all results and the account) and report.html. "
+    "Exit code 3: completed, but parts of the input or a task were left out."
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.set_defaults(trailing="tasks")
-    parser.add_argument("tasks", nargs="+", metavar="TASK.py", help="files with tasks, all run on the same reading")
+    parser.add_argument(
+        "tasks", nargs="+", metavar="TASK.py", help="files with tasks; all tasks share one pass over the data"
+    )
     parser.add_argument(
         "-i", "--input", nargs="+", action="extend", required=True, metavar="FILE",
         help="files, patterns, directories, FILE.root:TREE, lists of these (a .txt file or @FILE), or descriptions "
         "(.json, .yaml)",
     )  # fmt: skip
     parser.add_argument(
-        "-o", "--output", metavar="DIR", help="folder for the results; made where missing (not for --dry-run)"
+        "-o", "--output", metavar="DIR", help="folder for the results, created if absent; not needed with --dry-run"
     )
     parser.add_argument(
         "-s", "--set", action="append", default=[], metavar="TASK.OPTION=VALUE", help="set an option of a task"
     )
-    parser.add_argument("-t", "--tree", metavar="NAME", help="the tree, for files with several")
+    parser.add_argument("-t", "--tree", metavar="NAME", help="name of the tree, if files have several")
     parser.add_argument(
-        "--entry-list", metavar="FILE.root:NAME", help="work only on the entries of this TEntryList or TEventList"
+        "--entry-list", metavar="FILE.root:NAME", help="process only the entries of this TEntryList or TEventList"
     )
     storage.add_argument(parser)
-    where = parser.add_argument_group("where it runs")
+    where = parser.add_argument_group("execution")
     where.add_argument(
         "--executor", metavar="NAME", help="threads (default), processes, dask, dask://HOST:PORT, slurm or htcondor"
     )
-    where.add_argument("--site", metavar="FILE", help="a JSON or YAML file with settings of the executor (see sites/)")
+    where.add_argument("--site", metavar="FILE", help="JSON or YAML file with executor settings (see sites/)")
     where.add_argument(
         "-j", "--threads", "--jobs", type=int, metavar="N",
-        help="steps worked on at a time: threads, processes or jobs (default: all cores)",
+        help="number of threads, processes or jobs (default: all cores)",
     )  # fmt: skip
-    where.add_argument("--read-ahead", type=int, metavar="N", help="with threads, steps read meanwhile (default 1)")
-    where.add_argument("--memory", metavar="SIZE", help="what one process may use: '2 GB'")
-    parser.add_argument(
-        "--step-size", metavar="SIZE", help="longest step: entries, or bytes of decoded columns (default 100 MB)"
+    where.add_argument(
+        "--read-ahead", type=int, metavar="N", help="number of steps to read ahead, with threads (default 1)"
     )
-    parser.add_argument("-n", "--entries", type=int, metavar="N", help="stop after so many entries")
-    parser.add_argument("--skip-bad-files", action="store_true", help="leave out what cannot be read, and say so")
+    where.add_argument("--memory", metavar="SIZE", help="memory limit of each process, e.g. '2 GB'")
+    parser.add_argument(
+        "--step-size",
+        metavar="SIZE",
+        help="maximum size of a step: entries, or bytes of decoded columns (default 100 MB)",
+    )
+    parser.add_argument("-n", "--entries", type=int, metavar="N", help="stop after N entries")
+    parser.add_argument(
+        "--skip-bad-files", action="store_true", help="leave out files and steps that cannot be read, and report them"
+    )
     parser.add_argument(
         "--drift", choices=("error", "skip", "fill"), default="error",
-        help="files that lack a branch of the first, or have it with another type (default %(default)s)",
+        help="what to do with files whose branches differ from the first file (default %(default)s)",
     )  # fmt: skip
-    parser.add_argument("--any-order", action="store_true", help="join results as they come, on the workers first")
-    parser.add_argument("--catalogue", metavar="FILE", help="what is known of the files: planning opens none it knows")
-    parser.add_argument("--checkpoint", metavar="FILE", help="keep what is done; a run that was stopped goes on there")
     parser.add_argument(
-        "--checkpoint-every", type=float, default=30.0, metavar="SECONDS", help="how often (default %(default)s)"
+        "--any-order", action="store_true", help="join results in the order in which they finish, on the workers first"
+    )
+    parser.add_argument(
+        "--catalogue", metavar="FILE", help="cache file metadata in FILE (SQLite), so that planning opens no known file"
+    )
+    parser.add_argument("--checkpoint", metavar="FILE", help="save progress to FILE; if FILE exists, resume from it")
+    parser.add_argument(
+        "--checkpoint-every",
+        type=float,
+        default=30.0,
+        metavar="SECONDS",
+        help="interval between saves (default %(default)s)",
     )
     parser.add_argument(
         "--dry-run", type=int, metavar="N",
-        help="try N entries, estimate time and memory of the whole, and refuse what --memory or --time will not hold",
+        help="process N entries, estimate time and memory of the whole run, fail if --memory or --time is too small",
     )  # fmt: skip
-    parser.add_argument("--time", type=float, metavar="SECONDS", help="with --dry-run: how long the run may take")
+    parser.add_argument("--time", type=float, metavar="SECONDS", help="time limit for the estimate of --dry-run")
     parser.add_argument("--json", action="store_true", help="print the account of the run as JSON")
-    parser.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print errors only")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -101,11 +117,11 @@ def run(arguments: argparse.Namespace) -> int:
     settings["step_size"] = train.parse_step_size(str(settings["step_size"]))
     settings["threads"] = settings.pop("jobs", None)
     if arguments.time is not None and arguments.dry_run is None:
-        raise ArgumentError("--time is for --dry-run N, which says how long the run will take")
+        raise ArgumentError("--time is for --dry-run N, which estimates the time of the run")
     if arguments.dry_run is not None:
         return _dry_run(arguments, tasks, dataset, settings)
     if (folder := arguments.output) is None:
-        raise ArgumentError("where are the results to go? --output DIR")
+        raise ArgumentError("--output DIR is required")
     check(folder, tasks, dataset)
     written: dict[str, Path] = {}
     with progress_bar(shown=not (arguments.quiet or arguments.json)) as progress:

@@ -7,8 +7,8 @@ import sys
 
 HELP = "Show the classes that a file describes, or write them as C++ headers, Python dataclasses or JSON."
 EPILOG = (
-    "With --cpp and -o DIR, classes.h and LinkDef.h are written there; they include ROOT's own classes, and declare "
-    "the others. For a library with which ROOT reads the file: "
+    "--cpp -o DIR writes classes.h and LinkDef.h, which include ROOT's own classes and declare the others. "
+    "To build a library with which ROOT reads the file: "
     "rootcling -f dict.cxx classes.h LinkDef.h && "
     "g++ -shared -fPIC $(root-config --cflags) -o libclasses.so dict.cxx $(root-config --libs)"
 )
@@ -16,14 +16,14 @@ EPILOG = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument(
-        "file", metavar="FILE[:KEY]", help="the file; with a key, only the classes that its object needs"
-    )
+    parser.add_argument("file", metavar="FILE[:KEY]", help="a file; with a key, only the classes that its object needs")
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--cpp", action="store_true", help="as C++ headers that ROOT compiles")
-    form.add_argument("--python", action="store_true", help="as a Python module of dataclasses")
-    form.add_argument("--json", action="store_true", help="as JSON: a list with an object for every version of a class")
-    parser.add_argument("-o", "--output", metavar="PATH", help="write there: a folder for --cpp, else a file")
+    form.add_argument("--cpp", action="store_true", help="print C++ headers that ROOT compiles")
+    form.add_argument("--python", action="store_true", help="print a Python module of dataclasses")
+    form.add_argument(
+        "--json", action="store_true", help="print JSON: a list with an object for each version of a class"
+    )
+    parser.add_argument("-o", "--output", metavar="PATH", help="write to PATH: a folder for --cpp, otherwise a file")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -12,14 +12,14 @@ EPILOG = ""
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("tree", metavar="FILE:TREE", help="the tree; its name may be left out in a file with one tree")
+    parser.add_argument("tree", metavar="FILE:TREE", help="the tree; its path may be absent if the file has only one")
     parser.add_argument(
-        "-b", "--branch", action="append", metavar="PATTERN", help="only branches that match (*, ?); may be repeated"
+        "-b", "--branch", action="append", metavar="PATTERN", help="show only matching branches (*, ?); may be repeated"
     )
-    parser.add_argument("-n", "--entries", type=int, default=0, metavar="N", help="show the first N entries too")
-    parser.add_argument("--start", type=int, default=0, metavar="ENTRY", help="the first entry to show")
+    parser.add_argument("-n", "--entries", type=int, default=0, metavar="N", help="also show N entries")
+    parser.add_argument("--start", type=int, default=0, metavar="ENTRY", help="first entry to show (0)")
     storage.add_argument(parser)
-    parser.add_argument("--json", action="store_true", help="as JSON: names and types of branches, and the entries")
+    parser.add_argument("--json", action="store_true", help="print JSON: names and types of branches, and the entries")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""How files far away are read, said on the command line."""
+"""The option that sets how remote files are read."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ def add_argument(parser: argparse.ArgumentParser) -> None:
     """Declare the argument."""
     parser.add_argument(
         "--storage", action="append", default=[], metavar="NAME=VALUE",
-        help="an option of sapwood.open for files far away, as in timeout=60 or anon=true; may be repeated",
+        help="option of sapwood.open for remote files, e.g. timeout=60 or anon=true; may be repeated",
     )  # fmt: skip

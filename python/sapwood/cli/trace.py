@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import argparse
 
-HELP = "Run another command of sapwood, and record every access to files; or show such a trace."
+HELP = "Run another sapwood command and record every access to files, or show a trace."
 EPILOG = (
-    "The trace is a Parquet (or .arrow) file, which needs PyArrow; docs/guide/remote.md has its columns. "
-    "'sapwood trace show FILE.parquet' shows one: sums, bytes at four layers, requests over time, and a map of "
-    "branches and clusters; with --output PAGE.html as a page with plots."
+    "The trace is a Parquet or Arrow file (needs PyArrow). 'sapwood trace show FILE.parquet' prints sums, bytes at "
+    "four layers, requests over time, and a map of branches and clusters; --output PAGE.html writes a page with plots."
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("-o", "--trace", metavar="FILE", help="write the trace there (.parquet, .arrow)")
+    parser.add_argument("-o", "--trace", metavar="FILE", help="trace file to write (.parquet, .arrow)")
     parser.add_argument(
         "words", nargs=argparse.REMAINDER, metavar="COMMAND ...",
-        help="the command, as in: trace run TASK.py ...; or: show FILE.parquet [--output PAGE.html]",
+        help="a sapwood command, e.g. run TASK.py ...; or: show FILE.parquet [--output PAGE.html]",
     )  # fmt: skip
 
 
@@ -31,7 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     words: list[str] = arguments.words
     if not words or words[0] == "trace":
-        raise ArgumentError("what to run is missing, as in: sapwood trace -o trace.parquet run TASK.py -i FILE -o DIR")
+        raise ArgumentError("no command given; example: sapwood trace -o trace.parquet run TASK.py -i FILE -o DIR")
     if words[0] == "show" and any(word.endswith(TRACES) for word in words):
         return _show(words[1:])
     with Trace(arguments.trace) as trace:
@@ -47,8 +46,8 @@ def _show(words: list[str]) -> int:
     from sapwood.storage.trace import Trace
 
     parser = argparse.ArgumentParser(prog="sapwood trace show", description="Show a trace.")
-    parser.add_argument("file", metavar="FILE", help="the trace (.parquet, .arrow)")
-    parser.add_argument("-o", "--output", metavar="PAGE.html", help="write a page with plots there")
+    parser.add_argument("file", metavar="FILE", help="trace file (.parquet, .arrow)")
+    parser.add_argument("-o", "--output", metavar="PAGE.html", help="page with plots to write")
     chosen = parser.parse_args(words)
     trace = Trace.load(chosen.file)
     print(text_of(trace), end="")
