@@ -5,6 +5,7 @@
 
 #![allow(unsafe_code, reason = "a value that is never freed while it can be seen, found without any lock")]
 
+use std::io::{Error, Result};
 use std::marker::PhantomData;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -68,6 +69,31 @@ impl<T> Drop for PerProcess<T> {
                 drop(Box::from_raw(found));
             }
         }
+    }
+}
+
+/// The process that opened something to write. A forked child inherits the handle, but must not use it.
+#[derive(Debug, Clone, Copy)]
+pub struct Owner(u32);
+
+impl Owner {
+    /// This process.
+    pub fn here() -> Self {
+        Self(std::process::id())
+    }
+    /// Whether this process is the owner.
+    pub fn is_here(self) -> bool {
+        self.0 == std::process::id()
+    }
+    /// Refuses to write in a forked child.
+    pub fn check(self) -> Result<()> {
+        if self.is_here() {
+            return Ok(());
+        }
+        Err(Error::other(format!(
+            "this file was opened for writing by process {}, before fork(); only that process can write to it",
+            self.0
+        )))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Where written bytes go. The only place that creates files.
 
+use crate::process::Owner;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, IoSlice, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -20,6 +21,7 @@ pub struct FileSink {
     file: File,
     position: u64,
     name: String,
+    owner: Owner,
 }
 
 impl FileSink {
@@ -49,19 +51,22 @@ impl FileSink {
             let text = format!("{name}: it is being written already; close the other writer first");
             return Err(io::Error::new(io::ErrorKind::ResourceBusy, text));
         }
-        Ok(Self { file, position: 0, name })
+        Ok(Self { file, position: 0, name, owner: Owner::here() })
     }
 }
 
 impl Drop for FileSink {
     fn drop(&mut self) {
-        // A child that was forked has the file, too, and would keep the lock.
-        let _ = self.file.unlock();
+        // A forked child shares the lock: it would keep it if the owner did not unlock, and end it if it unlocked itself.
+        if self.owner.is_here() {
+            let _ = self.file.unlock();
+        }
     }
 }
 
 impl Sink for FileSink {
     fn write_at(&mut self, offset: u64, parts: &[&[u8]]) -> io::Result<()> {
+        self.owner.check()?;
         if self.position != offset {
             // An error leaves the place unknown: no later write may take the old one for granted.
             self.position = u64::MAX;
@@ -84,6 +89,7 @@ impl Sink for FileSink {
         Ok(())
     }
     fn finish(&mut self, length: u64) -> io::Result<()> {
+        self.owner.check()?;
         self.file.set_len(length)
     }
     fn name(&self) -> &str {

@@ -7,6 +7,7 @@ use crate::reading::{PyFile, PyKey, pool};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
+use sapwood_io::Owner;
 use sapwood_io::sink::{FileSink, Sink};
 use sapwood_root::array::{Column, Number};
 use sapwood_root::compress::encode::Compression;
@@ -63,6 +64,7 @@ impl Sink for ObjectSink {
 #[pyclass(frozen)]
 pub struct Output {
     inner: Mutex<Inner>,
+    owner: Owner,
 }
 
 impl Output {
@@ -72,6 +74,8 @@ impl Output {
         py: Python<'_>,
         work: impl FnOnce(&mut Inner) -> Result<T> + Send,
     ) -> PyResult<T> {
+        // Before any lock: a thread that does not exist in a forked child may hold it.
+        self.owner.check().map_err(raise)?;
         let pool = pool()?;
         // Locked outside the pool: a worker that waits for a part of its work may take up other work, which must not
         // wait for the same lock.
@@ -122,7 +126,7 @@ impl Output {
             Box::new(ObjectSink { object: target.clone().unbind() })
         };
         let file = py.detach(|| FileWriter::create(sink, name, options)).map_err(raise)?;
-        Ok(Self { inner: Mutex::new(Inner::new(file)) })
+        Ok(Self { inner: Mutex::new(Inner::new(file)), owner: Owner::here() })
     }
 
     /// Goes on with a file that is there.
@@ -139,15 +143,15 @@ impl Output {
         let compression = compression.map(Compression::from_code).transpose().map_err(raise)?;
         let commit_every = commit_when(commit_every);
         let options = Options { utc_offset, datime, commit_every, ..Options::default() };
-        let file = py
+        let inner = py
             .detach(|| {
                 let source = sapwood_io::open(&path)?;
                 // Nobody else writes it from here on: what is read now stays true.
                 let sink = FileSink::update(&path)?;
-                FileWriter::update(&RootFile::open(source)?, Box::new(sink), compression, options)
+                Inner::update(&Arc::new(RootFile::open(source)?), Box::new(sink), compression, options)
             })
             .map_err(raise)?;
-        Ok(Self { inner: Mutex::new(Inner::new(file)) })
+        Ok(Self { inner: Mutex::new(inner), owner: Owner::here() })
     }
 
     /// Deletes one cycle of a name, or all.
@@ -251,6 +255,9 @@ impl Output {
     }
     /// Lets go of the file without writing what waits.
     fn abandon(&self, py: Python<'_>) -> PyResult<()> {
+        if !self.owner.is_here() {
+            return Ok(());
+        }
         self.with(py, |inner| {
             inner.abandon();
             Ok(())
@@ -259,7 +266,11 @@ impl Output {
     fn commit(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, Inner::commit)
     }
+    /// Does nothing in a forked child.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
+        if !self.owner.is_here() {
+            return Ok(());
+        }
         self.with(py, Inner::close)
     }
 

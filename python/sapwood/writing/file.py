@@ -219,8 +219,10 @@ def _make(target: Foreign, settings: Settings, *, overwrite: bool) -> WritableDi
     return WritableFile(native, path, beside).root_directory
 
 
-def _finish(native: _native.Output, path: str | None, beside: str | None) -> None:
-    """Close a file, and put it in its place if it was written beside it."""
+def _finish(native: _native.Output, path: str | None, beside: str | None, process: int) -> None:
+    """Close a file, and move it to its path if it was written beside it. Only the process that opened it does so."""
+    if os.getpid() != process:
+        return
     try:
         native.close()
     except BaseException:
@@ -244,7 +246,8 @@ class WritableFile:
         self.trees: dict[tuple[tuple[str, ...], int], WritableTree] = {}
         """Trees by path and cycle."""
         # What was gathered is written even if nobody closes the file.
-        self._finalizer = weakref.finalize(self, _finish, native, file_path, beside)
+        self._process = os.getpid()
+        self._finalizer = weakref.finalize(self, _finish, native, file_path, beside, self._process)
 
     def __repr__(self) -> str:
         """Show what it is."""
@@ -306,7 +309,7 @@ class WritableFile:
             The storage took no more; the message says how many entries are safe.
         """
         if self._finalizer.detach() is not None:
-            _finish(self.native, self._file_path, self._beside)
+            _finish(self.native, self._file_path, self._beside, self._process)
 
     def leave(self, error: BaseException | None) -> None:
         """Close the file at the end of a `with` block.
@@ -317,7 +320,7 @@ class WritableFile:
         if error is None:
             self.close()
         elif self._beside is not None:
-            if self._finalizer.detach() is not None:
+            if self._finalizer.detach() is not None and os.getpid() == self._process:
                 self.native.abandon()
                 Path(self._beside).unlink(missing_ok=True)
         else:
