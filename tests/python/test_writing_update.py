@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 from pathlib import Path
 
 import awkward as ak
@@ -206,3 +207,96 @@ def test_baskets_of_deleted_trees_are_used(path: Path) -> None:
         assert np.array_equal(file["kept/x"].array(library="np"), noise[0])
         for i in range(2):
             assert np.array_equal(file[f"new{i}/x"].array(library="np"), noise[i, :39_000])
+
+
+def trees(path: Path) -> None:
+    with sapwood.recreate(path, compression=None) as file:
+        file["a"] = {"x": np.arange(3000)}
+        file["s"] = "precious" * 50
+        file["b"] = {"y": np.arange(2000) * 2}
+
+
+def check_trees(path: Path) -> None:
+    with sapwood.open(path) as file:
+        assert np.array_equal(file["a/x"].array(library="np"), np.arange(3000))
+        assert np.array_equal(file["b/y"].array(library="np"), np.arange(2000) * 2)
+        assert str(file["s"]) == "precious" * 50
+
+
+@pytest.mark.parametrize("part", [0.1, 0.3, 0.6, 0.9, 0.98])
+def test_an_end_before_what_is_in_use_is_refused(tmp_path: Path, part: float) -> None:
+    path = tmp_path / "file.root"
+    trees(path)
+    damaged = bytearray(path.read_bytes())
+    struct.pack_into(">I", damaged, 12, int(len(damaged) * part))
+    path.write_bytes(damaged)
+    with pytest.raises(CorruptError, match=r"ends at byte \d+, but .* at bytes \d+ to \d+ is in use .*file\.root"):
+        sapwood.update(path)
+    assert path.read_bytes() == damaged
+    check_trees(path)
+
+
+def test_bytes_behind_the_end_that_nothing_uses_are_written_over(tmp_path: Path) -> None:
+    path = tmp_path / "file.root"
+    trees(path)
+    path.write_bytes(path.read_bytes() + b"left by a writer that was killed" * 100)
+    with sapwood.update(path) as file:
+        file["new"] = {"z": np.arange(5000)}
+    check_trees(path)
+
+
+def free_segment(data: bytearray, first: int, length: int) -> None:
+    """Mark bytes as free, and list them as such in a new list of free segments at the end."""
+    struct.pack_into(">i", data, first, -length)
+    listed = struct.pack(">HII", 1, first, first + length - 1) + struct.pack(">HII", 1, len(data) + 200, 2_000_000_000)
+    names = b"".join(bytes([len(name)]) + name for name in (b"TFile", b"file.root", b""))
+    size = 26 + len(names)
+    key = struct.pack(">iHiIHHII", size + len(listed), 4, len(listed), 0, size, 1, len(data), 100) + names
+    struct.pack_into(">II", data, 16, len(data), len(key) + len(listed))
+    struct.pack_into(">I", data, 24, 2)
+    data += key + listed
+    struct.pack_into(">I", data, 12, len(data))
+
+
+@pytest.mark.parametrize("under", ["basket", "object", "header"])
+def test_free_segments_over_what_is_in_use_are_refused(tmp_path: Path, under: str) -> None:
+    path = tmp_path / "file.root"
+    trees(path)
+    data = bytearray(path.read_bytes())
+    if under == "basket":
+        place = data.index(b"\x07TBasket") + 300
+    elif under == "object":
+        place = data.index(b"precious") + 16
+    else:
+        place = 50
+    free_segment(data, place, 40 if under == "header" else 200)
+    path.write_bytes(data)
+    with pytest.raises(CorruptError, match=r"bytes \d+ to \d+ are listed as free, but .* is in use"):
+        sapwood.update(path)
+    assert path.read_bytes() == data
+
+
+def test_free_segments_are_left_alone_beside_a_tree_that_cannot_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "file.root"
+    trees(path)
+    with sapwood.update(path, compression=None) as file:
+        file["big"] = "x" * 10_000
+    with sapwood.update(path) as file:
+        del file["big"]
+    data = path.read_bytes()
+    # The record of tree a, not the basket of it.
+    place = data.index(b"TTree", data.index(b"\x05TTree\x01a"))
+    data = bytearray(data)
+    data[place + 12 : place + 20] = b"\xff" * 8
+    path.write_bytes(data)
+    with pytest.raises(sapwood.SapwoodError), sapwood.open(path) as file:
+        file["a"]
+    with sapwood.update(path, compression=None) as file:
+        file["new"] = "y" * 5000
+    assert path.stat().st_size > len(data) + 5000
+    with sapwood.open(path) as file:
+        assert np.array_equal(file["b/y"].array(library="np"), np.arange(2000) * 2)
+    data += b"behind"
+    path.write_bytes(data)
+    with pytest.raises(UnsupportedError, match=r"may belong to a;1 \(TTree\), which cannot be read"):
+        sapwood.update(path)

@@ -994,6 +994,7 @@ mod update;
 
 pub use copy::Record;
 pub use key::{KeyNumbers, KeyText, encode_key};
+pub use update::Holdings;
 
 #[cfg(test)]
 mod tests;

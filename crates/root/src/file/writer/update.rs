@@ -1,7 +1,8 @@
 //! A file that is there, opened to write more to it.
 //!
-//! What is in it stays where it is. New records go behind it, or into its free segments where these bear the mark of one
-//! and overlap nothing that is known; keys that stay are written again byte for byte.
+//! What is in it stays where it is. New records go behind it, or into its free segments where these bear the mark of one;
+//! keys that stay are written again byte for byte. A file whose header or list of free segments would have records in use
+//! written over is refused.
 
 use super::{
     BEGIN, DIRECTORY_BYTES, Directory, DirectoryId, Entry, FileWriter, KeyNumbers, KeyText, Options, Record,
@@ -12,12 +13,80 @@ use crate::file::{Key, RootFile};
 use crate::wire::Cursor;
 use sapwood_io::Cause;
 use sapwood_io::sink::Sink;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Bytes of a directory's record with its UUID and 32-bit positions.
 const LEAST_ROOM: u64 = 48;
 /// How many directories may nest.
 const DEEPEST: usize = 100;
+
+/// Says where the bytes lie that belong to the object of a key, but not to its record, as the baskets of a tree: each
+/// first byte and one past the last. None if that cannot be found out.
+pub type Holdings<'a> = &'a dyn Fn(&Key) -> Option<Vec<(u64, u64)>>;
+
+/// Bytes of a file that are in use.
+#[derive(Default)]
+struct InUse {
+    /// First byte, one past the last, and which of `names` they belong to.
+    places: Vec<(u64, u64, usize)>,
+    names: Vec<String>,
+    /// Of `places`, the largest end up to each.
+    ends: Vec<(u64, usize)>,
+}
+
+impl InUse {
+    fn add(&mut self, name: impl Into<String>, places: impl IntoIterator<Item = (u64, u64)>) {
+        let number = self.names.len();
+        self.names.push(name.into());
+        let places = places.into_iter().filter(|(first, end)| first < end);
+        self.places.extend(places.map(|(first, end)| (first, end, number)));
+    }
+    /// To be called after the last [`InUse::add`] and before the first [`InUse::find`].
+    fn sort(&mut self) {
+        self.places.sort_unstable();
+        let mut last = (0, 0);
+        let largest = |(at, (_, end, _)): (usize, &(u64, u64, usize))| {
+            last = last.max((*end, at));
+            last
+        };
+        self.ends = self.places.iter().enumerate().map(largest).collect();
+    }
+    /// Something that lies, in part at least, in a segment.
+    fn find(&self, first: u64, end: u64) -> Option<String> {
+        let before = self.places.partition_point(|(from, _, _)| *from < end);
+        let (_, at) = self.ends.get(before.checked_sub(1)?).filter(|(to, _)| *to > first)?;
+        let (from, to, number) = self.places.get(*at)?;
+        let name = self.names.get(*number)?;
+        Some(format!("{name} at bytes {from} to {}", to - 1))
+    }
+}
+
+/// What a file has in use, besides what its writer knows.
+struct Survey<'a> {
+    holdings: Holdings<'a>,
+    used: InUse,
+    /// Held by older cycles, of which ROOT frees some bytes with newer ones.
+    older: InUse,
+    /// A key of which it is not known what it holds.
+    unknown: Option<String>,
+    /// Records that were looked at.
+    seen: HashSet<u64>,
+}
+
+impl Survey<'_> {
+    fn look(&mut self, key: &Key, newest: bool) {
+        let name = || format!("{};{} ({})", key.name, key.cycle, key.classname);
+        if !self.seen.insert(key.seek) {
+            return;
+        }
+        match (self.holdings)(key) {
+            Some(places) if places.is_empty() => {}
+            Some(places) if newest => self.used.add(format!("a basket of {}", name()), places),
+            Some(places) => self.older.add(format!("a basket of {}", name()), places),
+            None => self.unknown = Some(name()),
+        }
+    }
+}
 
 impl FileWriter {
     /// Goes on with a file. `file` reads what `sink` writes; it is not needed any more afterwards. Compression is that
@@ -27,9 +96,10 @@ impl FileWriter {
         sink: Box<dyn Sink>,
         compression: Option<Compression>,
         options: Options,
+        holdings: Holdings<'_>,
     ) -> Result<Self> {
         let place = || file.name().to_owned();
-        Self::read(file, sink, compression, options).within(place)
+        Self::read(file, sink, compression, options, holdings).within(place)
     }
 
     fn read(
@@ -37,6 +107,7 @@ impl FileWriter {
         sink: Box<dyn Sink>,
         compression: Option<Compression>,
         options: Options,
+        holdings: Holdings<'_>,
     ) -> Result<Self> {
         let h = file.header().clone();
         if h.begin != BEGIN {
@@ -92,8 +163,27 @@ impl FileWriter {
         let mut cursor = Cursor::new(&writer.lead, BEGIN);
         let key = Key::parse(&mut cursor).within(|| "the first key")?;
         let text = KeyText::new(&key.classname, &cursor.string()?, &cursor.string()?);
-        writer.directory_of(file, &key, text, h.nbytes_name, 0)?;
-        let segments = writer.read_segments(file)?;
+        let (used, older) = (InUse::default(), InUse::default());
+        let mut survey = Survey { holdings, used, older, unknown: None, seen: HashSet::new() };
+        writer.directory_of(file, &key, text, h.nbytes_name, 0, &mut survey)?;
+        writer.name_records(&mut survey.used);
+        survey.used.sort();
+        survey.older.sort();
+        let size = file.source().size();
+        if let Some(what) = survey.used.find(h.end, u64::MAX).or_else(|| survey.older.find(h.end, u64::MAX)) {
+            return Err(Error::corrupt(format!(
+                "the header says that the file ends at byte {}, but {what} is in use",
+                h.end
+            )));
+        }
+        if let Some(what) = survey.unknown.as_ref().filter(|_| h.end < size) {
+            return Err(Error::unsupported(format!(
+                "the header says that the file ends at byte {} of {size}, and what lies behind may belong to {what}, \
+                 which cannot be read",
+                h.end
+            )));
+        }
+        let segments = writer.read_segments(file, &survey)?;
         writer.committed = segments;
         Ok(writer)
     }
@@ -106,6 +196,7 @@ impl FileWriter {
         text: KeyText,
         nbytes_name: u64,
         depth: usize,
+        survey: &mut Survey<'_>,
     ) -> Result<DirectoryId> {
         if depth > DEEPEST || self.directories.iter().any(|known| known.seek == key.seek) {
             return Err(Error::corrupt("directories that hold each other").at(key.seek));
@@ -152,11 +243,14 @@ impl FileWriter {
         c.seek(own.key_bytes.into())?;
         let count = c.count(Key::SMALLEST)?;
         let mut inner = Vec::new();
+        let mut newest = HashSet::new();
         for i in 0..count {
             let start = c.pos();
             let key = Key::parse(&mut c).within(|| format!("key {i} of {count}"))?;
             let raw = list.get(start..c.pos()).unwrap_or_default().to_vec();
             self.keep(id, &key, raw);
+            // Of several cycles the newest comes first.
+            survey.look(&key, newest.insert(key.name.clone()));
             if matches!(key.classname.as_str(), "TDirectory" | "TDirectoryFile") {
                 inner.push(key);
             }
@@ -165,7 +259,7 @@ impl FileWriter {
         for key in inner {
             let text = KeyText::new(&key.classname, &key.name, &key.title);
             let child = self
-                .directory_of(file, &key, text, key.key_bytes.into(), depth + 1)
+                .directory_of(file, &key, text, key.key_bytes.into(), depth + 1, survey)
                 .within(|| format!("directory {}", key.name))?;
             if let Some(directory) = self.directories.get_mut(id) {
                 directory.children.entry(key.name).or_insert(child);
@@ -195,15 +289,14 @@ impl FileWriter {
         }
     }
 
-    /// Takes over the free segments; gives how many the file lists. One that bears no mark, or overlaps a known record,
-    /// stays listed as it is and is left alone.
-    fn read_segments(&mut self, file: &RootFile) -> Result<usize> {
+    /// Takes over the free segments; gives how many the file lists. One that bears no mark stays listed as it is and is
+    /// left alone, and so does each if it is not known what is in use. One that covers what is in use is an error.
+    fn read_segments(&mut self, file: &RootFile, survey: &Survey<'_>) -> Result<usize> {
         let (seek, bytes) = self.segments;
         let record = file.bytes(seek, bytes as u64, Cause::Directory)?;
         let mut c = Cursor::new(&record, seek);
         let key = Key::parse(&mut c).within(|| "the record of the free segments")?;
         c.seek(key.key_bytes.into())?;
-        let known = self.known();
         let mut count = 0;
         while c.remaining() >= 10 {
             let version = c.u16()?;
@@ -211,38 +304,47 @@ impl FileWriter {
                 if version > 1000 { (c.u64()?, c.u64()?) } else { (c.u32()?.into(), c.u32()?.into()) };
             count += 1;
             let end = last.saturating_add(1);
-            if first >= self.end || first < BEGIN || end <= first {
+            if first >= self.end || end <= first {
                 continue;
             }
             let end = end.min(self.end);
+            if let Some(what) = survey.used.find(first, end) {
+                return Err(Error::corrupt(format!(
+                    "bytes {first} to {} are listed as free, but {what} is in use",
+                    end - 1
+                )));
+            }
             let marked = end - first >= 4 && {
                 let mark = file.bytes(first, 4, Cause::Directory)?;
                 let word = mark.first_chunk::<4>().map_or(0, |word| i32::from_be_bytes(*word));
                 i64::from(word) == -((end - first).min(i32::MAX as u64) as i64)
             };
-            let apart = known.iter().all(|(from, to)| end <= *from || *to <= first);
-            if marked && apart {
+            if marked && survey.unknown.is_none() && survey.older.find(first, end).is_none() {
                 self.free.insert(first, end);
-            } else if apart {
+            } else {
                 self.gaps.push((first, end));
             }
         }
         // Segments must not overlap each other either.
-        let mut at = 0;
-        let overlap = self.free.iter().any(|(first, end)| {
-            let overlap = *first < at;
-            at = *end;
-            overlap
-        });
-        if overlap {
+        let mut all: Vec<_> = self.free.iter().map(|(first, end)| (*first, *end)).collect();
+        all.extend(&self.gaps);
+        all.sort_unstable();
+        if all.windows(2).any(|pair| matches!(pair, [(_, end), (first, _)] if first < end)) {
             self.free.clear();
+            self.gaps.clear();
         }
         Ok(count)
     }
 
-    /// Frees records with the next commit, but for those that overlap something else that is known.
-    pub fn release_records(&mut self, mut records: Vec<(u64, u64)>) {
+    /// Frees records with the next commit, but for those that overlap something else that is known, or what is `kept`:
+    /// first bytes and lengths.
+    pub fn release_records(
+        &mut self,
+        mut records: Vec<(u64, u64)>,
+        kept: impl IntoIterator<Item = (u64, u64)>,
+    ) {
         let mut known = self.known();
+        known.extend(kept.into_iter().map(|(seek, bytes)| (seek, seek.saturating_add(bytes))));
         known.extend(self.free.iter().map(|(first, end)| (*first, *end)));
         known.extend(self.gaps.iter().chain(&self.released));
         known.sort_unstable();
@@ -262,15 +364,24 @@ impl FileWriter {
 
     /// Where known records lie.
     fn known(&self) -> Vec<(u64, u64)> {
-        let mut known = vec![(0, BEGIN + self.lead.len() as u64 + DIRECTORY_BYTES as u64)];
-        for (seek, bytes) in [self.infos, self.segments] {
-            known.push((seek, seek + bytes as u64));
-        }
+        let mut known = InUse::default();
+        self.name_records(&mut known);
+        known.places.into_iter().map(|(first, end, _)| (first, end)).collect()
+    }
+
+    fn name_records(&self, known: &mut InUse) {
+        let place = |seek: u64, bytes: usize| [(seek, seek.saturating_add(bytes as u64))];
+        let first = BEGIN.saturating_add(self.lead.len() as u64 + LEAST_ROOM);
+        known.add("the header with the root directory", [(0, first)]);
+        known.add("the streamer info", place(self.infos.0, self.infos.1));
+        known.add("the list of free segments", place(self.segments.0, self.segments.1));
         for directory in &self.directories {
-            known.push((directory.keys.0, directory.keys.0 + directory.keys.1 as u64));
-            let entries = directory.entries.iter().map(|e| &e.numbers);
-            known.extend(entries.map(|n| (n.seek, n.seek + n.total_bytes as u64)));
+            let (seek, bytes) = directory.keys;
+            known.add(format!("the key list of directory {}", directory.text.name), place(seek, bytes));
+            for Entry { text, numbers: n, .. } in &directory.entries {
+                known
+                    .add(format!("{};{} ({})", text.name, n.cycle, text.class), place(n.seek, n.total_bytes));
+            }
         }
-        known
     }
 }

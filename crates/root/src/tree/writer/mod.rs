@@ -19,8 +19,9 @@ mod row;
 use crate::array::Column;
 use crate::compress::encode::Compression;
 use crate::error::{Error, ErrorKind, Result, Within};
-use crate::file::writer::{DirectoryId, FileWriter, KeyId, KeyNumbers, Stretch};
+use crate::file::writer::{DirectoryId, FileWriter, KeyId, KeyNumbers, Options, Stretch};
 use crate::file::{Key, RootFile};
+use crate::streamer::{Classes, ElementClass};
 use crate::tree::{Place, Tree};
 use crate::wire::Cursor;
 use crate::wire::writer::Writer;
@@ -31,6 +32,7 @@ use item::{Item, View};
 use plan::Plan;
 use rayon::prelude::*;
 use sapwood_io::Cause;
+use sapwood_io::sink::Sink;
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -632,10 +634,53 @@ pub struct Output {
     closed: bool,
 }
 
+/// Where the baskets of a tree lie in its own file, and how long they are.
+fn baskets(file: &Arc<RootFile>, key: &Key) -> Result<Vec<(u64, u64)>> {
+    let tree = Tree::read(file, key)?;
+    let own = tree.branches.iter().filter(|b| b.other_file.is_empty());
+    Ok(own.flat_map(|b| &b.baskets).map(|b| (b.seek(), b.bytes())).collect())
+}
+
+/// What the object of a key holds besides its record; none if that cannot be found out.
+fn holdings(file: &Arc<RootFile>, classes: &Classes, key: &Key) -> Option<Vec<(u64, u64)>> {
+    if is_tree(classes, &key.classname) {
+        let places = baskets(file, key).ok()?.into_iter();
+        return Some(places.map(|(seek, bytes)| (seek, seek.saturating_add(bytes))).collect());
+    }
+    // The pages of an RNTuple are described by records of its own.
+    let table = key.classname.starts_with("ROOT::") && key.classname.contains("RNTuple");
+    (!table).then(Vec::new)
+}
+
+fn is_tree(classes: &Classes, class: &str) -> bool {
+    let (mut todo, mut seen) = (vec![class], HashSet::new());
+    while let Some(class) = todo.pop() {
+        if matches!(class, "TTree" | "TNtuple" | "TNtupleD") {
+            return true;
+        }
+        if let Some(info) = classes.latest(class).filter(|_| seen.insert(class)) {
+            let bases = info.elements.iter().filter(|e| e.class == ElementClass::Base);
+            todo.extend(bases.map(|base| &*base.name));
+        }
+    }
+    false
+}
+
 impl Output {
     /// Around a fresh file.
     pub fn new(file: FileWriter) -> Self {
         Self { file, trees: Vec::new(), closed: false }
+    }
+    /// Goes on with a file, as [`FileWriter::update`] does.
+    pub fn update(
+        file: &Arc<RootFile>,
+        sink: Box<dyn Sink>,
+        compression: Option<Compression>,
+        options: Options,
+    ) -> Result<Self> {
+        let classes = file.classes().within(|| file.name().to_owned())?;
+        let holdings = |key: &Key| holdings(file, &classes, key);
+        FileWriter::update(file, sink, compression, options, &holdings).map(Self::new)
     }
     /// Adds a tree; gives its number.
     pub fn make_tree(
@@ -670,21 +715,14 @@ impl Output {
         source: &Arc<RootFile>,
         [doomed, kept]: [&[Key]; 2],
     ) -> Result<()> {
-        let baskets = |key: &Key| -> Result<Vec<(u64, u64)>> {
-            let tree = Tree::read(source, key)?;
-            let own = tree.branches.iter().filter(|b| b.other_file.is_empty());
-            Ok(own.flat_map(|b| &b.baskets).map(|b| (b.seek(), b.bytes())).collect())
-        };
-        let kept: Result<Vec<_>> = kept.iter().map(baskets).collect();
+        let kept: Result<Vec<_>> = kept.iter().map(|key| baskets(source, key)).collect();
         // A tree that cannot be read may have any of them.
-        let found: Vec<(u64, u64)> = match kept {
+        let (found, kept): (BTreeSet<(u64, u64)>, Vec<_>) = match kept {
             Ok(kept) => {
-                let kept: HashSet<(u64, u64)> = kept.into_iter().flatten().collect();
-                let found: BTreeSet<_> =
-                    doomed.iter().filter_map(|key| baskets(key).ok()).flatten().collect();
-                found.into_iter().filter(|place| !kept.contains(place)).collect()
+                let found = doomed.iter().filter_map(|key| baskets(source, key).ok()).flatten();
+                (found.collect(), kept.into_iter().flatten().collect())
             }
-            Err(_) => Vec::new(),
+            Err(_) => Default::default(),
         };
         let is_basket = |(seek, bytes): &(u64, u64)| {
             let head = source.bytes(*seek, (*bytes).min(BASKET_KEY), Cause::Directory).unwrap_or_default();
@@ -694,7 +732,7 @@ impl Output {
         };
         let records = found.into_iter().filter(is_basket).collect();
         self.file.delete(directory, name, cycle)?;
-        self.file.release_records(records);
+        self.file.release_records(records, kept);
         Ok(())
     }
     /// A tree by its number.
