@@ -53,7 +53,11 @@ const FIRST: u64 = 64 << 10;
 /// Bytes taken from the network at a time.
 const PIECE: usize = 64 << 10;
 /// The most bytes of a file that comes whole from a server that does not say how many there are.
-const ENDLESS: u64 = 64 << 30;
+const ENDLESS: u64 = 1 << 30;
+/// The most bytes between ranges that an answer may have with them.
+const BETWEEN: u64 = 1 << 20;
+/// How often a request may be redirected.
+const MOST_REDIRECTIONS: usize = 10;
 /// The longest pause that a server may ask for: nobody waits so long for a request.
 const LONGEST_PAUSE: Duration = Duration::from_secs(86_400);
 
@@ -152,6 +156,9 @@ fn agent(options: &Options) -> Agent {
         .tls_config(tls)
         .user_agent(concat!("sapwood/", env!("CARGO_PKG_VERSION")))
         .accept_encoding("identity")
+        // They are followed here, where it is known what is secret.
+        .max_redirects(0)
+        .max_redirects_will_error(false)
         .timeout_connect(Some(options.timeout))
         .timeout_recv_response(Some(options.timeout))
         .timeout_per_read(Some(options.timeout))
@@ -241,16 +248,38 @@ impl Http {
         headers: &[(&'static str, &str)],
         limit: Duration,
     ) -> std::result::Result<Response<Body>, Fault> {
-        let (agent, url) = (self.state().agent.clone(), way.url.as_str());
+        let (end, mut url) = (Instant::now() + limit, way.url.clone());
+        for _ in 0..=MOST_REDIRECTIONS {
+            let left = end.saturating_duration_since(Instant::now());
+            let response = self.send_to(method, &url, headers, left)?;
+            let Some(to) = redirection(&response).map_err(|fault| fault.at(&server_of(&url)))? else {
+                return Ok(response);
+            };
+            url = joined(&url, &to);
+            finish(&mut response.into_body().into_reader());
+        }
+        Err(Fault::lasting(Error::other("redirected without end")).at(&server_of(&url)))
+    }
+
+    /// Sends a request to one server. Secrets are for the servers only that were named, not for those to which they
+    /// redirect.
+    fn send_to(
+        &self,
+        method: &str,
+        url: &str,
+        headers: &[(&'static str, &str)],
+        limit: Duration,
+    ) -> std::result::Result<Response<Body>, Fault> {
+        let agent = self.state().agent.clone();
         let mut request = if method == "HEAD" { agent.head(url) } else { agent.get(url) };
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
         let mine = self.urls.iter().any(|given| origin(given) == origin(url));
-        for (name, value) in self.settings.headers.iter().filter(|(name, _)| mine || !is_secret(name)) {
+        for (name, value) in self.settings.headers.iter().filter(|(n, v)| mine || !is_secret(n, v)) {
             request = request.header(name, value);
         }
-        if let Some(keys) = &self.settings.keys {
+        if let Some(keys) = self.settings.keys.as_ref().filter(|_| mine) {
             for (name, value) in keys.sign(method, url, headers).map_err(Fault::lasting)? {
                 request = request.header(name, value);
             }
@@ -332,13 +361,13 @@ impl Http {
             let promised = promised(response.headers());
             let mut from =
                 response.into_body().into_reader().take(length.unwrap_or(ENDLESS).saturating_add(1));
-            let copied = std::io::copy(&mut from, &mut file).map_err(Fault::passing)?;
+            let copied = copy(&mut from, &mut file)?;
             if length.is_some_and(|length| length != copied) {
                 return Err(Fault::passing(Error::new(ErrorKind::UnexpectedEof, "the connection was cut")));
             }
             if copied > ENDLESS && length.is_none() {
                 return Err(Fault::lasting(Error::other(format!(
-                    "more than {ENDLESS} bytes, and no end is told"
+                    "the server sends no ranges, does not say how long the file is, and sent more than {ENDLESS} bytes"
                 ))));
             }
             file.flush().map_err(Fault::lasting)?;
@@ -543,10 +572,27 @@ impl Http {
         if let Some(boundary) = multipart::boundary(response.headers()) {
             let mut parts = 0;
             let mut body = multipart::Parts::new(response.into_body().into_reader(), &boundary);
-            while let Some((range, size)) = body.next_part().map_err(Fault::passing)? {
+            // What lies between two ranges may come with them.
+            let most = ranges.iter().take(asked).map(|r| r.length).fold(BETWEEN, u64::saturating_add);
+            let unclear = |error: Error| {
+                if error.kind() == ErrorKind::InvalidData && asked > 1 {
+                    self.fewer(1);
+                    return Fault::learnt(format!("{asked} ranges: {error}"));
+                }
+                Fault::passing(error)
+            };
+            let mut bytes = Vec::new();
+            while let Some((range, size)) = body.next_part().map_err(unclear)? {
                 self.verify(version.as_ref().filter(|_| parts == 0), size)?;
+                if range.length > most {
+                    let text = format!("a part of {} bytes where {most} were asked for", range.length);
+                    return Err(unclear(Error::new(ErrorKind::InvalidData, text)));
+                }
                 parts += 1;
-                if !forward(&mut body, range, take)? {
+                let mut wanted = || take(range.offset, &[]);
+                if !body.bytes(range, &mut bytes, &mut wanted).map_err(unclear)?
+                    || !take(range.offset, &bytes)
+                {
                     return Ok(());
                 }
             }
@@ -678,9 +724,84 @@ fn origin(url: &str) -> Option<(String, String, u16)> {
     Some((scheme, url.host()?.to_ascii_lowercase(), port))
 }
 
-/// Whether a header is for the servers only that were named, not for those to which they redirect.
-fn is_secret(header: &str) -> bool {
-    ["authorization", "cookie", "proxy-authorization"].iter().any(|name| header.eq_ignore_ascii_case(name))
+/// Parts of the names of headers that hold secrets.
+const SECRETS: [&str; 11] = [
+    "auth",
+    "cookie",
+    "token",
+    "key",
+    "secret",
+    "pass",
+    "credential",
+    "session",
+    "signature",
+    "jwt",
+    "x-amz-",
+];
+
+/// Whether a header holds a secret, by its name, or by a value that begins as those of `Authorization` do.
+fn is_secret(name: &str, value: &str) -> bool {
+    let (name, value) = (name.to_ascii_lowercase(), value.trim_start().to_ascii_lowercase());
+    let schemes = ["bearer ", "basic ", "digest ", "negotiate ", "aws4-"];
+    SECRETS.iter().any(|part| name.contains(part)) || schemes.iter().any(|scheme| value.starts_with(scheme))
+}
+
+/// Where an answer says to ask instead, if it does.
+fn redirection(response: &Response<Body>) -> std::result::Result<Option<String>, Fault> {
+    if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
+        return Ok(None);
+    }
+    let to = response.headers().get("location").and_then(|to| to.to_str().ok());
+    let hint = "for a bucket of S3 in another region: AWS_REGION";
+    let unknown =
+        || Fault::lasting(Error::other(format!("it redirects, and does not say where to ({hint})")));
+    to.map(|to| Some(to.to_owned())).ok_or_else(unknown)
+}
+
+/// The URL that a redirection from `from` leads to, by RFC 3986.
+fn joined(from: &str, to: &str) -> String {
+    let to = to.split('#').next().unwrap_or_default().trim();
+    if to.split_once("://").is_some_and(|(scheme, _)| scheme.chars().all(|c| c.is_ascii_alphanumeric())) {
+        return to.to_owned();
+    }
+    let (scheme, rest) = from.split_once("://").unwrap_or(("http", from));
+    if let Some(to) = to.strip_prefix("//") {
+        return format!("{scheme}://{to}");
+    }
+    let (server, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let path = path.split(['?', '#']).next().unwrap_or_default();
+    if to.is_empty() || to.starts_with('?') {
+        return format!("{scheme}://{server}{path}{to}");
+    }
+    let (way, query) = to.split_at(to.find('?').unwrap_or(to.len()));
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let whole = if way.starts_with('/') { way.to_owned() } else { format!("{folder}/{way}") };
+    let mut parts: Vec<&str> = Vec::new();
+    for part in whole.split('/').skip(1) {
+        match part {
+            "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    let end = if ["/.", "/.."].iter().any(|end| whole.ends_with(end)) { "/" } else { "" };
+    format!("{scheme}://{server}/{}{end}{query}", parts.join("/"))
+}
+
+/// Copies what comes, as long as somebody waits for it.
+fn copy(from: &mut impl Read, to: &mut impl Write) -> std::result::Result<u64, Fault> {
+    let (mut piece, mut copied) = (vec![0; PIECE], 0);
+    loop {
+        if cancel::given_up() {
+            return Err(Fault::lasting(Error::from(ErrorKind::Interrupted)));
+        }
+        let n = from.read(&mut piece).map_err(Fault::passing)?;
+        if n == 0 {
+            return Ok(copied);
+        }
+        to.write_all(piece.get(..n).unwrap_or_default()).map_err(Fault::lasting)?;
+        copied += n as u64;
+    }
 }
 
 /// Hands over the bytes of a range as they come; false if no more are wanted.
@@ -738,10 +859,6 @@ fn fault(error: ureq::Error) -> Fault {
         ureq::Error::Io(error) => Fault::passing(error),
         ureq::Error::Timeout(what) => {
             Fault::passing(Error::new(ErrorKind::TimedOut, format!("timeout: {what}")))
-        }
-        ureq::Error::Protocol(error) if error.to_string().contains("location header") => {
-            let hint = "for a bucket of S3 in another region: AWS_REGION";
-            Fault::lasting(Error::other(format!("it redirects, and does not say where to ({hint})")))
         }
         ureq::Error::ConnectionFailed | ureq::Error::Protocol(_) => {
             Fault::passing(Error::other(error.to_string()))
@@ -904,6 +1021,47 @@ mod tests {
         let error = Fault::lasting(Error::other("503")).at("host:80").error;
         assert_eq!(told("http://host/f", &error), "http://host/f: 503");
         assert_eq!(told("http://other/f", &error), "http://other/f: host:80: 503");
+    }
+
+    #[test]
+    fn redirections_lead_from_where_they_are_met() {
+        let from = "https://me@host:1/a/b/c?x=1";
+        for (to, want) in [
+            ("http://other/d?e", "http://other/d?e"),
+            ("//other/d#f", "https://other/d"),
+            ("/d/e?f=/g", "https://me@host:1/d/e?f=/g"),
+            ("d", "https://me@host:1/a/b/d"),
+            ("./d/../e/", "https://me@host:1/a/b/e/"),
+            ("/d//e/../f", "https://me@host:1/d//f"),
+            ("..", "https://me@host:1/a/"),
+            ("../../../d", "https://me@host:1/d"),
+            ("?y=http://z", "https://me@host:1/a/b/c?y=http://z"),
+            ("d?y=http://z", "https://me@host:1/a/b/d?y=http://z"),
+        ] {
+            assert_eq!(joined(from, to), want, "{to}");
+        }
+        assert_eq!(joined("http://host", "d"), "http://host/d");
+    }
+
+    #[test]
+    fn headers_that_hold_secrets() {
+        let secret = [
+            "Authorization",
+            "proxy-authorization",
+            "Cookie",
+            "X-Amz-Security-Token",
+            "X-Api-Key",
+            "PRIVATE-TOKEN",
+            "TransferHeaderAuthorization",
+            "X-Vault-Token",
+        ];
+        for name in secret {
+            assert!(is_secret(name, "x"), "{name}");
+        }
+        assert!(is_secret("X-Custom", "Bearer abc"));
+        for name in ["X-Test", "Accept", "User-Agent", "Range", "Cache-Control"] {
+            assert!(!is_secret(name, "x"), "{name}");
+        }
     }
 
     #[test]

@@ -27,11 +27,17 @@ pub fn boundary(headers: &HeaderMap) -> Option<String> {
 pub struct Parts<R> {
     from: BufReader<R>,
     border: String,
+    /// Whether the border behind a part was read, and then whether another part follows.
+    after: Option<bool>,
+}
+
+fn wrong() -> Error {
+    Error::new(ErrorKind::InvalidData, "ranges that cannot be told apart")
 }
 
 impl<R: Read> Parts<R> {
     pub fn new(from: R, boundary: &str) -> Self {
-        Self { from: BufReader::with_capacity(64 << 10, from), border: format!("--{boundary}") }
+        Self { from: BufReader::with_capacity(64 << 10, from), border: format!("--{boundary}"), after: None }
     }
 
     fn line(&mut self) -> Result<String> {
@@ -43,22 +49,64 @@ impl<R: Read> Parts<R> {
         Ok(String::from_utf8_lossy(&line).trim_end().to_owned())
     }
 
-    /// Goes to the next part, of which all bytes must have been read; gives its range and the size of the file.
-    pub fn next_part(&mut self) -> Result<Option<(Range, u64)>> {
-        let wrong = || Error::new(ErrorKind::InvalidData, "ranges that cannot be told apart");
+    /// Reads lines up to a border, of which at least `least` come before it; gives whether a part follows.
+    fn border(&mut self, least: usize) -> Result<bool> {
         let mut lines = 0;
         loop {
             let line = self.line()?;
-            if line == self.border {
-                break;
-            }
-            if line.strip_suffix("--") == Some(&self.border) {
-                return Ok(None);
+            let ends = line.strip_suffix("--") == Some(&self.border);
+            if (ends || line == self.border) && lines >= least {
+                return Ok(!ends);
             }
             lines += 1;
             if !line.is_empty() || lines > MOST_LINES {
                 return Err(wrong());
             }
+        }
+    }
+
+    /// Reads the bytes of a part, as many as its range has. They count only if this succeeds: the border must follow, and
+    /// not come before. False if `wanted`, which is asked now and then, says that nobody wants them any more.
+    pub fn bytes(
+        &mut self,
+        range: Range,
+        bytes: &mut Vec<u8>,
+        wanted: &mut dyn FnMut() -> bool,
+    ) -> Result<bool> {
+        bytes.clear();
+        let length = usize::try_from(range.length).map_err(|_| wrong())?;
+        let full = |_| Error::new(ErrorKind::OutOfMemory, format!("no memory for a range of {length} bytes"));
+        while bytes.len() < length {
+            let piece = self.from.fill_buf()?;
+            let piece = piece.get(..piece.len().min(length - bytes.len())).unwrap_or_default();
+            if piece.is_empty() {
+                return Err(Error::new(ErrorKind::UnexpectedEof, "the connection was cut"));
+            }
+            bytes.try_reserve(piece.len()).map_err(full)?;
+            bytes.extend_from_slice(piece);
+            let taken = piece.len();
+            self.from.consume(taken);
+            if !wanted() {
+                return Ok(false);
+            }
+        }
+        let follows = self.border(1)?;
+        let border = format!("\r\n{}\r\n", self.border);
+        if bytes.windows(border.len()).any(|window| window == border.as_bytes()) {
+            return Err(wrong());
+        }
+        self.after = Some(follows);
+        Ok(true)
+    }
+
+    /// Goes to the next part, of which all bytes must have been read; gives its range and the size of the file.
+    pub fn next_part(&mut self) -> Result<Option<(Range, u64)>> {
+        let follows = match self.after.take() {
+            Some(follows) => follows,
+            None => self.border(0)?,
+        };
+        if !follows {
+            return Ok(None);
         }
         let mut place = None;
         for _ in 0..MOST_LINES {
@@ -77,6 +125,7 @@ impl<R: Read> Parts<R> {
 }
 
 impl<R: Read> Read for Parts<R> {
+    /// Reads what stands behind the last part.
     fn read(&mut self, out: &mut [u8]) -> Result<usize> {
         self.from.read(out)
     }
@@ -90,8 +139,8 @@ mod tests {
         let mut parts = Parts::new(text.as_bytes(), "b");
         let mut found = Vec::new();
         while let Some((range, _)) = parts.next_part()? {
-            let mut bytes = vec![0; range.length as usize];
-            parts.read_exact(&mut bytes)?;
+            let mut bytes = Vec::new();
+            assert!(parts.bytes(range, &mut bytes, &mut || true)?);
             found.push((range.offset, String::from_utf8_lossy(&bytes).into_owned()));
         }
         Ok(found)
@@ -106,5 +155,24 @@ mod tests {
         for bad in ["", "--b", "text\r\n", "--b\r\n\r\n", "--b\r\nContent-Range: bytes 2-4/9\r\n\r\nab"] {
             assert!(parts(bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn parts_of_another_length_than_their_range() {
+        let part = |bytes: &str| format!("\r\n--b\r\nContent-Range: bytes 0-7/99\r\n\r\n{bytes}");
+        let whole = part("abcdefgh");
+        assert_eq!(parts(&(whole.clone() + &whole + "\r\n--b--\r\n")).unwrap().len(), 2);
+        for bytes in ["", "a", "abc", "abcd", "abcdef", "abcdefg", "abcdefghi", "abcdefghijkl"] {
+            for text in [part(bytes) + "\r\n--b--\r\n", part(bytes) + &whole + "\r\n--b--\r\n"] {
+                assert!(parts(&text).is_err(), "{text:?}");
+            }
+        }
+        // Two parts that together have the length that the first claims.
+        let inner = "\r\n--b\r\nContent-Range: bytes 5-5/99\r\n\r\nxyz";
+        let text = format!("--b\r\nContent-Range: bytes 0-{}/99\r\n\r\n{inner}\r\n--b--", inner.len() - 1);
+        assert!(parts(&text).is_err());
+        // The border was not seen yet.
+        assert!(parts(&part("abcdefgh")).is_err());
+        assert!(parts(&(part("abcdefgh") + "\r\n")).is_err());
     }
 }
