@@ -23,6 +23,8 @@ pub struct RootFile {
     source: Arc<dyn Source>,
     header: Header,
     classes: OnceLock<Arc<Classes>>,
+    /// Keys of directories without key list, found once for all of them.
+    recovered: OnceLock<recover::Found>,
 }
 
 /// A directory and its keys.
@@ -59,7 +61,7 @@ impl RootFile {
         if header.seek_info != 0 {
             source.foresee(Range { offset: header.seek_info, length: header.nbytes_info.into() });
         }
-        Ok(Self { source, header, classes: OnceLock::new() })
+        Ok(Self { source, header, classes: OnceLock::new(), recovered: OnceLock::new() })
     }
     /// The header.
     pub fn header(&self) -> &Header {
@@ -142,7 +144,14 @@ impl RootFile {
         } else {
             // A file that was never closed has no key list, or one past its end; a directory that nothing was put
             // into may have none either.
-            directory.keys = recover::keys(self, seek)?;
+            let found = match self.recovered.get() {
+                Some(found) => found,
+                None => {
+                    let found = recover::keys(self)?;
+                    self.recovered.get_or_init(|| found)
+                }
+            };
+            directory.keys = found.get(&seek).cloned().unwrap_or_default();
             directory.recovered = root || seek_keys != 0 || !directory.keys.is_empty();
         }
         Ok(directory)

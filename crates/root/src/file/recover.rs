@@ -1,4 +1,4 @@
-//! Keys of a directory whose key list was never written, from the records of the file.
+//! Keys of directories whose key list was never written, from the records of the file.
 
 use super::{Key, RootFile};
 use crate::error::Result;
@@ -8,19 +8,40 @@ use std::collections::HashMap;
 
 /// Bytes looked at for each record's key; longer names end the key early and the record is passed over.
 const WINDOW: u64 = 512;
+/// Bytes read at once where records are small.
+const CHUNK: u64 = 64 << 10;
 /// Bytes of the smallest gap: the length that marks it.
 const GAP: u64 = 4;
 
-/// Walks the records from the start and collects those of the directory at `parent`, the newest cycle last.
+/// The keys of each directory, by where its record lies.
+pub(super) type Found = HashMap<u64, Vec<Key>>;
+
+/// Walks the records from the start and collects the keys of all directories, the newest cycle last.
 ///
 /// Stops without error where the row of records ends or makes no sense: that is where the writer was cut off.
-pub(super) fn keys(file: &RootFile, parent: u64) -> Result<Vec<Key>> {
+pub(super) fn keys(file: &RootFile) -> Result<Found> {
     let size = file.source().size();
-    let mut found: Vec<Key> = Vec::new();
-    let mut places: HashMap<(String, u16), usize> = HashMap::new();
+    let mut found = Found::new();
+    let mut places: HashMap<(u64, String, u16), usize> = HashMap::new();
     let mut pos = file.header().begin;
+    let (mut chunk, mut start) = (Vec::new(), 0);
     while pos.saturating_add(Key::SMALLEST as u64) < size {
-        let window = file.bytes(pos, WINDOW.min(size - pos), Cause::Directory)?;
+        let length = WINDOW.min(size - pos);
+        let inside = |chunk: &[u8], start: u64| {
+            let at = usize::try_from(pos.checked_sub(start)?).ok()?;
+            chunk.get(at..at.checked_add(length as usize)?).map(<[u8]>::to_vec)
+        };
+        let window = match inside(&chunk, start) {
+            Some(window) => window,
+            None => {
+                // Where the last records were near each other, the next ones may be.
+                let near = !chunk.is_empty() && pos < start + 2 * CHUNK.min(chunk.len() as u64 + WINDOW);
+                let more = if near { CHUNK } else { WINDOW };
+                chunk = file.bytes(pos, more.min(size - pos), Cause::Directory)?;
+                start = pos;
+                inside(&chunk, start).unwrap_or_default()
+            }
+        };
         let mut c = Cursor::new(&window, pos);
         let length = i64::from(c.i32()?);
         if length == 0 {
@@ -43,11 +64,12 @@ pub(super) fn keys(file: &RootFile, parent: u64) -> Result<Vec<Key>> {
             && c.seek(key.key_bytes as usize).is_ok()
             && c.u16().is_ok_and(|version| version == 0);
         let is_list = counted || key.name == "StreamerInfo" || key.name == key.classname;
-        if whole && is_object && !is_list && key.seek == pos && key.seek_parent == parent && pos != parent {
-            let place = *places.entry((key.name.clone(), key.cycle)).or_insert(found.len());
-            match found.get_mut(place) {
+        if whole && is_object && !is_list && key.seek == pos && key.seek_parent != pos {
+            let keys = found.entry(key.seek_parent).or_default();
+            let place = *places.entry((key.seek_parent, key.name.clone(), key.cycle)).or_insert(keys.len());
+            match keys.get_mut(place) {
                 Some(older) => *older = key.clone(),
-                None => found.push(key.clone()),
+                None => keys.push(key.clone()),
             }
         }
         if (key.total_bytes as usize) < Key::SMALLEST {

@@ -7,7 +7,7 @@ use crate::array::Number;
 use crate::error::{Error, Result, Within};
 use crate::wire::Cursor;
 use crate::wire::cursor::{ClassTag, Pointer};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Which subclass of `TStreamerElement` describes a member.
@@ -120,6 +120,8 @@ pub struct StreamerInfo {
 pub struct Classes {
     infos: Vec<Arc<StreamerInfo>>,
     by_name: HashMap<String, Vec<usize>>,
+    /// Those of `std::pair`, by their types.
+    pairs: HashMap<Cpp, usize>,
     enumerations: HashMap<String, Enumeration>,
 }
 
@@ -136,13 +138,15 @@ impl Classes {
     /// A set of classes; of two with one name and version the first stays.
     pub fn new(infos: impl IntoIterator<Item = StreamerInfo>) -> Self {
         let mut classes = Self::default();
+        let mut seen = HashSet::new();
         for info in infos {
-            let known = classes.by_name.entry(info.name.to_string()).or_default();
-            let twice = known.iter().any(|&i| {
-                classes.infos.get(i).is_some_and(|k| k.version == info.version && k.checksum == info.checksum)
-            });
+            let twice = !seen.insert((info.name.to_string(), info.version, info.checksum));
             if !twice {
+                let known = classes.by_name.entry(info.name.to_string()).or_default();
                 let in_pair = info.name.starts_with("pair<");
+                if in_pair && let Ok(pair @ Cpp::Pair(..)) = typename::parse(&info.name) {
+                    classes.pairs.entry(pair).or_insert(classes.infos.len());
+                }
                 for (element, (name, number)) in
                     info.elements.iter().filter_map(|e| Some((e, named_number(e)?)))
                 {
@@ -234,17 +238,18 @@ impl Classes {
         }
     }
 
+    /// What the file says of a `std::pair`, however its name is spelt.
+    pub fn pair(&self, pair: &Cpp) -> Option<&Arc<StreamerInfo>> {
+        self.pairs.get(pair).and_then(|&at| self.infos.get(at))
+    }
+
     /// The numbers that stand for enumerations in a map, where the file describes its pairs: one enumeration may have
     /// another width in another map.
     pub fn halves(&self, key: &Cpp, value: &Cpp) -> [Option<Number>; 2] {
         if !matches!(key, Cpp::Class(_)) && !matches!(value, Cpp::Class(_)) {
             return [None, None];
         }
-        let is_it = |info: &&Arc<StreamerInfo>| {
-            info.name.starts_with("pair<")
-                && matches!(typename::parse(&info.name), Ok(Cpp::Pair(a, b)) if *a == *key && *b == *value)
-        };
-        let pair = self.iter().find(is_it);
+        let pair = self.pair(&Cpp::Pair(Box::new(key.clone()), Box::new(value.clone())));
         let number = |at: usize, cpp: &Cpp| {
             let element = pair?.elements.get(at).filter(|_| matches!(cpp, Cpp::Class(_)))?;
             if element.class == ElementClass::BasicType { basic_number(element.kind) } else { None }

@@ -497,8 +497,7 @@ impl<'a> Compiler<'a> {
         if !matches!(pair, Cpp::Pair(..)) {
             return None;
         }
-        let mut pairs = self.classes.iter().map(|info| &info.name).filter(|name| name.starts_with("pair<"));
-        pairs.find(|name| typename::parse(name).is_ok_and(|found| found == *pair)).map(ToString::to_string)
+        self.classes.pair(pair).map(|info| info.name.to_string())
     }
 
     /// A key or value of a map, or half of a pair.
@@ -629,9 +628,6 @@ impl<'a> Compiler<'a> {
         if self.inside.len() >= DEEPEST {
             return Err(Error::limit(format!("classes nested deeper than {DEEPEST}")));
         }
-        if self.members > MOST_MEMBERS {
-            return Err(Error::limit(format!("classes of more than {MOST_MEMBERS} members in all")));
-        }
         // Of one version, as classes without a number have it, the later in the file's list comes first.
         let mut infos: Vec<&Arc<StreamerInfo>> = self.classes.versions(name).collect();
         infos.reverse();
@@ -640,6 +636,12 @@ impl<'a> Compiler<'a> {
         }
         if infos.is_empty() {
             return Err(unknown_class(name));
+        }
+        // Before anything is made of them. A version counts, too.
+        let members = infos.iter().map(|info| info.elements.len() + 1).sum();
+        self.members = self.members.saturating_add(members);
+        if self.members > MOST_MEMBERS {
+            return Err(Error::limit(format!("classes of more than {MOST_MEMBERS} members in all")));
         }
         let preferred = |i: &StreamerInfo| match prefer {
             Some((_, checksum)) if checksum != 0 && i.checksum == checksum => 2,
@@ -662,7 +664,6 @@ impl<'a> Compiler<'a> {
 
     fn record(&mut self, info: &StreamerInfo) -> Record {
         let mut record = Record::new(info.name.to_string(), []);
-        self.members = self.members.saturating_add(info.elements.len());
         for element in &info.elements {
             self.push(&mut record, element, &info.name);
         }
@@ -682,7 +683,8 @@ impl<'a> Compiler<'a> {
         let kind = if base {
             self.object(&element.name)
         } else {
-            let counter = record.field_of(&element.count_name);
+            let name = element.count_name.as_str();
+            let counter = if name.is_empty() { None } else { record.field_of(name) };
             self.member(element, counter)
         };
         let kind = match kind.problem().map(str::to_owned).zip(byte_counts(element)) {
@@ -959,6 +961,29 @@ mod tests {
             let kind = Compiler::new(&classes).value(&typename::parse(name).unwrap());
             assert_eq!(format!("{kind:?}"), want, "{name}");
         }
+    }
+
+    #[test]
+    fn classes_of_many_members_or_versions_are_refused_before_they_are_compiled() {
+        let member = |i: usize| (format!("x{i}"), format!("vector<C{i}>"));
+        let names: Vec<(String, String)> = (0..MOST_MEMBERS).map(member).collect();
+        let members = |count: usize| -> Vec<(&str, i32, &str, ElementClass)> {
+            let each = names.iter().take(count);
+            each.map(|(name, class)| (name.as_str(), 3, class.as_str(), ElementClass::BasicType)).collect()
+        };
+        for (count, fits) in [(MOST_MEMBERS - 1, true), (MOST_MEMBERS, false)] {
+            let classes = Classes::new([with_members("C", &members(count))]);
+            let kind = Compiler::new(&classes).object("C");
+            let why = kind.problem().unwrap_or_default();
+            assert_eq!(why.contains("classes of more than 20000 members in all"), !fits, "{count}: {why}");
+        }
+        let start = std::time::Instant::now();
+        let version = |version| StreamerInfo { version, ..with_members("C", &[]) };
+        let classes = Classes::new((0..200_000).map(version));
+        assert_eq!(classes.versions("C").count(), 200_000);
+        assert!(Compiler::new(&classes).object("C").problem().is_some());
+        // Versions that were compared with each other would take a minute.
+        assert!(start.elapsed() < std::time::Duration::from_secs(10), "{:?}", start.elapsed());
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::array::Number;
 use crate::error::{Error, Result};
 
 /// A parsed type.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Cpp {
     /// A number of fixed width.
     Number(Number),

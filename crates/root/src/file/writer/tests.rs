@@ -189,3 +189,34 @@ fn identities_are_random_and_of_version_four() {
     assert_ne!(a, b);
     assert_eq!((a[6] >> 4, a[8] >> 6), (4, 2));
 }
+
+#[test]
+fn directories_without_key_lists_cost_one_walk_through_the_file() {
+    const COUNT: usize = 300;
+    let sink = Shared::new();
+    let mut file = FileWriter::create(Box::new(sink.clone()), "x.root", Options::default()).unwrap();
+    for i in 0..COUNT {
+        let directory = file.mkdir(0, &format!("d{i}"), "").unwrap();
+        file.write_object(directory, "s", "", &text_object(&i.to_string())).unwrap();
+    }
+    file.commit().unwrap();
+    let whole = sink.open().directory().unwrap();
+    for key in &whole.keys {
+        // `fSeekKeys` of a directory's record.
+        let place = key.seek as usize + usize::from(key.key_bytes) + 26;
+        sink.bytes.lock().unwrap()[place..place + 4].fill(0);
+    }
+    let back = sink.open();
+    let root = back.directory().unwrap();
+    let reads = || back.source().counters().snapshot()[0].1;
+    back.subdirectory(&root.keys[0]).unwrap();
+    let first = reads();
+    for key in &root.keys {
+        let directory = back.subdirectory(key).unwrap();
+        let found: Vec<(u64, &str)> =
+            directory.keys.iter().map(|key| (key.seek_parent, key.name.as_str())).collect();
+        assert_eq!((found, directory.recovered), (vec![(key.seek, "s")], true));
+    }
+    assert_eq!(reads() - first, COUNT as u64);
+    assert!(first < 10, "{first} reads");
+}
