@@ -34,6 +34,7 @@ class Server(ThreadingHTTPServer):
         self.most_ranges = 1000
         self.beyond = "whole"  # or "first", "refuse", "close"
         self.merge = False
+        self.shorter: tuple[int, ...] = ()  # by how many bytes parts of answers are shorter than they say, one after another
         self.claims = 0  # how many bytes it says that files have, if not as many as they have
         self.chunked = False  # whether answers without ranges do not say how long they are
         self.tag: str | None = '"1"'
@@ -176,8 +177,8 @@ class Handler(BaseHTTPRequestHandler):
         else:
             parts = [
                 f"\r\n--xx\r\nContent-Type: a/b\r\nContent-Range: bytes {a}-{b - 1}/{len(data)}\r\n\r\n".encode()
-                + data[a:b]
-                for a, b in asked
+                + data[a : b - less]
+                for (a, b), less in zip(asked, (*server.shorter, *[0] * len(asked)), strict=False)
             ]
             kind = {"Content-Type": "multipart/byteranges; boundary=xx"}
             self.reply(206, b"".join(parts) + b"\r\n--xx--\r\n", kind, cut=cut)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import pickle
@@ -9,6 +10,7 @@ import random
 import threading
 import time
 from email.utils import formatdate
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -412,3 +414,43 @@ def test_parallel_jobs(server: Server, local: Any) -> None:
     [job.start() for job in jobs]
     [job.join(200) for job in jobs]
     assert [job.exitcode for job in jobs] == [0] * 8
+
+
+@pytest.mark.parametrize("shorter", [(4,) * 1000, (0, 4), (2,) * 1000, (0, 0, 64)])
+def test_parts_that_are_shorter_than_they_say(server: Server, local: Any, shorter: tuple[int, ...]) -> None:
+    """What stands between the parts of an answer never becomes data: the ranges are asked for one by one."""
+    server.shorter = shorter
+    with sapwood.open(server.url("events.root"), prior=None) as file:
+        assert ak.array_equal(file["t"].arrays(["x1", "x3", "jet"]), local[["x1", "x3", "jet"]])
+        assert any("ranges" in entry.reason for entry in file.file.ledger())
+
+
+def test_an_answer_without_an_end(tmp_path: Path) -> None:
+    """A server that takes no ranges, and sends bytes as long as anybody listens."""
+
+    class Endless(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            del format, args
+
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            piece = b"100000\r\n" + b"root" * (1 << 18) + b"\r\n"
+            with contextlib.suppress(OSError):
+                while True:
+                    self.wfile.write(piece)
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Endless) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}/f.root"
+        with pytest.raises(sapwood.StorageError, match="does not say how long the file is, and sent more than 1073741824 "):
+            sapwood.open(url, retries=0)
+        start = time.monotonic()
+        with pytest.raises(sapwood.StorageError):
+            sapwood.open(url, retries=0, deadline=0.2)
+        assert time.monotonic() - start < 5
+        server.shutdown()

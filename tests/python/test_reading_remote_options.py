@@ -29,14 +29,29 @@ def test_secrets_are_for_the_server_that_was_named(server: Server, path: Path, l
         # Another name, so another host.
         target = other.url("events.root").replace("127.0.0.1", "localhost")
         server.fault = lambda _n: f"redirect {target}"
-        headers = {"Authorization": "Bearer x", "cookie": "a=b", "X-Test": "yes"}
+        secrets = {"Authorization": "Bearer x", "cookie": "a=b", "Proxy-Authorization": "x", "X-Api-Key": "x"}
+        headers = {**secrets, "X-Custom": "Bearer x", "X-Test": "yes"}
         with sapwood.open(server.url("events.root"), headers=headers, prior=None) as file:
             assert ak.array_equal(file["t"].arrays(["x1"]), local[["x1"]])
             assert ak.array_equal(file["t"].arrays(["x2"]), local[["x2"]])
         assert {heard["authorization"] for heard in server.heard} == {"Bearer x"}
         assert len(other.heard) > 3
         assert all(heard["x-test"] == "yes" for heard in other.heard)
-        assert not any({"authorization", "cookie"} & set(heard) for heard in other.heard)
+        hidden = {"authorization", "cookie", "proxy-authorization", "x-api-key", "x-custom"}
+        assert all(hidden <= set(heard) for heard in server.heard)
+        assert not any(hidden & set(heard) for heard in other.heard)
+
+
+def test_signatures_are_for_the_server_that_was_named(server: Server, path: Path) -> None:
+    with serving({"events.root": path.read_bytes()}) as other:
+        target = other.url("events.root").replace("127.0.0.1", "localhost")
+        server.fault = lambda _n: f"redirect {target}"
+        options = {"key": "AK", "secret": "SK", "token": "session", "endpoint_url": f"http://{server.place}"}
+        with sapwood.open("s3://bucket/events.root", prior=None, **options) as file:
+            assert file["t"].num_entries > 0
+        assert all(heard["x-amz-security-token"] == "session" for heard in server.heard)
+        assert other.heard
+        assert not any(name == "authorization" or "amz" in name for heard in other.heard for name in heard)
 
 
 def test_headers_are_sent_and_handles_pickle(server: Server, local: Any) -> None:

@@ -590,8 +590,7 @@ impl Http {
                 }
                 parts += 1;
                 let mut wanted = || take(range.offset, &[]);
-                if !body.bytes(range, &mut bytes, &mut wanted).map_err(unclear)?
-                    || !take(range.offset, &bytes)
+                if !body.part(range, &mut bytes, &mut wanted).map_err(unclear)? || !take(range.offset, &bytes)
                 {
                     return Ok(());
                 }

@@ -49,13 +49,13 @@ impl<R: Read> Parts<R> {
         Ok(String::from_utf8_lossy(&line).trim_end().to_owned())
     }
 
-    /// Reads lines up to a border, of which at least `least` come before it; gives whether a part follows.
-    fn border(&mut self, least: usize) -> Result<bool> {
+    /// Reads empty lines up to a border; gives whether a part follows.
+    fn border(&mut self) -> Result<bool> {
         let mut lines = 0;
         loop {
             let line = self.line()?;
             let ends = line.strip_suffix("--") == Some(&self.border);
-            if (ends || line == self.border) && lines >= least {
+            if ends || line == self.border {
                 return Ok(!ends);
             }
             lines += 1;
@@ -67,7 +67,7 @@ impl<R: Read> Parts<R> {
 
     /// Reads the bytes of a part, as many as its range has. They count only if this succeeds: the border must follow, and
     /// not come before. False if `wanted`, which is asked now and then, says that nobody wants them any more.
-    pub fn bytes(
+    pub fn part(
         &mut self,
         range: Range,
         bytes: &mut Vec<u8>,
@@ -90,7 +90,12 @@ impl<R: Read> Parts<R> {
                 return Ok(false);
             }
         }
-        let follows = self.border(1)?;
+        let mut end = [0; 2];
+        self.from.read_exact(&mut end)?;
+        if end != *b"\r\n" {
+            return Err(wrong());
+        }
+        let follows = self.border()?;
         let border = format!("\r\n{}\r\n", self.border);
         if bytes.windows(border.len()).any(|window| window == border.as_bytes()) {
             return Err(wrong());
@@ -103,7 +108,7 @@ impl<R: Read> Parts<R> {
     pub fn next_part(&mut self) -> Result<Option<(Range, u64)>> {
         let follows = match self.after.take() {
             Some(follows) => follows,
-            None => self.border(0)?,
+            None => self.border()?,
         };
         if !follows {
             return Ok(None);
@@ -140,7 +145,7 @@ mod tests {
         let mut found = Vec::new();
         while let Some((range, _)) = parts.next_part()? {
             let mut bytes = Vec::new();
-            assert!(parts.bytes(range, &mut bytes, &mut || true)?);
+            assert!(parts.part(range, &mut bytes, &mut || true)?);
             found.push((range.offset, String::from_utf8_lossy(&bytes).into_owned()));
         }
         Ok(found)
