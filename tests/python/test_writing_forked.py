@@ -92,7 +92,7 @@ def test_a_forked_child_that_ends_or_closes_changes_nothing(tmp_path, child, mod
         "file.mkdir('d')",
         "file.mktree('u', {'x': 'int64'})",
         "file.commit()",
-        "del file['t']",
+        "del file['nothing']",
         "file.file.compression = sapwood.ZLIB(1)",
     ],
 )

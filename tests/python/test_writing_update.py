@@ -283,11 +283,10 @@ def test_free_segments_are_left_alone_beside_a_tree_that_cannot_be_read(tmp_path
         file["big"] = "x" * 10_000
     with sapwood.update(path) as file:
         del file["big"]
-    data = path.read_bytes()
-    # The record of tree a, not the basket of it.
-    place = data.index(b"TTree", data.index(b"\x05TTree\x01a"))
-    data = bytearray(data)
-    data[place + 12 : place + 20] = b"\xff" * 8
+    data = bytearray(path.read_bytes())
+    with sapwood.open(path) as file:
+        place = file.key("a").fSeekKey + file.key("a").fKeylen
+    data[place : place + 80] = b"\xff" * 80
     path.write_bytes(data)
     with pytest.raises(sapwood.SapwoodError), sapwood.open(path) as file:
         file["a"]
