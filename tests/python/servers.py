@@ -34,7 +34,9 @@ class Server(ThreadingHTTPServer):
         self.most_ranges = 1000
         self.beyond = "whole"  # or "first", "refuse", "close"
         self.merge = False
-        self.shorter: tuple[int, ...] = ()  # by how many bytes parts of answers are shorter than they say, one after another
+        self.shorter: tuple[
+            int, ...
+        ] = ()  # by how many bytes parts of answers are shorter than they say, one after another
         self.claims = 0  # how many bytes it says that files have, if not as many as they have
         self.chunked = False  # whether answers without ranges do not say how long they are
         self.tag: str | None = '"1"'

@@ -144,3 +144,39 @@ def test_many_records_without_a_list_of_keys(tmp_path: Path) -> None:
         found = sapwood.open(bytes(data)).keys(recursive=False)
     assert len(found) == records + 1
     assert time.process_time() - before < 2
+
+
+@pytest.mark.parametrize("step_size", [1, 1000, "1 MB"])
+def test_steps_through_more_entries_than_there_can_be(tmp_path: Path, step_size: int | str) -> None:
+    """A tree that claims 2**63 - 1 entries gives its first step, or an error, at once and with little memory."""
+    path = tmp_path / "f.root"
+    with sapwood.recreate(path, compression=None) as file:
+        file["t"] = {"x": np.arange(12345)}
+    data = bytearray(path.read_bytes())
+    with sapwood.open(path) as file:
+        place = data.index(struct.pack(">q", 12345), file.key("t").fSeekKey)
+    struct.pack_into(">q", data, place, 2**63 - 1)
+    path.write_bytes(data)
+    script = """
+import resource, sys
+import sapwood
+resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+path, size = sys.argv[1], sys.argv[2]
+size = int(size) if size.isdigit() else size
+with sapwood.open(path) as file:
+    assert file["t"].num_entries == 2**63 - 1
+    for steps in (file["t"].iterate(step_size=size), sapwood.iterate({path: "t"}, step_size=size)):
+        try:
+            print(len(next(steps)))
+        except sapwood.SapwoodError as error:
+            print(type(error).__name__)
+    try:
+        file["t"].__arrow_c_stream__()
+    except sapwood.SapwoodError as error:
+        print(type(error).__name__)
+"""
+    command = [sys.executable, "-W", "ignore", "-c", script, str(path), str(step_size)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0, done.stderr
+    if isinstance(step_size, int):
+        assert done.stdout.split()[:2] == [str(step_size)] * 2

@@ -52,7 +52,7 @@ if not {first}:
 """
 
 
-def run(path: Path, child: str, mode: str, first: bool) -> str:
+def run(path: Path, child: str, mode: str, *, first: bool) -> str:
     indented = "\n".join("        " + line for line in child.splitlines())
     script = PARENT.format(child=indented, first=first)
     command = [sys.executable, "-W", "ignore", "-c", script, str(path), mode]
@@ -73,13 +73,15 @@ def run(path: Path, child: str, mode: str, first: bool) -> str:
         "del tree, file; gc.collect()",
     ],
 )
-def test_a_forked_child_that_ends_or_closes_changes_nothing(tmp_path, child, mode, first):
+def test_a_forked_child_that_ends_or_closes_changes_nothing(
+    tmp_path: Path, child: str, mode: str, *, first: bool
+) -> None:
     path = tmp_path / "f.root"
-    run(path, child, mode, first)
+    run(path, child, mode, first=first)
     with sapwood.open(path) as file:
         assert file["t"]["x"].array(library="np").tolist() == list(range(10000))
         assert str(file["text"]) == "hello"
-    assert os.listdir(tmp_path) == ["f.root"]
+    assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.parametrize(
@@ -96,14 +98,14 @@ def test_a_forked_child_that_ends_or_closes_changes_nothing(tmp_path, child, mod
         "file.file.compression = sapwood.ZLIB(1)",
     ],
 )
-def test_a_forked_child_cannot_write(tmp_path, child):
+def test_a_forked_child_cannot_write(tmp_path: Path, child: str) -> None:
     path = tmp_path / "f.root"
     printed = run(path, child, "plain", first=False)
     assert printed.startswith("StorageError this file was opened for writing by process "), printed
     assert np.array_equal(sapwood.open(path)["t"]["x"].array(library="np"), np.arange(10000))
 
 
-def test_the_lock_of_the_parent_outlives_a_forked_child(tmp_path):
+def test_the_lock_of_the_parent_outlives_a_forked_child(tmp_path: Path) -> None:
     path = tmp_path / "f.root"
     script = """
 import os, sys, sapwood

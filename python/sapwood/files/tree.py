@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,14 +12,14 @@ import numpy as np
 from sapwood import columns
 from sapwood.columns import Array, Foreign, Type
 from sapwood.compression import Compression
-from sapwood.errors import ArgumentError
+from sapwood.errors import ArgumentError, LimitError
 from sapwood.files.members import described_by
 from sapwood.table.fields import HasBranches
 from sapwood.table.learning import Learned
 from sapwood.table.libraries import Library, library_of
 from sapwood.table.query import Selection, unreadable_error
 from sapwood.table.scan import arrow_parts, single, warn_of_parts
-from sapwood.table.steps import entry_range, plan_steps
+from sapwood.table.steps import StepPlan, entry_range
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -32,6 +33,8 @@ _GROWING = threading.Lock()
 
 _STREAM_STEP = "64 MB"
 """How much of a tree one Arrow record batch holds, uncompressed."""
+_MOST_BATCHES = 1_000_000
+"""The most record batches of a stream: 64 TB."""
 
 
 class TTree(HasBranches):
@@ -191,7 +194,9 @@ class TTree(HasBranches):
 
         del requested_schema  # a wish only, by the Arrow PyCapsule interface
         selection = Selection(self)
-        steps = list(plan_steps(selection, _STREAM_STEP, 0, self.num_entries)) or [(0, 0)]
+        steps = list(islice(StepPlan(selection, _STREAM_STEP, (0, self.num_entries)), _MOST_BATCHES + 1)) or [(0, 0)]
+        if len(steps) > _MOST_BATCHES:
+            raise LimitError(f"tree {self.name} claims {self.num_entries} entries: more than {_MOST_BATCHES} batches")
         names, parts = arrow_parts(selection, steps)
         return _native.arrow_stream(names, parts, warn_of_parts)
 

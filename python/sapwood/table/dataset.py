@@ -17,7 +17,7 @@ from sapwood.table.groups import GroupBy, Stretch, iterate_groups
 from sapwood.table.libraries import How, Library, library_of
 from sapwood.table.query import BranchFilter, Expressions, Selection
 from sapwood.table.scan import Lost, Part, read, together
-from sapwood.table.steps import Report, carry_for, entry_range, plan_steps, read_ahead, whole
+from sapwood.table.steps import Report, StepPlan, carry_for, entry_range, read_ahead, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -281,14 +281,13 @@ def _iterate(
                 trees.skip(tree.file.file_path, error)
                 trees.done_with(opened.pop())
                 continue
-            planned = [list(plan_steps(selection, step_size, *one)) if selection.branches else [] for one in ranges]
-            steps = [step for one in planned for step in one]
+            steps = StepPlan(selection, step_size, *ranges)
             if not steps:
                 trees.done_with(opened.pop())
             # What lies between several ranges is not for them.
-            carry, lost = carry_for(selection, step_size, steps, announce=len(planned) == 1), Lost()
-            for (first, last), one in zip(ranges, planned, strict=True):
-                for start, stop in one:
+            carry, lost = carry_for(selection, step_size, steps, announce=len(ranges) == 1), Lost()
+            for first, last in ranges:
+                for start, stop in steps.through((first, last)):
                     yield job(selection, start, stop, offset - first, carry, lost)
                 offset += last - first
 

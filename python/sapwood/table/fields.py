@@ -17,7 +17,7 @@ from sapwood.table.libraries import How, Library, library_of
 from sapwood.table.query import BranchFilter, Expressions, Selection
 from sapwood.table.scan import Lost, read, together, undecodable
 from sapwood.table.scan import virtual as virtual_arrays
-from sapwood.table.steps import Report, carry_for, entries_for, entry_range, plan_steps, read_ahead
+from sapwood.table.steps import Report, StepPlan, carry_for, entries_for, entry_range, read_ahead
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -612,8 +612,8 @@ class HasBranches(HasMembers):
             stretches = [Stretch(self, selection, start, stop)]
             return iterate_groups(stretches, group_by, step_size, wanted, how, ak_add_doc, report)
         # The arguments are checked here, at the call; what follows runs with the first step.
-        steps = plan_steps(selection, step_size, start, stop) if selection.branches else iter(())
-        return self._iterate(selection, step_size, list(steps), wanted, how, ak_add_doc, report)
+        steps = StepPlan(selection, step_size, (start, stop))
+        return self._iterate(selection, step_size, steps, wanted, how, ak_add_doc, report)
 
     def explain(
         self,
@@ -659,7 +659,7 @@ class HasBranches(HasMembers):
         self,
         selection: Selection,
         step_size: int | str,
-        steps: list[tuple[int, int]],
+        steps: StepPlan,
         library: Library,
         how: How,
         add_doc: bool | Mapping[str, str],

@@ -19,7 +19,7 @@ from sapwood.errors import ArgumentError
 from sapwood.table.libraries import How, Library, library_of
 from sapwood.table.query import Selection
 from sapwood.table.scan import Lost, read, together
-from sapwood.table.steps import Report, carry_for, entries_for, plan_steps, read_ahead
+from sapwood.table.steps import Report, StepPlan, carry_for, entries_for, read_ahead
 
 if TYPE_CHECKING:
     from sapwood import _native
@@ -127,12 +127,12 @@ class _Steps:
         self._stretches = stretches
         self._step_size = step_size
         self._where: list[tuple[int, int, int]] = []
-        self._ranges: list[list[tuple[int, int]]] = []
+        self._ranges: list[StepPlan] = []
         self._carries: dict[int, _native.Carry] = {}
         self._lost = [Lost() for _ in stretches]
         counted = 0
         for number, (_, selection, start, stop, _) in enumerate(stretches):
-            self._ranges.append(list(plan_steps(selection, step_size, start, stop)))
+            self._ranges.append(StepPlan(selection, step_size, (start, stop)))
             for begin, end in self._ranges[-1]:
                 self._where.append((number, begin, end))
                 self.edges.append((counted + begin - start, counted + end - start))

@@ -6,7 +6,7 @@ import os
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterator, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
 from sapwood.errors import ArgumentError, StorageError
@@ -114,9 +114,38 @@ def plan_steps(selection: Selection, step_size: int | str, start: int, stop: int
         start = end
 
 
-def carry_for(
-    selection: Selection, step_size: int | str, steps: Sequence[tuple[int, int]], *, announce: bool = True
-) -> _native.Carry:
+class StepPlan:
+    """Steps through ranges of entries. They are cut one by one: a damaged file may claim any number of entries."""
+
+    def __init__(self, selection: Selection, step_size: int | str, *ranges: tuple[int, int]) -> None:
+        """Take what `plan_steps` takes, and raise what it raises."""
+        self._selection = selection
+        self._step_size = step_size
+        self.ranges: Sequence[tuple[int, int]] = ()
+        """The ranges that have entries to read."""
+        if selection.branches:
+            next(plan_steps(selection, step_size, *(ranges[0] if ranges else (0, 0))), None)
+            self.ranges = [(start, stop) for start, stop in ranges if start < stop]
+
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self.ranges)
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        """Cut them: first entry, and one past the last."""
+        for one in self.ranges:
+            yield from self.through(one)
+
+    def through(self, one: tuple[int, int]) -> Iterator[tuple[int, int]]:
+        """Cut those of one range."""
+        return plan_steps(self._selection, self._step_size, *one) if one in self.ranges else iter(())
+
+
+_STEPS_MEASURED = 10_000
+"""How many steps are measured to find the largest."""
+
+
+def carry_for(selection: Selection, step_size: int | str, steps: StepPlan, *, announce: bool = True) -> _native.Carry:
     """Make what keeps the ends of baskets from one step for the next, and tell far storage of all that will be read.
 
     Few steps to a cluster: what two steps leave of the memory that two may take, and in any case a bit, since a basket
@@ -124,7 +153,7 @@ def carry_for(
     """
     from sapwood import _native
 
-    step = max((selection.bytes_between(*step) for step in steps), default=0)
+    step = max((selection.bytes_between(*step) for step in islice(steps, _STEPS_MEASURED)), default=0)
     cluster = max((selection.bytes_between(*pair) for pair in pairwise(selection.source.tree.clusters)), default=0)
     if cluster > 4 * step:
         room = min(int(cluster), _CARRIED_AT_MOST)
@@ -133,7 +162,7 @@ def carry_for(
         room = max(_CARRIED, min(int(cluster), left))
     carry = _native.Carry(room)
     if steps and announce:
-        carry.announce(selection.source.tree.native, selection.indexes, steps[0][0], steps[-1][1])
+        carry.announce(selection.source.tree.native, selection.indexes, steps.ranges[0][0], steps.ranges[-1][1])
     return carry
 
 
