@@ -5,8 +5,8 @@ use sapwood_io::Memory;
 use sapwood_root::compress::decode;
 use sapwood_root::file::{Directory, RootFile};
 use sapwood_root::streamer::Classes;
+use sapwood_root::read::{Part, read};
 use sapwood_root::tree::Tree;
-use sapwood_root::tree::read::{Part, read};
 use std::sync::{Arc, OnceLock};
 
 /// The targets by name.
@@ -43,8 +43,8 @@ fn read_all(tree: &Tree) {
     let pool = POOL.get_or_init(|| ThreadPoolBuilder::new().build().unwrap());
     for branch in 0..tree.branches.len().min(64) {
         let stop = tree.entries;
-        let _ = read(pool, &[Part { tree, branches: &[branch], start: 0, stop }]);
-        let _ = read(pool, &[Part { tree, branches: &[branch], start: stop / 3, stop: stop / 2 }]);
+        let _ = read(pool, &[Part { table: tree, fields: &[branch], start: 0, stop }]);
+        let _ = read(pool, &[Part { table: tree, fields: &[branch], start: stop / 3, stop: stop / 2 }]);
     }
 }
 

@@ -225,22 +225,107 @@ class Object:
     def problems(self) -> list[tuple[str, str]]:
         """List what of it could not be read: (the way there through members, why)."""
 
-@final
-class Tree:
-    """A tree (`TTree`), its branches and where their baskets are."""
+class Table:
+    """A table of entries, of any format."""
 
     @property
     def name(self) -> str:
-        """The name (`fName`)."""
+        """The name."""
     @property
     def title(self) -> str:
-        """The title (`fTitle`)."""
+        """The title."""
     @property
     def classname(self) -> str:
         """The C++ class: `TTree`, `TNtuple`, ..."""
     @property
     def num_entries(self) -> int:
-        """The number of entries (`fEntries`)."""
+        """The number of entries."""
+    @property
+    def aliases(self) -> dict[str, str]:
+        """Names and expressions that the table defines."""
+    @property
+    def fields(self) -> list[Field]:
+        """All fields, depth first, a parent before its children."""
+    def field_bytes(self) -> tuple[list[int], list[int]]:
+        """Return the bytes of all pages of each field, before compression and in the file."""
+    def clusters(self) -> list[int]:
+        """List the entries at which clusters begin, and the end: 0, ..., `num_entries`."""
+
+    def same_shape(self, other: Table, /) -> bool:
+        """Return whether the other table has the same fields, aliases and classes."""
+
+    def plan(
+        self, fields: Sequence[int], start: int, stop: int
+    ) -> tuple[list[tuple[int, int, int, int, int, int, int]], list[list[tuple[int, int]]]]:
+        """Return what reading some fields would read, without doing it.
+
+        Returns
+        -------
+        Pages (cluster from 1, stored column, page, offset, length, first entry, entries), those that must be read for
+        others as often as they are read; and requests, each a list of (offset, length). In a tree, a stored column is a
+        branch and a page a basket.
+        """
+
+    def bytes_between(self, fields: Sequence[int], start: int, stop: int) -> float:
+        """Estimate the uncompressed bytes of some fields (by their places), between two entries."""
+    def codecs(self, pages: Sequence[tuple[int, int]]) -> list[int | None]:
+        """Read how pages are compressed, by ROOT's numbers; a page is its stored column and its number there.
+
+        0 is none; None where it cannot be told. In a tree, a branch's `compression` is another where baskets were copied.
+        """
+
+class Field:
+    """A field of a table, of any format."""
+
+    @property
+    def index(self) -> int:
+        """The place in `Table.fields`."""
+    @property
+    def parent(self) -> int | None:
+        """The place of the field above, None directly below the table."""
+    @property
+    def children(self) -> list[int]:
+        """The places of the sub-fields."""
+    @property
+    def name(self) -> str:
+        """The name."""
+    @property
+    def title(self) -> str:
+        """The title."""
+    @property
+    def typename(self) -> str:
+        """The C++ type of what it holds: ``float``, ``int32_t[3]``, ``std::vector<float>``, ..."""
+    @property
+    def entries(self) -> int:
+        """The number of entries."""
+    @property
+    def total_bytes(self) -> int:
+        """The size of its pages before compression, in bytes."""
+    @property
+    def compressed_bytes(self) -> int:
+        """The size of its pages as stored, in bytes."""
+    @property
+    def type(self) -> Type | None:
+        """What it is read as, None where it cannot be read or has only sub-fields."""
+    @property
+    def reason(self) -> str | None:
+        """Why it cannot be read, None where it can."""
+    @property
+    def left_out(self) -> list[str]:
+        """The members that cannot be decoded, only passed over, as far as that is known before: which, and why."""
+    @property
+    def doubts(self) -> list[str]:
+        """What cannot be read should it occur: elements of containers whose class the file does not describe."""
+    def longest_entry(self) -> int | None:
+        """Find the longest entry of the first page whose entries differ in length; None where all are alike."""
+    @property
+    def has_data(self) -> bool:
+        """Whether it has values of its own, not only sub-fields."""
+
+@final
+class Tree(Table):
+    """A tree (`TTree`): what only trees have."""
+
     @property
     def total_bytes(self) -> int:
         """The size of all baskets before compression, in bytes (`fTotBytes`)."""
@@ -251,57 +336,13 @@ class Tree:
     def auto_flush(self) -> int:
         """How often clusters were closed: in entries, or if negative in bytes (`fAutoFlush`)."""
     @property
-    def aliases(self) -> dict[str, str]:
-        """Names and expressions that the tree defines (`fAliases`)."""
-    @property
     def branches(self) -> list[Branch]:
         """All branches, depth first, a parent before its children."""
-    def branch_bytes(self) -> tuple[list[int], list[int]]:
-        """List the bytes of all baskets of each branch, before compression and in the file."""
-    def clusters(self) -> list[int]:
-        """List the entries at which clusters begin, and the end: 0, ..., `num_entries`."""
-
-    def same_shape(self, other: Tree, /) -> bool:
-        """Tell whether the other tree has the same branches, aliases and classes."""
-
-    def plan(
-        self, branches: Sequence[int], start: int, stop: int
-    ) -> tuple[list[tuple[int, int, int, int, int, int, int]], list[list[tuple[int, int]]]]:
-        """Tell what reading some branches would read, without doing it.
-
-        Returns
-        -------
-        Baskets (cluster from 1, branch, basket, offset, length, first entry, entries), counters as often as they are
-        read; and requests, each a list of (offset, length).
-        """
-
-    def bytes_between(self, branches: Sequence[int], start: int, stop: int) -> float:
-        """Estimate the uncompressed bytes of some branches (by their places), between two entries."""
-    def codecs(self, baskets: Sequence[tuple[int, int]]) -> list[int | None]:
-        """Read by which codecs baskets are compressed, by ROOT's numbers; a basket is its branch and its number there.
-
-        0 is none; None says that it cannot be told. A branch's `compression` is another where baskets were copied.
-        """
 
 @final
-class Branch:
-    """A branch (`TBranch` and its kinds)."""
+class Branch(Field):
+    """A branch (`TBranch` and its kinds): what only branches have."""
 
-    @property
-    def index(self) -> int:
-        """The place in `Tree.branches`."""
-    @property
-    def parent(self) -> int | None:
-        """The place of the branch above, None directly below the tree."""
-    @property
-    def children(self) -> list[int]:
-        """The places of the sub-branches."""
-    @property
-    def name(self) -> str:
-        """The name (`fName`)."""
-    @property
-    def title(self) -> str:
-        """The title (`fTitle`)."""
     @property
     def classname(self) -> str:
         """The C++ class of what it holds, where the branch names one (`TBranchElement::fClassName`), else ""."""
@@ -309,26 +350,14 @@ class Branch:
     def encoded_classname(self) -> str:
         """The C++ class of the branch itself: `TBranch`, `TBranchElement`, ..."""
     @property
-    def typename(self) -> str:
-        """The C++ type of what it holds: ``float``, ``int32_t[3]``, ``std::vector<float>``, ..."""
-    @property
     def leaves(self) -> list[tuple[str, str, str]]:
         """The leaves: C++ class, name and title of each."""
     @property
     def count_branch(self) -> int | None:
         """The place of the branch that counts the items of this one, if there is one (`fLeafCount`)."""
     @property
-    def entries(self) -> int:
-        """The number of entries (`fEntries`)."""
-    @property
     def num_baskets(self) -> int:
         """The number of baskets, in the file and inside the tree's record."""
-    @property
-    def total_bytes(self) -> int:
-        """The size of its baskets before compression, in bytes (`fTotBytes`)."""
-    @property
-    def compressed_bytes(self) -> int:
-        """The size of its baskets as stored, in bytes (`fZipBytes`)."""
     @property
     def compression(self) -> int:
         """The compression setting (`fCompress`): algorithm * 100 + level."""
@@ -341,23 +370,6 @@ class Branch:
     @property
     def basket_seeks(self) -> list[int]:
         """The offset of each basket in the file, in bytes (`fBasketSeek`); 0 for one inside the tree's record."""
-    @property
-    def type(self) -> Type | None:
-        """What it is read as, None where it cannot be read or has only sub-branches."""
-    @property
-    def reason(self) -> str | None:
-        """Why it cannot be read, None where it can."""
-    @property
-    def left_out(self) -> list[str]:
-        """The members that cannot be decoded, only passed over, as far as that is known before: which, and why."""
-    @property
-    def doubts(self) -> list[str]:
-        """What cannot be read should it occur: elements of containers whose class the file does not describe."""
-    def longest_entry(self) -> int | None:
-        """Find the longest entry of the first basket whose entries differ in length; None where all are alike."""
-    @property
-    def has_data(self) -> bool:
-        """Whether it has values of its own, not only sub-branches."""
 
 @final
 class Output:
@@ -494,7 +506,7 @@ class Carry:
     """Decompressed ends of baskets that reach into the next step of an iteration, up to a number of bytes."""
 
     def __new__(cls, room: int) -> Carry: ...  # noqa: PYI034
-    def announce(self, tree: Tree, branches: Sequence[int], start: int, stop: int) -> None:
+    def announce(self, table: Table, fields: Sequence[int], start: int, stop: int) -> None:
         """Tell storage that is far away what all steps together will read, so that it is fetched ahead."""
     @property
     def announced(self) -> bool:
@@ -519,7 +531,7 @@ class Stop:
         """End it."""
 
 def read(
-    parts: Sequence[tuple[Tree, Sequence[int], int, int]],
+    parts: Sequence[tuple[Table, Sequence[int], int, int]],
     carry: Carry | None = None,
     left_out: list[str] | None = None,
 ) -> list[Column]:
@@ -552,7 +564,7 @@ def read(
 
 def arrow_stream(
     names: Sequence[str],
-    data: Sequence[Column] | Sequence[tuple[Tree, Sequence[int], int, int]],
+    data: Sequence[Column] | Sequence[tuple[Table, Sequence[int], int, int]],
     warn: Callable[[list[str]], object] | None = None,
 ) -> Foreign:
     """Make an Arrow C stream (a capsule named ``arrow_array_stream``).

@@ -1,7 +1,7 @@
 //! Columns as a stream of Arrow record batches, without an Arrow library on the Python side.
 
 use crate::errors::raise;
-use crate::reading::{PyTree, pool, with_files};
+use crate::reading::{PyTable, Slice, pool, with_files};
 use crate::writing::to_column;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{
@@ -16,18 +16,16 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 use sapwood_io::Token;
 use sapwood_root::array::{Column, Number, Type};
-use sapwood_root::tree::Tree;
-use sapwood_root::tree::read::{LeftOut, Part, read_most};
+use sapwood_root::read::{LeftOut, Part, read_with};
+use sapwood_root::table::Hidden;
 use sapwood_root::{Error, Result};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// A range of entries of some branches, read when its batch is asked for.
-type Pending = (Arc<Tree>, Vec<usize>, u64, u64);
-
 struct Reader {
     schema: SchemaRef,
-    pending: VecDeque<Pending>,
+    /// Read when their batches are asked for.
+    pending: VecDeque<Slice>,
     /// Called with what was left out of a batch.
     warn: Py<PyAny>,
 }
@@ -35,15 +33,15 @@ struct Reader {
 impl Iterator for Reader {
     type Item = std::result::Result<RecordBatch, ArrowError>;
     fn next(&mut self) -> Option<Self::Item> {
-        let (tree, branches, start, stop) = self.pending.pop_front()?;
+        let (table, fields, start, stop) = self.pending.pop_front()?;
         let left_out = LeftOut::default();
-        let parts = [Part { tree: &tree, branches: &branches, start, stop }];
+        let parts = [Part { table: &*table, fields: &fields, start, stop }];
         let pool = match pool() {
             Ok(pool) => pool,
             Err(error) => return Some(Err(ArrowError::ExternalError(Box::new(error)))),
         };
-        let file = [tree.file.source().as_ref()];
-        let read = || read_most(&pool, &parts, None, &left_out);
+        let file = [table.source().as_ref()];
+        let read = || read_with(&pool, &parts, None, Some(&left_out));
         let columns = Python::attach(|py| {
             with_files(py, &file, &Token::default(), read).map_err(|error| {
                 let mut message = error.value(py).to_string();
@@ -247,12 +245,12 @@ fn whole(names: &[String], columns: Vec<Column>) -> Result<Once> {
     Ok(Once { schema, batch: Some(batch) })
 }
 
-fn lazily(names: &[String], parts: Vec<Pending>, warn: Py<PyAny>) -> Result<Reader> {
+fn lazily(names: &[String], parts: Vec<Slice>, warn: Py<PyAny>) -> Result<Reader> {
     let mut fields = Vec::new();
-    if let Some((tree, branches, ..)) = parts.first() {
-        for (name, &branch) in names.iter().zip(branches) {
-            let of = tree.layout(branch)?.of.clone()?;
-            let of = data_type(&of)
+    if let Some((table, indexes, ..)) = parts.first() {
+        for (name, &index) in names.iter().zip(indexes) {
+            let reader = table.reader(index, &Hidden::new())?;
+            let of = data_type(reader.of().as_ref().map_err(Clone::clone)?)
                 .ok_or_else(|| Error::unsupported(format!("only its data tell the type of {name}")))?;
             fields.push(Field::new(name, of, true));
         }
@@ -268,7 +266,7 @@ pub fn arrow_stream<'py>(
     data: Vec<Bound<'py, PyTuple>>,
     warn: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyCapsule>> {
-    let parts: Option<Vec<Pending>> = data.iter().map(part).collect();
+    let parts: Option<Vec<Slice>> = data.iter().map(part).collect();
     let reader: Box<dyn RecordBatchReader + Send> = if let (Some(parts), Some(warn)) = (parts, warn) {
         Box::new(lazily(&names, parts, warn).map_err(raise)?)
     } else {
@@ -278,7 +276,7 @@ pub fn arrow_stream<'py>(
     PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(reader), c"arrow_array_stream")
 }
 
-fn part(item: &Bound<'_, PyTuple>) -> Option<Pending> {
-    let (tree, branches, start, stop): (PyRef<'_, PyTree>, Vec<usize>, u64, u64) = item.extract().ok()?;
-    Some((tree.tree(), branches, start, stop))
+fn part(item: &Bound<'_, PyTuple>) -> Option<Slice> {
+    let (table, fields, start, stop): (PyRef<'_, PyTable>, Vec<usize>, u64, u64) = item.extract().ok()?;
+    Some((table.table(), fields, start, stop))
 }

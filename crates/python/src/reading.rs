@@ -12,9 +12,8 @@ use sapwood_io::{PerProcess, Source, Token};
 use sapwood_root::Error;
 use sapwood_root::array::pool::Hold;
 use sapwood_root::file::{Directory, Key, RootFile};
-use sapwood_root::tree::read::{
-    Carry, LeftOut, Part, codecs, longest_entry, planned, read as read_parts, read_most, read_on,
-};
+use sapwood_root::read::{Carry, LeftOut, PagePlanned, Part, codecs, planned, read_with};
+use sapwood_root::table::{FieldInfo, FieldReader, Hidden, Table};
 use sapwood_root::tree::{Branch, Tree};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
@@ -228,9 +227,8 @@ impl PyDirectory {
         let directory = with_file(py, &self.file, || self.file.subdirectory(&key.key))?;
         Ok(PyDirectory { file: self.file.clone(), directory })
     }
-    fn tree(&self, py: Python<'_>, key: &PyKey) -> PyResult<PyTree> {
-        let tree = with_file(py, &self.file, || Tree::read(&self.file, &key.key))?;
-        Ok(PyTree { tree: Arc::new(tree) })
+    fn tree(&self, py: Python<'_>, key: &PyKey) -> PyResult<Py<PyTree>> {
+        PyTree::new(py, with_file(py, &self.file, || Tree::read(&self.file, &key.key))?)
     }
     #[allow(clippy::type_complexity, reason = "a pair and the callables it is made with")]
     fn object<'py>(
@@ -246,36 +244,191 @@ impl PyDirectory {
     }
 }
 
-#[pyclass(frozen, name = "Tree", module = "sapwood._native")]
+/// A table of entries, of any format.
+#[pyclass(frozen, subclass, name = "Table", module = "sapwood._native")]
+pub struct PyTable {
+    table: Arc<dyn Table>,
+}
+
+impl PyTable {
+    /// The table itself.
+    pub fn table(&self) -> Arc<dyn Table> {
+        self.table.clone()
+    }
+}
+
+#[pymethods]
+impl PyTable {
+    #[getter]
+    fn name(&self) -> &str {
+        self.table.name()
+    }
+    #[getter]
+    fn title(&self) -> &str {
+        self.table.title()
+    }
+    #[getter]
+    fn classname(&self) -> &str {
+        self.table.classname()
+    }
+    #[getter]
+    fn num_entries(&self) -> u64 {
+        self.table.entries()
+    }
+    #[getter]
+    fn aliases<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        for (name, expression) in self.table.aliases() {
+            dict.set_item(name, expression)?;
+        }
+        Ok(dict)
+    }
+    #[getter]
+    fn fields<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let field = |index| Py::new(py, PyField { table: self.table.clone(), index });
+        PyList::new(py, (0..self.table.num_fields()).map(field).collect::<PyResult<Vec<_>>>()?)
+    }
+    fn field_bytes(&self) -> (Vec<u64>, Vec<u64>) {
+        let fields = (0..self.table.num_fields()).filter_map(|index| self.table.field(index));
+        fields.map(|field| (field.total_bytes, field.compressed_bytes)).unzip()
+    }
+    fn clusters(&self) -> Vec<u64> {
+        self.table.cluster_borders()
+    }
+    fn same_shape(&self, other: PyRef<'_, Self>) -> bool {
+        self.table.same_shape(&*other.table)
+    }
+    fn bytes_between(&self, fields: Vec<usize>, start: u64, stop: u64) -> f64 {
+        self.table.bytes_between(&fields, start, stop)
+    }
+    fn codecs(&self, py: Python<'_>, pages: Vec<(usize, usize)>) -> PyResult<Vec<Option<u32>>> {
+        with_table(py, &*self.table, || Ok(codecs(&*self.table, &pages)))
+    }
+    #[allow(clippy::type_complexity, reason = "two plain tables")]
+    fn plan(
+        &self,
+        py: Python<'_>,
+        fields: Vec<usize>,
+        start: u64,
+        stop: u64,
+    ) -> PyResult<(Vec<(usize, usize, usize, u64, u64, u64, u64)>, Vec<Vec<(u64, u64)>>)> {
+        let threads = num_threads()?;
+        Ok(py.detach(|| {
+            let pages = planned(&Part { table: &*self.table, fields: &fields, start, stop });
+            let ranges: Vec<_> = pages.iter().map(|planned| planned.page.range).collect();
+            let requests = self.table.source().requests(&ranges, threads);
+            let row = |planned: &PagePlanned| {
+                let page = &planned.page;
+                let (offset, length) = (page.range.offset, page.range.length);
+                (planned.cluster, page.column, page.number, offset, length, page.first, page.entries)
+            };
+            (pages.iter().map(row).collect(), requests.iter().map(|r| storage::pairs(r)).collect())
+        }))
+    }
+    fn __repr__(&self) -> String {
+        format!("<{} {:?} of {} entries>", self.table.classname(), self.table.name(), self.table.entries())
+    }
+}
+
+/// A field of a table, of any format.
+#[pyclass(frozen, subclass, name = "Field", module = "sapwood._native")]
+pub struct PyField {
+    table: Arc<dyn Table>,
+    index: usize,
+}
+
+impl PyField {
+    fn field(&self) -> PyResult<FieldInfo<'_>> {
+        self.table.field(self.index).ok_or_else(|| PyValueError::new_err("no such field"))
+    }
+    fn reader(&self) -> PyResult<Arc<dyn FieldReader>> {
+        self.table.reader(self.index, &Hidden::new()).map_err(raise)
+    }
+}
+
+#[pymethods]
+impl PyField {
+    #[getter]
+    fn index(&self) -> usize {
+        self.index
+    }
+    #[getter]
+    fn parent(&self) -> PyResult<Option<usize>> {
+        Ok(self.field()?.parent)
+    }
+    #[getter]
+    fn children(&self) -> PyResult<Vec<usize>> {
+        Ok(self.field()?.children.to_vec())
+    }
+    #[getter]
+    fn name(&self) -> PyResult<&str> {
+        Ok(self.field()?.name)
+    }
+    #[getter]
+    fn title(&self) -> PyResult<&str> {
+        Ok(self.field()?.title)
+    }
+    #[getter]
+    fn typename(&self) -> PyResult<String> {
+        Ok(self.reader()?.typename().to_owned())
+    }
+    #[getter]
+    fn entries(&self) -> PyResult<u64> {
+        Ok(self.field()?.entries)
+    }
+    #[getter]
+    fn total_bytes(&self) -> PyResult<u64> {
+        Ok(self.field()?.total_bytes)
+    }
+    #[getter]
+    fn compressed_bytes(&self) -> PyResult<u64> {
+        Ok(self.field()?.compressed_bytes)
+    }
+    #[getter(r#type)]
+    fn column_type<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        self.reader()?.of().as_ref().ok().map(|of| columns::type_of(py, of)).transpose()
+    }
+    #[getter]
+    fn reason(&self) -> PyResult<Option<String>> {
+        let reader = self.reader()?;
+        Ok(reader.of().as_ref().err().filter(|_| !reader.is_group()).map(ToString::to_string))
+    }
+    #[getter]
+    fn left_out(&self) -> PyResult<Vec<String>> {
+        Ok(self.reader()?.left_out().to_vec())
+    }
+    #[getter]
+    fn doubts(&self) -> PyResult<Vec<String>> {
+        Ok(self.reader()?.doubts().to_vec())
+    }
+    #[getter]
+    fn has_data(&self) -> PyResult<bool> {
+        Ok(!self.reader()?.is_group())
+    }
+    fn longest_entry(&self, py: Python<'_>) -> PyResult<Option<u64>> {
+        with_table(py, &*self.table, || self.table.longest_entry(self.index))
+    }
+    fn __repr__(&self) -> String {
+        format!("<Field {:?}>", self.table.path(self.index))
+    }
+}
+
+/// What only trees have.
+#[pyclass(frozen, extends = PyTable, name = "Tree", module = "sapwood._native")]
 pub struct PyTree {
     tree: Arc<Tree>,
 }
 
 impl PyTree {
-    /// The tree itself.
-    pub fn tree(&self) -> Arc<Tree> {
-        self.tree.clone()
+    fn new(py: Python<'_>, tree: Tree) -> PyResult<Py<Self>> {
+        let tree = Arc::new(tree);
+        let table = PyTable { table: tree.clone() };
+        Py::new(py, PyClassInitializer::from(table).add_subclass(Self { tree }))
     }
 }
 
 #[pymethods]
 impl PyTree {
-    #[getter]
-    fn name(&self) -> &str {
-        &self.tree.name
-    }
-    #[getter]
-    fn title(&self) -> &str {
-        &self.tree.title
-    }
-    #[getter]
-    fn classname(&self) -> &str {
-        &self.tree.classname
-    }
-    #[getter]
-    fn num_entries(&self) -> u64 {
-        self.tree.entries
-    }
     #[getter]
     fn total_bytes(&self) -> u64 {
         self.tree.total_bytes
@@ -289,62 +442,18 @@ impl PyTree {
         self.tree.auto_flush
     }
     #[getter]
-    fn aliases<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let dict = PyDict::new(py);
-        for (name, expression) in &self.tree.aliases {
-            dict.set_item(name, expression)?;
-        }
-        Ok(dict)
-    }
-    #[getter]
     fn branches<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        PyList::new(
-            py,
-            (0..self.tree.branches.len()).map(|index| PyBranch { tree: self.tree.clone(), index }),
-        )
-    }
-    fn branch_bytes(&self) -> (Vec<u64>, Vec<u64>) {
-        self.tree.branches.iter().map(|branch| (branch.total_bytes, branch.compressed_bytes)).unzip()
-    }
-    fn clusters(&self) -> Vec<u64> {
-        self.tree.cluster_borders()
-    }
-    fn same_shape(&self, other: PyRef<'_, Self>) -> bool {
-        self.tree.same_shape(&other.tree)
-    }
-    fn bytes_between(&self, branches: Vec<usize>, start: u64, stop: u64) -> f64 {
-        self.tree.bytes_between(&branches, start, stop)
-    }
-    fn codecs(&self, py: Python<'_>, baskets: Vec<(usize, usize)>) -> PyResult<Vec<Option<u32>>> {
-        with_file(py, &self.tree.file, || Ok(codecs(&self.tree, &baskets)))
-    }
-    #[allow(clippy::type_complexity, reason = "two plain tables")]
-    fn plan(
-        &self,
-        py: Python<'_>,
-        branches: Vec<usize>,
-        start: u64,
-        stop: u64,
-    ) -> PyResult<(Vec<(usize, usize, usize, u64, u64, u64, u64)>, Vec<Vec<(u64, u64)>>)> {
-        let part = Part { tree: &self.tree, branches: &branches, start, stop };
-        let threads = num_threads()?;
-        py.detach(|| {
-            let baskets = planned(&part)?;
-            let ranges: Vec<_> = baskets.iter().map(|p| p.range).collect();
-            let requests = self.tree.file.source().requests(&ranges, threads);
-            let rows = baskets
-                .iter()
-                .map(|p| (p.cluster, p.branch, p.basket, p.range.offset, p.range.length, p.first, p.entries));
-            Ok((rows.collect(), requests.iter().map(|r| storage::pairs(r)).collect()))
-        })
-        .map_err(|e: Error| raise(e))
-    }
-    fn __repr__(&self) -> String {
-        format!("<Tree {:?} of {} entries>", self.tree.name, self.tree.entries)
+        let branch = |index| {
+            let field = PyField { table: self.tree.clone(), index };
+            let branch = PyBranch { tree: self.tree.clone(), index };
+            Py::new(py, PyClassInitializer::from(field).add_subclass(branch))
+        };
+        PyList::new(py, (0..self.tree.branches.len()).map(branch).collect::<PyResult<Vec<_>>>()?)
     }
 }
 
-#[pyclass(frozen, name = "Branch", module = "sapwood._native")]
+/// What only branches have.
+#[pyclass(frozen, extends = PyField, name = "Branch", module = "sapwood._native")]
 pub struct PyBranch {
     tree: Arc<Tree>,
     index: usize,
@@ -359,36 +468,12 @@ impl PyBranch {
 #[pymethods]
 impl PyBranch {
     #[getter]
-    fn index(&self) -> usize {
-        self.index
-    }
-    #[getter]
-    fn parent(&self) -> PyResult<Option<usize>> {
-        Ok(self.branch()?.parent)
-    }
-    #[getter]
-    fn children(&self) -> PyResult<Vec<usize>> {
-        Ok(self.branch()?.children.clone())
-    }
-    #[getter]
-    fn name(&self) -> PyResult<&str> {
-        Ok(&self.branch()?.name)
-    }
-    #[getter]
-    fn title(&self) -> PyResult<&str> {
-        Ok(&self.branch()?.title)
-    }
-    #[getter]
     fn classname(&self) -> PyResult<&str> {
         Ok(self.branch()?.element.as_ref().map_or("", |e| e.class_name.as_str()))
     }
     #[getter]
     fn encoded_classname(&self) -> PyResult<&str> {
         Ok(&self.branch()?.class)
-    }
-    #[getter]
-    fn typename(&self) -> PyResult<String> {
-        Ok(self.tree.layout(self.index).map_err(raise)?.typename.clone())
     }
     #[getter]
     fn leaves(&self) -> PyResult<Vec<(&str, &str, &str)>> {
@@ -404,20 +489,8 @@ impl PyBranch {
         Ok(self.branch()?.counter)
     }
     #[getter]
-    fn entries(&self) -> PyResult<u64> {
-        Ok(self.branch()?.entries)
-    }
-    #[getter]
     fn num_baskets(&self) -> PyResult<usize> {
         Ok(self.branch()?.baskets.len())
-    }
-    #[getter]
-    fn total_bytes(&self) -> PyResult<u64> {
-        Ok(self.branch()?.total_bytes)
-    }
-    #[getter]
-    fn compressed_bytes(&self) -> PyResult<u64> {
-        Ok(self.branch()?.compressed_bytes)
     }
     #[getter]
     fn compression(&self) -> PyResult<i64> {
@@ -436,34 +509,6 @@ impl PyBranch {
     #[getter]
     fn basket_seeks(&self) -> PyResult<Vec<u64>> {
         Ok(self.branch()?.baskets.iter().map(sapwood_root::tree::Basket::seek).collect())
-    }
-    #[getter(r#type)]
-    fn column_type<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
-        let layout = self.tree.layout(self.index).map_err(raise)?;
-        layout.of.as_ref().ok().map(|of| columns::type_of(py, of)).transpose()
-    }
-    #[getter]
-    fn reason(&self) -> PyResult<Option<String>> {
-        let layout = self.tree.layout(self.index).map_err(raise)?;
-        Ok(layout.of.as_ref().err().filter(|_| !layout.group).map(ToString::to_string))
-    }
-    #[getter]
-    fn left_out(&self) -> PyResult<Vec<String>> {
-        Ok(self.tree.layout(self.index).map_err(raise)?.left_out.clone())
-    }
-    #[getter]
-    fn doubts(&self) -> PyResult<Vec<String>> {
-        Ok(self.tree.layout(self.index).map_err(raise)?.doubts.clone())
-    }
-    fn longest_entry(&self, py: Python<'_>) -> PyResult<Option<u64>> {
-        with_file(py, &self.tree.file, || longest_entry(&self.tree, self.index))
-    }
-    #[getter]
-    fn has_data(&self) -> PyResult<bool> {
-        Ok(!self.tree.layout(self.index).map_err(raise)?.group)
-    }
-    fn __repr__(&self) -> String {
-        format!("<Branch {:?}>", self.tree.path(self.index))
     }
 }
 
@@ -546,6 +591,15 @@ pub fn with_file<T: Send>(
     with_files(py, &[file.source().as_ref()], &Token::default(), work)
 }
 
+/// The same on the file of a table.
+fn with_table<T: Send>(
+    py: Python<'_>,
+    table: &dyn Table,
+    work: impl FnOnce() -> Result<T, Error> + Send,
+) -> PyResult<T> {
+    with_files(py, &[table.source().as_ref()], &Token::default(), work)
+}
+
 /// The same with several.
 pub fn with_files<T: Send>(
     py: Python<'_>,
@@ -608,9 +662,9 @@ impl PyCarry {
     fn new(room: usize) -> Self {
         Self { carry: Carry::new(room) }
     }
-    fn announce(&self, py: Python<'_>, tree: PyRef<'_, PyTree>, branches: Vec<usize>, start: u64, stop: u64) {
-        let tree = tree.tree.clone();
-        py.detach(|| self.carry.announce(&Part { tree: &tree, branches: &branches, start, stop }));
+    fn announce(&self, py: Python<'_>, table: PyRef<'_, PyTable>, fields: Vec<usize>, start: u64, stop: u64) {
+        let table = table.table();
+        py.detach(|| self.carry.announce(&Part { table: &*table, fields: &fields, start, stop }));
     }
     #[getter]
     fn announced(&self) -> bool {
@@ -638,18 +692,19 @@ impl PyHeldBuffers {
     }
 }
 
+/// Entries from one to another of some fields of a table.
+pub type Slice = (Arc<dyn Table>, Vec<usize>, u64, u64);
+
 #[pyfunction]
 #[pyo3(signature = (parts, carry = None, left_out = None))]
 fn read<'py>(
     py: Python<'py>,
-    parts: Vec<(PyRef<'py, PyTree>, Vec<usize>, u64, u64)>,
+    parts: Vec<(PyRef<'py, PyTable>, Vec<usize>, u64, u64)>,
     carry: Option<Py<PyCarry>>,
     left_out: Option<Bound<'py, PyList>>,
 ) -> PyResult<Bound<'py, PyList>> {
-    let parts: Vec<(Arc<Tree>, Vec<usize>, u64, u64)> = parts
-        .into_iter()
-        .map(|(tree, branches, start, stop)| (tree.tree.clone(), branches, start, stop))
-        .collect();
+    let parts: Vec<Slice> =
+        parts.into_iter().map(|(table, fields, start, stop)| (table.table(), fields, start, stop)).collect();
     let carry = carry.as_ref().map(Py::get);
     let noted = left_out.is_some().then(LeftOut::default);
     let carry = carry.filter(|_| parts.len() == 1).map(|carry| &carry.carry);
@@ -657,15 +712,11 @@ fn read<'py>(
     let work = || {
         let parts: Vec<Part<'_>> = parts
             .iter()
-            .map(|(tree, branches, start, stop)| Part { tree, branches, start: *start, stop: *stop })
+            .map(|(table, fields, start, stop)| Part { table: &**table, fields, start: *start, stop: *stop })
             .collect();
-        match (parts.as_slice(), carry, &noted) {
-            (parts, carry, Some(noted)) => read_most(&pool, parts, carry, noted),
-            ([part], Some(carry), None) => read_on(&pool, part, carry),
-            (parts, _, None) => read_parts(&pool, parts),
-        }
+        read_with(&pool, &parts, carry, noted.as_ref())
     };
-    let files: Vec<&dyn Source> = parts.iter().map(|part| part.0.file.source().as_ref()).collect();
+    let files: Vec<&dyn Source> = parts.iter().map(|part| part.0.source().as_ref()).collect();
     let token = carry.map_or_else(Token::default, |carry| carry.token().clone());
     let columns = with_files(py, &files, &token, work)?;
     let list = PyList::empty(py);
@@ -684,6 +735,8 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyFile>()?;
     module.add_class::<PyKey>()?;
     module.add_class::<PyDirectory>()?;
+    module.add_class::<PyTable>()?;
+    module.add_class::<PyField>()?;
     module.add_class::<PyTree>()?;
     module.add_class::<PyBranch>()?;
     module.add_class::<PyCarry>()?;

@@ -11,9 +11,9 @@ use sapwood_root::array::{Column, Number};
 use sapwood_root::compress::encode::{Algorithm, Compression};
 use sapwood_root::file::RootFile;
 use sapwood_root::file::writer::{CommitEvery, FileWriter, Options};
+use sapwood_root::read::{Part, read};
 use sapwood_root::streamer::declare::Shape;
 use sapwood_root::tree::Tree;
-use sapwood_root::tree::read::{Part, read};
 use sapwood_root::tree::writer::{BranchKind, BranchSpec, Output, TreeOptions};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::io;
@@ -111,7 +111,7 @@ fn floats(count: usize) -> Column {
 }
 
 fn all(pool: &ThreadPool, tree: &Tree, branch: usize) -> Column {
-    let part = Part { tree, branches: &[branch], start: 0, stop: tree.entries };
+    let part = Part { table: tree, fields: &[branch], start: 0, stop: tree.entries };
     read(pool, &[part]).unwrap().remove(0)
 }
 

@@ -161,6 +161,10 @@ impl Filled {
         self.bytes
     }
     /// The bytes.
+    pub fn as_slice(&self) -> &[u8] {
+        self.buffer.get(..self.bytes).unwrap_or_default()
+    }
+    /// The bytes, to be written.
     pub fn bytes(&mut self) -> &mut [u8] {
         self.buffer.get_mut(..self.bytes).unwrap_or_default()
     }

@@ -10,7 +10,6 @@ use super::typename::{self, Cpp};
 use crate::array::{Number, Type};
 use crate::error::{Error, Result, Within};
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// How one value is streamed.
@@ -368,40 +367,30 @@ impl Class {
 pub struct Programs {
     classes: Arc<Classes>,
     compiled: Mutex<HashMap<String, Arc<Class>>>,
-    hidden: Mutex<Hidden>,
-    changes: AtomicUsize,
+    hidden: Hidden,
 }
 
-/// Classes that turned out not to be decodable, and why.
-type Hidden = BTreeMap<String, Arc<str>>;
+/// Classes whose objects turned out not to be decodable, and why: a reading that may leave something out passes over
+/// them.
+pub type Hidden = BTreeMap<String, Arc<str>>;
 
 impl Programs {
     /// Programs of the classes of a file.
     pub fn new(classes: Arc<Classes>) -> Self {
-        Self { classes, compiled: Mutex::default(), hidden: Mutex::default(), changes: AtomicUsize::new(0) }
+        Self { classes, compiled: Mutex::default(), hidden: Hidden::new() }
     }
-    /// Has the objects of a class passed over from now on; whether that is new.
-    pub fn hide(&self, class: &str, why: &str) -> bool {
-        self.change(|hidden| hidden.insert(class.to_owned(), why.into()).is_none())
+    /// The same, passing over the objects of some classes.
+    #[must_use]
+    pub fn without(&self, hidden: Hidden) -> Self {
+        Self { classes: self.classes.clone(), compiled: Mutex::default(), hidden }
     }
-    /// Undoes [`Programs::hide`].
-    pub fn show(&self, class: &str) {
-        self.change(|hidden| hidden.remove(class).is_some());
-    }
-    fn change(&self, change: impl FnOnce(&mut Hidden) -> bool) -> bool {
-        let mut hidden = self.hidden.lock().unwrap_or_else(PoisonError::into_inner);
-        self.changes.fetch_add(1, Ordering::Relaxed);
-        self.compiled.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        change(&mut hidden)
-    }
-    /// How often classes were hidden or shown.
-    pub fn changes(&self) -> usize {
-        self.changes.load(Ordering::Relaxed)
+    /// The classes that are passed over.
+    pub fn hidden(&self) -> &Hidden {
+        &self.hidden
     }
     /// Compiles for the classes of the file.
     pub fn compiler(&self) -> Compiler<'_> {
-        let hidden = self.hidden.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Compiler { hidden, ..Compiler::new(&self.classes) }
+        Compiler { hidden: self.hidden.clone(), ..Compiler::new(&self.classes) }
     }
     /// The classes.
     pub fn classes(&self) -> &Classes {
@@ -910,7 +899,7 @@ mod tests {
             Decoder::new(&programs, true).decode(&kind, &mut Cursor::new(&bare, 0), &mut builder, 1).is_err()
         );
         // One that turns out to be unknown is marked, and its container passed over, too.
-        assert!(programs.hide("Secret", "why") && !programs.hide("Secret", "why"));
+        let programs = programs.without(Hidden::from([("Secret".to_owned(), "why".into())]));
         let mut compiler = programs.compiler();
         let kind = compiler.object("Outer");
         assert_eq!(compiler.left_out, ["member b of Outer: why", "member c of Outer: why"]);
@@ -918,8 +907,7 @@ mod tests {
         let mut decoder = Decoder::new(&programs, true);
         decoder.decode(&kind, &mut Cursor::new(&bytes, 0), &mut builder, 1).unwrap();
         assert_eq!(decoder.left_out().len(), 2);
-        programs.show("Secret");
-        assert!(programs.compiler().object("Outer").type_of().is_ok());
+        assert!(programs.without(Hidden::new()).compiler().object("Outer").type_of().is_ok());
     }
 
     #[test]

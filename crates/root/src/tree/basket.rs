@@ -6,8 +6,8 @@ use crate::compress::decode;
 use crate::error::{Error, Result};
 use crate::streamer::Value;
 use crate::streamer::name::Name;
+use crate::table::{Page, Unpacked};
 use crate::wire::Cursor;
-use std::ops::Range;
 
 /// The uncompressed start of a basket's record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,121 +78,46 @@ fn numbers(c: &mut Cursor<'_>) -> Result<(usize, usize, u8)> {
     }
 }
 
-/// A basket's values and entry offsets.
-pub struct Values<'a> {
-    /// The values.
-    pub data: &'a [u8],
-    /// Big-endian offsets of the entries from the start of the record, if there is a table.
-    pub offsets: Option<&'a [u8]>,
-    /// What to subtract from the offsets.
-    pub key_bytes: usize,
-    /// Entries.
-    pub entries: usize,
-    /// The table has the size of the entry before instead of an offset; the first word means nothing.
-    pub sizes: bool,
+/// Verifies and decompresses the object of a record, and splits it at the border between values and offsets.
+pub fn unpack(record: &[u8], offset: u64, scratch: &mut Vec<u8>) -> Result<Unpacked> {
+    let header = BasketHeader::parse(&mut Cursor::new(record, offset))?;
+    let BasketHeader { key_bytes, total_bytes, object_bytes, entries, .. } = header;
+    let stored = record.get(key_bytes..total_bytes);
+    let stored = stored
+        .ok_or_else(|| Error::corrupt(format!("a basket of {total_bytes} bytes in {}", record.len())))?;
+    let in_scratch = stored.len() != object_bytes;
+    let start = if in_scratch { 0 } else { key_bytes };
+    if in_scratch {
+        decompress(stored, object_bytes, scratch)?;
+    }
+    let border = header.border();
+    if border > object_bytes {
+        return Err(Error::corrupt("a basket shorter than its values"));
+    }
+    // The table is an array with its length before it; the length counts one more than the entries or not.
+    let table = (object_bytes - border).checked_sub(4).filter(|bytes| bytes / 4 >= entries);
+    let table = table.map(|_| start + border + 4..start + border + 4 + entries * 4);
+    Ok(Unpacked {
+        in_scratch,
+        data: start..start + border,
+        table,
+        origin: key_bytes,
+        items: entries,
+        sizes: header.sizes,
+        packed_bytes: stored.len(),
+        bytes: object_bytes,
+    })
 }
 
-impl<'a> Values<'a> {
-    /// Splits a decompressed object at the border between values and offsets.
-    pub fn split(header: &BasketHeader, object: &'a [u8]) -> Result<Self> {
-        let (data, rest) = object
-            .split_at_checked(header.border())
-            .ok_or_else(|| Error::corrupt("a basket shorter than its values"))?;
-        // The table is an array with its length before it; the length counts one more than the entries or not.
-        let offsets = match rest.split_first_chunk::<4>() {
-            Some((_, table)) if table.len() / 4 >= header.entries => table.get(..header.entries * 4),
-            _ => None,
-        };
-        let BasketHeader { key_bytes, entries, sizes, .. } = *header;
-        Ok(Self { data, offsets, key_bytes, entries, sizes })
-    }
-
-    /// Where an entry starts, if there is a table.
-    pub fn start(&self, entry: usize) -> Option<usize> {
-        let words = self.offsets?.as_chunks::<4>().0;
-        if self.sizes {
-            let before = words.get(..=entry)?.iter().skip(1);
-            return Some(before.map(|word| u32::from_be_bytes(*word) as usize).sum());
+fn decompress(stored: &[u8], bytes: usize, scratch: &mut Vec<u8>) -> Result<()> {
+    decode::verify_size(stored, bytes)?;
+    if scratch.len() < bytes {
+        if scratch.try_reserve(bytes - scratch.len()).is_err() {
+            return Err(Error::limit(format!("no memory for a basket of {bytes} bytes")));
         }
-        Some(u32::from_be_bytes(*words.get(entry)?).wrapping_sub(self.key_bytes as u32) as usize)
+        scratch.resize(bytes, 0);
     }
-
-    /// Where some entries start; nothing if there is no table.
-    pub fn starts(&self, entries: Range<usize>) -> impl Iterator<Item = (usize, usize)> {
-        let table = self.offsets.unwrap_or_default().as_chunks::<4>().0;
-        let (sizes, key) = (self.sizes, self.key_bytes as u32);
-        let mut last = 0u32;
-        let all = table.iter().enumerate().map(move |(i, word)| {
-            let word = u32::from_be_bytes(*word);
-            last = match (sizes, i) {
-                (false, _) => word.wrapping_sub(key),
-                (true, 0) => 0,
-                (true, _) => last.saturating_add(word),
-            };
-            (i, last as usize)
-        });
-        all.take(entries.end).skip(entries.start)
-    }
-
-    /// The entries from one to another, as a basket of these.
-    pub fn of_entries(&self, from: usize, to: usize) -> Result<Values<'a>> {
-        let wrong = || Error::corrupt("entry offsets of a basket do not rise within its values");
-        let start = self.start(from).ok_or_else(wrong)?;
-        let end = if to == self.entries { self.data.len() } else { self.start(to).ok_or_else(wrong)? };
-        let data = self.data.get(start..end).ok_or_else(wrong)?;
-        let offsets = self.offsets.and_then(|table| table.get(from * 4..to * 4));
-        Ok(Values { data, offsets, key_bytes: self.key_bytes + start, entries: to - from, sizes: self.sizes })
-    }
-
-    /// Start of each entry and end of the last, checked to rise and stay within the values.
-    pub fn bounds(&self) -> Result<Option<Vec<u32>>> {
-        let Some(table) = self.offsets else { return Ok(None) };
-        let (table, _) = table.as_chunks::<4>();
-        let mut bounds = Vec::with_capacity(table.len() + 1);
-        let border = self.data.len() as u32;
-        let key = self.key_bytes as u32;
-        let mut wrong = false;
-        let mut last = 0u32;
-        for (i, word) in table.iter().enumerate() {
-            let word = u32::from_be_bytes(*word);
-            let start = match (self.sizes, i) {
-                (false, _) => word.wrapping_sub(key),
-                (true, 0) => 0,
-                (true, _) => last.saturating_add(word),
-            };
-            wrong |= start < last || start > border;
-            last = start;
-            bounds.push(start);
-        }
-        bounds.push(border);
-        if wrong {
-            return Err(Error::corrupt(format!(
-                "entry offsets of a basket do not rise within its {border} bytes"
-            )));
-        }
-        Ok(Some(bounds))
-    }
-}
-
-/// The object of a record: as stored, or decompressed into `scratch`.
-pub fn object<'a>(header: &BasketHeader, record: &'a [u8], scratch: &'a mut Vec<u8>) -> Result<&'a [u8]> {
-    let stored = record.get(header.key_bytes..header.total_bytes).ok_or_else(|| {
-        Error::corrupt(format!("a basket of {} bytes in {}", header.total_bytes, record.len()))
-    })?;
-    if stored.len() == header.object_bytes {
-        return Ok(stored);
-    }
-    decode::verify_size(stored, header.object_bytes)?;
-    if scratch.len() < header.object_bytes {
-        let more = header.object_bytes - scratch.len();
-        if scratch.try_reserve(more).is_err() {
-            return Err(Error::limit(format!("no memory for a basket of {} bytes", header.object_bytes)));
-        }
-        scratch.resize(header.object_bytes, 0);
-    }
-    let out = scratch.get_mut(..header.object_bytes).unwrap_or_default();
-    decode::decompress(stored, out)?;
-    Ok(out)
+    decode::decompress(stored, scratch.get_mut(..bytes).unwrap_or_default())
 }
 
 /// A basket inside the tree object (the tree was written while it was filled): never compressed.
@@ -271,9 +196,9 @@ impl Embedded {
         (entries > 0).then_some(found)
     }
     /// Values and offsets.
-    pub fn values(&self) -> Values<'_> {
+    pub fn page(&self) -> Page<'_> {
         let table = self.offsets.get(..self.entries * 4);
         let Self { entries, key_bytes, data, .. } = self;
-        Values { data, offsets: table, key_bytes: *key_bytes, entries: *entries, sizes: false }
+        Page { data, table, origin: *key_bytes, items: *entries, sizes: false }
     }
 }

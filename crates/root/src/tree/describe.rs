@@ -321,7 +321,6 @@ impl<'a> Reader<'a, '_> {
             }),
             other_file: fields.text(Text::FileName),
             offsets_from_counter: number(Number::IoBits) & 1 != 0,
-            layout: std::sync::Mutex::default(),
             leaves,
         };
         fields.arrays.iter_mut().for_each(Vec::clear);

@@ -2,12 +2,12 @@
 
 use super::{Branch, BranchElement, Leaf, Tree};
 use crate::array::{Number, Type};
-use crate::error::Result;
-use crate::streamer::kind::{Compiler, Kind, Record, basic_number, fixed, unreadable};
+use crate::error::{Error, Result};
+use crate::streamer::kind::{Compiler, Hidden, Kind, Programs, Record, basic_number, fixed, unreadable};
 use crate::streamer::packed::Packing;
 use crate::streamer::typename::{self, short_name};
 use crate::streamer::{Element, ElementClass, StreamerInfo};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// How entries stand in a basket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,11 +52,51 @@ pub struct Layout {
     pub doubts: Vec<String>,
 }
 
+/// A branch compiled for reading, with the programs of the classes that its values name.
+pub struct BranchReader {
+    /// Its program.
+    pub layout: Layout,
+    /// Programs of classes, compiled at need.
+    pub programs: Arc<Programs>,
+}
+
+/// The readers of a tree's branches, without the objects of some classes.
+pub struct Readers {
+    programs: Arc<Programs>,
+    readers: Vec<OnceLock<Arc<BranchReader>>>,
+}
+
+impl Readers {
+    /// For a tree of `branches`.
+    pub fn new(programs: Programs, branches: usize) -> Self {
+        let mut readers = Vec::new();
+        readers.resize_with(branches, OnceLock::new);
+        Self { programs: Arc::new(programs), readers }
+    }
+    /// The programs that the readers use.
+    pub fn programs(&self) -> &Programs {
+        &self.programs
+    }
+    /// What is passed over.
+    pub fn hidden(&self) -> &Hidden {
+        self.programs.hidden()
+    }
+    /// The reader of a branch, compiled at first use.
+    pub fn get(&self, tree: &Tree, branch: usize) -> Result<&Arc<BranchReader>> {
+        let missing = || Error::argument(format!("branch {branch} of {}", self.readers.len()));
+        let slot = self.readers.get(branch).ok_or_else(missing)?;
+        let compile = || {
+            Arc::new(BranchReader { layout: compile(tree, self, branch), programs: self.programs.clone() })
+        };
+        Ok(slot.get_or_init(compile))
+    }
+}
+
 /// The class of a branch of pointers that has a sub-branch for each class of objects.
 pub(super) const POINTERS: &str = "TBranchSTL";
 
 /// Compiles a branch.
-pub fn compile(tree: &Tree, index: usize) -> Layout {
+fn compile(tree: &Tree, readers: &Readers, index: usize) -> Layout {
     let Some(branch) = tree.branches.get(index) else {
         return failed(format!("no branch {index}"), "unknown");
     };
@@ -68,7 +108,7 @@ pub fn compile(tree: &Tree, index: usize) -> Layout {
         return finish(framing, Kind::Number(Number::U8), "uint8_t[]".to_owned());
     }
     if !branch.children.is_empty() && class.as_deref() != Some("TClonesArray") {
-        let typename = class.unwrap_or_else(|| group_name(tree, branch));
+        let typename = class.unwrap_or_else(|| group_name(tree, readers, branch));
         let counts = branch.element.as_ref().is_some_and(|e| matches!(e.kind, 3 | 4));
         let layout = if counts && branch.other_file.is_empty() {
             // That of a split collection holds the number of its elements, by which its parts are checked.
@@ -91,20 +131,20 @@ pub fn compile(tree: &Tree, index: usize) -> Layout {
     let leaves = branch.leaves.as_slice();
     match leaves {
         // A base without members of its own has no leaf, but its headers are there.
-        [] if branch.element.is_some() => described(tree, branch, None),
+        [] if branch.element.is_some() => described(tree, readers, branch, None),
         [] => failed("the branch has no leaf", "unknown"),
         [leaf] => match numeric(tree, branch, leaf) {
             Some(layout) => layout,
-            None => described(tree, branch, Some(leaf)),
+            None => described(tree, readers, branch, Some(leaf)),
         },
         _ => leaf_list(leaves),
     }
 }
 
-fn group_name(tree: &Tree, branch: &Branch) -> String {
+fn group_name(tree: &Tree, readers: &Readers, branch: &Branch) -> String {
     let part = |&i: &usize| {
         let child = tree.branches.get(i)?;
-        Some(format!("{}:{}", child.name, tree.layout(i).ok()?.typename))
+        Some(format!("{}:{}", child.name, readers.get(tree, i).ok()?.layout.typename))
     };
     format!("group of {}", branch.children.iter().filter_map(part).collect::<Vec<_>>().join(", "))
 }
@@ -296,8 +336,8 @@ fn leaf_list(leaves: &[Leaf]) -> Layout {
     }
 }
 
-fn described(tree: &Tree, branch: &Branch, leaf: Option<&Leaf>) -> Layout {
-    let mut compiler = tree.programs().compiler();
+fn described(tree: &Tree, readers: &Readers, branch: &Branch, leaf: Option<&Leaf>) -> Layout {
+    let mut compiler = readers.programs().compiler();
     let mut layout = by_class(tree, branch, leaf, &mut compiler);
     if layout.of.is_ok() {
         layout.left_out = compiler.left_out;

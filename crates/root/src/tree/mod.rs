@@ -1,12 +1,15 @@
 //! Where entries live, and how they become columns.
 //!
 //! A tree (`TTree`) has branches; a branch keeps its values in baskets, each holding some entries. [`Tree::read`]
-//! finds them, [`layout`] compiles how a branch's entries are decoded, [`read`] plans and carries out the reading.
+//! finds them, [`layout`] compiles how a branch's entries are decoded; as a [`crate::table::Table`], a tree is read by
+//! [`crate::read`].
 
 pub mod basket;
+mod decode;
 mod describe;
 pub mod layout;
-pub mod read;
+mod longest;
+mod plan;
 mod shape;
 pub mod writer;
 
@@ -14,13 +17,15 @@ pub use layout::{Framing, Layout};
 
 use crate::error::{Error, ErrorKind, Result, Within};
 use crate::file::{Key, RootFile};
-use crate::streamer::kind::Programs;
+use crate::streamer::kind::{Hidden, Programs};
 use crate::streamer::name::Name;
 use crate::streamer::{Classes, Object, ObjectReader, Value};
+use crate::table::PageCache;
 use crate::wire::Cursor;
 use basket::Embedded;
+use layout::{BranchReader, Readers};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A tree opened for reading.
 pub struct Tree {
@@ -46,8 +51,10 @@ pub struct Tree {
     pub branches: Vec<Branch>,
     clusters: Vec<(u64, u64)>,
     cluster_size: u64,
-    programs: Programs,
-    basket_cache: read::BasketCache,
+    readers: Readers,
+    /// Those of the last reading that had to leave out objects of some classes.
+    without: Mutex<Option<Arc<Readers>>>,
+    page_cache: PageCache,
 }
 
 /// A branch of a tree.
@@ -83,7 +90,6 @@ pub struct Branch {
     pub other_file: String,
     /// Baskets leave out the table of entry offsets; the counter gives it (`TIOFeatures::kGenerateOffsetMap`).
     pub offsets_from_counter: bool,
-    layout: Mutex<Option<Arc<Layout>>>,
 }
 
 /// What a `TBranchElement` adds to a branch.
@@ -253,9 +259,10 @@ impl Tree {
             aliases: aliases.collect(),
             clusters: ends.iter().zip(&sizes).map(|(&e, &s)| (unsigned(e) + 1, unsigned(s))).collect(),
             cluster_size: unsigned(auto_flush),
+            readers: Readers::new(Programs::new(classes), branches.len()),
+            without: Mutex::default(),
             branches,
-            programs: Programs::new(classes),
-            basket_cache: read::BasketCache::default(),
+            page_cache: PageCache::default(),
             file,
         })
     }
@@ -304,49 +311,33 @@ impl Tree {
     }
 
     /// How a branch is decoded, compiled at first use.
-    pub fn layout(&self, branch: usize) -> Result<Arc<Layout>> {
-        let found = self.branches.get(branch);
-        let found =
-            found.ok_or_else(|| Error::argument(format!("branch {branch} of {}", self.branches.len())))?;
-        if let Some(layout) = lock(&found.layout).as_ref() {
-            return Ok(layout.clone());
+    pub fn layout(&self, branch: usize) -> Result<&Layout> {
+        Ok(&self.readers.get(self, branch)?.layout)
+    }
+
+    /// A branch compiled without the objects of some classes.
+    fn compiled_reader(&self, branch: usize, hidden: &Hidden) -> Result<Arc<BranchReader>> {
+        if hidden.is_empty() {
+            return self.readers.get(self, branch).cloned();
         }
-        loop {
-            let changes = self.programs.changes();
-            // Not under the lock: a group asks for its branches, which ask for what they are part of.
-            let layout = Arc::new(layout::compile(self, branch));
-            let mut kept = lock(&found.layout);
-            if self.programs.changes() == changes {
-                return Ok(kept.get_or_insert(layout).clone());
-            }
-        }
-    }
-
-    /// Has the objects of a class, which cannot be decoded, passed over from now on; whether that is new.
-    fn hide(&self, class: &str, why: &str) -> bool {
-        let new = self.programs.hide(class, why);
-        self.forget_layouts();
-        new
-    }
-
-    /// Undoes `hide`.
-    fn show(&self, class: &str) {
-        self.programs.show(class);
-        self.forget_layouts();
-    }
-
-    fn forget_layouts(&self) {
-        self.branches.iter().for_each(|branch| *lock(&branch.layout) = None);
+        let mut kept = self.without.lock().unwrap_or_else(PoisonError::into_inner);
+        let readers = kept.as_ref().filter(|readers| readers.hidden() == hidden).cloned();
+        let readers = readers.unwrap_or_else(|| {
+            let programs = self.programs().without(hidden.clone());
+            kept.insert(Arc::new(Readers::new(programs, self.branches.len()))).clone()
+        });
+        drop(kept);
+        readers.get(self, branch).cloned()
     }
 
     /// Classes of the file.
     pub fn classes(&self) -> &Classes {
-        self.programs.classes()
+        self.programs().classes()
     }
 
     /// Programs of the classes of the file.
     pub fn programs(&self) -> &Programs {
-        &self.programs
+        self.readers.programs()
     }
 
     /// Names from the top branch down, joined with slashes.
@@ -357,10 +348,6 @@ impl Tree {
             None => found.name.clone(),
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What is used of the objects that a tree has most of: trees of 10,000 branches are common.
@@ -503,7 +490,6 @@ fn add_branch(branches: &mut Vec<Branch>, object: &Arc<Object>, parent: Option<u
         element,
         other_file: object.text("fFileName").unwrap_or_default().to_owned(),
         offsets_from_counter: matches!(object.get("fIOFeatures"), Some(Value::Object(f)) if f.int("fIOBits").unwrap_or(0) & 1 != 0),
-        layout: Mutex::default(),
         name,
     };
     branches.push(branch);

@@ -15,17 +15,6 @@ impl Tree {
         };
         std::ptr::eq(self, other) || alike()
     }
-
-    /// Bytes of the baskets of some branches before compression, as far as they hold entries `start` to `stop`:
-    /// in proportion to the entries.
-    pub fn bytes_between(&self, branches: &[usize], start: u64, stop: u64) -> f64 {
-        let share = |&index: &usize| {
-            let branch = self.branches.get(index)?;
-            let entries = stop.min(branch.entries).saturating_sub(start);
-            (branch.entries > 0).then(|| branch.total_bytes as f64 * entries as f64 / branch.entries as f64)
-        };
-        branches.iter().filter_map(share).sum()
-    }
 }
 
 fn alike(a: &Branch, b: &Branch) -> bool {

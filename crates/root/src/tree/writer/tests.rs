@@ -5,8 +5,8 @@ use crate::array::Number;
 use crate::compress::encode::Algorithm;
 use crate::file::RootFile;
 use crate::file::writer::{CommitEvery, Options};
+use crate::read::{Part, read};
 use crate::streamer::declare::Shape;
-use crate::tree::read::{Part, read};
 use crate::tree::{Tree, describe};
 use arrow_buffer::Buffer;
 use sapwood_io::Memory;
@@ -137,7 +137,7 @@ fn pool() -> rayon::ThreadPool {
 fn values(tree: &Tree) -> Vec<Column> {
     let taken = |i: &usize| tree.branches[*i].leaves[0].class != "TLeafI";
     let branches: Vec<usize> = (0..tree.branches.len()).filter(taken).collect();
-    read(&pool(), &[Part { tree, branches: &branches, start: 0, stop: tree.entries }]).unwrap()
+    read(&pool(), &[Part { table: tree, fields: &branches, start: 0, stop: tree.entries }]).unwrap()
 }
 
 /// Equal up to how dimensions nest and how strings are called.
@@ -205,7 +205,7 @@ fn every_kind_comes_back_with_every_codec_cluster_and_basket_size() {
             let tree = open(&sink);
             assert_eq!(tree.entries, 1000);
             assert_same(&values(&tree), &want);
-            let counter = read(&pool(), &[Part { tree: &tree, branches: &[1], start: 0, stop: 8 }]).unwrap();
+            let counter = read(&pool(), &[Part { table: &tree, fields: &[1], start: 0, stop: 8 }]).unwrap();
             let counts: Vec<u8> = [0_i32, 1, 2, 3, 0, 1, 2, 3].iter().flat_map(|n| n.to_ne_bytes()).collect();
             assert!(matches!(&counter[0], Column::Number { values, .. } if values.as_slice() == counts));
         }
@@ -520,7 +520,7 @@ fn a_counter_that_counts_itself_is_refused() {
     let counted = tree.branches.iter().position(|b| b.counter.is_some()).unwrap();
     tree.branches[counted].counter = Some(counted);
     tree.branches[counted].offsets_from_counter = true;
-    let part = Part { tree: &tree, branches: &[counted], start: 0, stop: 10 };
+    let part = Part { table: &tree, fields: &[counted], start: 0, stop: 10 };
     let error = read(&pool(), &[part]).unwrap_err();
     assert!(error.to_string().contains("its counter is no number"), "{error}");
 }

@@ -1,86 +1,110 @@
 //! The values of a basket, into a column.
 
-use super::super::basket::Values;
-use super::super::{Framing, Layout};
+use super::layout::BranchReader;
+use super::plan::Counts;
+use super::{Framing, Place, Tree, basket};
 use crate::array::{Builder, Number, pool};
 use crate::error::{Error, Result, Within};
 use crate::streamer::decode::Decoder;
-use crate::streamer::kind::{Kind, Programs};
+use crate::streamer::kind::Kind;
+use crate::table::{Output, Page, PageDecoder, PageSlice, PageWanted, PartsLeftOut, Unpacked};
 use crate::wire::{Cursor, swap};
+use std::sync::Arc;
 
-/// Where a basket's values go.
-pub enum Output<'a> {
-    /// To a place known beforehand.
-    Place(&'a mut [u8]),
-    /// Behind the values before.
-    Append(&'a mut Builder),
+/// Decodes the baskets of a branch.
+pub struct BranchDecoder<'a> {
+    pub tree: &'a Tree,
+    pub branch: usize,
+    pub reader: Arc<BranchReader>,
+    /// What its counter branch says.
+    pub counts: Option<Counts>,
 }
 
-/// What decoding a basket needs to know.
+impl PageDecoder for BranchDecoder<'_> {
+    fn unpack(&self, page: &PageWanted, record: &[u8], scratch: &mut Vec<u8>) -> Result<Unpacked> {
+        basket::unpack(record, page.range().offset, scratch)
+    }
+
+    fn in_memory(&self, page: &PageWanted) -> Option<Page<'_>> {
+        match &self.tree.branches.get(self.branch)?.baskets.get(page.number)?.place {
+            Place::Tree(values) => Some(values.page()),
+            _ => None,
+        }
+    }
+
+    fn start(&self, page: &Page<'_>, item: usize) -> Option<usize> {
+        match self.reader.layout.framing {
+            Framing::Fixed(bytes) => item.checked_mul(bytes),
+            _ => page.start(item),
+        }
+    }
+
+    fn is_slow(&self) -> bool {
+        matches!(self.reader.layout.framing, Framing::Whole)
+    }
+
+    fn decode(&self, slice: &PageSlice, page: &Page<'_>, to: Output<'_>) -> Result<PartsLeftOut> {
+        let layout = &self.reader.layout;
+        let counts = self.counts.as_ref();
+        let share = Share {
+            slice,
+            counts: counts.and_then(|c| c.sums.get(slice.first.checked_sub(c.first)? as usize..)),
+            each: counts.map_or(&[], |c| c.each.as_slice()),
+        };
+        // A program without the dictionary of a class writes the entries of its branches, but no bytes of them.
+        let nothing = page.data.is_empty() && matches!(layout.framing, Framing::Whole);
+        share.decode(&self.reader, page, to).map_err(|error| {
+            let why = "the basket has entries, but no byte of them was written";
+            if nothing { Error::unsupported(why).at(page.origin as u64) } else { error }
+        })
+    }
+}
+
+/// What decoding a basket needs to know besides its branch.
 #[derive(Clone, Copy)]
-pub struct Share<'a> {
-    pub programs: &'a Programs,
-    pub layout: &'a Layout,
-    /// Entries that were in the basket before those that are here.
-    pub dropped: usize,
-    /// The entries wanted, counted from the first that is here.
-    pub from: usize,
-    pub to: usize,
-    /// Entries of the basket, as the branch has them.
-    pub entries: usize,
+struct Share<'a> {
+    slice: &'a PageSlice,
     /// Elements before each entry, as the counter branch gives them.
-    pub counts: Option<&'a [u64]>,
+    counts: Option<&'a [u64]>,
     /// Values of each element, from the first that is counted on, where these are variable arrays.
-    pub each: &'a [u64],
-    /// Whether members that cannot be decoded are left out.
-    pub leave_out: bool,
+    each: &'a [u64],
 }
 
 impl Share<'_> {
-    /// Bytes of the wanted entries, as far as can be told without decoding; else of all.
-    pub fn used(&self, values: &Values<'_>) -> usize {
-        if let Framing::Fixed(bytes) = self.layout.framing {
-            return (self.to - self.from) * bytes;
-        }
-        let end = if self.to == self.entries { Some(values.data.len()) } else { values.start(self.to) };
-        let start = if self.from == 0 { Some(0) } else { values.start(self.from) };
-        end.zip(start).map_or(values.data.len(), |(end, start)| end.saturating_sub(start))
-    }
-    /// Decodes the wanted entries; gives what was left out, with the place of the first.
-    pub fn decode(&self, values: &Values<'_>, out: Output<'_>) -> Result<Vec<(String, Error)>> {
-        let job = self;
-        let kind = &self.layout.kind;
-        if values.entries != self.entries {
+    fn decode(&self, reader: &BranchReader, values: &Page<'_>, out: Output<'_>) -> Result<PartsLeftOut> {
+        let (slice, layout) = (self.slice, &reader.layout);
+        let kind = &layout.kind;
+        if values.items != slice.items {
             return Err(Error::corrupt(format!(
                 "a basket of {} entries where the branch has {}",
-                values.entries, self.entries
+                values.items, slice.items
             )));
         }
-        if let Framing::Fixed(bytes) = self.layout.framing
-            && values.entries.checked_mul(bytes) != Some(values.data.len())
+        if let Framing::Fixed(bytes) = layout.framing
+            && values.items.checked_mul(bytes) != Some(values.data.len())
         {
             return Err(Error::corrupt(format!(
                 "{} bytes of values for {} entries of {bytes} bytes",
                 values.data.len(),
-                values.entries
+                values.items
             )));
         }
         let to = match out {
             Output::Append(to) => to,
             Output::Place(to) => {
-                return match self.layout.framing {
+                return match layout.framing {
                     Framing::Fixed(bytes) => {
-                        place(kind, entry_bytes(values, job, bytes)?, to).map(|()| Vec::new())
+                        place(kind, entry_bytes(values, slice, bytes)?, to).map(|()| Vec::new())
                     }
                     framing => Err(Error::unsupported(format!("{framing:?} values at fixed places"))),
                 };
             }
         };
-        let mut decoder = Decoder::new(self.programs, self.leave_out);
-        match self.layout.framing {
+        let mut decoder = Decoder::new(&reader.programs, slice.leave_out);
+        match layout.framing {
             Framing::Fixed(bytes) => {
-                let mut c = Cursor::new(entry_bytes(values, job, bytes)?, (job.from * bytes) as u64);
-                decoder.decode(kind, &mut c, to, job.to - job.from)?;
+                let mut c = Cursor::new(entry_bytes(values, slice, bytes)?, (slice.from * bytes) as u64);
+                decoder.decode(kind, &mut c, to, slice.to - slice.from)?;
             }
             Framing::Counted { skip, bytes } => {
                 let bounds = match (values.bounds()?, self.counts) {
@@ -88,34 +112,37 @@ impl Share<'_> {
                     (None, Some(counts)) => from_counts(values, counts, bytes)?,
                     (None, None) => one_entry(values)?,
                 };
-                counted(&mut decoder, values.data, &bounds, job, kind, skip, bytes, to)?;
+                counted(&mut decoder, values.data, &bounds, slice, kind, skip, bytes, to)?;
             }
-            Framing::Whole => whole(&mut decoder, values, job, kind, to)?,
-            Framing::Column => column(&mut decoder, values, job, kind, to)?,
-            Framing::CountedColumn(_) => counted_column(&mut decoder, values, job, kind, to)?,
-            Framing::Rows(_) => rows(&mut decoder, values, job, kind, to)?,
-            Framing::Objects => objects(&mut decoder, values, job, kind, to)?,
+            Framing::Whole => whole(&mut decoder, values, slice, kind, to)?,
+            Framing::Column => column(&mut decoder, values, slice, kind, to)?,
+            Framing::CountedColumn(_) => counted_column(&mut decoder, values, self, kind, to)?,
+            Framing::Rows(_) => rows(&mut decoder, values, self, kind, to)?,
+            Framing::Objects => objects(&mut decoder, values, self, kind, to)?,
         }
         Ok(decoder.left_out())
     }
 }
 
 /// The borders of the only entry of a basket without a table of them.
-fn one_entry(values: &Values<'_>) -> Result<Vec<u32>> {
-    match values.entries {
+fn one_entry(values: &Page<'_>) -> Result<Vec<u32>> {
+    match values.items {
         1 => Ok(vec![0, values.data.len() as u32]),
         n => Err(Error::corrupt(format!("a basket of {n} entries without a table of their offsets"))),
     }
 }
 
-fn entry_bytes<'a>(values: &Values<'a>, job: &Share<'_>, bytes: usize) -> Result<&'a [u8]> {
-    let found =
-        job.from.checked_mul(bytes).zip(job.to.checked_mul(bytes)).and_then(|(a, b)| values.data.get(a..b));
+fn entry_bytes<'a>(values: &Page<'a>, slice: &PageSlice, bytes: usize) -> Result<&'a [u8]> {
+    let found = slice
+        .from
+        .checked_mul(bytes)
+        .zip(slice.to.checked_mul(bytes))
+        .and_then(|(a, b)| values.data.get(a..b));
     found.ok_or_else(|| {
         Error::corrupt(format!(
             "{} bytes of values, where {} entries of {bytes} are wanted",
             values.data.len(),
-            job.to
+            slice.to
         ))
     })
 }
@@ -146,10 +173,10 @@ fn place(kind: &Kind, from: &[u8], to: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-fn from_counts(values: &Values<'_>, counts: &[u64], bytes: usize) -> Result<Vec<u32>> {
+fn from_counts(values: &Page<'_>, counts: &[u64], bytes: usize) -> Result<Vec<u32>> {
     let first = counts.first().copied().unwrap_or_default();
-    let mut bounds = Vec::with_capacity(values.entries + 1);
-    for i in 0..=values.entries {
+    let mut bounds = Vec::with_capacity(values.items + 1);
+    for i in 0..=values.items {
         let sum = counts.get(i).ok_or_else(|| Error::corrupt("its counter has fewer entries"))?;
         let bound = (sum - first).saturating_mul(bytes as u64);
         if bound > values.data.len() as u64 {
@@ -166,7 +193,7 @@ fn counted(
     decoder: &mut Decoder<'_>,
     data: &[u8],
     bounds: &[u32],
-    job: &Share<'_>,
+    slice: &PageSlice,
     kind: &Kind,
     skip: usize,
     bytes: usize,
@@ -176,8 +203,9 @@ fn counted(
     let Builder::List { offsets, values } = to else {
         return Err(Error::unsupported("a list in a column of no lists"));
     };
-    let bounds =
-        bounds.get(job.from..=job.to).ok_or_else(|| Error::corrupt("a table of entry offsets too short"))?;
+    let bounds = bounds
+        .get(slice.from..=slice.to)
+        .ok_or_else(|| Error::corrupt("a table of entry offsets too short"))?;
     let (Some(&first), Some(&last)) = (bounds.first(), bounds.last()) else { return Ok(()) };
     offsets.reserve(bounds.len());
     let mut end = offsets.last().copied().unwrap_or_default();
@@ -222,24 +250,25 @@ fn counted(
 /// Entries that are one value each, of any length.
 fn whole(
     decoder: &mut Decoder<'_>,
-    values: &Values<'_>,
-    job: &Share<'_>,
+    values: &Page<'_>,
+    slice: &PageSlice,
     kind: &Kind,
     to: &mut Builder,
 ) -> Result<()> {
     // References inside an entry count from the start of the record.
-    let origin = values.key_bytes as u64;
+    let origin = values.origin as u64;
     let Some(bounds) = values.bounds()? else {
         let mut c = Cursor::new(values.data, origin);
-        decoder.decode(kind, &mut c, &mut to.like(), job.from)?;
-        return decoder.decode(kind, &mut c, to, job.to - job.from);
+        decoder.decode(kind, &mut c, &mut to.like(), slice.from)?;
+        return decoder.decode(kind, &mut c, to, slice.to - slice.from);
     };
-    let bounds =
-        bounds.get(job.from..=job.to).ok_or_else(|| Error::corrupt("a table of entry offsets too short"))?;
+    let bounds = bounds
+        .get(slice.from..=slice.to)
+        .ok_or_else(|| Error::corrupt("a table of entry offsets too short"))?;
     // Most kinds know where they end; the others must not see what follows.
     let narrow = !matches!(kind, Kind::Text | Kind::TString | Kind::Framed(_));
     let mut c = Cursor::new(values.data, origin);
-    let mut entry = job.from;
+    let mut entry = slice.from;
     let mut decode_all = || {
         for pair in bounds.windows(2) {
             let [start, end] = pair else { break };
@@ -257,14 +286,14 @@ fn whole(
         }
         Ok(())
     };
-    decode_all().within(|| format!("entry {} of the basket", job.dropped + entry))
+    decode_all().within(|| format!("entry {} of the basket", slice.dropped + entry))
 }
 
 /// Entries that are the same member of any number of objects: until the entry's bytes are used up.
 fn column(
     decoder: &mut Decoder<'_>,
-    values: &Values<'_>,
-    job: &Share<'_>,
+    values: &Page<'_>,
+    slice: &PageSlice,
     kind: &Kind,
     to: &mut Builder,
 ) -> Result<()> {
@@ -275,14 +304,14 @@ fn column(
         Some(bounds) => bounds,
         None => one_entry(values)?,
     };
-    for entry in job.from..job.to {
+    for entry in slice.from..slice.to {
         let (Some(&start), Some(&end)) = (bounds.get(entry), bounds.get(entry + 1)) else { break };
-        let mut c = Cursor::new(values.data.get(..end as usize).unwrap_or_default(), values.key_bytes as u64);
+        let mut c = Cursor::new(values.data.get(..end as usize).unwrap_or_default(), values.origin as u64);
         c.seek(start as usize)?;
         decoder.next_entry();
         decoder
             .column_to_end(kind, &mut c, items)
-            .within(|| format!("entry {} of the basket", job.dropped + entry))?;
+            .within(|| format!("entry {} of the basket", slice.dropped + entry))?;
         offsets.push(items.len() as i64);
     }
     Ok(())
@@ -292,8 +321,8 @@ fn column(
 /// values, as many as the counter says (`TStreamerInfo::kOffsetP`).
 fn counted_column(
     decoder: &mut Decoder<'_>,
-    values: &Values<'_>,
-    job: &Share<'_>,
+    values: &Page<'_>,
+    share: &Share<'_>,
     kind: &Kind,
     to: &mut Builder,
 ) -> Result<()> {
@@ -303,8 +332,8 @@ fn counted_column(
     let Builder::List { offsets: ends, values: items } = arrays.as_mut() else {
         return Err(Error::unsupported("a variable array in a column of no lists"));
     };
-    each_entry(values, job, |c, numbers| {
-        for &count in job.each.get(numbers).ok_or_else(fewer)? {
+    each_entry(values, share, |c, numbers| {
+        for &count in share.each.get(numbers).ok_or_else(fewer)? {
             let count = if c.u8()? == 0 { 0 } else { count as usize };
             decoder.decode(kind, c, items, count)?;
             ends.push(items.len() as i64);
@@ -317,17 +346,17 @@ fn counted_column(
 /// Entries that are a row of objects of each of any number of objects: a header, and the objects.
 fn rows(
     decoder: &mut Decoder<'_>,
-    values: &Values<'_>,
-    job: &Share<'_>,
+    values: &Page<'_>,
+    share: &Share<'_>,
     kind: &Kind,
     to: &mut Builder,
 ) -> Result<()> {
     let Builder::List { offsets, values: rows } = to else {
         return Err(Error::unsupported("a list in a column of no lists"));
     };
-    each_entry(values, job, |c, numbers| {
+    each_entry(values, share, |c, numbers| {
         decoder.next_entry();
-        let counts = job.each.get(numbers).ok_or_else(fewer)?;
+        let counts = share.each.get(numbers).ok_or_else(fewer)?;
         // The header is there without objects, too, but not when there was nothing to write at all.
         if c.remaining() > 0 || !counts.is_empty() {
             decoder.rows(kind, c, rows, counts.iter().map(|&count| count as usize))?;
@@ -340,15 +369,15 @@ fn rows(
 /// Entries that are the members of a base class, one after the other, of any number of objects.
 fn objects(
     decoder: &mut Decoder<'_>,
-    values: &Values<'_>,
-    job: &Share<'_>,
+    values: &Page<'_>,
+    share: &Share<'_>,
     kind: &Kind,
     to: &mut Builder,
 ) -> Result<()> {
     let (Builder::List { offsets, values: items }, Kind::Record(record)) = (to, kind) else {
         return Err(Error::unsupported("a list in a column of no lists"));
     };
-    each_entry(values, job, |c, objects| {
+    each_entry(values, share, |c, objects| {
         decoder.next_entry();
         if !objects.is_empty() {
             decoder.columns(record, c, items, objects.len())?;
@@ -364,23 +393,23 @@ fn fewer() -> Error {
 
 /// Decodes the wanted entries one by one, each with the range of what its counter counts; all its bytes must be used.
 fn each_entry(
-    values: &Values<'_>,
-    job: &Share<'_>,
+    values: &Page<'_>,
+    share: &Share<'_>,
     mut decode: impl FnMut(&mut Cursor<'_>, std::ops::Range<usize>) -> Result<()>,
 ) -> Result<()> {
     let bounds = match values.bounds()? {
         Some(bounds) => bounds,
         None => one_entry(values)?,
     };
-    let counts = job.counts.unwrap_or_default();
-    for entry in job.from..job.to {
+    let counts = share.counts.unwrap_or_default();
+    for entry in share.slice.from..share.slice.to {
         let range = bounds.get(entry).zip(bounds.get(entry + 1));
         let counted = counts.get(entry).zip(counts.get(entry + 1));
         let (Some((&start, &end)), Some((&first, &last))) = (range, counted) else { return Err(fewer()) };
-        let mut c = Cursor::new(values.data.get(..end as usize).unwrap_or_default(), values.key_bytes as u64);
+        let mut c = Cursor::new(values.data.get(..end as usize).unwrap_or_default(), values.origin as u64);
         c.seek(start as usize)?;
         decode(&mut c, first as usize..last as usize)
-            .within(|| format!("entry {} of the basket", job.dropped + entry))?;
+            .within(|| format!("entry {} of the basket", share.slice.dropped + entry))?;
         if c.remaining() > 0 {
             return Err(c.corrupt(format!("{} bytes of entry {entry} are left over", c.remaining())));
         }

@@ -1,21 +1,21 @@
-//! Decompressed baskets that are kept for what is read next, within a bound.
+//! Decompressed pages that are kept for what is read next, within a bound.
 
-use super::super::basket::Values;
+use super::page::Page;
 use crate::array::pool;
 use sapwood_io::PerProcess;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Bytes that the basket cache holds at most, of all trees of the process together.
+/// Bytes that the page cache holds at most, of all tables of the process together.
 const ROOM: usize = 64 << 20;
-/// What a basket takes besides its bytes, about.
+/// What a page takes besides its bytes, about.
 const OVERHEAD: usize = 256;
 
-/// Two numbers that stand for a basket.
-pub type Key = (u64, u64);
+/// Two numbers that stand for a page.
+type Key = (u64, u64);
 
-/// Baskets, or ends of them, of so many bytes at most.
+/// Pages, or ends of them, up to a number of bytes.
 pub struct Kept {
     most: usize,
     /// What is counted of each besides its bytes.
@@ -26,21 +26,21 @@ pub struct Kept {
     by_use: BTreeSet<(u64, Key)>,
 }
 
-/// The entries of a basket from some entry on.
+/// The items of a page from some item on.
 pub struct Tail {
-    /// Entries of the basket that are not here any more.
+    /// Items of the page that are not here any more.
     pub dropped: usize,
-    entries: usize,
-    key_bytes: usize,
+    items: usize,
+    origin: usize,
     sizes: bool,
-    /// Values, and behind them the table of offsets, if there is one.
+    /// Values, and behind them the table of starts, if there is one.
     bytes: Vec<u8>,
     border: usize,
     table: bool,
 }
 
 impl Kept {
-    /// For so many bytes, where each basket takes some more than it has.
+    /// For `most` bytes, where each page takes some more than it has.
     pub const fn new(most: usize, besides: usize) -> Self {
         Self { most, besides, room: most, tails: BTreeMap::new(), by_use: BTreeSet::new() }
     }
@@ -53,8 +53,8 @@ impl Kept {
         }
         Some(tail.clone())
     }
-    /// Gives up a basket, and its room.
-    pub fn remove(&mut self, key: Key) -> Option<Arc<Tail>> {
+    /// Removes a page, and returns its room.
+    fn remove(&mut self, key: Key) -> Option<Arc<Tail>> {
         let (tail, used) = self.tails.remove(&key)?;
         self.by_use.remove(&(used, key));
         self.room += tail.bytes.len() + self.besides;
@@ -82,53 +82,58 @@ impl Kept {
         self.by_use.insert((reading, key));
         self.tails.insert(key, (Arc::new(tail), reading));
     }
-}
 
-/// Keeps the entries of a basket behind the first `skipped`, whose bytes begin at `start`, if there is room; `dropped`
-/// entries are not in `values`.
-pub fn keep(
-    kept: &Mutex<Kept>,
-    key: Key,
-    reading: u64,
-    values: &Values<'_>,
-    (start, skipped): (usize, usize),
-    dropped: usize,
-) {
-    let data = values.data.get(start..).unwrap_or_default();
-    let offsets = values.offsets.map(|table| table.get(skipped * 4..).unwrap_or_default());
-    let bytes = data.len() + offsets.map_or(0, <[u8]>::len);
-    if !lock(kept).reserve(bytes, reading) {
-        return;
+    /// Takes the rest of a page, if it holds the items from `from` on.
+    pub fn take(kept: &Mutex<Self>, key: Key, from: usize) -> Option<Arc<Tail>> {
+        lock(kept).remove(key).filter(|tail| tail.dropped <= from)
     }
-    let mut copy = pool::with_capacity(bytes);
-    copy.spare_capacity_mut().get_mut(..bytes).into_iter().for_each(pool::provide);
-    copy.extend_from_slice(data);
-    copy.extend_from_slice(offsets.unwrap_or_default());
-    let tail = Tail {
-        dropped: dropped + skipped,
-        entries: values.entries - skipped,
-        key_bytes: values.key_bytes + start,
-        sizes: values.sizes,
-        bytes: copy,
-        border: data.len(),
-        table: offsets.is_some(),
-    };
-    lock(kept).insert(key, tail, reading);
+
+    /// Keeps the items of a page behind the first `skipped`, whose bytes begin at `start`, if there is room; `dropped`
+    /// items are not in `page`.
+    pub fn keep(
+        kept: &Mutex<Self>,
+        key: Key,
+        reading: u64,
+        page: &Page<'_>,
+        (start, skipped): (usize, usize),
+        dropped: usize,
+    ) {
+        let data = page.data.get(start..).unwrap_or_default();
+        let table = page.table.map(|table| table.get(skipped * 4..).unwrap_or_default());
+        let bytes = data.len() + table.map_or(0, <[u8]>::len);
+        if !lock(kept).reserve(bytes, reading) {
+            return;
+        }
+        let mut copy = pool::with_capacity(bytes);
+        copy.spare_capacity_mut().get_mut(..bytes).into_iter().for_each(pool::provide);
+        copy.extend_from_slice(data);
+        copy.extend_from_slice(table.unwrap_or_default());
+        let tail = Tail {
+            dropped: dropped + skipped,
+            items: page.items - skipped,
+            origin: page.origin + start,
+            sizes: page.sizes,
+            bytes: copy,
+            border: data.len(),
+            table: table.is_some(),
+        };
+        lock(kept).insert(key, tail, reading);
+    }
 }
 
-pub fn lock(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
+fn lock(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
     kept.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Tail {
-    /// As a basket that starts with the first entry here.
-    pub fn values(&self) -> Values<'_> {
+    /// As a page that starts with the first item here.
+    pub fn page(&self) -> Page<'_> {
         let (data, table) = self.bytes.split_at_checked(self.border).unwrap_or_default();
-        Values {
+        Page {
             data,
-            offsets: self.table.then_some(table),
-            key_bytes: self.key_bytes,
-            entries: self.entries,
+            table: self.table.then_some(table),
+            origin: self.origin,
+            items: self.items,
             sizes: self.sizes,
         }
     }
@@ -146,43 +151,43 @@ fn cache() -> &'static Mutex<Kept> {
     KEPT.get(|_| Mutex::new(Kept::new(ROOM, OVERHEAD)))
 }
 
-static TREES: AtomicU64 = AtomicU64::new(0);
+static TABLES: AtomicU64 = AtomicU64::new(0);
 static READINGS: AtomicU64 = AtomicU64::new(0);
 
-/// The baskets of a tree in the basket cache: those of which readings wanted some entries only, for the next ones.
-pub struct BasketCache {
-    tree: u64,
+/// The pages of a table in the page cache: those of which readings wanted some items only, for the next ones.
+pub struct PageCache {
+    table: u64,
 }
 
-impl Default for BasketCache {
+impl Default for PageCache {
     fn default() -> Self {
-        Self { tree: TREES.fetch_add(1, Ordering::Relaxed) }
+        Self { table: TABLES.fetch_add(1, Ordering::Relaxed) }
     }
 }
 
-impl BasketCache {
+impl PageCache {
     /// A number for a reading, greater than those before.
     pub fn reading() -> u64 {
         READINGS.fetch_add(1, Ordering::Relaxed)
     }
-    /// Gives the basket whose record is at an offset in the file.
+    /// The page that is at an offset in the file.
     pub fn get(&self, offset: u64, reading: u64) -> Option<Arc<Tail>> {
-        lock(cache()).get((self.tree, offset), reading)
+        lock(cache()).get((self.table, offset), reading)
     }
     /// Whether it is there.
     pub fn holds(&self, offset: u64) -> bool {
-        lock(cache()).tails.contains_key(&(self.tree, offset))
+        lock(cache()).tails.contains_key(&(self.table, offset))
     }
-    /// Keeps a basket.
-    pub fn keep(&self, offset: u64, reading: u64, values: &Values<'_>) {
-        keep(cache(), (self.tree, offset), reading, values, (0, 0), 0);
+    /// Keeps a page.
+    pub fn keep(&self, offset: u64, reading: u64, page: &Page<'_>) {
+        Kept::keep(cache(), (self.table, offset), reading, page, (0, 0), 0);
     }
 }
 
-impl Drop for BasketCache {
+impl Drop for PageCache {
     fn drop(&mut self) {
         let mut kept = lock(cache());
-        let mine = kept.tails.range((self.tree, 0)..=(self.tree, u64::MAX));
+        let mine = kept.tails.range((self.table, 0)..=(self.table, u64::MAX));
         let mine: Vec<Key> = mine.map(|(&key, _)| key).collect();
         for key in mine {
             drop(kept.remove(key));
@@ -194,15 +199,9 @@ impl Drop for BasketCache {
 mod tests {
     use super::*;
 
-    fn put(kept: &Mutex<Kept>, basket: u64, bytes: usize, reading: u64) {
-        let values = Values {
-            data: &vec![basket as u8; bytes - OVERHEAD],
-            offsets: None,
-            key_bytes: 0,
-            entries: 1,
-            sizes: false,
-        };
-        keep(kept, (0, basket), reading, &values, (0, 0), 0);
+    fn put(kept: &Mutex<Kept>, page: u64, bytes: usize, reading: u64) {
+        let values = vec![page as u8; bytes - OVERHEAD];
+        Kept::keep(kept, (0, page), reading, &Page::plain(&values, 1), (0, 0), 0);
     }
 
     fn held(kept: &Mutex<Kept>) -> Vec<u64> {
@@ -215,9 +214,9 @@ mod tests {
     #[test]
     fn what_was_used_longest_ago_goes_first() {
         let kept = Mutex::new(Kept::new(4000, OVERHEAD));
-        (0..4).for_each(|basket| put(&kept, basket, 1000, basket));
+        (0..4).for_each(|page| put(&kept, page, 1000, page));
         assert_eq!(held(&kept), [0, 1, 2, 3]);
-        assert_eq!(lock(&kept).get((0, 0), 4).map(|tail| tail.values().data.to_vec()), Some(vec![0; 744]));
+        assert_eq!(lock(&kept).get((0, 0), 4).map(|tail| tail.page().data.to_vec()), Some(vec![0; 744]));
         put(&kept, 4, 2000, 5);
         assert_eq!(held(&kept), [0, 3, 4]);
         // The same again takes no more room.
@@ -231,11 +230,11 @@ mod tests {
     fn a_reading_that_is_too_large_keeps_a_part() {
         let kept = Mutex::new(Kept::new(4000, OVERHEAD));
         for reading in 1..4 {
-            for basket in 0..10 {
-                let known = lock(&kept).get((0, basket), reading).is_some();
-                assert_eq!(known, reading > 1 && basket < 4, "{reading} {basket}");
+            for page in 0..10 {
+                let known = lock(&kept).get((0, page), reading).is_some();
+                assert_eq!(known, reading > 1 && page < 4, "{reading} {page}");
                 if !known {
-                    put(&kept, basket, 1000, reading);
+                    put(&kept, page, 1000, reading);
                 }
             }
         }

@@ -1,9 +1,9 @@
 //! The entry of a branch that tells most.
 
-use super::super::basket::{self, BasketHeader, Values};
+use super::basket;
 use super::{Framing, Place, Tree};
 use crate::error::Result;
-use crate::wire::Cursor;
+use crate::table::Page;
 use sapwood_io::Cause;
 
 /// Baskets that are looked at.
@@ -23,13 +23,12 @@ pub fn longest_entry(tree: &Tree, branch: usize) -> Result<Option<u64>> {
     for of in found.baskets.iter().take(MOST_BASKETS) {
         let longest = match &of.place {
             Place::Nowhere => None,
-            Place::Tree(values) => longest(&values.values(), &mut shortest)?,
+            Place::Tree(values) => longest(&values.page(), &mut shortest)?,
             Place::File(offset, length) => {
                 let record = tree.file.bytes(*offset, *length, Cause::Basket)?;
-                let header = BasketHeader::parse(&mut Cursor::new(&record, *offset))?;
                 let mut scratch = Vec::new();
-                let object = basket::object(&header, &record, &mut scratch)?;
-                longest(&Values::split(&header, object)?, &mut shortest)?
+                let unpacked = basket::unpack(&record, *offset, &mut scratch)?;
+                longest(&unpacked.page(if unpacked.in_scratch { &scratch } else { &record }), &mut shortest)?
             }
         };
         if let Some(entry) =
@@ -42,8 +41,8 @@ pub fn longest_entry(tree: &Tree, branch: usize) -> Result<Option<u64>> {
 }
 
 /// The longest entry, if one is longer than the shortest so far.
-fn longest(values: &Values<'_>, shortest: &mut Option<u32>) -> Result<Option<usize>> {
-    let Some(bounds) = values.bounds()? else { return Ok(None) };
+fn longest(page: &Page<'_>, shortest: &mut Option<u32>) -> Result<Option<usize>> {
+    let Some(bounds) = page.bounds()? else { return Ok(None) };
     let lengths = || bounds.windows(2).map(|pair| if let [a, b] = pair { b - a } else { 0 });
     let least = lengths().chain(*shortest).min();
     *shortest = least;

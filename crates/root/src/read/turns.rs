@@ -1,14 +1,12 @@
-//! Columns that baskets are appended to in their order, whichever thread decodes them.
+//! Columns that pages are appended to in their order, whichever thread decodes them.
 //!
-//! A basket that comes before its turn is decoded aside, and appended later. A large one would go through memory twice
+//! A page that comes before its turn is decoded aside, and appended later. A large one would go through memory twice
 //! by that: its thread waits for its turn instead, and meanwhile helps with the one that is appended, piece by piece.
 
-use super::super::Framing;
-use super::super::basket::{BasketHeader, Values};
-use super::values::{Output, Share};
 use crate::array::Builder;
 use crate::array::pool::Room;
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::table::{Output, Page, PageDecoder, PageSlice, PartsLeftOut, Unpacked};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,13 +15,10 @@ use std::time::{Duration, Instant};
 
 /// Bytes of a piece: what is decoded aside of it stays in the cache until it is appended.
 const PIECE: usize = 256 << 10;
-/// Baskets will be like the first of their column, or a little larger.
+/// Pages will be like the first of their column, or a little larger.
 const FORESEEN: f64 = 1.02;
 /// Who waits looks so often whether the reading has failed.
 const LOOK: Duration = Duration::from_millis(10);
-
-/// What was left out, with the place of the first.
-pub type LeftOut = Vec<(String, Error)>;
 
 /// A column that grows.
 pub struct Turns<'a> {
@@ -31,38 +26,38 @@ pub struct Turns<'a> {
     moved: Condvar,
     /// An empty one.
     like: Builder,
-    /// Bytes in the files, of all its baskets.
+    /// Bytes in the files, of all its pages.
     stored: u64,
 }
 
 struct State<'a> {
-    /// The basket that is next.
+    /// The page that is next.
     next: usize,
     /// The column, unless a thread appends to it now.
     to: Option<&'a mut Builder>,
-    /// Baskets decoded before it was their turn.
+    /// Pages decoded before it was their turn.
     early: BTreeMap<usize, Builder>,
-    /// The large basket that is appended now.
+    /// The large page that is appended now.
     large: Option<Large<'a>>,
     /// Empty columns with the memory of what was decoded aside.
     spare: Vec<Builder>,
     /// Bytes of values in what it holds.
     done: usize,
-    /// Where the values behind a place will lie, the place counted in the bytes of baskets in the files.
+    /// Where the values behind a place will lie, the place counted in the bytes of pages in the files.
     room: (f64, Arc<[Room]>),
 }
 
 struct Large<'a> {
-    basket: Arc<LargeBasket<'a>>,
-    /// Where it lies among the baskets of its column, in bytes in the files.
+    page: Arc<LargePage<'a>>,
+    /// Where it lies among the pages of its column, in bytes in the files.
     stored: Range<f64>,
     /// Pieces that some thread has taken.
     taken: usize,
     /// Pieces that others have decoded for who appends them.
-    ready: BTreeMap<usize, Result<(Builder, LeftOut)>>,
+    ready: BTreeMap<usize, Result<(Builder, PartsLeftOut)>>,
 }
 
-/// The place of a basket in its column.
+/// The place of a page in its column.
 #[derive(Clone, Copy)]
 pub struct Turn {
     /// Its number.
@@ -73,73 +68,72 @@ pub struct Turn {
     pub length: u64,
 }
 
-/// A decompressed basket that several threads may look at.
-pub struct LargeBasket<'a> {
+/// A decompressed page that several threads may look at.
+pub struct LargePage<'a> {
     bytes: Arc<Vec<u8>>,
-    object: Range<usize>,
-    header: BasketHeader,
-    share: Share<'a>,
-    /// The first entry of each piece, and the end.
+    unpacked: Unpacked,
+    decoder: &'a dyn PageDecoder,
+    slice: PageSlice,
+    /// The first item of each piece, and the end.
     borders: Vec<usize>,
 }
 
-impl<'a> LargeBasket<'a> {
-    /// Whether a basket can be decoded in pieces, since it has a table of where entries begin, and takes long enough:
-    /// lists of numbers are copied sooner than a thread that waits has woken up.
-    pub fn is_worth_it(values: &Values<'_>, share: &Share<'_>) -> bool {
-        let long = matches!(share.layout.framing, Framing::Whole) && values.data.len() >= 2 * PIECE;
-        long && values.offsets.is_some() && values.entries == share.entries
+impl<'a> LargePage<'a> {
+    /// Whether a page can be decoded in pieces, since it has a table of where items begin, and takes long enough: lists
+    /// of numbers are copied sooner than a thread that waits has woken up.
+    pub fn is_worth_it(page: &Page<'_>, decoder: &dyn PageDecoder, slice: &PageSlice) -> bool {
+        page.data.len() >= 2 * PIECE && page.table.is_some() && page.items == slice.items && decoder.is_slow()
     }
-    /// The basket `object` in `bytes`.
+    /// The page that was unpacked to `bytes`.
     pub fn new(
         bytes: Arc<Vec<u8>>,
-        object: Range<usize>,
-        header: BasketHeader,
-        share: Share<'a>,
-    ) -> Result<Self> {
-        let mut new = Self { bytes, object, header, share, borders: vec![share.from] };
-        let values = new.values()?;
-        let mut borders = vec![share.from];
-        let mut end = values.start(share.from).unwrap_or(0) + PIECE;
-        // Where entries begin is checked when they are decoded.
-        for (entry, start) in values.starts(share.from..share.to) {
+        unpacked: Unpacked,
+        decoder: &'a dyn PageDecoder,
+        slice: PageSlice,
+    ) -> Self {
+        let mut borders = vec![slice.from];
+        let page = unpacked.page(&bytes);
+        let mut end = page.start(slice.from).unwrap_or(0) + PIECE;
+        // Where items begin is checked when they are decoded.
+        for (item, start) in page.starts(slice.from..slice.to) {
             if start >= end {
-                borders.push(entry);
+                borders.push(item);
                 end = start + PIECE;
             }
         }
-        borders.push(share.to);
+        borders.push(slice.to);
         borders.dedup();
-        new.borders = borders;
-        Ok(new)
-    }
-    fn values(&self) -> Result<Values<'_>> {
-        Values::split(&self.header, self.bytes.get(self.object.clone()).unwrap_or_default())
+        Self { bytes, unpacked, decoder, slice, borders }
     }
     fn pieces(&self) -> usize {
         self.borders.len() - 1
     }
-    /// The part of the wanted entries that lies before a piece.
+    /// The part of the wanted items that lies before a piece.
     fn part(&self, piece: usize) -> f64 {
-        let border = self.borders.get(piece).copied().unwrap_or(self.share.to);
-        (border - self.share.from) as f64 / (self.share.to - self.share.from).max(1) as f64
+        let border = self.borders.get(piece).copied().unwrap_or(self.slice.to);
+        (border - self.slice.from) as f64 / (self.slice.to - self.slice.from).max(1) as f64
     }
     /// Appends a piece; gives its bytes and what was left out.
-    fn decode(&self, piece: usize, to: &mut Builder) -> Result<(usize, LeftOut)> {
+    fn decode(&self, piece: usize, to: &mut Builder) -> Result<(usize, PartsLeftOut)> {
         let (Some(&from), Some(&end)) = (self.borders.get(piece), self.borders.get(piece + 1)) else {
             return Ok(Default::default());
         };
-        let values = self.values()?.of_entries(from, end)?;
-        let counts = self.share.counts.and_then(|counts| counts.get(from..));
-        let share =
-            Share { dropped: from, from: 0, to: end - from, entries: end - from, counts, ..self.share };
-        let left_out = share.decode(&values, Output::Append(to))?;
-        Ok((values.data.len(), left_out))
+        let page = self.unpacked.page(&self.bytes).of_items(from, end)?;
+        let slice = PageSlice {
+            first: self.slice.first + from as u64,
+            dropped: self.slice.dropped + from,
+            items: end - from,
+            from: 0,
+            to: end - from,
+            ..self.slice
+        };
+        let left_out = self.decoder.decode(&slice, &page, Output::Append(to))?;
+        Ok((page.data.len(), left_out))
     }
 }
 
 impl<'a> Turns<'a> {
-    /// Baskets of `stored` bytes in the files, to the end of a column that is empty.
+    /// Pages of `stored` bytes in the files, to the end of a column that is empty.
     pub fn new(to: &'a mut Builder, stored: u64) -> Self {
         let like = to.like();
         let state = State {
@@ -158,7 +152,7 @@ impl<'a> Turns<'a> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Decodes a basket of `bytes` to the end of the column if it is the next one, else aside for when its turn comes.
+    /// Decodes a page of `bytes` to the end of the column if it is the next one, else aside for when its turn comes.
     pub fn append(
         &self,
         turn: Turn,
@@ -198,14 +192,14 @@ impl<'a> Turns<'a> {
         Ok(())
     }
 
-    /// Decodes a large basket to the end of the column when its turn has come. Gives how long that was waited for, and
+    /// Decodes a large page to the end of the column when its turn has come. Gives how long that was waited for, and
     /// what was left out; nothing when the reading has failed elsewhere.
     pub fn append_large(
         &self,
         turn: Turn,
-        basket: LargeBasket<'a>,
+        page: LargePage<'a>,
         failed: &AtomicBool,
-    ) -> Result<(Duration, LeftOut)> {
+    ) -> Result<(Duration, PartsLeftOut)> {
         let start = Instant::now();
         let mut state = self.lock();
         let to = loop {
@@ -221,12 +215,12 @@ impl<'a> Turns<'a> {
         };
         let waited = start.elapsed();
         let stored = turn.before as f64..(turn.before + turn.length) as f64;
-        let basket = Arc::new(basket);
+        let page = Arc::new(page);
         let ready = BTreeMap::new();
-        state.large = Some(Large { basket: basket.clone(), stored, taken: 0, ready });
+        state.large = Some(Large { page: page.clone(), stored, taken: 0, ready });
         drop(state);
         self.moved.notify_all();
-        let result = self.append_pieces(turn, &basket, to, failed);
+        let result = self.append_pieces(turn, &page, to, failed);
         self.lock().large = None;
         let left_out = result?;
         self.pass_on(turn.number + 1, to);
@@ -236,14 +230,14 @@ impl<'a> Turns<'a> {
     fn append_pieces(
         &self,
         turn: Turn,
-        basket: &LargeBasket<'a>,
+        page: &LargePage<'a>,
         to: &mut Builder,
         failed: &AtomicBool,
-    ) -> Result<LeftOut> {
+    ) -> Result<PartsLeftOut> {
         let mut left_out = Vec::new();
         let mut piece = 0;
         let mut state = self.lock();
-        while piece < basket.pieces() && !failed.load(Ordering::Relaxed) {
+        while piece < page.pieces() && !failed.load(Ordering::Relaxed) {
             let Some(large) = &mut state.large else { break };
             if let Some(ready) = large.ready.remove(&piece) {
                 drop(state);
@@ -258,10 +252,10 @@ impl<'a> Turns<'a> {
                 let done = state.done;
                 drop(state);
                 to.prepare(PIECE, share(PIECE, done));
-                let (bytes, more) = basket.decode(piece, to)?;
+                let (bytes, more) = page.decode(piece, to)?;
                 left_out.extend(more);
                 if turn.number == 0 && piece == 0 && turn.length > 0 {
-                    self.foresee(to, turn.length as f64 * basket.part(1));
+                    self.foresee(to, turn.length as f64 * page.part(1));
                 }
                 state = self.lock();
                 state.done += bytes;
@@ -274,24 +268,24 @@ impl<'a> Turns<'a> {
         Ok(left_out)
     }
 
-    /// Decodes a piece of the large basket that is appended now, or waits for something to happen.
+    /// Decodes a piece of the large page that is appended now, or waits for something to happen.
     fn help<'s>(&'s self, mut state: MutexGuard<'s, State<'a>>) -> MutexGuard<'s, State<'a>> {
-        let Some(large) = state.large.as_mut().filter(|large| large.taken < large.basket.pieces()) else {
+        let Some(large) = state.large.as_mut().filter(|large| large.taken < large.page.pieces()) else {
             let (state, _) = self.moved.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner);
             return state;
         };
         let piece = large.taken;
         large.taken += 1;
-        let basket = large.basket.clone();
-        let place = |piece| large.stored.start + (large.stored.end - large.stored.start) * basket.part(piece);
+        let page = large.page.clone();
+        let place = |piece| large.stored.start + (large.stored.end - large.stored.start) * page.part(piece);
         let stored = place(piece)..place(piece + 1);
         let mut aside = self.aside(&mut state);
         let room = state.room.clone();
         drop(state);
         self.provide(&room, stored);
-        let result = basket.decode(piece, &mut aside);
+        let result = page.decode(piece, &mut aside);
         // Who appends it wants the memory back.
-        drop(basket);
+        drop(page);
         let mut state = self.lock();
         let bytes = result.as_ref().map_or(0, |(bytes, _)| *bytes);
         state.done += bytes;
@@ -319,7 +313,7 @@ impl<'a> Turns<'a> {
             .for_each(|room| room.provide((stored.start - first) / behind, (stored.end - first) / behind));
     }
 
-    /// Appends what is there of the baskets from `next` on, and leaves the column to whoever has the one behind them.
+    /// Appends what is there of the pages from `next` on, and leaves the column to whoever has the one behind them.
     fn pass_on(&self, mut next: usize, to: &'a mut Builder) {
         let mut state = self.lock();
         while let Some(mut aside) = state.early.remove(&next) {

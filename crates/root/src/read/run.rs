@@ -1,15 +1,13 @@
 //! Threads that fetch, decompress and decode what a plan wants.
 
-use super::super::basket::{self, BasketHeader, Values};
-use super::super::layout::Framing;
-use super::kept::Tail;
-use super::turns::{LargeBasket, LeftOut, Turn, Turns};
-use super::values::{Output, Share};
-use super::{Job, Keeps, Part, Place, Reader, Target};
-use crate::array::Builder;
-use crate::array::pool;
+use super::ahead::Ahead;
+use super::stages::{RunLane, announce};
+use super::target::{Group, GroupValues};
+use super::turns::{LargePage, Turn, Turns};
+use super::{Keeps, Part, Reading};
+use crate::array::{Builder, pool};
 use crate::error::{Error, ErrorKind, Result, Within};
-use crate::wire::Cursor;
+use crate::table::{Output, Page, PageDecoder, PagePlace, PageSlice, PageWanted, PartsLeftOut, Tail};
 use rayon::ThreadPool;
 use rayon::prelude::*;
 use sapwood_io::counters::{Counters, clock, count};
@@ -24,11 +22,34 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-/// The reading of a plan.
-pub struct Run<'a> {
-    plan: &'a Reader<'a>,
-    chunks: Mutex<Chunks<'a>>,
-    turns: Vec<Option<Turns<'a>>>,
+/// A page that is wanted.
+pub struct Job {
+    pub part: usize,
+    /// Index among the lanes that are read.
+    pub lane: usize,
+    /// Its place among the pages of its lane.
+    pub index: usize,
+    pub page: PageWanted,
+    /// What the page cache has of it.
+    pub kept: Option<Arc<Tail>>,
+}
+
+impl Job {
+    /// What must be read for it.
+    fn needed(&self) -> Range {
+        let range = self.page.range();
+        Range { offset: range.offset, length: if self.kept.is_none() { range.length } else { 0 } }
+    }
+}
+
+/// The reading of some lanes.
+pub struct Run<'r, 'a> {
+    reading: &'r Reading<'a>,
+    ahead: Option<&'r Mutex<Ahead>>,
+    lanes: &'r [RunLane<'a>],
+    chunks: Mutex<Chunks<'r, 'a>>,
+    /// For each group.
+    turns: Vec<Option<Turns<'r>>>,
     failed: AtomicBool,
     /// How many threads read.
     threads: usize,
@@ -37,15 +58,17 @@ pub struct Run<'a> {
     token: Token,
     /// Where the clusters of each part begin, for a trace.
     borders: Vec<OnceLock<Vec<u64>>>,
-    /// The numbers of file, tree and branch in a trace that began at a time, for a part and a column.
+    /// The numbers of file, table and column in a trace that began at a time, for a part and a stored column.
     numbers: Mutex<HashMap<(u64, usize, usize), [u32; 3]>>,
 }
 
 /// What is still to be read.
-struct Chunks<'a> {
-    jobs: &'a [Job],
+struct Chunks<'r, 'a> {
+    lanes: &'r [RunLane<'a>],
+    jobs: &'r [Job],
     most: u64,
-    lanes: Vec<Lane<'a>>,
+    /// For each group.
+    goals: Vec<GroupGoal<'r>>,
     /// Chunks that were handed out.
     count: usize,
     /// Those of them that have no thread of the pool yet, since their bytes are waited for.
@@ -53,59 +76,60 @@ struct Chunks<'a> {
 }
 
 /// Jobs that are fetched together.
-struct Chunk<'a> {
+struct Chunk<'r> {
     number: usize,
-    jobs: Vec<(&'a Job, Goal<'a>)>,
+    jobs: Vec<(&'r Job, Goal<'r>)>,
 }
 
-/// What is still to be filled of a column.
-enum Lane<'a> {
-    /// The places of its values, and bytes of an entry.
-    Places(&'a mut [u8], usize),
-    /// How many baskets have been handed out, and their bytes in the files.
+/// What is still to be filled of a group.
+enum GroupGoal<'r> {
+    /// The places of its values, and bytes of an item.
+    Places(&'r mut [u8], usize),
+    /// How many pages have been handed out, and their bytes in the files.
     Turns(usize, u64),
 }
 
-/// Where a basket goes.
-enum Goal<'a> {
-    Place(&'a mut [u8]),
+/// Where a page goes.
+enum Goal<'r> {
+    Place(&'r mut [u8]),
     Turn(Turn),
 }
 
-impl<'a> Run<'a> {
-    pub fn new(plan: &'a Reader<'a>, jobs: &'a [Job], targets: &'a mut [Target]) -> Self {
-        let mut lanes = Vec::new();
-        let mut turns = Vec::new();
-        let mut stored = vec![0u64; targets.len()];
-        for job in jobs {
-            stored
-                .iter_mut()
-                .skip(job.column)
-                .take(1)
-                .for_each(|sum| *sum = sum.saturating_add(job.range.length));
-        }
-        for (target, stored) in targets.iter_mut().zip(stored) {
-            match target {
-                Target::Direct { number, each, values, .. } => {
-                    lanes.push(Lane::Places(values.bytes(), number.size() * *each));
+impl<'r, 'a> Run<'r, 'a> {
+    pub fn new(
+        reading: &'r Reading<'a>,
+        ahead: Option<&'r Mutex<Ahead>>,
+        lanes: &'r [RunLane<'a>],
+        jobs: &'r [Job],
+        groups: &'r mut [Group],
+    ) -> Self {
+        let mut goals = Vec::with_capacity(groups.len());
+        let mut turns = Vec::with_capacity(groups.len());
+        for group in groups {
+            let (size, stored) = (group.item_bytes().unwrap_or(0), group.stored);
+            match &mut group.values {
+                GroupValues::Direct { values, .. } | GroupValues::Ends { values } => {
+                    goals.push(GroupGoal::Places(values.bytes(), size));
                     turns.push(None);
                 }
-                Target::Built(builder) => {
-                    lanes.push(Lane::Turns(0, 0));
+                GroupValues::Built(builder) => {
+                    goals.push(GroupGoal::Turns(0, 0));
                     turns.push(Some(Turns::new(builder, stored)));
                 }
             }
         }
         let bytes: u64 = jobs.iter().map(|job| job.needed().length).fold(0, u64::saturating_add);
-        let near = plan.parts.iter().all(|part| part.tree.file.source().is_near());
-        let threads = threads(plan.pool, near);
-        let most = plan.parts.first().map_or(1, |part| part.tree.file.source().chunk(bytes, threads));
+        let near = reading.parts.iter().all(|part| part.table.source().is_near());
+        let threads = threads(reading.pool, near);
+        let most = reading.parts.first().map_or(1, |part| part.table.source().chunk(bytes, threads));
         // For a single chunk none is called.
         let threads = if bytes > most { threads } else { 1 };
-        let chunks = Mutex::new(Chunks { jobs, most, lanes, count: 0, waiting: BTreeSet::new() });
-        let borders = plan.parts.iter().map(|_| OnceLock::new()).collect();
+        let chunks = Mutex::new(Chunks { lanes, jobs, most, goals, count: 0, waiting: BTreeSet::new() });
+        let borders = reading.parts.iter().map(|_| OnceLock::new()).collect();
         Self {
-            plan,
+            reading,
+            ahead,
+            lanes,
             chunks,
             turns,
             failed: AtomicBool::new(false),
@@ -119,21 +143,18 @@ impl<'a> Run<'a> {
 
     /// The number of the cluster that an entry is in.
     fn cluster(&self, part: usize, entry: u64) -> usize {
-        let (Some(slot), Some(part)) = (self.borders.get(part), self.plan.parts.get(part)) else { return 0 };
-        let borders = slot.get_or_init(|| part.tree.cluster_borders());
+        let (Some(slot), Some(part)) = (self.borders.get(part), self.reading.parts.get(part)) else {
+            return 0;
+        };
+        let borders = slot.get_or_init(|| part.table.cluster_borders());
         borders.partition_point(|&border| border <= entry).saturating_sub(1)
-    }
-
-    /// Who a basket of a column waits for, if it is one that grows.
-    fn turns(&self, job: &Job) -> Option<&Turns<'a>> {
-        self.turns.get(job.column)?.as_ref()
     }
 
     /// Reads everything.
     pub fn all(&self) -> Result<()> {
         let work = || self.token.during(|| self.work());
         if self.near {
-            return self.plan.pool.install(|| match self.threads {
+            return self.reading.pool.install(|| match self.threads {
                 1 => work(),
                 threads => (0..threads).into_par_iter().with_max_len(1).try_for_each(|_| work()),
             });
@@ -159,7 +180,7 @@ impl<'a> Run<'a> {
             }
             let Some(chunk) = lock(&self.chunks).next(self.near) else { break };
             if let Some((job, _)) = chunk.jobs.last() {
-                self.plan.announce(job.part);
+                announce(self.ahead, self.reading, job.part);
             }
             let result = self.chunk(chunk, &mut records);
             if result.is_err() {
@@ -170,7 +191,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn chunk(&self, chunk: Chunk<'a>, records: &mut Records) -> Result<()> {
+    fn chunk(&self, chunk: Chunk<'r>, records: &mut Records) -> Result<()> {
         let mut tails = Vec::new();
         let mut ranges = Vec::new();
         for (job, _) in &chunk.jobs {
@@ -179,32 +200,32 @@ impl<'a> Run<'a> {
             ranges.push((job.part, Range { offset, length: if tail.is_none() { length } else { 0 } }));
             tails.push(tail);
         }
-        records.fetch(self.plan.parts, &ranges)?;
+        records.fetch(self.reading.parts, &ranges)?;
         let records = &*records;
         let decode = || {
             lock(&self.chunks).waiting.remove(&chunk.number);
             for (i, ((job, goal), tail)) in chunk.jobs.into_iter().zip(tails).enumerate() {
-                self.basket(chunk.number, job, &records.record(i), tail.as_deref(), goal)?;
+                self.page(chunk.number, job, &records.record(i), tail.as_deref(), goal)?;
             }
             Ok(())
         };
-        if self.near { decode() } else { self.plan.pool.install(decode) }
+        if self.near { decode() } else { self.reading.pool.install(decode) }
     }
 
-    /// What the step before has left of a basket.
+    /// What the step before has left of a page.
     fn left(&self, job: &Job) -> Option<Arc<Tail>> {
-        let Keeps::Steps(carry) = self.plan.keeps else { return None };
-        let branch = *self.plan.parts.get(job.part)?.branches.get(job.column)?;
-        if job.from > 0 { carry.take(branch, job.basket, job.from) } else { None }
+        let Keeps::Steps(carry) = self.reading.keeps else { return None };
+        let column = self.lanes.get(job.lane)?.lane.column;
+        if job.page.from > 0 { carry.take(column, job.page.number, job.page.from) } else { None }
     }
 
-    /// Whether a basket of a chunk may wait for those before it: all of these have threads of the pool, none waits for bytes
+    /// Whether a page of a chunk may wait for those before it: all of these have threads of the pool, none waits for bytes
     /// or for a thread.
     fn may_wait(&self, chunk: usize) -> bool {
         self.threads > 1 && lock(&self.chunks).waiting.first().is_none_or(|&first| first > chunk)
     }
 
-    fn basket(
+    fn page(
         &self,
         chunk: usize,
         job: &Job,
@@ -212,84 +233,61 @@ impl<'a> Run<'a> {
         tail: Option<&Tail>,
         goal: Goal<'_>,
     ) -> Result<()> {
-        let Some(part) = self.plan.parts.get(job.part) else { return Ok(()) };
-        let Some(&index) = part.branches.get(job.column) else { return Ok(()) };
-        let Some(branch) = part.tree.branches.get(index) else { return Ok(()) };
-        let Some(layout) = self.plan.layouts.get(job.part).and_then(|l| l.get(job.column)) else {
-            return Ok(());
-        };
-        let Some(&programs) = self.plan.programs.get(job.part) else { return Ok(()) };
-        let Some(found) = branch.baskets.get(job.basket) else { return Ok(()) };
-        let counts = self.plan.counts.get(job.part).and_then(|c| c.get(job.column)).and_then(Option::as_ref);
+        let Some(lane) = self.lanes.get(job.lane) else { return Ok(()) };
+        let page = &job.page;
         let dropped = tail.map_or(0, |tail| tail.dropped);
-        let share = Share {
-            programs,
-            layout,
+        let slice = PageSlice {
+            number: page.number,
+            first: page.first + dropped as u64,
             dropped,
-            from: job.from - dropped,
-            to: job.to - dropped,
-            entries: found.entries as usize - dropped,
-            counts: counts.and_then(|c| c.sums.get((found.first - c.first) as usize + dropped..)),
-            each: counts.map_or(&[], |c| c.each.as_slice()),
-            leave_out: self.plan.left_out.is_some(),
+            items: page.items - dropped,
+            from: page.from - dropped,
+            to: page.to - dropped,
+            leave_out: self.reading.left_out.is_some(),
         };
-        let source = part.tree.file.source();
-        let one = One {
-            run: self,
-            chunk,
-            job,
-            branch: index,
-            dropped,
-            share,
-            counters: [source.counters(), Counters::process()],
+        let counters = [lane.table.source().counters(), Counters::process()];
+        let turns = self.turns.get(lane.new_group()).and_then(Option::as_ref);
+        let one = PageRun { run: self, chunk, job, lane, turns, slice, counters };
+        let decoder = &lane.lane.decoder;
+        let result = match (tail, page.place) {
+            (Some(tail), _) => one.put(&tail.page(), goal, None),
+            (None, PagePlace::Memory) => match decoder.in_memory(page) {
+                Some(values) => {
+                    one.unpacked(0, values.data.len());
+                    one.put(&values, goal, Some((Instant::now(), values.data.len())))
+                }
+                None => Err(Error::corrupt("a page that is not in memory")),
+            },
+            (None, PagePlace::Stored(_)) => one.stored(record, goal),
+            (None, PagePlace::Absent) => one.nothing(goal),
         };
-        let result = match (tail, &found.place) {
-            (Some(tail), _) => one.put(&tail.values(), goal, None),
-            (None, Place::Tree(values)) => {
-                let values = values.values();
-                one.unpacked(0, values.data.len());
-                one.put(&values, goal, Some((Instant::now(), values.data.len())))
-            }
-            (None, Place::File(..)) => one.stored(record, goal),
-            (None, Place::Nowhere) => one.nothing(goal),
-        };
-        let place = || {
-            format!(
-                "basket {} (byte {}) of branch {} of tree {} in {}",
-                job.basket,
-                found.seek(),
-                part.tree.path(index),
-                part.tree.name,
-                part.tree.file.name()
-            )
-        };
-        let left_out = result.within(place).map_err(|error| error.of_column(job.column))?;
-        if let Some(all) = self.plan.left_out.filter(|_| !left_out.is_empty()) {
+        let place = || lane.table.page_place(lane.lane.column, page);
+        let left_out = result.within(place).map_err(|error| error.of_column(lane.column))?;
+        if let Some(all) = self.reading.left_out.filter(|_| !left_out.is_empty()) {
             for (what, error) in left_out {
-                all.add(job.column, what, error.within(place()));
+                all.add(lane.column, what, error.within(place()));
             }
         }
         Ok(())
     }
 }
 
-/// A basket on its way to its column.
-struct One<'r, 'a> {
-    run: &'r Run<'a>,
+/// A page on its way to its column.
+struct PageRun<'s, 'r, 'a> {
+    run: &'s Run<'r, 'a>,
     /// The number of its chunk.
     chunk: usize,
-    job: &'r Job,
-    /// Index in the tree.
-    branch: usize,
-    /// Entries at the start of the basket that are not there any more.
-    dropped: usize,
-    share: Share<'a>,
-    counters: [&'r Counters; 2],
+    job: &'s Job,
+    lane: &'r RunLane<'a>,
+    /// What it waits for, if its column grows.
+    turns: Option<&'s Turns<'r>>,
+    slice: PageSlice,
+    counters: [&'s Counters; 2],
 }
 
-impl One<'_, '_> {
+impl<'r> PageRun<'_, 'r, '_> {
     /// Decompresses and decodes what is stored.
-    fn stored(&self, record: &Record<'_>, goal: Goal<'_>) -> Result<LeftOut> {
+    fn stored(&self, record: &Record<'_>, goal: Goal<'_>) -> Result<PartsLeftOut> {
         let mut scratch = Arc::new(SCRATCH.take());
         let result = self.stored_by_way_of(&mut scratch, record, goal);
         if let Some(scratch) = Arc::into_inner(scratch).filter(|scratch| scratch.len() <= KEEP) {
@@ -303,105 +301,92 @@ impl One<'_, '_> {
         scratch: &mut Arc<Vec<u8>>,
         record: &Record<'_>,
         goal: Goal<'_>,
-    ) -> Result<LeftOut> {
-        let header = BasketHeader::parse(&mut Cursor::new(record.bytes(), self.job.range.offset))?;
-        let packed = header.total_bytes - header.key_bytes;
+    ) -> Result<PartsLeftOut> {
         let start = Instant::now();
-        let values = {
-            let room = Arc::get_mut(scratch).ok_or_else(|| Error::corrupt("a buffer in use"))?;
-            let object = basket::object(&header, record.bytes(), room)?;
-            self.count(|c| clock(&c.time_decompression_ns, start));
-            self.unpacked(packed, header.object_bytes);
-            Values::split(&header, object)?
+        let decoder: &'r dyn PageDecoder = &*self.lane.lane.decoder;
+        let room = Arc::get_mut(scratch).ok_or_else(|| Error::corrupt("a buffer in use"))?;
+        let found = decoder.unpack(&self.job.page, record.bytes(), room)?;
+        self.count(|c| clock(&c.time_decompression_ns, start));
+        self.unpacked(found.packed_bytes, found.bytes);
+        let unpacked = Some((start, found.bytes));
+        let page = found.page(if found.in_scratch { scratch.as_slice() } else { record.bytes() });
+        let (Goal::Turn(turn), Some(turns)) = (&goal, self.turns) else {
+            return self.put(&page, goal, unpacked);
         };
-        let unpacked = Some((start, header.object_bytes));
-        let (Goal::Turn(turn), Some(turns)) = (&goal, self.run.turns(self.job)) else {
-            return self.put(&values, goal, unpacked);
-        };
-        if !LargeBasket::is_worth_it(&values, &self.share) || !self.run.may_wait(self.chunk) {
-            return self.put(&values, goal, unpacked);
+        if !LargePage::is_worth_it(&page, decoder, &self.slice) || !self.run.may_wait(self.chunk) {
+            return self.put(&page, goal, unpacked);
         }
-        let (bytes, object) = if packed == header.object_bytes {
-            let start = record.place.start + header.key_bytes;
-            (record.buffer, start..start + header.object_bytes)
+        let (bytes, found) = if found.in_scratch {
+            (scratch.clone(), found)
         } else {
-            (&*scratch, 0..header.object_bytes)
+            (record.buffer.clone(), found.moved(record.place.start))
         };
         let begin = Instant::now();
-        let basket = LargeBasket::new(bytes.clone(), object.clone(), header, self.share)?;
-        let (waited, left_out) = turns.append_large(*turn, basket, &self.run.failed)?;
-        let values = Values::split(&header, bytes.get(object).unwrap_or_default())?;
-        self.done(&values, unpacked, begin + waited);
+        let large = LargePage::new(bytes.clone(), found.clone(), decoder, self.slice);
+        let (waited, left_out) = turns.append_large(*turn, large, &self.run.failed)?;
+        self.done(&found.page(&bytes), unpacked, begin + waited);
         Ok(left_out)
     }
 
-    /// Appends lists of nothing.
-    fn nothing(&self, goal: Goal<'_>) -> Result<LeftOut> {
-        let entries = self.job.to - self.job.from;
-        match goal {
-            Goal::Place(to) => to.fill(0),
-            Goal::Turn(turn) => {
-                if let Some(turns) = self.run.turns(self.job) {
-                    turns.append(turn, 0, |to| {
-                        to.append_default(entries);
-                        Ok(())
-                    })?;
-                }
+    /// Writes items that are not stored.
+    fn nothing(&self, goal: Goal<'_>) -> Result<PartsLeftOut> {
+        let (decoder, page) = (&self.lane.lane.decoder, &self.job.page);
+        match (goal, self.turns) {
+            (Goal::Place(to), _) => decoder.fill(page, Output::Place(to))?,
+            (Goal::Turn(turn), Some(turns)) => {
+                turns.append(turn, 0, |to| decoder.fill(page, Output::Append(to)))?;
             }
+            (Goal::Turn(_), None) => {}
         }
         Ok(Vec::new())
     }
 
-    /// Decodes; gives what was left out. `unpacked`: since when the basket was decompressed, and its bytes; nothing for
+    /// Decodes; returns what was left out. `unpacked`: since when the page was decompressed, and its bytes; nothing for
     /// what a step before has left of it.
     fn put(
         &self,
-        values: &Values<'_>,
+        page: &Page<'_>,
         goal: Goal<'_>,
         unpacked: Option<(Instant, usize)>,
-    ) -> Result<LeftOut> {
+    ) -> Result<PartsLeftOut> {
         let start = Instant::now();
-        let Self { share, job, .. } = self;
+        let (decoder, slice) = (&self.lane.lane.decoder, &self.slice);
         let mut left_out = Vec::new();
-        // A program without the dictionary of a class writes the entries of its branches, but no bytes of them.
-        let nothing = values.data.is_empty() && matches!(share.layout.framing, Framing::Whole);
-        let unwritten = || {
-            let why = "the basket has entries, but no byte of them was written";
-            Error::unsupported(why).at(values.key_bytes as u64)
-        };
-        let explain = |error| if nothing { unwritten() } else { error };
-        match goal {
-            Goal::Place(to) => left_out = share.decode(values, Output::Place(to)).map_err(explain)?,
-            Goal::Turn(turn) => {
-                let decode = |to: &mut Builder| {
-                    left_out = share.decode(values, Output::Append(to)).map_err(explain)?;
-                    Ok(())
-                };
-                if let Some(turns) = self.run.turns(job) {
-                    turns.append(turn, values.data.len(), decode)?;
-                }
-            }
+        match (goal, self.turns) {
+            (Goal::Place(to), _) => left_out = decoder.decode(slice, page, Output::Place(to))?,
+            (Goal::Turn(turn), Some(turns)) => turns.append(turn, page.data.len(), |to: &mut Builder| {
+                left_out = decoder.decode(slice, page, Output::Append(to))?;
+                Ok(())
+            })?,
+            (Goal::Turn(_), None) => {}
         }
-        self.done(values, unpacked, start);
+        self.done(page, unpacked, start);
         Ok(left_out)
     }
 
-    /// Keeps what will be wanted next of a basket that was decoded since `start`, and counts.
-    fn done(&self, values: &Values<'_>, unpacked: Option<(Instant, usize)>, start: Instant) {
-        let Self { share, job, .. } = self;
-        let in_part = share.from > 0 || share.to < share.entries;
-        match (self.run.plan.keeps, self.run.plan.parts.get(job.part)) {
-            (Keeps::Steps(carry), _) if share.to < share.entries => {
-                carry.keep((self.branch, job.basket), values, share.layout.framing, job.to, self.dropped);
+    /// Bytes of the wanted items, as far as can be told without decoding; else of all.
+    fn used(&self, page: &Page<'_>) -> usize {
+        let (decoder, slice) = (&self.lane.lane.decoder, &self.slice);
+        let end = if slice.to == slice.items { Some(page.data.len()) } else { decoder.start(page, slice.to) };
+        let start = if slice.from == 0 { Some(0) } else { decoder.start(page, slice.from) };
+        end.zip(start).map_or(page.data.len(), |(end, start)| end.saturating_sub(start))
+    }
+
+    /// Keeps what will be wanted next of a page that was decoded since `start`, and counts.
+    fn done(&self, page: &Page<'_>, unpacked: Option<(Instant, usize)>, start: Instant) {
+        let Self { slice, job, lane, .. } = self;
+        let in_part = slice.from > 0 || slice.to < slice.items;
+        match self.run.reading.keeps {
+            Keeps::Steps(carry) if slice.to < slice.items => {
+                let start = lane.lane.decoder.start(page, slice.to);
+                carry.keep((lane.lane.column, job.page.number), page, slice.to, start, slice.dropped);
             }
-            (Keeps::Cache { reading, counter }, Some(part))
-                if job.needed().length > 0 && (counter || in_part) =>
-            {
-                part.tree.basket_cache.keep(job.range.offset, reading, values);
+            Keeps::Cache(reading) if job.needed().length > 0 && (lane.lane.shared || in_part) => {
+                lane.table.page_cache().keep(job.needed().offset, reading, page);
             }
             _ => {}
         }
-        let used = share.used(values) as u64;
+        let used = self.used(page) as u64;
         self.count(|c| {
             count(&c.bytes_used, used);
             clock(&c.time_decoding_ns, start);
@@ -410,27 +395,27 @@ impl One<'_, '_> {
     }
 
     fn trace(&self, trace: &mut trace::Trace, from: Option<(Instant, usize)>, unpacked: Instant, used: u64) {
-        let Some(part) = self.run.plan.parts.get(self.job.part) else { return };
+        let (page, lane) = (&self.job.page, self.lane);
         let (start, decompressed) = from.unwrap_or((unpacked, 0));
-        let tree = part.tree;
-        let found = tree.branches.get(self.branch).and_then(|b| b.baskets.get(self.job.basket));
-        let first = found.map_or(0, |b| b.first) as i64;
         let end = Instant::now();
-        let key = (trace.epoch, self.job.part, self.job.column);
-        let [file, name, branch] = *lock(&self.run.numbers).entry(key).or_insert_with(|| {
-            [tree.file.name(), &tree.name, &tree.path(self.branch)].map(|name| trace.number(name))
+        let key = (trace.epoch, lane.part, lane.lane.column);
+        let [file, table, column] = *lock(&self.run.numbers).entry(key).or_insert_with(|| {
+            let column = lane.table.column_name(lane.lane.column);
+            [lane.table.source().name(), lane.table.name(), &column].map(|name| trace.number(name))
         });
+        let entries = lane.lane.decoder.entries(page);
+        let range = page.range();
         let row = trace::Row {
             file,
-            tree: name,
-            branch,
+            tree: table,
+            branch: column,
             cause: if from.is_some() { "decode" } else { "carried" },
-            basket: self.job.basket as i64,
-            cluster: self.run.cluster(self.job.part, first as u64) as i64,
-            entry_start: first + self.job.from as i64,
-            entry_stop: first + self.job.to as i64,
-            offset: self.job.range.offset,
-            length: if from.is_some() { self.job.range.length } else { 0 },
+            basket: page.number as i64,
+            cluster: self.run.cluster(lane.part, entries.start) as i64,
+            entry_start: entries.start as i64,
+            entry_stop: entries.end as i64,
+            offset: range.offset,
+            length: if from.is_some() { range.length } else { 0 },
             start: trace.since(start),
             end: trace.since(end),
             decompression: unpacked.duration_since(start).as_nanos() as u64,
@@ -447,7 +432,7 @@ impl One<'_, '_> {
         self.counters.into_iter().for_each(what);
     }
 
-    /// Counts a basket.
+    /// Counts a page.
     fn unpacked(&self, from: usize, to: usize) {
         self.count(|c| {
             count(&c.baskets, 1);
@@ -470,9 +455,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl<'a> Chunks<'a> {
+impl<'r> Chunks<'r, '_> {
     /// The next jobs, of `most` bytes together or one that is larger, each with the place of its values.
-    fn next(&mut self, near: bool) -> Option<Chunk<'a>> {
+    fn next(&mut self, near: bool) -> Option<Chunk<'r>> {
         let mut bytes = 0u64;
         let fits = |job: &&Job| {
             bytes = bytes.saturating_add(job.needed().length);
@@ -481,31 +466,32 @@ impl<'a> Chunks<'a> {
         let n = self.jobs.iter().take_while(fits).count().max(1);
         let (chunk, rest) = self.jobs.split_at_checked(n)?;
         self.jobs = rest;
-        let mut goals = Vec::with_capacity(n);
+        let mut jobs = Vec::with_capacity(n);
         for job in chunk {
-            let goal = match self.lanes.get_mut(job.column)? {
-                Lane::Places(places, each) => {
-                    let bytes = ((job.to - job.from) * *each).min(places.len());
+            let group = self.lanes.get(job.lane)?.new_group();
+            let goal = match self.goals.get_mut(group)? {
+                GroupGoal::Places(places, each) => {
+                    let bytes = (job.page.wanted() * *each).min(places.len());
                     let (place, behind) = std::mem::take(places).split_at_mut(bytes);
                     *places = behind;
                     Goal::Place(place)
                 }
-                Lane::Turns(number, stored) => {
-                    let goal =
-                        Goal::Turn(Turn { number: *number, before: *stored, length: job.range.length });
+                GroupGoal::Turns(number, stored) => {
+                    let length = job.page.range().length;
+                    let goal = Goal::Turn(Turn { number: *number, before: *stored, length });
                     *number += 1;
-                    *stored = stored.saturating_add(job.range.length);
+                    *stored = stored.saturating_add(length);
                     goal
                 }
             };
-            goals.push((job, goal));
+            jobs.push((job, goal));
         }
         let number = self.count;
         self.count += 1;
         if !near {
             self.waiting.insert(number);
         }
-        Some(Chunk { number, jobs: goals })
+        Some(Chunk { number, jobs })
     }
 }
 
@@ -527,7 +513,7 @@ impl Drop for Alarm<'_> {
     }
 }
 
-/// A basket as it is stored.
+/// A page as it is stored.
 struct Record<'r> {
     buffer: &'r Arc<Vec<u8>>,
     place: std::ops::Range<usize>,
@@ -556,7 +542,7 @@ impl Records {
         let mut start = 0;
         for of_part in wanted.chunk_by(|a, b| a.0 == b.0) {
             let Some(part) = of_part.first().and_then(|&(part, _)| parts.get(part)) else { continue };
-            let source = part.tree.file.source();
+            let source = part.table.source();
             let needed: Vec<usize> =
                 (0..of_part.len()).filter(|&i| of_part.get(i).is_some_and(|w| w.1.length > 0)).collect();
             let ranges: Vec<Range> = needed.iter().filter_map(|&i| of_part.get(i).map(|w| w.1)).collect();
@@ -595,7 +581,7 @@ impl Records {
             }
             let (to, behind) = rest.split_at_mut_checked(bytes).unwrap_or_default();
             if let Some(part) = of_part.first().and_then(|&(part, _)| parts.get(part)) {
-                part.tree.file.source().fetch(&ranges, to, Cause::Basket)?;
+                part.table.source().fetch(&ranges, to, Cause::Basket)?;
             }
             rest = behind;
             filled += bytes;

@@ -1,0 +1,414 @@
+//! Stages: which pages are wanted now, and which are known only by the values of others.
+
+use super::ahead::Ahead;
+use super::run::{Job, Run};
+use super::target::{Group, GroupValues, WORD};
+use super::{Keeps, Reading};
+use crate::array::{Builder, Column, Number};
+use crate::error::{Error, Result, Within};
+use crate::table::{Ends, FieldPlan, Hidden, Lane, LaneValues, Table, Target};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Mutex;
+
+/// A field of a part on its way.
+struct PlanState<'a> {
+    part: usize,
+    column: usize,
+    field: usize,
+    /// Not there while it is asked.
+    plan: Option<Box<dyn FieldPlan<'a> + 'a>>,
+    /// What was read for it.
+    slots: Vec<Slot>,
+    /// Lanes that wait for those of other parts.
+    waiting: usize,
+    done: bool,
+}
+
+/// A lane that was read.
+#[derive(Clone, Copy)]
+struct Slot {
+    number: usize,
+    group: usize,
+    /// The stored column.
+    column: usize,
+    /// The first item in its numbering.
+    item: u64,
+}
+
+/// A lane with its place in the reading.
+pub struct RunLane<'a> {
+    pub part: usize,
+    /// Index of the column in the result.
+    pub column: usize,
+    /// Where its values go.
+    pub group: LaneGroup,
+    pub lane: Lane<'a>,
+    pub table: &'a dyn Table,
+    /// Bytes of the file.
+    pub source_size: u64,
+    plan: usize,
+}
+
+impl RunLane<'_> {
+    /// What the lanes of all parts have in common.
+    fn key(&self) -> (usize, usize) {
+        (self.column, self.lane.slot)
+    }
+    /// Index of its group among those that are read now.
+    pub fn new_group(&self) -> usize {
+        if let LaneGroup::New(group) = self.group { group } else { usize::MAX }
+    }
+    /// The first wanted item, in the numbering of the stored column.
+    fn item(&self) -> u64 {
+        self.lane.pages.first().map_or(0, |page| page.first + page.from as u64)
+    }
+}
+
+/// Where the values of a lane go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LaneGroup {
+    /// To the group of this index among those that are read now.
+    New(usize),
+    /// Nowhere: another lane has read them.
+    Known,
+}
+
+/// What tells that two shared lanes are the same, one for each part.
+type SharedKey = Vec<(usize, usize, u64, u64, bool)>;
+
+/// The state of a reading between its stages.
+struct Stages<'a> {
+    reading: &'a Reading<'a>,
+    plans: Vec<PlanState<'a>>,
+    groups: Vec<Group>,
+    pending: Vec<RunLane<'a>>,
+    shared: HashMap<SharedKey, usize>,
+    ahead: Option<Mutex<Ahead>>,
+}
+
+/// The values that a plan may look at.
+struct PlanValues<'r, 'a> {
+    stages: &'r Stages<'a>,
+    plan: usize,
+}
+
+impl PlanValues<'_, '_> {
+    fn group(&self, slot: usize) -> Option<(&Group, usize)> {
+        let state = self.stages.plans.get(self.plan)?;
+        let found = state.slots.iter().find(|found| found.number == slot)?;
+        Some((self.stages.groups.get(found.group)?, state.part))
+    }
+}
+
+impl LaneValues for PlanValues<'_, '_> {
+    fn direct(&self, slot: usize) -> Option<&[u8]> {
+        let (group, part) = self.group(slot)?;
+        let GroupValues::Direct { number, each, values } = &group.values else { return None };
+        let (share, size) = (group.share(part)?, number.size() * each);
+        values.as_slice().get(share.first * size..(share.first + share.items) * size)
+    }
+    fn ends(&self, slot: usize) -> Option<Ends<'_>> {
+        let (group, part) = self.group(slot)?;
+        let GroupValues::Ends { values } = &group.values else { return None };
+        let share = group.share(part)?;
+        let bytes = share.first * WORD..(share.first + share.items + 1) * WORD;
+        Some(Ends { bytes: values.as_slice().get(bytes)?, items: share.range })
+    }
+    fn built(&self, slot: usize) -> Option<(&Builder, Range<usize>)> {
+        let (group, part) = self.group(slot)?;
+        let GroupValues::Built(builder) = &group.values else { return None };
+        let share = group.share(part)?;
+        Some((builder, share.first..share.first + share.items))
+    }
+    fn known(&self, column: usize, first: u64, items: usize) -> Option<(Number, &[u8])> {
+        let part = self.stages.plans.get(self.plan)?.part;
+        let of_part = self.stages.plans.iter().filter(|plan| plan.part == part);
+        of_part.flat_map(|plan| &plan.slots).filter(|slot| slot.column == column).find_map(|slot| {
+            let group = self.stages.groups.get(slot.group)?;
+            let GroupValues::Direct { number, each: 1, values } = &group.values else { return None };
+            let share = group.share(part)?;
+            let skipped = usize::try_from(first.checked_sub(slot.item)?).ok()?;
+            let end = skipped.checked_add(items).filter(|&end| end <= share.items)?;
+            let size = number.size();
+            let bytes = (share.first + skipped) * size..(share.first + end) * size;
+            Some((*number, values.as_slice().get(bytes)?))
+        })
+    }
+}
+
+impl<'a> Reading<'a> {
+    /// Reads all columns, without the objects of hidden classes.
+    pub(super) fn columns(&'a self, hidden: &Hidden) -> Result<Vec<Column>> {
+        let mut stages = Stages {
+            reading: self,
+            plans: Vec::new(),
+            groups: Vec::new(),
+            pending: Vec::new(),
+            shared: HashMap::new(),
+            ahead: self.ahead.then(Mutex::default),
+        };
+        stages.announce(0);
+        let readers = self.readers(hidden)?;
+        for (p, (part, readers)) in self.parts.iter().zip(&readers).enumerate() {
+            // Fields that are filled without their table have entries that it does not count.
+            let filled = part.fields.iter().filter_map(|&f| part.table.field(f)).map(|f| f.entries).min();
+            let entries = part.table.entries().max(filled.unwrap_or(0));
+            if part.start > part.stop || part.stop > entries {
+                return Err(Error::argument(format!(
+                    "entries {} to {} of a table that has {entries}",
+                    part.start, part.stop
+                )));
+            }
+            for (column, (&field, reader)) in part.fields.iter().zip(readers).enumerate() {
+                let plan = reader.clone().plan(part.table, field, part.start, part.stop);
+                let place = || part.table.place(field);
+                let plan = Some(plan.within(place).map_err(|error| error.of_column(column))?);
+                let slots = Vec::with_capacity(1);
+                stages.plans.push(PlanState { part: p, column, field, plan, slots, waiting: 0, done: false });
+            }
+        }
+        let entries = self.parts.iter().try_fold(0u64, |sum, part| sum.checked_add(part.stop - part.start));
+        let entries = entries.ok_or_else(|| Error::limit("more entries than a number can hold"))?;
+        let mut verified = false;
+        loop {
+            let more = stages.plan(false)?;
+            let mut lanes = stages.ready(more);
+            if lanes.is_empty() {
+                break;
+            }
+            let start = stages.group(&mut lanes)?;
+            if !verified {
+                self.verify()?;
+                verified = true;
+            }
+            stages.run(lanes, start)?;
+        }
+        stages.check()?;
+        let Stages { plans, groups, .. } = stages;
+        let mut groups: Vec<Option<Group>> = groups.into_iter().map(Some).collect();
+        let mut uses = vec![0usize; groups.len()];
+        let fields = self.parts.first().map_or(0, |part| part.fields.len());
+        let slot_of = |column: usize, slot: usize| {
+            let of_column = plans.iter().skip(column).step_by(fields.max(1));
+            of_column.flat_map(|plan| &plan.slots).find(|found| found.number == slot).map(|found| found.group)
+        };
+        for slot in plans.iter().flat_map(|plan| &plan.slots) {
+            uses.iter_mut().skip(slot.group).take(1).for_each(|uses| *uses += 1);
+        }
+        let mut finished: HashMap<usize, Column> = HashMap::new();
+        let mut columns = Vec::with_capacity(fields);
+        for (column, reader) in readers.first().into_iter().flatten().enumerate() {
+            let mut take = |slot: usize| {
+                let missing = || Error::corrupt("values that were not read");
+                let group = slot_of(column, slot).ok_or_else(missing)?;
+                if let Some(column) = finished.get(&group) {
+                    return Ok(column.clone());
+                }
+                let values = groups.get_mut(group).and_then(Option::take).ok_or_else(missing)?.finish();
+                if uses.get(group).is_some_and(|&uses| uses > 1) {
+                    finished.insert(group, values.clone());
+                }
+                Ok(values)
+            };
+            columns.push(reader.finish(entries, &mut take)?);
+        }
+        Ok(columns)
+    }
+}
+
+impl<'a> Stages<'a> {
+    /// Announces to storage that part `p` is read now, and that the next one follows.
+    fn announce(&self, p: usize) {
+        announce(self.ahead.as_ref(), self.reading, p);
+    }
+
+    /// Asks plans that are not done for lanes, or for those to check what was read; whether any gave some.
+    fn plan(&mut self, check: bool) -> Result<bool> {
+        let mut lanes = Vec::new();
+        let mut more = false;
+        for index in 0..self.plans.len() {
+            let Some(state) = self.plans.get_mut(index) else { break };
+            if (state.done || state.waiting > 0) && !check {
+                continue;
+            }
+            let Some(mut plan) = state.plan.take() else { continue };
+            let (part, column, field) = (state.part, state.column, state.field);
+            let values = PlanValues { stages: self, plan: index };
+            let added = if check { plan.check(&values, &mut lanes) } else { plan.stage(&values, &mut lanes) };
+            let Some(of) = self.reading.parts.get(part) else { break };
+            added.within(|| of.table.place(field)).map_err(|error| error.of_column(column))?;
+            let Some(state) = self.plans.get_mut(index) else { break };
+            state.plan = Some(plan);
+            state.done |= lanes.is_empty();
+            state.waiting = lanes.len();
+            more |= !lanes.is_empty();
+            let (table, source_size) = (of.table, of.table.source().size());
+            self.pending.extend(lanes.drain(..).map(|lane| RunLane {
+                part,
+                column,
+                group: LaneGroup::Known,
+                lane,
+                table,
+                source_size,
+                plan: index,
+            }));
+        }
+        Ok(more)
+    }
+
+    /// The lanes to read now, by column and slot: those of slots for which all parts have given theirs; all, where nothing
+    /// else can go on.
+    fn ready(&mut self, more: bool) -> Vec<RunLane<'a>> {
+        let mut pending = std::mem::take(&mut self.pending);
+        pending.sort_by_key(|lane| (lane.column, lane.lane.slot, lane.part));
+        let (parts, fields) =
+            (self.reading.parts.len(), self.reading.parts.first().map_or(1, |p| p.fields.len()));
+        if parts == 1 || !more {
+            return pending;
+        }
+        let mut complete = Vec::with_capacity(pending.len());
+        for group in pending.chunk_by(|a, b| a.key() == b.key()) {
+            let column = group.first().map_or(0, |lane| lane.column);
+            let mut plans = self.plans.iter().skip(column).step_by(fields.max(1));
+            let all = plans.all(|plan| plan.done || group.iter().any(|lane| lane.part == plan.part));
+            complete.resize(complete.len() + group.len(), all);
+        }
+        if !complete.contains(&true) {
+            return pending;
+        }
+        let mut flags = complete.into_iter();
+        let (ready, rest) = pending.into_iter().partition(|_| flags.next() == Some(true));
+        self.pending = rest;
+        ready
+    }
+
+    /// Makes the targets of lanes, and removes those that others have read; returns the first of the new targets.
+    fn group(&mut self, lanes: &mut Vec<RunLane<'a>>) -> Result<usize> {
+        let start = self.groups.len();
+        for group in lanes.chunk_by_mut(|a, b| a.key() == b.key()) {
+            let number = self.groups.len();
+            let shared = group.first().is_some_and(|lane| lane.lane.shared);
+            let known = if shared { self.shared_group(group, number) } else { None };
+            for lane in group.iter_mut() {
+                lane.group = known.map_or(LaneGroup::New(number - start), |_| LaneGroup::Known);
+                let Some(state) = self.plans.get_mut(lane.plan) else { continue };
+                let (slot, column) = (lane.lane.slot, lane.lane.column);
+                if state.slots.iter().any(|known| known.number == slot) {
+                    return Err(Error::corrupt(format!("slot {slot} of a field is planned twice")));
+                }
+                state.slots.push(Slot {
+                    number: slot,
+                    group: known.unwrap_or(number),
+                    column,
+                    item: lane.item(),
+                });
+                state.waiting = state.waiting.saturating_sub(1);
+            }
+            if known.is_some() {
+                continue;
+            }
+            let Some((first, more)) = group.split_first() else { continue };
+            if let Some(other) = more.iter().find(|lane| !lane.lane.target.is_like(&first.lane.target)) {
+                return Err(Error::argument("its type or place differs from that in the first file")
+                    .within(self.place(other)));
+            }
+            let target =
+                Group::new(group).map_err(|error| error.within(self.place(first)).of_column(first.column));
+            self.groups.push(target?);
+        }
+        lanes.retain(|lane| lane.group != LaneGroup::Known);
+        // As they lie in the files, not by slots.
+        lanes.sort_by_key(|lane| (lane.part, lane.column));
+        Ok(start)
+    }
+
+    fn place(&self, lane: &RunLane<'_>) -> String {
+        lane.table.place(self.plans.get(lane.plan).map_or(0, |plan| plan.field))
+    }
+
+    /// The group that has the items of shared lanes already; else they are noted to be in group `number`.
+    fn shared_group(&mut self, group: &[RunLane<'a>], number: usize) -> Option<usize> {
+        let key = |lane: &RunLane<'_>| {
+            let items = lane.lane.pages.iter().map(|page| page.wanted() as u64).sum();
+            let ends = matches!(lane.lane.target, Target::Ends { .. });
+            (lane.part, lane.lane.column, lane.item(), items, ends)
+        };
+        let key: SharedKey = group.iter().map(key).collect();
+        if let Some(&known) = self.shared.get(&key) {
+            return Some(known);
+        }
+        self.shared.insert(key, number);
+        None
+    }
+
+    /// Reads lanes to the targets from `start` on.
+    fn run(&mut self, mut lanes: Vec<RunLane<'a>>, start: usize) -> Result<()> {
+        let jobs = self.jobs(&mut lanes);
+        let targets = self.groups.get_mut(start..).unwrap_or_default();
+        Run::new(self.reading, self.ahead.as_ref(), &lanes, &jobs, targets).all()?;
+        for (group, target) in targets.iter_mut().enumerate() {
+            if let Err(error) = target.settle() {
+                let lane = lanes.iter().find(|lane| lane.new_group() == group);
+                let Some(lane) = lane else { return Err(error) };
+                return Err(error.within(self.place(lane)).of_column(lane.column));
+            }
+        }
+        Ok(())
+    }
+
+    /// Pages in the order in which they are read: file order, unless a column's pages are not in the order of their items
+    /// there.
+    fn jobs(&self, lanes: &mut [RunLane<'a>]) -> Vec<Job> {
+        let mut jobs = Vec::with_capacity(lanes.iter().map(|lane| lane.lane.pages.len()).sum());
+        for (lane, of) in lanes.iter_mut().enumerate() {
+            let pages = std::mem::take(&mut of.lane.pages);
+            jobs.extend(pages.into_iter().enumerate().map(|(index, page)| {
+                let cached = match self.reading.keeps {
+                    Keeps::Cache(reading) if page.range().length > 0 => {
+                        of.table.page_cache().get(page.range().offset, reading)
+                    }
+                    _ => None,
+                };
+                Job { part: of.part, lane, index, page, kept: cached }
+            }));
+        }
+        let in_order = |jobs: &[Job]| {
+            let mut next = vec![0usize; lanes.len()];
+            jobs.iter().all(|job| {
+                next.get_mut(job.lane).is_none_or(|next| std::mem::replace(next, job.index + 1) == job.index)
+            })
+        };
+        jobs.sort_by_key(|job| (job.part, job.page.range().offset, job.lane));
+        if !in_order(&jobs) {
+            jobs.sort_by_key(|job| (job.part, job.page.first, job.page.range().offset, job.lane));
+        }
+        if !in_order(&jobs) {
+            jobs.sort_by_key(|job| (job.part, job.lane, job.index));
+        }
+        jobs
+    }
+
+    /// Has the plans check what was read; values that only the check needs may be missing.
+    fn check(&mut self) -> Result<()> {
+        while self.plan(true)? {
+            let mut lanes = self.ready(false);
+            let start = self.group(&mut lanes)?;
+            if self.run(lanes, start).is_err() {
+                for state in &mut self.plans {
+                    state.slots.retain(|slot| slot.group < start);
+                }
+                self.groups.truncate(start);
+                self.shared.retain(|_, group| *group < start);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Announces to storage that part `p` of a reading is read now, and that the next one follows.
+pub fn announce(ahead: Option<&Mutex<Ahead>>, reading: &Reading<'_>, p: usize) {
+    if let Some(ahead) = ahead {
+        ahead.lock().unwrap_or_else(std::sync::PoisonError::into_inner).go_on(reading.parts, p);
+    }
+}

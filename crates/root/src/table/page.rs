@@ -1,0 +1,256 @@
+//! Pages: the stored pieces of one column, and how they are decoded.
+
+use crate::array::Builder;
+use crate::error::{Error, Result};
+use sapwood_io::Range;
+
+/// A page of which some items are wanted.
+#[derive(Debug, Clone, Copy)]
+pub struct PageWanted {
+    /// Its number in its stored column.
+    pub number: usize,
+    /// Its first item, counted from the start of the column.
+    pub first: u64,
+    /// Items that it holds.
+    pub items: usize,
+    /// The first item that is wanted, counted from the first of the page.
+    pub from: usize,
+    /// One past the last item that is wanted.
+    pub to: usize,
+    /// Where it is.
+    pub place: PagePlace,
+}
+
+/// Where a page is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PagePlace {
+    /// In the file.
+    Stored(Range),
+    /// In memory: it was part of the table's description.
+    Memory,
+    /// Nowhere: its items were never written, and have a value that is known without bytes.
+    Absent,
+}
+
+impl PageWanted {
+    /// The bytes to fetch; none if the page is not in the file.
+    pub const fn range(&self) -> Range {
+        match self.place {
+            PagePlace::Stored(range) => range,
+            PagePlace::Memory | PagePlace::Absent => Range { offset: 0, length: 0 },
+        }
+    }
+    /// Items that are wanted.
+    pub const fn wanted(&self) -> usize {
+        self.to - self.from
+    }
+}
+
+/// A page of a column's listing: what reading is planned with, and what reports show.
+#[derive(Debug, Clone, Copy)]
+pub struct PageListed {
+    /// Its stored column.
+    pub column: usize,
+    /// Its number in that column.
+    pub number: usize,
+    /// Where it lies in the file.
+    pub range: Range,
+    /// The first entry that needs it.
+    pub first: u64,
+    /// Entries from there on that need it.
+    pub entries: u64,
+}
+
+/// A decompressed page, or the end of one.
+#[derive(Debug, Clone, Copy)]
+pub struct Page<'a> {
+    /// The values.
+    pub data: &'a [u8],
+    /// Where each item starts, as big-endian numbers of four bytes, if its items have lengths of their own.
+    pub table: Option<&'a [u8]>,
+    /// What to subtract from the numbers of the table.
+    pub origin: usize,
+    /// Items.
+    pub items: usize,
+    /// The table has the size of the item before instead of a start; its first number means nothing.
+    pub sizes: bool,
+}
+
+impl<'a> Page<'a> {
+    /// A page without a table.
+    pub const fn plain(data: &'a [u8], items: usize) -> Self {
+        Self { data, table: None, origin: 0, items, sizes: false }
+    }
+
+    /// Where an item starts, if there is a table.
+    pub fn start(&self, item: usize) -> Option<usize> {
+        let words = self.table?.as_chunks::<4>().0;
+        if self.sizes {
+            let before = words.get(..=item)?.iter().skip(1);
+            return Some(before.map(|word| u32::from_be_bytes(*word) as usize).sum());
+        }
+        Some(u32::from_be_bytes(*words.get(item)?).wrapping_sub(self.origin as u32) as usize)
+    }
+
+    /// All starts in the table, not checked.
+    fn all_starts(&self) -> impl Iterator<Item = u32> + use<'a> {
+        let (sizes, origin) = (self.sizes, self.origin as u32);
+        let mut last = 0u32;
+        self.table.unwrap_or_default().as_chunks::<4>().0.iter().enumerate().map(move |(i, word)| {
+            let word = u32::from_be_bytes(*word);
+            last = match (sizes, i) {
+                (false, _) => word.wrapping_sub(origin),
+                (true, 0) => 0,
+                (true, _) => last.saturating_add(word),
+            };
+            last
+        })
+    }
+
+    /// Where some items start; nothing if there is no table.
+    pub fn starts(&self, items: std::ops::Range<usize>) -> impl Iterator<Item = (usize, usize)> + use<'a> {
+        let all = self.all_starts().map(|start| start as usize).enumerate();
+        all.take(items.end).skip(items.start)
+    }
+
+    /// The items from one to another, as a page of these.
+    pub fn of_items(&self, from: usize, to: usize) -> Result<Self> {
+        let wrong = || Error::corrupt("starts of items do not rise within their page");
+        let start = self.start(from).ok_or_else(wrong)?;
+        let end = if to == self.items { self.data.len() } else { self.start(to).ok_or_else(wrong)? };
+        let data = self.data.get(start..end).ok_or_else(wrong)?;
+        let table = self.table.and_then(|table| table.get(from * 4..to * 4));
+        Ok(Self { data, table, origin: self.origin + start, items: to - from, sizes: self.sizes })
+    }
+
+    /// Start of each item and end of the last, checked to rise and stay within the values.
+    pub fn bounds(&self) -> Result<Option<Vec<u32>>> {
+        let Some(table) = self.table else { return Ok(None) };
+        let mut bounds = Vec::with_capacity(table.len() / 4 + 1);
+        let border = self.data.len() as u32;
+        let mut wrong = false;
+        let mut last = 0u32;
+        for start in self.all_starts() {
+            wrong |= start < last || start > border;
+            last = start;
+            bounds.push(start);
+        }
+        bounds.push(border);
+        if wrong {
+            return Err(Error::corrupt(format!(
+                "entry offsets of a basket do not rise within its {border} bytes"
+            )));
+        }
+        Ok(Some(bounds))
+    }
+}
+
+/// Where the parts of a page are, after it was unpacked.
+#[derive(Debug, Clone)]
+pub struct Unpacked {
+    /// Whether they are in the scratch buffer; else in the record itself.
+    pub in_scratch: bool,
+    /// The values.
+    pub data: std::ops::Range<usize>,
+    /// The table of starts, if there is one.
+    pub table: Option<std::ops::Range<usize>>,
+    /// As in [`Page`].
+    pub origin: usize,
+    /// Items.
+    pub items: usize,
+    /// As in [`Page`].
+    pub sizes: bool,
+    /// Bytes of the page as it is stored, without its header.
+    pub packed_bytes: usize,
+    /// Bytes after decompression.
+    pub bytes: usize,
+}
+
+impl Unpacked {
+    /// The same in a buffer in which the record begins at `by`.
+    #[must_use]
+    pub fn moved(self, by: usize) -> Self {
+        let moved = |range: std::ops::Range<usize>| range.start + by..range.end + by;
+        Self { data: moved(self.data), table: self.table.map(moved), ..self }
+    }
+    /// The page in the buffer that it is in.
+    pub fn page<'a>(&self, buffer: &'a [u8]) -> Page<'a> {
+        Page {
+            data: buffer.get(self.data.clone()).unwrap_or_default(),
+            table: self.table.clone().and_then(|table| buffer.get(table)),
+            origin: self.origin,
+            items: self.items,
+            sizes: self.sizes,
+        }
+    }
+}
+
+/// Which items of a page are decoded.
+#[derive(Debug, Clone, Copy)]
+pub struct PageSlice {
+    /// Number of the page.
+    pub number: usize,
+    /// The first item that is here, counted from the start of the column.
+    pub first: u64,
+    /// Items of the page before those that are here.
+    pub dropped: usize,
+    /// Items that are here, as the table's description has it.
+    pub items: usize,
+    /// The first item wanted, counted from the first that is here.
+    pub from: usize,
+    /// One past the last item wanted.
+    pub to: usize,
+    /// Whether to pass over and note what cannot be decoded.
+    pub leave_out: bool,
+}
+
+/// Where the values of a page go.
+pub enum Output<'a> {
+    /// To a place known beforehand, of exactly the size of the wanted items.
+    Place(&'a mut [u8]),
+    /// Behind the values before.
+    Append(&'a mut Builder),
+}
+
+/// What was left out of the values, with the place of the first.
+pub type PartsLeftOut = Vec<(String, Error)>;
+
+/// Decodes the pages of one lane. There is at most one call of each method a page, never one an entry.
+pub trait PageDecoder: Send + Sync {
+    /// Verifies and decompresses a page from its bytes in the file. `scratch` may be longer than what is wanted; it is
+    /// used again for the next page.
+    fn unpack(&self, page: &PageWanted, record: &[u8], scratch: &mut Vec<u8>) -> Result<Unpacked>;
+
+    /// A page that is in memory ([`PagePlace::Memory`]).
+    fn in_memory(&self, _page: &PageWanted) -> Option<Page<'_>> {
+        None
+    }
+
+    /// Byte at which an item starts, where it is known without decoding those before: the rest of a page is kept
+    /// from there on for the next step.
+    fn start(&self, page: &Page<'_>, item: usize) -> Option<usize> {
+        page.start(item)
+    }
+
+    /// Whether several threads may decode pieces of a page that has a table, since this takes long.
+    fn is_slow(&self) -> bool {
+        false
+    }
+
+    /// Decodes the wanted items; returns what was left out.
+    fn decode(&self, slice: &PageSlice, page: &Page<'_>, to: Output<'_>) -> Result<PartsLeftOut>;
+
+    /// Writes the items of a page that is nowhere ([`PagePlace::Absent`]): zeros and empty lists.
+    fn fill(&self, page: &PageWanted, to: Output<'_>) -> Result<()> {
+        match to {
+            Output::Place(place) => place.fill(0),
+            Output::Append(builder) => builder.append_default(page.wanted()),
+        }
+        Ok(())
+    }
+
+    /// The entries whose values are among the wanted items, for a trace.
+    fn entries(&self, page: &PageWanted) -> std::ops::Range<u64> {
+        page.first + page.from as u64..page.first + page.to as u64
+    }
+}
