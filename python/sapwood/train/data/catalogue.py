@@ -143,7 +143,7 @@ def look(source: Source, keep: Callable[[TreeInfo, Any, Any], bool] | None = Non
             _LAST[:] = [(native, schema)]
         info = TreeInfo(
             file.file.hex_uuid, size, modified, name, tree.num_entries, np.asarray(tree.clusters, dtype=np.int64),
-            schema, *(np.asarray(sizes, dtype=np.int64) for sizes in native.branch_bytes()),
+            schema, *(np.asarray(sizes, dtype=np.int64) for sizes in native.field_bytes()),
         )  # fmt: skip
         kept = keep is not None and keep(info, file, tree)
         return info
