@@ -395,7 +395,7 @@ impl PyField {
     }
     #[getter]
     fn left_out(&self) -> PyResult<Vec<String>> {
-        Ok(self.reader()?.left_out().to_vec())
+        self.table.left_out(self.index).map_err(raise)
     }
     #[getter]
     fn doubts(&self) -> PyResult<Vec<String>> {

@@ -85,6 +85,12 @@ pub trait Table: Any + Send + Sync {
     /// says why. Objects of `hidden` classes are passed over.
     fn reader(&self, field: usize, hidden: &Hidden) -> Result<Arc<dyn FieldReader>>;
 
+    /// Members of a field that are left out, and why: those that its description tells, and those that readings so far
+    /// have found.
+    fn left_out(&self, field: usize) -> Result<Vec<String>> {
+        Ok(self.reader(field, &Hidden::new())?.left_out().to_vec())
+    }
+
     /// Entries at which clusters start, and the end.
     fn cluster_borders(&self) -> Vec<u64>;
     /// Adds the pages in the file that entries `start` to `stop` of a field need, or may need where only values tell; with

@@ -13,7 +13,7 @@ use crate::table::{
 use arrow_buffer::Buffer;
 use sapwood_io::{Range, Source};
 use std::any::Any;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 /// The slot of a branch's values.
 const VALUES: usize = 0;
@@ -67,6 +67,11 @@ impl Table for Tree {
     }
     fn reader(&self, field: usize, hidden: &Hidden) -> Result<Arc<dyn FieldReader>> {
         Ok(self.compiled_reader(field, hidden)?)
+    }
+    fn left_out(&self, field: usize) -> Result<Vec<String>> {
+        let kept = self.without.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let readers = kept.as_deref().unwrap_or(&self.readers);
+        Ok(readers.get(self, field)?.layout.left_out.clone())
     }
     fn cluster_borders(&self) -> Vec<u64> {
         Self::cluster_borders(self)
