@@ -25,10 +25,21 @@ fn plausible(name: [u8; 2], packed: usize, original: usize) -> bool {
     original <= packed.saturating_mul(factor).saturating_add(64)
 }
 
+/// The most bytes that less than [`STORED`] may hold; of more stored bytes, each as many times as these.
+const MOST_HELD: usize = 160 << 20;
+const STORED: usize = 1 << 20;
+
 /// Checks the block headers of `from` against the size they must add up to, without decompressing.
 ///
 /// So an object's declared size can be trusted for an allocation: no block can hold more than its codec's limit.
 pub fn verify_size(from: &[u8], size: usize) -> Result<()> {
+    let most = MOST_HELD.max(from.len().saturating_mul(MOST_HELD / STORED));
+    if size > most {
+        return Err(Error::limit(format!(
+            "{} stored bytes are to become {size}, more than {most}: that is not decompressed",
+            from.len()
+        )));
+    }
     let (mut rest, mut total) = (from, 0usize);
     while total < size {
         let header = rest.first_chunk::<HEADER>().ok_or_else(|| {
@@ -181,6 +192,21 @@ mod tests {
         assert_eq!(out, [&text[..], &text[..]].concat());
         assert!(verify_size(&row, text.len() + 1).is_err());
         assert!(decompress(&row[..row.len() - 1], &mut out).is_err());
+    }
+
+    #[test]
+    fn few_bytes_do_not_become_hundreds_of_millions() {
+        // Blocks that are as dense as their codec can make them.
+        let row = |blocks: usize, packed: usize, original: usize| {
+            block(*b"ZS", 1, &vec![0; packed], original).repeat(blocks)
+        };
+        let fits = row(10, 1000, (16 << 20) - 1);
+        verify_size(&fits, 10 * ((16 << 20) - 1)).unwrap();
+        let bomb = row(11, 1000, (16 << 20) - 1);
+        let error = verify_size(&bomb, 11 * ((16 << 20) - 1)).unwrap_err();
+        assert_eq!(error.kind(), crate::error::ErrorKind::Limit, "{error}");
+        let large = row(12, 200_000, (16 << 20) - 1);
+        verify_size(&large, 12 * ((16 << 20) - 1)).unwrap();
     }
 
     #[test]

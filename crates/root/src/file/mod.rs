@@ -99,7 +99,7 @@ impl RootFile {
             ))
             .within(self.name()));
         }
-        let mut out = vec![0; length as usize];
+        let mut out = zeros(length as usize).within(|| self.name().to_owned())?;
         self.source.fetch(&[Range { offset, length }], &mut out, cause)?;
         Ok(out)
     }
@@ -204,13 +204,21 @@ impl RootFile {
     }
 }
 
+/// Memory for so many bytes of a file.
+fn zeros(bytes: usize) -> Result<Vec<u8>> {
+    let mut out = Vec::new();
+    out.try_reserve_exact(bytes).map_err(|_| Error::limit(format!("no memory for {bytes} bytes")))?;
+    out.resize(bytes, 0);
+    Ok(out)
+}
+
 /// The bytes of an object from those stored: equal length means not compressed.
 fn unpack(stored: Vec<u8>, size: usize) -> Result<Vec<u8>> {
     if stored.len() == size {
         return Ok(stored);
     }
     decode::verify_size(&stored, size)?;
-    let mut object = vec![0; size];
+    let mut object = zeros(size)?;
     decode::decompress(&stored, &mut object)?;
     Ok(object)
 }

@@ -26,7 +26,12 @@ pub struct Decoder<'a> {
     nested: usize,
     /// Objects decoded again because a pointer refers to them, in this entry, and their bytes.
     repeated: usize,
+    /// Bytes that were decoded again, since pointers lead to them, in all entries.
     repeated_bytes: usize,
+    /// Where the first pointer was met.
+    began: Option<usize>,
+    /// The furthest that one was met.
+    reached: usize,
     /// What was passed over because it cannot be decoded, the first of each; without it, that is an error.
     left_out: Option<Vec<(String, Error)>>,
 }
@@ -49,7 +54,11 @@ const DEEPEST: usize = 100;
 const DEEPEST_OBJECT: usize = 300;
 /// How many objects of an entry may be decoded again for pointers that refer to them, and how many bytes in all.
 const MOST_REPEATED: usize = 10_000;
-const MOST_REPEATED_BYTES: usize = 64 << 20;
+/// Bytes that may be decoded again because pointers lead to them: so many, and as many times the bytes of the entries.
+const REPEATED_BYTES: usize = 1 << 20;
+const MOST_TIMES: usize = 16;
+/// What an object counts for itself, however few its bytes.
+const REPEATED_OBJECT: usize = 16;
 /// Set in the bits of a `TClonesArray` whose objects are streamed member by member (`kBypassStreamer`).
 const BYPASS: u32 = 1 << 12;
 
@@ -66,6 +75,8 @@ impl<'a> Decoder<'a> {
             nested: 0,
             repeated: 0,
             repeated_bytes: 0,
+            began: None,
+            reached: 0,
             left_out: leave_out.then(Vec::new),
         }
     }
@@ -111,7 +122,6 @@ impl<'a> Decoder<'a> {
     /// Forgets what pointers of the entry before refer to.
     pub fn next_entry(&mut self) {
         self.repeated = 0;
-        self.repeated_bytes = 0;
         if !self.named.is_empty() {
             self.named.clear();
         }
@@ -531,6 +541,7 @@ impl<'a> Decoder<'a> {
     }
 
     fn pointer_inside(&mut self, c: &mut Cursor<'_>, out: &mut Dynamic) -> Result<()> {
+        self.began.get_or_insert(c.pos());
         match c.pointer()? {
             Pointer::Null => out.push_none(),
             Pointer::Seen(reference) => match self.seen.get(&reference).cloned() {
@@ -545,11 +556,15 @@ impl<'a> Decoder<'a> {
                     let mut again = c.clone();
                     again.seek(start)?;
                     self.pointee(&class, end, &mut again, out).within(|| format!("class {class}"))?;
-                    self.repeated_bytes =
-                        self.repeated_bytes.saturating_add(again.pos().saturating_sub(start));
-                    if self.repeated_bytes > MOST_REPEATED_BYTES {
+                    let bytes = again.pos().saturating_sub(start).saturating_add(REPEATED_OBJECT);
+                    self.repeated_bytes = self.repeated_bytes.saturating_add(bytes);
+                    self.reached = self.reached.max(c.pos());
+                    let stored = self.reached - self.began.unwrap_or(self.reached).min(self.reached);
+                    if self.repeated_bytes > REPEATED_BYTES.saturating_add(stored.saturating_mul(MOST_TIMES))
+                    {
                         let message = format!(
-                            "pointers of one entry lead to more than {MOST_REPEATED_BYTES} bytes seen before"
+                            "pointers in {stored} bytes lead to {} bytes seen before",
+                            self.repeated_bytes
                         );
                         return Err(Error::limit(message).at(c.place()));
                     }

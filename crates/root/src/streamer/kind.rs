@@ -975,6 +975,30 @@ mod tests {
     }
 
     #[test]
+    fn pointers_to_objects_seen_before_are_bounded_for_all_entries_together() {
+        const MASK: u32 = 0x4000_0000;
+        let text = [&[255][..], &1000_u32.to_be_bytes(), &[b'x'; 1000]].concat();
+        let object = [&[0, 1, 0, 1, 0, 0, 0, 0, 2, 0, 0, 0][..], &text].concat();
+        let framed = [&(MASK | object.len() as u32).to_be_bytes()[..], &object].concat();
+        let inside = [&[255; 4][..], b"TObjString\0", &framed].concat();
+        let first = [&(MASK | inside.len() as u32).to_be_bytes()[..], &inside].concat();
+        let programs = Programs::new(Arc::new(Classes::default()));
+        let decode = |decoder: &mut Decoder<'_>, reference: u32, times: usize| {
+            let data = [&first[..], &reference.to_be_bytes().repeat(times)].concat();
+            let mut out = Builder::new(&crate::array::Type::Dynamic);
+            decoder.next_entry();
+            decoder.decode(&Kind::Pointer, &mut Cursor::new(&data, 0), &mut out, 1 + times)
+        };
+        let known = |reference: &u32| decode(&mut Decoder::new(&programs, false), *reference, 1).is_ok();
+        let reference = (2..20).find(known).unwrap();
+        let mut decoder = Decoder::new(&programs, false);
+        decode(&mut decoder, reference, 500).unwrap();
+        let more: Vec<_> =
+            (0..5).map(|_| decode(&mut decoder, reference, 500).map_err(|e| e.kind())).collect();
+        assert_eq!(more.last(), Some(&Err(crate::error::ErrorKind::Limit)), "{more:?}");
+    }
+
+    #[test]
     fn classes_that_double_at_every_level_end_somewhere() {
         let few = doubling(5);
         let mut compiler = Compiler::new(&few);

@@ -172,6 +172,28 @@ impl Basket {
 /// Reads the branches of a tree, or leaves them to be read as other objects are.
 type Describe = fn(&mut Cursor<'_>, &mut HashMap<u64, Name>, &Classes) -> Option<Vec<Branch>>;
 
+/// Refuses baskets that cannot all be in a file of `size` bytes without lying in each other: a small file could be read
+/// again and again by them.
+fn verify_places(branches: &[Branch], size: u64) -> Result<()> {
+    let mut total = 0_u64;
+    for branch in branches.iter().filter(|b| b.other_file.is_empty()) {
+        for basket in &branch.baskets {
+            let (seek, bytes) = (basket.seek(), basket.bytes());
+            // Of a file that was cut, what lies behind its end is missing.
+            if seek.checked_add(bytes).is_some_and(|end| end <= size) {
+                total = total.saturating_add(bytes);
+            }
+            if total > size {
+                let text = format!(
+                    "baskets overlap: those up to byte {seek} have more bytes than the file ({size})"
+                );
+                return Err(Error::corrupt(text).within(format!("branch {}", branch.name)).at(seek));
+            }
+        }
+    }
+    Ok(())
+}
+
 impl Tree {
     /// Reads the tree of a key.
     pub fn read(file: &Arc<RootFile>, key: &Key) -> Result<Self> {
@@ -241,6 +263,7 @@ impl Tree {
             }
         }
         link_counters(&mut branches);
+        verify_places(&branches, file.source().size())?;
         let aliases = object.list("fAliases").iter().filter_map(|v| match v {
             Value::Object(o) => Some((o.text("fName")?.to_owned(), o.text("fTitle")?.to_owned())),
             _ => None,

@@ -540,3 +540,23 @@ fn clusters_are_no_more_than_baskets() {
     tree.clusters = (1..=1000).map(|i| (i << 50, 1 << 25)).collect();
     assert_eq!(tree.cluster_borders(), [0, 5, 10, 15, 1 << 60]);
 }
+
+#[test]
+fn baskets_that_have_more_bytes_than_the_file_are_refused() {
+    let (sink, mut out) = output(usize::MAX, Compression::None);
+    let options = TreeOptions { auto_flush: 1000, ..TreeOptions::default() };
+    let id = out.make_tree(0, "t", &[spec("x", floats(&[]))], options).unwrap();
+    let (tree, file) = out.tree_mut(id).unwrap();
+    tree.extend(file, &[float_column((0..20_000).map(|i| i as f32))]).unwrap();
+    out.close().unwrap();
+    let size = sink.0.lock().unwrap().len() as u64;
+    let mut branches = open(&sink).branches;
+    crate::tree::verify_places(&branches, size).unwrap();
+    for basket in &mut branches[0].baskets {
+        basket.place = Place::File(100, size / 10);
+    }
+    let error = crate::tree::verify_places(&branches, size).unwrap_err().to_string();
+    assert!(error.contains("baskets overlap") && error.contains("branch x"), "{error}");
+    // What lies behind the end of a file that was cut does not count.
+    crate::tree::verify_places(&branches, 99).unwrap();
+}
