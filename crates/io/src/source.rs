@@ -2,6 +2,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "this module is the one door for reading files")]
 
+use crate::cancel;
 use crate::checksum::Checksum;
 use crate::counters::{self, Counters};
 use crate::ledger::{Incident, Ledger};
@@ -165,6 +166,9 @@ pub(crate) fn read_all(file: &mut File, take: &mut dyn FnMut(&[u8])) -> Result<(
     }
 }
 
+/// Milliseconds that an empty file is waited for, one after another.
+const EMPTY_PAUSES: [u64; 5] = [2, 4, 8, 16, 32];
+
 /// Opens a local file.
 pub fn open(path: &Path) -> Result<Arc<dyn Source>> {
     Ok(Arc::new(Local::open(path)?))
@@ -193,6 +197,13 @@ impl Local {
             return Err(Error::new(ErrorKind::InvalidInput, format!("{name}: not a regular file")));
         }
         let file = File::open(path).map_err(fail)?;
+        // A writer that begins the file anew has it empty for a moment.
+        for pause in EMPTY_PAUSES {
+            if file.metadata().map_err(fail)?.len() > 0 {
+                break;
+            }
+            cancel::sleep(Duration::from_millis(pause));
+        }
         Self::of(file, name.clone(), Ledger::default()).map_err(fail)
     }
     /// A file that is open already, by another name; `ledger` has what did not go well when it was fetched.
@@ -294,6 +305,25 @@ impl Source for Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_is_begun_anew_is_waited_for() {
+        let path = std::env::temp_dir().join(format!("sapwood-empty-{}", std::process::id()));
+        std::fs::write(&path, b"").unwrap();
+        let writer = std::thread::spawn({
+            let path = path.clone();
+            move || {
+                std::thread::sleep(Duration::from_millis(10));
+                std::fs::write(path, b"whole").unwrap();
+            }
+        });
+        let size = Local::open(&path).unwrap().size();
+        writer.join().unwrap();
+        assert_eq!(size, 5);
+        std::fs::write(&path, b"").unwrap();
+        assert_eq!(Local::open(&path).unwrap().size(), 0);
+        std::fs::remove_file(&path).unwrap();
+    }
 
     #[test]
     fn reads_exactly_or_not_at_all() {
