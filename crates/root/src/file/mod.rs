@@ -144,12 +144,11 @@ impl RootFile {
         } else {
             // A file that was never closed has no key list, or one past its end; a directory that nothing was put
             // into may have none either.
-            let found = match self.recovered.get() {
-                Some(found) => found,
-                None => {
-                    let found = recover::keys(self)?;
-                    self.recovered.get_or_init(|| found)
-                }
+            let found = if let Some(found) = self.recovered.get() {
+                found
+            } else {
+                let found = recover::keys(self)?;
+                self.recovered.get_or_init(|| found)
             };
             directory.keys = found.get(&seek).cloned().unwrap_or_default();
             directory.recovered = root || seek_keys != 0 || !directory.keys.is_empty();

@@ -31,16 +31,15 @@ pub(super) fn keys(file: &RootFile) -> Result<Found> {
             let at = usize::try_from(pos.checked_sub(start)?).ok()?;
             chunk.get(at..at.checked_add(length as usize)?).map(<[u8]>::to_vec)
         };
-        let window = match inside(&chunk, start) {
-            Some(window) => window,
-            None => {
-                // Where the last records were near each other, the next ones may be.
-                let near = !chunk.is_empty() && pos < start + 2 * CHUNK.min(chunk.len() as u64 + WINDOW);
-                let more = if near { CHUNK } else { WINDOW };
-                chunk = file.bytes(pos, more.min(size - pos), Cause::Directory)?;
-                start = pos;
-                inside(&chunk, start).unwrap_or_default()
-            }
+        let window = if let Some(window) = inside(&chunk, start) {
+            window
+        } else {
+            // Where the last records were near each other, the next ones may be.
+            let near = !chunk.is_empty() && pos < start + 2 * CHUNK.min(chunk.len() as u64 + WINDOW);
+            let more = if near { CHUNK } else { WINDOW };
+            chunk = file.bytes(pos, more.min(size - pos), Cause::Directory)?;
+            start = pos;
+            inside(&chunk, start).unwrap_or_default()
         };
         let mut c = Cursor::new(&window, pos);
         let length = i64::from(c.i32()?);
