@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -109,7 +110,7 @@ def _case(jobs: int, engine: str = "sapwood", variant: str = site.AS_IS) -> site
 
 def test_findings_follow_their_rules(tmp_path: Path) -> None:
     measured = {
-        _case(1): {"value": 16.0, "decompression": 0.71, "open": 0.11, "storage": 0.1},
+        _case(1): {"value": 16.0, "user": 0.9, "decompression": 0.71, "open": 0.11, "storage": 0.1},
         _case(2): {"value": 30.4},
         _case(4): {"value": 31.0},
         _case(4, "raw"): {"value": 310.0},
@@ -129,7 +130,7 @@ def test_findings_follow_their_rules(tmp_path: Path) -> None:
 
 def test_findings_say_where_rounds_disagree(tmp_path: Path) -> None:
     measured = {
-        _case(1): {"values": [10.0, 12.0, 14.0]},
+        _case(1): {"values": [10.0, 12.0, 14.0], "user": 1.0},
         _case(2): {"values": [12.0, 24.0, 14.0]},
         _case(1, variant="merged 10"): {"values": [15.4, 10.7, 16.0]},
         _case(1, variant="compressed none"): {"values": [5.0, 6.0, 7.0]},
@@ -140,13 +141,15 @@ def test_findings_say_where_rounds_disagree(tmp_path: Path) -> None:
     assert "merged 10 differs by noise alone, 0.89 to 1.54 × by the round." in found
     assert "each file costs 0 ms to open: " in found  # of merging nothing is known
     assert "compressed none loses 50 %." in found
-    single = site.findings(*_study(tmp_path / "b", {_case(1): {"value": 3.0}, _case(1, "raw"): {"value": 6.0}}))[0]
+    single = site.findings(
+        *_study(tmp_path / "b", {_case(1): {"value": 3.0, "user": 1.0}, _case(1, "raw"): {"value": 6.0}})
+    )[0]
     assert single.endswith("takes 100 %; 1 job takes 50 % of what plain reading gives.")
 
 
 def test_what_opening_costs(tmp_path: Path) -> None:
     # A file takes 100 ms, 11 of them to open.
-    measured = {_case(1): {"value": 100.0, "decompression": 0.71, "open": 0.11}}
+    measured = {_case(1): {"value": 100.0, "user": 1.0, "decompression": 0.71, "open": 0.11}}
     found = site.findings(*_study(tmp_path, measured))
     assert found[1] == "esd: each file costs 11 ms to open: merging 10 to 25.0 MB would gain 11 %."
 
@@ -160,12 +163,12 @@ def test_what_bounds_an_engine_without_counters(tmp_path: Path) -> None:
 
 
 def test_storage_bound(tmp_path: Path) -> None:
-    measured = {_case(1): {"value": 16.0, "storage": 0.3, "waiting": 0.4, "decompression": 0.2}}
+    measured = {_case(1): {"value": 16.0, "user": 0.25, "system": 0.05, "decompression": 0.2}}
     assert "storage-bound: 70 % of the time waits for it" in site.findings(*_study(tmp_path, measured))[0]
 
 
 def test_what_bounds_by_its_share(tmp_path: Path) -> None:
-    layers = {"storage": 0.30, "waiting": 0.18, "open": 0.02, "decompression": 0.16, "decoding": 0.12, "task": 0.12}
+    layers = {"user": 0.5, "system": 0.02, "open": 0.02, "decompression": 0.16, "decoding": 0.12, "task": 0.12}
     counts = {"user": 0.28, "system": 0.0, "queued": 0.24}
     cold, url = {"warnings": ["page-cache-not-dropped"]}, {"warnings": ["server-cache"]}
     for case, figures, words in (
@@ -181,14 +184,56 @@ def test_what_bounds_by_its_share(tmp_path: Path) -> None:
         ),
         (
             _case(1),
-            {"task": 0.55, "user": 0.35, "queued": 0.59},
-            "takes 55 % (for 59 % of the time it has no processor, ",
+            {"task": 0.90, "user": 0.35, "queued": 0.59},
+            "CPU-bound: task takes 34 % (for 59 % of the time it queues for a processor)",
         ),
-        (_case(1), {"task": 0.7, **cold}, "CPU-bound: task takes 70 %, with files that were in memory."),
-        (_case(1), {"task": 0.7, **url}, "CPU-bound: task takes 70 %, with what servers had in memory."),
+        (_case(1), {"task": 0.7, "user": 0.9, **cold}, "CPU-bound: task takes 70 %, with files that were in memory."),
+        (_case(1), {"task": 0.7, "user": 0.9, **url}, "CPU-bound: task takes 70 %, with what servers had in memory."),
     ):
         found = site.findings(*_study(tmp_path, {case: {"value": 8.0, **figures}}))[0]
         assert words in found, found
+
+
+@pytest.mark.parametrize(
+    "figures",
+    [
+        {"user": 0.9, "system": 0.1, "storage": 1.27, "waiting": 0.6, "open": 0.5, "decompression": 0.4},  # from afar
+        {"user": 0.2, "queued": 0.75, "storage": 0.8, "decompression": 0.15},  # local, on a full machine
+        {"user": 0.3, "storage": 0.7, "decompression": 0.2, "task": 0.1},
+        {"job": 2.0, "user": 3.0, "task": 2.0},
+    ],
+)
+def test_the_parts_of_a_jobs_time_add_up_to_it(figures: dict[str, Any], tmp_path: Path) -> None:
+    study, cases, known = _study(tmp_path, {_case(1): {"value": 8.0, **figures}})
+    shares = site.layers(study, cases[0])
+    assert sum(shares.values()) == pytest.approx(1.0) and min(shares.values()) >= -1e-9
+    assert shares["waiting"] == pytest.approx(site.by_the_system(study, cases[0])["waiting"])
+    found = site.findings(study, cases, known)[0]
+    waits = figures["user"] + figures.get("system", 0) + figures.get("queued", 0) < 0.34
+    assert ("storage-bound" in found) is waits
+    assert max(map(int, re.findall(r"(\d+) % of the time", found)), default=0) <= 100
+
+
+@pytest.mark.parametrize("local_first", [True, False])
+def test_local_files_and_those_of_a_server_in_one_study(local_first: bool, tmp_path: Path) -> None:
+    for number in range(4):
+        samples.make("pythia", tmp_path / f"{number}.root")
+    with single({f"{number}.root": tmp_path / f"{number}.root" for number in (2, 3)}) as server:
+        parts = [[str(tmp_path / f"{n}.root") for n in (0, 1)], [server.url(f"{n}.root") for n in (2, 3)]]
+        files = [path for part in (parts if local_first else parts[::-1]) for path in part]
+        options: Any = {"names": ["sapwood", "raw"], "jobs": [1, 2], "rounds": 1, "quick": True}
+        study, _ = site.run(tmp_path / "out", files=files, **options)
+        remote = server.url("").partition("//")[2].partition("/")[0]
+    found = {(m["what"], m["engine"]): m["runs"][0] for m in study.content["measurements"]}
+    for data in ("local", f"root://{remote}"):
+        assert found[f"{data}, as is, all branches, 2 jobs", "sapwood"]["events"] == 380
+        assert found[f"{data}, as is, all branches, 2 jobs", "raw"]["bytes"] > 0
+    assert found["local, tree alone, all branches, 1 job", "sapwood"]["events"] == 190  # variants are of local files
+    (figure,) = (one for one in study.content["figures"] if "side by side" in one["title"] and "all" in one["title"])
+    assert [curve["label"] for curve in figure["curves"]] == ["local", f"root://{remote}"]
+    assert any(f"root://{remote} gives " in finding for finding in study.content["findings"])
+    with pytest.raises(ArgumentError, match=r"3 jobs, .* need 3; there are 2 on local"):
+        site.run(tmp_path / "none", files=files, jobs=[3], rounds=1)
 
 
 @pytest.fixture
@@ -315,7 +360,7 @@ def test_plain_reading_first_has_findings_too(tmp_path: Path) -> None:
     measured = {
         _case(1, "raw"): {"value": 100.0},
         _case(2, "raw"): {"value": 100.0},
-        _case(1): {"value": 16.0, "task": 0.7},
+        _case(1): {"value": 16.0, "task": 0.7, "user": 0.9},
         _case(1, "root"): {"value": 8.0},
     }
     found = site.findings(*_study(tmp_path, measured))
@@ -399,7 +444,7 @@ def test_root_reads_the_same(tmp_path: Path, root_python: Path, monkeypatch: pyt
     assert found["root"]["events"] == found["sapwood"]["events"]
     assert found["root"]["check"] == pytest.approx(found["sapwood"]["check"])
     commands = {"sapwood": [sys.executable, "-m", "sapwood.lab.children.job"], "root": [str(program)]}
-    runner = site._Runner(site._Stock([tmp_path], [], None, [], 2, 1), commands, {})
+    runner = site._Runner(site._Stock([tmp_path], {}, None, [], 2, 1), commands, {})
     for task in (site.TRAIN, site.TURN):  # all of them read 40 events, and each task the same branches
         ours, theirs = (runner.measure(site.Case("esd", site.AS_IS, task, name, 1)) for name in commands)
         assert ours["events"] == theirs["events"] == 40
@@ -419,7 +464,9 @@ def test_the_start_of_root_is_not_counted(tmp_path: Path, root_python: Path, mon
     took: list[float] = []
     for count in (1, 60):
         files = [str(tmp_path / "one.root")] * count
-        runner = site._Runner(site._Stock([tmp_path], files, None, [], count, 1), {"root": [str(program)]}, {})
+        runner = site._Runner(
+            site._Stock([tmp_path], {site.FILES: files}, None, [], count, 1), {"root": [str(program)]}, {}
+        )
         found = runner.measure(site.Case("files", site.AS_IS, site.ALL, "root", 1))
         took.append(found["user"] + found["system"])
     assert took[0] < 0.5 * took[1]
@@ -543,7 +590,7 @@ def test_the_shares_of_jobs_with_threads(tmp_path: Path) -> None:
     for number in range(5):
         samples.make("esd", tmp_path / f"{number}.root")
     files = [str(tmp_path / f"{number}.root") for number in range(5)]
-    stock = site._Stock([tmp_path], files, None, [], 5, 1)
+    stock = site._Stock([tmp_path], {site.FILES: files}, None, [], 5, 1)
     runner = site._Runner(stock, {"sapwood": [sys.executable, "-m", "sapwood.lab.children.job"]}, {})
     for task in (site.ALL, site.TRAIN):  # a train works on a thread that ends with it
         found = runner.measure(site.Case("files", site.AS_IS, task, "sapwood", 1))

@@ -537,11 +537,11 @@ def test_file_systems_of_servers_are_known(tmp_path: Path, monkeypatch: pytest.M
     line = "36 35 98:0 / {} rw,noatime master:1 - {} source rw\n"
     for kind, served in (("nfs4", True), ("lustre", True), ("fuse.cvmfs2", True), ("ext4", False), ("fuseblk", False)):
         mounts.write_text(line.format("/", "nfs") + line.format(spaced, kind))
-        assert event._served(tmp_path / "my data" / "deep", mounts) is served
-        assert event._served(tmp_path, mounts)
+        assert event.served(tmp_path / "my data" / "deep", mounts) == (kind if served else None)
+        assert event.served(tmp_path, mounts)
     mounts.write_text(line.format("/", "ext4") + line.format("/", "nfs"))
-    assert event._served(tmp_path, mounts) and not event._served(tmp_path, tmp_path / "none")
-    monkeypatch.setattr(event, "_served", lambda folder: True)
+    assert event.served(tmp_path, mounts) and not event.served(tmp_path, tmp_path / "none")
+    monkeypatch.setattr(event, "served", lambda folder: "nfs")
     monkeypatch.setattr(event, "drop", lambda path: True)
     assert event.forget([tmp_path / "a"]) == ["server-cache"] and event.forget([]) == []
 

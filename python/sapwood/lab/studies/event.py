@@ -281,8 +281,8 @@ def _write_again(study: Study, workers: Sequence[_Worker]) -> None:
 def forget(paths: Sequence[Path]) -> list[str]:
     """Ask the system to forget files; give the codes of warnings of what it, or a server, may keep nevertheless."""
     forgotten = [drop(path) for path in paths]
-    served = any(_served(path) for path in {path.parent for path in paths})
-    return ["page-cache-not-dropped"] * (not all(forgotten)) + ["server-cache"] * served
+    remote = any(served(path) for path in {path.parent for path in paths})
+    return ["page-cache-not-dropped"] * (not all(forgotten)) + ["server-cache"] * remote
 
 
 _SERVED = re.compile(
@@ -291,19 +291,19 @@ _SERVED = re.compile(
 """Types of file systems whose files are on servers, which keep in their memory what they like."""
 
 
-def _served(folder: Path, mounts: Path = Path("/proc/self/mountinfo")) -> bool:
-    """Tell whether a folder is on the file system of a server."""
+def served(folder: Path, mounts: Path = Path("/proc/self/mountinfo")) -> str | None:
+    """Return the type of a folder's file system if that is on a server, such as ``lustre``; None otherwise."""
     try:
         lines = mounts.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:
-        return False
+        return None
     real, best, kind = folder.resolve(), -1, ""
     for line in lines:
         about, _, of_type = line.partition(" - ")
         place = re.sub(r"\\(\d{3})", lambda found: chr(int(found[1], 8)), about.split()[4])  # spaces are \040
         if real.is_relative_to(place) and len(place) >= best:  # what is mounted later lies above
             best, kind = len(place), of_type.split()[0]
-    return _SERVED.fullmatch(kind) is not None
+    return kind if _SERVED.fullmatch(kind) is not None else None
 
 
 def drop(path: Path) -> bool:

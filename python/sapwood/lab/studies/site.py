@@ -24,7 +24,7 @@ from sapwood.lab.advice.layout import tree_paths
 from sapwood.lab.advice.rewriting import Layout, codec_text, parse_codec, rewrite, write_part
 from sapwood.lab.children import job
 from sapwood.lab.studies import samples
-from sapwood.lab.studies.event import compiled, forget, root_version
+from sapwood.lab.studies.event import compiled, forget, root_version, served
 from sapwood.lab.studies.study import NOISE, Step, Study, clear, ratio_text, scratch
 from sapwood.show.units import bytes_text, count_text, number_text, seconds_text
 from sapwood.train.data.dataset import Dataset, parse_size
@@ -36,6 +36,8 @@ ENGINES = ("sapwood", "root", "uproot", "raw")
 DIRECT, PROCESSOR = ("direct", "direct random"), "processor"
 LIMITS = (*DIRECT, PROCESSOR)
 """What is measured beside the engines: reading past the page cache, and decompression from memory."""
+FILES, LOCAL = "files", "local"
+"""Names of given files: all of them, or those on local disks where others are on servers."""
 AS_IS, ALONE, PRIOR = "as is", "tree alone", "copied before"
 COMPRESSED = "compressed "
 """A variant with another codec, which follows; ``none`` is one, too."""
@@ -45,8 +47,9 @@ ALL, FEW = "all branches", "few branches"
 """Simple tasks."""
 TRAIN, TURN = f"train of {TASKS} tasks", f"{TASKS} tasks in turn"
 """Tasks that read all branches and share the reading; and the same ones, each of which reads them by itself."""
-LAYERS = ("storage", "waiting", "open", "decompression", "decoding", "task", "other")
-"""Where the time of a job goes, by sapwood's counters; ``other`` is what remains."""
+_SPANS = ("decompression", "decoding", "task")
+LAYERS = ("waiting", "queue", "open", "decompression", "decoding", "task", "other")
+"""Parts of a job's time, which add up to it: see `layers`."""
 
 MERGED = (10, 40, 200)
 """So many files are merged into one, if nothing else is said."""
@@ -142,17 +145,20 @@ def run(
         if not Path(disk).is_dir():
             raise ArgumentError(f"there is no folder {disk}")
     given = [source.path for source in Dataset.of(list(files), tree).sources] if files else []
-    counts = sorted(set(jobs)) or _default_jobs(len(given) // (per_job or 1), quick=quick)
+    storages = _by_storage(given)
+    fewest = min(map(len, storages.values()), default=0)
+    counts = sorted(set(jobs)) or _default_jobs(fewest // (per_job or 1), quick=quick)
     if counts[0] < 1 or rounds < 1 or any(one < 2 for one in merge) or (per_job or 1) < 1:
         raise ArgumentError("lab site takes one job, file and round or more, and merges two files or more")
     sizes = {text: parse_size(text) for text in read_ahead}
     codecs = [codec_text(parse_codec(text)) for text in codecs or (QUICK_CODECS if quick else CODECS)]
-    if given and len(given) < (needed := counts[-1] * (per_job or 1)):
+    if given and fewest < (needed := counts[-1] * (per_job or 1)):
+        where = f" on {min(storages, key=lambda name: len(storages[name]))}" * (len(storages) > 1)
         raise ArgumentError(
-            f"{_jobs(counts[-1])}, each with files of its own, need {needed}; there are {len(given)}: "
+            f"{_jobs(counts[-1])}, each with files of its own, need {needed}; there are {fewest}{where}: "
             f"choose fewer by --jobs{' or --files-per-job' * (per_job is not None)}"
         )
-    each = per_job or (len(given) // counts[-1] if given else 10 if quick else 40)
+    each = per_job or (fewest // counts[-1] if given else 10 if quick else 40)
     if given and any(one > each for one in merge):
         raise ArgumentError(f"a job has {each} files: {max(merge)} of them cannot be merged")
     # Files that are made can be as large as one likes.
@@ -165,13 +171,13 @@ def run(
     study = Study("site", settings, folder, inputs=given, fresh=fresh, progress=progress)
     with contextlib.ExitStack() as stack:
         roots = [stack.enter_context(scratch(where, "site")) for where in disks or [folder]]
-        stock = _Stock(roots, given, tree, list(branches), each, counts[-1], study.tell)
+        stock = _Stock(roots, storages, tree, list(branches), each, counts[-1], study.tell)
         if not stock.facts(stock.data[0], AS_IS, counts[0])["events"]:
             first = ", ".join(stock.files(stock.data[0], AS_IS)[0])
             raise ArgumentError(f"the files of the first job have no entries: {first}")
-        engines = _engines(study, names, stock, roots[0])
+        engines, able = _engines(study, names, stock, roots[0])
         variants = [*(f"merged {many}" for many in merged), ALONE, *(COMPRESSED + codec for codec in codecs), PRIOR]
-        cases = _cases(study, engines, stock, counts, variants, list(sizes), quick=quick)
+        cases = _cases(study, able, stock, counts, variants, list(sizes), quick=quick)
         runner = _Runner(stock, engines, sizes)
         study.run(
             [Step(case.what, case.engine, "MB/s", lambda case=case: runner.measure(case)) for case in cases], rounds
@@ -199,31 +205,51 @@ def _default_jobs(files: int, *, quick: bool) -> list[int]:
     return sorted({min(count, files or count) for count in wanted})
 
 
+def _by_storage(paths: Sequence[str]) -> dict[str, list[str]]:
+    """Group files by their storage: a server, a kind of mounted file system, or local disks, which come first."""
+    found: dict[str, list[str]] = {}
+    for path in paths:
+        found.setdefault(_storage_of(path), []).append(path)
+    return dict(sorted(found.items(), key=lambda item: item[0] != LOCAL)) if len(found) > 1 else {FILES: list(paths)}
+
+
+def _storage_of(path: str) -> str:
+    if job.far(path):
+        scheme, _, rest = path.partition("://")
+        return f"{scheme}://{rest.partition('/')[0].rpartition('@')[2]}"
+    return served(Path(path).parent) or LOCAL
+
+
 class _Stock:
     """The files of all variants, made when first asked for; each job has its own."""
 
     def __init__(
-        self, roots: Sequence[Path], given: Sequence[str], tree: str | None, branches: list[str], each: int, jobs: int,
-        tell: Callable[[str], None] = lambda text: None,
+        self, roots: Sequence[Path], given: Mapping[str, Sequence[str]], tree: str | None, branches: list[str],
+        each: int, jobs: int, tell: Callable[[str], None] = lambda text: None,
     ) -> None:  # fmt: skip
         self.disks = len(roots)
-        self._roots, self._given, self._each, self._jobs = list(roots), list(given), each, jobs
+        self._roots, self._each, self._jobs = list(roots), each, jobs
+        self._given = {data: list(paths) for data, paths in given.items() if paths}
         self._tell = tell
         self._made: dict[tuple[str, str], list[list[str]]] = {}
         self._known: dict[str, dict[str, float]] = {}
         self._branches = branches
-        self.data = ["files"] if given else list(samples.KINDS)
-        self.far = any(map(job.far, given))
+        self.data = list(self._given) or list(samples.KINDS)
         self.tree, self.flat = samples.TREE, True
-        if given:
-            (where,) = Dataset.of(given[0], tree).sources
+        if self._given:
+            first = self._given[self.data[0]][0]
+            (where,) = Dataset.of(first, tree).sources
             with sapwood.open({where.path: None}) as file:
                 paths = tree_paths(file, where)
                 if len(paths) == 1:
                     self.flat = file[paths[0]].keys() == file[paths[0]].keys(recursive=False)
             if len(paths) != 1:
-                raise ArgumentError(f"{given[0]} has not one tree; name one with --tree: {', '.join(paths)}")
+                raise ArgumentError(f"{first} has not one tree; name one with --tree: {', '.join(paths)}")
             self.tree = paths[0]
+
+    def far(self, data: str) -> bool:
+        """Whether these files are on remote storage."""
+        return any(map(job.far, self._given.get(data, ())))
 
     def files(self, data: str, variant: str) -> list[list[str]]:
         """Give the files of each job, in a variant."""
@@ -268,9 +294,10 @@ class _Stock:
         many = int(number) if word == "merged" else 1
         codec = variant.removeprefix(COMPRESSED) if variant.startswith(COMPRESSED) else None
         spread = self._roots if word == "disks" else self._roots[:1]
-        if self._given and variant == AS_IS:
+        mine = self._given.get(data, [])
+        if mine and variant == AS_IS:
             for place in range(self._jobs):
-                yield self._given[place * self._each : (place + 1) * self._each]
+                yield mine[place * self._each : (place + 1) * self._each]
             return
         self._tell(f"making files: {data}, {variant}")
         folder = variant.replace(" ", "-").replace(":", "-")
@@ -284,7 +311,7 @@ class _Stock:
         self._check_room(spread, needed, f"{data}, {variant}")
         for place in range(self._jobs):
             made: list[str] = []
-            own = self._given[place * self._each : (place + 1) * self._each]
+            own = mine[place * self._each : (place + 1) * self._each]
             for part in range(max(1, self._each // many)):
                 where = spread[(place + part) % len(spread)] / f"{data}-{folder}-{place}"
                 where.mkdir(exist_ok=True)
@@ -320,54 +347,64 @@ class _Stock:
         return "T" if self._given and variant == ALONE else self.tree
 
 
-def _engines(study: Study, names: Sequence[str], stock: _Stock, scratch: Path) -> dict[str, list[str]]:
-    """Give the commands of the engines that can run; name the others."""
+def _engines(
+    study: Study, names: Sequence[str], stock: _Stock, scratch: Path
+) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """Return the commands of the engines that can run, and the engines that can read each of the data."""
     found: dict[str, list[str]] = {}
-    sample = stock.files(stock.data[0], AS_IS)[0]
+    able: dict[str, list[str]] = {data: [] for data in stock.data}
     for name in [*names, *LIMITS]:
-        command = [sys.executable, "-m", "sapwood.lab.children.job"]
+        command, reason = [sys.executable, "-m", "sapwood.lab.children.job"], None
         if name == "root":
-            if stock.far and not sample[0].startswith("root://"):
-                program, reason = None, "ROOT is not asked for what is neither local nor root://"
-            else:
-                program, reason = compiled(scratch, "site")
+            program, reason = compiled(scratch, "site")
             command = [str(program)]
-        else:
-            reason = job.missing(name, sample)
-        if reason is None:
-            found[name] = command
-            if name == "root":
-                study.use(name, root_version())
-        else:
-            study.leave_out(name, reason)
-    if not set(found) - set(LIMITS):
-        lacking = "; ".join(f"{name}: {reason}" for name, reason in study.content["left_out"].items() if name in names)
+        reasons = {data: reason or _unable(name, stock.files(data, AS_IS)[0]) for data in stock.data}
+        for data, why in reasons.items():
+            if why is None:
+                found[name] = command
+                able[data].append(name)
+            else:
+                study.leave_out(name if len(set(reasons.values())) == 1 else f"{name}, {data}", why)
+        if name == "root" and name in found:
+            study.use(name, root_version())
+    if any(not set(readers) - set(LIMITS) for readers in able.values()):
+        lacking = "; ".join(
+            f"{what}: {why}" for what, why in study.content["left_out"].items() if what.partition(",")[0] in names
+        )
         raise ArgumentError(f"none of the engines can run: {lacking}")
-    return found
+    return found, able
+
+
+def _unable(name: str, files: Sequence[str]) -> str | None:
+    """Say why an engine cannot read files, None if it can."""
+    if name != "root":
+        return job.missing(name, files)
+    wrong = any(job.far(path) and not path.startswith("root://") for path in files)
+    return "ROOT is not asked for what is neither local nor root://" if wrong else None
 
 
 def _cases(
-    study: Study, engines: Mapping[str, object], stock: _Stock, counts: Sequence[int], of_files: Sequence[str],
+    study: Study, able: Mapping[str, Sequence[str]], stock: _Stock, counts: Sequence[int], of_files: Sequence[str],
     ahead: Sequence[str], *, quick: bool,
 ) -> list[Case]:  # fmt: skip
     ends = sorted({counts[0], counts[-1]})
-    main = next(name for name in engines if name not in LIMITS)
-    readers = [name for name in engines if name not in LIMITS]
     cases: list[Case] = []
-    for data in stock.data:
+    limited: set[str] = set()
+    for data, engines in able.items():
+        readers = [name for name in engines if name not in LIMITS]
+        main, far = readers[0], stock.far(data)
         first = data == stock.data[0]
         cases += [
             Case(data, AS_IS, ALL, name, n)
-            for name in (readers if first or not quick else [main])
+            for name in readers
             for n in (counts if not quick or name in (main, "raw") else ends[:1])
+            if first or not quick or name == main or (data not in samples.KINDS and name == "raw")
         ]
-        if first:
-            cases += [
-                Case(data, AS_IS, ALL, name, n)
-                for name in LIMITS
-                if name in engines
-                for n in (ends if quick and name in DIRECT else counts)
-            ]
+        limits = [name for name in LIMITS if name in engines and name not in limited]
+        limited.update(limits)
+        cases += [
+            Case(data, AS_IS, ALL, name, n) for name in limits for n in (ends if quick and name in DIRECT else counts)
+        ]
         few = [name for name in readers if name != "raw"]
         if first or not quick:
             cases += [
@@ -384,7 +421,7 @@ def _cases(
         if not first:
             continue
         variants = [f"read ahead {size}" for size in ahead]
-        if stock.far:
+        if far:
             study.leave_out("variants of files", "those far away are read as they are")
             variants += [PRIOR] * (main == "sapwood")
         else:
@@ -397,7 +434,7 @@ def _cases(
                 study.leave_out(variant, str(error))
                 continue
             # The system reads ahead of what sapwood and uproot read from local files.
-            ahead_of = {"raw", "root", "sapwood"} if stock.far else {"raw", "root"}
+            ahead_of = {"raw", "root", "sapwood"} if far else {"raw", "root"}
             of_reading = variant.startswith("read ahead")
             who = [name for name in readers if name in ahead_of] if of_reading else [main]
             if not who:
@@ -409,7 +446,7 @@ def _cases(
                 for name in who
                 for n in (ends[:1] if quick and "disks" not in variant else ends)
             ]
-            if not (quick or of_reading or stock.far or main == "raw"):
+            if not (quick or of_reading or far or main == "raw"):
                 cases.append(Case(data, variant, TRAIN, main, ends[0]))
     return cases
 
@@ -440,7 +477,9 @@ class _Runner:
             figures["events"] = moved / facts["file_bytes"] * facts["events"]
         else:
             moved = len(runs) * case.jobs * facts["files"] * facts["few" if case.task == FEW else "stored"]
-        codes = {code for _, _, found in runs for code in found} | ({"server-cache"} if self._stock.far else set())
+        codes = {code for _, _, found in runs for code in found} | (
+            {"server-cache"} if self._stock.far(case.data) else set()
+        )
         warnings = [] if case.engine == PROCESSOR else sorted(codes)
         return {
             **figures,
@@ -590,18 +629,28 @@ class _Job:
 
 
 def layers(study: Study, case: Case) -> dict[str, float]:
-    """Give the shares of a job's time by what it went to, of the last run."""
+    """Return the shares of a job's time in the last run, by `LAYERS`; they add up to 1.
 
-    def figure(name: str) -> float:
-        return float(study.figure(case.what, case.engine, name) or 0.0)
-
-    whole = figure("job") * case.jobs
-    shares = {name: figure(name) / whole if whole else 0.0 for name in LAYERS[:-1]}
-    return {**shares, "other": max(0.0, 1 - sum(shares.values()))}
+    The system counts how long a processor worked for the job, and how long the job queued for one; the rest it waited
+    for storage. sapwood's counters only divide the time of the processor: their spans contain queueing, too, which is
+    taken out in proportion. What they do not cover (Python, copying what was read) is ``other``.
+    """
+    system = by_the_system(study, case)
+    works, active = system["processor"], system["processor"] + system["queue"]
+    whole = (study.figure(case.what, case.engine, "job") or 0.0) * case.jobs or 1.0
+    spans = {name: float(study.figure(case.what, case.engine, name) or 0.0) / whole for name in _SPANS}
+    shares = {name: span * works / active if active else 0.0 for name, span in spans.items()}
+    opening = float(study.figure(case.what, case.engine, "open") or 0.0) / whole
+    shares = {"open": opening, **shares}
+    most = sum(shares.values())
+    if most > works:  # clocks differ a little, and what is decompressed while a file is opened counts twice
+        shares = {name: share * works / most for name, share in shares.items()}
+    rest = max(0.0, works - sum(shares.values()))
+    return {"waiting": system["waiting"], "queue": system["queue"], **shares, "other": rest}
 
 
 def by_the_system(study: Study, case: Case) -> dict[str, float]:
-    """Give the shares of a job's time, of the last run: a processor works for it, it queues for one, it waits."""
+    """Return the shares of a job's time in the last run: a processor works for it, it queues for one, it waits."""
     job_time, user, system, queued = (
         study.figure(case.what, case.engine, name) or 0.0 for name in ("job", "user", "system", "queued")
     )
@@ -697,8 +746,8 @@ def _tables(study: Study, cases: Sequence[Case], known: Mapping[str, Any]) -> li
     ]
     if rows:
         caption = (
-            "Shares of a job's time by sapwood's counters, in the last round, with the queue for a processor in each; "
-            "storage includes copying from memory. "
+            "Shares of a job's time in the last round. waiting (for storage) and queue (for a processor) are counted "
+            "by the system. sapwood's counters divide the rest, which is processor time; other is Python and copying. "
             "Trains do not count opening alone: it is among other."
         )
         tables.append(
@@ -766,7 +815,7 @@ def _limit(study: Study, cases: Sequence[Case], data: str) -> tuple[float | None
 
 
 def _figures(study: Study, cases: Sequence[Case]) -> list[dict[str, Any]]:
-    figures: list[dict[str, Any]] = []
+    figures = _beside(study, cases)
     for data, task in _curves(cases):
         counts, engines = _grid(cases, data, task)
 
@@ -826,6 +875,31 @@ def _figures(study: Study, cases: Sequence[Case]) -> list[dict[str, Any]]:
     return figures
 
 
+def _beside(study: Study, cases: Sequence[Case]) -> list[dict[str, Any]]:
+    """Draw the curves of several data, or of several storages, beside each other."""
+    figures: list[dict[str, Any]] = []
+    tasks = dict.fromkeys(case.task for case in cases if case.task != TURN)
+    for task in tasks:
+        of_task = [case for case in cases if case.variant == AS_IS and case.task == task and case.engine not in LIMITS]
+        main = next((case.engine for case in of_task if case.engine != "raw"), "")
+        curves = [
+            {"label": data, "points": points}
+            for data in dict.fromkeys(case.data for case in of_task)
+            if len(
+                points := [
+                    [c.jobs, v] for c in of_task if (c.data, c.engine) == (data, main) and (v := _rate(study, c))
+                ]
+            )
+            > 1
+        ]
+        if len(curves) > 1:
+            figures.append({
+                "kind": "lines", "title": f"{task}, {main}: events, side by side", "x": "Jobs",
+                "y": "Events a second", "curves": curves,
+            })  # fmt: skip
+    return figures
+
+
 def findings(study: Study, cases: Sequence[Case], known: Mapping[str, Any]) -> list[str]:
     """Say in words what the figures mean, by the rules of the guide."""
     found: list[str] = []
@@ -867,6 +941,7 @@ def findings(study: Study, cases: Sequence[Case], known: Mapping[str, Any]) -> l
                     unlike = study.figure(one.what, main, "compared") is False
                     but = ", but sums were not compared: of such branches they may fill other histograms" * unlike
                     found.append(f"{data}, {_jobs(one.jobs)}: {main} reads {ratio} the events of {rival}{but}.")
+    found += _between(study, cases)
     for data, of in known.items():
         if (words := _unlike(of[AS_IS])) and max(case.jobs for case in cases) > 1:
             found.append(
@@ -883,6 +958,27 @@ def findings(study: Study, cases: Sequence[Case], known: Mapping[str, Any]) -> l
             if not clear(rounds):
                 word = f"differs by noise alone, {min(rounds):.2f} to {max(rounds):.2f} × by the round"
             found.append(f"{base.what}, {case.engine}: {case.variant} {word}.")
+    return found
+
+
+def _between(study: Study, cases: Sequence[Case]) -> list[str]:
+    """Compare storages with the first one, by one job and by most."""
+    datas = list(dict.fromkeys(case.data for case in cases))
+    if datas[0] in samples.KINDS:
+        return []
+    found: list[str] = []
+    for other in datas[1:]:
+        pairs = [
+            (case, base)
+            for case in cases
+            if (case.data, case.variant, case.task) == (other, AS_IS, ALL)
+            and case.engine not in (*LIMITS, "raw")
+            and (base := replace(case, data=datas[0])) in cases
+            and _rate(study, base)
+        ]
+        for case, base in [one for one in pairs if one[0].jobs in (pairs[0][0].jobs, pairs[-1][0].jobs)]:
+            ratio = _times(study, case, base)
+            found.append(f"{_jobs(case.jobs)} of {case.engine}: {other} gives {ratio} the events of {datas[0]}.")
     return found
 
 
@@ -903,20 +999,18 @@ def _enough(counts: Sequence[int], rates: Sequence[Sequence[float]]) -> str:
 
 
 def _bound(study: Study, case: Case) -> str:
-    """Name what bounds a job: storage or the processor, which takes two thirds of its time; else both.
+    """Name what bounds a job: storage if it waits for it for two thirds of its time, the processor below one third.
 
     Of engines other than sapwood only the system's counts are known.
     """
     system = by_the_system(study, case)
+    waits, queue = system["waiting"], system["queue"]
+    works = f"a processor works {100 * system['processor']:.0f} % of the time"
     if case.engine == "sapwood":
         shares = layers(study, case)
-        waits = shares["storage"] + shares["waiting"]
         most = max(("open", "decompression", "decoding", "task", "other"), key=shares.__getitem__)
         name = {"open": "opening files", "other": "the rest (Python)"}.get(most, most)
         works = f"{name} takes {100 * shares[most]:.0f} %"
-    else:
-        waits = system["waiting"]
-        works = f"a processor works {100 * system['processor']:.0f} % of the time"
     stored = f"{100 * waits:.0f} % of the time waits for it"
     if waits > _MAINLY:
         words = f"storage-bound: {stored}"
@@ -924,8 +1018,8 @@ def _bound(study: Study, case: Case) -> str:
         words = f"CPU-bound: {works}"
     else:
         words = f"bound by storage and CPU: of storage, {stored}; {works}"
-    if system["queue"] > 1 - _MAINLY:
-        words += f" (for {100 * system['queue']:.0f} % of the time it has no processor, which makes every part longer)"
+    if queue > 1 - _MAINLY:
+        words += f" (for {100 * queue:.0f} % of the time it queues for a processor)"
     codes = {code for found in study.figures(case.what, case.engine, "warnings") for code in found or ()}
     return words + "".join(f", {_WARM[code]}" for code in sorted(codes & set(_WARM)))
 
