@@ -380,6 +380,19 @@ def test_engines_read_what_they_wrote(name: str, how: str, tmp_path: Path) -> No
         assert some == pytest.approx(engines.expected(600, [3, 599, 510]))
 
 
+@pytest.mark.parametrize("name", engines.ENGINES)
+def test_nothing_is_imported_while_an_engine_is_measured(name: str, tmp_path: Path) -> None:
+    if (reason := engines.missing(name)) is not None:
+        pytest.skip(reason)
+    for action in ("write", "read", "random"):
+        words = [name, action, str(tmp_path / f"{name}.root"), "500", engines.told(engines.Settings("zstd:1"))]
+        command = [sys.executable, "-m", "sapwood.lab.children.engines", *words]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["imported"] == [], action
+    assert [path.name for path in tmp_path.iterdir()] == [f"{name}.root"]
+
+
 def test_no_events_are_not_all_of_them(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="events or more"):
         event.run(tmp_path, events=0)
