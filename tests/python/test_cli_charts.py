@@ -145,3 +145,28 @@ def test_units() -> None:
         "1\u2009000",
     ]
     assert (share_text(1, 3), share_text(1, 1000), share_text(1, 0)) == ("33 %", "0.1 %", "–")
+
+
+def test_points_of_profiles_have_the_errors_of_their_means_and_empty_bins_have_none() -> None:
+    samples = np.array([3.0, 4.0, 5.0, 8.0])
+    histogram = hist.Hist.new.Reg(3, 0, 3, name="x").Mean().fill([0.5] * 4, sample=samples).fill([2.5], sample=[0.0])
+    (chart,) = charts_of("p", histogram)
+    assert isinstance(chart, Chart) and chart.y_label == "Mean"
+    (curve,) = chart.curves
+    assert curve.values[[0, 2]].tolist() == [5.0, 0.0] and math.isnan(curve.values[1])
+    assert curve.errors is not None
+    assert curve.errors.tolist() == pytest.approx([samples.std(ddof=1) / 2, 0, 0])
+    picture = drawn(chart)
+    assert picture.count("<circle") == 2  # a mean of zero is a point, an empty bin is not
+    assert "1 – 2\nno entries" in picture
+    assert charts_of("p", histogram, Plot(y="GeV"))[0].y_label == "GeV"  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_maps_of_means_show_a_mean_of_zero_and_leave_empty_cells_out() -> None:
+    from sapwood.show.svg import _pixels
+
+    histogram = hist.Hist.new.Reg(2, 0, 2).Reg(1, 0, 1).Mean().fill([0.5], [0.5], sample=[0.0])
+    (chart,) = charts_of("p", histogram)
+    assert isinstance(chart, Map) and chart.z_label == "Mean"
+    assert (_pixels(chart, Scale(0, 1, 100, 0))[..., 3] > 0).tolist() == [[True, False]]
+    drawn(chart)

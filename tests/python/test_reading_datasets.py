@@ -187,6 +187,21 @@ def test_files_without_the_tree(folder: Path, function: Any) -> None:
         assert len(function(files, "i4", allow_missing=True)) in (400, 1)
 
 
+@pytest.mark.filterwarnings("ignore::sapwood.SapwoodWarning")
+@pytest.mark.parametrize("bounds", [(0, None), (5, 25), (12, 22), (0, 20), (-12, None), (5, 12)])
+def test_entries_of_files_that_lack_a_branch_keep_their_numbers(tmp_path: Path, bounds: tuple[int, int | None]) -> None:
+    for number, name in enumerate("xyx"):
+        with sapwood.recreate(tmp_path / f"{number}.root") as file:
+            file["t"] = {name: np.arange(10) + 10 * number, "z": np.zeros(10)}
+    files = [f"{tmp_path}/{number}.root:t" for number in range(3)]
+    start, stop = bounds
+    theirs = uproot.concatenate(files, "x", entry_start=start, entry_stop=stop, allow_missing=True)
+    ours = sapwood.concatenate(files, "x", entry_start=start, entry_stop=stop, allow_missing=True)
+    assert ours.x.to_list() == theirs.x.to_list()
+    frame = sapwood.concatenate(files, "x", entry_start=start, entry_stop=stop, allow_missing=True, library="pd")
+    assert list(frame.index) == list(frame["x"]) == ours.x.to_list()
+
+
 def test_no_file_with_the_tree(folder: Path) -> None:
     with pytest.warns(SapwoodWarning, match="1 of 1"), pytest.raises(NotFoundError, match="no file has"):
         sapwood.concatenate(f"{folder}/empty.root:events", allow_missing=True)

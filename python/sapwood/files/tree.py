@@ -172,7 +172,7 @@ class TTree(HasBranches, ReadableTable):
 
     def field_bytes(self) -> tuple[list[int], list[int]]:
         """List the bytes of all baskets of each branch, before compression and as stored."""
-        return self._native.branch_bytes()
+        return self._native.field_bytes()
 
     def branch_at(self, number: int) -> TBranch:
         """Return a branch by its number among all, depth first."""

@@ -60,7 +60,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Chart:
-    """Curves over one axis. `points` draws points instead of steps (means of a profile)."""
+    """Curves over one axis. `points` draws points instead of steps (means of a profile; NaN where there is none)."""
 
     title: str
     x: Axis
@@ -74,7 +74,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Map:
-    """A value for every cell of two axes; `values` has the shape (bins of x, bins of y)."""
+    """A value for every cell of two axes; `values` has the shape (bins of x, bins of y), NaN where there is none."""
 
     title: str
     x: Axis
@@ -116,7 +116,10 @@ def charts_of(name: str, histogram: Foreign, plot: Plot | None = None) -> list[C
     if len(plain) > 2 or not values.size:
         return []
     points = "MEAN" in str(histogram.kind).upper()
-    errors = _errors(histogram, of_mean=points)
+    if points:  # the mean of nothing is no number
+        values = np.where(np.asarray(histogram.counts(), float) != 0, values, np.nan)
+    y_label = plot.y or ("Mean" if points else "Entries")
+    errors = _errors(histogram)
     parts: list[tuple[str, tuple[Any, ...]]] = []
     for choice in itertools.product(*(range(len(axes[place][0].names)) for place in named)):
         where: list[Any] = [slice(None)] * len(axes)
@@ -126,12 +129,13 @@ def charts_of(name: str, histogram: Foreign, plot: Plot | None = None) -> list[C
     title = plot.title or name
     x = axes[plain[0]][0]
     if len(plain) == 2:
+        values = values if points else np.where(values == 0, np.nan, values)  # empty cells are not drawn
         return [
             Map(
                 f"{title}: {label}" if label else title,
                 x,
                 axes[plain[1]][0],
-                plot.y,
+                y_label,
                 values[where],
                 _wants_log(values[where], plot.log),
                 plot.caption,
@@ -149,7 +153,7 @@ def charts_of(name: str, histogram: Foreign, plot: Plot | None = None) -> list[C
         for place, (label, where) in enumerate(parts)
     )
     log = not points and _wants_log(np.concatenate([curve.values for curve in curves]), plot.log)
-    return [Chart(title, x, plot.y if points else _per_bin(plot.y, x), curves, log, points, plot.marks, plot.caption)]
+    return [Chart(title, x, y_label if points else _per_bin(y_label, x), curves, log, points, plot.marks, plot.caption)]
 
 
 def _named(axis: Foreign) -> bool:
@@ -169,15 +173,9 @@ def _axis(axis: Foreign) -> Axis:
     return Axis(np.asarray(axis.edges, float), label)
 
 
-def _errors(histogram: Foreign, *, of_mean: bool) -> Array | None:
-    variances = histogram.variances()
-    if variances is None:
-        return None
-    variances = np.asarray(variances, float)
-    if of_mean:  # what a profile tells is the spread of its samples
-        counts = np.asarray(histogram.counts(), float)
-        variances = np.divide(variances, counts, out=np.zeros_like(variances), where=counts > 1)
-    return np.sqrt(np.nan_to_num(variances))
+def _errors(histogram: Foreign) -> Array | None:
+    variances = histogram.variances()  # of profiles, those of the means
+    return None if variances is None else np.sqrt(np.nan_to_num(np.asarray(variances, float), posinf=0.0))
 
 
 def _wants_log(values: Array, wish: bool | None) -> bool:

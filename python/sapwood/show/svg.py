@@ -232,8 +232,11 @@ def _bins(chart: Chart, x: Scale) -> str:
     for place in range(len(chart.x.edges) - 1):
         lines = [plain(chart.x.bin_text(place))]
         for curve in chart.curves:
-            error = "" if curve.errors is None else f" ± {number_text(float(curve.errors[place]), 3)}"
             name = f"{curve.label}: " if curve.label else ""
+            if not math.isfinite(curve.values[place]):
+                lines.append(f"{name}no entries")
+                continue
+            error = "" if curve.errors is None else f" ± {number_text(float(curve.errors[place]), 3)}"
             lines.append(f"{name}{number_text(float(curve.values[place]))}{error}")
         start, stop = x(chart.x.edges[place]), x(chart.x.edges[place + 1])
         text = html.escape("\n".join(lines))
@@ -251,7 +254,7 @@ def draw_map(chart: Map, *, log: bool) -> str:
     y = Scale(float(chart.y.edges[0]), float(chart.y.edges[-1]), HEIGHT - BOTTOM, TOP)
     positive = chart.values[chart.values > 0]
     top = float(positive.max()) if len(positive) else 1.0
-    low = min(0.0, float(chart.values.min()))
+    low = min(0.0, float(np.nanmin(chart.values, initial=0.0)))
     if log:
         low = min(float(positive.min()) if len(positive) else top, top / 10)
     z = Scale(low, top, HEIGHT - BOTTOM, TOP, log=log)
@@ -372,7 +375,7 @@ def _pixels(chart: Map, z: Scale) -> Array:
     if chart.x.width is None or chart.y.width is None:
         columns = _sampled(chart.x.edges, 480)
         values = chart.values[columns][:, _sampled(chart.y.edges, 320)].T[::-1]
-    shown = values > 0 if z.log else values != 0
+    shown = values > 0 if z.log else np.isfinite(values)
     parts = np.zeros(values.shape)
     parts[shown] = [(z(value) - z.start) / (z.stop - z.start) for value in values[shown]]
     return _coloured(parts, shown)

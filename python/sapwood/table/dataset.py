@@ -157,6 +157,8 @@ def concatenate(
                 if not isinstance(error, NotFoundError):
                     raise
                 tables.skip(table.file.file_path, error)
+                # The entries of a skipped file keep their numbers.
+                offset += sum(end - begin for begin, end in ranges)
                 continue
             for begin, end in ranges:
                 stop_here = None if last is None else max(0, last - offset)
@@ -179,6 +181,7 @@ class _Batch:
         self._form = form
         self._slices: list[Slice] = []
         self._first_entry = 0
+        self._next_entry = 0
         self._bytes = 0.0
         self.pieces: list[Any] = []
         """What was read so far."""
@@ -191,11 +194,13 @@ class _Batch:
         too_much = query.cut is not None and self._bytes + size > _BYTES_BEFORE_CUT
         enough = too_much or len(self._slices) >= _FILES_AT_ONCE
         # Afterwards the file is closed: all that is needed of it comes together.
-        if found is None or (enough and query.source is not self._slices[-1].query.source):
+        gap = self._slices and offset + start != self._next_entry
+        if found is None or gap or (enough and query.source is not self._slices[-1].query.source):
             self.flush()
             found = Slice.of(query, start, stop)
             self._first_entry = offset + start
         self._slices.append(found)
+        self._next_entry = offset + stop
         self._bytes += size
 
     def flush(self) -> None:

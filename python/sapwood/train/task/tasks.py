@@ -42,7 +42,8 @@ class Plot:
     title
         What the plot shows.
     y
-        Title of the vertical axis; the width of a bin is added where the bins are equal.
+        Title of the vertical axis (by default "Entries", or "Mean" for profiles); of counts, the width of a bin is
+        added where the bins are equal.
     log
         Logarithmic vertical axis (for one-dimensional histograms) or colours (for two-dimensional ones).
     marks
@@ -52,7 +53,7 @@ class Plot:
     """
 
     title: str = ""
-    y: str = "Entries"
+    y: str = ""
     log: bool | None = None
     marks: Mapping[float, str] = field(default_factory=dict[float, str])
     caption: str = ""
