@@ -798,3 +798,148 @@ def test_a_stream_takes_little_memory(tmp_path: Path) -> None:
     assert peak() > 0
     assert (used(14) - used(2)) / 12 < 5e6
     assert Writer({}, tmp_path).finish({}) == {}
+
+
+def _differences(ours: Any, theirs: Any, path: str = "") -> list[str]:
+    """List the columns of NanoEvents that differ in type or value, those of their records too."""
+    found = [f"{path}{field} lacks" for field in theirs.fields if field not in ours.fields]
+    for field in set(theirs.fields).intersection(ours.fields):
+        mine, other = ours[field], theirs[field]
+        if other.fields:
+            found += _differences(mine, other, f"{path}{field}.")
+        elif mine.type != other.type or not ak.array_equal(ak.materialize(mine), ak.materialize(other)):
+            found.append(path + field)
+    return found
+
+
+def _ragged(rng: np.random.Generator, counts: Any) -> ak.Array:
+    return ak.unflatten(rng.normal(size=int(ak.sum(counts))), counts)
+
+
+@pytest.fixture
+def nano(tmp_path: Path) -> Path:
+    """Write a file like NanoAOD, in which muons point to generated particles."""
+    rng = np.random.default_rng(4)
+    muons, particles = rng.integers(0, 4, 30), rng.integers(1, 6, 30)
+    momentum = ("pt", "eta", "phi", "mass")
+    muon = {
+        **{name: _ragged(rng, muons) for name in momentum},
+        "charge": ak.values_astype(_ragged(rng, muons) > 0, np.int32),
+        "genPartIdx": ak.values_astype(_ragged(rng, muons) > 0, np.int32),
+    }
+    particle = {
+        **{name: _ragged(rng, particles) for name in momentum},
+        "pdgId": ak.full_like(_ragged(rng, particles), 13, dtype=np.int32),
+        "genPartIdxMother": ak.full_like(_ragged(rng, particles), -1, dtype=np.int32),
+    }
+    with sapwood.recreate(tmp_path / "nano.root") as file:
+        file["Events"] = {
+            "run": np.ones(30, np.uint32), "luminosityBlock": np.ones(30, np.uint32), "event": np.arange(30),
+            "Muon": ak.zip(muon), "GenPart": ak.zip(particle),
+        }  # fmt: skip
+    return tmp_path / "nano.root"
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_collections_of_nanoaod_refer_to_each_other_as_by_coffea(nano: Path) -> None:
+    nanoevents = pytest.importorskip("coffea.nanoevents", reason="needs coffea")
+    from sapwood.train.coffea import nano_factory
+
+    with sapwood.open({nano: "Events"}) as tree:
+        ours = nano_factory(tree).events()
+        theirs = nanoevents.NanoEventsFactory.from_root({str(nano): "Events"}).events()
+        assert _differences(ours, theirs) == []
+        assert ours.Muon.matched_gen.pt.to_list() == theirs.Muon.matched_gen.pt.to_list()
+        part = nano_factory(tree, entry_start=7, entry_stop=19, preload=["Muon_pt"]).events()
+        assert part.Muon.matched_gen.pt.to_list() == theirs.Muon.matched_gen.pt.to_list()[7:19]
+        log: list[Any] = []
+        chosen = nano_factory(tree, iteritems_options={"filter_name": ["run", "event", "lumi*", "nMuon", "Muon_*"]},
+                              access_log=log).events()  # fmt: skip
+        assert "GenPart" not in chosen.fields and "Muon" in chosen.fields
+        assert ak.sum(chosen.Muon.pt) != 0 and {one.branch for one in log} == {"nMuon", "Muon_pt"}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("schema", ["TreeMakerSchema", "PHYSLITESchema"])
+def test_schemas_of_split_objects_and_of_links_find_their_collections(tmp_path: Path, schema: str) -> None:
+    nanoevents = pytest.importorskip("coffea.nanoevents", reason="needs coffea")
+    from sapwood.train.coffea import nano_factory
+
+    rng, path = np.random.default_rng(5), tmp_path / "events.root"
+    counts = ak.Array(rng.integers(0, 4, 20))
+    if schema == "TreeMakerSchema":
+        jets = ak.zip({name: _ragged(rng, counts) for name in ("fPt", "fEta", "fPhi", "fE")})
+        data: dict[str, Any] = {"Jets": jets, "Jets_tag": _ragged(rng, counts), "HT": np.ones(20)}
+        layout: dict[str, Any] = {"records": {"Jets": "class"}, "lists": "vector", "split_level": 99}
+    else:
+        inner = ak.Array(rng.integers(0, 3, int(ak.sum(counts))))
+        number = np.arange(int(ak.sum(inner)), dtype=np.uint32)
+        links = ak.unflatten(ak.unflatten(ak.zip({"m_persKey": number, "m_persIndex": number + 1}), inner), counts)
+        data = {
+            "egammaClustersAuxDyn.pt": _ragged(rng, counts), "egammaClustersAuxDyn.links": links,
+            "METAssoc_AnalysisMETAux.jetLink": links[:, :1],
+            "AnalysisTrigMatch_HLT_e26AuxDyn.TrigMatchedObjects": links,
+        }  # fmt: skip
+        layout = {"records": "class", "lists": "vector", "split_level": 0}
+    with sapwood.recreate(path) as file:
+        file.mktree("Events", data, **layout).extend(data)
+    kind = getattr(nanoevents, schema)
+    with sapwood.open({path: "Events"}) as tree:
+        ours = nano_factory(tree, schemaclass=kind).events()
+        theirs = nanoevents.NanoEventsFactory.from_root({str(path): "Events"}, schemaclass=kind).events()
+        assert _differences(ours, theirs) == []
+        assert set(ours.fields) == set(theirs.fields)
+
+
+DOCUMENTED = """
+import awkward as ak
+from coffea import processor
+from coffea.nanoevents import BaseSchema
+from sapwood import train
+
+class MyProcessor(processor.ProcessorABC):
+    def process(self, events):
+        return {events.metadata["dataset"]: {"entries": len(events), "muons": int(ak.sum(events.nMuon))}}
+
+    def postprocess(self, accumulator):
+        pass
+
+task = train.Processor(MyProcessor(), schema=BaseSchema)
+"""
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_processor_with_a_schema_in_a_task_file_is_the_task(nano: Path, tmp_path: Path) -> None:
+    pytest.importorskip("coffea", reason="needs coffea")
+    (tmp_path / "tasks.py").write_text(DOCUMENTED)
+    (task,) = train.load_tasks(tmp_path / "tasks.py")
+    assert isinstance(task, train.Processor)
+    found = train.run(task, {"data": {"files": {str(nano): "Events"}}})["my_processor"]["data"]
+    with sapwood.open({nano: "Events"}) as tree:
+        assert found == {"entries": 30, "muons": int(ak.sum(tree["nMuon"].array()))}
+
+
+class Reads:
+    """Tells which library has read the events that a processor gets."""
+
+    def __call__(self, events: Any) -> dict[str, Any]:
+        before = sapwood.counters()["bytes_read"]
+        return {"n": int(ak.sum(events.nMuon)), "by_sapwood": int(sapwood.counters()["bytes_read"] > before)}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_processes_of_coffea_read_with_sapwood(nano: Path) -> None:
+    processor = pytest.importorskip("coffea.processor", reason="needs coffea")
+    from coffea.nanoevents import BaseSchema
+
+    from sapwood.train.coffea import _work_of_coffea, reading_by_sapwood
+
+    pytest.importorskip("loky", reason="coffea's processes need loky")
+    runner = processor.Runner(processor.FuturesExecutor(workers=1, status=False), schema=BaseSchema, chunksize=10)
+    fileset = {"data": {"files": {str(nano): "Events"}}}
+    with reading_by_sapwood():
+        found = runner(fileset, Reads())
+    assert found["by_sapwood"] == 3
+    assert runner(fileset, Reads()) == {"n": found["n"], "by_sapwood": 0}
+    with pytest.raises(ArgumentError, match="no option 'buffer_cache'"):
+        _work_of_coffea().__globals__["NanoEventsFactory"].from_root(None, treepath="Events", buffer_cache={})

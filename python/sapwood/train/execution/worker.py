@@ -233,7 +233,7 @@ class Worker:
                 log: list[Any] = []
                 events = tree.everything({}, step.entry_start, step.entry_stop, log)
                 with contextlib.suppress(Exception, SystemExit):  # it will fail in the run, and be reported there
-                    self.job.tasks[place].process(_described(events, step))
+                    self.job.tasks[place].process(_described(events, step, tree.tree))
                 found[place] = tuple(sorted({access.branch for access in log}))
         finally:
             tree.release()
@@ -320,7 +320,9 @@ class Worker:
         try:
             known = self.job.touched.get(place, ())
             events = need.build(block.logging(log, known) if need.everything else block)
-            result = results_of(self._returned[place].new(task.process(_described(events, step))), "process")
+            result = results_of(
+                self._returned[place].new(task.process(_described(events, step, block.tree))), "process"
+            )
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - a task may raise anything, and call sys.exit
@@ -616,6 +618,7 @@ class _StepBlock(Block):
     def __init__(self, layouts: Mapping[str, Any], length: int, tree: OpenTree, step: Step) -> None:
         super().__init__(layouts, length)
         self.failed: Exception | None = None  # the first error of reading what was looked at late
+        self.tree = tree.tree
         self._tree = tree
         self._step = step
         tree.hold()  # for what is looked at later; let go with the block
@@ -726,8 +729,9 @@ def _of_friend(name: str, friends: Collection[str]) -> bool:
     return name.partition(".")[0] in friends and "." in name
 
 
-def _described(events: ak.Array, step: Step) -> ak.Array:
-    """Say where events come from, in `events.attrs`."""
+def _described(events: ak.Array, step: Step, tree: Foreign) -> ak.Array:
+    """Say where events come from, in `events.attrs`; the open tree, under ``@tree``, is never pickled."""
+    events.attrs["@tree"] = tree
     events.attrs["dataset"] = step.file.source.dataset
     events.attrs["metadata"] = dict(step.file.metadata)
     events.attrs["file"], events.attrs["tree"] = step.file.source.path, step.file.tree

@@ -369,7 +369,8 @@ _BASES: set[type] = {Task, EntryTask, NativeTask, Processor}
 def load_tasks(path: str | Path) -> list[Any]:
     """Load the tasks of a Python file.
 
-    Tasks are objects at module level that have `process` and `branches` (or are a `Task`, or a processor of coffea),
+    Tasks are objects at module level that have `process` and `branches` (or are a `Task`, or a processor of coffea; a
+    `Processor` takes the place of the processor it holds),
     and such classes that the file defines and does not itself make an object of, or derive other tasks from if they
     declare no branches; classes are made without arguments. They come in the file's order.
 
@@ -385,13 +386,14 @@ def load_tasks(path: str | Path) -> list[Any]:
         raise ArgumentError(f"no task file {path}")
     module = _import(path)
     objects = [value for value in vars(module).values() if not isinstance(value, type) and _looks_like_task(value)]
+    made_of = [*objects, *(task.processor for task in objects if isinstance(task, Processor))]
     found: list[Any] = []
     for value in vars(module).values():
         if any(value is known for known in found) or not _looks_like_task(value):
             continue  # an object with two names is one task
         if not isinstance(value, type):
             found.append(value)
-        elif value.__module__ == module.__name__ and not any(isinstance(made, value) for made in objects):
+        elif value.__module__ == module.__name__ and not any(isinstance(made, value) for made in made_of):
             derived = any(isinstance(other, type) and other is not value and issubclass(other, value)
                           for other in vars(module).values())  # fmt: skip
             if getattr(value, "branches", None) or not derived:  # else it is a base of tasks
@@ -413,7 +415,12 @@ def _looks_like_task(value: Foreign) -> bool:
     if isinstance(value, ModuleType):
         return False
     kind: type = value if isinstance(value, type) else type(value)
-    if kind in _BASES or inspect.isabstract(kind) or not callable(getattr(value, "process", None)):
+    if (
+        (kind in _BASES and kind is not Processor)
+        or value is Processor
+        or inspect.isabstract(kind)
+        or not callable(getattr(value, "process", None))
+    ):
         return False
     return bool(getattr(value, "branches", None)) or issubclass(kind, Task) or _is_processor(kind)
 
