@@ -568,6 +568,35 @@ def test_words_that_say_nothing_are_refused(tmp_path: Path) -> None:
     assert not new.exists() and not list(tmp_path.glob("*.partial"))
 
 
+def test_histograms_of_several_files_are_added_and_what_cannot_be_is_named(tmp_path: Path) -> None:
+    import hist
+
+    from sapwood.lab.advice.findings import rewriting_text
+
+    files = [str(tmp_path / f"{number}.root") for number in range(3)]
+    whole = hist.Hist.new.Reg(4, 0, 4, name="x").Weight()
+    means = hist.Hist.new.Reg(2, 0, 2, name="x").Mean()
+    for number, path in enumerate(files):
+        part = hist.Hist.new.Reg(4, 0, 4, name="x").Weight().fill([0.5, number + 0.5], weight=[2.0, 3.0])
+        profile = hist.Hist.new.Reg(2, 0, 2, name="x").Mean().fill([0.5] * 3, sample=[1.0, 2.0, 4.0 + number])
+        whole, means = whole + part, means + profile
+        with sapwood.recreate(path) as file:
+            file["Events"] = {"x": np.arange(10)}
+            file["folder/h"], file["p"] = part, profile
+            file["other"] = np.histogram([0.5], bins=2, range=(0, 1 + number))
+            file["note"], file["same"] = f"file {number}", "all alike"
+    done = rewrite(files, tmp_path / "new.root", Layout())
+    assert done["verified"] and set(done["not_added"]) == {"other", "note"}
+    with sapwood.open(tmp_path / "new.root") as file:
+        assert file["folder/h"].values(True).tolist() == whole.values(True).tolist()
+        assert file["folder/h"].variances(True).tolist() == whole.variances(True).tolist()
+        assert file["folder/h"].member("fEntries") == 15
+        assert file["p"].values() == pytest.approx([means.values()[0], 0])
+        assert file["p"].to_hist().variances()[0] == pytest.approx(means.variances()[0])
+        assert (file["note"], file["same"]) == ("file 0", "all alike")
+    assert "other: only that of the first file is kept: their axes differ\n" in rewriting_text(done)
+
+
 def test_what_cannot_be_rewritten_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = write(tmp_path / "a.root", events(100))
     with pytest.raises(ArgumentError, match="one of the inputs"):

@@ -6,7 +6,8 @@ import argparse
 
 HELP = "Write the trees of files anew in another layout, compare all values, and measure what it gained."
 EPILOG = (
-    "Several files become one. Other objects are copied as they are. The new file is put in its place when all is done."
+    "Several files become one: trees are joined, histograms added, and other objects are those of the first file. "
+    "The new file is put in its place when all is done."
 )
 
 

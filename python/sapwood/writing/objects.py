@@ -20,7 +20,8 @@ Object = tuple[str, dict[str, Any]]
 Floats = NDArray[np.float64]
 
 _KINDS = {"int8": "C", "int16": "S", "int32": "I", "float32": "F"}
-_ARRAYS = {"C": np.int8, "S": np.int16, "I": np.int32, "F": np.float32, "D": np.float64}
+ARRAYS = {"C": np.int8, "S": np.int16, "I": np.int32, "F": np.float32, "D": np.float64}
+"""The type of the contents by the last letter of a histogram's class."""
 
 # What ROOT gives to a fresh histogram and to its axes.
 _LOOKS = {
@@ -72,17 +73,17 @@ def histogram_of(data: Foreign, name: str, kind: str) -> tuple[str, Object]:
     ArgumentError
         There is no such kind, contents do not fit it, or the data are no histogram.
     """
-    if kind not in _ARRAYS:
-        raise ArgumentError(f"contents of a histogram are of kind {', '.join(_ARRAYS)}, not {kind!r}")
+    if kind not in ARRAYS:
+        raise ArgumentError(f"contents of a histogram are of kind {', '.join(ARRAYS)}, not {kind!r}")
     title, (classname, members) = to_object(data, name)
     if not classname.startswith("TH"):
         raise ArgumentError(f"a {classname} has no contents of a chosen kind")
     cells = members.pop(f"TArray{classname[-1]}")
-    members[f"TArray{kind}"] = cast(cells, np.dtype(_ARRAYS[kind]).name, name)
+    members[f"TArray{kind}"] = cast(cells, np.dtype(ARRAYS[kind]).name, name)
     return title, (f"{classname[:-1]}{kind}", members)
 
 
-class _Axis:
+class Axis:
     """An axis: its edges, and how many flow bins the values have on each side."""
 
     def __init__(self, edges: Foreign, title: str = "", labels: list[str] | None = None) -> None:
@@ -94,13 +95,16 @@ class _Axis:
 
     @property
     def bins(self) -> int:
+        """The number of bins between underflow and overflow."""
         return len(self.edges) - 1
 
     @property
     def centers(self) -> Floats:
+        """The middles of the bins."""
         return (self.edges[1:] + self.edges[:-1]) / 2
 
     def to_object(self, name: str) -> Object:
+        """Give the `TAxis`."""
         first, last = float(self.edges[0]), float(self.edges[-1])
         regular = np.linspace(first, last, len(self.edges))
         even = np.abs(self.edges - regular).max() <= 1e-9 * (last - first) / self.bins
@@ -114,17 +118,19 @@ class _Axis:
         if not even:
             members["fXbins"] = self.edges
         if self.labels is not None:
-            texts = [("TObjString", {"fString": text, "fUniqueID": i + 1}) for i, text in enumerate(self.labels)]
+            texts = [
+                ("TObjString", {"fString": text, "fUniqueID": i + 1}) for i, text in enumerate(self.labels) if text
+            ]
             members["fLabels"] = ("THashList", {"@items": texts})
         return ("TAxis", members)
 
 
-def _cells(values: Foreign) -> Foreign:
+def cells_of(values: Foreign) -> Foreign:
     """Bins in ROOT's order: the first axis runs fastest."""
     return np.ascontiguousarray(np.asarray(values).T.reshape(-1))
 
 
-def _common(name: str, title: str, axes: Sequence[_Axis], values: Foreign, variances: Foreign) -> dict[str, Any]:
+def _common(name: str, title: str, axes: Sequence[Axis], values: Foreign, variances: Foreign) -> dict[str, Any]:
     """Members that histograms of any dimension share; values have flow bins on both sides of each axis."""
     dim = len(axes)
     inner = np.asarray(values, np.float64)[(slice(1, -1),) * dim]
@@ -138,7 +144,7 @@ def _common(name: str, title: str, axes: Sequence[_Axis], values: Foreign, varia
         "fTsumw2": float(spread.sum()),
     }
     if variances is not None:
-        members["fSumw2"] = _cells(variances).astype(np.float64)
+        members["fSumw2"] = cells_of(variances).astype(np.float64)
     letters = ("x", "y", "z")[:dim]
     centers = np.meshgrid(*(axis.centers for axis in axes), indexing="ij", sparse=True)
     for i, a in enumerate(letters):
@@ -149,14 +155,14 @@ def _common(name: str, title: str, axes: Sequence[_Axis], values: Foreign, varia
     if dim == 2:
         members["fScalefactor"] = 1.0
     for i, axis_name in enumerate(_AXES):
-        axis = axes[i] if i < dim else _Axis((0.0, 1.0))
+        axis = axes[i] if i < dim else Axis((0.0, 1.0))
         members[f"f{axis_name[0].upper()}axis"] = axis.to_object(axis_name)
     return members
 
 
-def _histogram(name: str, title: str, axes: Sequence[_Axis], values: Foreign, variances: Foreign) -> tuple[str, Object]:
+def _histogram(name: str, title: str, axes: Sequence[Axis], values: Foreign, variances: Foreign) -> tuple[str, Object]:
     letter = _KINDS.get(values.dtype.name, "D")
-    cells = _cells(values).astype(_ARRAYS[letter])
+    cells = cells_of(values).astype(ARRAYS[letter])
     members = _common(name, title, axes, values, variances)
     members[f"TArray{letter}"] = cells
     return title, (f"TH{len(axes)}{letter}", members)
@@ -179,20 +185,20 @@ def _from_numpy(data: Sequence[Any], name: str) -> tuple[str, Object] | None:
     if values.dtype.kind not in "biuf":
         raise ArgumentError(f"contents of a histogram are numbers, not {values.dtype}")
     # Counts of NumPy are 64-bit: they go into doubles, as no old ROOT has a histogram of such integers.
-    return _histogram(name, title, [_Axis(one) for one in edges], np.pad(values.astype(np.float64), 1), None)
+    return _histogram(name, title, [Axis(one) for one in edges], np.pad(values.astype(np.float64), 1), None)
 
 
 def _text(*choices: object) -> str:
     return next((choice for choice in choices if isinstance(choice, str) and choice), "")
 
 
-def _axis_of(axis: Foreign) -> _Axis:
+def _axis_of(axis: Foreign) -> Axis:
     traits = getattr(axis, "traits", None)
     title = _text(getattr(axis, "label", None), getattr(axis, "name", None), getattr(axis, "metadata", None))
     if traits is not None and not getattr(traits, "ordered", True):
         labels = [str(axis.bin(i)) for i in range(len(axis))]
-        return _Axis(np.arange(len(axis) + 1), title, labels)
-    return _Axis(axis.edges, title)
+        return Axis(np.arange(len(axis) + 1), title, labels)
+    return Axis(axis.edges, title)
 
 
 def _with_flow(values: Foreign, axes: Sequence[Foreign]) -> Foreign:
@@ -241,7 +247,7 @@ def _from_histogram(data: Foreign, name: str) -> tuple[str, Object]:
 
 
 def _from_profile(
-    data: Foreign, name: str, title: str, axes: Sequence[Foreign], ours: Sequence[_Axis]
+    data: Foreign, name: str, title: str, axes: Sequence[Foreign], ours: Sequence[Axis]
 ) -> tuple[str, Object]:
     if not hasattr(data, "view"):
         raise UnsupportedError("of histograms of means, only those of boost-histogram can be written")
@@ -258,12 +264,12 @@ def _from_profile(
     inner = (slice(1, -1),) * len(axes)
     letter = "yzt"[len(axes) - 1]
     members |= {
-        "TArrayD": _cells(total),
-        "fSumw2": _cells(total2),
-        "fBinEntries": _cells(entries),
+        "TArrayD": cells_of(total),
+        "fSumw2": cells_of(total2),
+        "fBinEntries": cells_of(entries),
         f"fTsumw{letter}": float(total[inner].sum()),
         f"fTsumw{letter}2": float(total2[inner].sum()),
     }
     if weighted:
-        members["fBinSumw2"] = _cells(entries2)
+        members["fBinSumw2"] = cells_of(entries2)
     return title, (("TProfile", "TProfile2D", "TProfile3D")[len(axes) - 1], members)

@@ -672,7 +672,9 @@ def rewriting_text(done: dict[str, Any]) -> str:
     before, after = Cost(**done["before"]), Cost(**done["after"])
     checked = "all values compared: equal" if done["verified"] else "not compared"
     objects = f", {len(done['objects'])} other objects" if done["objects"] else ""
+    lost = "".join(f"{path}: {why}\n" for path, why in done["not_added"].items())
     return (
         f"{done['output']}: {', '.join(done['trees'])}, {count_text(after.entries)} entries{objects}; {checked}\n"
+        f"{lost}"
         f"{gain_text(before, after)}\n"
     )

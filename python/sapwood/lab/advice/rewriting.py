@@ -9,19 +9,23 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 import sapwood
 from sapwood.compression import LZ4, LZMA, ZLIB, ZSTD, Compression
 from sapwood.errors import ArgumentError, CorruptError, SapwoodError, UnsupportedError, suggestion
 from sapwood.files.kinds import TREES
 from sapwood.lab.advice.layout import held_codecs, is_object, plain_path, tree_paths
+from sapwood.new import NewObject
 from sapwood.train.data.dataset import Dataset, parse_size
 from sapwood.train.task.outputs import SUMMARY, Summary, whole_objects
+from sapwood.writing.adding import added, can_be_added
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -125,8 +129,8 @@ def rewrite(
 ) -> dict[str, Any]:
     """Write the trees of files into one file, in a layout; measure reading before and after.
 
-    Trees of the same path are joined, summaries of trains into one. Other objects are copied as they are, from the
-    first file that has them.
+    Trees of the same path are joined, summaries of trains into one, histograms and profiles are added. Other objects
+    are copied as they are, from the first file that has them.
 
     Parameters
     ----------
@@ -146,7 +150,8 @@ def rewrite(
     Returns
     -------
     dict[str, Any]
-        The layout, ``before`` and ``after`` (`Cost`), and what was copied; as JSON knows it. Of a file that was copied
+        The layout, ``before`` and ``after`` (`Cost`), the paths of other ``objects``, and in ``not_added`` those of
+        which files have different ones that could not be added, and why; as JSON knows it. Of a file that was copied
         as it is, which ``copied`` tells, only its paths.
 
     Raises
@@ -188,7 +193,7 @@ def rewrite(
         stack.callback(beside.unlink, missing_ok=True)
         # Nobody reads it before it is whole: to commit each cluster would only leave holes.
         with sapwood.recreate(beside, compression=_file_codec(layout, trees), commit_every=None) as new:
-            objects = _copy_objects(new, [file for _, file in files]) if tree is None else []
+            objects, lost = _copy_objects(new, [file for _, file in files]) if tree is None else ([], {})
             for path, parts in trees.items():
                 tell(f"writing {path}")
                 _write_tree([new], path, parts, layout)
@@ -201,6 +206,8 @@ def rewrite(
                 for path, parts in trees.items():
                     tell(f"comparing {path}")
                     _compare(parts, written[path], layout)
+                sums = [path for path in objects if can_be_added(written.classname_of(path)) and path not in lost]
+                _compare_sums(sums, [file for _, file in files], written)
             after = cost_of([written[path] for path in trees])
         beside.replace(output)
     if all(source.tree is None for source in dataset.sources):  # else other trees are in the files
@@ -212,6 +219,7 @@ def rewrite(
         "layout": layout.described(),
         "trees": [*trees, *([SUMMARY] if summaries else [])],
         "objects": objects,
+        "not_added": lost,
         "verified": verify,
         "before": dataclasses.asdict(before),
         "after": dataclasses.asdict(after),
@@ -311,18 +319,59 @@ def _file_codec(layout: Layout, trees: Mapping[str, Sequence[Foreign]]) -> Compr
     return max(sizes, key=sizes.__getitem__, default=None)
 
 
-def _copy_objects(new: Foreign, files: Sequence[Foreign]) -> list[str]:
-    """Copy all objects but trees and directories, each from the first file that has it."""
-    copied: list[str] = []
+def _copy_objects(new: Foreign, files: Sequence[Foreign]) -> tuple[list[str], dict[str, str]]:
+    """Write all objects but trees and directories: those of several files added, or copied from the first of them.
+
+    Returns
+    -------
+    tuple[list[str], dict[str, str]]
+        Their paths; and of those that differ and could not be added, why.
+    """
+    places: dict[str, list[Any]] = {}
     for file in files:
         for path, kind in file.classnames(recursive=True, cycle=False).items():
-            if kind in TREES or kind.startswith("TDirectory") or path in copied:
+            if kind not in TREES and not kind.startswith("TDirectory"):
+                places.setdefault(path, []).append(file)
+    lost: dict[str, str] = {}
+    for path, holders in places.items():
+        folder, _, name = path.rpartition("/")
+        directory = new.mkdir(folder) if folder else new
+        if len(holders) > 1:
+            try:
+                title, (classname, members) = added([file[path] for file in holders], name)
+                directory[name] = NewObject(classname, title, members)
+                attached = len(holders[0][path].member("fFunctions", none_if_missing=True) or ())
+                if attached:
+                    lost[path] = f"{attached} objects attached to it (functions, boxes) are left out"
                 continue
-            folder, _, name = path.rpartition("/")
-            source = file[folder] if folder else file
-            (new.mkdir(folder) if folder else new).copy_from(source, filter_name=name)
-            copied.append(path)
-    return copied
+            except (UnsupportedError, ArgumentError) as error:
+                if not _alike([file[path] for file in holders]):
+                    lost[path] = f"only that of the first file is kept: {error}"
+        directory.copy_from(holders[0][folder] if folder else holders[0], filter_name=name)
+    return list(places), lost
+
+
+def _alike(objects: Sequence[Foreign]) -> bool:
+    """Tell whether objects of plain members are equal."""
+    members: list[dict[str, Any]] = [dict(getattr(one, "all_members", {"": one})) for one in objects]
+    plain = all(isinstance(value, (int, float, str)) for value in members[0].values())
+    return plain and all(other == members[0] for other in members[1:])
+
+
+def _compare_sums(paths: Iterable[str], files: Sequence[Foreign], written: Foreign) -> None:
+    """Compare the contents of histograms of several files with their sums.
+
+    Raises
+    ------
+    CorruptError
+        They differ.
+    """
+    for path in paths:
+        parts = [file[path] for file in files if path in file]
+        if len(parts) > 1:
+            sums = sum(np.asarray(part.filled.member("fArray"), np.float64) for part in parts)
+            if not np.allclose(written[path].member("fArray"), sums, rtol=1e-6, equal_nan=True):
+                raise CorruptError(f"{written.file_path}: {path!r} is not the sum of those of the files")
 
 
 @dataclass
