@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import struct
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -326,3 +328,23 @@ def test_entry_ranges_agree_with_uproot(start: int | None, stop: int | None) -> 
 def test_num_entries_for_is_near_uproot(trees: tuple[Any, Any], size: Any, filters: dict[str, Any]) -> None:
     mine, theirs = (tree.num_entries_for(size, **filters) for tree in trees)
     assert mine == pytest.approx(theirs, rel=0.1, abs=1)
+
+
+def test_a_basket_without_entries_between_others_is_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "empty.root"
+    with sapwood.recreate(path, compression=None) as file:
+        tree = file.mktree("t", {"x": np.zeros(0, np.int32)}, auto_flush=10)
+        tree.extend({"x": np.arange(30, dtype=np.int32)})
+    stored = path.read_bytes()
+    firsts = struct.pack(">4q", 0, 10, 20, 30)
+    assert stored.count(firsts) == 1
+    # The second basket gets the range 10 to 10, the third one 10 to 20.
+    path.write_bytes(stored.replace(firsts, struct.pack(">4q", 0, 10, 10, 20)).replace(
+        struct.pack(">q", 30), struct.pack(">q", 20)))  # fmt: skip
+    expected = [*range(10), *range(20, 30)]
+    with uproot.open({path: "t"}) as tree:
+        assert tree["x"].basket_entry_start_stop(1) == (10, 10) and tree["x"].array().to_list() == expected
+    with sapwood.open({path: "t"}) as tree:
+        assert tree["x"].array().to_list() == expected
+        assert tree["x"].array(entry_start=9, entry_stop=12).to_list() == expected[9:12]
+        assert [step.x.to_list() for step in tree.iterate(step_size=15)] == [expected[:15], expected[15:]]

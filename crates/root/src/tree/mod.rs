@@ -601,6 +601,8 @@ fn baskets(
         let end = match (&place, next) {
             (Place::Tree(basket), _) => first.saturating_add(basket.entries as u64),
             (_, Some(next)) if next > first => next,
+            // A basket without entries, as merging leaves some: nothing is read from it.
+            (_, Some(next)) if next == first && i + 1 < written => continue,
             _ => entries,
         };
         if found.last().is_some_and(|l| l.first + l.entries > first) || end < first {
