@@ -13,7 +13,7 @@ import pytest
 
 import sapwood
 from sapwood import train
-from sapwood.errors import ArgumentError, SapwoodError
+from sapwood.errors import ArgumentError, MissingFileError, SapwoodError
 from sapwood.pages.run import render
 
 FILES, CHUNKS, CHUNK = 3, 4, 50
@@ -351,6 +351,15 @@ def test_bad_files_can_be_left_out_and_are_listed(damaged: Path, threads: int) -
     assert outcome["count"]["events"].tolist() == [*range(200, 350), *range(400, 600)]
     assert outcome.entries == 350
     assert [file.processed for file in outcome.files] == [150, 200]
+
+
+def test_files_that_are_not_there_can_be_left_out(folder: Path, tmp_path: Path) -> None:
+    files = [folder / "events_1.root", tmp_path / "gone.root"]
+    with pytest.raises(MissingFileError, match="gone"):
+        train.run(Count(), files)
+    outcome = train.run(Count(), files, skip_bad_files=True)
+    assert [Path(skipped.path).name for skipped in outcome.skipped] == ["gone.root"]
+    assert outcome.entries == len(outcome["count"]["events"]) > 0
 
 
 def test_nothing_left_is_an_error(damaged: Path) -> None:

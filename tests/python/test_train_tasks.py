@@ -516,6 +516,27 @@ def test_skims(folder: Path, tmp_path: Path, whole: ak.Array, executor: str) -> 
         train.run(Skim(), folder)
 
 
+class Whole(train.Task):
+    """Writes all branches of some entries, of which it looks at one, and gives one that it has not looked at."""
+
+    outputs = {"two": train.Output("two.root")}
+
+    def process(self, events: Any) -> dict[str, Any]:
+        return {"two": events[ak.num(events.Muon_pt) > 1], "eta": events.Muon_eta}
+
+
+@pytest.mark.parametrize("executor", ["threads", "processes"])
+def test_tasks_that_declare_no_branches_write_all_of_them(
+    folder: Path, tmp_path: Path, whole: ak.Array, executor: str
+) -> None:
+    found = train.run(Whole(), folder, output=tmp_path, executor=executor, threads=1)["whole"]
+    assert found["eta"].to_list() == whole.Muon_eta.to_list()
+    expected = whole[ak.num(whole.Muon_pt) > 1]
+    with sapwood.open(tmp_path / "two.root") as file:
+        written = file["Events"].arrays(expected.fields)
+    assert all(ak.array_equal(written[name], expected[name], check_parameters=False) for name in expected.fields)
+
+
 def test_skims_go_on_behind_a_checkpoint(folder: Path, tmp_path: Path, whole: ak.Array) -> None:
     pressed: list[int] = []
 

@@ -104,7 +104,9 @@ def run(arguments: argparse.Namespace) -> int:
         train.parse_size(arguments.memory)  # before anything that takes time
     tasks = [task for path in arguments.tasks for task in train.load_tasks(path)]
     train.set_options(tasks, arguments.set)
-    dataset = train.Dataset.of(arguments.input, arguments.tree, options_of(arguments.storage))
+    dataset = train.Dataset.of(
+        arguments.input, arguments.tree, options_of(arguments.storage), allow_missing=arguments.skip_bad_files
+    )
     if arguments.entry_list:
         dataset = dataset.with_entries(arguments.entry_list)
     site = train.load_site(arguments.site) if arguments.site else {}

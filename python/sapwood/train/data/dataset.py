@@ -218,7 +218,13 @@ class Dataset:
     chosen: Chosen | None = None
 
     @staticmethod
-    def of(inputs: Foreign, tree: str | None = None, options: Mapping[str, Any] | None = None) -> Dataset:
+    def of(
+        inputs: Foreign,
+        tree: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        *,
+        allow_missing: bool = False,
+    ) -> Dataset:
         """Find the files that `inputs` stand for.
 
         Parameters
@@ -234,6 +240,8 @@ class Dataset:
             Path of the tree inside files given without one.
         options
             By which files far away are read (see `sapwood.open`); they go before those of descriptions.
+        allow_missing
+            Keep files that are not there: who reads them will find out.
 
         Raises
         ------
@@ -244,7 +252,7 @@ class Dataset:
         """
         if isinstance(inputs, Dataset):
             return inputs
-        found = _Found(tree, _options(options, "the data set"))
+        found = _Found(tree, _options(options, "the data set"), allow_missing)
         given = [inputs] if isinstance(inputs, (str, Path, Mapping)) else list(inputs)
         for item in given:
             found.take(item, Path())
@@ -335,9 +343,10 @@ def _apart(friends: Sequence[Friend]) -> tuple[Friend, ...]:
 class _Found:
     """What inputs stand for, so far."""
 
-    def __init__(self, tree: str | None, options: Mapping[str, Any]) -> None:
+    def __init__(self, tree: str | None, options: Mapping[str, Any], allow_missing: bool) -> None:
         self.tree = tree
         self.options = options
+        self.allow_missing = allow_missing
         self.sources: list[Source] = []
         self.metadata: dict[str, Mapping[str, Any]] = {}
         self.friends: list[Friend] = []
@@ -356,7 +365,7 @@ class _Found:
             self._describe(_load(place), place.parent, str(place))
             return
         self.alone = True
-        for path, own in _expand(text, folder, self.options):
+        for path, own in _expand(text, folder, self.options, self.allow_missing):
             self.sources.append(Source(path, own or self.tree, options=self.options))
 
     def check_names(self) -> None:
@@ -384,7 +393,8 @@ class _Found:
             ):  # a tree of a file, as uproot has it
                 self.alone = True
                 self.sources += [
-                    Source(path, own or value or self.tree) for path, own in _expand(str(name), folder, {})
+                    Source(path, own or value or self.tree)
+                    for path, own in _expand(str(name), folder, {}, self.allow_missing)
                 ]
                 continue
             self._one(str(name), value if isinstance(value, Mapping) and "files" in value else {"files": value},
@@ -449,7 +459,7 @@ class _Found:
         except (TypeError, ValueError) as error:
             raise ArgumentError(f"{place}: num_entries is {item['num_entries']!r}, not a number of entries") from error
         try:
-            found = list(_expand(text, folder, options))
+            found = list(_expand(text, folder, options, self.allow_missing))
         except MissingFileError:
             if not (others or prefixes) or text.startswith("@"):
                 raise
@@ -642,10 +652,12 @@ def _split(text: str) -> tuple[str, str | None]:
     return (text, None) if Path(text).exists() else split_path(text)
 
 
-def _expand(text: str, folder: Path, options: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
+def _expand(
+    text: str, folder: Path, options: Mapping[str, Any], allow_missing: bool
+) -> Iterator[tuple[str, str | None]]:
     text = _local(text)
     if text.startswith("@"):
-        yield from _listed(folder / text[1:], options)
+        yield from _listed(folder / text[1:], options, allow_missing)
         return
     name, tree = _split(text if is_url(text) else str(folder / text))
     path = Path(name)
@@ -660,24 +672,26 @@ def _expand(text: str, folder: Path, options: Mapping[str, Any]) -> Iterator[tup
             raise ArgumentError(f"directory {name} has no *.root files")
         yield from ((str(file), tree) for file in inside)
     elif path.is_file():
-        yield from _listed(path, options) if path.suffix == ".txt" and tree is None else [(name, tree)]
+        yield from _listed(path, options, allow_missing) if path.suffix == ".txt" and tree is None else [(name, tree)]
     elif glob.has_magic(name):
         matching = sorted(file for file in glob.glob(name, recursive=True) if _is_input(Path(file)))  # noqa: PTH207 - absolute patterns
         if not matching:
             raise ArgumentError(f"no file matches {name}")
         yield from ((file, tree) for file in matching)
+    elif allow_missing and path.suffix != ".txt":
+        yield name, tree
     else:
         raise MissingFileError(f"no such file: {name}")
 
 
-def _listed(path: Path, options: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
+def _listed(path: Path, options: Mapping[str, Any], allow_missing: bool) -> Iterator[tuple[str, str | None]]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise MissingFileError(f"list of files {path} cannot be read: {error}") from error
     for line in lines:
         if text := line.partition("#")[0].strip():
-            yield from _expand(text, path.parent, options)
+            yield from _expand(text, path.parent, options, allow_missing)
 
 
 def _is_input(path: Path) -> bool:

@@ -184,7 +184,7 @@ def estimate(
     if entries < 1:
         raise ArgumentError(f"entries is {entries}, must be at least 1: nothing would be tried")
     tried_tasks = [_Tried(as_task(task)) for task in (tasks if isinstance(tasks, Sequence) else [tasks])]
-    dataset = Dataset.of(inputs, tree)
+    dataset = Dataset.of(inputs, tree, allow_missing=skip_bad_files)
     sources = dataset.sources
     known = catalogue.find(sources) if catalogue is not None else {}
     infos: dict[int, TreeInfo] = {}

@@ -166,7 +166,7 @@ def run(
     _check(given, threads, read_ahead, step_size, entries, drift)
     budget = memory_budget(memory)
     workers = threads or int(host()["cores_usable"])
-    dataset = Dataset.of(inputs, tree)
+    dataset = Dataset.of(inputs, tree, allow_missing=skip_bad_files)
     shaping = {"step_size": step_size, "entries": entries, "drift": drift, "skip_bad_files": skip_bad_files}
     settings = {
         "inputs": [str(source) for source in dataset.sources],

@@ -38,7 +38,7 @@ from sapwood.train.data.friends import FriendIndex, ReplacedFriendError
 from sapwood.train.execution.pickling import UnsendableError, dumps_tasks, opened, sealed
 from sapwood.train.execution.plan import BAD, DriftError, FilePlan, OfFriends, Step, With
 from sapwood.train.task.columns import Block, Columns, Resolved
-from sapwood.train.task.merging import Returned, gather, size_of
+from sapwood.train.task.merging import Returned, gather, materialized, size_of
 from sapwood.train.task.tasks import described, own_traceback, results_of
 
 if TYPE_CHECKING:
@@ -320,9 +320,8 @@ class Worker:
         try:
             known = self.job.touched.get(place, ())
             events = need.build(block.logging(log, known) if need.everything else block)
-            result = results_of(
-                self._returned[place].new(task.process(_described(events, step, block.tree))), "process"
-            )
+            given = materialized(task.process(_described(events, step, block.tree)))
+            result = results_of(self._returned[place].new(given), "process")
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - a task may raise anything, and call sys.exit

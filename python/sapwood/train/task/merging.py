@@ -177,6 +177,20 @@ def _changeable(result: Foreign, place: str) -> Iterator[tuple[str, Any]]:
         yield place, result
 
 
+def materialized(result: Foreign) -> Foreign:
+    """Read the branches of a result that nobody has looked at, while their file is open."""
+    if isinstance(result, ak.Array):
+        layout: Any = result.layout
+        return result if getattr(layout, "is_all_materialized", True) else ak.materialize(result)
+    if isinstance(result, Bounded):
+        result.array = materialized(result.array)
+    elif isinstance(result, dict):
+        items = cast("dict[Any, Any]", result)
+        read = {key: materialized(value) for key, value in items.items()}
+        return result if all(read[key] is items[key] for key in read) else read
+    return result
+
+
 def _memory_of(value: Foreign) -> Any:
     """Give the object that has the memory of a result; others may be made to look at the same."""
     memory: Any = value.array if isinstance(value, (Sum, Bounded)) else value
