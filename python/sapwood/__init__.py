@@ -30,11 +30,10 @@ if TYPE_CHECKING:
     from sapwood.errors import CorruptError as DeserializationError
     from sapwood.errors import NotFoundError as KeyInFileError
     from sapwood.files.file import ReadOnlyDirectory, ReadOnlyFile, ReadOnlyKey, open  # noqa: A004
-    from sapwood.files.tree import TBranch, TTree
+    from sapwood.files.many import concatenate, iterate, num_entries
+    from sapwood.files.tree import HasBranches, TBranch, TTree
     from sapwood.objects.model import Model, Unreadable
     from sapwood.storage.trace import Trace, trace
-    from sapwood.table.dataset import concatenate, iterate, num_entries
-    from sapwood.table.fields import HasBranches
     from sapwood.table.filters import no_filter
     from sapwood.table.steps import Report
     from sapwood.vectors import as_vectors
@@ -57,13 +56,12 @@ _HOMES = {
         "UnsupportedError",
     ),
     "sapwood.objects.model": ("Model", "Unreadable"),
-    "sapwood.table.dataset": ("concatenate", "iterate", "num_entries"),
+    "sapwood.files.many": ("concatenate", "iterate", "num_entries"),
     "sapwood.files.file": ("ReadOnlyDirectory", "ReadOnlyFile", "ReadOnlyKey", "open"),
     "sapwood.table.filters": ("no_filter",),
     "sapwood.table.steps": ("Report",),
     "sapwood.storage.trace": ("Trace", "trace"),
-    "sapwood.table.fields": ("HasBranches",),
-    "sapwood.files.tree": ("TBranch", "TTree"),
+    "sapwood.files.tree": ("HasBranches", "TBranch", "TTree"),
     "sapwood.vectors": ("as_vectors",),
     "sapwood.writing.file": ("WritableDirectory", "WritableFile", "create", "recreate", "update"),
     "sapwood.writing.tree": ("WritableBranch", "WritableTree"),

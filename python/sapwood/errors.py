@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from sapwood.files.file import Incident
+    from typing_extensions import Self
 
 
 # In a URL what grants access: the value behind a name of this kind, or a password. The `&` may be that of a page.
@@ -68,6 +68,33 @@ class NotFoundError(SapwoodError, KeyError):
         return str(self.args[0]) if self.args else ""
 
 
+class _Incident(NamedTuple):
+    """A request to storage that did not go well."""
+
+    time: int
+    """When, in nanoseconds since 1970."""
+    offset: int
+    """The first byte asked for."""
+    length: int
+    """How many bytes were asked for."""
+    attempt: int
+    """Which attempt it was, from 1."""
+    again: bool
+    """Whether it was sent again."""
+    reason: str
+    """What happened."""
+
+
+class Incident(_Incident):
+    """A request to storage that did not go well: its `reason` has no secrets of URLs."""
+
+    __slots__ = ()
+
+    def __new__(cls, time: int, offset: int, length: int, attempt: int, again: bool, reason: str) -> Self:
+        """Take what the native ledger has."""
+        return super().__new__(cls, time, offset, length, attempt, again, without_secrets(reason))
+
+
 class StorageError(SapwoodError, OSError):
     """The storage could not deliver or take the bytes."""
 
@@ -119,3 +146,16 @@ def stacklevel() -> int:
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "sapwood":
         depth, frame = depth + 1, frame.f_back
     return depth + 1
+
+
+def similar(name: str, names: Iterable[str], count: int = 3, cutoff: float = 0.6) -> list[str]:
+    """Return the names that are most like one that is missing, to suggest them: `count` at most."""
+    from difflib import get_close_matches
+
+    return get_close_matches(name, list(names), count, cutoff)
+
+
+def suggestion(name: str, names: Iterable[str], count: int = 3) -> str:
+    """Return ``" (there is a, b)"`` with the names that are most like one that is missing; nothing without any."""
+    near = similar(name, names, count)
+    return f" (there is {', '.join(near)})" if near else ""

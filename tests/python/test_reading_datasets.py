@@ -26,7 +26,7 @@ import sapwood
 from sapwood import _native
 from sapwood.errors import ArgumentError, MissingFileError, NotFoundError, SapwoodWarning, StorageError
 from sapwood.storage.locate import expand
-from sapwood.table.query import Selection
+from sapwood.table.query import Query
 from sapwood.table.steps import plan_steps, read_ahead
 
 EDGES = [0, 400, 400, 555, ENTRIES]
@@ -250,9 +250,9 @@ def test_missing_and_broken_files(folder: Path, tmp_path: Path) -> None:
         next(steps)
 
 
-def selection(**more: Any) -> Selection:
+def selection(**more: Any) -> Query:
     tree = fake_tree([FakeBranch("x", ("number", np.arange(100)), total_bytes=1000)], 100, **more)
-    return Selection(tree)
+    return Query(tree)
 
 
 @pytest.mark.parametrize(

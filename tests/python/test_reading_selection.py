@@ -12,7 +12,7 @@ from reading_samples import FakeBranch, FakeCarry, fake_read, fake_tree
 
 from sapwood import _native
 from sapwood.errors import SapwoodWarning, UnsupportedError
-from sapwood.table.query import Selection
+from sapwood.table.query import Query
 
 N = np.arange(4)
 
@@ -68,8 +68,8 @@ def test_groups_and_their_parts(names: Any, expected: dict[str, Any]) -> None:
 
 def test_each_branch_is_read_once() -> None:
     tree = fake_tree(event(), 4)
-    found = Selection(tree, ["muon", "pt", "muon/vertex/x + eta", "twice"], "x > 0", aliases={"twice": "2 * pt"})
-    assert [branch.path_in(tree) for branch in found.branches] == [
+    found = Query(tree, ["muon", "pt", "muon/vertex/x + eta", "twice"], "x > 0", aliases={"twice": "2 * pt"})
+    assert [branch.path_in(tree) for branch in found.fields] == [
         "muon/pt",
         "muon/eta",
         "muon/vertex/x",

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from sapwood.cli import advise, convert, diff, hist, lab, ls, replay, rewrite, rows, run, schema, show, trace
-from sapwood.errors import ArgumentError, SapwoodError
+from sapwood.errors import ArgumentError, SapwoodError, similar
 
 DONE, FAILED, USAGE, SKIPPED, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -101,11 +101,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _refuse(words: Sequence[str], parser: argparse.ArgumentParser) -> NoReturn:
     """Say which arguments are not known, and which are near them."""
-    import difflib
     import re
 
     known = re.findall(r"--[a-z-]+", parser.format_usage())
-    near = [match for word in words for match in difflib.get_close_matches(word.partition("=")[0], known, 1)]
+    near = [match for word in words for match in similar(word.partition("=")[0], known, 1)]
     hint = f" (there is {', '.join(near)})" if near else ""
     parser.error(f"unrecognized arguments: {' '.join(words)}{hint}")
 

@@ -10,7 +10,7 @@ import threading
 import uuid
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from sapwood import objects
 from sapwood.columns import Foreign
@@ -18,13 +18,16 @@ from sapwood.compression import Compression
 from sapwood.errors import (
     ArgumentError,
     CorruptError,
+    Incident,
     LimitError,
     NotFoundError,
     StorageError,
     UnsupportedError,
+    similar,
     warn_of_lost_keys,
     without_secrets,
 )
+from sapwood.files.kinds import DIRECTORIES, TREES
 from sapwood.storage.locate import split_path
 from sapwood.storage.sources import source_of
 from sapwood.table.filters import Filter, NameFilter, no_filter
@@ -37,9 +40,6 @@ if TYPE_CHECKING:
 
 _MOST_LIKENED = 5000
 """With how many names one that is missing is compared, to say what is like it."""
-
-DIRECTORY_CLASSES = frozenset({"TDirectory", "TDirectoryFile"})
-TREE_CLASSES = frozenset({"TTree", "TNtuple", "TNtupleD"})
 
 # Options of other readers that choose how bytes are fetched or kept. They change no result, so they may be given.
 _WITHOUT_EFFECT = frozenset(
@@ -308,33 +308,6 @@ class ReadOnlyFile:
         return _reopen, (self._address, self._options, _version_of(self._native, self.is_far), self._native.uuid)
 
 
-class _Incident(NamedTuple):
-    """A request to storage that did not go well."""
-
-    time: int
-    """When, in nanoseconds since 1970."""
-    offset: int
-    """The first byte asked for."""
-    length: int
-    """How many bytes were asked for."""
-    attempt: int
-    """Which attempt it was, from 1."""
-    again: bool
-    """Whether it was sent again."""
-    reason: str
-    """What happened."""
-
-
-class Incident(_Incident):
-    """A request to storage that did not go well: its `reason` has no secrets of URLs."""
-
-    __slots__ = ()
-
-    def __new__(cls, time: int, offset: int, length: int, attempt: int, again: bool, reason: str) -> Self:
-        """Take what the native ledger has."""
-        return super().__new__(cls, time, offset, length, attempt, again, without_secrets(reason))
-
-
 def _version_of(native: _native.File, is_far: bool) -> tuple[int, tuple[str, str] | None]:
     """Give a file's size, and who says which version it is, and which."""
     version = native.stored_version()
@@ -505,10 +478,10 @@ class ReadOnlyKey:
         known = file.object_cache.get(cache_key)
         if known is not None:
             return known
-        if self.fClassName in DIRECTORY_CLASSES:
+        if self.fClassName in DIRECTORIES:
             path = (*self._parent.path, self.fName)
             found: Any = ReadOnlyDirectory(self._parent.native.subdirectory(self.native), path, file, self)
-        elif self.fClassName in TREE_CLASSES:
+        elif self.fClassName in TREES:
             from sapwood.files.tree import TTree
 
             found = TTree(self._parent.native.tree(self.native), self)
@@ -762,7 +735,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         """Give all keys: the path of each, the directory it is in, and its place there."""
         for place, name in enumerate(self._names):
             yield prefix + name, self, place
-            if recursive and self._classnames[place] in DIRECTORY_CLASSES:
+            if recursive and self._classnames[place] in DIRECTORIES:
                 key = self._key_at(place)
                 if key.fSeekKey in seen:
                     # A damaged file may hold a directory that holds itself, or many keys for one directory.
@@ -789,14 +762,14 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         found: dict[str, str] = {}
         for name, directory, place in self._walk(True, True, no_filter, no_filter):
             key = directory._key_at(place)
-            if key.fClassName in TREE_CLASSES:
+            if key.fClassName in TREES:
                 try:
                     tree = key.get()
                 except (UnsupportedError, CorruptError, LimitError) as error:
                     found[name] = str(error)
                 else:
                     found.update((f"{name}/{path}", why) for path, why in tree.unreadable(entries).items())
-            elif key.fClassName not in DIRECTORY_CLASSES:
+            elif key.fClassName not in DIRECTORIES:
                 reason = objects.unreadable(key)
                 if reason is not None:
                     found[name] = reason
@@ -898,16 +871,16 @@ class ReadOnlyDirectory(Mapping[str, Any]):
                 if key is not None:
                     return key, ""
                 nameless = here._lookup("")
-                if nameless is not None and nameless.fClassName in DIRECTORY_CLASSES:
+                if nameless is not None and nameless.fClassName in DIRECTORIES:
                     return nameless.get()._find("/".join(pieces[i:]), hint)
                 raise here._missing(where, f"{piece!r} is not in {here.object_path!r}", hint)
             found, rest = key, "/".join([*inside, *pieces[i + 1 :]])
             if not rest:
                 break
-            if key.fClassName in TREE_CLASSES:
+            if key.fClassName in TREES:
                 _ = key.get()[rest]
                 return key, rest
-            if key.fClassName not in DIRECTORY_CLASSES or inside:
+            if key.fClassName not in DIRECTORIES or inside:
                 raise here._missing(where, f"{key.name()!r} is a {key.fClassName}: nothing lies in it", hint)
             here = key.get()
         return found, ""
@@ -935,10 +908,8 @@ class ReadOnlyDirectory(Mapping[str, Any]):
     def _missing(self, where: str, why: str, hint: bool = True) -> NotFoundError:
         if not hint:
             return NotFoundError(f"not found: {where!r} ({why})")
-        from difflib import get_close_matches
-
         names = [name for name, _, _ in islice(self._all(True, "", set()), _MOST_LIKENED)]
-        near = get_close_matches(where, names, 5, 0.4) or names[:10]
+        near = similar(where, names, 5, 0.4) or names[:10]
         return NotFoundError(
             f"not found: {where!r} ({why})\n"
             f"    there is: {', '.join(map(repr, near)) or 'nothing'}{' ...' if len(names) > len(near) else ''}\n"

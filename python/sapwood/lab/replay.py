@@ -28,12 +28,11 @@ import numpy as np
 
 import sapwood
 from sapwood.errors import HIDDEN, ArgumentError
-from sapwood.show.units import bytes_text, count_text, seconds_text, share_text
+from sapwood.show.units import bytes_text, count_text, memory_size, seconds_text, share_text
 from sapwood.storage.sources import source_of
 from sapwood.storage.trace import Trace
-from sapwood.table.query import Selection
-from sapwood.table.scan import read
-from sapwood.table.steps import memory_size
+from sapwood.table.query import Query
+from sapwood.table.scan import Slice, read
 
 if TYPE_CHECKING:
     from sapwood.columns import Array, Foreign
@@ -427,14 +426,14 @@ def planned(
 
 def _ranges(branches: Sequence[Any], runs: Runs, tree: Foreign, changes: Changes) -> Ranges:
     """Give the byte ranges of the baskets in the order in which they are wanted."""
-    indexes = [branch.native_index for branch in branches]
+    indexes = [branch.number for branch in branches]
     # A file in its place may have less.
     there = [(start, min(stop, tree.num_entries)) for start, stop in runs if start < tree.num_entries]
     rows = [row for start, stop in there for row in tree.tree.native.plan(indexes, start, stop)[0]]
     if changes.merge_clusters is None:
         return [(offset, length) for _, _, _, offset, length, _, _ in rows]
     # All baskets of the tree lie one behind the other: cluster by cluster of the new ones, in these branch by branch.
-    every = [branch.native_index for branch in tree.descendants() if not branch.is_group and branch.num_baskets]
+    every = [branch.number for branch in tree.descendants() if not branch.is_group and branch.num_baskets]
     baskets = {row[1:3]: row for row in tree.tree.native.plan(every, 0, tree.num_entries)[0]}
 
     def cluster(row: Sequence[int]) -> int:
@@ -454,15 +453,15 @@ def _parts(wanted: Wanted, tree: Foreign, changes: Changes) -> list[tuple[list[A
     parts = [([tree[name] for name in part.branches if name in tree], part.runs) for part in wanted.parts]
     if changes.branches is not None:
         chosen = {
-            branch.native_index: branch
+            branch.number: branch
             for name, branch in tree.items()
             if not branch.is_group and any(fnmatch.fnmatchcase(name, pattern) for pattern in changes.branches)
         }
         if not chosen:
             raise ArgumentError(f"no branch of {wanted.tree} matches {', '.join(changes.branches)}")
-        known = {branch.native_index for branches, _ in parts for branch in branches}
+        known = {branch.number for branches, _ in parts for branch in branches}
         every = _joined(run for _, runs in parts for run in runs)
-        parts = [([one for one in branches if one.native_index in chosen], runs) for branches, runs in parts]
+        parts = [([one for one in branches if one.number in chosen], runs) for branches, runs in parts]
         others = [branch for index, branch in chosen.items() if index not in known]
         beside = next((branches for branches, runs in parts if runs == every), None)
         if beside is not None:
@@ -583,7 +582,7 @@ def _read_anew(wanted: Sequence[Wanted], places: dict[str, str], changes: Change
                 opened[one.file] = stack.enter_context(sapwood.open({places[one.file]: None}, **options))
             tree = opened[one.file][one.tree]
             for branches, runs in _parts(one, tree, changes):
-                _read_runs(tree, {branch.native_index for branch in branches}, runs)
+                _read_runs(tree, {branch.number for branch in branches}, runs)
     requests = requests_of(trace)
     times = [(request.start, request.end) for request in requests]
     return cost_of(requests, times, trace.layers()["bytes_requested"])
@@ -593,14 +592,14 @@ def _read_runs(tree: Foreign, indexes: set[int], runs: Runs) -> None:
     """Read entries, as many ranges of them by one plan as have room together."""
 
     def chosen(branch: Foreign) -> bool:
-        return branch.native_index in indexes
+        return branch.number in indexes
 
-    selection = Selection(tree, filter_branch=chosen)
-    batch: list[tuple[Selection, Sequence[int], int, int]] = []
+    query = Query(tree, filter_field=chosen)
+    batch: list[Slice] = []
     size = 0.0
     for run in runs:
         start, stop = (min(entry, tree.num_entries) for entry in run)
-        more = selection.bytes_between(start, stop)
+        more = query.bytes_between(start, stop)
         if more > _AT_ONCE:
             for _ in tree.iterate(filter_branch=chosen, entry_start=start, entry_stop=stop):
                 pass
@@ -608,7 +607,7 @@ def _read_runs(tree: Foreign, indexes: set[int], runs: Runs) -> None:
         if size + more > _AT_ONCE:
             read(batch)
             batch, size = [], 0.0
-        batch.append((selection, selection.indexes, start, stop))
+        batch.append(Slice.of(query, start, stop))
         size += more
     read(batch)
 

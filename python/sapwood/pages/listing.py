@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sapwood import _native
 from sapwood.errors import NotFoundError, SapwoodError, warn_of_lost_keys
+from sapwood.files.kinds import TABLES
 from sapwood.show.units import bytes_text, count_text
 from sapwood.storage.locate import is_url
 from sapwood.storage.sources import source_of
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from sapwood.columns import Foreign
 
 _DIRECTORIES = ("TDirectory", "TDirectoryFile")
-_TREES = ("TTree", "TNtuple", "TNtupleD", "TChain")
 _OF_FILES = (".txt", ".json", ".yaml", ".yml")
 _ALGORITHMS = {0: "none", 1: "zlib", 2: "lzma", 3: "zlib (old)", 4: "lz4", 5: "zstd"}
 
@@ -147,7 +147,7 @@ def _described(directory: Foreign, key: Foreign, name: str, *, branches: bool, c
         "bytes": key.total_bytes - key.key_bytes,
         "uncompressed_bytes": key.object_bytes,
     }
-    if key.classname not in _TREES:
+    if key.classname not in TABLES:
         return found
     try:
         tree = directory.tree(key)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
 from sapwood.errors import NotFoundError, SapwoodError, SapwoodWarning, UnsupportedError
+from sapwood.files.kinds import TREES
 from sapwood.objects.model import Model, regular_classname
 
 if TYPE_CHECKING:
@@ -426,11 +427,9 @@ def classes_of(model: Any) -> set[tuple[str, int]]:
 
 def _held_by(directory: ReadOnlyDirectory) -> Iterator[str]:
     """Name the types that the keys of a file, and the branches of its trees, hold."""
-    from sapwood.files.file import TREE_CLASSES
-
     for where, classname in directory.iterclassnames():
         yield classname
-        if classname in TREE_CLASSES:
+        if classname in TREES:
             # The others are as good where one cannot be read.
             with contextlib.suppress(SapwoodError):
                 yield from (branch.cpp_class for branch in directory[where].branches)

@@ -1,8 +1,35 @@
-"""Numbers as people read them."""
+"""Numbers and sizes as people read and write them."""
 
 from __future__ import annotations
 
 import math
+import re
+from typing import TypeGuard
+
+_SIZE = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([kmgtpezy]?)(i?)b\s*", re.IGNORECASE)
+
+
+def memory_size(size: int | str) -> int:
+    """Turn ``"100 MB"`` (powers of 1000) or ``"100 MiB"`` (powers of 1024) or a number into a number of bytes.
+
+    Raises
+    ------
+    TypeError
+        It is neither.
+    """
+    if isinstance(size, str):
+        match = _SIZE.fullmatch(size)
+        if match is not None:
+            power = " kmgtpezy".index(match[2].lower() or " ")
+            return int(float(match[1]) * (1024 if match[3] else 1000) ** power)
+    elif is_count(size):
+        return int(size)
+    raise TypeError(f"a memory size is a number of bytes or a string like '100 MB', not {size!r}")
+
+
+def is_count(value: object) -> TypeGuard[int]:
+    """Whether a value is a whole number."""
+    return hasattr(value, "__index__") and not isinstance(value, bool)
 
 
 def count_text(value: float) -> str:

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
-from sapwood.errors import ArgumentError, MissingFileError, SapwoodError, StorageError, storage_error
+from sapwood.errors import ArgumentError, MissingFileError, SapwoodError, StorageError, similar, storage_error
+from sapwood.show.units import memory_size
 from sapwood.storage.locate import plain_path
-from sapwood.table.steps import memory_size
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -399,8 +399,6 @@ def _s3_address(url: str, options: Mapping[str, Any]) -> str:
 
 def _refuse_unknown(url: str, kind: str, options: Mapping[str, Any], known: frozenset[str]) -> None:
     """Name options that neither we have nor the file system of `fsspec`, which would take anything."""
-    from difflib import get_close_matches
-
     taken = set(known)
     why = ""
     try:
@@ -423,7 +421,7 @@ def _refuse_unknown(url: str, kind: str, options: Mapping[str, Any], known: froz
     taken -= {"kwargs"}
     strange = sorted(options.keys() - taken)
     if strange:
-        near = get_close_matches(strange[0], sorted(taken), 1)
+        near = similar(strange[0], sorted(taken), 1)
         hint = f" (did you mean {near[0]!r}?)" if near else why
         raise ArgumentError(f"{url}: no such option: {', '.join(map(repr, strange))}{hint}")
 

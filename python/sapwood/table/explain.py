@@ -4,40 +4,41 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from sapwood.table.scan import read
-
-if TYPE_CHECKING:
-    from sapwood.table.query import Selection
+from sapwood.show.units import bytes_text, seconds_text, share_text
+from sapwood.table.query import Query
+from sapwood.table.scan import Scan
+from sapwood.table.schema import Words
 
 
 @dataclass(frozen=True)
 class Explanation:
     """What `explain` gives; bytes are bytes, times seconds. Its `str` is a table."""
 
-    branches: int
-    """Branches that are read, those that count others among them."""
+    fields: int
+    """Fields that are read, those that count others among them."""
     entry_start: int
     entry_stop: int
     clusters: int
     """Clusters of which something is read."""
-    clusters_in_tree: int
-    baskets: int
+    clusters_in_table: int
+    pages: int
     requests: int
     """Requests to storage. One to a server may be for several ranges."""
     ranges: int
     """Ranges of bytes in these requests."""
     bytes_asked: int
-    """Bytes of the baskets, as they are in the file."""
+    """Bytes of the pages, as they are in the file."""
     bytes_planned: int
-    """Bytes of the ranges: with what lies between baskets, where that is cheaper than another request."""
+    """Bytes of the ranges: with what lies between pages, where that is cheaper than another request."""
     plan: list[list[tuple[int, int]]] = field(repr=False)
     """The requests: of each its ranges, as (offset, length)."""
     counters: dict[str, int] | None = None
     """What reading did count (`analyze=True`): names and units as in `sapwood.counters`."""
     seconds: float | None = None
     """How long reading took (`analyze=True`)."""
+    words: Words = field(default=Words(), repr=False)
+    """What fields and pages are called."""
 
     @property
     def bytes_over(self) -> int:
@@ -46,12 +47,11 @@ class Explanation:
 
     def __str__(self) -> str:
         """Show what would be read, and what was."""
-        from sapwood.show.units import bytes_text, seconds_text, share_text
-
+        words = self.words
         lines = [
-            f"{self.branches} branches, entries {self.entry_start} to {self.entry_stop}",
-            f"  clusters   {self.clusters} of {self.clusters_in_tree}",
-            f"  baskets    {self.baskets}, {bytes_text(self.bytes_asked)}",
+            f"{self.fields} {words.fields}, entries {self.entry_start} to {self.entry_stop}",
+            f"  clusters   {self.clusters} of {self.clusters_in_table}",
+            f"  {words.pages:<9}  {self.pages}, {bytes_text(self.bytes_asked)}",
             f"  requests   {self.requests} of {self.ranges} ranges, {bytes_text(self.bytes_planned)}",
             f"  over-read  {bytes_text(self.bytes_over)} ({share_text(self.bytes_over, self.bytes_planned)})",
         ]
@@ -65,38 +65,38 @@ class Explanation:
                 f"read in {seconds_text(self.seconds)}; times of the parts are summed over threads",
                 f"  asked         {bytes_text(c['bytes_requested'])}",
                 f"  served        {served} in {c['read_calls']} requests, storage {storage}, waiting {waiting}",
-                f"  decompressed  {unpacked} of {c['baskets']} baskets, {decompression}",
+                f"  decompressed  {unpacked} of {c[words.counter]} {words.pages}, {decompression}",
                 f"  used          {bytes_text(c['bytes_used'])}, decoding {decoding}",
                 f"  not in time   {c['misses']}; sent again {c['retries']}, failed {c['failures']}",
             ]
         return "\n".join(lines)
 
 
-def explain(selection: Selection, start: int, stop: int, analyze: bool) -> Explanation:
-    """Say what reading a selection would read; with `analyze` read it, and say what that did."""
-    tree = selection.source.tree
-    rows, plan = tree.native.plan(selection.indexes, start, stop) if start < stop else ([], [])
-    baskets = {(branch, basket): length for _, branch, basket, _, length, _, _ in rows}
+def explain(query: Query, start: int, stop: int, analyze: bool, kind: type[Explanation] = Explanation) -> Explanation:
+    """Return what reading a query would read; with `analyze` read it, and return what that did, too."""
+    table = query.source.table
+    rows, plan = table.native.plan(query.numbers, start, stop) if start < stop else ([], [])
+    pages = {(field, page): length for _, field, page, _, length, _, _ in rows}
     counters = seconds = None
     if analyze:
-        file = tree.file
-        before, began = file.counters(), time.perf_counter()
-        read([(selection, selection.indexes, start, stop)])
+        before, began = table.file.counters(), time.perf_counter()
+        Scan(query).read(start, stop)
         seconds = time.perf_counter() - began
-        after = file.counters()
+        after = table.file.counters()
         counters = {name: after[name] - before[name] for name in after}
-    return Explanation(
-        branches=len({branch for branch, _ in baskets} | set(selection.indexes)),
+    return kind(
+        fields=len({field for field, _ in pages} | set(query.numbers)),
         entry_start=start,
         entry_stop=stop,
         clusters=len({row[0] for row in rows}),
-        clusters_in_tree=max(0, len(tree.clusters) - 1),
-        baskets=len(baskets),
+        clusters_in_table=max(0, len(table.clusters) - 1),
+        pages=len(pages),
         requests=len(plan),
         ranges=sum(map(len, plan)),
-        bytes_asked=sum(baskets.values()),
+        bytes_asked=sum(pages.values()),
         bytes_planned=sum(length for request in plan for _, length in request),
         plan=plan,
         counters=counters,
         seconds=seconds,
+        words=query.source.words,
     )

@@ -1,9 +1,9 @@
-"""Expressions over branches: ``"sqrt(px**2 + py**2)"``, ``"(pt > 20) & (abs(eta) < 2.4)"``.
+"""Expressions over fields: ``"sqrt(px**2 + py**2)"``, ``"(pt > 20) & (abs(eta) < 2.4)"``.
 
 An expression is parsed with `ast` and walked here; nothing of it is ever compiled or run as Python, so that one from a
 stranger can do no more than arithmetic on the arrays it names. It may hold
 
-- numbers, strings (as field names) and names of branches, of aliases and of functions;
+- numbers, strings (as field names) and names of fields, of aliases and of functions;
 - dotted names (``muon.pt``), and ``get("any/name")`` for names that Python could not spell;
 - arithmetic, comparisons, ``& | ^ ~``, calls of the known functions, and indexing (``jet_pt[:, 0]``, ``x[x > 0]``);
 - ``.field`` after a value that is a record.
@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from sapwood.columns import Foreign
-from sapwood.errors import ArgumentError, NotFoundError, SapwoodError
+from sapwood.errors import ArgumentError, NotFoundError, SapwoodError, similar
 
 _MAX_BITS = 4096
 """The largest whole number that an expression may make out of its own numbers, in bits."""
@@ -155,21 +155,21 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 
 
 class Language:
-    """What an expression may call, and how it names a branch that Python cannot spell.
+    """What an expression may call, and how it names a field that Python cannot spell.
 
     Parameters
     ----------
     functions
         Names and functions; `FUNCTIONS` unless given.
     getter
-        The name of the function that takes a branch's name as a string.
+        The name of the function that takes a field's name as a string.
     """
 
     def __init__(self, functions: Mapping[str, Callable[..., Any]] | None = None, getter: str = "get") -> None:
         self.functions: dict[str, Callable[..., Any]] = dict(FUNCTIONS if functions is None else functions)
         self.getter: str = getter
 
-    def parse(self, text: str, names: Collection[str], where: str) -> Expression:
+    def parse(self, text: str, names: Collection[str], where: str, word: str = "branch") -> Expression:
         """Understand an expression, and find out which names it needs.
 
         Parameters
@@ -177,29 +177,32 @@ class Language:
         text
             The expression.
         names
-            All names of branches and aliases that it may use.
+            All names of fields and aliases that it may use.
         where
-            The place to name in errors: file and tree.
+            The place to name in errors: file and table.
+        word
+            What errors call a field.
 
         Raises
         ------
         ArgumentError
             It is no expression, or has a part that expressions may not have; the message marks the place.
         NotFoundError
-            It uses a name that is neither a branch nor an alias nor a function.
+            It uses a name that is neither a field nor an alias nor a function.
         """
-        return Expression(self, text, names, where)
+        return Expression(self, text, names, where, word)
 
 
 class Expression:
-    """A parsed expression; `needs` are the names of the branches and aliases in it, in order of appearance."""
+    """A parsed expression; `needs` are the names of the fields and aliases in it, in order of appearance."""
 
-    def __init__(self, language: Language, text: str, names: Collection[str], where: str) -> None:
+    def __init__(self, language: Language, text: str, names: Collection[str], where: str, word: str) -> None:
         self.text: str = text
         self.needs: list[str] = []
         self._language = language
         self._names = names
         self._where = where
+        self._word = word
         try:
             self._root = ast.parse(text.strip(), mode="eval").body
             self._check(self._root)
@@ -302,11 +305,9 @@ class Expression:
                 self._check(node)
 
     def _unknown(self, name: str, node: ast.AST) -> NoReturn:
-        from difflib import get_close_matches
-
-        near = get_close_matches(name, self._names, 3, 0.5)
+        near = similar(name, self._names, 3, 0.5)
         hint = f"; near it: {', '.join(near)}" if near else ""
-        self._fail(f"{name!r} is neither a branch nor an alias{hint}", node, NotFoundError)
+        self._fail(f"{name!r} is neither a {self._word} nor an alias{hint}", node, NotFoundError)
 
     def _value(self, node: ast.AST, value_of: Callable[[str], Foreign]) -> Foreign:
         match node:

@@ -1,8 +1,8 @@
 """Visiting entries grouped by a key, such as the run or the luminosity block.
 
 The keys of all entries are read first. Then the groups come in the order of their keys, and in each its entries in the
-order of the tree; over several trees, in the order of these. What is read at a time is a step of a tree, whole
-clusters as a rule; where several groups meet in it, it is kept until the last of them came, so that its baskets are
+order of the table; over several tables, in the order of these. What is read at a time is a step of a table, whole
+clusters as a rule; where several groups meet in it, it is kept until the last of them came, so that its pages are
 decompressed once. If more than `HELD` bytes would be kept, what is needed last is read again.
 """
 
@@ -10,51 +10,50 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sapwood.columns import Array, Column, Foreign
 from sapwood.errors import ArgumentError
-from sapwood.table.libraries import How, Library, library_of
-from sapwood.table.query import Selection
-from sapwood.table.scan import Lost, read, together
-from sapwood.table.steps import Report, StepPlan, carry_for, entries_for, read_ahead
-
-if TYPE_CHECKING:
-    from sapwood import _native
-    from sapwood.table.fields import HasBranches
+from sapwood.table.libraries import library_of
+from sapwood.table.query import Query
+from sapwood.table.results import ResultForm
+from sapwood.table.scan import Scan
+from sapwood.table.schema import HasFields
+from sapwood.table.steps import Report, StepPlan, entries_for, read_ahead
 
 HELD = 512 << 20
 """Bytes of decoded entries that are kept for groups that come later."""
 
 GroupBy = str | Sequence[str]
-"""Branches or expressions that give a number or a string for each entry."""
+"""Fields or expressions that give a number or a string for each entry."""
 
 
 class GroupReport(Report):
     """Where a step of a group comes from. Its entries lie between `start` and `stop`, but may be not all of these."""
 
-    def __init__(self, source: HasBranches, key: dict[str, Any], entries: Array, global_offset: int = 0) -> None:
+    def __init__(self, source: HasFields, key: dict[str, Any], entries: Array, global_offset: int = 0) -> None:
         super().__init__(source, int(entries[0]), int(entries[-1]) + 1, global_offset)
         self.key = key
         """The key of the group, by name."""
         self.entries = entries
-        """The numbers of its entries in the tree."""
+        """The numbers of its entries in the table."""
 
 
 class Stretch(NamedTuple):
-    """A range of entries of a tree that is visited, and the number of entries in the trees before it."""
+    """A range of entries of a table that is visited, and the number of entries in the tables before it."""
 
-    source: HasBranches
-    selection: Selection
+    source: HasFields
+    query: Query
     start: int
     stop: int
     offset: int = 0
 
 
 class Visit(NamedTuple):
-    """The part of a group that lies in one step of a tree."""
+    """The part of a group that lies in one step of a table."""
 
     group: int
     step: int
@@ -64,7 +63,7 @@ class Visit(NamedTuple):
     """The steps that are not kept any longer after this."""
 
 
-def keys_of(source: HasBranches, group_by: GroupBy, start: int, stop: int) -> dict[str, Array]:
+def keys_of(source: HasFields, group_by: GroupBy, start: int, stop: int) -> dict[str, Array]:
     """Read the keys of entries.
 
     Raises
@@ -75,9 +74,8 @@ def keys_of(source: HasBranches, group_by: GroupBy, start: int, stop: int) -> di
     names = [group_by] if isinstance(group_by, str) else list(group_by)
     if not names:
         raise ArgumentError("entries are grouped by one key or several, not by none")
-    selection = Selection(source, names)
-    data = read([(selection, selection.indexes, start, stop)])
-    results = together(selection, data, start, stop, library_of("np"), dict, False)
+    query = Query(source, names)
+    results = Scan(query).arrays(start, stop, ResultForm(library_of("np"), dict))
     for name, values in results.items():
         if values.ndim != 1 or (values.dtype == object and not all(isinstance(value, str) for value in values)):
             raise ArgumentError(f"entries are grouped by numbers or strings, one for each, not by {name!r}")
@@ -128,19 +126,18 @@ class _Steps:
         self._step_size = step_size
         self._where: list[tuple[int, int, int]] = []
         self._ranges: list[StepPlan] = []
-        self._carries: dict[int, _native.Carry] = {}
-        self._lost = [Lost() for _ in stretches]
+        self._scans: dict[int, Scan] = {}
         counted = 0
-        for number, (_, selection, start, stop, _) in enumerate(stretches):
-            self._ranges.append(StepPlan(selection, step_size, (start, stop)))
+        for number, (_, query, start, stop, _) in enumerate(stretches):
+            self._ranges.append(StepPlan(query, step_size, (start, stop)))
             for begin, end in self._ranges[-1]:
                 self._where.append((number, begin, end))
                 self.edges.append((counted + begin - start, counted + end - start))
-                self.sizes.append(selection.bytes_between(begin, end))
+                self.sizes.append(query.bytes_between(begin, end))
             counted += stop - start
 
     def of(self, step: int) -> tuple[Stretch, int, int]:
-        """Give the tree and the entries of a step, counted in the tree."""
+        """Give the table and the entries of a step, counted in the table."""
         number, begin, end = self._where[step]
         return self._stretches[number], begin, end
 
@@ -152,48 +149,41 @@ class _Steps:
         last = {number: len(order) for number, order in orders.items()}
         for step in fresh:
             number = self._where[step][0]
-            if number not in self._carries:
-                # What the steps leave of baskets for each other is of use in any order, but announced in one.
+            scan = self._scans.get(number)
+            if scan is None:
+                # What the steps leave for each other is of use in any order, but announced in one.
                 in_order = orders[number] == sorted(set(orders[number]))
-                ranges = self._ranges[number]
-                selection = self._stretches[number].selection
-                self._carries[number] = carry_for(selection, self._step_size, ranges, announce=in_order)
-            yield self._job(step, self._carries[number])
+                query, ranges = self._stretches[number].query, self._ranges[number]
+                scan = self._scans[number] = Scan.stepping(query, self._step_size, ranges, announce=in_order)
+            yield partial(scan.read, *self._where[step][1:])
             last[number] -= 1
             if not last[number]:
-                del self._carries[number]
-
-    def _job(self, step: int, carry: _native.Carry) -> Callable[[], list[Column | None]]:
-        number, begin, end = self._where[step]
-        selection, lost = self._stretches[number].selection, self._lost[number]
-        return lambda: read([(selection, selection.indexes, begin, end)], carry, lost)
+                scan.carry = None
 
     def give_up(self) -> None:
         """End what is being read."""
-        for carry in list(self._carries.values()):
-            carry.give_up()
+        for scan in list(self._scans.values()):
+            scan.give_up()
 
 
 def iterate_groups(
     stretches: Sequence[Stretch],
     group_by: GroupBy,
     step_size: int | str,
-    library: Library,
-    how: How,
-    add_doc: bool | Mapping[str, str],
+    form: ResultForm,
     report: bool,
 ) -> Iterator[Any]:
-    """Give the arrays of groups one after another: see `HasBranches.iterate`. An array is of one tree."""
+    """Give the arrays of groups one after another: see `Readable.iterate`. An array is of one table."""
     if not stretches:
         return
-    found = [keys_of(selection.source, group_by, start, stop) for _, selection, start, stop, _ in stretches]
+    found = [keys_of(query.source, group_by, start, stop) for _, query, start, stop, _ in stretches]
     numbers, keys = number_groups({name: np.concatenate([one[name] for one in found]) for name in found[0]})
     steps = _Steps(stretches, step_size)
     visits = plan_visits(numbers, steps.edges, steps.sizes, HELD)
     fresh = [visit.step for visit in visits if visit.fresh]
 
     def finish(pieces: list[Any], places: list[Array], group: int, stretch: Stretch) -> Foreign:
-        array = pieces[0] if len(pieces) == 1 else library.concatenate(pieces)
+        array = pieces[0] if len(pieces) == 1 else form.library.concatenate(pieces)
         if not report:
             return array
         return array, GroupReport(stretch.source, keys[group], np.concatenate(places), stretch.offset)
@@ -208,9 +198,7 @@ def iterate_groups(
                 held[step] = next(reading)
             mine = numbers[slice(*steps.edges[step])] == group
             offset = stretch.offset
-            pieces.append(
-                together(stretch.selection, held[step], begin + offset, end + offset, library, how, add_doc, mine)
-            )
+            pieces.append(form.make(stretch.query, held[step], begin + offset, end + offset, mine))
             places.append(begin + np.flatnonzero(mine))
             for gone in dropped:
                 del held[gone]
@@ -227,4 +215,4 @@ def most_entries(stretch: Stretch, step_size: int | str) -> int:
     """Give how many entries a step may have."""
     if isinstance(step_size, int):
         return step_size
-    return entries_for(stretch.selection, step_size, stretch.start, stretch.stop)
+    return entries_for(stretch.query, step_size, stretch.start, stretch.stop)

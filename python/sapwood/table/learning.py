@@ -1,9 +1,9 @@
-"""Reading branches that were not named beforehand: those that were used in the first entries are fetched ahead.
+"""Reading fields that were not named beforehand: those that were used in the first entries are fetched ahead.
 
-Only storage far away gains by it. Where branches are read one by one over a range of entries, and then over the range
+Only remote storage gains by it. Where fields are read one by one over a range of entries, and then over the range
 behind it, all that were used so far are announced for that range and as many entries again as were read, up to the end
-of a cluster: so what is fetched in vain is no more than what was used. In another file with a tree of the same name,
-the branches of the file before are expected from the first read on. A branch that was not expected is a miss
+of a cluster: what is fetched in vain is no more than what was used. In another file with a table of the same name,
+the fields of the file before are expected from the first read on. A field that was not expected is a miss
 (`misses` of the counters) and fetched by itself.
 """
 
@@ -11,86 +11,93 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
-if TYPE_CHECKING:
-    from sapwood import _native
-    from sapwood.files.tree import TBranch, TTree
+from sapwood.table.engine import Carry
+from sapwood.table.schema import Field, Table
 
 _CARRIED = 32 << 20
 
 _last: dict[str, dict[int, str]] = {}
-"""By the name of the tree, the branches used where such a tree was read last; of at most `_KEPT` trees."""
+"""By the name of the table, the fields used where such a table was read last; of at most `_KEPT` tables."""
 _KEPT = 100
 _LOCK = threading.Lock()
 
 
 class _Window(NamedTuple):
-    """Entries of which the expected branches were announced."""
+    """Entries of which the expected fields were announced."""
 
     start: int
     stop: int
-    carry: _native.Carry
+    carry: Carry
 
 
-class Learned:
-    """Which branches of a tree are used, and how far they were read."""
+class _Learned:
+    """Which fields of a table are used, and how far they were read."""
 
-    def __init__(self, tree: TTree) -> None:
-        self._tree = tree.native
-        self._clusters = tree.clusters
-        self._entries = tree.num_entries
-        self._name = tree.object_path
-        self._used: dict[int, str] = {}
-        self._ends: set[int] = set()
-        self._first = 0
-        self._window: _Window | None = None
+    def __init__(self, table: Table) -> None:
+        self.engine = table.engine
+        self.native = table.native
+        self.clusters = table.clusters
+        self.entries = table.num_entries
+        self.used: dict[int, str] = {}
+        self.ends: set[int] = set()
+        self.first = 0
+        self.window: _Window | None = None
 
-    def carry_for(self, branch: TBranch, start: int, stop: int) -> _native.Carry | None:
-        """Note that a branch is read; give what its reading goes on with if it was announced, or others were."""
-        with _LOCK:
-            expected = set(self._used)
-            begins = not self._ends
-            if begins:
-                self._first = start
-                names = set(_last.pop(self._name, {}).values())
-                expected = {b.native_index for b in branch.tree.descendants() if not b.is_group and _path(b) in names}
-                _last[self._name] = self._used
-                while len(_last) > _KEPT:
-                    del _last[next(iter(_last))]
-            self._used[branch.native_index] = _path(branch)
-            goes_on = start in self._ends
-            self._ends.add(stop)
-            window = self._window
-            if window is not None and window.start <= start and stop <= window.stop:
-                return window.carry
-            expected.add(branch.native_index)
-            if not (begins or goes_on) or len(expected) < 2:
-                return None
-            self._ends = {stop}
-            self._window = self._announced(sorted(expected), start, self._until(start, stop) if goes_on else stop)
-            return None if self._window is None else self._window.carry
+    def until(self, start: int, stop: int) -> int:
+        """Return how far to read ahead: as many entries again as were read, and to the end of that cluster."""
+        far = min(self.entries, max(stop, start + (start - self.first)))
+        place = bisect_left(self.clusters, far)
+        return max(stop, self.clusters[place] if place < len(self.clusters) else far)
 
-    def give_up(self) -> None:
-        """Let go of what was announced, of which some could not be fetched: who reads it next has it asked for anew."""
-        with _LOCK:
-            self._window = None
-
-    def _until(self, start: int, stop: int) -> int:
-        """Say how far to read ahead: as many entries again as were read, and to the end of that cluster."""
-        far = min(self._entries, max(stop, start + (start - self._first)))
-        place = bisect_left(self._clusters, far)
-        return max(stop, self._clusters[place] if place < len(self._clusters) else far)
-
-    def _announced(self, branches: list[int], start: int, stop: int) -> _Window | None:
-        from sapwood import _native
-
+    def announced(self, fields: list[int], start: int, stop: int) -> _Window | None:
+        """Announce what is expected."""
         # What was announced before is let go first: nobody waits for its memory.
-        self._window = None
-        carry = _native.Carry(_CARRIED)
-        carry.announce(self._tree, branches, start, stop)
+        self.window = None
+        carry = self.engine.Carry(_CARRIED)
+        carry.announce(self.native, fields, start, stop)
         return _Window(start, stop, carry) if carry.announced else None
 
 
-def _path(branch: TBranch) -> str:
-    return branch.path_in(branch.tree)
+_learned: WeakKeyDictionary[Table, _Learned] = WeakKeyDictionary()
+
+
+def learned_carry(field: Field, start: int, stop: int) -> Carry | None:
+    """Note that a field of a remote file is read; return what its reading continues, if it or others were announced."""
+    table = field.table
+    if not field.file.is_far:
+        return None
+    with _LOCK:
+        known = _learned.get(table)
+        if known is None:
+            known = _learned[table] = _Learned(table)
+        expected = set(known.used)
+        begins = not known.ends
+        if begins:
+            known.first = start
+            names = set(_last.pop(table.object_path, {}).values())
+            expected = {f.number for f in table.descendants() if not f.is_group and f.path_in(table) in names}
+            _last[table.object_path] = known.used
+            while len(_last) > _KEPT:
+                del _last[next(iter(_last))]
+        known.used[field.number] = field.path_in(table)
+        continues = start in known.ends
+        known.ends.add(stop)
+        window = known.window
+        if window is not None and window.start <= start and stop <= window.stop:
+            return window.carry
+        expected.add(field.number)
+        if not (begins or continues) or len(expected) < 2:
+            return None
+        known.ends = {stop}
+        known.window = known.announced(sorted(expected), start, known.until(start, stop) if continues else stop)
+        return None if known.window is None else known.window.carry
+
+
+def give_up_on(table: Table) -> None:
+    """Let go of what was announced of a table and could not be fetched; the next reader requests it again."""
+    with _LOCK:
+        if (known := _learned.get(table)) is not None:
+            known.window = None

@@ -1,51 +1,50 @@
-"""What to read: from names, filters, expressions and a cut to branches, and from their columns to results."""
+"""What to read: from names, filters, expressions and a cut to the fields of a table."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypedDict
 
-import numpy as np
-
-from sapwood import columns
-from sapwood.columns import Array, Column, Foreign
-from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning, UnsupportedError, stacklevel
+from sapwood.errors import ArgumentError, SapwoodWarning, UnsupportedError, stacklevel
 from sapwood.table.expressions import Expression, Language
 from sapwood.table.filters import Filter, NameFilter, no_filter
-from sapwood.table.libraries import Entries, Library, Result
-
-if TYPE_CHECKING:
-    from sapwood.files.tree import TBranch
-    from sapwood.table.fields import HasBranches
-
-BranchFilter = Callable[["TBranch"], Any] | None
-"""None (everything), or a function of a branch."""
+from sapwood.table.schema import Field, FieldFilter, HasFields, Table
 
 Expressions = str | Iterable["str | tuple[str, None]"] | Mapping[str, None] | None
-"""Names or expressions: one, or several; None for all branches that filters let pass."""
+"""Names or expressions: one, or several; None for all fields that filters let pass."""
 
 _SHOWN = 10
-"""How many branches a message names before it only counts them."""
+"""How many fields a message names before it only counts them."""
+
+
+class Wanted(TypedDict, total=False):
+    """The keywords of `Query`."""
+
+    filter_name: NameFilter
+    filter_typename: NameFilter
+    filter_field: FieldFilter
+    aliases: Mapping[str, str] | None
+    language: Language | None
 
 
 class Leaf:
-    """A branch with data of its own."""
+    """A field with data of its own."""
 
-    __slots__ = ("branch",)
+    __slots__ = ("field",)
 
-    def __init__(self, branch: TBranch) -> None:
-        self.branch = branch
+    def __init__(self, field: Field) -> None:
+        self.field = field
 
 
 class Group:
-    """A branch that has only sub-branches: a record of them."""
+    """A field that has only parts: a record of them."""
 
-    __slots__ = ("branch", "fields")
+    __slots__ = ("field", "fields")
 
-    def __init__(self, branch: TBranch, fields: list[tuple[str, Leaf | Group]]) -> None:
-        self.branch = branch
+    def __init__(self, field: Field, fields: list[tuple[str, Leaf | Group]]) -> None:
+        self.field = field
         self.fields = fields
 
 
@@ -62,43 +61,44 @@ class Formula:
 Node = Leaf | Group | Formula
 
 
-class Selection:
-    """What a call of `arrays` or `iterate` wants from one tree.
+class Query:
+    """What a call of `arrays` or `iterate` reads from a table.
 
     Raises
     ------
     NotFoundError, ArgumentError
         A name is not there, an expression cannot be understood.
     UnsupportedError
-        A branch that was asked for by name cannot be read, or none of those that the filters let pass can.
+        A field that was asked for by name cannot be read, or none of those that the filters let pass can.
     """
 
     def __init__(
         self,
-        source: HasBranches,
+        source: HasFields,
         expressions: Expressions = None,
         cut: str | None = None,
         *,
         filter_name: NameFilter = no_filter,
         filter_typename: NameFilter = no_filter,
-        filter_branch: BranchFilter = no_filter,
+        filter_field: FieldFilter = no_filter,
         aliases: Mapping[str, str] | None = None,
         language: Language | None = None,
     ) -> None:
         self.source = source
         self._language = language or Language()
-        self._given_aliases: dict[str, str] = {**source.tree.aliases, **(aliases or {})}
-        self._looks_at_branches = filter_branch is not None and filter_branch is not no_filter
-        self._unreadable: dict[TBranch, None] = {}
-        self.named: set[TBranch] = set()
-        """The branches that were asked for by name, which filters did not merely let pass."""
-        self._reads: dict[TBranch, int] = {}
-        self._nodes: dict[TBranch, Leaf | Group] = {}
+        self._given_aliases: dict[str, str] = {**source.table.aliases, **(aliases or {})}
+        self._looks_at_fields = filter_field is not None and filter_field is not no_filter
+        self._unreadable: dict[Field, None] = {}
+        self.named: set[Field] = set()
+        """The fields that were asked for by name, which filters did not merely let pass."""
+        self._reads: dict[Field, int] = {}
+        self._nodes: dict[Field, Leaf | Group] = {}
         self._formulas: dict[str, Formula] = {}
+        word = source.words.field
         for name in aliases or ():
             if source.find(name) is not None:
                 warnings.warn(
-                    f"{name!r} is both an alias and a branch; the branch is taken\nin {source.object_path}",
+                    f"{name!r} is both an alias and a {word}; the {word} is taken\nin {source.object_path}",
                     SapwoodWarning,
                     stacklevel=stacklevel(),
                 )
@@ -106,7 +106,7 @@ class Selection:
         self.outputs: list[tuple[str, Node]] = []
         """The names of the results, and what they are made of."""
         if expressions is None:
-            self._select(Filter(filter_name), Filter(filter_typename), filter_branch)
+            self._select(Filter(filter_name), Filter(filter_typename), filter_field)
         else:
             for name in _names_in(expressions):
                 self.outputs.append((name, self._resolve(name, ())))
@@ -121,80 +121,75 @@ class Selection:
             raise unreadable_error(self._unreadable)
 
     @property
-    def branches(self) -> list[TBranch]:
-        """The branches to read, each once."""
+    def fields(self) -> list[Field]:
+        """The fields to read, each once."""
         return list(self._reads)
 
     @property
-    def indexes(self) -> list[int]:
-        """The places of the branches to read, as the native tree counts them."""
-        return [branch.native_index for branch in self._reads]
+    def numbers(self) -> list[int]:
+        """The numbers of the fields to read, as the stored table counts them."""
+        return [field.number for field in self._reads]
 
     def bytes_between(self, start: int, stop: int) -> float:
-        """Estimate the uncompressed bytes of the branches to read, between two entries."""
-        return self.source.tree.native.bytes_between(self.indexes, start, stop)
+        """Estimate the uncompressed bytes of the fields to read, between two entries."""
+        return self.source.table.native.bytes_between(self.numbers, start, stop)
 
-    def on(self, source: HasBranches) -> Selection | None:
-        """Give the same selection for another tree, where that is known to want the same branches; else None."""
-        from sapwood.files.tree import TTree
+    def on(self, source: HasFields) -> Query | None:
+        """Return the same query for another table, where that is known to want the same fields; else None."""
+        mine = self.source
+        if isinstance(mine, Table) and isinstance(source, Table) and not self._looks_at_fields:
+            return self.moved(source) if source.same_shape(mine) else None
+        return None
 
-        alike = (
-            isinstance(self.source, TTree)
-            and isinstance(source, TTree)
-            and not self._looks_at_branches
-            and source.same_shape(self.source)
-        )
-        return self.moved(source) if alike else None
-
-    def moved(self, source: HasBranches) -> Selection:
-        """Give the same selection for another tree, of which the caller knows that it has the same branches."""
+    def moved(self, source: HasFields) -> Query:
+        """Return the same query for another table, of which the caller knows that it has the same fields."""
         moved = copy(self)
         moved.source = source
         return moved
 
-    def same_shape(self, other: Selection) -> list[int] | None:
-        """Give the places of this selection's branches in the order of another one's, if both read the same.
+    def same_shape(self, other: Query) -> list[int] | None:
+        """Return the numbers of this query's fields in the order of another one's, if both read the same.
 
-        That is: the same branch paths with the same types, for the same results made in the same way. None otherwise.
+        That is: the same field paths with the same types, for the same results made in the same way. None otherwise.
         """
         if self._reads is other._reads:
-            return other.indexes
+            return other.numbers
         if self._recipe() != other._recipe():
             return None
-        mine = {branch.path_in(self.source): branch for branch in self._reads}
-        indexes: list[int] = []
-        for branch in other._reads:
-            match = mine.get(branch.path_in(other.source))
-            if match is None or match.type != branch.type:
+        mine = {field.path_in(self.source): field for field in self._reads}
+        numbers: list[int] = []
+        for field in other._reads:
+            match = mine.get(field.path_in(other.source))
+            if match is None or match.type != field.type:
                 return None
-            indexes.append(match.native_index)
-        return indexes if len(indexes) == len(mine) else None
+            numbers.append(match.number)
+        return numbers if len(numbers) == len(mine) else None
 
     def _recipe(self) -> tuple[Any, ...]:
         formulas = {name: f.expression.text for name, f in self._formulas.items()}
         return sorted(name for name, _ in self.outputs), formulas, self.cut is None
 
-    # Which branches
+    # Which fields
 
-    def _select(self, names: Filter, typenames: Filter, filter_branch: BranchFilter) -> None:
-        chosen = [branch for _, branch in self.source.walk(True, names, typenames, filter_branch or no_filter)]
-        leaves = {branch: None for branch in chosen if not branch.is_group and branch.reason is None}
-        bad = {branch: None for branch in chosen if not branch.is_group and branch.reason is not None}
-        groups: list[TBranch] = []
-        for group in (branch for branch in chosen if branch.is_group):
-            below = [branch for branch in group.descendants() if not branch.is_group]
-            readable = {branch for branch in below if branch.reason is None}
+    def _select(self, names: Filter, typenames: Filter, filter_field: FieldFilter) -> None:
+        chosen = [field for _, field in self.source.walk(True, names, typenames, filter_field or no_filter)]
+        leaves = {field: None for field in chosen if not field.is_group and field.reason is None}
+        bad = {field: None for field in chosen if not field.is_group and field.reason is not None}
+        groups: list[Field] = []
+        for group in (field for field in chosen if field.is_group):
+            below = [field for field in group.descendants() if not field.is_group]
+            readable = {field for field in below if field.reason is None}
             if any(group.is_below(outer) for outer in groups):
                 continue
-            bad.update((branch, None) for branch in below if branch.reason is not None)
+            bad.update((field, None) for field in below if field.reason is not None)
             if readable <= leaves.keys():
-                # Its sub-branches stand for themselves.
+                # Its parts stand for themselves.
                 continue
-            for branch in readable & leaves.keys():
-                del leaves[branch]
+            for field in readable & leaves.keys():
+                del leaves[field]
             groups.append(group)
         if bad:
-            asked = [branch for branch in bad if names.names & {branch.name, branch.path_in(self.source)}]
+            asked = [field for field in bad if names.names & {field.name, field.path_in(self.source)}]
             if asked:
                 raise unreadable_error(asked)
             if not leaves and not groups:
@@ -203,109 +198,68 @@ class Selection:
         self.named.update(b for b in leaves if names.names & {b.name, b.path_in(self.source)})
         taken: set[str] = set()
         lost: list[str] = []
-        for branch in [*leaves, *groups]:
-            name = branch.name if branch.name not in taken else branch.path_in(self.source)
+        for field in [*leaves, *groups]:
+            name = field.name if field.name not in taken else field.path_in(self.source)
             if name in taken:
                 lost.append(name)
                 continue
             taken.add(name)
-            self.outputs.append((name, self._node(branch)))
+            self.outputs.append((name, self._node(field)))
         if lost:
             warnings.warn(
-                f"{len(lost)} branches have the same path as another one, which was read instead: {_listed(lost)}\n"
+                f"{len(lost)} {self.source.words.fields} have the same path as another one, which was read instead: "
+                f"{_listed(lost)}\n"
                 f"in {self.source.object_path}",
                 SapwoodWarning,
                 stacklevel=stacklevel(),
             )
 
-    def _node(self, branch: TBranch) -> Leaf | Group:
-        if not branch.is_group:
-            if branch.reason is not None:
-                self._unreadable[branch] = None
-            self._reads.setdefault(branch, len(self._reads))
-            return self._nodes.setdefault(branch, Leaf(branch))
+    def _node(self, field: Field) -> Leaf | Group:
+        if not field.is_group:
+            if field.reason is not None:
+                self._unreadable[field] = None
+            self._reads.setdefault(field, len(self._reads))
+            return self._nodes.setdefault(field, Leaf(field))
         fields: dict[str, Leaf | Group] = {}
-        for child in branch.branches:
+        for child in field.fields:
             below = [child, *child.descendants()]
             if any(not b.is_group and b.reason is None for b in below):
                 fields.setdefault(child.name, self._node(child))
         if not fields:
-            self._unreadable[branch] = None
-        return self._nodes.setdefault(branch, Group(branch, list(fields.items())))
+            self._unreadable[field] = None
+        return self._nodes.setdefault(field, Group(field, list(fields.items())))
 
     # Expressions
 
     def _resolve(self, text: str, within: tuple[str, ...]) -> Node:
-        branch = self.source.find(text)
-        if branch is not None:
-            self.named.add(branch)
-            if branch.is_group:
-                bad = {b: None for b in branch.descendants() if not b.is_group and b.reason is not None}
-                if bad and any(not b.is_group and b.reason is None for b in branch.descendants()):
+        field = self.source.find(text)
+        if field is not None:
+            self.named.add(field)
+            if field.is_group:
+                bad = {b: None for b in field.descendants() if not b.is_group and b.reason is not None}
+                if bad and any(not b.is_group and b.reason is None for b in field.descendants()):
                     _warn(self.source, bad)
-            return self._node(branch)
+            return self._node(field)
         known = self._formulas.get(text)
         if known is not None:
             return known
         if text in within:
             chain = " → ".join([*within, text])
-            raise ArgumentError(f"the alias {text!r} is defined by itself: {chain}\n{self.source.place}")
+            raise ArgumentError(f"the alias {text!r} is defined by itself: {chain}\n{self.source.location}")
         definition = self._given_aliases.get(text, text)
-        expression = self._language.parse(definition, _Names(self.source, self._given_aliases), self.source.place)
+        expression = self._language.parse(
+            definition, _Names(self.source, self._given_aliases), self.source.location, self.source.words.field
+        )
         inner = (*within, text)
         names = {name: self._resolve(name, inner) for name in expression.needs}
         formula = self._formulas[text] = Formula(expression, names)
         return formula
 
-    # From columns to results
-
-    def results(
-        self,
-        data: list[Column | None],
-        start: int,
-        stop: int,
-        library: Library,
-        add_doc: bool | Mapping[str, str] = False,
-        only: Array | None = None,
-    ) -> tuple[list[tuple[str, Result]], Entries]:
-        """Compute the results from the columns of `branches`, for the entries from `start` to `stop`.
-
-        `only` says of each of these entries whether it is wanted at all.
-        What consists of columns that were left out (None) is left out, too.
-
-        Returns
-        -------
-        Names and results, and the numbers of their entries: a `range`, or an array where a cut has chosen.
-        """
-        work = _Work(self._reads, data, stop - start, library)
-        entries: Entries = range(start, stop)
-        mask = None
-        if self.cut is not None:
-            mask = work.mask(self.cut)
-        if only is not None and (mask is None or isinstance(mask, np.ndarray)):
-            mask, only = (only if mask is None else mask & only), None
-        if isinstance(mask, np.ndarray) and library.uses_index:
-            entries = np.arange(start, stop)[mask]
-        elif only is not None:
-            entries = np.arange(start, stop)[only]
-        results: list[tuple[str, Result]] = []
-        for name, node in self.outputs:
-            parameters = None if isinstance(node, Formula) else documentation(node.branch, add_doc)
-            value = work.value(node) if isinstance(node, Formula) else work.column(node)
-            if value is None:
-                continue
-            if mask is not None:
-                value = work.keep(value, mask, name)
-            if only is not None:
-                value = work.keep(value, only, name)
-            results.append((name, Result(value, parameters)))
-        return results, entries
-
 
 class _Names:
-    """All names that an expression may use: branches by name or path, and aliases."""
+    """All names that an expression may use: fields by name or path, and aliases."""
 
-    def __init__(self, source: HasBranches, aliases: Mapping[str, str]) -> None:
+    def __init__(self, source: HasFields, aliases: Mapping[str, str]) -> None:
         self._source = source
         self._aliases = aliases
 
@@ -314,89 +268,13 @@ class _Names:
 
     def __iter__(self) -> Iterator[str]:
         yield from self._aliases
-        for path, branch in self._source.walk(True):
-            yield branch.name
-            if path != branch.name:
+        for path, field in self._source.walk(True):
+            yield field.name
+            if path != field.name:
                 yield path
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
-
-
-class _Work:
-    """The columns of one range of entries, and the values computed from them so far."""
-
-    def __init__(self, reads: dict[TBranch, int], data: list[Column | None], length: int, library: Library) -> None:
-        self._reads = reads
-        self._data = data
-        self._length = length
-        self._library = library
-        self._values: dict[int, Any] = {}
-
-    def column(self, node: Leaf | Group) -> Column | None:
-        if isinstance(node, Leaf):
-            return self._data[self._reads[node.branch]]
-        fields = [(name, column) for name, field in node.fields if (column := self.column(field)) is not None]
-        return ("record", self._length, "", fields) if fields else None
-
-    def value(self, node: Node) -> Foreign:
-        known = self._values.get(id(node))
-        if known is None:
-            if isinstance(node, Formula):
-                known = node.expression.evaluate(lambda name: self.value(node.names[name]))
-                known = self._per_entry(known, node.expression.text)
-            else:
-                column = self.column(node)
-                if column is None:
-                    raise UnsupportedError(f"none of its sub-branches can be read\n{node.branch.place}")
-                known = self._library.operand(column)
-            self._values[id(node)] = known
-        return known
-
-    def _per_entry(self, value: Foreign, text: str) -> Foreign:
-        if np.isscalar(value) or (isinstance(value, np.ndarray) and value.ndim == 0):
-            value = np.full(self._length, value)
-        if len(value) != self._length:
-            raise ArgumentError(
-                f"an expression gives one value per entry: {text!r} gives {len(value)} for {self._length} entries"
-            )
-        return value
-
-    def mask(self, node: Node) -> Foreign:
-        """Compute a cut: a NumPy array of bools where it keeps or drops whole entries, else nested lists of bools."""
-        value = self.value(node)
-        if isinstance(value, np.ndarray):
-            if value.ndim == 1:
-                return value if value.dtype == np.bool_ else value != 0  # pyright: ignore[reportUnknownVariableType]
-            value = columns.to_awkward(columns.from_numpy(value))  # pyright: ignore[reportUnknownArgumentType]
-        mask = value != 0
-        if mask.layout.is_numpy:
-            return np.asarray(mask.layout.data)
-        import awkward as ak
-
-        # A mask of lists of one size would give a flat array, which no longer says what belongs to which entry.
-        return ak.from_regular(mask, axis=None)  # pyright: ignore[reportArgumentType] - None is for all axes
-
-    def keep(self, value: Foreign, mask: Foreign, name: str) -> Foreign:
-        if isinstance(mask, np.ndarray) and isinstance(value, tuple) and value[0] == "number":
-            return ("number", value[1][mask])  # pyright: ignore[reportUnknownVariableType]
-        if isinstance(value, tuple):
-            value = columns.to_awkward(value)  # pyright: ignore[reportUnknownArgumentType]
-        elif isinstance(value, np.ndarray) and not isinstance(mask, np.ndarray):
-            value = columns.to_awkward(columns.from_numpy(value))  # pyright: ignore[reportUnknownArgumentType]
-        try:
-            return value[mask]
-        except SapwoodError:
-            raise
-        except (ValueError, TypeError, IndexError) as error:
-            raise ArgumentError(f"the cut does not fit {name!r}: {error}") from error
-
-
-def documentation(node: HasBranches, add_doc: bool | Mapping[str, str]) -> dict[str, Any] | None:
-    """Give the parameters that `ak_add_doc` attaches to the array of a tree or branch."""
-    if isinstance(add_doc, Mapping):
-        return {key: getattr(node, value) for key, value in add_doc.items()} or None
-    return {"__doc__": node.title} if add_doc else None
 
 
 def _names_in(expressions: Expressions) -> list[str]:
@@ -410,33 +288,34 @@ def _names_in(expressions: Expressions) -> list[str]:
                 case str() | (str(), None):
                     names.append(item if isinstance(item, str) else item[0])
                 case (str(), _):
-                    raise ArgumentError(f"the interpretation of a branch cannot be replaced: {item!r}")
+                    raise ArgumentError(f"the interpretation of {item[0]!r} cannot be replaced: {item!r}")
                 case _:
                     raise TypeError(f"an expression is a string, not {item!r}")
         return names
     raise TypeError(f"expressions are None, a string or an iterable of strings, not {expressions!r}")
 
 
-def unreadable_error(branches: Iterable[TBranch]) -> UnsupportedError:
-    """Name all branches that were asked for and cannot be read, with class and reason."""
-    found = list(branches)
+def unreadable_error(fields: Iterable[Field]) -> UnsupportedError:
+    """Make the error that names all fields that were asked for and cannot be read, with class and reason."""
+    found = list(fields)
+    words = found[0].words
     lines = [
-        f"{branch.object_path} (class {branch.cpp_class}): {branch.reason or 'none of its sub-branches can be read'}"
-        for branch in found[:_SHOWN]
+        f"{field.object_path} (class {field.cpp_class}): {field.reason or f'none of its {words.parts} can be read'}"
+        for field in found[:_SHOWN]
     ]
     place = f"in file {found[0].file.file_path}"
     if len(found) == 1:
         return UnsupportedError(f"cannot read {lines[0]}\n{place}")
     if len(found) > _SHOWN:
         lines.append(f"and {len(found) - _SHOWN} more")
-    return UnsupportedError("\n    ".join([f"cannot read {len(found)} branches:", *lines]) + f"\n{place}")
+    return UnsupportedError("\n    ".join([f"cannot read {len(found)} {words.fields}:", *lines]) + f"\n{place}")
 
 
-def _warn(source: HasBranches, branches: Iterable[TBranch]) -> None:
-    found = [branch.path_in(source) for branch in branches]
+def _warn(source: HasFields, fields: Iterable[Field]) -> None:
+    found = [field.path_in(source) for field in fields]
     warnings.warn(
-        f"{len(found)} branches cannot be read and are left out: {_listed(found)}\n"
-        f"(branch.reason says why)\nin {source.object_path}",
+        f"{len(found)} {source.words.fields} cannot be read and are left out: {_listed(found)}\n"
+        f"({source.words.field}.reason says why)\nin {source.object_path}",
         SapwoodWarning,
         stacklevel=stacklevel(),
     )

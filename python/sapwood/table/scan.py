@@ -1,101 +1,173 @@
-"""Reading what a `Selection` wants: at once, or when it is looked at."""
+"""Reading a query over ranges of entries: at once, in steps, or when the arrays are looked at."""
 
 from __future__ import annotations
 
-import gc
 import threading
-import warnings
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from sapwood import columns
 from sapwood.columns import Array, Column, Foreign
-from sapwood.errors import CorruptError, LimitError, SapwoodWarning, StorageError, UnsupportedError, stacklevel
-from sapwood.table.libraries import NO_UNIONS, How, Library, Result
-from sapwood.table.query import Formula, Group, Leaf, Selection, documentation
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sapwood import _native
-    from sapwood.files.tree import TBranch
+from sapwood.errors import CorruptError, LimitError, StorageError, UnsupportedError
+from sapwood.table.engine import Carry, StoredPart
+from sapwood.table.learning import give_up_on, learned_carry
+from sapwood.table.libraries import NO_UNIONS, Result
+from sapwood.table.query import Formula, Group, Leaf, Query
+from sapwood.table.results import ResultForm, documentation, warn_of_lost
+from sapwood.table.schema import Field, HasFields
+from sapwood.table.steps import StepPlan, carry_for
 
 _AT_ONCE = 100_000
-"""How many entries are decoded at once to see whether they can be."""
-
-Part = tuple[Selection, Sequence[int], int, int]
-"""A selection, the native branch indexes to read for it, and a range of entries."""
+"""How many entries are decoded at once to find out whether they can be."""
 
 
-def read(parts: Sequence[Part], carry: _native.Carry | None = None, lost: Lost | None = None) -> list[Column | None]:
-    """Read the branches of all parts, joined in order: one native call, in which other Python threads run.
+class Slice(NamedTuple):
+    """A query over a range of entries, to be read alone or joined with others of its shape.
 
-    A single part that follows another may use what that has left in `carry`. Of the branches that nobody asked for by
-    name, those that turn out to be unreadable when they are decoded are left out with a warning (None in their place);
-    of steps, which share `lost`, in the first one only.
+    `numbers` are the numbers of the fields, in the order of the first of the slices that are joined.
     """
-    found, left_out = _read(parts, carry, lost)
+
+    query: Query
+    start: int
+    stop: int
+    numbers: Sequence[int]
+
+    @staticmethod
+    def of(query: Query, start: int, stop: int) -> Slice:
+        """Return a slice that is read alone or is the first of several."""
+        return Slice(query, start, stop, query.numbers)
+
+    def joined(self, query: Query, start: int, stop: int) -> Slice | None:
+        """Return a slice of another table that can be joined with this one; None where the shapes differ."""
+        numbers = query.same_shape(self.query)
+        return None if numbers is None else Slice(query, start, stop, numbers)
+
+    def stored(self, places: Sequence[int]) -> StoredPart:
+        """Return what an engine reads: some of the fields, by their places in the query."""
+        return self.query.source.table.native, [self.numbers[place] for place in places], self.start, self.stop
+
+
+class Lost(set[int]):
+    """The places of the fields that were left out of the first of several steps, and so are of all."""
+
+    settled = False
+    """Whether the first step was read."""
+
+
+class Scan:
+    """Reads a query range by range. What was left out of the first range is left out of all."""
+
+    def __init__(self, query: Query, carry: Carry | None = None) -> None:
+        self.query = query
+        self.carry = carry
+        self.lost = Lost()
+
+    @staticmethod
+    def stepping(query: Query, step_size: int | str, steps: StepPlan, *, announce: bool = True) -> Scan:
+        """Return a scan that keeps from one step what the next one needs; arguments as in `carry_for`."""
+        return Scan(query, carry_for(query, step_size, steps, announce=announce))
+
+    def read(self, start: int, stop: int) -> list[Column | None]:
+        """Read the fields; None in place of those that are left out."""
+        return read([Slice.of(self.query, start, stop)], self.carry, self.lost)
+
+    def arrays(self, start: int, stop: int, form: ResultForm, offset: int = 0) -> Foreign:
+        """Read the results; `offset` is added to the numbers of the entries."""
+        return form.make(self.query, self.read(start, stop), start + offset, stop + offset)
+
+    def give_up(self) -> None:
+        """End what is being read."""
+        if self.carry is not None:
+            self.carry.give_up()
+
+
+def read(slices: Sequence[Slice], carry: Carry | None = None, lost: Lost | None = None) -> list[Column | None]:
+    """Read the fields of all slices, joined in order: one call of the engine, in which other Python threads run.
+
+    A single slice that follows another may use what that has left in `carry`. Fields that nobody asked for by name and
+    that turn out to be unreadable when they are decoded are left out with a warning (None in their place); of steps,
+    which share `lost`, in the first one only.
+    """
+    found, left_out = _read(slices, carry, lost)
     warn_of_parts(left_out)
     return found
 
 
-def _read(
-    parts: Sequence[Part], carry: _native.Carry | None, lost: Lost | None
-) -> tuple[list[Column | None], list[str]]:
-    """Do what `read` does, but give what was left out of the branches instead of a warning."""
-    from sapwood import _native
-
-    if not parts or not parts[0][1]:
+def _read(slices: Sequence[Slice], carry: Carry | None, lost: Lost | None) -> tuple[list[Column | None], list[str]]:
+    """Do what `read` does, but return what was left out of the fields instead of a warning."""
+    if not slices or not slices[0].numbers:
         return [], []
     lost = Lost() if lost is None else lost
-    selection = parts[0][0]
+    query = slices[0].query
+    fields, words, count = query.fields, query.source.words, len(slices[0].numbers)
+    engine = query.source.table.engine
     reasons: list[str] = []
     while True:
-        places = [place for place in range(len(parts[0][1])) if place not in lost]
-        wanted = [
-            (part.source.tree.native, [indexes[place] for place in places], start, stop)
-            for part, indexes, start, stop in parts
-        ]
+        places = [place for place in range(count) if place not in lost]
         left_out: list[str] = []
         try:
-            found = iter(_native.read(wanted, carry, left_out))
+            found = iter(engine.read([one.stored(places) for one in slices], carry, left_out))
             break
         except (UnsupportedError, CorruptError) as error:
-            if len(parts[0][1]) == 1:
+            if count == 1:
                 raise
             column = error.column if isinstance(error, UnsupportedError) else None
             place = None if column is None else places[column]
-            if place is None or selection.branches[place] in selection.named or lost.settled or len(places) == 1:
+            if place is None or fields[place] in query.named or lost.settled or len(places) == 1:
                 hint = _HOW_TO_LEAVE_OUT
                 if lost.settled and place is not None:
-                    hint = _HOW_TO_GO_ON.format(name=selection.branches[place].name, start=parts[0][2])
+                    hint = _HOW_TO_CONTINUE
+                name = "" if place is None else fields[place].name
+                hint = hint.format(**words._asdict(), name=name, start=slices[0].start)
                 raise type(error)(f"{error}\n{hint}") from error
             lost.add(place)
             reasons.append(str(error))
     lost.settled = True
-    _warn("branches", reasons)
-    return [None if place in lost else next(found) for place in range(len(parts[0][1]))], left_out
+    warn_of_lost(words.fields, reasons)
+    return [None if place in lost else next(found) for place in range(count)], left_out
 
 
-def arrow_parts(selection: Selection, steps: Sequence[tuple[int, int]]) -> tuple[list[str], list[Any]]:
-    """Give the names and the data of an Arrow stream of all steps: what to read, or columns where only they tell types.
+_HOW_TO_LEAVE_OUT = (
+    "No values are returned, not of the other {fields} either. To read those, leave this one out "
+    "({filter}=lambda {field}: ...); {table}.unreadable(entries=None) lists all {fields} that fail like this."
+)
 
-    Where there are objects, the first step is decoded for it, and those branches are left out that cannot be.
+_HOW_TO_CONTINUE = (
+    "All steps have the {fields} of the first, in which this one could be decoded. To continue without it, iterate "
+    "with {filter}=lambda {field}: {field}.name != {name!r} from entry {start} of this {table}; "
+    "{table}.unreadable(entries=None) lists all {fields} that fail like this."
+)
+
+
+def warn_of_parts(reasons: list[str]) -> None:
+    """Warn of what was left out of fields."""
+    warn_of_lost("kinds of parts", reasons)
+
+
+def arrow_stream(query: Query, steps: Sequence[tuple[int, int]]) -> Foreign:
+    """Return an Arrow stream of all steps.
+
+    Where there are objects, the first step is decoded for it, and the fields that cannot be decoded are left out. Where
+    only the data tell types, all steps are read for it.
     """
-    native, indexes = selection.source.tree.native, selection.indexes
-    names = [name for name, _ in selection.outputs]
-    kinds = [branch.type or ("dynamic",) for branch in selection.branches]
+    table, numbers = query.source.table, query.numbers
+    names = [name for name, _ in query.outputs]
+    kinds = [field.type or ("dynamic",) for field in query.fields]
     settled = all(map(columns.is_settled, kinds))
-    if settled and not any(map(columns.has_records, kinds)):
-        return names, [(native, indexes, *step) for step in steps]
-    lost = Lost()
-    read_now = steps[:1] if settled else steps
-    found, left_out = _read([(selection, indexes, *step) for step in read_now], None, lost)
-    if settled:
-        kept = [place for place in range(len(indexes)) if place not in lost]
-        return [names[place] for place in kept], [(native, [indexes[place] for place in kept], *step) for step in steps]
-    warn_of_parts(left_out)
+    kept = list(range(len(numbers)))
+    if not settled or any(map(columns.has_records, kinds)):
+        lost = Lost()
+        read_now = steps[:1] if settled else steps
+        found, left_out = _read([Slice(query, *step, numbers) for step in read_now], None, lost)
+        if not settled:
+            warn_of_parts(left_out)
+            return table.engine.arrow_stream(*_arrow_columns(query, names, found))
+        kept = [place for place in kept if place not in lost]
+    parts = [Slice(query, *step, numbers).stored(kept) for step in steps]
+    return table.engine.arrow_stream([names[place] for place in kept], parts, warn_of_parts)
+
+
+def _arrow_columns(query: Query, names: list[str], found: list[Column | None]) -> tuple[list[str], list[Column]]:
     data: dict[str, Column] = {}
     refused: list[str] = []
     for name, column in zip(names, found, strict=True):
@@ -103,146 +175,94 @@ def arrow_parts(selection: Selection, steps: Sequence[tuple[int, int]]) -> tuple
             refused.append(f"{name}: {NO_UNIONS}")
         elif column is not None:
             data[name] = column
-    _warn("branches", refused)
+    warn_of_lost(query.source.words.fields, refused)
     return list(data), list(data.values())
 
 
-def warn_of_parts(reasons: list[str]) -> None:
-    """Warn of what was left out of branches."""
-    _warn("kinds of parts", reasons)
+def unreadable(source: HasFields, entries: int | None) -> dict[str, str]:
+    """Return the fields that cannot be read: see `Readable.unreadable`."""
+    found: dict[str, str] = {}
+    for path, field in [*((field.name, field) for field in source._itself), *source.walk(True)]:  # pyright: ignore[reportPrivateUsage]
+        if field.is_group:
+            continue
+        if field.reason is not None:
+            found[path] = f"{field.reason} (in class {field.cpp_class})"
+        elif reason := _undecodable(field, entries) or "; ".join(field.left_out):
+            found[path] = reason
+    return found
 
 
-class Lost(set[int]):
-    """The places of the branches that were left out of the first of several steps, and so are of all."""
-
-    settled = False
-    """Whether the first step was read."""
-
-
-_SHOWN = 5
-"""So many that are left out are named with their reasons."""
-
-
-def _warn(what: str, reasons: list[str]) -> None:
-    if reasons:
-        listed = "\n    ".join(reasons[:_SHOWN] + ["and others"] * (len(reasons) > _SHOWN))
-        warnings.warn(
-            f"{len(reasons)} {what} cannot be decoded and are left out:\n    {listed}",
-            SapwoodWarning,
-            stacklevel=stacklevel(),
-        )
-
-
-_HOW_TO_LEAVE_OUT = (
-    "No values are given, not of the other branches either. To read those, leave this one out "
-    "(filter_branch=lambda branch: ...); tree.unreadable(entries=None) names all branches that fail like this."
-)
-
-_HOW_TO_GO_ON = (
-    "All steps have the branches of the first, in which this one could be decoded. To read on without it, iterate with "
-    "filter_branch=lambda branch: branch.name != {name!r} from entry {start} of this tree; "
-    "tree.unreadable(entries=None) names all branches that fail like this."
-)
-
-
-def undecodable(branch: TBranch, entries: int | None) -> str | None:
-    """Decode the first entries of a branch (None: all) and a long one, and forget them; say what went wrong."""
-    from sapwood import _native
-
-    stop = branch.num_entries if entries is None else min(entries, branch.num_entries)
+def _undecodable(field: Field, entries: int | None) -> str | None:
+    """Decode the first entries of a field (None: all) and a long one, and forget them; return what went wrong."""
+    table, stop = field.table, field.num_entries if entries is None else min(entries, field.num_entries)
     try:
         for start in range(0, stop, _AT_ONCE):
-            _native.read([(branch.tree.native, [branch.native_index], start, min(start + _AT_ONCE, stop))])
+            table.engine.read([(table.native, [field.number], start, min(start + _AT_ONCE, stop))])
         # The first entries are often empty.
-        longest = branch.native.longest_entry() if stop else None
-        if longest is not None and stop <= longest < branch.num_entries:
-            _native.read([(branch.tree.native, [branch.native_index], longest, longest + 1)])
+        longest = field.native.longest_entry() if stop else None
+        if longest is not None and stop <= longest < field.num_entries:
+            table.engine.read([(table.native, [field.number], longest, longest + 1)])
     except (UnsupportedError, CorruptError, LimitError) as error:
         return str(error)
     return None
 
 
-def together(
-    selection: Selection,
-    data: list[Column | None],
-    start: int,
-    stop: int,
-    library: Library,
-    how: How,
-    add_doc: bool | Mapping[str, str],
-    only: Array | None = None,
-) -> Foreign:
-    """Make what `arrays` gives of the columns that `read` gave for the entries from `start` to `stop`, or some only."""
-    with _no_garbage():
-        results, entries = selection.results(data, start, stop, library, add_doc, only)
-        nodes = dict(selection.outputs)
-        refused = {name: why for name, result in results if (why := library.refuses(result))}
-        for name, why in refused.items():
-            node = nodes.get(name)
-            if not isinstance(node, Leaf) or node.branch in selection.named:
-                raise UnsupportedError(f"{name}: {why}")
-        _warn("branches", [f"{name}: {why}" for name, why in refused.items()])
-        results = [(name, result) for name, result in results if name not in refused]
-        return library.group(results, entries, how, documentation(selection.source, add_doc))
+# One field at a time
 
 
-@contextmanager
-def _no_garbage() -> Generator[None]:
-    """Let Python not look for garbage in a block that makes many objects, all of them wanted.
-
-    It would look again and again, which costs more than making them where branches are many.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
+def _read_one(query: Query, field: Field, start: int, stop: int) -> Column:
+    """Read a field that was not named beforehand; see `sapwood.table.learning`."""
+    carry = learned_carry(field, start, stop)
     try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
-def read_one(selection: Selection, branch: TBranch, start: int, stop: int) -> Column:
-    """Read a branch that was not named beforehand; see `sapwood.table.learning`."""
-    carry = branch.tree.learned.carry_for(branch, start, stop) if branch.file.is_far else None
-    try:
-        found = read([(selection, [branch.native_index], start, stop)], carry)
+        found = read([Slice(query, start, stop, [field.number])], carry)
     except StorageError:
-        branch.tree.learned.give_up()
+        give_up_on(field.table)
         raise
     return next(column for column in found if column is not None)
 
 
-def single(branch: TBranch, start: int, stop: int, library: Library, add_doc: bool | Mapping[str, str]) -> Foreign:
-    """Read one branch; one with only sub-branches as a record of them (NumPy: a dict, pandas: a frame)."""
-    selection = Selection(branch.parent, filter_branch=lambda other: other is branch)
-    if selection.indexes == [branch.native_index]:
-        data: list[Column | None] = [read_one(selection, branch, start, stop)]
+def single(field: Field, start: int, stop: int, form: ResultForm) -> Foreign:
+    """Read one field; one with only parts as a record of them (NumPy: a dict, pandas: a frame)."""
+    query = Query(field.parent, filter_field=lambda other: other is field)
+    if query.numbers == [field.number]:
+        data: list[Column | None] = [_read_one(query, field, start, stop)]
     else:
-        data = read([(selection, selection.indexes, start, stop)])
-    ((_, result),), entries = selection.results(data, start, stop, library, add_doc)
-    if branch.is_group and library.name in ("np", "pd"):
-        return library.table([(name, Result(column)) for name, column in result.value[3]], entries, None, None)
-    return library.finish(result, entries)
+        data = Scan(query).read(start, stop)
+    ((_, result),), entries = form.results(query, data, start, stop)
+    if field.is_group and form.library.name in ("np", "pd"):
+        return form.library.table([(name, Result(column)) for name, column in result.value[3]], entries, None, None)
+    return form.library.finish(result, entries)
 
 
 class Accessed(NamedTuple):
-    """One entry of an access log: which branch was read, for which buffer of the virtual array."""
+    """One entry of an access log: which field was read, for which buffer of the virtual array."""
 
     branch: str
     buffer_key: str
 
 
-def virtual(
-    selection: Selection,
+class _Virtual(NamedTuple):
+    """What the buffers of a virtual array need to know."""
+
+    query: Query
+    start: int
+    stop: int
+    log: Foreign
+    failed: Callable[[Exception], None] | None
+    container: dict[str, Callable[[], Any]]
+
+
+def virtual_arrays(
+    query: Query,
     start: int,
     stop: int,
-    add_doc: bool | Mapping[str, str],
+    form: ResultForm,
     log: Foreign,
     failed: Callable[[Exception], None] | None = None,
 ) -> Foreign:
-    """Give an Awkward array whose branches are read when they are first looked at, each on its own.
+    """Return an Awkward array whose fields are read when they are first looked at, each on its own.
 
-    `failed` is told of an error of reading before that is raised where the array is looked at.
+    `failed` is called with an error of reading before that is raised where the array is looked at.
 
     Raises
     ------
@@ -251,74 +271,63 @@ def virtual(
     """
     import awkward as ak
 
-    container: dict[str, Callable[[], Any]] = {}
+    lazy = _Virtual(query, start, stop, log, failed, {})
     forms: list[Any] = []
     names: list[str] = []
     reasons: list[str] = []
-    for number, (name, node) in enumerate(selection.outputs):
+    for number, (name, node) in enumerate(query.outputs):
         if isinstance(node, Formula):
             continue
-        parameters = documentation(node.branch, add_doc)
         try:
-            form = _form(node, str(number), selection, (start, stop), container, log, failed, parameters)
+            forms.append(_form(node, str(number), lazy, documentation(node.field, form.add_doc)))
         except UnsupportedError as error:
-            if node.branch in selection.named:
+            if node.field in query.named:
                 raise
             reasons.append(str(error))
             continue
-        forms.append(form)
         names.append(name)
-    _warn("branches", reasons)
-    form = ak.forms.RecordForm(forms, names, parameters=documentation(selection.source, add_doc))
-    return ak.from_buffers(form, stop - start, container)
+    warn_of_lost(query.source.words.fields, reasons)
+    record = ak.forms.RecordForm(forms, names, parameters=documentation(query.source, form.add_doc))
+    return ak.from_buffers(record, stop - start, lazy.container)
 
 
-def _form(
-    node: Leaf | Group,
-    key: str,
-    selection: Selection,
-    entries: tuple[int, int],
-    container: dict[str, Callable[[], Any]],
-    log: Foreign,
-    failed: Callable[[Exception], None] | None,
-    parameters: dict[str, Any] | None,
-) -> Foreign:
+def _form(node: Leaf | Group, key: str, lazy: _Virtual, parameters: dict[str, Any] | None) -> Foreign:
     import awkward as ak
 
     if isinstance(node, Group):
-        forms = [
-            _form(field, f"{key}/{i}", selection, entries, container, log, failed, None)
-            for i, (_, field) in enumerate(node.fields)
-        ]
+        forms = [_form(inner, f"{key}/{i}", lazy, None) for i, (_, inner) in enumerate(node.fields)]
         return ak.forms.RecordForm(forms, [name for name, _ in node.fields], parameters=parameters)
-    branch = node.branch
+    field = node.field
     once = threading.Lock()
-    known: dict[str, Any] = {}
+    known: dict[str, Array] = {}
+
+    def column() -> Column:
+        return _read_one(lazy.query, field, lazy.start, lazy.stop)
 
     def buffer(name: str) -> Callable[[], Any]:
         def get() -> Foreign:
-            nonlocal log
             with once:
                 if not known:
                     try:
-                        known.update(columns.buffers_of(read_one(selection, branch, *entries), key))
+                        known.update(columns.buffers_of(column(), key))
                     except Exception as error:
-                        if failed is not None:
-                            failed(error)
+                        if lazy.failed is not None:
+                            lazy.failed(error)
                         raise
-            if log is not None:
-                log += [Accessed(branch.path_in(selection.source), name)]
+            if lazy.log is not None:
+                log = lazy.log
+                log += [Accessed(field.path_in(lazy.query.source), name)]
             return known[name]
 
         return get
 
-    kind = branch.type or ("dynamic",)
+    kind = field.type or ("dynamic",)
     if not columns.is_settled(kind):
-        # Only its data say what it is, so it is read now.
-        column = read_one(selection, branch, *entries)
-        known.update(columns.buffers_of(column, key))
-        kind = columns.type_of(column)
+        # Only its data tell its type, so it is read now.
+        found = column()
+        known.update(columns.buffers_of(found, key))
+        kind = columns.type_of(found)
     form = columns.form_of(kind, key, parameters)
     for name in form.expected_from_buffers(buffer_key="{form_key}-{attribute}"):
-        container[name] = buffer(name)
+        lazy.container[name] = buffer(name)
     return form

@@ -1,51 +1,24 @@
-"""Steps through the entries of trees: where they end, reading ahead, and reporting where one is."""
+"""Steps through the entries of tables: where they end, reading ahead, and reporting where one is."""
 
 from __future__ import annotations
 
 import os
-import re
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterator, Sequence
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING, TypeGuard, TypeVar
+from typing import Any, TypeVar
 
 from sapwood.errors import ArgumentError, StorageError
-
-if TYPE_CHECKING:
-    from sapwood import _native
-    from sapwood.files.file import ReadOnlyFile
-    from sapwood.files.tree import HasBranches, TTree
-    from sapwood.table.query import Selection
+from sapwood.show.units import is_count, memory_size
+from sapwood.table.engine import Carry
+from sapwood.table.query import Query
+from sapwood.table.schema import HasFields
 
 T = TypeVar("T")
 
 _CARRIED = 32 << 20
 _CARRIED_AT_MOST = 256 << 20
-"""Bytes of baskets that reach into the next step which are kept for it."""
-
-_SIZE = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([kmgtpezy]?)(i?)b\s*", re.IGNORECASE)
-
-
-def memory_size(size: int | str) -> int:
-    """Turn ``"100 MB"`` (powers of 1000) or ``"100 MiB"`` (powers of 1024) or a number into a number of bytes.
-
-    Raises
-    ------
-    TypeError
-        It is neither.
-    """
-    if isinstance(size, str):
-        match = _SIZE.fullmatch(size)
-        if match is not None:
-            power = " kmgtpezy".index(match[2].lower() or " ")
-            return int(float(match[1]) * (1024 if match[3] else 1000) ** power)
-    elif _is_count(size):
-        return int(size)
-    raise TypeError(f"a memory size is a number of bytes or a string like '100 MB', not {size!r}")
-
-
-def _is_count(value: object) -> TypeGuard[int]:
-    return hasattr(value, "__index__") and not isinstance(value, bool)
+"""Bytes of pages that reach into the next step which are kept for it."""
 
 
 def entry_range(entries: int, start: int | None, stop: int | None) -> tuple[int, int]:
@@ -62,23 +35,23 @@ def whole(entry: float | None) -> int | None:
     return int(entry) if isinstance(entry, float) and entry.is_integer() else entry  # pyright: ignore[reportReturnType]
 
 
-def entries_for(selection: Selection, size: int | str, start: int, stop: int) -> int:
-    """Estimate how many entries of a selection make up a memory size, uncompressed; at least 1."""
-    total = selection.bytes_between(start, stop)
+def entries_for(query: Query, size: int | str, start: int, stop: int) -> int:
+    """Estimate how many entries of a query make up a memory size, uncompressed; at least 1."""
+    total = query.bytes_between(start, stop)
     return max(1, round(memory_size(size) * (stop - start) / total)) if total else max(1, stop - start)
 
 
-def plan_steps(selection: Selection, step_size: int | str, start: int, stop: int) -> Iterator[tuple[int, int]]:
+def plan_steps(query: Query, step_size: int | str, start: int, stop: int) -> Iterator[tuple[int, int]]:
     """Cut a range of entries into steps.
 
     Parameters
     ----------
-    selection
+    query
         What is read.
     step_size
         A number of entries: each step has exactly so many (the last one what is left). A memory size: steps of whole
         clusters as far as they fit; a cluster that alone is larger is cut into even parts, so small that two of them
-        and what is carried over of the cluster's baskets are at most two steps, or else of half a step.
+        and what is carried over of the cluster's pages are at most two steps, or else of half a step.
     start, stop
         The range.
 
@@ -89,14 +62,14 @@ def plan_steps(selection: Selection, step_size: int | str, start: int, stop: int
     TypeError
         The step size is neither a number nor a memory size.
     """
-    if not isinstance(step_size, str) and _is_count(step_size):
+    if not isinstance(step_size, str) and is_count(step_size):
         if step_size < 1:
             raise ArgumentError(f"a step has at least 1 entry, not {step_size}")
         for begin in range(start, stop, step_size):
             yield begin, min(begin + step_size, stop)
         return
-    most = entries_for(selection, step_size, start, stop)
-    ends = [end for end in selection.source.tree.clusters if start < end < stop]
+    most = entries_for(query, step_size, start, stop)
+    ends = [end for end in query.source.table.clusters if start < end < stop]
     ends.append(stop)
     while start < stop:
         next_end = bisect_right(ends, start)
@@ -117,14 +90,14 @@ def plan_steps(selection: Selection, step_size: int | str, start: int, stop: int
 class StepPlan:
     """Steps through ranges of entries. They are cut one by one: a damaged file may claim any number of entries."""
 
-    def __init__(self, selection: Selection, step_size: int | str, *ranges: tuple[int, int]) -> None:
+    def __init__(self, query: Query, step_size: int | str, *ranges: tuple[int, int]) -> None:
         """Take what `plan_steps` takes, and raise what it raises."""
-        self._selection = selection
+        self._query = query
         self._step_size = step_size
         self.ranges: Sequence[tuple[int, int]] = ()
         """The ranges that have entries to read."""
-        if selection.branches:
-            next(plan_steps(selection, step_size, *(ranges[0] if ranges else (0, 0))), None)
+        if query.fields:
+            next(plan_steps(query, step_size, *(ranges[0] if ranges else (0, 0))), None)
             self.ranges = [(start, stop) for start, stop in ranges if start < stop]
 
     def __bool__(self) -> bool:
@@ -138,31 +111,30 @@ class StepPlan:
 
     def through(self, one: tuple[int, int]) -> Iterator[tuple[int, int]]:
         """Cut those of one range."""
-        return plan_steps(self._selection, self._step_size, *one) if one in self.ranges else iter(())
+        return plan_steps(self._query, self._step_size, *one) if one in self.ranges else iter(())
 
 
 _STEPS_MEASURED = 10_000
 """How many steps are measured to find the largest."""
 
 
-def carry_for(selection: Selection, step_size: int | str, steps: StepPlan, *, announce: bool = True) -> _native.Carry:
-    """Make what keeps the ends of baskets from one step for the next, and tell far storage of all that will be read.
+def carry_for(query: Query, step_size: int | str, steps: StepPlan, *, announce: bool = True) -> Carry:
+    """Make what keeps the ends of pages for the next step; announce to remote storage all that will be read.
 
-    Few steps to a cluster: what two steps leave of the memory that two may take, and in any case a bit, since a basket
+    Few steps to a cluster: what two steps leave of the memory that two may take, and in any case a bit, since a page
     decompressed twice costs less than the memory. Many: all of a cluster, or each step would decompress it again.
     """
-    from sapwood import _native
-
-    step = max((selection.bytes_between(*step) for step in islice(steps, _STEPS_MEASURED)), default=0)
-    cluster = max((selection.bytes_between(*pair) for pair in pairwise(selection.source.tree.clusters)), default=0)
+    step = max((query.bytes_between(*step) for step in islice(steps, _STEPS_MEASURED)), default=0)
+    cluster = max((query.bytes_between(*pair) for pair in pairwise(query.source.table.clusters)), default=0)
     if cluster > 4 * step:
         room = min(int(cluster), _CARRIED_AT_MOST)
     else:
         left = 2 * (memory_size(step_size) - int(step)) if isinstance(step_size, str) else 0
         room = max(_CARRIED, min(int(cluster), left))
-    carry = _native.Carry(room)
+    table = query.source.table
+    carry = table.engine.Carry(room)
     if steps and announce:
-        carry.announce(selection.source.tree.native, selection.indexes, steps.ranges[0][0], steps.ranges[-1][1])
+        carry.announce(table.native, query.numbers, steps.ranges[0][0], steps.ranges[-1][1])
     return carry
 
 
@@ -189,7 +161,7 @@ def read_ahead(jobs: Iterator[Callable[[], T]], give_up: Callable[[], object]) -
             # Nothing here keeps hold of a result that the caller lets go.
             yield box.pop()
             if os.getpid() != process:
-                raise StorageError("a loop that was begun before a fork: begin it anew in the child")
+                raise StorageError("this iterator was created before fork(); create it again in the child process")
     finally:
         if os.getpid() == process:
             # In a forked process there is no thread to end, and a lock may be held by one.
@@ -200,11 +172,9 @@ def read_ahead(jobs: Iterator[Callable[[], T]], give_up: Callable[[], object]) -
 
 
 class Report:
-    """Where the arrays of one step come from: file, tree and entries, counted in the tree and over all files."""
+    """Where the arrays of one step come from: file, table and entries, counted in the table and over all files."""
 
-    def __init__(
-        self, source: HasBranches, tree_entry_start: int, tree_entry_stop: int, global_offset: int = 0
-    ) -> None:
+    def __init__(self, source: HasFields, tree_entry_start: int, tree_entry_stop: int, global_offset: int = 0) -> None:
         self._source = source
         self._start = tree_entry_start
         self._stop = tree_entry_stop
@@ -215,17 +185,17 @@ class Report:
         return Report(self._source, self._start, self._stop, global_offset)
 
     @property
-    def source(self) -> HasBranches:
-        """The tree or branch that is stepped through."""
+    def source(self) -> HasFields:
+        """The table or field that is stepped through."""
         return self._source
 
     @property
-    def tree(self) -> TTree:
-        """The tree."""
-        return self._source.tree
+    def tree(self) -> Any:
+        """The table."""
+        return self._source.table
 
     @property
-    def file(self) -> ReadOnlyFile:
+    def file(self) -> Any:
         """The file."""
         return self._source.file
 
@@ -236,12 +206,12 @@ class Report:
 
     @property
     def tree_entry_start(self) -> int:
-        """The first entry of the step, in its tree."""
+        """The first entry of the step, in its table."""
         return self._start
 
     @property
     def tree_entry_stop(self) -> int:
-        """The entry behind the last of the step, in its tree."""
+        """The entry behind the last of the step, in its table."""
         return self._stop
 
     @property

@@ -20,6 +20,7 @@ from sapwood import _native
 from sapwood.columns import Foreign, Type, length_of, type_of
 from sapwood.compression import ZSTD, Compression, code_of
 from sapwood.errors import ArgumentError, MissingFileError, NotFoundError, StorageError, UnsupportedError
+from sapwood.files.kinds import TREES
 from sapwood.new import NewObject
 from sapwood.objects.model import Model
 from sapwood.table.filters import Filter, NameFilter, no_filter
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from sapwood.files.file import ReadOnlyDirectory, ReadOnlyKey
 
 _DIRECTORIES = ("TDirectory", "TDirectoryFile")
-_TREES = ("TTree", "TNtuple", "TNtupleD")
 
 DEFAULT_COMPRESSION = ZSTD(5)
 """What files are written with: smaller and faster to read than zlib, and read by ROOT since 6.20 and by uproot."""
@@ -565,7 +565,7 @@ class WritableDirectory:
                 tree = self._file.trees.get(((*directory._path, name), number))
                 if tree is not None:
                     return tree
-                if classname in _TREES:
+                if classname in TREES:
                     return directory._append(name, number)
                 raise UnsupportedError(
                     f"the {classname} {where!r} cannot be read while the file is written: close it, and open it again"
@@ -645,7 +645,7 @@ class WritableDirectory:
             directory = directory._directory(part)
         last, _, wanted = last.partition(";")
         native = self._file.native
-        cycles = [key[1] for key in native.list(directory._number) if key[0] == last and key[2] in _TREES]
+        cycles = [key[1] for key in native.list(directory._number) if key[0] == last and key[2] in TREES]
         cycle = next((one for one in cycles if wanted in ("", "*", str(one))), None)
         if cycle is None:
             raise NotFoundError(f"no tree is named {name!r} in {self.object_path!r}\nin file {self.file_path}")
@@ -861,7 +861,7 @@ class WritableDirectory:
         doomed, kept = list[str](), list[str]()
         inside = "/".join(path)
         for full, its_cycle, classname in self._file.root_directory._list(True):
-            if classname in _TREES:
+            if classname in TREES:
                 goes = full.startswith(inside + "/") or (full == inside and number in (None, its_cycle))
                 (doomed if goes else kept).append(f"{full};{its_cycle}")
         if not doomed or self._file.file_path is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import fnmatch
 import functools
 import json
@@ -20,7 +19,7 @@ import numpy as np
 
 import sapwood
 from sapwood.compression import ZSTD
-from sapwood.errors import ArgumentError
+from sapwood.errors import ArgumentError, suggestion
 from sapwood.lab.advice.layout import BranchLayout, TreeLayout, layouts_of, plain_path
 from sapwood.lab.advice.rewriting import (
     Cost,
@@ -495,10 +494,7 @@ def _check_names(used: Sequence[str], found: set[str], trees: Sequence[TreeLayou
     if not unknown or (found and isinstance(used, Recorded)):
         return
     there = sorted({branch.name for tree in trees for branch in tree.branches})
-    shown: list[str] = []
-    for name in unknown[:5]:
-        near = difflib.get_close_matches(name, there, 3)
-        shown.append(f"{name!r}" + (f" (there is {', '.join(near)})" if near else ""))
+    shown = [repr(name) + suggestion(name, there) for name in unknown[:5]]
     more = f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
     raise ArgumentError(f"named as used, but no branch of these trees: {', '.join(shown)}{more}")
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 import sapwood
 from sapwood.compression import LZMA, Compression
 from sapwood.errors import NotFoundError
+from sapwood.files.kinds import TREES
 from sapwood.train.data.dataset import Source
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ _GAP = 1_000_000
 
 _LOOKED_AT = 8
 """Baskets of a branch whose heads are read."""
-
-TREES = ("TTree", "TNtuple", "TNtupleD")
 
 
 @dataclass(frozen=True)

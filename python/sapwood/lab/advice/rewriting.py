@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import difflib
 import fnmatch
 import os
 import re
@@ -18,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import sapwood
 from sapwood.compression import LZ4, LZMA, ZLIB, ZSTD, Compression
-from sapwood.errors import ArgumentError, CorruptError, SapwoodError, UnsupportedError
-from sapwood.lab.advice.layout import TREES, held_codecs, is_object, plain_path, tree_paths
+from sapwood.errors import ArgumentError, CorruptError, SapwoodError, UnsupportedError, suggestion
+from sapwood.files.kinds import TREES
+from sapwood.lab.advice.layout import held_codecs, is_object, plain_path, tree_paths
 from sapwood.train.data.dataset import Dataset, parse_size
 from sapwood.train.task.outputs import SUMMARY, Summary, whole_objects
 
@@ -228,9 +228,8 @@ def _check_drop(patterns: Sequence[str], trees: Mapping[str, Sequence[Foreign]])
     there = sorted({branch.name for parts in trees.values() for branch in parts[0].branches})
     for pattern in patterns:
         if not any(fnmatch.fnmatchcase(name, pattern) for name in there):
-            near = difflib.get_close_matches(pattern, there, 3)
-            more = f" (there is {', '.join(near)})" if near else ""
-            raise ArgumentError(f"to be left out, but no branch directly below {', '.join(trees)}: {pattern!r}{more}")
+            hint = suggestion(pattern, there)
+            raise ArgumentError(f"to be left out, but no branch directly below {', '.join(trees)}: {pattern!r}{hint}")
 
 
 def write_part(tree: Foreign, path: str | os.PathLike[str], layout: Layout, start: int, stop: int) -> None:
@@ -369,8 +368,8 @@ def _branch_codecs(tree: Foreign, names: Sequence[str], layout: Layout) -> dict[
                 return wanted[one.name]
         if not isinstance(layout.compression, EllipsisType):
             return layout.compression
-        having = [one for one in family if one.native_index in held]
-        return held[max(having, key=lambda one: one.compressed_bytes).native_index] if having else branch.compression
+        having = [one for one in family if one.number in held]
+        return held[max(having, key=lambda one: one.compressed_bytes).number] if having else branch.compression
 
     return {branch.name: codec(branch) for branch in tree.branches if branch.name in names}
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import sapwood
 from sapwood import columns
 from sapwood.errors import CorruptError, StorageError
+from sapwood.files.file import open  # noqa: A004
 from sapwood.train.data.dataset import Source, find_tree, is_url
 
 if TYPE_CHECKING:
@@ -130,20 +130,19 @@ def look(source: Source, keep: Callable[[TreeInfo, Any, Any], bool] | None = Non
     file, kept = open_source(source), False
     try:
         tree, name = find_tree(file, source)
-        native = tree.native
         known = _LAST[0] if _LAST else None
-        if known is not None and known[0].same_shape(native):
+        if known is not None and known[0].same_shape(tree):
             schema = known[1]
         else:
-            kinds = [branch.type for branch in native.branches]
+            kinds = [None if field.is_group else field.type for field in tree.every_field]
             schema = Schema(
-                tuple(node.path_in(tree) for node in tree.nodes),
+                tuple(field.path_in(tree) for field in tree.every_field),
                 tuple("" if kind is None else columns.describe(kind) for kind in kinds),
             )
-            _LAST[:] = [(native, schema)]
+            _LAST[:] = [(tree, schema)]
         info = TreeInfo(
             file.file.hex_uuid, size, modified, name, tree.num_entries, np.asarray(tree.clusters, dtype=np.int64),
-            schema, *(np.asarray(sizes, dtype=np.int64) for sizes in native.branch_bytes()),
+            schema, *(np.asarray(sizes, dtype=np.int64) for sizes in tree.field_bytes()),
         )  # fmt: skip
         kept = keep is not None and keep(info, file, tree)
         return info
@@ -157,7 +156,7 @@ def open_source(source: Source) -> Any:
     failures: list[StorageError | CorruptError] = []
     for path in (source.path, *source.replicas):
         try:
-            return sapwood.open({path: None}, object_cache=None, **(source.options if is_url(path) else {}))
+            return open({path: None}, object_cache=None, **(source.options if is_url(path) else {}))
         except (StorageError, CorruptError) as error:
             failures.append(error)
     if len(failures) > 1:

@@ -17,16 +17,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sapwood.errors import ArgumentError, MissingFileError, NotFoundError
+from sapwood.files.kinds import TABLES
+from sapwood.show.units import memory_size
 from sapwood.storage.locate import is_url, matches, split_path
-from sapwood.table.steps import memory_size
 
 if TYPE_CHECKING:
     from sapwood.columns import Array, Foreign
     from sapwood.objects.entries import TEntryList, TEventList
 
 StepSize = int | str
-
-_TREES = {"TTree", "TNtuple", "TNtupleD", "TChain"}
 
 
 def parse_size(text: str) -> int:
@@ -743,7 +742,7 @@ def find_tree(file: Foreign, source: Source) -> tuple[Any, str]:
         if not hasattr(found, "num_entries"):
             raise ArgumentError(f"{source} is not a tree")
         return found, source.tree
-    names = sorted({key.rpartition(";")[0] for key, kind in file.classnames().items() if kind in _TREES})
+    names = sorted({key.rpartition(";")[0] for key, kind in file.classnames().items() if kind in TABLES})
     if not names:
         raise NotFoundError(f"{source.path} has no tree")
     if len(names) > 1:

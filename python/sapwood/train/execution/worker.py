@@ -27,8 +27,9 @@ import numpy as np
 from sapwood import _native
 from sapwood.errors import ArgumentError, LimitError, SapwoodError, StorageError
 from sapwood.table.libraries import library_of
-from sapwood.table.query import Leaf, Selection
-from sapwood.table.scan import Accessed, read, together, virtual
+from sapwood.table.query import Leaf, Query
+from sapwood.table.results import ResultForm
+from sapwood.table.scan import Accessed, Scan, virtual_arrays
 from sapwood.train.account import memory
 from sapwood.train.account.record import Cost, Meter
 from sapwood.train.data.catalogue import TreeInfo, look, open_source
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from sapwood.columns import Array, Column, Foreign
 
 _FILES_OPEN = 16
+_AWKWARD = ResultForm(library_of("ak"))
 
 
 @dataclass(frozen=True)
@@ -340,9 +342,9 @@ class Worker:
     def _read_from(self, tree: OpenTree, step: Step) -> tuple[_StepBlock, list[Resolved]]:
         file = step.file
         shape = self._shape(tree, file)
-        layouts = tree.read(shape.reads, step.entry_start, step.entry_stop, shape.selection)
-        if shape.selection is None:
-            shape.selection = tree.selection(shape.reads)
+        layouts = tree.read(shape.reads, step.entry_start, step.entry_stop, shape.query)
+        if shape.query is None:
+            shape.query = tree.query(shape.reads)
         missing, cast = dict(file.made_up), dict(file.cast)
         for name, kind in cast.items():
             if name in layouts:
@@ -498,7 +500,7 @@ class _Shape:
     needs: list[Resolved]
     names: list[str]
     reads: list[str]
-    selection: Selection | None = None
+    query: Query | None = None
 
 
 class ReplacedError(StorageError):
@@ -533,15 +535,13 @@ class OpenTree:
         self._lock = threading.Lock()
         self._users = 0
         self._closing = False
-        self._selections: dict[tuple[str, ...] | None, Selection] = {}
+        self._queries: dict[tuple[str, ...] | None, Query] = {}
 
-    def read(self, names: Sequence[str], start: int, stop: int, like: Selection | None = None) -> dict[str, Any]:
-        """Read branches, as layouts by name; `like` is the selection of them from a tree that has the same branches."""
+    def read(self, names: Sequence[str], start: int, stop: int, like: Query | None = None) -> dict[str, Any]:
+        """Read branches, as layouts by name; `like` is the query of them from a tree that has the same branches."""
         if not names:
             return {}
-        selection = self.selection(names, like)
-        data = read([(selection, selection.indexes, start, stop)])
-        record = together(selection, data, start, stop, library_of("ak"), None, add_doc=False).layout
+        record = Scan(self.query(names, like)).arrays(start, stop, _AWKWARD).layout
         return {name: record.content(name) for name in names}
 
     def everything(
@@ -561,9 +561,9 @@ class OpenTree:
         the ones that were `seen` to be looked at (None: all were). `failed` is told of errors of reading. With `rows`
         only these entries are given, of which the known are.
         """
-        selection, tree = self.selection(None), self.tree
+        query, tree = self.query(None), self.tree
         length = stop - start if rows is None else len(rows)
-        record = virtual(selection, start, stop, False, log, failed).layout
+        record = virtual_arrays(query, start, stop, _AWKWARD, log, failed).layout
         if seen is not None:
             known = {name: layout if name in seen else _noting(name, layout, log) for name, layout in known.items()}
 
@@ -572,7 +572,7 @@ class OpenTree:
 
         columns: dict[str, Any] = {name: known.get(name) for name in record.fields}
         if any("/" in name for name in known):  # members of split objects are fields by name, and known by path
-            paths = {name: node.branch.path_in(tree) for name, node in selection.outputs if isinstance(node, Leaf)}
+            paths = {name: node.field.path_in(tree) for name, node in query.outputs if isinstance(node, Leaf)}
             columns |= {name: known[path] for name, path in paths.items() if path in known and name in columns}
         for name, content in zip(record.fields, record.contents, strict=True):
             if columns[name] is None:
@@ -580,12 +580,12 @@ class OpenTree:
         columns |= {name: known[name] for name in more}
         return ak.Array(ak.contents.RecordArray(list(columns.values()), list(columns), length))
 
-    def selection(self, names: Sequence[str] | None, like: Selection | None = None) -> Selection:
-        """Give the selection of branches, None for all."""
+    def query(self, names: Sequence[str] | None, like: Query | None = None) -> Query:
+        """Give the query of branches, None for all."""
         key = None if names is None else tuple(names)
-        found = self._selections.get(key)
+        found = self._queries.get(key)
         if found is None:
-            found = self._selections[key] = Selection(self.tree, key) if like is None else like.moved(self.tree)
+            found = self._queries[key] = Query(self.tree, key) if like is None else like.moved(self.tree)
         return found
 
     def hold(self) -> None:

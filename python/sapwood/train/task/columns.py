@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import fnmatch
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import awkward as ak
 import numpy as np
 
-from sapwood.errors import ArgumentError, NotFoundError
+from sapwood.errors import ArgumentError, NotFoundError, suggestion
 from sapwood.table.expressions import FUNCTIONS, Expression, Language
 
 if TYPE_CHECKING:
@@ -300,6 +299,5 @@ def _matching(pattern: str, tree: Tree) -> list[str]:
     names = tree.keys()
     found = _fitting(pattern, names)
     if not found:
-        near = difflib.get_close_matches(pattern, names, 3)
-        raise NotFoundError(f"no branch matches {pattern!r}" + (f" (there is {', '.join(near)})" if near else ""))
+        raise NotFoundError(f"no branch matches {pattern!r}" + suggestion(pattern, names))
     return found

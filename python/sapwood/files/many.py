@@ -1,0 +1,279 @@
+"""Many files as one: `iterate`, `concatenate`, `num_entries`."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from sapwood.columns import Foreign
+from sapwood.errors import ArgumentError, Incident, NotFoundError, SapwoodWarning, StorageError, stacklevel
+from sapwood.files.file import ReadOnlyDirectory, ReadOnlyFile
+from sapwood.files.kinds import TABLES
+from sapwood.storage.locate import Files, Located, Steps, expand
+from sapwood.table import dataset
+from sapwood.table.expressions import Language
+from sapwood.table.filters import NameFilter, no_filter
+from sapwood.table.groups import GroupBy
+from sapwood.table.libraries import How, Library, library_of
+from sapwood.table.query import Expressions, Query
+from sapwood.table.results import ResultForm
+from sapwood.table.schema import FieldFilter, HasFields
+from sapwood.table.steps import entry_range, whole
+
+Ledger = dict[str, list[Incident]]
+"""What did not go well, by the path or URL of the file."""
+
+
+class _Files:
+    """The trees of a `files` argument, opened one by one; those that are skipped are counted."""
+
+    def __init__(
+        self, files: Files, allow_missing: bool, options: Mapping[str, Any], ledger: Ledger | None = None
+    ) -> None:
+        self._located = expand(files, lambda item: isinstance(item, HasFields), options)
+        self._allow_missing = allow_missing
+        self._options = options
+        self._ledger = ledger
+        self._skipped: list[str] = []
+        self._given = {id(item.file) for item in self._located if isinstance(item.file, HasFields)}
+        opened = {str(item.file) for item in self._located if not isinstance(item.file, HasFields)}
+        if options.get("replicas") and len(opened) > 1:
+            raise ArgumentError(
+                f"`replicas` are other URLs of one file, and these are {len(opened)} files. Open each file with its "
+                "own replicas and pass the open trees."
+            )
+
+    def __iter__(self) -> Iterator[tuple[HasFields, Steps]]:
+        """Open the trees, and give the ranges of entries of each that are meant."""
+        for located in self._located:
+            tree = self._open(located)
+            if tree is not None:
+                yield tree, self._steps(located, tree)
+
+    def _steps(self, located: Located, tree: HasFields) -> Steps:
+        entries = tree.table.num_entries
+        for start, stop in located.steps or ():
+            if not 0 <= start <= stop <= entries:
+                self.done_with(tree)
+                raise ArgumentError(f"{tree.file.file_path}: entries {start} to {stop} of a tree that has {entries}")
+        return [(0, entries)] if located.steps is None else located.steps
+
+    def count(self) -> Iterator[tuple[str, str, int]]:
+        """Give the path of each file, the path of the tree in it as it was given, and the number of its entries."""
+        for located in self._located:
+            tree = self._open(located)
+            if tree is not None:
+                entries = sum(stop - start for start, stop in self._steps(located, tree))
+                yield tree.file.file_path, located.inside or tree.object_path, entries
+                self.done_with(tree)
+
+    def skip(self, path: str, error: NotFoundError) -> None:
+        """Note a file that lacks what was asked for, or raise the error where that is not allowed."""
+        if not self._allow_missing:
+            raise error
+        self._skipped.append(path)
+
+    def report(self) -> None:
+        """Warn of the files that were skipped."""
+        if self._skipped:
+            shown = ", ".join(self._skipped[:5]) + (" ..." if len(self._skipped) > 5 else "")
+            warnings.warn(
+                f"{len(self._skipped)} of {len(self._located)} files lack the tree or a branch, skipped: {shown}",
+                SapwoodWarning,
+                stacklevel=stacklevel(),
+            )
+
+    def reporting(self, steps: Iterator[Any]) -> Iterator[Any]:
+        """Pass steps on, and warn at their end."""
+        yield from steps
+        self.report()
+
+    def done_with(self, table: HasFields) -> None:
+        """Close the file of a tree, unless the caller had it open."""
+        if id(table) not in self._given:
+            self._close(table)
+
+    def _close(self, opened: HasFields | ReadOnlyDirectory) -> None:
+        if self._ledger is not None and (incidents := opened.file.ledger()):
+            self._ledger.setdefault(opened.file.file_path, []).extend(incidents)
+        opened.close()
+
+    def _open(self, located: Located) -> HasFields | None:
+        source, inside, _ = located
+        if isinstance(source, HasFields):
+            return source
+        try:
+            directory = ReadOnlyFile(source, object_cache=None, **self._options).root_directory
+        except StorageError as error:
+            if self._ledger is not None and error.ledger:
+                self._ledger.setdefault(str(source), []).extend(error.ledger)
+            raise
+        try:
+            if inside is not None:
+                found = directory[inside]
+                if not isinstance(found, HasFields):
+                    raise ArgumentError(f"{inside!r} is no tree\nin file {directory.file_path}")
+                return found
+            trees = directory.keys(cycle=False, filter_classname=TABLES)
+            if len(trees) == 1:
+                return directory[trees[0]]
+            if trees:
+                raise ArgumentError(
+                    f"there are {len(trees)} trees; name one ({{path: tree}}, 'path.root:tree'): {', '.join(trees)}\n"
+                    f"in file {directory.file_path}"
+                )
+            raise NotFoundError(f"no tree\nin file {directory.file_path}")
+        except NotFoundError as error:
+            self._close(directory)
+            self.skip(directory.file_path, error)
+            return None
+        except BaseException:
+            self._close(directory)
+            raise
+
+
+def iterate(
+    files: Files,
+    expressions: Expressions = None,
+    cut: str | None = None,
+    *,
+    filter_name: NameFilter = no_filter,
+    filter_typename: NameFilter = no_filter,
+    filter_branch: FieldFilter = no_filter,
+    aliases: Mapping[str, str] | None = None,
+    language: Language | None = None,
+    step_size: int | str = "100 MB",
+    group_by: GroupBy | None = None,
+    decompression_executor: object = None,
+    interpretation_executor: object = None,
+    library: str | Library = "ak",
+    ak_add_doc: bool | Mapping[str, str] = False,
+    how: How = None,
+    report: bool = False,
+    allow_missing: bool = False,
+    ledger: Ledger | None = None,
+    **options: object,
+) -> Iterator[Any]:
+    """Read the trees of many files in steps, one file after another; a step never spans two files.
+
+    While one step is worked on, the next is read in the background, over the border between files too.
+
+    Parameters
+    ----------
+    files
+        A path or URL (``"data/*.root:tree"``), a `pathlib.Path`, a dict of path to tree
+        (``{"data/*.root": "tree"}``) or to a dict with ranges of its entries
+        (``{"data.root": {"object_path": "tree", "steps": [[0, 100], [5000, 5100]]}}``), an open tree, or an iterable
+        of these. Patterns (``*``, ``?``, ``[...]``, ``**``, ``{a,b}``) may be in paths and URLs; in these not ``?``,
+        and ``[...]`` only beside one of the others. A file with one tree needs no name for it.
+    allow_missing
+        Skip files that have no such tree or branch, with a `SapwoodWarning` at the end.
+    ledger
+        A dict that gets, by its path, what did not go well of each file far away: its `ledger()` when it is closed, or
+        what was tried to open it. Of open trees their own files have it.
+    options
+        As in `sapwood.open`; `replicas` only for one file.
+    group_by
+        As in `TTree.iterate`, over all files: a group that is in several of them comes from one after the other, still
+        in steps of one file each. No more than 400 files at a time, which stay open.
+    expressions, cut, filter_name, filter_typename, filter_branch, aliases, language, step_size, library, how
+        As in `TTree.iterate`, as are the errors.
+    ak_add_doc, report, decompression_executor, interpretation_executor
+        As there, too.
+    """
+    del decompression_executor, interpretation_executor
+    form = ResultForm(library_of(library), how, ak_add_doc)
+    select = _selecting(expressions, cut, filter_name, filter_typename, filter_branch, aliases, language)
+    tables = _Files(files, allow_missing, options, ledger)
+    return tables.reporting(dataset.iterate(tables, select, step_size, form, report, group_by))
+
+
+def _selecting(
+    expressions: Expressions,
+    cut: str | None,
+    filter_name: NameFilter,
+    filter_typename: NameFilter,
+    filter_branch: FieldFilter,
+    aliases: Mapping[str, str] | None,
+    language: Language | None,
+) -> Callable[[HasFields], Query]:
+    """Return what makes the query of each table."""
+    return lambda table: Query(
+        table,
+        expressions,
+        cut,
+        filter_name=filter_name,
+        filter_typename=filter_typename,
+        filter_field=filter_branch,
+        aliases=aliases,
+        language=language,
+    )
+
+
+def concatenate(
+    files: Files,
+    expressions: Expressions = None,
+    cut: str | None = None,
+    *,
+    filter_name: NameFilter = no_filter,
+    filter_typename: NameFilter = no_filter,
+    filter_branch: FieldFilter = no_filter,
+    aliases: Mapping[str, str] | None = None,
+    language: Language | None = None,
+    entry_start: int | None = None,
+    entry_stop: int | None = None,
+    decompression_executor: object = None,
+    interpretation_executor: object = None,
+    library: str | Library = "ak",
+    ak_add_doc: bool | Mapping[str, str] = False,
+    how: How = None,
+    allow_missing: bool = False,
+    ledger: Ledger | None = None,
+    **options: object,
+) -> Foreign:
+    """Read the trees of many files into one array.
+
+    Where the branches have the same types in all files, everything is decoded straight into the final arrays.
+
+    Parameters
+    ----------
+    entry_start, entry_stop
+        The range of entries, counted over all that `files` names, as in a slice.
+    files, allow_missing, ledger, options
+        As in `iterate`.
+    expressions, cut, filter_name, filter_typename, filter_branch, aliases, language, library, ak_add_doc, how
+        As in `TTree.arrays`, as are the errors.
+    decompression_executor, interpretation_executor
+        Have no effect, as there.
+
+    Raises
+    ------
+    NotFoundError
+        With `allow_missing`: no file has the tree and its branches.
+    """
+    del decompression_executor, interpretation_executor
+    form = ResultForm(library_of(library), how, ak_add_doc)
+    select = _selecting(expressions, cut, filter_name, filter_typename, filter_branch, aliases, language)
+    tables = _Files(files, allow_missing, options, ledger)
+    first, last = whole(entry_start) or 0, whole(entry_stop)
+    if first < 0 or (last is not None and last < 0):
+        # Counted from the end: where that is must be known first.
+        first, last = entry_range(sum(entries for _, _, entries in tables.count()), entry_start, entry_stop)
+    pieces = dataset.concatenate(tables, select, form, first, last)
+    tables.report()
+    if not pieces:
+        raise NotFoundError(f"no file has the tree and its branches: {files!r}")
+    return pieces[0] if len(pieces) == 1 else form.library.concatenate(pieces)
+
+
+def num_entries(
+    paths: Files, *, allow_missing: bool = False, ledger: Ledger | None = None, **options: object
+) -> Iterator[tuple[str, str, int]]:
+    """Count the entries of trees, reading nothing else; arguments as in `iterate`, `paths` as `files` there.
+
+    Yields
+    ------
+    The path of each file, the path of the tree in it, and the number of its entries.
+    """
+    yield from _Files(paths, allow_missing, options, ledger).count()

@@ -1,0 +1,301 @@
+"""Reading fields of a table: the methods that every kind of table offers its users."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, ClassVar
+
+from sapwood.columns import Array, Foreign
+from sapwood.errors import ArgumentError, LimitError
+from sapwood.table.explain import Explanation, explain
+from sapwood.table.filters import no_filter
+from sapwood.table.groups import GroupBy, Stretch, iterate_groups
+from sapwood.table.libraries import How, Library, library_of
+from sapwood.table.query import Expressions, Query, Wanted, unreadable_error
+from sapwood.table.results import ResultForm
+from sapwood.table.scan import Scan, arrow_stream, single, unreadable, virtual_arrays
+from sapwood.table.schema import Field, HasFields, Table
+from sapwood.table.signatures import passes_on
+from sapwood.table.steps import Report, StepPlan, entries_for, entry_range, read_ahead
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+    from typing_extensions import Unpack
+
+_STREAM_STEP = "64 MB"
+"""How much of a table one Arrow record batch holds, uncompressed."""
+_MOST_BATCHES = 1_000_000
+"""The most record batches of a stream: 64 TB."""
+
+
+class Readable(HasFields):
+    """Fields that can be read together."""
+
+    explanation: ClassVar[type[Explanation]] = Explanation
+    """What `explain` returns."""
+
+    @passes_on(Query.__init__)
+    def arrays(
+        self,
+        expressions: Expressions = None,
+        cut: str | None = None,
+        *,
+        entry_start: int | None = None,
+        entry_stop: int | None = None,
+        decompression_executor: object = None,
+        interpretation_executor: object = None,
+        array_cache: object = None,
+        library: str | Library = "ak",
+        ak_add_doc: bool | Mapping[str, str] = False,
+        how: How = None,
+        virtual: bool = False,
+        access_log: Foreign = None,
+        **wanted: Unpack[Wanted],
+    ) -> Foreign:
+        """Read several fields.
+
+        Parameters
+        ----------
+        expressions
+            Names of fields or aliases, or expressions of them (see `sapwood.table.expressions`): one string or
+            several. None takes all fields that pass the filters.
+        cut
+            An expression; only entries for which it is true are kept. If it gives lists, it chooses among their items.
+        filter_name, filter_typename, filter_field
+            Which fields, where `expressions` is None; see `keys`.
+        aliases
+            Names for expressions, in addition to those of the table.
+        language
+            Which functions expressions may call.
+        entry_start, entry_stop
+            The range of entries, as in a slice.
+        library
+            ``"ak"`` (Awkward Array), ``"np"`` (NumPy), ``"pd"`` (pandas), ``"pa"`` (PyArrow) or ``"pl"`` (Polars).
+        ak_add_doc
+            Attach titles to Awkward arrays as ``__doc__``, or for a dict {parameter: attribute} these attributes.
+        how
+            How the arrays are put together: None (the library's table; a dict for NumPy), tuple, list, dict, or for
+            Awkward ``"zip"``: lists of the same lengths become lists of records.
+        virtual
+            Return Awkward arrays that are read when they are looked at; only with filters and a range.
+        access_log
+            With `virtual`: a list (or what has ``+=``) that gets an entry for every field when it is read.
+        decompression_executor, interpretation_executor, array_cache
+            Have no effect: sapwood has one pool of threads (`sapwood.set_num_threads`) and caches no arrays.
+
+        Raises
+        ------
+        NotFoundError
+            A name is not there.
+        UnsupportedError
+            A field that was asked for by name cannot be read, or none can. (One that merely passed a filter is left
+            out with a `SapwoodWarning`.)
+        ArgumentError
+            An expression, a cut or another argument cannot be used.
+        CorruptError, StorageError
+            The bytes are damaged, or cannot be read.
+        """
+        del decompression_executor, interpretation_executor, array_cache
+        start, stop = entry_range(self.table.num_entries, entry_start, entry_stop)
+        if virtual:
+            given = {"how": how, "expressions": expressions, "cut": cut, "aliases": wanted.get("aliases")}
+            wrong = [name for name, value in given.items() if value is not None]
+            if wrong or library_of(library).name != "ak":
+                reason = ", ".join(wrong) or f"library={library!r}"
+                raise ArgumentError(f"virtual arrays cannot be had with {reason}")
+        elif access_log is not None:
+            raise ArgumentError("an access_log is kept for virtual arrays only")
+        query = self._query(expressions, cut, wanted)
+        form = ResultForm(library_of(library), how, ak_add_doc)
+        if virtual:
+            return virtual_arrays(query, start, stop, form, access_log)
+        return Scan(query).arrays(start, stop, form)
+
+    @passes_on(Query.__init__)
+    def iterate(
+        self,
+        expressions: Expressions = None,
+        cut: str | None = None,
+        *,
+        entry_start: int | None = None,
+        entry_stop: int | None = None,
+        step_size: int | str = "100 MB",
+        group_by: GroupBy | None = None,
+        decompression_executor: object = None,
+        interpretation_executor: object = None,
+        library: str | Library = "ak",
+        ak_add_doc: bool | Mapping[str, str] = False,
+        how: How = None,
+        report: bool = False,
+        **wanted: Unpack[Wanted],
+    ) -> Iterator[Foreign]:
+        """Read several fields in steps.
+
+        The next step is read in the background while one is worked on. At most these two are in memory, plus a
+        carry-over buffer for pages that reach into the next step: what two steps leave of twice the step's memory, at
+        least 32 MiB. With steps much smaller than the table's clusters it holds up to a cluster or 256 MiB.
+
+        Parameters
+        ----------
+        step_size
+            Entries per step, or the memory a step may take (``"100 MB"``, uncompressed). By memory, a step is made of
+            whole clusters as far as they fit, so that no page is read twice.
+        group_by
+            Visit the entries grouped by a key: a field or expression (``"run"``), or several, that give a number or a
+            string for each entry. The groups come in the order of their keys, the entries of each in the order of the
+            table; a step is of one group, and its report a `sapwood.table.groups.GroupReport` with the ``key``. The
+            keys are read first, for all entries. Clusters in which groups meet are decoded once, if what must be kept
+            of them for that is no more than 512 MiB.
+        report
+            Return pairs of arrays and a `Report`, which says which entries of which file they are.
+        expressions, cut, filter_name, filter_typename, filter_field, aliases, language, entry_start, entry_stop
+            As in `arrays`, as are the others and the errors.
+        """
+        del decompression_executor, interpretation_executor
+        start, stop = entry_range(self.table.num_entries, entry_start, entry_stop)
+        form = ResultForm(library_of(library), how, ak_add_doc)
+        query = self._query(expressions, cut, wanted)
+        if group_by is not None:
+            return iterate_groups([Stretch(self, query, start, stop)], group_by, step_size, form, report)
+        # The arguments are checked here, at the call; what follows runs with the first step.
+        steps = StepPlan(query, step_size, (start, stop))
+        return self._iterate(query, step_size, steps, form, report)
+
+    def _iterate(
+        self, query: Query, step_size: int | str, steps: StepPlan, form: ResultForm, report: bool
+    ) -> Iterator[Foreign]:
+        scan = Scan.stepping(query, step_size, steps)
+        jobs = (partial(scan.arrays, *step, form) for step in steps)
+        with closing(read_ahead(jobs, scan.give_up)) as found:
+            ranges = iter(steps)
+            for array in found:
+                start, stop = next(ranges)
+                # Nothing here keeps hold of an array that the caller lets go.
+                box = [array]
+                del array
+                yield (box.pop(), Report(self, start, stop)) if report else box.pop()
+
+    @passes_on(Query.__init__)
+    def explain(
+        self,
+        expressions: Expressions = None,
+        cut: str | None = None,
+        *,
+        entry_start: int | None = None,
+        entry_stop: int | None = None,
+        analyze: bool = False,
+        **wanted: Unpack[Wanted],
+    ) -> Explanation:
+        """Return what `arrays` would read, without reading it: requests, bytes, over-read, clusters.
+
+        Parameters
+        ----------
+        analyze
+            Read it, too, and return what that did: bytes asked, served, decompressed and used, and the times of
+            storage, waiting, decompression and decoding.
+        expressions, cut, filter_name, filter_typename, filter_field, aliases, language, entry_start, entry_stop
+            As in `arrays`, as are the errors.
+        """
+        start, stop = entry_range(self.table.num_entries, entry_start, entry_stop)
+        return explain(self._query(expressions, cut, wanted), start, stop, analyze, self.explanation)
+
+    @passes_on(Query.__init__)
+    def num_entries_for(
+        self,
+        memory_size: int | str,
+        expressions: Expressions = None,
+        cut: str | None = None,
+        *,
+        entry_start: int | None = None,
+        entry_stop: int | None = None,
+        **wanted: Unpack[Wanted],
+    ) -> int:
+        """Estimate how many entries take this much memory (bytes, or ``"100 MB"``), uncompressed, reading nothing.
+
+        The other arguments are those of `arrays`.
+        """
+        start, stop = entry_range(self.table.num_entries, entry_start, entry_stop)
+        return entries_for(Query(self, expressions, cut, **wanted), memory_size, start, stop)
+
+    def unreadable(self, entries: int | None = 1) -> dict[str, str]:
+        """Return the fields that cannot be read, by their paths: for each the class, the member, the byte and why.
+
+        Parameters
+        ----------
+        entries
+            Some fields turn out to be unreadable only when they are decoded, as when a pointer leads to a class that
+            the file does not describe. Decode this many entries of each field to find out, and the longest of its
+            first page: none, or all (None), one field after another.
+
+        Members that cannot be decoded but skipped are listed, too, though the rest of the field is read.
+        """
+        return unreadable(self, entries)
+
+    def _query(self, expressions: Expressions, cut: str | None, wanted: Wanted) -> Query:
+        """Make a query; a field with nothing below it stands for itself among its siblings."""
+        if self._itself and expressions is None and not self._children:
+            (itself,) = self._itself
+            keep = wanted.get("filter_field") or no_filter
+            wanted = {**wanted, "filter_field": lambda other: other is itself and keep(other)}
+            return Query(itself.parent, None, cut, **wanted)
+        return Query(self, expressions, cut, **wanted)
+
+
+class ReadableTable(Readable, Table):
+    """A table that can be read; as an Arrow stream, too."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> Foreign:
+        """Return all readable fields as an Arrow stream (a capsule), named as in `arrays`, by whole clusters."""
+        del requested_schema  # a wish only, by the Arrow PyCapsule interface
+        query = Query(self)
+        steps = list(islice(StepPlan(query, _STREAM_STEP, (0, self.num_entries)), _MOST_BATCHES + 1)) or [(0, 0)]
+        if len(steps) > _MOST_BATCHES:
+            what = f"{self.words.table} {self.name} claims {self.num_entries} entries"
+            raise LimitError(f"{what}: more than {_MOST_BATCHES} batches")
+        return arrow_stream(query, steps)
+
+
+class ReadableField(Readable, Field):
+    """A field that can be read alone."""
+
+    def array(
+        self,
+        interpretation: None = None,
+        entry_start: int | None = None,
+        entry_stop: int | None = None,
+        *,
+        decompression_executor: object = None,
+        interpretation_executor: object = None,
+        array_cache: object = None,
+        library: str | Library = "ak",
+        ak_add_doc: bool | Mapping[str, str] = False,
+    ) -> Foreign:
+        """Read this field; a field with only parts gives a record of those.
+
+        Parameters
+        ----------
+        interpretation
+            None: another reading of the bytes is not available.
+        entry_start, entry_stop, library, ak_add_doc
+            As in `arrays`, as are the errors.
+        decompression_executor, interpretation_executor, array_cache
+            Have no effect, see `arrays`.
+        """
+        del decompression_executor, interpretation_executor, array_cache
+        if interpretation is not None:
+            raise ArgumentError(
+                f"the interpretation of a {self.words.field} cannot be replaced (by {interpretation!r})"
+            )
+        if not self.is_group and self.reason is not None:
+            raise unreadable_error([self])
+        entries = self.table.num_entries if self.is_group else self.num_entries
+        start, stop = entry_range(entries, entry_start, entry_stop)
+        return single(self, start, stop, ResultForm(library_of(library), add_doc=ak_add_doc))
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
+        """Read this field as a NumPy array."""
+        array = self.array(library="np")
+        return array if dtype is None else array.astype(dtype)

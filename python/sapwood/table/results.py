@@ -1,0 +1,185 @@
+"""From columns to results: expressions are computed, cuts applied, and a library puts the arrays together."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sapwood import columns
+from sapwood.columns import Array, Column, Foreign
+from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning, UnsupportedError, stacklevel
+from sapwood.table.libraries import Entries, How, Library, Result
+from sapwood.table.query import Formula, Group, Leaf, Node, Query
+from sapwood.table.schema import Field, HasFields
+
+
+class ResultForm(NamedTuple):
+    """The form in which results are returned: the library, how its arrays are put together, and documentation."""
+
+    library: Library
+    how: How = None
+    add_doc: bool | Mapping[str, str] = False
+
+    def make(
+        self, query: Query, data: list[Column | None], start: int, stop: int, only: Array | None = None
+    ) -> Foreign:
+        """Make what `arrays` returns from the columns of the query's fields, for the entries from `start` to `stop`.
+
+        `only` says of each of these entries whether it is wanted at all. What consists of columns that were left out
+        (None) is left out, too.
+        """
+        with _no_garbage():
+            results, entries = self.results(query, data, start, stop, only)
+            nodes = dict(query.outputs)
+            refused = {name: why for name, result in results if (why := self.library.refuses(result))}
+            for name, why in refused.items():
+                node = nodes.get(name)
+                if not isinstance(node, Leaf) or node.field in query.named:
+                    raise UnsupportedError(f"{name}: {why}")
+            warn_of_lost(query.source.words.fields, [f"{name}: {why}" for name, why in refused.items()])
+            results = [(name, result) for name, result in results if name not in refused]
+            return self.library.group(results, entries, self.how, documentation(query.source, self.add_doc))
+
+    def results(
+        self, query: Query, data: list[Column | None], start: int, stop: int, only: Array | None = None
+    ) -> tuple[list[tuple[str, Result]], Entries]:
+        """Compute the results; arguments as in `make`.
+
+        Returns
+        -------
+        Names and results, and the numbers of their entries: a `range`, or an array where a cut has chosen.
+        """
+        work = _Work({field: place for place, field in enumerate(query.fields)}, data, stop - start, self.library)
+        entries: Entries = range(start, stop)
+        mask = None
+        if query.cut is not None:
+            mask = work.mask(query.cut)
+        if only is not None and (mask is None or isinstance(mask, np.ndarray)):
+            mask, only = (only if mask is None else mask & only), None
+        if isinstance(mask, np.ndarray) and self.library.uses_index:
+            entries = np.arange(start, stop)[mask]
+        elif only is not None:
+            entries = np.arange(start, stop)[only]
+        results: list[tuple[str, Result]] = []
+        for name, node in query.outputs:
+            parameters = None if isinstance(node, Formula) else documentation(node.field, self.add_doc)
+            value = work.value(node) if isinstance(node, Formula) else work.column(node)
+            if value is None:
+                continue
+            if mask is not None:
+                value = work.keep(value, mask, name)
+            if only is not None:
+                value = work.keep(value, only, name)
+            results.append((name, Result(value, parameters)))
+        return results, entries
+
+
+@contextmanager
+def _no_garbage() -> Generator[None]:
+    """Suspend garbage collection in a block that makes many objects, all of them needed.
+
+    It would run again and again, which costs more than making them where fields are many.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+_SHOWN = 5
+"""How many that are left out are listed with their reasons."""
+
+
+def warn_of_lost(what: str, reasons: list[str]) -> None:
+    """Warn of what cannot be decoded and is left out, if anything is."""
+    if reasons:
+        listed = "\n    ".join(reasons[:_SHOWN] + ["and others"] * (len(reasons) > _SHOWN))
+        warnings.warn(
+            f"{len(reasons)} {what} cannot be decoded and are left out:\n    {listed}",
+            SapwoodWarning,
+            stacklevel=stacklevel(),
+        )
+
+
+class _Work:
+    """The columns of one range of entries, and the values computed from them so far."""
+
+    def __init__(self, reads: dict[Field, int], data: list[Column | None], length: int, library: Library) -> None:
+        self._reads = reads
+        self._data = data
+        self._length = length
+        self._library = library
+        self._values: dict[int, Any] = {}
+
+    def column(self, node: Leaf | Group) -> Column | None:
+        if isinstance(node, Leaf):
+            return self._data[self._reads[node.field]]
+        fields = [(name, column) for name, field in node.fields if (column := self.column(field)) is not None]
+        return ("record", self._length, "", fields) if fields else None
+
+    def value(self, node: Node) -> Foreign:
+        known = self._values.get(id(node))
+        if known is None:
+            if isinstance(node, Formula):
+                known = node.expression.evaluate(lambda name: self.value(node.names[name]))
+                known = self._per_entry(known, node.expression.text)
+            else:
+                column = self.column(node)
+                if column is None:
+                    raise UnsupportedError(f"none of its {node.field.words.parts} can be read\n{node.field.location}")
+                known = self._library.operand(column)
+            self._values[id(node)] = known
+        return known
+
+    def _per_entry(self, value: Foreign, text: str) -> Foreign:
+        if np.isscalar(value) or (isinstance(value, np.ndarray) and value.ndim == 0):
+            value = np.full(self._length, value)
+        if len(value) != self._length:
+            raise ArgumentError(
+                f"an expression gives one value per entry: {text!r} gives {len(value)} for {self._length} entries"
+            )
+        return value
+
+    def mask(self, node: Node) -> Foreign:
+        """Compute a cut: a NumPy array of bools where it keeps or drops whole entries, else nested lists of bools."""
+        value = self.value(node)
+        if isinstance(value, np.ndarray):
+            if value.ndim == 1:
+                return value if value.dtype == np.bool_ else value != 0  # pyright: ignore[reportUnknownVariableType]
+            value = columns.to_awkward(columns.from_numpy(value))  # pyright: ignore[reportUnknownArgumentType]
+        mask = value != 0
+        if mask.layout.is_numpy:
+            return np.asarray(mask.layout.data)
+        import awkward as ak
+
+        # A mask of lists of one size would give a flat array, which no longer says what belongs to which entry.
+        return ak.from_regular(mask, axis=None)  # pyright: ignore[reportArgumentType] - None is for all axes
+
+    def keep(self, value: Foreign, mask: Foreign, name: str) -> Foreign:
+        if isinstance(mask, np.ndarray) and isinstance(value, tuple) and value[0] == "number":
+            return ("number", value[1][mask])  # pyright: ignore[reportUnknownVariableType]
+        if isinstance(value, tuple):
+            value = columns.to_awkward(value)  # pyright: ignore[reportUnknownArgumentType]
+        elif isinstance(value, np.ndarray) and not isinstance(mask, np.ndarray):
+            value = columns.to_awkward(columns.from_numpy(value))  # pyright: ignore[reportUnknownArgumentType]
+        try:
+            return value[mask]
+        except SapwoodError:
+            raise
+        except (ValueError, TypeError, IndexError) as error:
+            raise ArgumentError(f"the cut does not fit {name!r}: {error}") from error
+
+
+def documentation(node: HasFields, add_doc: bool | Mapping[str, str]) -> dict[str, Any] | None:
+    """Return the parameters that `ak_add_doc` attaches to the array of a table or field."""
+    if isinstance(add_doc, Mapping):
+        return {key: getattr(node, value) for key, value in add_doc.items()} or None
+    return {"__doc__": node.title} if add_doc else None
