@@ -271,7 +271,7 @@ class Table:
     def codecs(self, pages: Sequence[tuple[int, int]]) -> list[int | None]:
         """Read how pages are compressed, by ROOT's numbers; a page is its stored column and its number there.
 
-        0 is none; None where it cannot be told. In a tree, a branch's `compression` is another where baskets were copied.
+        0 is none; None where it cannot be told. In a tree, a branch's `compression` differs where baskets were copied.
         """
 
 class Field:
