@@ -6,6 +6,7 @@ import gc
 import io
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -312,8 +313,7 @@ def test_directories_and_cycles(path: Path) -> None:
         assert file["a/b"]["t;1"].num_entries == 1
         with pytest.raises(NotFoundError, match="nothing is named 'a/z'"):
             file["a/z"]
-        with pytest.raises(UnsupportedError, match="TObjString 'text' cannot be read while"):
-            file["text"]
+        assert file["text"] == "hello" and inner["h"].values().sum() == 2
         with pytest.raises(ArgumentError, match="an object has that name"):
             file.mkdir("text")
         with pytest.raises(ArgumentError, match="a directory has that name"):
@@ -749,3 +749,87 @@ def test_dicts_are_maps_where_the_branch_holds_maps(tmp_path: Path) -> None:
     with sapwood.open(tmp_path / "maps.root") as file:
         assert [dict(entry) for entry in file["typed/m"].array().tolist()] == [*data, {}, *data]
         assert [dict(entry) for entry in file["given/m"].array().tolist()] == data
+
+
+def test_what_was_written_is_read_from_the_file_that_is_written(tmp_path: Path) -> None:
+    with sapwood.recreate(tmp_path / "a.root") as file:
+        file["folder/h"] = np.histogram([1.0, 2.0, 2.0], bins=2)
+        tree = file.mktree("t", {"x": np.int32})
+        tree.extend({"x": np.arange(5, dtype=np.int32)})
+        assert file["folder/h"].values().tolist() == file["folder"]["h"].values().tolist() == [1, 2]
+        assert file["t"].arrays().x.to_list() == [0, 1, 2, 3, 4]
+        tree.extend({"x": np.arange(5, 8, dtype=np.int32)})
+        assert tree.arrays(entry_start=4).x.to_list() == [4, 5, 6, 7]
+        text = io.StringIO()
+        tree.show(stream=text)
+        assert "int32_t" in text.getvalue()
+    with sapwood.open(tmp_path / "a.root") as file:
+        assert file["t"]["x"].array().to_list() == list(range(8))
+
+
+def test_folders_and_urls_of_files_are_made(tmp_path: Path) -> None:
+    for target in (tmp_path / "a" / "b.root", f"{tmp_path}/c/d/e.root", f"file://{tmp_path}/f/g.root"):
+        with sapwood.recreate(target) as file:
+            file["text"] = "here"
+    for path in ("a/b.root", "c/d/e.root", "f/g.root"):
+        with sapwood.open(tmp_path / path) as file:
+            assert file["text"] == "here"
+    with pytest.raises(ArgumentError, match="only URLs take options of storage: profile"):
+        sapwood.recreate(tmp_path / "h.root", profile="x")
+    with pytest.raises(FileExistsError):
+        sapwood.create(f"file://{tmp_path}/f/g.root")
+
+
+def test_urls_are_written_when_the_file_is_closed_and_not_after_an_exception(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fsspec = pytest.importorskip("fsspec", reason="needs fsspec")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    memory, url = fsspec.filesystem("memory"), "memory://sapwood/new/file.root"
+    file = sapwood.recreate(url)
+    file["t"] = {"x": [1, 2, 3]}
+    assert file["t"].arrays().x.to_list() == [1, 2, 3]
+    assert not memory.exists(url)
+    file.close()
+    first = memory.cat(url)
+    with sapwood.open(first) as read:
+        assert read["t"]["x"].array().to_list() == [1, 2, 3]
+    with pytest.raises(RuntimeError), sapwood.recreate(url) as file:
+        file["text"] = "lost"
+        raise RuntimeError
+    assert memory.cat(url) == first
+    with pytest.raises(FileExistsError):
+        sapwood.create(url)
+    assert list(tmp_path.iterdir()) == []
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError("no space")
+
+    monkeypatch.setattr(type(memory), "put_file", full)
+    file = sapwood.recreate(url)
+    file["text"] = "kept"
+    with pytest.raises(StorageError, match="no space; the file was kept as"):
+        file.close()
+    (kept,) = tmp_path.iterdir()
+    with sapwood.open(kept) as read:
+        assert read["text"] == "kept"
+
+
+def test_a_file_whose_writer_nobody_refers_to_can_be_made_again(tmp_path: Path) -> None:
+    def left() -> None:
+        file = sapwood.recreate(tmp_path / "a.root")
+        file["t"] = {"x": [1]}
+        raise RuntimeError
+
+    gc.collect()
+    gc.disable()
+    try:
+        with pytest.raises(RuntimeError):
+            left()
+        with sapwood.recreate(tmp_path / "a.root") as file:
+            file["text"] = "again"
+    finally:
+        gc.enable()
+    with sapwood.open(tmp_path / "a.root") as file:
+        assert file.keys() == ["text;1"]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import gc
 import os
+import tempfile
 import time
 import uuid
 import weakref
@@ -52,6 +54,7 @@ def create(
     reproducible: bool = False,
     initial_directory_bytes: int | None = None,
     initial_streamers_bytes: int | None = None,
+    **options: object,
 ) -> WritableDirectory:
     """Make a file to write to; there must be none of that name yet.
 
@@ -59,7 +62,7 @@ def create(
     """
     del initial_directory_bytes, initial_streamers_bytes
     settings = Settings(compression, title, uuid_function, commit_every, atomic, reproducible)
-    return _make(file_path, settings, overwrite=False)
+    return _make(file_path, settings, options, overwrite=False)
 
 
 def recreate(
@@ -73,13 +76,17 @@ def recreate(
     reproducible: bool = False,
     initial_directory_bytes: int | None = None,
     initial_streamers_bytes: int | None = None,
+    **options: object,
 ) -> WritableDirectory:
     """Make a file to write to, in place of one that may be there.
 
     Parameters
     ----------
     file_path
-        A local path, or an object with `seek`, `write`, `truncate` and `flush`.
+        A local path, whose folders are made if need be; a URL of which `fsspec` knows how to write there (``s3://``,
+        ``memory://``, ...); or an object with `seek`, `write`, `truncate` and `flush`. What goes to a URL is written to
+        a temporary file, and sent when it is closed: before that nothing changes there, and after an exception of a
+        ``with`` block nothing at all.
     compression
         Codec and level for objects, and for branches that say nothing else: `sapwood.ZSTD`, `LZ4`, `ZLIB`, `LZMA`, or
         None for no compression.
@@ -99,6 +106,8 @@ def recreate(
         all dates are 1995-01-01, the first that ROOT knows.
     initial_directory_bytes, initial_streamers_bytes
         Taken and not used: nothing is written before its size is known.
+    options
+        Of the `fsspec` file system of a URL.
 
     Returns
     -------
@@ -113,7 +122,7 @@ def recreate(
     """
     del initial_directory_bytes, initial_streamers_bytes
     settings = Settings(compression, title, uuid_function, commit_every, atomic, reproducible)
-    return _make(file_path, settings, overwrite=True)
+    return _make(file_path, settings, options, overwrite=True)
 
 
 def update(
@@ -188,17 +197,30 @@ class Settings:
         return self.uuid_function().bytes
 
 
-def _make(target: Foreign, settings: Settings, *, overwrite: bool) -> WritableDirectory:
+def _make(target: Foreign, settings: Settings, options: Mapping[str, object], *, overwrite: bool) -> WritableDirectory:
     code, commit_bytes = code_of(settings.compression), settings.commit_bytes()
-    path = None
-    if isinstance(target, (str, os.PathLike)):
+    path = remote = None
+    if isinstance(target, str) and target.lower().startswith(("file://", "local://")):
+        target = target.partition("://")[2]
+    if isinstance(target, str) and "://" in target:
+        path, remote = target, _Remote(target, options)
+        if not overwrite and remote.exists():
+            raise FileExistsError(f"{path} is there already")
+    elif options:
+        raise ArgumentError(f"only URLs take options of storage: {', '.join(options)}")
+    elif isinstance(target, (str, os.PathLike)):
         path = target = str(Path(target).expanduser())
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        if os.path.realpath(path) in _WRITING:
+            gc.collect()  # closes a writer that nobody refers to
     elif not (hasattr(target, "seek") and hasattr(target, "write") and hasattr(target, "truncate")):
         raise TypeError(f"a file is written to a path or to an object that can seek, not to {target!r}")
     elif settings.atomic:
         raise ArgumentError("atomic takes a path, since an object cannot be put in the place of another")
     beside = None
-    if settings.atomic and path is not None:
+    if remote is not None:
+        target = beside = remote.temporary()
+    elif settings.atomic and path is not None:
         if not overwrite and Path(path).exists():
             raise FileExistsError(f"{path} is there already")
         target = beside = f"{path}.{os.getpid()}.partial"
@@ -216,10 +238,52 @@ def _make(target: Foreign, settings: Settings, *, overwrite: bool) -> WritableDi
         commit_bytes,
         beside is not None,
     )
-    return WritableFile(native, path, beside).root_directory
+    return WritableFile(native, path, beside, remote).root_directory
 
 
-def _finish(native: _native.Output, path: str | None, beside: str | None, process: int) -> None:
+class _Remote:
+    """Where a URL leads to."""
+
+    def __init__(self, url: str, options: Mapping[str, object]) -> None:
+        try:
+            from fsspec.core import url_to_fs
+        except ImportError as error:
+            raise ArgumentError(f"writing to {url} needs the package fsspec: pip install fsspec") from error
+        self._url = url
+        self._system, self._place = url_to_fs(url, **options)
+
+    def exists(self) -> bool:
+        """Tell whether there is such a file."""
+        return self._system.exists(self._place)
+
+    def temporary(self) -> str:
+        """Make a local file that will be sent."""
+        handle, path = tempfile.mkstemp(".root", "sapwood-")
+        os.close(handle)
+        return path
+
+    def send(self, path: str) -> None:
+        """Bring a local file there, and remove it.
+
+        Raises
+        ------
+        StorageError
+            It cannot be written there; the local file is kept.
+        """
+        try:
+            with contextlib.suppress(NotImplementedError, OSError):  # not all storage has folders
+                self._system.makedirs(self._system._parent(self._place), exist_ok=True)
+            self._system.put_file(path, self._place)
+        except Exception as error:
+            raise StorageError(f"cannot write to {self._url}: {error}; the file was kept as {path}") from error
+        Path(path).unlink()
+
+
+_WRITING: weakref.WeakValueDictionary[str, WritableFile] = weakref.WeakValueDictionary()
+"""The files that this process writes, by their paths."""
+
+
+def _finish(native: _native.Output, path: str | None, beside: str | None, remote: _Remote | None, process: int) -> None:
     """Close a file, and move it to its path if it was written beside it. Only the process that opened it does so."""
     if os.getpid() != process:
         return
@@ -229,7 +293,9 @@ def _finish(native: _native.Output, path: str | None, beside: str | None, proces
         if beside is not None:
             Path(beside).unlink(missing_ok=True)
         raise
-    if beside is not None and path is not None:
+    if beside is not None and remote is not None:
+        remote.send(beside)
+    elif beside is not None and path is not None:
         with Path(beside).open("rb") as file:
             os.fsync(file.fileno())
         Path(beside).replace(path)
@@ -238,8 +304,14 @@ def _finish(native: _native.Output, path: str | None, beside: str | None, proces
 class WritableFile:
     """A file being written: what holds for all of it. Its objects are reached by `root_directory`."""
 
-    def __init__(self, native: _native.Output, file_path: str | None, beside: str | None = None) -> None:
-        """Take a file that the native core has made; `beside` is where it is written if not at its path."""
+    def __init__(
+        self,
+        native: _native.Output,
+        file_path: str | None,
+        beside: str | None = None,
+        remote: _Remote | None = None,
+    ) -> None:
+        """Take a file that the native core has made; `beside` is where it is written if not at its path or URL."""
         self.native = native
         self._file_path = file_path
         self._beside = beside
@@ -247,7 +319,10 @@ class WritableFile:
         """Trees by path and cycle."""
         # What was gathered is written even if nobody closes the file.
         self._process = os.getpid()
-        self._finalizer = weakref.finalize(self, _finish, native, file_path, beside, self._process)
+        self._remote = remote
+        self._finalizer = weakref.finalize(self, _finish, native, file_path, beside, remote, self._process)
+        if file_path is not None and remote is None:
+            _WRITING[os.path.realpath(file_path)] = self
 
     def __repr__(self) -> str:
         """Show what it is."""
@@ -309,7 +384,7 @@ class WritableFile:
             The storage took no more; the message says how many entries are safe.
         """
         if self._finalizer.detach() is not None:
-            _finish(self.native, self._file_path, self._beside, self._process)
+            _finish(self.native, self._file_path, self._beside, self._remote, self._process)
 
     def leave(self, error: BaseException | None) -> None:
         """Close the file at the end of a `with` block.
@@ -541,16 +616,17 @@ class WritableDirectory:
         """Tell whether something has that name, with or without its cycle."""
         return isinstance(where, str) and (where in self.keys() or where.strip("/") in self.keys(cycle=False))
 
-    def __getitem__(self, where: str) -> WritableDirectory | WritableTree:
-        """Give a directory, or a tree to extend: one that is being written, or one that the file had.
+    def __getitem__(self, where: str) -> Foreign:
+        """Return a directory, a tree to extend (one that is being written, or one that the file had), or an object.
+
+        To read an object, what was written is committed; entries that wait for their cluster to be full end it.
 
         Raises
         ------
         NotFoundError
             Nothing has that name.
         UnsupportedError
-            It is another object: those are read when the file is closed and opened again. Or it is a tree to which
-            nothing can be added.
+            It is an object of a stream, or a tree to which nothing can be added.
         """
         self._file.check_open("get data from")
         *outer, name = where.strip("/").split("/")
@@ -567,9 +643,8 @@ class WritableDirectory:
                     return tree
                 if classname in TREES:
                     return directory._append(name, number)
-                raise UnsupportedError(
-                    f"the {classname} {where!r} cannot be read while the file is written: close it, and open it again"
-                )
+                self._file.commit()
+                return self._file.read()["/".join((*directory._path, f"{name};{number}"))]
         raise NotFoundError(
             f"nothing is named {where!r} in {self.object_path!r}: {self.keys()}\nin file {self.file_path}"
         )

@@ -13,6 +13,8 @@ from sapwood.writing.columns import to_columns
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from sapwood.columns import Foreign
+    from sapwood.files.tree import TTree
     from sapwood.writing.file import WritableFile
     from sapwood.writing.plan import Plan
 
@@ -92,6 +94,19 @@ class WritableTree:
         if where not in self._codes:
             raise NotFoundError(f"no branch {where!r} in tree {self.object_path!r}: there are {self.keys()}")
         return WritableBranch(self, where)
+
+    def read(self) -> TTree:
+        """Open the tree for reading, with all entries so far; those that wait for their cluster to be full end it."""
+        self._file.commit()
+        return self._file.read()["/".join(self._path)]
+
+    def arrays(self, *arguments: Foreign, **options: Foreign) -> Foreign:
+        """Read the entries so far: `TTree.arrays` of `read`."""
+        return self.read().arrays(*arguments, **options)
+
+    def show(self, *arguments: Foreign, **options: Foreign) -> None:
+        """Print the branches: `TTree.show` of `read`."""
+        self.read().show(*arguments, **options)
 
     def extend(self, data: object) -> None:
         """Add entries.
