@@ -428,7 +428,7 @@ class _Found:
         if not name or "files" not in friend:
             raise ArgumentError(f"{place}: a friend needs a name and files: {dict(friend)}")
         options = {**_options(friend.get("options"), place), **self.options}
-        inner = _Found(_text(friend.get("tree"), f"{place}: tree of friend {name}"), options)
+        inner = _Found(_text(friend.get("tree"), f"{place}: tree of friend {name}"), options, allow_missing=False)
         for item in _texts(friend["files"], f"{place}: files of friend {name}"):
             inner.take(item, folder)
         by = _texts(friend.get("by"), f"{place}: by of friend {name}")
