@@ -345,8 +345,8 @@ def test_opening(path: Path) -> None:
             act()
     with pytest.raises(FileExistsError):
         sapwood.create(path)
-    with pytest.raises(FileNotFoundError):
-        sapwood.recreate(path.parent / "none" / "x.root")
+    with pytest.raises((FileExistsError, NotADirectoryError)):
+        sapwood.recreate(path / "none" / "x.root")  # in a file
     with pytest.raises(TypeError, match="compression"):
         sapwood.recreate(path, compression=5)
     assert path.stat().st_size > 0
