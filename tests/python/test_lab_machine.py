@@ -214,6 +214,8 @@ def test_noise_is_no_finding(tmp_path: Path) -> None:
     )
     assert "nothing measurable to UDP" in said([10.0, 10.0, 12.0], [11.0, 11.5, 11.5])  # within the spread
     assert "adds 1.5 µs to UDP" in said([10.0, 10.0, 10.2], [11.4, 11.5, 11.5])
+    bistable = said([10.0, 21.0, 10.1], [22.0, 11.5, 11.6])
+    assert bistable.startswith("RPC adds an amount that cannot be told to UDP (one probe varies by 11 µs)")
 
 
 def test_a_store_keeps_every_result(tmp_path: Path) -> None:

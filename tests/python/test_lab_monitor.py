@@ -291,3 +291,15 @@ def test_the_records_are_written_when_the_monitor_is_told_to_end(attached: bool,
         assert other.poll() is None  # only looked at
         other.terminate()
         other.wait()
+
+
+def test_a_program_that_ends_before_it_is_seen_has_no_memory_of_zero(tmp_path: Path) -> None:
+    output = tmp_path / "m.json"
+    command = [sys.executable, "-m", "sapwood", "lab", "monitor", "-o", str(output), "--", "false"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert " 0 B" not in done.stdout, done.stdout
+    summary = json.loads(output.read_text())["summary"]
+    for name in ("vsize", "rss"):
+        assert summary[name] is None or summary[name] > 100_000
+    assert summary["rss"] is not None or 100_000 < summary["rss_at_most"] < 200e6

@@ -13,7 +13,7 @@ import pytest
 from browser import looks
 
 from sapwood.errors import ArgumentError
-from sapwood.lab.studies import predict, site
+from sapwood.lab.studies import gsi, predict, site
 from sapwood.lab.studies.predict import Load, Site, Storage, simulate
 from sapwood.lab.studies.study import Study
 
@@ -231,7 +231,7 @@ def test_a_prediction_is_made_again_from_its_result(tmp_path: Path) -> None:
     result = _measured(tmp_path / "site", {1: 36.0, 2: 70.0})
     bare = {name: value for name, value in SITE.items() if name != "job"}
     for number, (given, options) in enumerate(
-        [(SITE, {}), (bare, {"costs": result}), (None, {"check": result}), (None, {"gsi": True})]
+        [(SITE, {}), (bare, {"costs": result}), (None, {"check": result}), (None, {"with_gsi": True})]
     ):
         folder = tmp_path / str(number)
         folder.mkdir()
@@ -239,7 +239,9 @@ def test_a_prediction_is_made_again_from_its_result(tmp_path: Path) -> None:
             (folder / "mine.json").write_text(json.dumps(given))
             options["description"] = folder / "mine.json"
         content = predict.run(folder, **options)[0].content
-        expected = [m["values"][0] for m in content["measurements"] if m["engine"] == "predicted"]
+        expected = [
+            m["values"][0] for m in content["measurements"] if m["engine"] == "predicted" and m["unit"] == "MB/s"
+        ]
         again: list[float] = []
         for name, kept in json.loads((folder / "predict.json").read_text())["sites"].items():
             found, load, jobs = predict.parse(json.dumps(kept), name)
@@ -249,13 +251,38 @@ def test_a_prediction_is_made_again_from_its_result(tmp_path: Path) -> None:
         assert "job, file</td>" in page and "processor" in page and " ms a file" in page
 
 
+def test_a_new_file_takes_accesses_of_its_disk() -> None:
+    load = Load(files=5, file_bytes=10 * MB, events=1, piece=2 * MB, accesses=3)
+    disk = Site((8.0,), (Storage((100.0,), access=0.02),))
+    assert simulate(disk, load, 1).seconds == pytest.approx(0.5 + 5 * 3 * 0.02)
+    parsed = predict.parse(json.dumps({**SITE, "job": {"file": 10, "events": 1, "accesses": 3}}), "site.json")[1]
+    assert parsed.accesses == 3
+
+
 def test_the_figures_of_gsi(tmp_path: Path) -> None:
-    for one in predict.Gsi.FIGURES:
-        found = simulate(one.site, one.load, one.jobs)
-        assert math.isclose(found.megabytes, one.megabytes, rel_tol=0.05), one.what
-    study, written = predict.run(tmp_path, gsi=True)
-    assert {row[2] for row in study.content["tables"][0]["rows"]} == {"16 MB/s", "90 MB/s", "178 MB/s", "96 MB/s"}
-    assert "assumed" in written["html"].read_text()
+    study, written = predict.run(tmp_path, with_gsi=True)
+    points, inputs, weights = study.content["tables"][:3]
+    assert len(points["rows"]) == 20 and {row[2] for row in inputs["rows"]} == {"published", "assumed"}
+    stated = {row[0]: row[1] for row in inputs["rows"] if row[2] == "published"}
+    assert stated["cores"] == "8" and stated["one disk"] == "70 MB/s" and stated["network"] == "125 MB/s"
+    off = sorted(abs(int(row[3].replace("−", "-").split()[0])) for row in points["rows"])
+    assert (off[9] + off[10]) / 2 < 15  # the median, without a fitted parameter
+    fails = {row[0] for row in points["rows"] if abs(int(row[3].replace("−", "-").split()[0])) > 25}
+    assert fails == {row[0] for row in points["rows"] if row[4]}  # each failure has its account
+    assert all(int(text.split()[0]) < 30 for row in weights["rows"] for text in row[1:])
+    assert "without a fitted parameter" in study.content["findings"][0]
+    assert sum("The model fails for" in finding for finding in study.content["findings"]) == len(fails)
+    assert study.content["figures"][0]["title"] == "Predicted and published rates"
+    assert looks(written["html"], tmp_path) > 50_000
+
+
+def test_an_input_of_gsi_is_no_prediction() -> None:
+    inputs = gsi.Inputs()
+    model = gsi.Model(inputs)
+    for event, rate in ((model.simple, inputs.simple.value), (model.train, inputs.train.value)):
+        run = gsi.Run(model.local(model.raid), model.small_esd(event), 1)
+        assert run.rate("events/s") == pytest.approx(rate, rel=0.02)  # so the processor time was taken from it
+    assert not any(point.published in (535, 414) for point in gsi.points(inputs))
 
 
 def test_the_command(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import random
 import re
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from sapwood.errors import ArgumentError, SapwoodError
 from sapwood.lab.children import engines
 from sapwood.lab.studies import event
 from sapwood.lab.studies import study as study_module
-from sapwood.lab.studies.study import WARNINGS, Step, Study, compare, comparison_text, judge, read, scratch
+from sapwood.lab.studies.study import WARNINGS, Step, Study, compare, comparison_text, differs, judge, read, scratch
 from sapwood.pages.study import _figures, colours
 
 GUIDE = Path(__file__).resolve().parent.parent.parent / "docs" / "guide" / "laboratory.md"
@@ -206,6 +207,39 @@ def test_studies_are_compared(tmp_path: Path) -> None:
         (tmp_path / "x.json").write_text(f'{{"format": "sapwood lab", {part}}}')
         with pytest.raises(ArgumentError, match=r"of format (99|None)|no whole study .* it has no study, settings"):
             compare([first, tmp_path / "x.json"])
+
+
+def test_noise_is_no_difference() -> None:
+    chance = random.Random(3)
+    pairs = [[[chance.gauss(10, 1) for _ in range(3)] for _ in range(2)] for _ in range(2000)]
+    apart = sum(max(a) < min(b) or max(b) < min(a) for a, b in pairs)
+    told = sum(differs(a, b) for a, b in pairs)
+    assert apart > 150 and told < 40  # ranges alone are apart in a tenth of all cases
+    assert differs([1.0, 1.01, 1.02], [1.2, 1.21, 1.22]) and not differs([1.0, 1.0, 1.0], [1.02, 1.02, 1.02])
+    assert not differs([1.0], [9.0]) and not differs([1.0, 1.0], [9.0, 9.0])  # once or twice says nothing
+
+
+def test_two_sites_are_compared(tmp_path: Path) -> None:
+    def site(name: str, size: float) -> Path:
+        path = study(tmp_path / name, [1.0, 1.01, 1.02], files=[f"/{name}/a.root"], disks=[f"/{name}"])
+        content = json.loads(path.read_text())
+        content["files"] = {"files": {"as is": {"events": 100, "file_bytes": size}}}
+        path.write_text(json.dumps(content))
+        return path
+
+    here, there, other = site("here", 1e6), site("there", 1.001e6), site("other", 3e6)
+    compared = compare([here, there, other])
+    assert set(compared["other_settings"]) == {"files", "disks"}
+    assert compared["alike"] == [True, True, False]  # the same events in files of another path, and other files
+
+
+def test_findings_of_one_round_say_so(tmp_path: Path) -> None:
+    for rounds, said in ((1, ["Measured once: A is 2 × B.", "All was measured once"]), (3, ["A is 2 × B."])):
+        made = Study("toy", {"rounds": rounds}, tmp_path / str(rounds))
+        made.run([Step("work", "it", "s", lambda: {"value": 1.0})], rounds)
+        made.finish(tables=[], figures=[], findings=["A is 2 × B."])
+        found = made.content["findings"]
+        assert len(found) == len(said) and all(one.startswith(words) for one, words in zip(found, said, strict=True))
 
 
 def test_machines_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,14 +37,17 @@ def test_the_study(file: Path, tmp_path: Path) -> None:
     content = json.loads((folder / "sweep.json").read_text())
     runs = {(m["what"], m["engine"]): m["runs"][0] for m in content["measurements"]}
     tried = {f"{codec}, 10 MB, 32 kB" for codec in ("none", "zstd:5")}
-    tried |= {f"zstd:5, 10 MB, 32 kB{more}" for more in (", summary", ", 4 streams", ", 4 streams, summary")}
+    ways = ("", ", summary", ", 4 streams", ", 4 streams, summary")
+    tried |= {f"zstd:5, 10 MB, 32 kB{more}, long" for more in ways}
     assert set(runs) == {(action, name) for action in ("write", "read") for name in tried}
-    several = runs["write", "zstd:5, 10 MB, 32 kB, 4 streams"]
-    assert several["bytes"] == pytest.approx(4 * runs["write", "zstd:5, 10 MB, 32 kB"]["bytes"], rel=0.01)
+    one, several = (runs["write", f"zstd:5, 10 MB, 32 kB{more}, long"] for more in ("", ", 4 streams"))
+    assert several["bytes"] == pytest.approx(4 * one["bytes"], rel=0.01)
+    assert one["bytes"] > 15e6  # two clusters, though the tree has far less
+    assert (several["rss"] - one["rss"]) / 3 > 5e6  # a stream holds most of a cluster
     plain, packed = runs["write", "none, 10 MB, 32 kB"], runs["write", "zstd:5, 10 MB, 32 kB"]
     assert plain["bytes"] > 800_000 > packed["bytes"]
     assert plain["vsize"] >= plain["rss"] > 10e6
-    assert runs["write", "zstd:5, 10 MB, 32 kB, summary"]["bytes"] > packed["bytes"]
+    assert runs["write", "zstd:5, 10 MB, 32 kB, summary, long"]["bytes"] > one["bytes"]
     assert {"Memory of a stream", "Summary record"} <= {table["title"] for table in content["tables"]}
     assert "the choice is zstd:5, 10 MB, 32 kB" in content["findings"][0]
     assert "Peak resident memory [MB]" in (folder / "sweep.html").read_text()
@@ -57,11 +60,11 @@ def test_generated_events_have_objects_to_split(tmp_path: Path) -> None:
     study, written = sweep.run(None, tmp_path / "out", **words, rounds=1, quick=True)
     runs = {(m["what"], m["engine"]): m["runs"][0] for m in study.content["measurements"]}
     base = [f"zstd:1, 2 MB, 32 kB, split {level}" for level in (99, 0)]
-    assert {name for _, name in runs} == {one + more for one in base for more in ("", ", 3 streams")}
+    assert {name for _, name in runs} == {one + more for one in base for more in (", long", ", 3 streams, long")}
     titles = {table["title"]: table["rows"] for table in study.content["tables"]}
     assert len(titles["Memory of a stream"]) == 2 and "Summary record" not in titles
     # A cluster of 2 MB is what a stream holds, compressed or not, and not much more.
-    one, three = (runs["write", base[0] + more]["rss"] for more in ("", ", 3 streams"))
+    one, three = (runs["write", base[0] + more]["rss"] for more in (", long", ", 3 streams, long"))
     assert 1e6 < (three - one) / 2 < 40e6
     assert "Memory of streams" in written["html"].read_text()
     assert looks(written["html"], tmp_path) > 50_000
@@ -163,6 +166,38 @@ def test_a_sweep_does_not_go_on_with_another_file(file: Path, tmp_path: Path) ->
         made["T"] = {"x": np.arange(50_000) % 7, "y": np.zeros(50_000)}
     with pytest.raises(ArgumentError, match=r"events\.root is not the file that .*sweep\.json was measured with"):
         sweep.run(str(file), tmp_path / "out", **words, rounds=1)
+
+
+def test_root_and_split_levels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words: dict[str, Any] = {"codecs": ["none"], "clusters": ["1 MB"], "baskets": ["32 kB"], "splits": [99, 0]}
+    with pytest.raises(ArgumentError, match="--split is for sapwood: ROOT copies a tree with the split level"):
+        sweep.run(None, tmp_path / "alone", names=["root"], **words, rounds=1, quick=True)
+
+    def do(job: Any, _: str) -> dict[str, float]:
+        for copy in job.copies():
+            Path(copy).touch()
+        return {"user": 1.0, "system": 0.0, "wall": 1.0, "rss": 1, "vsize": 1}
+
+    monkeypatch.setattr(sweep, "compiled", lambda *_: (tmp_path / "program", None))
+    monkeypatch.setattr(sweep, "root_version", lambda: "6.40.2")
+    monkeypatch.setattr(sweep._Job, "do", do)
+    study, _ = sweep.run(None, tmp_path / "both", names=["sapwood", "root"], **words, streams=[1], rounds=1, quick=True)
+    assert study.content["left_out"]["root, split levels"] == "ROOT copies a tree with the split level that it has"
+
+
+@pytest.mark.parametrize(
+    ("cluster", "long", "entries", "wanted"),
+    [
+        ("30 MB", False, 10_000, 500),  # the sample
+        ("30 MB", True, 1_000_000, 120_000),  # 1 kB an entry, half of it when compressed
+        ("30 MB", True, 50_000, 150_000),  # three times the tree
+        ("2000", True, 10_000, 4000),
+        ("100", True, 10_000, 500),
+    ],
+)
+def test_long_jobs_fill_two_clusters(cluster: str, long: bool, entries: int, wanted: int) -> None:
+    cell = sweep.Cell("zstd:5", cluster, "32 kB", long=long)
+    assert sweep.entries_of(cell, entries, 1000 * entries, 500 * entries, 500) == wanted
 
 
 def test_wrong_words(file: Path, tmp_path: Path) -> None:

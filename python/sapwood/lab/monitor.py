@@ -116,6 +116,7 @@ class Monitor:
         self._before = self._look()[2:] if self._own else (0.0, 0.0)
         self._peaks = (memory.peak(), _peak_of_children()) if self._own else (0, 0)
         self._peak: int | None = None
+        self._bound = 0
 
     def record(self, label: str = "") -> Record | None:
         """Look once.
@@ -138,8 +139,9 @@ class Monitor:
         self.records.append(Record(len(self.records), label, elapsed, vsize, rss, user, system, sizes))
         return self.records[-1]
 
-    def _ended(self, rss: int = 0, user: float = 0.0, system: float = 0.0) -> Record:
+    def _ended(self, rss: int = 0, user: float = 0.0, system: float = 0.0, bound: int = 0) -> Record:
         """Record the end of another process: its peaks of memory and its times, as known, and the files."""
+        self._bound = bound
         with self._lock:
             seen = self.records or [Record(0, "", 0.0, 0, 0, 0.0, 0.0)]
             vsize, rss = max(one.vsize for one in seen), max(rss, *(one.rss for one in seen))
@@ -182,14 +184,20 @@ class Monitor:
         return max(own if own > self._peaks[0] else 0, child if child > max(own, self._peaks[1]) else 0)
 
     def summary(self) -> dict[str, Any]:
-        """Give the peaks of memory, and the times and file sizes of the last record."""
+        """Return the peaks of memory, and the times and file sizes of the last record.
+
+        The peaks are None for a program that ended before it was seen; ``rss_at_most`` is a bound then.
+        """
         if not self.records:
             return {"records": 0}
         last = self.records[-1]
+        vsize = max(record.vsize for record in self.records)
+        rss = max(self._risen() if self._peak is None else self._peak, *(record.rss for record in self.records))
         return {
             "records": len(self.records),
-            "vsize": max(record.vsize for record in self.records),
-            "rss": max(self._risen() if self._peak is None else self._peak, *(record.rss for record in self.records)),
+            "vsize": vsize or None,
+            "rss": rss or None,
+            **({"rss_at_most": self._bound} if not rss and self._bound else {}),
             "elapsed": last.elapsed,
             "user": last.user,
             "system": last.system,
@@ -489,7 +497,7 @@ def _wait(process: subprocess.Popen[bytes], monitor: Monitor, ours: int) -> None
     process.returncode = os.waitstatus_to_exitcode(status)
     peak = _peak_of(usage)
     # A program begins with the peak of the process that started it, which therefore says nothing below that.
-    monitor._ended(peak if peak > ours else 0, usage.ru_utime, usage.ru_stime)  # pyright: ignore[reportPrivateUsage]
+    monitor._ended(peak if peak > ours else 0, usage.ru_utime, usage.ru_stime, peak)  # pyright: ignore[reportPrivateUsage]
 
 
 def _peak_of_children() -> int:
@@ -513,7 +521,12 @@ def summary_text(monitor: Monitor) -> str:
 
     summary = monitor.summary()
     rows = [["records", str(summary["records"])]]
-    rows += [[name, bytes_text(summary[name])] for name in ("vsize", "rss") if name in summary]
+    for name in ("vsize", "rss"):
+        if name in summary:
+            least = summary.get(f"{name}_at_most")
+            bound = "" if least is None else f"at most {bytes_text(least)}: "
+            unseen = f"{bound}it ended before it was seen"
+            rows.append([name, unseen if summary[name] is None else bytes_text(summary[name])])
     rows += [[name, seconds_text(summary[name])] for name in ("elapsed", "user", "system") if name in summary]
     rows += [[name, bytes_text(size)] for name, size in summary.get("files", {}).items() if size >= 0]
     return layout(rows, right=(1,))

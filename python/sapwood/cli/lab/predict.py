@@ -32,6 +32,6 @@ def run(arguments: argparse.Namespace) -> int:
         costs=arguments.costs,
         check=arguments.check,
         data=arguments.data,
-        gsi=arguments.gsi,
+        with_gsi=arguments.gsi,
     )
     return show_study(study, written, quiet=arguments.quiet)

@@ -249,14 +249,15 @@ def write_part(tree: Foreign, path: str | os.PathLike[str], layout: Layout, star
 def write_streams(
     tree: Foreign, paths: Sequence[str], layout: Layout, stop: int, *, chunk: int, summary: Summary | None = None
 ) -> None:
-    """Write the first entries of a tree, as tree ``T``, into several files at once, about so many bytes at a time.
+    """Write the first entries of a tree, as tree ``T``, into several files at once, about `chunk` bytes at a time.
 
-    Each file gets the summary, too.
+    More entries than the tree has are whole copies of it, one behind the other. Each file gets the summary, too.
     """
     with contextlib.ExitStack() as stack:
         codec = _file_codec(layout, {"T": [tree]})
         files = [stack.enter_context(sapwood.recreate(path, compression=codec)) for path in paths]
-        _write_tree(files, "T", [tree], layout, 0, stop, chunk=chunk)
+        copies = max(1, -(-stop // max(1, tree.num_entries)))
+        _write_tree(files, "T", [tree] * copies, layout, 0, stop, chunk=chunk)
         if summary is not None:
             for file in files:
                 summary.write(file)

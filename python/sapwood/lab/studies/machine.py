@@ -390,6 +390,10 @@ def _figures(study: Study, sizes: Sequence[int]) -> list[dict[str, Any]]:
     return figures
 
 
+_BISTABLE = 0.2
+"""Range of a probe, as a part of its median, above which nothing is said of a difference."""
+
+
 def _findings(study: Study, sizes: Sequence[int]) -> list[str]:
     def value(what: str) -> float:
         return study.median(what, OURS) or 0.0
@@ -419,6 +423,8 @@ def _findings(study: Study, sizes: Sequence[int]) -> list[str]:
         call, plain = SYSTEM[f"rpc {name}"], SYSTEM[name]
         more = value(call) - value(plain)
         spread = max(max(found) - min(found) for found in (values[call], values[plain]))
+        if spread > _BISTABLE * value(plain):
+            return f"an amount that cannot be told to {name.upper()} (one probe varies by {number_text(spread, 2)} µs)"
         if more <= max(spread, value(plain) / 20):  # of one round no spread is known
             return f"nothing measurable to {name.upper()}"
         return f"{number_text(more, 2)} µs to {name.upper()}"

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import importlib
-import itertools
 import math
 import os
-import random
 import statistics
-from collections import deque
-from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from sapwood.errors import ArgumentError
+from sapwood.lab.studies import gsi
+from sapwood.lab.studies.queues import MEGA, Load, Outcome, Site, Storage, simulate
 from sapwood.lab.studies.site import ALL, AS_IS, PROCESSOR, Case
 from sapwood.lab.studies.study import Study, medians, read
 from sapwood.show.units import number_text
 from sapwood.train.data.dataset import parse_settings
 
-MEGA, MILLI = 1e6, 1e-3
+MILLI = 1e-3
 _LAYERS = ("decompression", "decoding", "task", "other")
 _UNITS = {
     "rate": "MB/s", "curve": "MB/s", "access": "ms", "latency": "ms", "file": "MB", "piece": "MB", "open": "ms a file",
@@ -33,226 +32,6 @@ _FULL = 0.9  # from here on a station is what bounds, and a rate is near the mos
 _MOST_JOBS, _MOST = 1_000, 100_000  # jobs, pieces of all: some seconds to simulate
 _SPREAD = 0.1  # of pieces, where none is measured
 _PIECES = 20  # of a simulated job that reads plainly
-
-
-@dataclass(frozen=True)
-class Storage:
-    """A disk, a RAID, or a server.
-
-    One that has an `access` time serves one request after the other, and spends it whenever the job is another than
-    before. One without serves all at once: `rates` are the MB/s that 1, 2, ... jobs get together.
-    """
-
-    rates: tuple[float, ...]
-    access: float = 0.0
-
-
-@dataclass(frozen=True)
-class Load:
-    """What a job does: files of so many bytes and events, read in pieces; costs in seconds of one processor.
-
-    Pieces take more and less than the mean, by `spread` (a standard deviation, as a part of the mean): so jobs fall out
-    of step, and some read while others compute. Without it all would do the same at the same time for ever.
-    """
-
-    files: int
-    file_bytes: float
-    events: float
-    piece: float
-    open: float = 0.0
-    event: float = 0.0
-    ahead: int = 0
-    spread: float = 0.0
-
-
-@dataclass(frozen=True)
-class Site:
-    """Where jobs run: `processor` is what 1, 2, ... busy jobs get together, in units of one."""
-
-    processor: tuple[float, ...]
-    storage: tuple[Storage, ...]
-    network: float = math.inf
-    latency: float = 0.0
-
-
-Steps = Generator[tuple["_Station | _Tokens", float], None, None]
-
-
-@dataclass(eq=False)
-class _Process:
-    owner: int
-    steps: Steps
-
-
-class _Station:
-    """Serves processes: all at once, in equal shares of `total(how many)`, or one after the other.
-
-    `full` counts seconds, each by the part that it gives of the most it gives to as many processes or more.
-    """
-
-    def __init__(self, name: str, curve: Sequence[float], access: float | None = None) -> None:
-        self.name, self.full = name, 0.0
-        self._curve, self._access, self._last = curve, access, -1
-        self._most = list(itertools.accumulate(reversed(curve), max))[::-1]
-        self._work: dict[_Process, float] = {}
-
-    def _total(self, count: int) -> float:
-        return _at(self._curve, count)
-
-    def _served(self) -> list[_Process]:
-        waiting = list(self._work)
-        return waiting if self._access is None else waiting[:1]
-
-    def add(self, process: _Process, work: float) -> None:
-        """Take a process that needs so much."""
-        self._work[process] = work
-        if len(self._work) == 1:
-            self._begin()
-
-    def _begin(self) -> None:
-        """Begin with the next of a queue, which has to be found first."""
-        if self._access and self._work:
-            process = next(iter(self._work))
-            if process.owner != self._last:
-                self._work[process] += self._access * self._total(1)
-            self._last = process.owner
-
-    def _speed(self) -> float:
-        count = len(self._served())
-        return self._total(count) / count
-
-    def wait(self) -> float:
-        """Tell how long it is until the next one is done."""
-        served = self._served()
-        return min(self._work[process] for process in served) / self._speed() if served else math.inf
-
-    def advance(self, seconds: float) -> list[_Process]:
-        """Let time pass; give those that are done."""
-        served = self._served()
-        if not served:
-            return []
-        self.full += seconds * (
-            1.0 if self._access is not None else self._total(len(served)) / _at(self._most, len(served))
-        )
-        done, moved = [], seconds * self._speed()
-        for process in served:
-            self._work[process] -= moved
-            if self._work[process] <= 1e-9 * (1 + moved):
-                del self._work[process]
-                done.append(process)
-        if done and self._access is not None:
-            self._begin()
-        return done
-
-
-class _Tokens:
-    """A number of tokens, which processes take and give back (work −1 and +1)."""
-
-    def __init__(self, count: int) -> None:
-        self.count = count
-        self.waiting: deque[_Process] = deque()
-
-
-@dataclass
-class Outcome:
-    """What a simulation gives: seconds until the last job ends, MB/s and events/s of all, and how full stations are.
-
-    A full one gives no more, however many jobs there are.
-    """
-
-    seconds: float
-    megabytes: float
-    events: float
-    full: dict[str, float] = field(default_factory=dict[str, float])
-
-
-def simulate(site: Site, load: Load, jobs: int) -> Outcome:
-    """Simulate so many jobs that begin at once."""
-    stores = [
-        _Station(
-            "storage" if len(site.storage) == 1 else f"storage {number + 1}",
-            [rate * MEGA for rate in store.rates],
-            store.access if store.access else None,
-        )
-        for number, store in enumerate(site.storage)
-    ]
-    network = _Station("network", [site.network])
-    delay = _Station("latency", range(1, jobs + 1))
-    processor = _Station("processor", site.processor)
-    stations = [*stores, processor, delay, *([network] if math.isfinite(site.network) else [])]
-    pieces = max(1, math.ceil(load.file_bytes / load.piece - 1e-9))
-    size, work = load.file_bytes / pieces, load.event * load.events / pieces
-
-    def reader(store: _Station, free: _Tokens, full: _Tokens, parts: Sequence[float]) -> Steps:
-        for part in parts:
-            yield free, -1
-            if site.latency:
-                yield delay, site.latency
-            yield store, size * part
-            if math.isfinite(site.network):
-                yield network, size * part
-            yield full, 1
-
-    def worker(free: _Tokens, full: _Tokens, parts: Sequence[float]) -> Steps:
-        for number, part in enumerate(parts):
-            yield full, -1
-            yield processor, (work + (load.open if number % pieces == 0 else 0.0)) * part
-            yield free, 1
-
-    chance = random.Random(1)  # the same in every simulation
-    ready: deque[_Process] = deque()
-    for number in range(jobs):
-        free, full = _Tokens(1 + load.ahead), _Tokens(0)
-        reading, working = (_parts(load.files * pieces, load.spread, chance) for _ in range(2))
-        ready.append(_Process(number, reader(stores[number % len(stores)], free, full, reading)))
-        ready.append(_Process(number, worker(free, full, working)))
-    now = 0.0
-    while True:
-        while ready:
-            _proceed(ready.popleft(), ready)
-        step = min(station.wait() for station in stations)
-        if math.isinf(step):
-            break
-        now += step
-        for station in stations:
-            ready.extend(station.advance(step))
-    now = max(now, 1e-12)
-    count = jobs * load.files
-    full = {station.name: station.full / now for station in stations if station is not delay}
-    return Outcome(now, count * load.file_bytes / now / MEGA, count * load.events / now, full)
-
-
-def _parts(count: int, spread: float, chance: random.Random) -> list[float]:
-    """Give what each of the pieces takes, as a part of their mean."""
-    if not spread:
-        return [1.0] * count
-    drawn = [chance.gammavariate(spread**-2, spread**2) for _ in range(count)]
-    mean = sum(drawn) / count
-    return [one / mean for one in drawn]
-
-
-def _proceed(process: _Process, ready: deque[_Process]) -> None:
-    """Let a process go on until it waits."""
-    for what, amount in process.steps:
-        if isinstance(what, _Station):
-            if amount > 0:
-                what.add(process, amount)
-                return
-        elif amount > 0:
-            if what.waiting:
-                ready.append(what.waiting.popleft())
-            else:
-                what.count += 1
-        elif what.count:
-            what.count -= 1
-        else:
-            what.waiting.append(process)
-            return
-
-
-def _at(curve: Sequence[float], count: int) -> float:
-    """Read a curve whose places are 1, 2, ...; behind its end it stays as it is."""
-    return curve[min(count, len(curve)) - 1]
 
 
 def parse(text: str, name: str, costs: Load | None = None) -> tuple[Site, Load, list[int]]:
@@ -310,14 +89,14 @@ def _site_of(top: Mapping[str, Any], name: str, costs: Load | None) -> tuple[Sit
     if "job" in top and costs is not None:
         raise ArgumentError(f"{name} has a job of its own: leave that out, or the measured costs")
     if load is None:
-        words = {"files", "file", "events", "piece", "ahead", "open", "spread", *_LAYERS}
+        words = {"files", "file", "events", "piece", "ahead", "open", "spread", "accesses", *_LAYERS}
         job = _part(top.get("job"), f"{name}, job", words)
         size = _number(job, "file", None, name) * MEGA
         load = Load(
             _count(job, "files", 10, name), size, _number(job, "events", None, name),
             min(size, _number(job, "piece", size / MEGA, name) * MEGA), MILLI * _number(job, "open", 0, name),
             MILLI * sum(_number(job, layer, 0, name) for layer in _LAYERS), _count(job, "ahead", 0, name),
-            _number(job, "spread", _SPREAD, name, 1),
+            _number(job, "spread", _SPREAD, name, 1), _number(job, "accesses", 0, name),
         )  # fmt: skip
     jobs = [_count({"jobs": count}, "jobs", None, name) for count in _numbers(top, "jobs", name)]
     jobs = jobs or sorted({1, 2, 4, cores, 2 * cores})
@@ -375,6 +154,7 @@ def _job(load: Load) -> dict[str, Any]:
     return {
         "files": load.files, "file": load.file_bytes / MEGA, "events": load.events, "piece": load.piece / MEGA,
         "ahead": load.ahead, "open": load.open / MILLI, "task": load.event / MILLI, "spread": load.spread,
+        "accesses": load.accesses,
     }  # fmt: skip
 
 
@@ -522,45 +302,6 @@ def _filled(curve: Mapping[int, float]) -> list[float]:
     return [float(np.interp(n, counts, [curve[count] for count in counts])) for n in range(1, counts[-1] + 1)]
 
 
-@dataclass(frozen=True)
-class Published:
-    """A figure of the study of analysis throughput at GSI, and the site and job it is for."""
-
-    what: str
-    megabytes: float
-    jobs: int
-    site: Site
-    load: Load
-
-
-class Gsi:
-    """The study at GSI. Its RAID with 8 MB read ahead and its four disks are stated; the rest here is assumed."""
-
-    CORES, DISK, ACCESS, ARRAY = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0), 60.0, 0.012, 105.0
-    ASSUMED: ClassVar[Mapping[str, str]] = {
-        "8 cores": "a worker node of the time",
-        "disk 60 MB/s, 12 ms": "a SATA disk of the time; 12 ms whenever another job's data were read before",
-        "RAID 105 MB/s, 12 ms": "chosen for the figure of 4 Pythia jobs",
-        "on the RAID, 8 MB of a job at a time, and the next fetched ahead": "what a read ahead of 8 MB is taken for",
-        "ESD 0.151 s of a processor a file": "chosen for the figure of one ESD job",
-        "ESD in pieces of 0.5 MB, Pythia of 2 MB": "chosen for the figures of four disks",
-        "Pythia 0.06 s of a processor a file of 4 MB": "a job that one disk keeps waiting",
-    }
-    _DISKS = (Storage((DISK,), ACCESS),) * 4
-    _ESD = Load(40, 3.3e6, 100, 0.5e6, open=0.011, event=0.0014)
-    _PYTHIA = Load(40, 4e6, 190, 2e6, event=0.06 / 190)
-    FIGURES = (
-        Published("one ESD job", 16.0, 1, Site(CORES, _DISKS[:1]), _ESD),
-        Published(
-            "4 Pythia jobs, RAID, 8 MB read ahead", 90.0, 4,
-            Site(CORES, (Storage((ARRAY,), ACCESS),)),
-            Load(20, 8e6, 380, 8e6, event=0.06 / 190, ahead=1),
-        ),
-        Published("12 Pythia jobs, four disks", 178.0, 12, Site(CORES, _DISKS), _PYTHIA),
-        Published("12 ESD jobs, four disks", 96.0, 12, Site(CORES, _DISKS), _ESD),
-    )  # fmt: skip
-
-
 def run(
     folder: str | os.PathLike[str],
     *,
@@ -568,7 +309,7 @@ def run(
     costs: str | os.PathLike[str] | None = None,
     check: str | os.PathLike[str] | None = None,
     data: str | None = None,
-    gsi: bool = False,
+    with_gsi: bool = False,
 ) -> tuple[Study, dict[str, Path]]:
     """Predict the aggregate curve of a site, or check the model.
 
@@ -584,7 +325,7 @@ def run(
         A result of `sapwood lab site`: its layers are taken, its curve predicted and compared.
     data
         Which data of these results; all for a check, else the first.
-    gsi
+    with_gsi
         Compare with the figures of the study at GSI.
 
     Raises
@@ -603,7 +344,7 @@ def run(
             for name, value in (("description", description), ("costs", costs), ("check", check))
             if value
         }
-        | {"gsi": gsi},
+        | {"gsi": with_gsi},
         folder,
         fresh=True,
     )
@@ -616,8 +357,8 @@ def run(
         content = _site_result(check)
         for name in [data] if data else content["files"]:
             _check(study, content, name, tables, figures, found)
-    if gsi:
-        _gsi(study, tables, found)
+    if with_gsi:
+        _gsi(study, tables, figures, found)
     if not tables:
         raise ArgumentError("lab predict needs the description of a site, --check, or --gsi")
     return study, study.finish(tables=tables, figures=figures, findings=found)
@@ -630,8 +371,8 @@ def _site_result(path: str | os.PathLike[str]) -> dict[str, Any]:
     return content
 
 
-def _keep(study: Study, what: str, engine: str, value: float) -> None:
-    one = {"what": what, "engine": engine, "unit": "MB/s", "values": [value], "runs": [{}], "derived": True}
+def _keep(study: Study, what: str, engine: str, value: float, unit: str = "MB/s") -> None:
+    one = {"what": what, "engine": engine, "unit": unit, "values": [value], "runs": [{}], "derived": True}
     study.content["measurements"].append(one)
 
 
@@ -741,32 +482,16 @@ def _check(
         )
 
 
-def _gsi(study: Study, tables: list[dict[str, Any]], found: list[str]) -> None:
-    rows: list[list[str]] = []
+def _gsi(study: Study, tables: list[dict[str, Any]], figures: list[dict[str, Any]], found: list[str]) -> None:
+    inputs = gsi.Inputs()
+    solved = gsi.solve(inputs)
     sites: list[dict[str, Any]] = []
-    worst = 0.0
-    for one in Gsi.FIGURES:
-        outcome = simulate(one.site, one.load, one.jobs)
-        _keep(study, one.what, "predicted", outcome.megabytes)
-        _keep(study, one.what, "published", one.megabytes)
-        off = outcome.megabytes / one.megabytes - 1
-        worst = max(worst, abs(off))
-        shown = [
-            f"{outcome.megabytes:.1f} MB/s",
-            f"{one.megabytes:.0f} MB/s",
-            f"{round(100 * off):+d} %".replace("-", "−"),
-        ]
-        rows.append([one.what, *shown])
-        _keep_site(study, one.what, described(one.site, one.load, [one.jobs]), sites)
-    head = ["Case", "model", "published", "off by"]
-    tables.append(
-        {"title": "GSI", "head": head, "rows": rows, "caption": "Published: analysis throughput of ALICE at GSI."}
-    )
-    assumed = [[what, why] for what, why in Gsi.ASSUMED.items()]
-    caption = "Stated: the RAID with 8 MB read ahead, the four disks, the numbers of jobs. Everything else is assumed:"
-    tables.append({"title": "Assumptions for GSI", "head": ["Assumed", "because"], "rows": assumed, "caption": caption})
-    tables += sites
-    found.append(
-        f"With the assumptions named, which were partly chosen for them, the model gives GSI's figures within "
-        f"{100 * worst:.0f} %: they agree with each other, but foretell nothing."
-    )
+    for one in solved:
+        point = one.point
+        _keep(study, point.what, "predicted", one.predicted, point.unit)
+        _keep(study, point.what, "published", point.published, point.unit)
+        if point.unit == "MB/s":
+            _keep_site(study, point.what, described(point.run.site, point.run.load, [point.run.jobs]), sites)
+    tables += [*gsi.tables(inputs, solved), *sites]
+    figures += gsi.figures(inputs, solved)
+    found += gsi.findings(solved)

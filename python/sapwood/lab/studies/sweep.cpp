@@ -74,8 +74,9 @@ void copy(const std::string &source, const std::string &name, long long entries,
          record.Write();
       }
    }
+   const long long there = tree->GetEntries();
    for (long long entry = 0; entry < entries; ++entry) {
-      tree->GetEntry(entry);
+      tree->GetEntry(entry % there); // of a short tree several times
       for (auto *made : copies)
          made->Fill();
    }

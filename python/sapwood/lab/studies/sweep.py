@@ -59,13 +59,15 @@ class Cell:
     streams: int = 1
     summary: bool = False
     engine: str = "sapwood"
+    long: bool = False
+    """Whether it writes two clusters or more, so that memory shows what a stream holds."""
 
     @property
     def name(self) -> str:
         """How the measurement is called."""
         words = [self.codec, self.cluster, self.basket]
         words += [] if self.split is None else [f"split {self.split}"]
-        words += [f"{self.streams} streams"] * (self.streams > 1) + ["summary"] * self.summary
+        words += [f"{self.streams} streams"] * (self.streams > 1) + ["summary"] * self.summary + ["long"] * self.long
         words += [self.engine] if self.engine != ENGINES[0] else []
         return ", ".join(words)
 
@@ -158,6 +160,8 @@ def run(
         if not found.entries:
             raise ArgumentError(f"{where.path}:{paths[0]} has no entries to copy")
         stop = min(found.entries, max(1, found.entries * sample // max(1, found.full)))
+        if splits and "sapwood" not in names:
+            raise ArgumentError("--split is for sapwood: ROOT copies a tree with the split level that it has")
         if splits and not objects:
             raise ArgumentError(f"{where.path}:{paths[0]} has no objects to split: --split says nothing here")
         tried["splits"] = list(splits) or (list(SPLITS) if objects else [None])
@@ -172,6 +176,8 @@ def run(
             study.leave_out("root", reason)
         elif program is not None:
             study.use("root", root_version())
+        if splits and program is not None:
+            study.leave_out("root, split levels", "ROOT copies a tree with the split level that it has")
         for name in names:
             if name in NO_LAYOUT:
                 study.leave_out(name, NO_LAYOUT[name])
@@ -186,7 +192,8 @@ def run(
             raise ArgumentError(f"none of the engines can run: {', '.join(study.content['left_out'].values())}")
         steps: list[Step] = []
         for number, cell in enumerate(cells):
-            job = _Job(cell, where.path, paths[0], stop, str(own), number, str(program or ""))
+            count = entries_of(cell, found.entries, found.full, found.stored, stop)
+            job = _Job(cell, where.path, paths[0], count, str(own), number, str(program or ""))
             steps += [_step(WRITE, job), _step(READ, job)]
         study.run(steps, rounds)
     tables = [*_tables(study, cells), *_memory(study, cells)]
@@ -200,11 +207,28 @@ def plan(tried: Mapping[str, Sequence[Any]], streams: Sequence[int], summary: st
         one.layout()
     if streams or summary:
         told = itertools.product(layouts, streams or (1,), SUMMARIES[summary or "without"])
-        return [dataclasses.replace(one, streams=count, summary=has) for one, count, has in told]
+        return [dataclasses.replace(one, streams=count, summary=has, long=True) for one, count, has in told]
     codec = "zstd:5" if "zstd:5" in tried["codecs"] else tried["codecs"][0]
     of_memory = [one for one in layouts if (one.codec, one.split) == (codec, tried["splits"][0])]
-    ways = list(itertools.product(STREAMS, (False, True)))[1:]
-    return layouts + [dataclasses.replace(one, streams=n, summary=has) for one in of_memory for n, has in ways]
+    ways = list(itertools.product(STREAMS, (False, True)))
+    return layouts + [
+        dataclasses.replace(one, streams=n, summary=has, long=True) for one in of_memory for n, has in ways
+    ]
+
+
+def entries_of(cell: Cell, entries: int, full: int, stored: int, stop: int) -> int:
+    """Return how many entries a job writes: the sample, or if it is `long` as many as fill two clusters.
+
+    `entries`, `full` and `stored` are those of the tree, the bytes before and after compression. If the tree has fewer
+    entries, jobs write it several times, whole.
+    """
+    if not cell.long:
+        return stop
+    flush = cell.layout().auto_flush
+    compressed = max(1.0, full / max(1, stored))
+    wanted = 2 * flush if flush > 0 else math.ceil(-2 * flush * compressed * entries / max(1, full))
+    wanted = max(stop, wanted)
+    return wanted if wanted <= entries else entries * math.ceil(wanted / entries)
 
 
 @dataclass(frozen=True)
@@ -284,8 +308,11 @@ def _costs(study: Study, cells: Sequence[Cell]) -> dict[Cell, dict[str, float]]:
             "memory": memory,
         }
 
-    least = min((cell.streams, cell.summary) for cell in cells)
-    same = (cell for cell in cells if (cell.streams, cell.summary) == least and cell.engine == cells[0].engine)
+    def way(cell: Cell) -> tuple[bool, int, bool]:
+        return cell.long, cell.streams, cell.summary
+
+    least = min(map(way, cells))
+    same = (cell for cell in cells if way(cell) == least and cell.engine == cells[0].engine)
     return {cell: cost(cell) for cell in same}
 
 

@@ -1,0 +1,341 @@
+"""The study of analysis throughput at GSI: its published figures, and what the queue model gives for them.
+
+Nothing is fitted. Every input is *published* by the study, or *assumed* from what disks of that kind do; two published
+rates of single jobs give the processor time of ESD events and are therefore not predicted.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sapwood.lab.studies.queues import Load, Site, Storage, simulate
+
+PUBLISHED, ASSUMED = "published", "assumed"
+_MB, _FAILS = 1e6, 0.25
+ARRAY = 3
+"""Disks of a RAID 5 of four that hold data."""
+_FILES = 20  # small files a simulated job reads; the study read 100 to 10 000
+_PART = 0.5  # of a large file: more of it changes no rate
+
+
+@dataclass(frozen=True)
+class Input:
+    """One number that goes into the model, and where it is from."""
+
+    what: str
+    value: float
+    unit: str
+    kind: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """All inputs, by name."""
+
+    cores: Input = Input("cores", 8, "", PUBLISHED, "2 × quad-core Xeon X5355")
+    disk: Input = Input("one disk", 70, "MB/s", PUBLISHED, "hdparm; four disks: 280 MB/s")
+    raid: Input = Input("RAID 5, 0.125 MB read-ahead", 70, "MB/s", PUBLISHED, "hdparm")
+    ahead: Input = Input("RAID 5, 8 MB read-ahead", 180, "MB/s", PUBLISHED, "hdparm")
+    network: Input = Input("network", 125, "MB/s", PUBLISHED, "1 Gb/s between servers")
+    pythia: Input = Input("Pythia, processor", 9 / 19_000 * 1e3, "ms an event", PUBLISHED, "user time: 9 s for 19 000")
+    plain: Input = Input("Pythia uncompressed, processor", 4 / 19_000 * 1e3, "ms an event", PUBLISHED, "4 s for 19 000")
+    simple: Input = Input(
+        "ESD, simple task, one job", 535, "events/s", PUBLISHED, "gives the processor time of an event"
+    )
+    train: Input = Input("ESD, train, one job", 414, "events/s", PUBLISHED, "gives the processor time of an event")
+    seek: Input = Input("seek", 8.9, "ms", ASSUMED, "average of data sheets of 7200/min SATA disks")
+    turn: Input = Input("one turn of a disk", 60 / 7200 * 1e3, "ms", ASSUMED, "7200/min")
+    segment: Input = Input(
+        "read by a disk before it serves another job", 1, "MB", ASSUMED, "16 MB of disk cache in 16 segments"
+    )
+    opening: Input = Input(
+        "accesses to open a file", 3, "", ASSUMED, "its head, the keys at its end, the record of the tree"
+    )
+    remote: Input = Input("disks of the remote servers", 70, "MB/s", ASSUMED, "not published: as the local RAID")
+
+    def all(self) -> list[Input]:
+        """Return the inputs in their order."""
+        return [getattr(self, field.name) for field in dataclasses.fields(self)]
+
+    def scaled(self, name: str, factor: float) -> Inputs:
+        """Return the inputs with one of them multiplied."""
+        one: Input = getattr(self, name)
+        return dataclasses.replace(self, **{name: dataclasses.replace(one, value=factor * one.value)})
+
+
+@dataclass(frozen=True)
+class Run:
+    """Jobs of one kind at a site."""
+
+    site: Site
+    load: Load
+    jobs: int
+
+    def rate(self, unit: str) -> float:
+        """Simulate it; return MB/s or events/s of all jobs."""
+        outcome = simulate(self.site, self.load, self.jobs)
+        return outcome.events if unit == "events/s" else outcome.megabytes
+
+
+@dataclass(frozen=True)
+class Point:
+    """A published figure: a rate, or (with a `base`) the ratio of two; `why` says what the model lacks for it."""
+
+    what: str
+    published: float
+    run: Run
+    unit: str = "MB/s"
+    base: Run | None = None
+    why: str = ""
+
+    def predicted(self) -> float:
+        """Return what the model gives."""
+        rate = self.run.rate(self.unit)
+        return rate if self.base is None else rate / self.base.rate(self.unit)
+
+
+class Model:
+    """The sites and jobs of the study, made of the inputs."""
+
+    def __init__(self, inputs: Inputs) -> None:
+        cores = int(inputs.cores.value)
+        self._processor = tuple(float(count) for count in range(1, cores + 1))
+        seek, turn = inputs.seek.value / 1e3, inputs.turn.value / 1e3
+        self._access = seek + turn / 2
+        self._of_array = seek + turn * 4 / 5  # the slowest of four disks, on average
+        self._inputs, self._segment = inputs, inputs.segment.value * _MB
+        self.disk = Storage((inputs.disk.value,), self._access)
+        self.raid = Storage((inputs.raid.value,), self._of_array)
+        self.raid_ahead = Storage((inputs.ahead.value,), self._of_array)
+        self._remote = Storage((inputs.remote.value,), self._of_array)
+        self.simple, self.train = (self._of_rate(one.value) for one in (inputs.simple, inputs.train))
+
+    def _of_rate(self, events: float) -> float:
+        """Return the processor seconds of an event, from the rate of one job that reads files of 100 events."""
+        storage = 3.3 / self._inputs.raid.value + self._inputs.opening.value * self._of_array
+        return 1 / events - storage / 100
+
+    def local(self, *storage: Storage) -> Site:
+        """Return the worker node with some storage of its own."""
+        return Site(self._processor, storage)
+
+    def remote(self, servers: int = 1) -> Site:
+        """Return it with servers behind the network."""
+        return Site(self._processor, (self._remote,) * servers, self._inputs.network.value * _MB)
+
+    def small_esd(self, event: float) -> Load:
+        """Return a job on ESD files of 3.3 MB, on an array."""
+        return self._load(_FILES, 3.3, 100, event, drives=ARRAY)
+
+    def esd(self, event: float, *, drives: int = 1) -> Load:
+        """Return a job on an ESD file of 520 MB."""
+        return self._load(1, _PART * 520, _PART * 20_000, event, drives=drives)
+
+    def pythia(self, *, drives: int = 1, ahead: float = 0.0) -> Load:
+        """Return a job on a Pythia file of 530 MB."""
+        event = self._inputs.pythia.value / 1e3
+        return self._load(1, _PART * 530, _PART * 30_000, event, drives=drives, ahead=ahead)
+
+    def small_pythia(self) -> Load:
+        """Return a job on Pythia files of 3.4 MB."""
+        return self._load(_FILES, 3.4, 190, self._inputs.pythia.value / 1e3)
+
+    def plain_pythia(self) -> Load:
+        """Return a job on uncompressed Pythia files."""
+        return self._load(_FILES, 13.853, 190, self._inputs.plain.value / 1e3)
+
+    def merged_esd(self) -> Load:
+        """Return a train on ESD files of 26 MB."""
+        return self._load(_FILES, 26.11, 1000, self.train)
+
+    def loader(self, size: float, *, drives: int = 1, event: float = 0.0) -> Load:
+        """Return a job that loads files whole before it uses them."""
+        files, events = (_FILES, 100) if size < 10 else (1, 1)
+        load = self._load(files, size, events, event, drives=drives)
+        return dataclasses.replace(load, accesses=1, piece=min(load.file_bytes, drives * self._segment))
+
+    def _load(
+        self, files: int, size: float, events: float, event: float, *, drives: int = 1, ahead: float = 0.0
+    ) -> Load:
+        size *= _MB
+        piece = min(size, drives * self._segment)
+        accesses = self._inputs.opening.value
+        return Load(
+            files, size, events, piece, event=event, ahead=int(ahead * _MB // piece), spread=0.1, accesses=accesses
+        )
+
+
+def points(inputs: Inputs) -> list[Point]:
+    """Return all published points that are not inputs."""
+    model = Model(inputs)
+    four = model.local(*[model.disk] * 4)
+    one, raid, ahead = model.local(model.disk), model.local(model.raid), model.local(model.raid_ahead)
+    small, esd = model.small_esd(model.simple), model.esd(model.train, drives=ARRAY)
+    scattered = "baskets of 406 branches lie scattered in large files; their sizes are not published"
+    return [
+        Point("Pythia, 1 job, 100 × 3.4 MB", 20, Run(raid, model.small_pythia(), 1)),
+        Point("Pythia uncompressed, 1 job", 53.27, Run(raid, model.plain_pythia(), 1)),
+        Point("Pythia, 4 jobs, RAID, 8 MB", 90, Run(ahead, model.pythia(drives=ARRAY, ahead=8), 4)),
+        Point("Pythia, 12 jobs, four disks", 178, Run(four, model.pythia(), 12)),
+        Point("Pythia, 8 jobs, Lustre: just below 1 Gb/s", 125, Run(model.remote(13), model.pythia(drives=ARRAY), 8)),
+        Point("ESD train, 12 jobs, four disks", 96, Run(four, model.esd(model.train), 12), why=scattered),
+        Point("ESD simple, 1 job, remote server", 495, Run(model.remote(), small, 1), "events/s"),
+        Point("ESD train, 1 job, remote server", 383, Run(model.remote(), model.small_esd(model.train), 1), "events/s"),
+        Point(
+            "ESD train, 1 job, Lustre", 183, Run(model.remote(13), model.small_esd(model.train), 1), "events/s",
+            why="what Lustre takes to open and stripe small files is not published",
+        ),
+        Point(
+            "ESD train, Lustre, 8 jobs to 1", 8, Run(model.remote(13), model.small_esd(model.train), 8), "ratio",
+            Run(model.remote(13), model.small_esd(model.train), 1),
+        ),
+        Point(
+            "ESD simple, RAID, 8 jobs to 1", 1, Run(raid, small, 8), "ratio", Run(raid, small, 1),
+            why="plain readers got 70 MB/s of the same files: what stops ROOT's jobs at 16 MB/s is not published",
+        ),
+        Point("ESD train, events/s with files of 26 MB to 3.3 MB", 4 / 3, Run(raid, model.merged_esd(), 1), "events/s",
+              Run(raid, model.small_esd(model.train), 1)),
+        Point("ESD train, large files, RAID, 2 jobs to 1", 1.75, Run(raid, esd, 2), "ratio", Run(raid, esd, 1)),
+        Point(
+            "ESD train, large files, RAID, 4 jobs to 2", 1, Run(raid, esd, 4), "ratio", Run(raid, esd, 2),
+            why=scattered,
+        ),
+        Point(
+            "ESD train, 4 jobs, RAID, 8 MB to 0.125 MB", 1,
+            Run(ahead, dataclasses.replace(esd, ahead=2), 4), "ratio", Run(raid, esd, 4), why=scattered,
+        ),
+        Point(
+            "ESD train loaded first, 12 jobs, four disks to RAID", 3.33,
+            Run(four, model.loader(3.3, event=model.train), 12), "ratio",
+            Run(ahead, model.loader(3.3, drives=ARRAY, event=model.train), 12),
+            why="small files on the RAID get less than its disks allow",
+        ),
+        Point(
+            "plain reading to ROOT, 1 job, RAID", 2,
+            Run(raid, model.loader(3.3, drives=ARRAY), 1), "ratio", Run(raid, small, 1),
+            why="plain reading in pieces of 1 kB takes processor time that is not published",
+        ),
+        Point(
+            "plain reading, 8 jobs, RAID", 70, Run(raid, model.loader(3.3, drives=ARRAY), 8),
+            why="neighbouring files are read ahead by disks and controller, which the model does not know",
+        ),
+        Point("plain loading of a Pythia file, one disk", 68, Run(one, model.loader(530), 1)),
+        Point("plain loading of an ESD file, one disk", 61, Run(one, model.loader(520), 1)),
+    ]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Solved:
+    """A point, and what the model gives for it."""
+
+    point: Point
+    predicted: float
+
+    @property
+    def error(self) -> float:
+        """How far the model is off, as a part of what was published."""
+        return self.predicted / self.point.published - 1
+
+
+def solve(inputs: Inputs) -> list[Solved]:
+    """Simulate all points."""
+    return [Solved(point, point.predicted()) for point in points(inputs)]
+
+
+def median_error(solved: Sequence[Solved]) -> float:
+    """Return the median of the errors without their signs."""
+    return statistics.median(abs(one.error) for one in solved)
+
+
+def figures(inputs: Inputs, solved: Sequence[Solved]) -> list[dict[str, Any]]:
+    """Draw predicted against published, and the curves of the large files with what was published of them."""
+    pairs = [[one.point.published, one.predicted] for one in solved if one.point.unit == "MB/s"]
+    ends = [min(map(min, pairs)), max(map(max, pairs))]
+    drawn: list[dict[str, Any]] = [{
+        "kind": "lines", "title": "Predicted and published rates", "x": "Published [MB/s]", "y": "Predicted [MB/s]",
+        "log": "xy",
+        "curves": [
+            {"label": "rates", "points": pairs, "dots": True},
+            {"label": "equal", "points": [[end, end] for end in ends]},
+        ],
+    }]  # fmt: skip
+    model = Model(inputs)
+    four, ahead = model.local(*[model.disk] * 4), model.local(model.raid_ahead)
+    for title, runs, known in (
+        (
+            "Pythia, large files",
+            {"four disks": (four, model.pythia()), "RAID, 8 MB": (ahead, model.pythia(drives=3, ahead=8))},
+            [[4, 90], [12, 178]],
+        ),
+        (
+            "ESD train, large files",
+            {"four disks": (four, model.esd(model.train)), "RAID, 8 MB": (ahead, model.esd(model.train, drives=3))},
+            [[12, 96]],
+        ),
+    ):
+        curves: list[dict[str, Any]] = [
+            {"label": f"model, {name}", "points": [[n, Run(site, load, n).rate("MB/s")] for n in (1, 2, 4, 8, 12, 16)]}
+            for name, (site, load) in runs.items()
+        ]
+        curves.append({"label": "published", "points": known, "dots": True})
+        drawn.append({"kind": "lines", "title": title, "x": "Jobs", "y": "Aggregate rate [MB/s]", "curves": curves})
+    return drawn
+
+
+def tables(inputs: Inputs, solved: Sequence[Solved]) -> list[dict[str, Any]]:
+    """Lay out the points, the inputs, and how much each assumption weighs."""
+    rows = [
+        [
+            one.point.what, _value(one.predicted, one.point), _value(one.point.published, one.point),
+            off_text(one.error), one.point.why if abs(one.error) > _FAILS else "",
+        ]
+        for one in solved
+    ]  # fmt: skip
+    given = [[one.what, f"{one.value:.4g} {one.unit}".strip(), one.kind, one.source] for one in inputs.all()]
+    base = median_error(solved)
+    names = [field.name for field in dataclasses.fields(inputs) if getattr(inputs, field.name).kind == ASSUMED]
+    weights = [
+        [
+            getattr(inputs, name).what,
+            *(f"{100 * median_error(solve(inputs.scaled(name, factor))):.0f} %" for factor in (0.5, 2)),
+        ]
+        for name in names
+    ]
+    return [
+        {
+            "title": "GSI", "head": ["Case", "model", "published", "off by", "where the model fails"], "rows": rows,
+            "caption": "Published: analysis throughput of ALICE at GSI. No parameter is fitted to these figures.",
+        },
+        {
+            "title": "Inputs for GSI", "head": ["Input", "value", "is", "from"], "rows": given,
+            "caption": "Nothing here is measured: the machines are gone.",
+        },
+        {
+            "title": "Weight of the assumptions", "head": ["Assumption", "half of it", "twice of it"], "rows": weights,
+            "caption": f"The median error with one assumption changed; it is {100 * base:.0f} % with all as they are.",
+        },
+    ]  # fmt: skip
+
+
+def findings(solved: Sequence[Solved]) -> list[str]:
+    """Say how well the model does, and where it fails."""
+    failing = [one.point for one in solved if abs(one.error) > _FAILS]
+    first = (
+        f"The median error is {100 * median_error(solved):.0f} % over {len(solved)} published points, without a "
+        f"fitted parameter; {len(solved) - len(failing)} are within {100 * _FAILS:.0f} %."
+    )
+    return [first] + [f"The model fails for {point.what}: {point.why}." for point in failing]
+
+
+def off_text(error: float) -> str:
+    """Write an error with its sign."""
+    return f"{round(100 * error):+d} %".replace("-", "−")
+
+
+def _value(value: float, point: Point) -> str:
+    return f"{value:.3g} {point.unit}" if point.base is None else f"{value:.2f} ×"
