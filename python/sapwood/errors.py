@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from sapwood.show.safe import safe_text
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -31,7 +33,7 @@ def without_secrets(text: str) -> str:
 
 
 def _shown(message: Iterable[object]) -> Iterable[object]:
-    return (without_secrets(one) if isinstance(one, str) else one for one in message)
+    return (safe_text(without_secrets(one)) if isinstance(one, str) else one for one in message)
 
 
 class SapwoodError(Exception):

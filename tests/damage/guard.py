@@ -7,6 +7,7 @@ import os
 import select
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +17,19 @@ READER = Path(__file__).parent / "reader.py"
 class Guard:
     """One reader process and the limits it is held to."""
 
-    def __init__(self, intact: Path, scratch: Path, memory: int, seconds: float) -> None:
+    def __init__(
+        self, intact: Path, scratch: Path, memory: int, seconds: float, command: Sequence[str] = (str(READER),)
+    ) -> None:
         self.intact = intact
         self.scratch = scratch
         self.memory = memory
         self.seconds = seconds
+        self.command = command
         self.base = 0  # peak memory of a process that has read the intact file alone
         self.process: subprocess.Popen[bytes] | None = None
 
     def _start(self) -> subprocess.Popen[bytes]:
-        command = [sys.executable, str(READER), str(self.memory), str(self.intact)]
+        command = [sys.executable, *self.command, str(self.memory), str(self.intact)]
         environment = {**os.environ, "SAPWOOD_NUM_THREADS": "2", "MALLOC_ARENA_MAX": "2"}
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment

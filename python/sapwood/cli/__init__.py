@@ -16,6 +16,7 @@ from typing import NoReturn
 
 from sapwood.cli import advise, convert, diff, hist, lab, ls, replay, rewrite, rows, run, schema, show, trace
 from sapwood.errors import ArgumentError, SapwoodError, similar
+from sapwood.show.safe import complain, say
 
 DONE, FAILED, USAGE, SKIPPED, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -90,12 +91,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
     except KeyboardInterrupt:
-        print("sapwood: interrupted", file=sys.stderr)
+        complain("interrupted")
         return INTERRUPTED
     except (SapwoodError, OSError) as error:
         if getattr(chosen, "debug", False):
             raise
-        print(f"sapwood: {error_text(error)}", file=sys.stderr)
+        complain(error_text(error))
         return USAGE if isinstance(error, ArgumentError) else FAILED
 
 
@@ -110,7 +111,7 @@ def _refuse(words: Sequence[str], parser: argparse.ArgumentParser) -> NoReturn:
 
 
 def _show_warning(message: Warning | str, *_: object) -> None:
-    print(f"sapwood: warning: {'; '.join(line.strip() for line in str(message).splitlines())}", file=sys.stderr)
+    complain(f"warning: {'; '.join(line.strip() for line in str(message).splitlines())}")
 
 
 def error_text(error: Exception) -> str:
@@ -123,7 +124,7 @@ def _dispatch(top: argparse.ArgumentParser, chosen: argparse.Namespace) -> int:
     if chosen.version:
         from sapwood._native import __version__
 
-        print(f"sapwood {__version__}")
+        say(f"sapwood {__version__}")
         return DONE
     if chosen.command is None:
         top.print_help()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from sapwood.show.safe import say
+
 HELP = "Name what is wrong with the layout of files, and measure on a sample what a remedy gains."
 EPILOG = "The problems, with the rules by which they are found, are listed in the guide to the laboratory."
 
@@ -42,5 +44,5 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(advice.tojson(), indent=1))
     else:
-        print(advice_text(advice, tree=arguments.tree, trace=arguments.trace), end="")
+        say(advice_text(advice, tree=arguments.tree, trace=arguments.trace), end="")
     return 0

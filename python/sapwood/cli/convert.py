@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from sapwood.cli import storage
+from sapwood.show.safe import say
 
 HELP = "Convert a table between ROOT, Parquet, Arrow IPC, CSV, JSON lines and HDF5."
 EPILOG = (
@@ -38,5 +39,5 @@ def run(arguments: argparse.Namespace) -> int:
         step_size=arguments.step_size,
         options=options_of(arguments.storage),
     )
-    print(f"{arguments.target}: {entries} entries")
+    say(f"{arguments.target}: {entries} entries")
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from sapwood.cli import storage
+from sapwood.show.safe import say
 
 HELP = "Compare two files: keys, then the values of tables and objects."
 EPILOG = (
@@ -46,6 +47,6 @@ def run(arguments: argparse.Namespace) -> int:
         return 1 if listed else 0
     code = 0
     for one in found:
-        print(one.text())
+        say(one.text())
         code = 1
     return code

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from sapwood.cli import storage
+from sapwood.show.safe import complain, safe_line, say
 
 HELP = "List the content of files: keys, classes, entries, sizes."
 EPILOG = (
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
         nonlocal failed
         if arguments.debug:
             raise error
-        print(f"sapwood: {' '.join(str(error).split())}", file=sys.stderr)
+        complain(" ".join(str(error).split()))
         failed = True
 
     options = options_of(arguments.storage)
@@ -79,8 +79,8 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.json:
             continue
         if several:
-            print(f"{listing['file']}:" if len(listed) == 1 else f"\n{listing['file']}:")
-        print(
+            say("\n" * (len(listed) > 1) + f"{safe_line(listing['file'])}:")
+        say(
             branches_text(listing) if arguments.tree or arguments.check else keys_text(listing, long=arguments.long),
             end="",
         )

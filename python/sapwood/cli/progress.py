@@ -24,7 +24,8 @@ def progress_bar(*, shown: bool) -> Generator[Callable[[Progress], None] | None]
         return
     columns = (
         BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[rate]} entries/s"),
-        TextColumn("{task.fields[files]} files"), TextColumn("{task.fields[where]}"), TimeRemainingColumn(),
+        TextColumn("{task.fields[files]} files"), TextColumn("{task.fields[where]}", markup=False),
+        TimeRemainingColumn(),
     )  # fmt: skip
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         line = bar.add_task("", total=None, rate="?", files="?", where="")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from sapwood.show.safe import say
+
 HELP = "Repeat the accesses of a trace on other storage or on a model, as recorded or planned again."
 EPILOG = (
     "Without a what-if option the recorded requests are sent again, each after those that had ended before it began. "
@@ -58,5 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
         merge_clusters=arguments.merge_clusters,
     )
     done = replay(arguments.trace, on=arguments.on, model=model if simulated else None, limits=model, changes=changes)
-    print(json.dumps(done, indent=1) if arguments.json else text_of(done), end="\n" * arguments.json)
+    if arguments.json:
+        print(json.dumps(done, indent=1))
+    else:
+        say(text_of(done), end="")
     return 0

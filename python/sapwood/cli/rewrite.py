@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from sapwood.show.safe import say
+
 HELP = "Write the trees of files anew in another layout, compare all values, and measure what it gained."
 EPILOG = (
     "Several files become one: trees are joined, histograms added, and other objects are those of the first file. "
@@ -63,6 +65,9 @@ def run(arguments: argparse.Namespace) -> int:
     )
     done = rewrite(arguments.files, arguments.output, layout, tree=arguments.tree, verify=not arguments.no_verify)
     if layout is None and not arguments.json:
-        print("No problem was found.")
-    print(json.dumps(done, indent=1) if arguments.json else rewriting_text(done), end="\n" * arguments.json)
+        say("No problem was found.")
+    if arguments.json:
+        print(json.dumps(done, indent=1))
+    else:
+        say(rewriting_text(done), end="")
     return 0

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from types import SimpleNamespace
 
 from sapwood.cli import storage
+from sapwood.show.safe import say
 
 
 def _common(parser: argparse.ArgumentParser) -> None:
@@ -51,7 +51,7 @@ def _run(arguments: argparse.Namespace) -> int:
             print(line)
         return 0
     for block in text_of(found):
-        sys.stdout.write(block)
+        say(block, end="")
     return 0
 
 

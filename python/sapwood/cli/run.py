@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sapwood.cli import storage
+from sapwood.show.safe import say
 
 if TYPE_CHECKING:
     from sapwood import train
@@ -146,7 +147,7 @@ def run(arguments: argparse.Namespace) -> int:
             json.dumps(outcome.account() | {"written": {name: str(path) for name, path in written.items()}}, indent=1)
         )
     elif not arguments.quiet:
-        print(summary(outcome, written), end="")
+        say(summary(outcome, written), end="")
     if outcome.interrupted:
         return 130
     return 0 if outcome.complete else 3
@@ -169,6 +170,6 @@ def _dry_run(arguments: argparse.Namespace, tasks: list[Any], dataset: train.Dat
     if arguments.json:
         print(json.dumps(asdict(guess), indent=1))
     elif not arguments.quiet:
-        print(estimate_text(guess), end="")
+        say(estimate_text(guess), end="")
     guess.check(memory=settings.get("memory"), seconds=arguments.time)
     return 0

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import sys
+
+from sapwood.show.safe import say
 
 HELP = "Show the classes that a file describes, or write them as C++ headers, Python dataclasses or JSON."
 EPILOG = (
@@ -38,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.cpp:
         header, links = headers(streamers)
         if arguments.output is None:
-            sys.stdout.write(header)
+            say(header, end="")
             return 0
         folder = Path(arguments.output)
         folder.mkdir(parents=True, exist_ok=True)
@@ -54,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
         streamers.show(shown, checksum=True)
         text = shown.getvalue()
     if arguments.output is None:
-        sys.stdout.write(text)
+        say(text, end="")
     else:
         Path(arguments.output).write_text(text)
     return 0

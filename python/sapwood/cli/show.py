@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from sapwood.cli import storage
+from sapwood.show.safe import say
 
 HELP = "Show the branches of a tree, and a few entries if asked."
 EPILOG = ""
@@ -34,5 +35,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     with opened_tree(arguments.tree, options_of(arguments.storage)) as tree:
         shown = describe(tree, arguments.branch, arguments.start, arguments.entries)
-    print(json.dumps(shown, indent=1) if arguments.json else text_of(shown), end="\n" if arguments.json else "")
+    if arguments.json:
+        print(json.dumps(shown, indent=1))
+    else:
+        say(text_of(shown), end="")
     return 0

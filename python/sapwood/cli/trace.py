@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from sapwood.show.safe import say
+
 HELP = "Run another sapwood command and record every access to files, or show a trace."
 EPILOG = (
     "The trace is a Parquet or Arrow file (needs PyArrow). 'sapwood trace show FILE.parquet' prints sums, bytes at "
@@ -35,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _show(words[1:])
     with Trace(arguments.trace) as trace:
         code = main(words)
-    print(trace.summary(), end="", file=sys.stderr)
+    say(trace.summary(), end="", file=sys.stderr)
     return code
 
 
@@ -50,7 +52,7 @@ def _show(words: list[str]) -> int:
     parser.add_argument("-o", "--output", metavar="PAGE.html", help="page with plots to write")
     chosen = parser.parse_args(words)
     trace = Trace.load(chosen.file)
-    print(text_of(trace), end="")
+    say(text_of(trace), end="")
     if chosen.output:
         Path(chosen.output).write_text(page(trace, chosen.file), encoding="utf-8")
     return 0

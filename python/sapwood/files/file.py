@@ -28,6 +28,7 @@ from sapwood.errors import (
     without_secrets,
 )
 from sapwood.files.kinds import DIRECTORIES, TREES
+from sapwood.show.safe import safe_line
 from sapwood.storage.locate import split_path
 from sapwood.storage.sources import source_of
 from sapwood.table.filters import Filter, NameFilter, no_filter
@@ -134,7 +135,7 @@ class ReadOnlyFile:
         self.is_far = found.far is not None
         """Whether it is far away, so that what will be read is best known beforehand."""
         self._closed = False
-        self._hex_uuid = str(uuid.UUID(self._native.uuid))
+        self._hex_uuid = str(_uuid(self._native.uuid))
         self._objects = _Recent(object_cache or 0)
         self._streamers: Streamers | None = None
 
@@ -213,13 +214,13 @@ class ReadOnlyFile:
 
     @property
     def hex_uuid(self) -> str:
-        """The identifier of the file, in the usual form of a UUID."""
+        """The identifier of the file, in the usual form of a UUID; zeros where it has none."""
         return self._hex_uuid
 
     @property
     def uuid(self) -> uuid.UUID:
-        """The identifier of the file."""
-        return uuid.UUID(self._native.uuid)
+        """The identifier of the file; zeros where it has none."""
+        return _uuid(self._native.uuid)
 
     @property
     def streamers(self) -> Streamers:
@@ -492,7 +493,7 @@ class ReadOnlyKey:
 
     def __repr__(self) -> str:
         """Show what and where it is."""
-        return (
+        return safe_line(
             f"<ReadOnlyKey {self.name(cycle=True)}: {self.fClassName} (seek pos {self.fSeekKey}) at 0x{id(self):012x}>"
         )
 
@@ -565,7 +566,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
     @property
     def uuid(self) -> uuid.UUID:
         """The identifier of the directory."""
-        return uuid.UUID(self._native.uuid)
+        return _uuid(self._native.uuid)
 
     @property
     def cache_key(self) -> str:
@@ -934,6 +935,10 @@ def _directory_at(file: ReadOnlyFile, where: str | tuple[()]) -> ReadOnlyDirecto
 
 def _classname(found: ReadOnlyKey | ReadOnlyDirectory) -> str:
     return found.fClassName if isinstance(found, ReadOnlyKey) else found.classname
+
+
+def _uuid(text: str) -> uuid.UUID:
+    return uuid.UUID(text) if text else uuid.UUID(int=0)
 
 
 def unpack_datetime(packed: int) -> datetime.datetime:

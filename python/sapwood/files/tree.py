@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sapwood.compression import Compression
 from sapwood.files.members import HasMembers, described_by
 from sapwood.objects.standard import read_model
+from sapwood.show.safe import safe_line
 from sapwood.table.explain import Explanation
 from sapwood.table.reading import Readable, ReadableField, ReadableTable
 from sapwood.table.schema import HasFields, Words, ratio
@@ -270,7 +271,7 @@ class TBranch(HasBranches, ReadableField):
     def __repr__(self) -> str:
         """Show what it is."""
         count = f" ({len(self)} subbranches)" if len(self) else ""
-        return f"<{self.classname} {self.name!r}{count} at 0x{id(self):012x}>"
+        return safe_line(f"<{self.classname} {self.name!r}{count} at 0x{id(self):012x}>")
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as the file and the path in it."""

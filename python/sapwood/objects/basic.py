@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sapwood.objects.model import Document, Model, behavior, regular_classname
+from sapwood.show.safe import safe_line
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -88,7 +89,8 @@ class Collection(Model):
 
     def __repr__(self) -> str:
         """Show the class and how many items there are."""
-        return f"<{self.classname} (version {self.class_version}) of {len(self)} items at 0x{id(self):012x}>"  # pyright: ignore[reportArgumentType]
+        count = len(self)  # pyright: ignore[reportArgumentType]
+        return safe_line(f"<{self.classname} (version {self.class_version}) of {count} items at 0x{id(self):012x}>")
 
 
 @behavior(

@@ -5,17 +5,20 @@ An object is read whole, but turned into Python objects a level at a time, when 
 
 from __future__ import annotations
 
+import functools
 import re
 import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from sapwood.columns import Foreign
-from sapwood.errors import CorruptError, NotFoundError, SapwoodWarning, UnsupportedError
+from sapwood.errors import CorruptError, NotFoundError, SapwoodError, SapwoodWarning, UnsupportedError
+from sapwood.show.safe import safe_line
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -77,7 +80,7 @@ class Unreadable:
 
     def __repr__(self) -> str:
         """Say why."""
-        return f"<unreadable: {self.reason}>"
+        return safe_line(f"<unreadable: {self.reason}>")
 
     def __reduce__(self) -> tuple[type, tuple[str, bool]]:
         """Pickle it."""
@@ -200,6 +203,41 @@ def present(model: Model, name: str) -> Any:
     return found
 
 
+_GUARDED = ("__call__", "__eq__", "__len__", "__str__", "__bool__", "__float__", "__int__")
+# What an object may answer whose members are not what its class expects: an axis without a number of bins, ...
+_CONTRARY = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, AssertionError)
+
+
+def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a method that fails on its object's members raise an error that names the object."""
+
+    @functools.wraps(function)
+    def call(self: Model, *arguments: Any, **options: Any) -> Any:
+        try:
+            return function(self, *arguments, **options)
+        except SapwoodError:
+            raise
+        except _CONTRARY as error:
+            given = [*arguments, *options.values()]
+            # Wrong arguments of the caller: too many of them, or of a type that the method does not take.
+            if error.__traceback__ is None or error.__traceback__.tb_next is None:
+                raise
+            if not all(one is None or isinstance(one, (bool, int, float)) for one in given):
+                raise
+            raise CorruptError(
+                f"{_place(self)}: its members do not fit together for {function.__name__!r} "
+                f"({type(error).__name__}: {error})"
+            ) from error
+
+    return call
+
+
+def _place(model: Model) -> str:
+    """Name the class, the key and the file of an object."""
+    key = model.parent
+    return model.classname if key is None else f"{model.classname} in {key.object_path!r} of {key.file.file_path}"
+
+
 # Threads that ask one object for a member get one Python object of it.
 _making = threading.RLock()
 
@@ -212,6 +250,17 @@ class Model:
     """
 
     is_counted: bool = True  # in references of ROOT's JSON form
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Let the package's own classes raise `CorruptError` where the members of an object do not fit together."""
+        super().__init_subclass__(**options)
+        if not cls.__module__.startswith("sapwood."):
+            return
+        for name, found in list(vars(cls).items()):
+            if isinstance(found, property) and found.fget is not None:
+                setattr(cls, name, property(_guarded(found.fget), doc=found.__doc__))
+            elif isinstance(found, FunctionType) and (not name.startswith("_") or name in _GUARDED):
+                setattr(cls, name, _guarded(found))
 
     def __init__(self, native: _native.Object, document: Document) -> None:
         # What of it is a Python object by now: None once that is all.
@@ -443,7 +492,7 @@ class Model:
     def __repr__(self) -> str:
         """Show class and version."""
         note = " not readable" if self.reason else ""
-        return f"<{self.classname} (version {self.class_version}){note} at 0x{id(self):012x}>"
+        return safe_line(f"<{self.classname} (version {self.class_version}){note} at 0x{id(self):012x}>")
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle what was read, without the file."""

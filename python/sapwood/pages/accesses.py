@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sapwood.show.safe import safe_line
 from sapwood.show.units import bytes_text, count_text, seconds_text, share_text
 
 if TYPE_CHECKING:
@@ -135,8 +136,10 @@ def _map_text(tree: str, names: list[str], clusters: Numbers, sizes: Numbers) ->
     if len(names) > _SHOWN:
         names = [*names[:_SHOWN], f"{len(names) - _SHOWN} others"]
         shown = np.concatenate([shown, squeezed[_SHOWN:].sum(axis=0, keepdims=True)])
+    names = [safe_line(name) for name in names]
     width = min(40, max(map(len, names)))
-    lines = [f"{tree}: bytes of branches in clusters {clusters[0]} to {clusters[-1]}, at most {bytes_text(top)} of one"]
+    title = f"{safe_line(tree)}: bytes of branches in clusters {clusters[0]} to {clusters[-1]}"
+    lines = [f"{title}, at most {bytes_text(top)} of one"]
     for name, row in zip(names, shown, strict=True):
         cells = "".join(_BARS[min(8, int(np.ceil(8 * value / top)))] for value in row)
         lines.append(f"  {name[:width]:<{width}} |{cells}| {bytes_text(row.sum()):>9}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import sapwood
 from sapwood.errors import ArgumentError, NotFoundError, UnsupportedError
 from sapwood.pages.listing import layout, split
+from sapwood.show.safe import safe_line
 from sapwood.show.units import count_text
 from sapwood.train.data.dataset import Source, find_tree, is_url
 
@@ -98,7 +99,8 @@ def text_of(described: dict[str, Any]) -> str:
         [branch["name"], branch["type"], f"cannot be read: {branch['reason']}" if branch["reason"] else ""]
         for branch in described["branches"]
     ]
-    text = f"{described['tree']}: {count_text(described['entries'])} entries{title}\n" + layout(rows)
+    head = safe_line(f"{described['tree']}: {count_text(described['entries'])} entries{title}")
+    text = f"{head}\n{layout(rows)}"
     for shown in described["shown"]:
         text += f"\nentry {shown['entry']}\n" + layout(
             [[f"  {name}", _short(value)] for name, value in shown["values"].items()]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sapwood import _native
 from sapwood.errors import NotFoundError, SapwoodError, warn_of_lost_keys
 from sapwood.files.kinds import TABLES
+from sapwood.show.safe import safe_line
 from sapwood.show.units import bytes_text, count_text
 from sapwood.storage.locate import is_url
 from sapwood.storage.sources import source_of
@@ -241,7 +242,7 @@ def branches_text(listing: dict[str, Any]) -> str:
     parts: list[str] = []
     for key in listing["keys"]:
         if "error" in key:
-            parts.append(f"{key['name']};{key['cycle']}: cannot be read: {key['error']}\n")
+            parts.append(f"{safe_line(key['name'])};{key['cycle']}: cannot be read: {safe_line(key['error'])}\n")
         if "branches" not in key:
             continue
         rows = [["branch", "type", "baskets", "bytes", "uncompressed", "factor", ""]]
@@ -255,7 +256,7 @@ def branches_text(listing: dict[str, Any]) -> str:
             rows.append([name, branch["type"], count_text(branch["baskets"]), *_sizes(branch), reason])
         compressed, full, factor = _sizes(key)
         branches = f"{len(key['branches'])} branch{'' if len(key['branches']) == 1 else 'es'}"
-        head = f"{key['name']};{key['cycle']}: {count_text(key['entries'])} entries, {branches}, "
+        head = f"{safe_line(key['name'])};{key['cycle']}: {count_text(key['entries'])} entries, {branches}, "
         parts.append(f"{head}{compressed} of {full} (factor {factor})\n" + layout(rows, right=(2, 3, 4, 5)))
     return "\n".join(parts) if parts else "no trees\n"
 
@@ -265,6 +266,7 @@ def layout(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> str:
     if not rows:
         return ""
     flush = set(right)
+    rows = [[safe_line(cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = (
         "  ".join(

@@ -19,6 +19,7 @@ import sapwood
 from sapwood.errors import SapwoodError, StorageError
 from sapwood.pages.run import render
 from sapwood.show.chart import is_histogram
+from sapwood.show.safe import safe_line
 from sapwood.show.units import bytes_text, count_text, seconds_text, share_text
 from sapwood.train import Dataset, Estimate, Plot, Run
 from sapwood.train.execution.checkpoint import check_folder
@@ -270,7 +271,7 @@ def summary(run: Run, written: Mapping[str, Path]) -> str:
     ]
     for skipped in run.skipped:
         entries = "" if skipped.entry_start is None else f", entries {skipped.entry_start} to {skipped.entry_stop}"
-        lines.append(f"LEFT OUT {skipped.path}{entries}: {skipped.reason}")
+        lines.append(safe_line(f"LEFT OUT {skipped.path}{entries}: {skipped.reason}"))
     lines += [f"TAKEN OFF task {task.name}: {task.failure}" for task in run.tasks if task.failure]
     if run.skipped or run.interrupted:
         totals = run.totals()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from sapwood.errors import NotFoundError, SapwoodError, SapwoodWarning, UnsupportedError
 from sapwood.files.kinds import TREES
 from sapwood.objects.model import Model, regular_classname
+from sapwood.show.safe import safe_line, say
 
 if TYPE_CHECKING:
     from sapwood.files.file import ReadOnlyDirectory, ReadOnlyFile
@@ -124,7 +125,7 @@ class StreamerElement:
 
     def show(self, stream: TextIO | None = None) -> None:
         """Print name, type and kind."""
-        (stream or sys.stdout).write(f"    {self.name}: {self.typename} ({self.classname})\n")
+        say(safe_line(f"    {self.name}: {self.typename} ({self.classname})"), file=stream)
 
     def tojson(self) -> dict[str, Any]:
         """Give what there is to know as a dict for `json.dumps`."""
@@ -140,7 +141,7 @@ class StreamerElement:
 
     def __repr__(self) -> str:
         """Show kind, type and name."""
-        return f"<{self.classname} {self.typename} {self.name}>"
+        return safe_line(f"<{self.classname} {self.typename} {self.name}>")
 
 
 def _member_of(one: StreamerElement | StreamerInfo, name: str) -> Any:
@@ -238,7 +239,7 @@ class StreamerInfo:
         out = stream or sys.stdout
         bases = ", ".join(f"{base.name} (v{base.base_version})" for base in self.bases)
         known = f", {self.checksum:#010x}" if checksum else ""
-        out.write(f"{self.name} (v{self.class_version}{known}){f': {bases}' if bases else ''}\n")
+        say(safe_line(f"{self.name} (v{self.class_version}{known}){f': {bases}' if bases else ''}"), file=out)
         for element in self.members:
             element.show(out)
 
@@ -249,7 +250,7 @@ class StreamerInfo:
 
     def __repr__(self) -> str:
         """Show class and version."""
-        return f"<TStreamerInfo for {self.name} version {self.class_version} at 0x{id(self):012x}>"
+        return safe_line(f"<TStreamerInfo for {self.name} version {self.class_version} at 0x{id(self):012x}>")
 
 
 class Streamers(Mapping[str, dict[int, StreamerInfo]]):

@@ -12,6 +12,7 @@ stranger can do no more than arithmetic on the arrays it names. It may hold
 from __future__ import annotations
 
 import ast
+import math
 import operator
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NoReturn
@@ -19,10 +20,16 @@ from typing import Any, NoReturn
 import numpy as np
 
 from sapwood.columns import Foreign
-from sapwood.errors import ArgumentError, NotFoundError, SapwoodError, similar
+from sapwood.errors import ArgumentError, LimitError, NotFoundError, SapwoodError, similar
 
 _MAX_BITS = 4096
 """The largest whole number that an expression may make out of its own numbers, in bits."""
+_MAX_TEXT = 1 << 16
+"""The longest text of an expression, in characters."""
+MAX_DEPTH = 200
+"""How many operations may lie inside each other, those of the aliases in an expression included."""
+_MAX_BROADCAST = 1000
+"""How many times as large as its operands the result of an operation may be."""
 
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -189,6 +196,8 @@ class Language:
             It is no expression, or has a part that expressions may not have; the message marks the place.
         NotFoundError
             It uses a name that is neither a field nor an alias nor a function.
+        LimitError
+            It is too long, or its operations lie too deep inside each other.
         """
         return Expression(self, text, names, where, word)
 
@@ -203,13 +212,21 @@ class Expression:
         self._names = names
         self._where = where
         self._word = word
+        if len(text) > _MAX_TEXT:
+            raise LimitError(f"an expression of {len(text)} characters; the limit is {_MAX_TEXT}\n{where}")
         try:
             self._root = ast.parse(text.strip(), mode="eval").body
+            self.depth: int = _depth(self._root)
+            """How many operations lie inside each other."""
+            if self.depth > MAX_DEPTH:
+                raise LimitError(f"an expression of {self.depth} nested operations; the limit is {MAX_DEPTH}\n{where}")
             self._check(self._root)
         except SyntaxError as error:
             self._fail(error.msg, (error.lineno or 1, (error.offset or 1) - 1), ArgumentError)
-        except (RecursionError, MemoryError, ValueError) as error:
-            if isinstance(error, ArgumentError):
+        except (RecursionError, MemoryError) as error:
+            raise LimitError(f"the operations of an expression are nested too deep: {error}\n{where}") from None
+        except ValueError as error:
+            if isinstance(error, SapwoodError):
                 raise
             raise ArgumentError(f"cannot read the expression: {error}\n{where}") from None
 
@@ -360,12 +377,45 @@ class Expression:
         return value[name]
 
     def _apply(self, node: ast.AST, function: Callable[..., Any], *values: Foreign) -> Foreign:
+        shapes = [shape for shape in map(_shape, values) if shape]
+        if len(shapes) > 1:
+            largest = max(map(math.prod, shapes))
+            try:
+                made = math.prod(np.broadcast_shapes(*shapes))
+            except ValueError:
+                made = 0  # the function says what does not fit
+            if made > _MAX_BROADCAST * largest:
+                self._fail(f"a result of {made} values from at most {largest}", node, LimitError)
         try:
             return function(*values)
         except SapwoodError:
             raise
-        except (TypeError, ValueError, ArithmeticError, IndexError) as error:
+        except MemoryError as error:
+            return self._fail(f"not enough memory to compute this: {error}", node, LimitError)
+        except (
+            TypeError, ValueError, ArithmeticError, LookupError, AttributeError, NotImplementedError, AssertionError
+        ) as error:  # fmt: skip
             return self._fail(f"cannot compute this: {error}", node, ArgumentError)
+
+
+def _depth(root: ast.AST) -> int:
+    """Count the levels of a syntax tree, without recursion."""
+    level, depth = [root], 0
+    while level:
+        depth += 1
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+    return depth
+
+
+def _shape(value: Foreign) -> tuple[int, ...]:
+    """Give the shape of an array; empty for a number, and for lists of differing lengths."""
+    if isinstance(value, np.ndarray):
+        return value.shape  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    layout: Any = getattr(value, "layout", None)
+    shape = () if layout is None else (layout.length,)
+    while layout is not None and layout.is_regular:
+        shape, layout = (*shape, layout.size), layout.content
+    return (*shape, *layout.data.shape[1:]) if layout is not None and layout.is_numpy else ()
 
 
 def _heads(name: str) -> list[str]:

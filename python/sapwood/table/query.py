@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from typing import Any, TypedDict
 
-from sapwood.errors import ArgumentError, SapwoodWarning, UnsupportedError, stacklevel
-from sapwood.table.expressions import Expression, Language
+from sapwood.errors import ArgumentError, LimitError, SapwoodWarning, UnsupportedError, stacklevel
+from sapwood.table.expressions import MAX_DEPTH, Expression, Language
 from sapwood.table.filters import Filter, NameFilter, no_filter
 from sapwood.table.schema import Field, FieldFilter, HasFields, Table
 
@@ -51,11 +51,13 @@ class Group:
 class Formula:
     """An expression, with what each name in it stands for."""
 
-    __slots__ = ("expression", "names")
+    __slots__ = ("depth", "expression", "names")
 
-    def __init__(self, expression: Expression, names: dict[str, Node]) -> None:
+    def __init__(self, expression: Expression, names: dict[str, Node], depth: int) -> None:
         self.expression = expression
         self.names = names
+        self.depth = depth
+        """How many operations lie inside each other, with those of the aliases."""
 
 
 Node = Leaf | Group | Formula
@@ -246,13 +248,23 @@ class Query:
         if text in within:
             chain = " → ".join([*within, text])
             raise ArgumentError(f"the alias {text!r} is defined by itself: {chain}\n{self.source.location}")
+        if len(within) >= MAX_DEPTH:
+            raise LimitError(
+                f"more than {MAX_DEPTH} aliases that use each other, from {within[0]!r}\n{self.source.location}"
+            )
         definition = self._given_aliases.get(text, text)
         expression = self._language.parse(
             definition, _Names(self.source, self._given_aliases), self.source.location, self.source.words.field
         )
         inner = (*within, text)
         names = {name: self._resolve(name, inner) for name in expression.needs}
-        formula = self._formulas[text] = Formula(expression, names)
+        depth = expression.depth + max((node.depth for node in names.values() if isinstance(node, Formula)), default=0)
+        if depth > MAX_DEPTH:
+            raise LimitError(
+                f"{depth} nested operations in {text[:80]!r} and the aliases that it uses; the limit is {MAX_DEPTH}\n"
+                f"{self.source.location}"
+            )
+        formula = self._formulas[text] = Formula(expression, names, depth)
         return formula
 
 

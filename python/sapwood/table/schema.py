@@ -12,6 +12,7 @@ import numpy as np
 from sapwood import columns
 from sapwood.columns import Foreign, Type
 from sapwood.errors import ArgumentError, NotFoundError, similar
+from sapwood.show.safe import safe_line
 from sapwood.table.engine import Engine, File, StoredField, StoredTable
 from sapwood.table.filters import Filter, NameFilter, no_filter
 from sapwood.table.signatures import passes_on
@@ -651,7 +652,7 @@ class Interpretation:
     def __repr__(self) -> str:
         """Show what it is."""
         kind = self.type
-        return f"unreadable: {self.reason}" if kind is None else columns.describe(kind)
+        return safe_line(f"unreadable: {self.reason}" if kind is None else columns.describe(kind))
 
 
 def ratio(uncompressed: int, compressed: int) -> float:
@@ -660,4 +661,5 @@ def ratio(uncompressed: int, compressed: int) -> float:
 
 
 def _fit(text: str, width: int) -> str:
+    text = safe_line(text)
     return f"{text:{width}}" if len(text) <= width else text[: width - 3] + "..."

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from sapwood.show.safe import say
+
 HELP = "Compare studies of one kind: of other machines, versions or settings."
 EPILOG = "~ marks a ratio where the values of both studies overlap."
 
@@ -21,5 +23,8 @@ def run(arguments: argparse.Namespace) -> int:
     from sapwood.lab.studies.study import compare, comparison_text
 
     compared = compare(arguments.files)
-    print(json.dumps(compared, indent=1) if arguments.json else comparison_text(compared), end="\n" * arguments.json)
+    if arguments.json:
+        print(json.dumps(compared, indent=1))
+    else:
+        say(comparison_text(compared), end="")
     return 0

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import sys
+
+from sapwood.show.safe import complain, say
 
 HELP = "Record memory, processor time and file sizes of a program, or of a process that runs."
 EPILOG = (
@@ -40,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     code, monitor = watch_program(
         arguments.program, arguments.pid, arguments.output, interval=arguments.interval, files=arguments.file
     )
-    print(summary_text(monitor), end="")
+    say(summary_text(monitor), end="")
     for path, reason in monitor.unwritten.items():
-        print(f"sapwood: {path} was not written: {reason}", file=sys.stderr)
+        complain(f"{path} was not written: {reason}")
     return code

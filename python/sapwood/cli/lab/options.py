@@ -8,6 +8,8 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from sapwood.show.safe import safe_line, say
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
@@ -83,7 +85,7 @@ def show_study(study: Study, written: Mapping[str, Path], *, quiet: bool) -> int
     from sapwood.lab.studies.study import summary_text
 
     if not quiet:
-        print(summary_text(study.content, written), end="")
+        say(summary_text(study.content, written), end="")
     return 0
 
 
@@ -96,7 +98,7 @@ def study_progress(*, shown: bool) -> Generator[Callable[[int, int, str], None] 
     terminal = sys.stderr.isatty()
 
     def tell(done: int, steps: int, text: str) -> None:
-        line = f"[{done}/{steps}] {text}" if steps else text
+        line = safe_line(f"[{done}/{steps}] {text}" if steps else text)
         print(f"\r\033[K{line}" if terminal else line, end="" if terminal else "\n", file=sys.stderr, flush=True)
 
     yield tell

@@ -32,6 +32,7 @@ from sapwood.lab.advice.rewriting import (
     write_part,
 )
 from sapwood.lab.replay import wanted_of
+from sapwood.show.safe import safe_line
 from sapwood.show.units import bytes_text, count_text, seconds_text, share_text
 from sapwood.storage.trace import TRACES, Trace
 from sapwood.train.data.dataset import Dataset, Source, parse_size
@@ -595,7 +596,7 @@ def advice_text(advice: Advice, *, tree: str | None = None, trace: str | Path | 
     if len(advice.trees) > 10:
         lines.append(f"and {len(advice.trees) - 10} more trees")
     if not advice.findings:
-        return "\n".join([*lines, "", "No problem was found."]) + "\n"
+        return "\n".join([*map(safe_line, lines), "", "No problem was found."]) + "\n"
     for finding in advice.findings:
         many = f" (in {len(finding.files)} files)" if len(finding.files) > 1 else ""
         lines += ["", f"{finding.code}{': ' if finding.tree else ''}{finding.tree}{many}"]
@@ -609,7 +610,7 @@ def advice_text(advice: Advice, *, tree: str | None = None, trace: str | Path | 
     alike = len(_groups(Dataset(tuple(map(Source, advice.files))), advice.trees)) == 1
     which = "To apply" if alike else "To apply, to files with the same trees and branches at a time"
     lines += ["", f"{which}: sapwood rewrite FILE... --layout advised{words} --output NEW.root"]
-    return "\n".join(lines) + "\n"
+    return "\n".join(map(safe_line, lines)) + "\n"
 
 
 def gain_text(before: Cost, after: Cost) -> str:

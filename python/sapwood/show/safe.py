@@ -1,0 +1,41 @@
+"""Text that is safe to show on a terminal. Names and titles in files and answers of servers come from strangers.
+
+This module imports nothing of the package, so that errors can use it.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import TextIO
+
+# Control characters, separators of lines and paragraphs, marks of writing direction, halves of characters.
+_UNSAFE = "\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
+_IN_LINE = re.compile(f"[{_UNSAFE}]")
+_IN_TEXT = re.compile(f"(?!\n)[{_UNSAFE}]")
+
+
+def safe_line(text: str) -> str:
+    r"""Return a text in one line, with ``\x1b`` and the like in place of characters that steer a terminal."""
+    return _IN_LINE.sub(_escaped, text)
+
+
+def safe_text(text: str) -> str:
+    """Return a text as `safe_line` does, but keep its ends of lines."""
+    return _IN_TEXT.sub(_escaped, text)
+
+
+def say(text: str, *, end: str = "\n", file: TextIO | None = None) -> None:
+    """Print a text made safe, on standard output by default."""
+    print(safe_text(text), end=end, file=sys.stdout if file is None else file)
+
+
+def complain(text: str) -> None:
+    """Print a text made safe on standard error, behind the name of the command."""
+    say(f"sapwood: {text}", file=sys.stderr)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    short = {9: "\\t", 10: "\\n", 13: "\\r"}.get(code)
+    return short or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")

@@ -1,0 +1,152 @@
+"""What a file's author chooses, and the reader did not: names, titles, formulas, members that contradict each other."""
+
+from __future__ import annotations
+
+import json
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import uproot
+
+import sapwood
+from sapwood.show.safe import safe_line, safe_text
+
+STEERING = "\x1b]0;title\x07\x1b[31m\x9b2J\u202egpj.exe\u2066\r"
+
+
+@pytest.fixture
+def named(tmp_path: Path) -> Path:
+    """Write a file in which every name and title would steer a terminal."""
+    path = tmp_path / "named.root"
+    with uproot.recreate(path) as file:
+        file.mktree(f"t{STEERING}", {f"b{STEERING}": "int32"}, title=f"title\n{STEERING}")
+        file[f"t{STEERING}"].extend({f"b{STEERING}": np.arange(3, dtype=np.int32)})
+        file[f"h{STEERING}"] = np.histogram([1.0])
+    return path
+
+
+def steers(text: str) -> bool:
+    """Whether a terminal would do more with a text than show it."""
+    return any(one in text for one in set(STEERING) - set("]0;title[31m2Jgpj.exe"))
+
+
+def test_text_is_made_safe_and_ends_of_lines_are_kept_where_wanted() -> None:
+    assert safe_line("a\x1b[0m\nb\u202e\x7f\ud800") == r"a\x1b[0m\nb\u202e\x7f\ud800"
+    assert safe_text("a\nb\tc\r") == "a\nb\\tc\\r"
+    assert safe_line("µ – 12\u2009345 日本 é") == "µ – 12\u2009345 日本 é"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["ls"], ["ls", "-l"], ["ls", "--check"], ["show"], ["show", "-n", "2"], ["schema"], ["schema", "--cpp"],
+     ["schema", "--python"], ["advise"]],
+    ids=" ".join,
+)  # fmt: skip
+def test_commands_print_no_control_characters(named: Path, words: list[str]) -> None:
+    done = subprocess.run([sys.executable, "-m", "sapwood", *words, named], capture_output=True, check=False)
+    assert done.returncode == 0
+    assert not steers(done.stdout.decode()) and not steers(done.stderr.decode())
+
+
+def test_json_has_the_names_as_they_are(named: Path) -> None:
+    done = subprocess.run([sys.executable, "-m", "sapwood", "ls", "--json", named], capture_output=True, check=True)
+    assert f"h{STEERING}" in [key["name"] for key in json.loads(done.stdout)[0]["keys"]]
+
+
+def test_errors_and_warnings_have_no_control_characters(named: Path) -> None:
+    for kind in (sapwood.NotFoundError, sapwood.StorageError, sapwood.SapwoodWarning):
+        assert not steers(str(kind(f"no {STEERING}")))
+    with sapwood.open(named) as file, pytest.raises(sapwood.SapwoodError) as caught:
+        file[f"t{STEERING}"].arrays(f"missing{STEERING}")
+    assert not steers(str(caught.value))
+    done = subprocess.run(
+        [sys.executable, "-m", "sapwood", "ls", "missing\x1b[31m.root"], capture_output=True, check=False
+    )
+    assert done.returncode == 1 and not steers(done.stderr.decode())
+
+
+def test_representations_have_no_control_characters(named: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with sapwood.open(named) as file:
+        tree = file[f"t{STEERING}"]
+        tree.show()
+        file.file.show_streamers()
+        texts = [repr(one) for one in (file, tree, *tree.branches, file.key(f"h{STEERING}"), file[f"h{STEERING}"])]
+    assert not any(map(steers, [*texts, capsys.readouterr().out]))
+
+
+def test_a_listing_keeps_one_line_for_each_key(tmp_path: Path) -> None:
+    path = tmp_path / "lines.root"
+    with uproot.recreate(path) as file:
+        file["a\nforged;1  TTree"] = "text"
+    done = subprocess.run([sys.executable, "-m", "sapwood", "ls", path], capture_output=True, text=True, check=True)
+    assert len(done.stdout.splitlines()) == 1
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Write the tree that the formulas work on."""
+    path = tmp_path_factory.mktemp("aliases") / "a.root"
+    with sapwood.recreate(path) as file:
+        file["t"] = {"p": np.arange(100_000.0)}
+    return sapwood.open(path)["t"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["(" * 250 + "p" + ")" * 250, "-" * 20_000 + "p", "+".join(["p"] * 20_000), "p" * 100_000, "-" * 900 + "p"],
+    ids=["parentheses", "signs", "a sum", "a long text", "a few signs"],
+)
+def test_a_formula_too_deep_or_long_is_refused(tree: Any, text: str) -> None:
+    with pytest.raises((sapwood.LimitError, sapwood.ArgumentError), match=r"limit|nested"):
+        tree.arrays("a", aliases={"a": text})
+
+
+def test_a_chain_of_aliases_is_bounded(tree: Any) -> None:
+    chain = {f"a{i}": f"a{i + 1} + 1" for i in range(5000)} | {"a5000": "p"}
+    with pytest.raises(sapwood.LimitError, match="aliases"):
+        tree.arrays("a0", aliases=chain)
+    deep = {f"a{i}": "-" * 60 + f"a{i + 1}" for i in range(30)} | {"a30": "p"}
+    with pytest.raises(sapwood.LimitError, match="nested operations"):
+        tree.arrays("a0", aliases=deep)
+    short = {f"a{i}": f"a{i + 1} + 1" for i in range(50)} | {"a50": "p"}
+    assert tree.arrays("a0", aliases=short)["a0"][0] == 50
+
+
+@pytest.mark.parametrize("library", ["ak", "np"])
+def test_a_formula_cannot_multiply_the_memory(tree: Any, library: str) -> None:
+    with pytest.raises(sapwood.LimitError, match="a result of 10000000000 values"):
+        tree.arrays("outer", aliases={"outer": "p[:, None] * p[None, :]"}, library=library)
+
+
+@pytest.mark.parametrize("edges", [(np.nan, np.nan), (np.inf, -np.inf), (0.0, 0.0)])
+def test_a_histogram_that_contradicts_itself_raises_an_error_with_its_place(
+    tmp_path: Path, edges: tuple[float, float]
+) -> None:
+    path = tmp_path / "h.root"
+    with uproot.recreate(path, compression=None) as file:
+        file["histogram"] = np.histogram([0.5, 1.5], bins=4, range=(0, 2))
+    data = path.read_bytes()
+    path.write_bytes(data.replace(struct.pack(">idd", 4, 0.0, 2.0), struct.pack(">idd", 4, *edges)))
+    histogram = sapwood.open(path)["histogram"]
+    with pytest.raises(sapwood.CorruptError, match=r"TH1D in '/histogram;1' of .*h\.root.*'to_boost'"):
+        histogram.to_boost()
+    with pytest.raises(sapwood.CorruptError, match="do not fit together"):
+        histogram.with_members({"fXaxis": histogram.member("fXaxis").with_members({"fXmin": None})}).to_numpy()
+    with pytest.raises(TypeError, match="argument"):
+        histogram.values(1, 2, 3)
+
+
+def test_a_directory_without_an_identifier(tmp_path: Path) -> None:
+    """Directories of version 1 have none."""
+    path = tmp_path / "old.root"
+    with sapwood.recreate(path, compression=None) as file:
+        file["text"] = "text"
+    data = bytearray(path.read_bytes())
+    (name_bytes,) = struct.unpack_from(">I", data, 28)
+    struct.pack_into(">h", data, 100 + name_bytes, 1)
+    assert sapwood.open(bytes(data)).uuid.int == 0
