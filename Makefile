@@ -55,6 +55,7 @@ damage: build ## damaged files, 5,000 mutations with a fixed seed: an error or a
 fuzz: build ## replay the fuzz targets' seeds with a fixed number of mutations, without libFuzzer
 	$(BIN)/python fuzz/seeds.py
 	cd fuzz && cargo run --release --no-default-features --quiet --bin replay -- --seed 1 --mutations 100000 seeds
+	$(BIN)/python fuzz/surface.py --seed 1 --seconds 150 --mutations 400
 
 corpus: build ## the real files of ../shared/corpus (or SAPWOOD_CORPUS) against their expected values
 	$(BIN)/python -m pytest -m "corpus and not oracle"

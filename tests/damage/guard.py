@@ -34,7 +34,7 @@ class Guard:
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
         )
-        answer = self._line(self.process, 60)
+        answer = self._line(self.process, max(60, 10 * self.seconds))
         if not answer or not json.loads(answer).get("trees"):
             raise RuntimeError(f"the reader cannot read {self.intact}: {answer!r}\n{self.end()}")
         self.base = json.loads(answer)["peak"]

@@ -6,11 +6,12 @@ import contextlib
 import dataclasses
 import gc
 import os
+import re
 import tempfile
 import time
 import uuid
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import EllipsisType, TracebackType
@@ -21,14 +22,14 @@ import numpy as np
 from sapwood import _native
 from sapwood.columns import Foreign, Type, length_of, type_of
 from sapwood.compression import ZSTD, Compression, code_of
-from sapwood.errors import ArgumentError, MissingFileError, NotFoundError, StorageError, UnsupportedError
+from sapwood.errors import ArgumentError, MissingFileError, NotFoundError, StorageError, UnsupportedError, storage_error
 from sapwood.files.kinds import TREES
 from sapwood.new import NewObject
 from sapwood.objects.model import Model
 from sapwood.table.filters import Filter, NameFilter, no_filter
 from sapwood.writing.columns import chunks_of, is_table, is_types, to_columns, to_type
 from sapwood.writing.objects import to_object
-from sapwood.writing.plan import Branch, Layout, Plan
+from sapwood.writing.plan import Branch, Layout, Plan, check_name
 from sapwood.writing.shapes import Shape, has_maps, value_of
 from sapwood.writing.tree import WritableTree
 
@@ -160,7 +161,8 @@ def update(
     if not Path(path).exists():
         raise MissingFileError(f"{path} is not there")
     bytes_between = Settings(None, "", uuid.uuid1, commit_every, False, False).commit_bytes()
-    native = _native.Output.update(path, code, time.localtime().tm_gmtoff, None, bytes_between)
+    with _storage_errors(path):
+        native = _native.Output.update(path, code, time.localtime().tm_gmtoff, None, bytes_between)
     return WritableFile(native, path).root_directory
 
 
@@ -225,19 +227,20 @@ def _make(target: Foreign, settings: Settings, options: Mapping[str, object], *,
             raise FileExistsError(f"{path} is there already")
         target = beside = f"{path}.{os.getpid()}.partial"
     name = Path(path or "stream.root")
-    native = _native.Output(
-        target,
-        # Not where it lies: the same bytes come out wherever they are written.
-        name.name if settings.reproducible else str(name),
-        overwrite or beside is not None,
-        settings.title,
-        code,
-        settings.identity(),
-        0 if settings.reproducible else time.localtime().tm_gmtoff,
-        (1 << 22) | (1 << 17) if settings.reproducible else None,
-        commit_bytes,
-        beside is not None,
-    )
+    with _storage_errors(str(path or "")):
+        native = _native.Output(
+            target,
+            # Not where it lies: the same bytes come out wherever they are written.
+            name.name if settings.reproducible else str(name),
+            overwrite or beside is not None,
+            settings.title,
+            code,
+            settings.identity(),
+            0 if settings.reproducible else time.localtime().tm_gmtoff,
+            (1 << 22) | (1 << 17) if settings.reproducible else None,
+            commit_bytes,
+            beside is not None,
+        )
     return WritableFile(native, path, beside, remote).root_directory
 
 
@@ -714,7 +717,7 @@ class WritableDirectory:
         """
         self._file.check_open("write to")
         basket_bytes = _basket_bytes(basket_size)
-        *outer, last = name.strip("/").split("/")
+        *outer, last = _parts(name)
         directory = self
         for part in outer:
             directory = directory._directory(part)
@@ -757,14 +760,14 @@ class WritableDirectory:
         del initial_directory_bytes
         self._file.check_open("make a directory in")
         directory = self
-        *outer, last = name.strip("/").split("/")
+        *outer, last = _parts(name)
         for part, its_title in (*((part, "") for part in outer), (last, title)):
             number = self._file.native.mkdir(directory._number, part, its_title or part)
             directory = WritableDirectory((*directory._path, part), self._file, number)
         return directory
 
     def _parent(self, name: str) -> tuple[WritableDirectory, str]:
-        *outer, last = name.strip("/").split("/")
+        *outer, last = _parts(name)
         return (self.mkdir("/".join(outer)) if outer else self), last
 
     def mktree(
@@ -1009,3 +1012,28 @@ class WritableDirectory:
         Entries that wait for their cluster to be full end it.
         """
         self._file.commit()
+
+
+@contextlib.contextmanager
+def _storage_errors(path: str) -> Generator[None]:
+    """Raise `StorageError` for an error of the system that has no class of its own in Python."""
+    try:
+        yield
+    except OSError as error:
+        if type(error) is not OSError:
+            raise
+        raise storage_error(path, error) from error
+
+
+def _parts(path: str) -> list[str]:
+    """Split the path of an object to be written.
+
+    Raises
+    ------
+    ArgumentError
+        It could not be read again.
+    """
+    check_name(path.strip("/"), "an object")
+    if re.search(r";[0-9]+$", path):
+        raise ArgumentError(f"{path!r} cannot name an object: what follows ';' would be taken for its cycle")
+    return path.strip("/").split("/")

@@ -13,10 +13,32 @@ import numpy as np
 from sapwood.columns import Column, Type, describe
 from sapwood.compression import Compression, code_of
 from sapwood.errors import ArgumentError, UnsupportedError
-from sapwood.writing.columns import MAP_ENTRY, cast
+from sapwood.writing.columns import MAP_ENTRY
 from sapwood.writing.shapes import Shape, dtype_of, fit, has_maps, shape_of
 
 NO_SHAPE: Shape = ("number", "int32")
+
+
+def check_name(name: str, what: str, without: str = "") -> None:
+    """Refuse a name that cannot be read again, by ROOT or here.
+
+    Parameters
+    ----------
+    name
+        Of a branch, a tree or an object.
+    what
+        What has the name.
+    without
+        Characters that it may not have. In names of branches, brackets stand for the dimensions of an array.
+
+    Raises
+    ------
+    ArgumentError
+        It has one of these, a zero byte, or half a character, or it begins with a slash.
+    """
+    wrong = next((one for one in name if one in without or one == "\0" or "\ud800" <= one <= "\udfff"), None)
+    if wrong is not None or name.startswith("/"):
+        raise ArgumentError(f"{name!r} cannot name {what}: it has {wrong or '/'!r}, and could not be read again")
 
 
 @dataclass
@@ -167,6 +189,7 @@ class Plan:
         ]
 
     def _add(self, branch: Branch) -> _Leaf:
+        check_name(branch.name, "a branch", without="[]")
         known = self._by_name.get(branch.name)
         if known is not None:
             what = "a counter" if self.branches[known].kind == "counter" else "another branch"
@@ -384,7 +407,7 @@ class Plan:
         empty = inner[0] == "number" and len(inner[1]) == 0
         if inner[0] != "number" or (tuple(dims) != branch.dims and not empty):
             raise ArgumentError(f"branch {branch.name!r} takes {_takes(branch)}, not {_words(column)}")
-        column = ("number", cast(inner[1], dtype_of(branch.shape), branch.name))
+        column = fit(branch.shape, inner, branch.name)
         count = len(column[1])
         for size in reversed(branch.dims):
             count //= size

@@ -9,6 +9,7 @@ A shape is a nested tuple: ``("number", dtype)``, ``("long", signed)``, ``("pack
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
@@ -208,6 +209,8 @@ def fit(shape: Shape, column: Column, name: str) -> Column:
     match shape:
         case ("number" | "long" | "packed", *_) if column[0] == "number" or empty:
             values = np.zeros(0) if column[0] == "empty" else column[1]
+            if shape[0] == "packed":
+                _check_range(values, shape[2], name)
             return ("number", cast(values, dtype_of(shape), name))
         case ("text",) if column[0] == "text" or empty:
             return ("text", np.zeros(1, np.int64), np.zeros(0, np.uint8)) if empty else column
@@ -246,6 +249,39 @@ def fit(shape: Shape, column: Column, name: str) -> Column:
         case _:
             pass
     raise ArgumentError(f"branch {name!r} takes {words(shape)}, not {describe(type_of(column))}")
+
+
+def _end_of_range(text: str) -> float:
+    """Give the value of one end of a range, which may be one of the multiples of pi that ROOT knows."""
+    if "pi" in text:
+        known = {"2pi": 2.0, "2*pi": 2.0, "twopi": 2.0, "pi/2": 0.5, "pi/4": 0.25}
+        times = next((value for name, value in known.items() if name in text), 1.0)
+        return math.copysign(times * math.pi, -1.0 if "-" in text else 1.0)
+    number = re.match(r"[0-9+.eE-]*", text)
+    try:
+        return float(number[0]) if number else math.nan
+    except ValueError:
+        return math.nan  # the core refuses it
+
+
+def _check_range(values: Any, text: str, name: str) -> None:
+    """Refuse numbers that are outside of the range into which they are packed.
+
+    Raises
+    ------
+    ArgumentError
+        One of them is, or is not a number.
+    """
+    if not text:
+        return
+    low, high = (_end_of_range(part) for part in text.split(",")[:2])
+    if low < high and len(values):
+        outside = ~((values >= low) & (values <= high))
+        if outside.any():
+            first = int(np.flatnonzero(outside)[0])
+            raise ArgumentError(
+                f"branch {name!r} holds numbers from {low:g} to {high:g}, not {values[first]} (item {first})"
+            )
 
 
 def _lists(column: Column, *, empty: bool) -> tuple[Any, Column]:

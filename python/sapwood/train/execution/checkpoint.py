@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -57,7 +58,8 @@ def check_folder(folder: Path) -> None:
 class Checkpoint:
     """One file, replaced as a whole at most every `every` seconds.
 
-    It is a pickle: like the tasks themselves it is code, and only one's own is to be loaded.
+    It is a pickle, and can run code when it is loaded, as the tasks themselves do. So only its owner may write to it,
+    and one that another user owns or may write to is refused.
     """
 
     def __init__(self, path: str | Path, identity: dict[str, str], every: float = 30.0) -> None:
@@ -75,10 +77,12 @@ class Checkpoint:
         ArgumentError
             It belongs to another run.
         StorageError
-            It cannot be read.
+            It cannot be read, or another user could have written it.
         """
         try:
-            data = self.path.read_bytes()
+            with self.path.open("rb") as file:
+                self._check_owner(os.fstat(file.fileno()))
+                data = file.read()
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -92,6 +96,26 @@ class Checkpoint:
             names = [name for name in told if identity.get(name) != self._identity.get(name)]
             raise self.refusal(names if version == _VERSION else ["version"])
         return state
+
+    def _check_owner(self, about: os.stat_result) -> None:
+        """Refuse a file that another user could have written: its content is run as code.
+
+        Raises
+        ------
+        StorageError
+            Another user owns it, or may write to it.
+        """
+        if not hasattr(os, "getuid"):
+            return
+        if about.st_uid != os.getuid():
+            why = f"it belongs to user {about.st_uid}, and this process runs as user {os.getuid()}"
+        elif about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            why = f"other users may write to it (mode {stat.S_IMODE(about.st_mode):o})"
+        else:
+            return
+        raise StorageError(
+            f"checkpoint {self.path} is not loaded: {why}. A checkpoint can run code: load only your own, with mode 600"
+        )
 
     def refusal(self, names: Sequence[str]) -> ArgumentError:
         """Give the error that says what differs from the run of the checkpoint."""
@@ -118,7 +142,9 @@ class Checkpoint:
         beside = self.path.with_name(f".{self.path.name}.{os.getpid()}")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with beside.open("wb") as file:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+            beside.unlink(missing_ok=True)
+            with os.fdopen(os.open(beside, flags, 0o600), "wb") as file:
                 dump((_VERSION, self._identity, state), file)
                 file.flush()
                 os.fsync(file.fileno())

@@ -1,0 +1,83 @@
+"""What is written can be read again, or is refused: names of branches and objects, packed numbers, checkpoints."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sapwood
+from sapwood.train.execution.checkpoint import Checkpoint
+
+
+@pytest.mark.parametrize("name", ["[n]", "a[3]", "a[", "a]", "a\0b", "\ud800", "/", "/a"])
+def test_names_of_branches_that_could_not_be_read_are_refused(tmp_path: Path, name: str) -> None:
+    with (
+        sapwood.recreate(tmp_path / "a.root") as file,
+        pytest.raises(sapwood.ArgumentError, match="cannot name a branch"),
+    ):
+        file["t"] = {name: np.arange(3)}
+
+
+@pytest.mark.parametrize(
+    "name", ["a/b", "a.b", ".", "..", "a;1", "a b", "a:b", "*", "a\nb", " ", "a.", "@size", "x" * 9999]
+)
+def test_other_names_of_branches_are_read_again(tmp_path: Path, name: str) -> None:
+    with sapwood.recreate(tmp_path / "a.root") as file:
+        file["t"] = {name: np.arange(3)}
+    assert sapwood.open(tmp_path / "a.root")["t"][name].array().tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("name", ["a;1", ";1", "folder/a;12", "a\0b", "\ud800"])
+def test_names_of_objects_that_could_not_be_read_are_refused(tmp_path: Path, name: str) -> None:
+    with sapwood.recreate(tmp_path / "a.root") as file:
+        with pytest.raises(sapwood.ArgumentError, match="cannot name an object"):
+            file[name] = {"x": np.arange(3)}
+        with pytest.raises(sapwood.ArgumentError, match="cannot name an object"):
+            file[name] = "text"
+
+
+@pytest.mark.parametrize("value", [11.0, -3.0, math.nan, math.inf])
+@pytest.mark.parametrize("kind", ["Double32_t[0,10,12]", "Float16_t[0, 10, 12]", "var * Double32_t[0,10]"])
+def test_numbers_outside_of_the_range_they_are_packed_into_are_refused(tmp_path: Path, kind: str, value: float) -> None:
+    data = [[value]] if kind.startswith("var") else np.array([5.0, value])
+    with sapwood.recreate(tmp_path / "a.root") as file, pytest.raises(sapwood.ArgumentError, match="from 0 to 10, not"):
+        file.mktree("t", {"x": kind}).extend({"x": data})
+
+
+def test_multiples_of_pi_bound_packed_numbers(tmp_path: Path) -> None:
+    with sapwood.recreate(tmp_path / "a.root") as file:
+        tree = file.mktree("t", {"phi": "Double32_t[-pi, pi, 16]"})
+        tree.extend({"phi": np.array([-3.0, 3.0])})
+        with pytest.raises(sapwood.ArgumentError, match="not 3"):
+            tree.extend({"phi": np.array([3.2])})
+
+
+def test_a_second_writer_of_a_file_is_a_storage_error(tmp_path: Path) -> None:
+    with sapwood.recreate(tmp_path / "a.root"), pytest.raises(sapwood.StorageError, match="already"):
+        sapwood.recreate(tmp_path / "a.root")
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
+def test_a_checkpoint_that_others_may_write_to_is_not_loaded(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "run.checkpoint"
+    checkpoint = Checkpoint(path, {"a": "b"})
+    checkpoint.save([1, 2])
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert checkpoint.load() == [1, 2]
+    path.chmod(mode)
+    with pytest.raises(sapwood.StorageError, match="not loaded: other users may write"):
+        checkpoint.load()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file away")
+def test_a_checkpoint_of_another_user_is_not_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "run.checkpoint"
+    checkpoint = Checkpoint(path, {"a": "b"})
+    checkpoint.save([1, 2])
+    os.chown(path, 12345, -1)
+    with pytest.raises(sapwood.StorageError, match="belongs to user 12345"):
+        checkpoint.load()
