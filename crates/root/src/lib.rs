@@ -17,5 +17,6 @@ pub mod streamer;
 pub mod table;
 pub mod tree;
 pub mod wire;
+pub mod zebra;
 
 pub use error::{Error, ErrorKind, Result};

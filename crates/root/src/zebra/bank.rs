@@ -1,0 +1,301 @@
+//! Banks and the structures that they form: where each lies, and which bank a link leads to.
+
+use super::layout::{Layout, Run};
+use super::words::Words;
+use crate::error::Result;
+
+/// Words of a bank in front of its data: the first I/O word, three links, six words about the bank.
+pub const BANK_WORDS: usize = 10;
+
+/// A bank in its material.
+#[derive(Debug, Clone, Copy)]
+pub struct Bank {
+    /// Index of its first I/O word.
+    start: usize,
+    /// Further I/O words.
+    io: u32,
+    /// Links (`NL`).
+    pub links: u32,
+    /// Structural links (`NS`), the first of them.
+    pub structural: u32,
+    /// Data words (`ND`).
+    pub data: u32,
+    /// Its place in the memory of the program that wrote it; 0 where that is not known.
+    pub address: u32,
+}
+
+impl Bank {
+    /// Parses the bank whose first I/O word is at `start`; `None` for a region without a bank, and how many words it has.
+    #[inline]
+    pub fn parse(words: &Words<'_>, start: usize) -> Result<(Option<Self>, usize)> {
+        let first = words.word(start)? & 0xffff;
+        let left = words.len() - start;
+        let Some(extra) = (first as usize).checked_sub(12) else {
+            let length = (first as usize).max(1);
+            if length > left {
+                return Err(
+                    words.corrupt(start, format!("a dead region of {length} words, but {left} are left"))
+                );
+            }
+            return Ok((None, length));
+        };
+        // The word that holds NL lies as far behind as the sum of I/O words and links says.
+        let links = words.word(start + 1 + extra + 5)?;
+        let status = words.word(start + 1 + extra + 8)?;
+        let io = status >> 18 & 15;
+        if (links as usize).checked_add(io as usize) != Some(extra) {
+            let message =
+                format!("a bank of {links} links and {io} I/O words says {extra} for both together");
+            return Err(words.corrupt(start, message));
+        }
+        let structural = words.word(start + 1 + extra + 6)?;
+        let data = words.word(start + 1 + extra + 7)?;
+        let length = BANK_WORDS + extra;
+        if data as usize > left.saturating_sub(length) {
+            let message =
+                format!("a bank of {data} data words, but {} are left", left.saturating_sub(length));
+            return Err(words.corrupt(start + 1 + extra + 7, message));
+        }
+        Ok((Some(Self { start, io, links, structural, data, address: 0 }), length + data as usize))
+    }
+    /// Index of the word that its address means: the next link.
+    pub fn origin(&self) -> usize {
+        self.start + 1 + self.io as usize + self.links as usize
+    }
+    /// Index of its first data word.
+    pub fn data_start(&self) -> usize {
+        self.origin() + 9
+    }
+    /// Number of I/O words.
+    pub fn io_count(&self) -> usize {
+        self.io as usize + 1
+    }
+    /// Index of its first I/O word.
+    pub fn start(&self) -> usize {
+        self.start
+    }
+}
+
+/// Where a link leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Link {
+    /// Nowhere.
+    Null,
+    /// To the bank of this number in [`Structure::banks`].
+    Bank(usize),
+    /// To a place outside of what was written.
+    Outside,
+}
+
+/// Banks that were written together.
+#[derive(Debug, Clone)]
+pub struct Structure<'a> {
+    words: Words<'a>,
+    /// The banks in the order of the file.
+    pub banks: Vec<Bank>,
+    /// The bank that the program named when it wrote; `None` if it named none.
+    pub entry: Option<usize>,
+    /// Numbers of banks by their address.
+    by_address: Vec<(u32, usize)>,
+}
+
+impl<'a> Structure<'a> {
+    /// Parses a relocation table and the banks behind it.
+    ///
+    /// `entry` is the address of the entry bank; without a table, the banks are a chain and the first is the entry.
+    pub fn parse(table: Words<'_>, words: Words<'a>, entry: u32) -> Result<Self> {
+        let mut banks = Vec::new();
+        let mut at = 0;
+        let ranges: Vec<(u32, u32)> = {
+            let table: Vec<u32> = table.iter().collect();
+            table.as_chunks::<2>().0.iter().map(|&[first, end]| (first, end)).collect()
+        };
+        // Where the current range begins in the material, and where it ends.
+        let (mut range, mut begin, mut end) = (0, 0usize, 0usize);
+        let mut first = 0;
+        let mut open = |at: usize| -> u32 {
+            while at >= end {
+                let Some(&(from, to)) = ranges.get(range) else { return 0 };
+                range += 1;
+                begin = end;
+                first = from;
+                end = begin.saturating_add(to.saturating_sub(from) as usize);
+            }
+            first.wrapping_add((at - begin) as u32)
+        };
+        while at < words.len() {
+            let address = open(at);
+            let (bank, length) = Bank::parse(&words, at)?;
+            if let Some(mut bank) = bank {
+                if !ranges.is_empty() {
+                    bank.address = address.wrapping_add((bank.origin() - at) as u32);
+                }
+                banks.push(bank);
+            }
+            at += length;
+        }
+        let mut by_address = Vec::new();
+        let mut entry_bank = (!banks.is_empty()).then_some(0);
+        if !ranges.is_empty() {
+            by_address = banks.iter().enumerate().map(|(number, bank)| (bank.address, number)).collect();
+            if !by_address.is_sorted() {
+                by_address.sort_unstable();
+            }
+        }
+        let mut structure = Self { words, banks, entry: None, by_address };
+        if !ranges.is_empty() {
+            entry_bank = match structure.find(entry) {
+                Link::Bank(number) => Some(number),
+                Link::Null => None,
+                Link::Outside => {
+                    return Err(
+                        words.corrupt(0, format!("no bank lies at the address {entry} of the entry bank"))
+                    );
+                }
+            };
+        }
+        structure.entry = entry_bank;
+        Ok(structure)
+    }
+    /// The words of the banks.
+    pub fn words(&self) -> &Words<'a> {
+        &self.words
+    }
+    fn find(&self, address: u32) -> Link {
+        if address == 0 {
+            return Link::Null;
+        }
+        match self.by_address.binary_search_by_key(&address, |&(known, _)| known) {
+            Ok(place) => self.by_address.get(place).map_or(Link::Outside, |&(_, number)| Link::Bank(number)),
+            Err(_) => Link::Outside,
+        }
+    }
+    /// A bank by its number.
+    pub fn bank(&self, number: usize) -> Option<&Bank> {
+        self.banks.get(number)
+    }
+    fn linked(&self, number: usize, bank: &Bank, up: usize) -> Link {
+        if self.by_address.is_empty() {
+            // Written without a table: only the order of the banks is known.
+            let next = up == 0 && number + 1 < self.banks.len();
+            return if next { Link::Bank(number + 1) } else { Link::Null };
+        }
+        self.words.get(bank.origin() + up).map_or(Link::Null, |address| self.find(address))
+    }
+    /// The next bank in the chain.
+    pub fn next(&self, number: usize) -> Link {
+        self.bank(number).map_or(Link::Null, |bank| self.linked(number, bank, 0))
+    }
+    /// The bank above.
+    pub fn up(&self, number: usize) -> Link {
+        self.bank(number).map_or(Link::Null, |bank| self.linked(number, bank, 1))
+    }
+    /// A link by its number from 1.
+    pub fn link(&self, number: usize, link: usize) -> Link {
+        let Some(bank) = self.bank(number) else { return Link::Null };
+        if link == 0 || link > bank.links as usize || self.by_address.is_empty() {
+            return Link::Null;
+        }
+        self.words.get(bank.origin() - link).map_or(Link::Null, |address| self.find(address))
+    }
+    /// The bank that a link leads to.
+    pub fn child(&self, number: usize, link: usize) -> Option<usize> {
+        match self.link(number, link) {
+            Link::Bank(child) => Some(child),
+            _ => None,
+        }
+    }
+    /// A bank and those that follow it by next links; an error if they form a ring.
+    pub fn chain(&self, first: usize) -> Result<Vec<usize>> {
+        let mut chain = vec![first];
+        let mut at = first;
+        while let Link::Bank(next) = self.next(at) {
+            if chain.len() > self.banks.len() {
+                return Err(self.words.corrupt(0, "a chain of banks that leads back into itself"));
+            }
+            chain.push(next);
+            at = next;
+        }
+        Ok(chain)
+    }
+    /// The four characters of a bank's name.
+    pub fn name(&self, number: usize) -> String {
+        let name = self.bank(number).and_then(|bank| self.words.slice(bank.origin() + 4, 1).ok());
+        name.map(|name| name.text()).unwrap_or_default()
+    }
+    /// Its numeric identifier.
+    pub fn id(&self, number: usize) -> i32 {
+        self.bank(number).and_then(|bank| self.words.get(bank.origin() + 3)).unwrap_or(0).cast_signed()
+    }
+    /// Its status word.
+    pub fn status(&self, number: usize) -> u32 {
+        self.bank(number).and_then(|bank| self.words.get(bank.origin() + 8)).unwrap_or(0)
+    }
+    /// Its I/O words.
+    pub fn io(&self, number: usize) -> Result<Words<'a>> {
+        match self.bank(number) {
+            Some(bank) => self.words.slice(bank.start(), bank.io_count()),
+            None => self.words.slice(0, 0),
+        }
+    }
+    /// Its data words.
+    pub fn data(&self, number: usize) -> Result<Words<'a>> {
+        match self.bank(number) {
+            Some(bank) => self.words.slice(bank.data_start(), bank.data as usize),
+            None => self.words.slice(0, 0),
+        }
+    }
+    /// The kinds of its data words.
+    pub fn runs(&self, number: usize) -> Result<Vec<Run>> {
+        Ok(Layout::parse(self.io(number)?).runs(self.data(number)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::zebra::words::Order;
+
+    fn bytes(words: &[u32]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_be_bytes()).collect()
+    }
+
+    #[test]
+    fn links_lead_to_banks_through_the_table() {
+        let name = u32::from_be_bytes(*b"ABCD");
+        // A bank of one link and one data word at 100.., a dead region of two words, a bank without links at 200..
+        let first = [0x0002_000d, 201, 0, 0, 0, 7, name, 1, 1, 1, 0, 42];
+        let second = [0x0002_000c, 201, 102, 0, 8, name, 0, 0, 0, 0];
+        let material = bytes(&[&first[..], &[2, 0], &second].concat());
+        let table = bytes(&[100, 114, 200, 210]);
+        let words = Words::new(&material, Order::Big, 0);
+        let parsed = Structure::parse(Words::new(&table, Order::Big, 0), words, 201).unwrap();
+        assert_eq!((parsed.banks.len(), parsed.entry), (2, Some(1)));
+        assert_eq!(
+            (parsed.link(0, 1), parsed.next(0), parsed.up(1)),
+            (Link::Bank(1), Link::Null, Link::Bank(0))
+        );
+        assert_eq!((parsed.name(1), parsed.id(1)), ("ABCD".to_owned(), 8));
+        assert_eq!(parsed.data(0).unwrap().word(0).unwrap(), 42);
+        assert_eq!(
+            (parsed.link(0, 2), parsed.link(0, 0), parsed.link(9, 1)),
+            (Link::Null, Link::Null, Link::Null)
+        );
+        // A chain that leads back into itself is an error; so is an entry that is not there.
+        assert_eq!(parsed.chain(0).unwrap(), [0]);
+        assert!(parsed.chain(1).is_err());
+        assert!(Structure::parse(Words::new(&table, Order::Big, 0), words, 77).is_err());
+    }
+
+    #[test]
+    fn a_bank_that_claims_more_words_than_there_are_is_an_error() {
+        let name = u32::from_be_bytes(*b"ABCD");
+        for (place, value) in [(8, 5), (0, 0x0002_ffff), (6, 3), (8, u32::MAX)] {
+            let mut words = [0x0002_000c, 0, 0, 0, 8, name, 0, 0, 1, 0, 1];
+            words[place] = value;
+            let material = bytes(&words);
+            let words = Words::new(&material, Order::Big, 0);
+            assert!(Structure::parse(Words::new(&[], Order::Big, 0), words, 0).is_err(), "word {place}");
+        }
+    }
+}

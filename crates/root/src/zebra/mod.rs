@@ -1,0 +1,13 @@
+//! ZEBRA's sequential (FZ) and direct-access (RZ) files, and what HBOOK keeps in the latter.
+//!
+//! Layers, each knowing only those above it in this list: [`words`] 32-bit words in one byte order; [`layout`] which
+//! words of a bank are of what kind; [`bank`] banks and their links; [`fz`] and [`rz`] the two kinds of files;
+//! [`hbook`] histograms and ntuples.
+
+pub mod alfa;
+pub mod bank;
+pub mod fz;
+pub mod hbook;
+pub mod layout;
+pub mod rz;
+pub mod words;

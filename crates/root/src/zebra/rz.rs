@@ -1,0 +1,433 @@
+//! RZ direct-access files: records, directories, keys and their cycles.
+
+use super::bank::Structure;
+use super::words::{Order, Words, six_bit};
+use crate::error::{Error, Result, Within};
+use sapwood_io::{Cause, Range, Source};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Words of a directory before the forms of its keys.
+const HEADER: usize = 32;
+/// Words of a subdirectory in the list.
+const SUBDIRECTORY: usize = 7;
+/// The most words that a record can have here.
+const LARGEST_RECORD: usize = 1 << 16;
+
+/// An RZ file opened for reading.
+pub struct RzFile {
+    source: Arc<dyn Source>,
+    order: Order,
+    /// Words of a record.
+    record: usize,
+}
+
+/// What a word of a key is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Bits.
+    Bits,
+    /// Signed integer.
+    Int,
+    /// Four characters, in the 6-bit code.
+    Text,
+}
+
+/// A directory.
+#[derive(Debug, Clone)]
+pub struct RzDirectory {
+    /// Its name.
+    pub name: String,
+    /// Its first record.
+    pub record: u32,
+    /// When it was made and last changed, as RZ packs it.
+    pub created: u32,
+    /// See there.
+    pub modified: u32,
+    /// Whether cycles have the new format.
+    pub wide: bool,
+    /// The forms of the words of its keys.
+    pub forms: Vec<Form>,
+    /// What the words of its keys are called.
+    pub tags: Vec<String>,
+    /// Subdirectories: name, first record, date.
+    pub directories: Vec<(String, u32, u32)>,
+    /// The words of all keys, one key behind the other.
+    words: Vec<u32>,
+    /// The cycles of all keys, and where those of each key start (and the last ends).
+    cycles: Vec<Cycle>,
+    starts: Vec<usize>,
+}
+
+/// One version of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cycle {
+    /// Its number.
+    pub number: u32,
+    /// Left out of lists.
+    pub hidden: bool,
+    /// 0 banks, 1 bits, 2 integers, 3 floats, 5 text.
+    pub form: u32,
+    /// When it was written, as RZ packs it.
+    pub date: u32,
+    /// Record and word (from 1) where it starts, the record in which it goes on.
+    pub first_record: u32,
+    /// See there.
+    pub first_word: u32,
+    /// See there; 0 if it does not go on.
+    pub second_record: u32,
+    /// How many words it has.
+    pub words: u32,
+}
+
+/// The record length and byte order of the file that begins with these bytes; `None` if it is no RZ file.
+pub fn recognise(first: &[u8]) -> Option<(Order, usize)> {
+    for order in [Order::Big, Order::Little] {
+        let words = Words::new(first, order, 0);
+        let lengths = 40..words.len().min(LARGEST_RECORD);
+        if let Some(length) = lengths.into_iter().find(|&length| is_top(&words, length) == Some(true)) {
+            return Some((order, length));
+        }
+    }
+    None
+}
+
+/// Whether the top directory can start behind one record of this length.
+fn is_top(words: &Words<'_>, length: usize) -> Option<bool> {
+    let word = |index: usize| words.get((length - 1).checked_add(index)?).map(|word| word as usize);
+    let (records, bitmap) = (word(24)?, word(25)?);
+    if records < HEADER || records >= bitmap || bitmap > length {
+        return Some(false);
+    }
+    let ordered =
+        bitmap < word(26)? && word(26)? <= word(27)? && word(27)? <= word(28)? && word(28)? <= word(29)?;
+    let count = word(records)?;
+    Some(
+        ordered
+            && word(bitmap + 1)? == length
+            && word(records + 1)? == 2
+            && count > 0
+            && word(30)? == count.checked_mul(length)?
+            && word(5)? == 0,
+    )
+}
+
+impl RzFile {
+    /// Bytes read to recognise a file.
+    pub const FIRST: u64 = 4 * 2 * LARGEST_RECORD as u64;
+
+    /// Recognises byte order and record length.
+    pub fn open(source: Arc<dyn Source>) -> Result<Self> {
+        // Nearly all files have short records.
+        for most in [16 << 10, Self::FIRST] {
+            let mut first = vec![0; source.size().min(most) as usize];
+            source.fetch(&[Range { offset: 0, length: first.len() as u64 }], &mut first, Cause::Header)?;
+            if let Some((order, record)) = recognise(&first) {
+                return Ok(Self { source, order, record });
+            }
+        }
+        Err(Error::corrupt("not a ZEBRA RZ file").at(0).within(source.name()))
+    }
+    /// The storage.
+    pub fn source(&self) -> &Arc<dyn Source> {
+        &self.source
+    }
+    /// The byte order of its words.
+    pub fn order(&self) -> Order {
+        self.order
+    }
+    /// Words of a record.
+    pub fn record_words(&self) -> usize {
+        self.record
+    }
+    fn record_offset(&self, record: u32) -> Option<u64> {
+        u64::from(record).checked_sub(1)?.checked_mul(4 * self.record as u64)
+    }
+    fn read_ranges(&self, ranges: &[Range], cause: Cause) -> Result<Vec<u8>> {
+        let mut total = 0u64;
+        for range in ranges {
+            if range.end() > self.source.size() {
+                let message = format!("bytes to {}, but the file has {}", range.end(), self.source.size());
+                return Err(Error::corrupt(message).at(range.offset).short());
+            }
+            total = total.saturating_add(range.length);
+        }
+        // Ranges of one object do not overlap, so that they are no more than the file.
+        if total > self.source.size() {
+            return Err(Error::corrupt(format!("{total} bytes, but the file has {}", self.source.size())));
+        }
+        let mut bytes = vec![0; total as usize];
+        self.source.fetch(ranges, &mut bytes, cause)?;
+        Ok(bytes)
+    }
+
+    /// The top directory.
+    pub fn directory(&self) -> Result<RzDirectory> {
+        self.directory_at(2)
+    }
+    /// The directory that starts in a record.
+    pub fn directory_at(&self, record: u32) -> Result<RzDirectory> {
+        self.read_directory(record)
+            .within(|| format!("the directory in record {record} of {}", self.source.name()))
+    }
+    fn read_directory(&self, record: u32) -> Result<RzDirectory> {
+        let bytes = self.directory_bytes(record)?;
+        let origin = self.record_offset(record).unwrap_or(0);
+        RzDirectory::parse(&Words::new(&bytes, self.order, origin), record, self.record)
+    }
+    fn directory_bytes(&self, record: u32) -> Result<Vec<u8>> {
+        let length = 4 * self.record as u64;
+        let range = |record: u32| -> Result<Range> {
+            let offset = self.record_offset(record).filter(|&at| at < self.source.size());
+            let offset = offset.ok_or_else(|| Error::corrupt(format!("there is no record {record}")))?;
+            Ok(Range { offset, length: length.min(self.source.size() - offset) })
+        };
+        let first = range(record)?;
+        let bytes = self.read_ranges(&[first], Cause::Directory)?;
+        let words = Words::new(&bytes, self.order, first.offset);
+        // Words are counted from 1 in the format.
+        let list = words.word(23)? as usize;
+        if list < HEADER {
+            return Err(words.corrupt(23, format!("a list of records at word {list}")));
+        }
+        let count = words.word(list - 1)? as usize;
+        if count <= 1 {
+            return Ok(bytes);
+        }
+        if count as u64 > self.source.size() / length + 1 || list + count > words.len() {
+            return Err(words.corrupt(list - 1, format!("a directory of {count} records")));
+        }
+        let ranges: Vec<Range> = words.slice(list, count)?.iter().map(range).collect::<Result<_>>()?;
+        if ranges.first() != Some(&first) {
+            return Err(words.corrupt(list, "a directory whose list of records does not begin with its own"));
+        }
+        self.read_ranges(&ranges, Cause::Directory)
+    }
+
+    /// Where the words of an object lie, one behind the other.
+    pub fn ranges(&self, cycle: &Cycle) -> Result<Vec<Range>> {
+        let (record, word) = (self.record as u64, u64::from(cycle.first_word));
+        let start = self.record_offset(cycle.first_record);
+        let Some(start) = start.filter(|_| word >= 1 && word <= record) else {
+            let message = format!("an object at word {word} of record {}", cycle.first_record);
+            return Err(Error::corrupt(message));
+        };
+        let (all, first) = (u64::from(cycle.words), (record + 1 - word).min(u64::from(cycle.words)));
+        let mut ranges = vec![Range { offset: start.saturating_add(4 * (word - 1)), length: 4 * first }];
+        if all > first {
+            let second = self.record_offset(cycle.second_record);
+            let offset = second.ok_or_else(|| {
+                Error::corrupt(format!("an object of {all} words, of which {first} are in its only record"))
+            })?;
+            let rest = Range { offset, length: 4 * (all - first) };
+            match ranges.last_mut() {
+                Some(last) if last.end() == offset => last.length = last.length.saturating_add(rest.length),
+                _ => ranges.push(rest),
+            }
+        }
+        if let Some(past) = ranges.iter().find(|range| range.end() > self.source.size()) {
+            let message =
+                format!("an object to byte {}, but the file has {}", past.end(), self.source.size());
+            return Err(Error::corrupt(message).at(past.offset).short());
+        }
+        Ok(ranges)
+    }
+    /// The bytes of an object.
+    pub fn object(&self, cycle: &Cycle) -> Result<Vec<u8>> {
+        self.read_ranges(&self.ranges(cycle)?, Cause::Object)
+    }
+    /// The banks of an object of form 0.
+    pub fn structure<'a>(&self, bytes: &'a [u8]) -> Result<Structure<'a>> {
+        structure(Words::new(bytes, self.order, 0))
+    }
+}
+
+/// The banks of an object: its table, its banks.
+pub fn structure(words: Words<'_>) -> Result<Structure<'_>> {
+    let table = words.count(0, 3)?;
+    let banks = words.count(1, 3 + table)?;
+    Structure::parse(words.slice(3, table)?, words.slice(3 + table, banks)?, words.word(2)?)
+}
+
+impl RzDirectory {
+    /// Parses the words of all its records.
+    fn parse(words: &Words<'_>, record: u32, record_words: usize) -> Result<Self> {
+        // Indexes of the format count from 1.
+        let at = |index: usize| words.word(index - 1);
+        let place = |index: usize| -> Result<usize> {
+            let value = at(index)? as usize;
+            if value == 0 || value > words.len() + 1 {
+                return Err(
+                    words.corrupt(index - 1, format!("word {value} of a directory of {}", words.len()))
+                );
+            }
+            Ok(value)
+        };
+        let name = six_bit(words.slice(0, 4)?.iter());
+        let wide = match at(16)? {
+            0 => false,
+            1 => true,
+            version => {
+                return Err(Error::unsupported(format!("cycles of format {version}")).at(words.offset(15)));
+            }
+        };
+        let width = at(32)? as usize;
+        let (lists, keys, start, end) = (place(26)?, place(27)?, place(29)?, place(30)?);
+        if width == 0 || width > 100 || end > words.len() || start > end {
+            let message = format!("keys of {width} words and cycles from word {start} to {end}");
+            return Err(words.corrupt(28, message));
+        }
+        let forms = (0..width).map(|index| {
+            let form = at(33 + index / 10)? >> (3 * (index % 10)) & 7;
+            Ok(match form {
+                1 => Form::Bits,
+                2 => Form::Int,
+                _ => Form::Text,
+            })
+        });
+        let forms = forms.collect::<Result<_>>()?;
+        let tags_at = HEADER + width.div_ceil(10);
+        let tags = (0..width)
+            .map(|index| Ok(six_bit(words.slice(tags_at + 2 * index, 2)?.iter())))
+            .collect::<Result<_>>()?;
+        let count = at(23)? as usize;
+        let listed = words.slice(lists - 1, count.saturating_mul(SUBDIRECTORY))?;
+        let directories = (0..count)
+            .map(|index| {
+                let entry = listed.slice(SUBDIRECTORY * index, SUBDIRECTORY)?;
+                let record = entry.word(5)? & if wide { u32::MAX } else { 0x3_ffff };
+                Ok((six_bit(entry.slice(0, 4)?.iter()), record, entry.word(6)?))
+            })
+            .collect::<Result<_>>()?;
+        let mut directory = Self {
+            name,
+            record,
+            created: at(10)?,
+            modified: at(11)?,
+            wide,
+            forms,
+            tags,
+            directories,
+            words: Vec::new(),
+            cycles: Vec::new(),
+            starts: vec![0],
+        };
+        let count = at(31)? as usize;
+        let listed = words.slice(keys - 1, count.saturating_mul(1 + width))?;
+        directory.words.reserve(count * width);
+        for index in 0..count {
+            let key = listed.slice((1 + width) * index, 1 + width)?;
+            directory.words.extend(key.from(1).iter());
+            directory.read_cycles(words, (start, end), key.word(0)?, record_words)?;
+            directory.starts.push(directory.cycles.len());
+        }
+        Ok(directory)
+    }
+    /// Reads the cycles of a key, newest first.
+    fn read_cycles(
+        &mut self,
+        words: &Words<'_>,
+        (start, end): (usize, usize),
+        newest: u32,
+        record_words: usize,
+    ) -> Result<()> {
+        let size = if self.wide { 7 } else { 4 };
+        let mut at = newest as usize;
+        while at != 0 && at as u32 != u32::MAX {
+            // Keys share no cycles, so that there are never more than the area holds.
+            if at < start || at + size > end + 1 || self.cycles.len() * size > end - start {
+                let message = format!("a cycle at word {at}, or one too many, between {start} and {end}");
+                return Err(words.corrupt(at.saturating_sub(1), message));
+            }
+            let word = |index: usize| words.word(at - 1 + index);
+            let about = word(1)?;
+            let (previous, mut cycle) = if self.wide {
+                let cycle = Cycle {
+                    number: word(3)? >> 20,
+                    first_record: word(2)?,
+                    first_word: word(3)? & 0xf_ffff,
+                    second_record: word(5)?,
+                    words: word(4)?,
+                    hidden: false,
+                    form: 0,
+                    date: 0,
+                };
+                (word(0)?, cycle)
+            } else {
+                let cycle = Cycle {
+                    number: word(3)? >> 20,
+                    first_record: word(2)? >> 16,
+                    first_word: word(2)? & 0xffff,
+                    second_record: word(0)? >> 16,
+                    words: word(3)? & 0xf_ffff,
+                    hidden: false,
+                    form: 0,
+                    date: 0,
+                };
+                let deleted = word(0)? == u32::MAX;
+                (if deleted { 0 } else { word(0)? & 0xffff }, cycle)
+            };
+            cycle.form = about & 7;
+            cycle.hidden = about & 8 != 0;
+            cycle.date = about >> 8;
+            if word(0)? != u32::MAX {
+                if cycle.first_word as usize > record_words {
+                    let message = format!("an object at word {} of a record", cycle.first_word);
+                    return Err(words.corrupt(at - 1, message));
+                }
+                self.cycles.push(cycle);
+            }
+            at = previous as usize;
+        }
+        Ok(())
+    }
+    /// Number of keys.
+    pub fn len(&self) -> usize {
+        self.starts.len() - 1
+    }
+    /// Whether there are no keys.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// The words of a key.
+    pub fn key(&self, index: usize) -> &[u32] {
+        let width = self.forms.len();
+        self.words.get(index.saturating_mul(width)..).and_then(|rest| rest.get(..width)).unwrap_or_default()
+    }
+    /// The cycles of a key, newest first.
+    pub fn cycles(&self, index: usize) -> &[Cycle] {
+        let bounds = self.starts.get(index).zip(self.starts.get(index + 1));
+        bounds.and_then(|(&start, &end)| self.cycles.get(start..end)).unwrap_or_default()
+    }
+    /// How a key is written: its words with commas between them.
+    pub fn key_text(&self, index: usize) -> String {
+        let mut parts = Vec::new();
+        let mut text: Option<Vec<u32>> = None;
+        for (&word, form) in self.key(index).iter().zip(&self.forms) {
+            if *form == Form::Text {
+                text.get_or_insert_default().push(word);
+                continue;
+            }
+            parts.extend(text.take().map(|words| six_bit(words.into_iter())));
+            parts.push(match form {
+                Form::Int => word.cast_signed().to_string(),
+                _ => format!("{word:#x}"),
+            });
+        }
+        parts.extend(text.map(|words| six_bit(words.into_iter())));
+        parts.join(",")
+    }
+    /// Keys by their words.
+    pub fn by_words(&self) -> HashMap<&[u32], usize> {
+        (0..self.len()).rev().map(|index| (self.key(index), index)).collect()
+    }
+}
+
+/// Year, month, day, hour and minute of a date as RZ packs it (24 bits).
+pub fn date(packed: u32) -> (u32, u32, u32, u32, u32) {
+    let (minute, hour, days) = (packed % 60, packed / 60 % 24, packed / 1440);
+    let day = if days % 31 == 0 { 31 } else { days % 31 };
+    let months = days.saturating_sub(day) / 31;
+    let month = if months % 12 == 0 { 12 } else { months % 12 };
+    (1986 + months.saturating_sub(month) / 12, month, day, hour, minute)
+}
