@@ -9,5 +9,6 @@ pub mod bank;
 pub mod fz;
 pub mod hbook;
 pub mod layout;
+pub mod models;
 pub mod rz;
 pub mod words;
