@@ -2,8 +2,9 @@
 
 use super::hbook::{Axis, Class, Histogram, ProfileSums, Spread};
 use crate::array::Number;
+use crate::streamer::name::Name;
 use crate::streamer::object::ITEMS;
-use crate::streamer::{Name, Object, Value};
+use crate::streamer::{Object, Value};
 use std::sync::Arc;
 
 /// The limits of a plot that are not set.
@@ -23,12 +24,12 @@ impl Class {
     }
 }
 
-fn object(class: &str, members: Vec<(&str, Value)>) -> Object {
+fn object(class: &'static str, members: Vec<(&'static str, Value)>) -> Object {
     let members = members.into_iter().map(|(name, value)| (Name::from(name), value)).collect();
     Object { class: Name::from(class), members, ..Object::default() }
 }
 
-fn embedded(class: &str, members: Vec<(&str, Value)>) -> Value {
+fn embedded(class: &'static str, members: Vec<(&'static str, Value)>) -> Value {
     Value::Object(Arc::new(object(class, members)))
 }
 
@@ -155,7 +156,7 @@ impl Histogram {
         Some(variances)
     }
     /// Sums over the bins, or those that were kept while filling.
-    fn sums(&self, members: &mut Vec<(&str, Value)>) {
+    fn sums(&self, members: &mut Vec<(&'static str, Value)>) {
         let (across, up) = self.shape();
         let mut sums = [0.0f64; 7];
         let variances = self.variances();
@@ -198,7 +199,7 @@ impl Histogram {
             ]);
         }
     }
-    fn profile_members(&self, profile: &ProfileSums, members: &mut Vec<(&str, Value)>) {
+    fn profile_members(&self, profile: &ProfileSums, members: &mut Vec<(&'static str, Value)>) {
         let bins = self.contents.len();
         let (mut weights, mut squares) = (vec![0.0; bins], vec![0.0; bins]);
         let mut sums = [0.0f64; 6];
