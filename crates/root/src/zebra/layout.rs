@@ -51,7 +51,7 @@ impl Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Count {
     Fixed(u32),
-    /// A control word before it says how many.
+    /// A control word before it says how many; written as a count of 0.
     Dynamic,
     /// All that are left.
     Rest,
@@ -70,6 +70,12 @@ pub struct Layout {
 /// Words of one kind that lie together: kind, first word, number of words.
 pub type Run = (Kind, usize, usize);
 
+impl Count {
+    const fn of(count: u32) -> Self {
+        if count == 0 { Self::Dynamic } else { Self::Fixed(count) }
+    }
+}
+
 impl Layout {
     /// Parses the I/O words of a bank.
     pub fn parse(words: Words<'_>) -> Self {
@@ -82,7 +88,7 @@ impl Layout {
         let (t, flag, class) = (j & 7, j >> 3 & 1, j >> 13 & 7);
         let parts = [j >> 4 & 7, j >> 7 & 7, j >> 10 & 7];
         let [a, b, c] = parts;
-        let single = (a != 0).then_some((a, Count::Fixed(j >> 7 & 63)));
+        let single = (a != 0).then_some((a, Count::of(j >> 7 & 63)));
         let dynamic = |codes: &[u32]| -> Vec<(u32, Count)> {
             codes.iter().take_while(|&&code| code != 0).map(|&code| (code, Count::Dynamic)).collect()
         };
@@ -144,10 +150,9 @@ impl Layout {
         let mut next = 0;
         while at < total {
             let Some(&(code, count)) = self.sectors.get(next) else {
-                // A list without any words would never end.
                 match self.repeat.filter(|&again| again < self.sectors.len()) {
-                    Some(again) if self.advances(again) => next = again,
-                    _ => break,
+                    Some(again) => next = again,
+                    None => break,
                 }
                 continue;
             };
@@ -172,10 +177,6 @@ impl Layout {
         push(Kind::Unused, &mut at, usize::MAX);
         runs
     }
-    fn advances(&self, again: usize) -> bool {
-        let rest = self.sectors.get(again..).unwrap_or_default();
-        rest.iter().any(|(_, count)| !matches!(count, Count::Fixed(0)))
-    }
 }
 
 /// Sectors whose counts are packed in the second I/O word, and those that further I/O words add.
@@ -187,7 +188,7 @@ fn packed(words: Words<'_>, codes: &[u32], flag: u32) -> Vec<(u32, Count)> {
     let mut word = words.get(1).unwrap_or(0);
     let mut sectors: Vec<(u32, Count)> = (0u32..)
         .zip(&codes)
-        .map(|(place, &code)| (code, Count::Fixed(bits(word, place * width, width))))
+        .map(|(place, &code)| (code, Count::of(bits(word, place * width, width))))
         .collect();
     for index in 2..words.len().min(17) {
         let more = word >> 29;
@@ -197,7 +198,7 @@ fn packed(words: Words<'_>, codes: &[u32], flag: u32) -> Vec<(u32, Count)> {
         word = words.get(index).unwrap_or(0);
         let width = [26, 26, 11, 6, 4, 2, 1, 1].get(more as usize).copied().unwrap_or(1);
         sectors.extend((0..more).map(|place| {
-            (bits(word, 3 * place, 3), Count::Fixed(bits(word, 3 * more + place * width, width)))
+            (bits(word, 3 * place, 3), Count::of(bits(word, 3 * more + place * width, width)))
         }));
     }
     sectors

@@ -10,5 +10,6 @@ pub mod fz;
 pub mod hbook;
 pub mod layout;
 pub mod models;
+pub mod ntuple;
 pub mod rz;
 pub mod words;
