@@ -13,6 +13,7 @@ mod objects;
 mod reading;
 mod storage;
 mod writing;
+mod zebra;
 
 use pyo3::prelude::*;
 
@@ -28,5 +29,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     objects::register(module)?;
     storage::register(module)?;
     lab::register(module)?;
+    zebra::register(module)?;
     module.add_class::<writing::Output>()
 }

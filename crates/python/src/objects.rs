@@ -1,5 +1,6 @@
 //! Objects by key: a tree of values, turned into Python objects a level at a time.
 
+use crate::errors::raise;
 use crate::reading::with_file;
 use numpy::{IntoPyArray, PyArrayMethods};
 use pyo3::exceptions::PyKeyError;
@@ -7,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 use sapwood_root::array::Number;
 use sapwood_root::file::{Key, RootFile};
+use sapwood_root::streamer::encode::encode_object;
 use sapwood_root::streamer::object::TOP;
 use sapwood_root::streamer::{Classes, Object, ObjectReader, Value};
 use sapwood_root::{Error, ErrorKind};
@@ -254,6 +256,29 @@ pub fn read<'py>(
     let graph = Arc::new(Graph { seen });
     let value = Maker::new(py, &graph, makers).value(&value)?;
     Ok((value, problems))
+}
+
+/// An object that has all members itself, as for writing, as it would be read from a file.
+pub fn of_members<'py>(
+    py: Python<'py>,
+    object: &Object,
+    makers: Makers<'py>,
+) -> PyResult<(Bound<'py, PyAny>, Problems)> {
+    let classes = Classes::default();
+    let (value, seen) = py
+        .detach(|| {
+            let payload = encode_object(object, 0)?;
+            let mut reader = ObjectReader::new(&classes, &payload, 0);
+            let value = reader.payload(&object.class)?;
+            let mut seen = reader.into_seen();
+            if let Value::Object(object) = &value {
+                seen.insert(TOP, object.clone());
+            }
+            Ok::<_, Error>((value, seen))
+        })
+        .map_err(raise)?;
+    let value = Maker::new(py, &Arc::new(Graph { seen }), makers).value(&value)?;
+    Ok((value, Vec::new()))
 }
 
 type Read = (Value, HashMap<u64, Arc<Object>>, Vec<(String, String)>);

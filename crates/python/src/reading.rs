@@ -26,6 +26,18 @@ pub struct PyFile {
 }
 
 impl PyFile {
+    /// Reads the header.
+    pub fn open(py: Python<'_>, source: &Arc<dyn Source>, deadline: Deadline) -> PyResult<Self> {
+        let theirs = source.clone();
+        let file = if source.latency().is_some() {
+            storage::interruptible(py, deadline, || source.interrupt(), move || RootFile::open(theirs))
+        } else {
+            Ok(py.detach(|| RootFile::open(theirs)))
+        };
+        let file = file.and_then(|file| file.map_err(raise));
+        let file = file.map_err(|error| storage::with_ledger(py, error, source.ledger()))?;
+        Ok(Self { file: Arc::new(file) })
+    }
     /// The file itself.
     pub fn file(&self) -> Arc<RootFile> {
         self.file.clone()
@@ -46,15 +58,7 @@ impl PyFile {
         // Of all that opening takes: the way there, copying, the header.
         let deadline = Deadline::after(far.as_ref().map(Far::deadline).transpose()?.flatten());
         let source = storage::source(source, name, far.as_ref(), prior, deadline)?;
-        let theirs = source.clone();
-        let file = if source.latency().is_some() {
-            storage::interruptible(py, deadline, || source.close(), move || RootFile::open(theirs))
-        } else {
-            Ok(py.detach(|| RootFile::open(theirs)))
-        };
-        let file = file.and_then(|file| file.map_err(raise));
-        let file = file.map_err(|error| storage::with_ledger(py, error, source.ledger()))?;
-        Ok(Self { file: Arc::new(file) })
+        Self::open(py, &source, deadline)
     }
     #[getter]
     fn name(&self) -> &str {
@@ -251,6 +255,10 @@ pub struct PyTable {
 }
 
 impl PyTable {
+    /// Wraps a table of any format.
+    pub const fn of(table: Arc<dyn Table>) -> Self {
+        Self { table }
+    }
     /// The table itself.
     pub fn table(&self) -> Arc<dyn Table> {
         self.table.clone()
@@ -367,6 +375,12 @@ impl PyField {
     #[getter]
     fn title(&self) -> PyResult<&str> {
         Ok(self.field()?.title)
+    }
+    /// The class that the file names of its values.
+    #[getter]
+    #[allow(clippy::unused_self, reason = "fields of trees have one")]
+    const fn classname(&self) -> &'static str {
+        ""
     }
     #[getter]
     fn typename(&self) -> PyResult<String> {

@@ -27,7 +27,7 @@ from sapwood.errors import (
     warn_of_lost_keys,
     without_secrets,
 )
-from sapwood.files.kinds import DIRECTORIES, TREES
+from sapwood.files.kinds import BANKS, DIRECTORIES, HBOOK_NTUPLES, TABLES, TREES
 from sapwood.show.safe import safe_line
 from sapwood.storage.locate import split_path
 from sapwood.storage.sources import source_of
@@ -126,7 +126,7 @@ class ReadOnlyFile:
         found = source_of(path, {k: v for k, v in options.items() if k not in _WITHOUT_EFFECT})
         self._file_path = found.name
         try:
-            self._native: _native.File = _native.File(found.source, found.label, found.far, found.prior)
+            self._native: Any = _native.open_file(found.source, found.label, found.far, found.prior)
         except StorageError:
             raise
         except OSError as error:
@@ -150,12 +150,16 @@ class ReadOnlyFile:
         return dict(self._options)
 
     @property
-    def root_directory(self) -> ReadOnlyDirectory:
-        """The directory at the top of the file."""
+    def root_directory(self) -> Any:
+        """The directory at the top of the file; of an FZ file, its records (`sapwood.files.hbook.FzFile`)."""
+        if hasattr(self.native, "reader"):
+            from sapwood.files.hbook import FzFile
+
+            return FzFile(self)
         return ReadOnlyDirectory(self.native.directory(), (), self, None)
 
     @property
-    def native(self) -> _native.File:
+    def native(self) -> Any:
         """The native file; raises `StorageError` once the file is closed."""
         if self._closed:
             raise StorageError(f"the file is closed: {self._file_path}")
@@ -486,6 +490,14 @@ class ReadOnlyKey:
             from sapwood.files.tree import TTree
 
             found = TTree(self._parent.native.tree(self.native), self)
+        elif self.fClassName in HBOOK_NTUPLES:
+            from sapwood.files.hbook import read_table
+
+            found = read_table(self)
+        elif self.fClassName in BANKS:
+            from sapwood.files.hbook import read_banks
+
+            found = read_banks(self)
         else:
             found = objects.read(self)
         file.object_cache[cache_key] = found
@@ -763,7 +775,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         found: dict[str, str] = {}
         for name, directory, place in self._walk(True, True, no_filter, no_filter):
             key = directory._key_at(place)
-            if key.fClassName in TREES:
+            if key.fClassName in TABLES:
                 try:
                     tree = key.get()
                 except (UnsupportedError, CorruptError, LimitError) as error:
@@ -775,6 +787,19 @@ class ReadOnlyDirectory(Mapping[str, Any]):
                 if reason is not None:
                     found[name] = reason
         return found
+
+    def place_of(self, name: str) -> int:
+        """Return the place of the newest cycle of a key among the keys of the directory.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such key.
+        """
+        places = self._places(name)
+        if not places:
+            raise self._missing(name, f"{name!r} is not in {self.object_path!r}")
+        return max(places, key=lambda place: abs(self._cycles[place]))
 
     def _key_at(self, place: int) -> ReadOnlyKey:
         key = self._keys.get(place)
@@ -878,7 +903,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
             found, rest = key, "/".join([*inside, *pieces[i + 1 :]])
             if not rest:
                 break
-            if key.fClassName in TREES:
+            if key.fClassName in TABLES:
                 _ = key.get()[rest]
                 return key, rest
             if key.fClassName not in DIRECTORIES or inside:

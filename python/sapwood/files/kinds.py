@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-DIRECTORIES = frozenset({"TDirectory", "TDirectoryFile"})
+DIRECTORIES = frozenset({"TDirectory", "TDirectoryFile", "RZDirectory"})
 
 TREES = frozenset({"TTree", "TNtuple", "TNtupleD"})
 """Trees."""
 
-TABLES = TREES
+HBOOK_NTUPLES = frozenset({"RWNtuple", "CWNtuple"})
+"""Row-wise and column-wise ntuples of HBOOK."""
+
+TABLES = TREES | HBOOK_NTUPLES
 """Tables of entries, of every kind."""
+
+BANKS = frozenset({"Banks", "Vector"})
+"""What RZ files hold besides: banks of ZEBRA, and vectors of words."""

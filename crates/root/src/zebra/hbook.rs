@@ -1,6 +1,7 @@
 //! What HBOOK keeps in RZ files: histograms and the descriptions of ntuples.
 
 use super::bank::Structure;
+use super::rz::{Cycle, RzFile};
 use super::words::Words;
 use crate::error::{Error, Result};
 
@@ -51,6 +52,14 @@ impl Class {
             _ if bits & (flags::TWO_D | flags::TABLE) != 0 => Some(Self::TwoD),
             _ => Some(Self::OneD),
         }
+    }
+}
+
+impl Class {
+    /// Of an object in a file; `None` if it is none of HBOOK's.
+    pub fn read(file: &RzFile, cycle: &Cycle) -> Result<Option<Self>> {
+        let bytes = file.object(cycle)?;
+        Ok(file.structure(&bytes).ok().as_ref().and_then(Self::of))
     }
 }
 

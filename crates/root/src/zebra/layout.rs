@@ -197,9 +197,11 @@ fn packed(words: Words<'_>, codes: &[u32], flag: u32) -> Vec<(u32, Count)> {
         }
         word = words.get(index).unwrap_or(0);
         let width = [26, 26, 11, 6, 4, 2, 1, 1].get(more as usize).copied().unwrap_or(1);
-        sectors.extend((0..more).map(|place| {
-            (bits(word, 3 * place, 3), Count::of(bits(word, 3 * more + place * width, width)))
-        }));
+        sectors.extend(
+            (0..more).map(|place| {
+                (bits(word, 3 * place, 3), Count::of(bits(word, 3 * more + place * width, width)))
+            }),
+        );
     }
     sectors
 }

@@ -6,6 +6,7 @@
 
 pub mod alfa;
 pub mod bank;
+pub mod collect;
 pub mod fz;
 pub mod hbook;
 pub mod layout;
@@ -13,3 +14,4 @@ pub mod models;
 pub mod ntuple;
 pub mod rz;
 pub mod words;
+pub mod write;

@@ -1,0 +1,841 @@
+//! ZEBRA files: FZ records, RZ directories, banks, and the histograms and ntuples of HBOOK.
+#![allow(
+    clippy::unused_self,
+    clippy::unnecessary_literal_bound,
+    reason = "files of all formats have the same methods"
+)]
+
+use crate::columns;
+use crate::errors::raise;
+use crate::objects;
+use crate::reading::{PyFile, PyTable, snapshot, with_files};
+use crate::storage::{self, Deadline, Far};
+use numpy::{IntoPyArray, PyReadonlyArray1};
+use pyo3::IntoPyObjectExt;
+use pyo3::exceptions::{PyIndexError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use sapwood_io::sink::FileSink;
+use sapwood_io::{Source, Token};
+use sapwood_root::Error;
+use sapwood_root::array::{Column, Number};
+use sapwood_root::streamer::Object;
+use sapwood_root::zebra::bank::{Link, Structure};
+use sapwood_root::zebra::collect::Collector;
+use sapwood_root::zebra::fz::{FzFile, Meaning, Mode, Reader};
+use sapwood_root::zebra::hbook::{self, Histogram};
+use sapwood_root::zebra::layout::{Kind, Run};
+use sapwood_root::zebra::ntuple::Ntuple;
+use sapwood_root::zebra::rz::{self, Cycle, RzDirectory, RzFile};
+use sapwood_root::zebra::words::{Order, Words};
+use sapwood_root::zebra::write::{Builder, Content, FzWriter, RzWriter, Shape};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The class of subdirectories.
+const DIRECTORY: &str = "RZDirectory";
+/// The class of vectors.
+const VECTOR: &str = "Vector";
+
+fn with_source<T: Send>(
+    py: Python<'_>,
+    source: &Arc<dyn Source>,
+    work: impl FnOnce() -> Result<T, Error> + Send,
+) -> PyResult<T> {
+    with_files(py, &[source.as_ref()], &Token::default(), work)
+}
+
+/// Opens a file of any format that this module knows: what it begins with says which.
+#[pyfunction]
+#[pyo3(signature = (source, name = None, far = None, prior = None))]
+fn open_file<'py>(
+    py: Python<'py>,
+    source: &Bound<'py, PyAny>,
+    name: Option<String>,
+    far: Option<Far>,
+    prior: Option<&str>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let deadline = Deadline::after(far.as_ref().map(Far::deadline).transpose()?.flatten());
+    let source = storage::source(source, name, far.as_ref(), prior, deadline)?;
+    let root = PyFile::open(py, &source, deadline);
+    let refused = match root {
+        Ok(file) => return file.into_bound_py_any(py),
+        Err(refused) => refused,
+    };
+    let mut first = vec![0; source.size().min(64) as usize];
+    let is_root = source.read_at(0, &mut first).is_err() || first.starts_with(b"root");
+    if is_root {
+        return Err(refused);
+    }
+    if let Ok(file) = with_source(py, &source, || FzFile::open(source.clone())) {
+        let file = PyFzFile { file: Arc::new(file) };
+        let made = PyClassInitializer::from(PyZebraFile { source }).add_subclass(file);
+        return Ok(Bound::new(py, made)?.into_any());
+    }
+    match with_source(py, &source, || RzFile::open(source.clone())) {
+        Ok(file) => {
+            let file = PyRzFile { file: Arc::new(file) };
+            Ok(Bound::new(py, PyClassInitializer::from(PyZebraFile { source }).add_subclass(file))?
+                .into_any())
+        }
+        Err(_) => Err(refused),
+    }
+}
+
+/// A number that stands for a file, in the form of a UUID.
+fn identity(source: &dyn Source) -> String {
+    let mut hash = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128;
+    let version = source.version().map(|version| version.tag).unwrap_or_default();
+    for byte in source.name().bytes().chain(source.size().to_le_bytes()).chain(version.bytes()) {
+        hash = (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b);
+    }
+    format!("{hash:032x}")
+}
+
+/// What files of both kinds have in common.
+#[pyclass(frozen, subclass, name = "ZebraFile", module = "sapwood._native")]
+pub struct PyZebraFile {
+    source: Arc<dyn Source>,
+}
+
+#[pymethods]
+impl PyZebraFile {
+    #[getter]
+    fn name(&self) -> &str {
+        self.source.name()
+    }
+    #[getter]
+    fn uuid(&self) -> String {
+        identity(self.source.as_ref())
+    }
+    #[getter]
+    fn version(&self) -> u32 {
+        0
+    }
+    #[getter]
+    fn is_64bit(&self) -> bool {
+        false
+    }
+    #[getter]
+    fn compression(&self) -> u32 {
+        0
+    }
+    #[getter]
+    fn begin(&self) -> u64 {
+        0
+    }
+    #[getter]
+    fn end(&self) -> u64 {
+        self.source.size()
+    }
+    #[getter]
+    fn size(&self) -> u64 {
+        self.source.size()
+    }
+    fn streamers(&self) -> Vec<(String, i32, u32)> {
+        Vec::new()
+    }
+    fn classes<'py>(&self, py: Python<'py>) -> Bound<'py, PyList> {
+        PyList::empty(py)
+    }
+    fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        snapshot(py, self.source.counters())
+    }
+    fn close(&self) {
+        self.source.close();
+    }
+    fn ledger(&self) -> Vec<(u64, u64, u64, u32, bool, String)> {
+        storage::ledger(self.source.as_ref())
+    }
+    fn stored_version(&self) -> Option<(String, String)> {
+        self.source.version().map(|version| (version.of, version.tag))
+    }
+}
+
+#[pyclass(frozen, extends = PyZebraFile, name = "RzFile", module = "sapwood._native")]
+pub struct PyRzFile {
+    file: Arc<RzFile>,
+}
+
+#[pyclass(frozen, extends = PyZebraFile, name = "FzFile", module = "sapwood._native")]
+pub struct PyFzFile {
+    file: Arc<FzFile>,
+}
+
+#[pyclass(frozen, name = "RzKey", module = "sapwood._native")]
+#[derive(Clone)]
+pub struct PyRzKey {
+    name: String,
+    classname: String,
+    seek: u64,
+    /// The first record of a directory, or the cycle of an object.
+    place: Result<Cycle, u32>,
+    date: u32,
+    words: Vec<u32>,
+}
+
+#[pymethods]
+impl PyRzKey {
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+    #[getter]
+    fn title(&self) -> &str {
+        ""
+    }
+    #[getter]
+    fn classname(&self) -> &str {
+        &self.classname
+    }
+    #[getter]
+    fn cycle(&self) -> u32 {
+        self.place.map_or(1, |cycle| cycle.number)
+    }
+    #[getter]
+    fn seek(&self) -> u64 {
+        self.seek
+    }
+    #[getter]
+    fn object_bytes(&self) -> u64 {
+        self.place.map_or(0, |cycle| 4 * u64::from(cycle.words))
+    }
+    #[getter]
+    fn total_bytes(&self) -> u64 {
+        self.object_bytes()
+    }
+    #[getter]
+    fn key_bytes(&self) -> u16 {
+        0
+    }
+    /// As ROOT packs it, with years before 1995 below zero.
+    #[getter]
+    fn datetime(&self) -> i64 {
+        let (year, month, day, hour, minute) = rz::date(self.date);
+        let fields = month << 22 | day << 17 | hour << 12 | minute << 6;
+        (i64::from(year) - 1995) << 26 | i64::from(fields)
+    }
+    /// The words of the key.
+    #[getter]
+    fn words(&self) -> Vec<u32> {
+        self.words.clone()
+    }
+    fn __repr__(&self) -> String {
+        format!("<RzKey {};{} ({})>", self.name, self.cycle(), self.classname)
+    }
+}
+
+#[pyclass(frozen, name = "RzDirectory", module = "sapwood._native")]
+pub struct PyRzDirectory {
+    file: Arc<RzFile>,
+    directory: Arc<RzDirectory>,
+    keys: Vec<PyRzKey>,
+}
+
+impl PyRzDirectory {
+    fn read(file: &Arc<RzFile>, record: u32) -> Result<Self, Error> {
+        let directory = file.directory_at(record)?;
+        let of_hbook = directory.tags.first().is_some_and(|tag| tag == hbook::TAG);
+        let seek = |record: u32| 4 * file.record_words() as u64 * u64::from(record.saturating_sub(1));
+        let mut keys = Vec::new();
+        for (name, record, date) in &directory.directories {
+            keys.push(PyRzKey {
+                name: name.clone(),
+                classname: DIRECTORY.to_owned(),
+                seek: seek(*record),
+                place: Err(*record),
+                date: *date,
+                words: Vec::new(),
+            });
+        }
+        for index in 0..directory.len() {
+            let cycles = directory.cycles(index);
+            if cycles.iter().any(|cycle| cycle.hidden) {
+                continue;
+            }
+            let words = directory.key(index);
+            let name = match words {
+                [id] | [id, 0] if of_hbook => id.cast_signed().to_string(),
+                _ => directory.key_text(index),
+            };
+            for cycle in cycles {
+                let classname = match cycle.form {
+                    0 if of_hbook => hbook::Class::read(file, cycle)?.map_or("Banks", hbook::Class::name),
+                    0 => "Banks",
+                    _ => VECTOR,
+                };
+                keys.push(PyRzKey {
+                    name: name.clone(),
+                    classname: classname.to_owned(),
+                    seek: seek(cycle.first_record) + 4 * u64::from(cycle.first_word.saturating_sub(1)),
+                    place: Ok(*cycle),
+                    date: cycle.date,
+                    words: words.to_vec(),
+                });
+            }
+        }
+        Ok(Self { file: file.clone(), directory: Arc::new(directory), keys })
+    }
+    fn object_bytes(&self, key: &PyRzKey) -> Result<(Cycle, Vec<u8>), Error> {
+        let Ok(cycle) = key.place else { return Err(Error::argument("a directory is not an object")) };
+        let place = || format!("{};{} of {}", key.name, cycle.number, self.file.source().name());
+        Ok((cycle, self.file.object(&cycle).map_err(|error| error.within(place()))?))
+    }
+    fn within(&self, key: &PyRzKey, error: Error) -> Error {
+        error.within(format!("{};{} of {}", key.name, key.cycle(), self.file.source().name()))
+    }
+}
+
+#[pymethods]
+impl PyRzFile {
+    fn directory(&self, py: Python<'_>) -> PyResult<PyRzDirectory> {
+        with_source(py, self.file.source(), || PyRzDirectory::read(&self.file, 2))
+    }
+    #[getter]
+    fn record_words(&self) -> usize {
+        self.file.record_words()
+    }
+    #[getter]
+    fn order(&self) -> &str {
+        order_name(self.file.order())
+    }
+    fn __repr__(&self) -> String {
+        format!("<RzFile {:?}>", self.file.source().name())
+    }
+}
+
+fn order_name(order: Order) -> &'static str {
+    match order {
+        Order::Big => "big",
+        Order::Little => "little",
+    }
+}
+
+#[pymethods]
+impl PyRzDirectory {
+    #[getter]
+    fn name(&self) -> &str {
+        &self.directory.name
+    }
+    #[getter]
+    fn title(&self) -> &str {
+        ""
+    }
+    #[getter]
+    fn uuid(&self) -> String {
+        identity(self.file.source().as_ref())
+    }
+    #[getter]
+    fn created(&self) -> i64 {
+        PyRzKey { date: self.directory.created >> 8, ..self.as_key() }.datetime()
+    }
+    #[getter]
+    fn modified(&self) -> i64 {
+        PyRzKey { date: self.directory.modified >> 8, ..self.as_key() }.datetime()
+    }
+    #[getter]
+    fn recovered(&self) -> bool {
+        false
+    }
+    /// What the words of keys are called.
+    #[getter]
+    fn tags(&self) -> Vec<String> {
+        self.directory.tags.clone()
+    }
+    #[getter]
+    fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        PyList::new(py, self.keys.iter().cloned())
+    }
+    fn listing<'py>(&self, py: Python<'py>) -> PyResult<[Bound<'py, PyList>; 3]> {
+        Ok([
+            PyList::new(py, self.keys.iter().map(|key| &key.name))?,
+            PyList::new(py, self.keys.iter().map(|key| PyString::intern(py, &key.classname)))?,
+            PyList::new(py, self.keys.iter().map(PyRzKey::cycle))?,
+        ])
+    }
+    fn key(&self, index: usize) -> PyResult<PyRzKey> {
+        self.keys.get(index).cloned().ok_or_else(|| PyIndexError::new_err(index))
+    }
+    fn subdirectory(&self, py: Python<'_>, key: &PyRzKey) -> PyResult<Self> {
+        let Err(record) = key.place else { return Err(PyValueError::new_err("not a directory")) };
+        with_source(py, self.file.source(), || Self::read(&self.file, record))
+    }
+    /// An ntuple.
+    fn table(&self, py: Python<'_>, key: &PyRzKey) -> PyResult<PyTable> {
+        let ntuple = with_source(py, self.file.source(), || {
+            let (cycle, bytes) = self.object_bytes(key)?;
+            Ntuple::open(&self.file, &self.directory, &key.name, &cycle, &bytes)
+        })?;
+        Ok(PyTable::of(Arc::new(ntuple)))
+    }
+    #[allow(clippy::type_complexity, reason = "a pair and the callables it is made with")]
+    fn object<'py>(
+        &self,
+        py: Python<'py>,
+        key: &PyRzKey,
+        makers: (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>),
+    ) -> PyResult<(Bound<'py, PyAny>, Vec<(String, String)>)> {
+        let object: Object = with_source(py, self.file.source(), || {
+            let (_, bytes) = self.object_bytes(key)?;
+            let histogram = self.file.structure(&bytes).and_then(|structure| Histogram::parse(&structure));
+            Ok(histogram.map_err(|error| self.within(key, error))?.object(&key.name))
+        })?;
+        objects::of_members(py, &object, makers)
+    }
+    /// The banks of an object.
+    fn structure(&self, py: Python<'_>, key: &PyRzKey) -> PyResult<PyStructure> {
+        let (_, bytes) = with_source(py, self.file.source(), || self.object_bytes(key))?;
+        let parsed =
+            Parsed::of(&self.file.structure(&bytes).map_err(|error| raise(self.within(key, error)))?);
+        Ok(PyStructure { bytes: Arc::new(bytes), parsed, order: self.file.order() })
+    }
+    /// The words of a vector, as a piece of data.
+    fn vector<'py>(&self, py: Python<'py>, key: &PyRzKey) -> PyResult<Bound<'py, PyAny>> {
+        let (cycle, bytes) = with_source(py, self.file.source(), || self.object_bytes(key))?;
+        let kind = match cycle.form {
+            2 => Kind::Int,
+            3 => Kind::Float,
+            5 => Kind::Text,
+            _ => Kind::Bits,
+        };
+        let words = Words::new(&bytes, self.file.order(), 0);
+        let (_, data) = piece(py, &words, (kind, 0, words.len()))?;
+        Ok(data)
+    }
+    /// As `FzReader.collect`, of the objects of some keys.
+    fn collect<'py>(
+        &self,
+        py: Python<'py>,
+        names: Vec<String>,
+        keys: Vec<usize>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let mut collector = Collector::new(&names);
+        with_source(py, self.file.source(), || {
+            for index in keys {
+                let key = self.keys.get(index).ok_or_else(|| Error::argument(format!("no key {index}")))?;
+                let (_, bytes) = self.object_bytes(key)?;
+                let words = Words::new(&bytes, self.file.order(), 0);
+                let banks = words.count(1, 3).and_then(|_| {
+                    let table = words.count(0, 3)?;
+                    words.slice(3 + table, words.word(1)? as usize)
+                });
+                banks.and_then(|banks| collector.banks(&banks)).map_err(|error| self.within(key, error))?;
+            }
+            Ok(())
+        })?;
+        collected(py, collector)
+    }
+    fn __repr__(&self) -> String {
+        format!("<RzDirectory {:?} of {} keys>", self.directory.name, self.keys.len())
+    }
+}
+
+impl PyRzDirectory {
+    fn as_key(&self) -> PyRzKey {
+        let (name, classname) = (self.directory.name.clone(), DIRECTORY.to_owned());
+        PyRzKey { name, classname, seek: 0, place: Err(self.directory.record), date: 0, words: Vec::new() }
+    }
+}
+
+/// Words of one kind: the letter of the kind, and an array, a text or a number.
+fn piece<'py>(
+    py: Python<'py>,
+    words: &Words<'_>,
+    (kind, start, count): Run,
+) -> PyResult<(char, Bound<'py, PyAny>)> {
+    let part = words.slice(start, count).map_err(raise)?;
+    let data = match kind {
+        Kind::Int => part.iter().map(u32::cast_signed).collect::<Vec<i32>>().into_pyarray(py).into_any(),
+        Kind::Float => part.floats().into_pyarray(py).into_any(),
+        Kind::Double => {
+            let doubles: Result<Vec<f64>, Error> =
+                (0..count / 2).map(|place| part.double(2 * place)).collect();
+            doubles.map_err(raise)?.into_pyarray(py).into_any()
+        }
+        Kind::Text => {
+            let text: String = match std::str::from_utf8(part.bytes()) {
+                Ok(text) => text.to_owned(),
+                Err(_) => part.bytes().iter().map(|&byte| char::from(byte)).collect(),
+            };
+            PyString::new(py, &text).into_any()
+        }
+        Kind::Bits | Kind::Control | Kind::Unused => {
+            part.iter().collect::<Vec<u32>>().into_pyarray(py).into_any()
+        }
+    };
+    Ok((kind.letter(), data))
+}
+
+fn pieces<'py>(py: Python<'py>, words: &Words<'_>, runs: &[Run]) -> PyResult<Bound<'py, PyList>> {
+    let list = PyList::empty(py);
+    for &run in runs {
+        list.append(piece(py, words, run)?)?;
+    }
+    Ok(list)
+}
+
+/// Banks that were written together.
+#[pyclass(frozen, name = "Structure", module = "sapwood._native")]
+pub struct PyStructure {
+    bytes: Arc<Vec<u8>>,
+    parsed: Parsed,
+    order: Order,
+}
+
+/// What a structure says of its banks.
+struct Parsed {
+    banks: Vec<ParsedBank>,
+    entry: Option<usize>,
+}
+
+struct ParsedBank {
+    name: String,
+    number: i32,
+    structural: u32,
+    status: u32,
+    links: Vec<i64>,
+    io: Vec<u32>,
+    /// Bytes of its data from the first one of the banks on.
+    data: std::ops::Range<usize>,
+    runs: Vec<Run>,
+}
+
+impl Parsed {
+    fn of(structure: &Structure<'_>) -> Self {
+        let target = |link: Link| match link {
+            Link::Null => -1,
+            Link::Outside => -2,
+            Link::Bank(number) => number as i64,
+        };
+        let bank = |number: usize| {
+            let found = structure.bank(number).copied();
+            let links = found.map_or(0, |bank| bank.links as usize);
+            let ends = [structure.next(number)];
+            let links = ends.into_iter().chain((1..=links).map(|link| structure.link(number, link)));
+            let data = found
+                .map_or(0..0, |bank| 4 * bank.data_start()..4 * (bank.data_start() + bank.data as usize));
+            ParsedBank {
+                name: structure.name(number),
+                number: structure.id(number),
+                structural: found.map_or(0, |bank| bank.structural),
+                status: structure.status(number),
+                links: links.chain([structure.up(number)]).map(target).collect(),
+                io: structure.io(number).map(|io| io.iter().collect()).unwrap_or_default(),
+                data,
+                runs: structure.runs(number).unwrap_or_default(),
+            }
+        };
+        Self { banks: (0..structure.banks.len()).map(bank).collect(), entry: structure.entry }
+    }
+}
+
+impl PyStructure {
+    fn bank(&self, index: usize) -> PyResult<&ParsedBank> {
+        self.parsed.banks.get(index).ok_or_else(|| PyIndexError::new_err(index))
+    }
+}
+
+#[pymethods]
+impl PyStructure {
+    #[getter]
+    fn entry(&self) -> Option<usize> {
+        self.parsed.entry
+    }
+    fn __len__(&self) -> usize {
+        self.parsed.banks.len()
+    }
+    /// Name, number, structural links, status, I/O words of a bank.
+    fn about(&self, index: usize) -> PyResult<(&str, i32, u32, u32, Vec<u32>)> {
+        let bank = self.bank(index)?;
+        Ok((&bank.name, bank.number, bank.structural, bank.status, bank.io.clone()))
+    }
+    /// The bank that each link leads to: next, 1 to the last, up; -1 for none, -2 for one that was not written.
+    fn links(&self, index: usize) -> PyResult<Vec<i64>> {
+        Ok(self.bank(index)?.links.clone())
+    }
+    fn data<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyList>> {
+        let bank = self.bank(index)?;
+        // The banks are at the end of the bytes.
+        let words: usize = self.parsed.banks.last().map_or(0, |last| last.data.end);
+        let before = self.bytes.len().saturating_sub(words);
+        let bytes = self.bytes.get(before + bank.data.start..before + bank.data.end).unwrap_or_default();
+        pieces(py, &Words::new(bytes, self.order, 0), &bank.runs)
+    }
+}
+
+#[pymethods]
+impl PyFzFile {
+    #[getter]
+    fn mode(&self) -> &str {
+        match self.file.mode() {
+            Mode::Exchange { .. } => "exchange",
+            Mode::Native => "native",
+            Mode::Alfa => "alfa",
+        }
+    }
+    #[getter]
+    fn order(&self) -> &str {
+        order_name(self.file.order())
+    }
+    #[getter]
+    fn record_words(&self) -> Option<usize> {
+        match self.file.mode() {
+            Mode::Exchange { words, .. } => Some(words),
+            Mode::Native => None,
+            Mode::Alfa => Some(900),
+        }
+    }
+    fn reader(&self) -> PyFzReader {
+        PyFzReader { reader: Mutex::new(self.file.reader()), source: self.file.source().clone() }
+    }
+    fn __repr__(&self) -> String {
+        format!("<FzFile {:?}>", self.file.source().name())
+    }
+}
+
+/// Reads the logical records of an FZ file one after the other.
+#[pyclass(frozen, name = "FzReader", module = "sapwood._native")]
+pub struct PyFzReader {
+    reader: Mutex<Reader>,
+    source: Arc<dyn Source>,
+}
+
+#[pymethods]
+impl PyFzReader {
+    /// The next record: what it is, its byte offset, its run number, user words, segments, text, and banks.
+    fn read<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        let mut guard = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        let reader = &mut *guard;
+        let name = self.source.name().to_owned();
+        let at = |error: Error| raise(error.within(name.clone()));
+        let Some(record) = with_source(py, &self.source, || reader.read())? else { return Ok(None) };
+        let (meaning, words) = (record.meaning().map_err(at)?, record.words());
+        let offset = words.offset(0);
+        let kind = match meaning {
+            Meaning::Start(_) => "start of run",
+            Meaning::End => "end of run",
+            Meaning::EndOfFile => "end of file",
+            Meaning::Event => "event",
+            Meaning::Continuation => "continuation",
+            Meaning::EmergencyStop => "emergency stop",
+        };
+        let run = if let Meaning::Start(run) = meaning { Some(run) } else { None };
+        let none = py.None();
+        let made = match meaning {
+            Meaning::EmergencyStop => {
+                (kind, offset, run, PyList::empty(py), Vec::<(String, u32)>::new(), String::new(), none)
+                    .into_pyobject(py)?
+            }
+            Meaning::Start(_) | Meaning::End | Meaning::EndOfFile => {
+                let user = record.user_words();
+                let user = pieces(py, &user, &[(Kind::Int, 0, user.len())])?;
+                (kind, offset, run, user, Vec::<(String, u32)>::new(), String::new(), none)
+                    .into_pyobject(py)?
+            }
+            Meaning::Event | Meaning::Continuation => {
+                let pilot = record.pilot().map_err(at)?;
+                let header = pieces(py, &pilot.header, &pilot.header_runs)?;
+                let structure = pilot.structure().map_err(at)?;
+                let structure = PyStructure {
+                    bytes: Arc::new(structure.words().bytes().to_vec()),
+                    parsed: Parsed::of(&structure),
+                    order: words.order(),
+                };
+                let structure = structure.into_py_any(py)?;
+                (kind, offset, run, header, pilot.segments, pilot.text.text(), structure).into_pyobject(py)?
+            }
+        };
+        Ok(Some(made))
+    }
+    /// The data of all banks of some names in the next events: for each name where the banks of each event begin (and
+    /// the last end), the words of each bank, and all words. None at the end of the file.
+    fn collect<'py>(
+        &self,
+        py: Python<'py>,
+        names: Vec<String>,
+        events: usize,
+    ) -> PyResult<Option<Bound<'py, PyList>>> {
+        let mut guard = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        let reader = &mut *guard;
+        let mut collector = Collector::new(&names);
+        let found = with_source(py, &self.source, || collector.events(reader, events))?;
+        if found == 0 { Ok(None) } else { collected(py, collector).map(Some) }
+    }
+}
+
+fn collected(py: Python<'_>, collector: Collector) -> PyResult<Bound<'_, PyList>> {
+    let list = PyList::empty(py);
+    for (offsets, sizes, values) in collector.into_columns() {
+        let words = columns::column(py, Column::Number { number: Number::U32, values })?.get_item(1)?;
+        list.append((offsets.into_pyarray(py), sizes.into_pyarray(py), words))?;
+    }
+    Ok(list)
+}
+
+/// The writer behind [`PyZebraWriter`].
+enum Inner {
+    Fz(FzWriter),
+    Rz(RzWriter),
+}
+
+/// Writes structures of one form to an FZ or RZ file.
+#[pyclass(frozen, name = "ZebraWriter", module = "sapwood._native")]
+pub struct PyZebraWriter {
+    inner: Mutex<Option<(Inner, Builder)>>,
+    /// Words of each shape, and whether there is a list of it.
+    sizes: Vec<(usize, bool)>,
+}
+
+fn four(name: &str) -> PyResult<[u8; 4]> {
+    let bytes = name.as_bytes().first_chunk::<4>().filter(|_| name.len() == 4).copied();
+    bytes.ok_or_else(|| {
+        raise(Error::argument(format!("the name of a bank has four characters, not {name:?}")))
+    })
+}
+
+fn kind_of(letter: char) -> PyResult<Kind> {
+    Ok(match letter {
+        'B' => Kind::Bits,
+        'I' => Kind::Int,
+        'F' => Kind::Float,
+        other => return Err(raise(Error::argument(format!("words are of kind B, I or F, not {other:?}")))),
+    })
+}
+
+/// A shape as Python gives it: name, kind and number of the first words, kind of the others, words, name of the list.
+type GivenShape = (String, Option<(char, u32)>, char, usize, Option<String>);
+
+impl PyZebraWriter {
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut (Inner, Builder)) -> Result<T, Error> + Send,
+    ) -> PyResult<T> {
+        py.detach(|| {
+            let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            inner.as_mut().ok_or_else(|| Error::argument("the file is closed")).and_then(work)
+        })
+        .map_err(raise)
+    }
+    fn run(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut FzWriter) -> Result<(), Error> + Send,
+    ) -> PyResult<()> {
+        self.with(py, |(inner, _)| match inner {
+            Inner::Fz(writer) => work(writer),
+            Inner::Rz(_) => Err(Error::argument("only FZ files have runs")),
+        })
+    }
+}
+
+#[pymethods]
+impl PyZebraWriter {
+    #[new]
+    fn new(
+        path: PathBuf,
+        kind: &str,
+        record_words: usize,
+        top: &str,
+        shapes: Vec<GivenShape>,
+    ) -> PyResult<Self> {
+        let sizes = shapes.iter().map(|shape| (shape.3, shape.4.is_some())).collect();
+        let shapes = shapes.into_iter().map(|(name, first, rest, words, list)| {
+            let first = first.map(|(kind, count)| Ok::<_, PyErr>((kind_of(kind)?, count))).transpose()?;
+            let list = list.as_deref().map(four).transpose()?;
+            Ok(Shape { name: four(&name)?, kinds: (first, kind_of(rest)?), words, list })
+        });
+        let builder = Builder::new(four(top)?, shapes.collect::<PyResult<_>>()?);
+        let sink = Box::new(FileSink::recreate(&path)?);
+        let inner = match kind {
+            "fz" => FzWriter::new(sink, record_words).map(Inner::Fz),
+            "rz" => RzWriter::new(sink, record_words, top, "NUMBER").map(Inner::Rz),
+            other => Err(Error::argument(format!("a file is 'fz' or 'rz', not {other:?}"))),
+        };
+        Ok(Self { inner: Mutex::new(Some((inner.map_err(raise)?, builder))), sizes })
+    }
+    fn start_run(&self, py: Python<'_>, number: i32, user: Vec<i32>) -> PyResult<()> {
+        self.run(py, |writer| writer.start_run(number, &user))
+    }
+    fn end_run(&self, py: Python<'_>, user: Vec<i32>) -> PyResult<()> {
+        self.run(py, |writer| writer.end_run(&user))
+    }
+    /// Writes structures: the words of their top banks, of each shape where those of each structure begin and all words.
+    fn write(
+        &self,
+        py: Python<'_>,
+        first: i32,
+        count: usize,
+        top: PyReadonlyArray1<'_, u32>,
+        parts: Vec<(Option<PyReadonlyArray1<'_, i64>>, PyReadonlyArray1<'_, u32>)>,
+    ) -> PyResult<()> {
+        let top = top.as_slice()?;
+        let parts: Vec<(Option<&[i64]>, &[u32])> = parts
+            .iter()
+            .map(|(offsets, words)| {
+                Ok((offsets.as_ref().map(|o| o.as_slice()).transpose()?, words.as_slice()?))
+            })
+            .collect::<PyResult<_>>()?;
+        let sizes = &self.sizes;
+        if parts.len() != sizes.len() {
+            return Err(raise(Error::argument(format!(
+                "{} kinds of banks, not {}",
+                sizes.len(),
+                parts.len()
+            ))));
+        }
+        self.with(py, |(inner, builder)| {
+            let each = top.len() / count.max(1);
+            for event in 0..count {
+                let short = || Error::argument(format!("no words for structure {event} of {count}"));
+                let mut content = Content {
+                    top: top.get(each * event..each * (event + 1)).ok_or_else(short)?,
+                    parts: Vec::new(),
+                };
+                for ((offsets, words), (size, _)) in parts.iter().zip(sizes) {
+                    let (start, end) = match offsets {
+                        None => (event, event + 1),
+                        Some(offsets) => {
+                            let bounds = offsets.get(event).zip(offsets.get(event + 1)).ok_or_else(short)?;
+                            (*bounds.0 as usize, *bounds.1 as usize)
+                        }
+                    };
+                    let range = start.checked_mul(*size).zip(end.checked_mul(*size));
+                    let part = range.and_then(|(start, end)| words.get(start..end));
+                    content.parts.push(part.ok_or_else(short)?);
+                }
+                let number = first.saturating_add(event as i32);
+                match inner {
+                    Inner::Fz(writer) => {
+                        writer.event(builder, &[number], &content, number.cast_unsigned())?
+                    }
+                    Inner::Rz(writer) => writer.put(number, builder, &content)?,
+                }
+            }
+            Ok(())
+        })
+    }
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| {
+            let taken = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take();
+            match taken {
+                Some((Inner::Fz(mut writer), _)) => writer.finish(),
+                Some((Inner::Rz(mut writer), _)) => writer.finish(),
+                None => Ok(()),
+            }
+        })
+        .map_err(raise)
+    }
+}
+
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<PyZebraFile>()?;
+    module.add_class::<PyRzFile>()?;
+    module.add_class::<PyRzKey>()?;
+    module.add_class::<PyRzDirectory>()?;
+    module.add_class::<PyFzFile>()?;
+    module.add_class::<PyFzReader>()?;
+    module.add_class::<PyStructure>()?;
+    module.add_class::<PyZebraWriter>()?;
+    module.add_function(wrap_pyfunction!(open_file, module)?)
+}

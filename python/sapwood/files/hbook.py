@@ -1,0 +1,404 @@
+"""ZEBRA files: ntuples of HBOOK as tables, banks, and the records of FZ files.
+
+Histograms of HBOOK are objects of the ROOT classes that stand for them; see `sapwood.objects`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from sapwood.errors import ArgumentError, NotFoundError
+from sapwood.table.reading import ReadableField, ReadableTable
+from sapwood.table.schema import HasFields, Words
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sapwood import _native
+    from sapwood.columns import Foreign
+    from sapwood.table.engine import StoredField
+
+_WORDS = Words("column", "columns", "columns", "filter_field", "ntuple", "buffers", "buffers")
+
+Piece = tuple[str, Any]
+"""Words of one kind: the letter of the kind, and an array, a text or a number.
+
+B bits, I integers, F floats, D doubles, H text, C a count in front of what it counts, 0 words of no known kind.
+"""
+
+
+class Ntuple(ReadableTable):
+    """A row-wise or column-wise ntuple: rows, each with a value in every column."""
+
+    words = _WORDS
+
+    def __init__(self, native: _native.Table, key: Any) -> None:
+        super().__init__(native)
+        self._key = key
+
+    def _field(self, stored: StoredField, number: int, parent: HasFields) -> NtupleColumn:
+        return NtupleColumn(stored, number, parent, self)
+
+    @property
+    def native(self) -> _native.Table:
+        """The native table; raises `StorageError` once the file is closed."""
+        _ = self.file.native
+        return self._native
+
+    @property
+    def file(self) -> Any:
+        """The file."""
+        return self._key.file
+
+    @property
+    def parent(self) -> Any:
+        """The key of the ntuple."""
+        return self._key
+
+    @property
+    def object_path(self) -> str:
+        """The path of the ntuple in the file, with its cycle."""
+        return self._key.object_path
+
+    @property
+    def cache_key(self) -> str:
+        """A string that stands for this ntuple among all files."""
+        return self._key.cache_key
+
+    def __repr__(self) -> str:
+        """Show what it is."""
+        return f"<{self.classname} {self.name!r} ({len(self)} columns) at 0x{id(self):012x}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as the file and the path in it."""
+        return _object_at, (self.file, self._key.object_path)
+
+
+class NtupleColumn(ReadableField):
+    """A column of an ntuple; its title is its declaration, with the block that it is in."""
+
+    words = _WORDS
+
+    _table: Any
+
+    @property
+    def cache_key(self) -> str:
+        """A string that stands for this column among all files."""
+        return f"{self._table.cache_key}:{self.name}({self.index})"
+
+    def __repr__(self) -> str:
+        """Show what it is."""
+        return f"<NtupleColumn {self.title!r} at 0x{id(self):012x}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as the file and the path in it."""
+        return _column_at, (self._table, self.number)
+
+
+def _object_at(file: Any, path: str) -> Any:
+    return file.root_directory[path]
+
+
+def _column_at(table: Ntuple, number: int) -> NtupleColumn:
+    return table.field_at(number)
+
+
+class Bank:
+    """A bank: a name, a number, links to other banks, and data."""
+
+    __slots__ = ("_about", "_banks", "place")
+
+    def __init__(self, banks: Banks, place: int) -> None:
+        self._banks = banks
+        self._about = banks.native.about(place)
+        self.place = place
+        """Its place among the banks of its structure."""
+
+    @property
+    def name(self) -> str:
+        """The name, four characters without blanks at the end."""
+        return self._about[0]
+
+    @property
+    def number(self) -> int:
+        """The numeric identifier."""
+        return self._about[1]
+
+    @property
+    def structural(self) -> int:
+        """How many of its links own the banks that they lead to: the first ones."""
+        return self._about[2]
+
+    @property
+    def status(self) -> int:
+        """The status word."""
+        return self._about[3]
+
+    @property
+    def io_words(self) -> list[int]:
+        """The words that describe its data."""
+        return self._about[4]
+
+    @property
+    def pieces(self) -> list[Piece]:
+        """The data, piece by piece: words of one kind that lie together."""
+        return self._banks.native.data(self.place)
+
+    @property
+    def kinds(self) -> str:
+        """The kind of each data word, as a letter."""
+        return "".join(
+            letter * (len(data) // 4 if letter == "H" else len(data) * (2 if letter == "D" else 1))
+            for letter, data in self.pieces
+        )
+
+    @property
+    def data(self) -> Any:
+        """The data: an array or a text where all words are of one kind, else a list of them."""
+        pieces = [data for _, data in self.pieces]
+        return pieces[0] if len(pieces) == 1 else pieces
+
+    @property
+    def link_places(self) -> list[int]:
+        """The places of the banks that links 1 to the last lead to; -1: to none, -2: to one that was not written."""
+        return self._banks.native.links(self.place)[1:-1]
+
+    @property
+    def links(self) -> list[Bank | None]:
+        """The banks that links 1 to the last lead to."""
+        return [self._banks.at(place) for place in self.link_places]
+
+    @property
+    def next(self) -> Bank | None:
+        """The next bank of its chain."""
+        return self._banks.at(self._banks.native.links(self.place)[0])
+
+    @property
+    def up(self) -> Bank | None:
+        """The bank above."""
+        return self._banks.at(self._banks.native.links(self.place)[-1])
+
+    def __repr__(self) -> str:
+        """Show name, number and the kinds of its data."""
+        kinds = self.kinds
+        return f"<Bank {self.name} {self.number}: {kinds[:40]}{'...' if len(kinds) > 40 else ''}>"
+
+
+class Banks(Sequence[Bank]):
+    """Banks that were written together, in the order of the file.
+
+    ``banks["TRAK"]`` lists those of a name.
+    """
+
+    def __init__(self, native: _native.Structure) -> None:
+        self.native: _native.Structure = native
+
+    @property
+    def entry(self) -> Bank | None:
+        """The bank that the program named when it wrote: the top of the structure."""
+        place = self.native.entry
+        return None if place is None else self[place]
+
+    def at(self, place: int) -> Bank | None:
+        """Return a bank by its place; None for a place below 0."""
+        return None if place < 0 else Bank(self, place)
+
+    def named(self, name: str) -> list[Bank]:
+        """List the banks of a name."""
+        return [bank for bank in self if bank.name == name.rstrip()]
+
+    def __len__(self) -> int:
+        """Count the banks."""
+        return len(self.native)
+
+    def __getitem__(self, where: Any) -> Any:
+        """Return a bank by its place, several by a slice, or those of a name."""
+        if isinstance(where, str):
+            return self.named(where)
+        if isinstance(where, slice):
+            return [Bank(self, place) for place in range(*where.indices(len(self)))]
+        place = where + len(self) if where < 0 else where
+        if not 0 <= place < len(self):
+            raise IndexError(f"{len(self)} banks, none at {where}")
+        return Bank(self, place)
+
+    def __repr__(self) -> str:
+        """Show how many there are of each name."""
+        counts: dict[str, int] = {}
+        for bank in self:
+            counts[bank.name] = counts.get(bank.name, 0) + 1
+        return f"<Banks {', '.join(f'{count} {name}' for name, count in counts.items())}>"
+
+
+class Record(NamedTuple):
+    """A logical record of an FZ file."""
+
+    kind: str
+    """``"start of run"``, ``"end of run"``, ``"end of file"``, ``"event"``, ``"continuation"`` (more of an event) or
+    ``"emergency stop"``."""
+    run: int | None
+    """The number of the run that it starts or is part of."""
+    user_header: list[Piece]
+    """The user header of a structure, or the user words of a start or end."""
+    banks: Banks | None
+    """The banks, of events and continuations."""
+    segments: list[tuple[str, int]]
+    """Names and sizes, in words, of the segments that the banks are in."""
+    text: str
+    """The text vector."""
+    offset: int
+    """Where it begins in the file, in bytes."""
+
+
+class Collected(NamedTuple):
+    """The data of all banks of a name, of several structures together."""
+
+    offsets: NDArray[np.int64]
+    """Where the banks of each structure begin, and the last ones end."""
+    sizes: NDArray[np.uint32]
+    """The data words of each bank."""
+    words: NDArray[np.uint32]
+    """All data words, bank after bank."""
+
+    def matrix(self, size: int | None = None) -> NDArray[np.uint32]:
+        """Return the words as one row a bank; ``.view("float32")`` takes them as floats.
+
+        Parameters
+        ----------
+        size
+            Words of each bank, where there may be no bank.
+
+        Raises
+        ------
+        ArgumentError
+            The banks have different numbers of words.
+        """
+        sizes = np.unique(self.sizes)
+        if len(sizes) > 1 or (size is not None and len(sizes) and sizes[0] != size):
+            raise ArgumentError(f"banks of {', '.join(map(str, sizes[:5]))} words are not rows of one length")
+        width = int(sizes[0]) if len(sizes) else size or 0
+        return self.words.reshape(len(self.sizes), width)
+
+
+def _collected(names: Sequence[str], found: Sequence[tuple[Any, Any, Any]]) -> dict[str, Collected]:
+    return {name: Collected(*columns) for name, columns in zip(names, found, strict=True)}
+
+
+class FzFile:
+    """An open FZ file: a sequence of records. Iterating gives one after the other."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    @property
+    def file(self) -> Any:
+        """The file itself."""
+        return self._file
+
+    @property
+    def file_path(self) -> str:
+        """The path or URL by which the file was opened."""
+        return self._file.file_path
+
+    @property
+    def mode(self) -> str:
+        """How records lie in the file: ``"exchange"``, ``"native"`` or ``"alfa"`` (text)."""
+        return self._file.native.mode
+
+    @property
+    def byte_order(self) -> str:
+        """The byte order of words: ``"big"`` or ``"little"``."""
+        return self._file.native.order
+
+    @property
+    def record_words(self) -> int | None:
+        """The length of physical records, in words; None in native mode."""
+        return self._file.native.record_words
+
+    def __iter__(self) -> Iterator[Record]:
+        """Read one logical record after the other."""
+        reader = self._file.native.reader()
+        run: int | None = None
+        while (found := reader.read()) is not None:
+            kind, offset, number, header, segments, text, structure = found
+            run = number if number is not None else run
+            banks = None if structure is None else Banks(structure)
+            yield Record(kind, run, header, banks, segments, text, offset)
+
+    def collect(self, names: str | Sequence[str], step_size: int = 1000) -> Iterator[dict[str, Collected]]:
+        """Read the data of banks by name, some structures at a time, without making an object of each bank.
+
+        Parameters
+        ----------
+        names
+            Names of banks.
+        step_size
+            How many structures (events and continuations) to read at a time.
+
+        Yields
+        ------
+        dict
+            For each name what the banks of these structures hold.
+        """
+        chosen = [names] if isinstance(names, str) else list(names)
+        if step_size < 1:
+            raise ArgumentError(f"step_size is a number of structures from 1 on, not {step_size}")
+        reader = self._file.native.reader()
+        while (found := reader.collect(chosen, step_size)) is not None:
+            yield _collected(chosen, found)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the file was closed."""
+        return self._file.closed
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def __enter__(self) -> FzFile:
+        """Close the file at the end of a `with` block."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the file."""
+        self.close()
+
+    def __getitem__(self, where: str) -> Foreign:
+        """Raise an error: records have no names."""
+        raise NotFoundError(f"not found: {where!r} (an FZ file is a sequence of records, which have no names)")
+
+    def __repr__(self) -> str:
+        """Show what and where it is."""
+        return f"<FzFile {self.file_path!r} ({self.mode}) at 0x{id(self):012x}>"
+
+
+def collect(directory: Any, names: str | Sequence[str], keys: Sequence[str]) -> dict[str, Collected]:
+    """Read the data of banks by name from objects of an RZ directory.
+
+    Parameters
+    ----------
+    directory
+        The directory.
+    names
+        Names of banks.
+    keys
+        Names of keys in it, of which the newest cycle is read.
+    """
+    chosen = [names] if isinstance(names, str) else list(names)
+    places = [directory.place_of(key) for key in keys]
+    return _collected(chosen, directory.native.collect(chosen, places))
+
+
+def read_table(key: Any) -> Ntuple:
+    """Open the ntuple of a key."""
+    return Ntuple(key.parent.native.table(key.native), key)
+
+
+def read_banks(key: Any) -> Any:
+    """Read the banks of a key, or its vector."""
+    directory = key.parent.native
+    return directory.vector(key.native) if key.fClassName == "Vector" else Banks(directory.structure(key.native))
