@@ -102,7 +102,8 @@ fn data_type(of: &Type) -> Option<DataType> {
         Type::Record { fields, .. } => {
             DataType::Struct(fields.iter().map(|(name, of)| field(name, of)).collect::<Option<Fields>>()?)
         }
-        Type::Dynamic => return None,
+        Type::Option(item) => data_type(item)?,
+        Type::Union(_) | Type::Dynamic => return None,
     })
 }
 

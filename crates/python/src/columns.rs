@@ -122,6 +122,11 @@ pub fn type_of<'py>(py: Python<'py>, of: &Type) -> PyResult<Bound<'py, PyTuple>>
             }
             ("record", name, list.into_py_any(py)?).into_pyobject(py)
         }
+        Type::Option(item) => ("option", type_of(py, item)?).into_pyobject(py),
+        Type::Union(items) => {
+            let list = items.iter().map(|item| type_of(py, item)).collect::<PyResult<Vec<_>>>()?;
+            ("union", list).into_pyobject(py)
+        }
         Type::Dynamic => ("dynamic",).into_pyobject(py),
     }
 }

@@ -9,6 +9,7 @@ mod errors;
 mod lab;
 #[cfg(target_os = "linux")]
 mod memory;
+mod ntuple;
 mod objects;
 mod reading;
 mod storage;
@@ -25,6 +26,7 @@ static ALLOCATOR: memory::Mapped = memory::Mapped;
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     reading::register(module)?;
+    ntuple::register(module)?;
     module.add_function(wrap_pyfunction!(arrow::arrow_stream, module)?)?;
     objects::register(module)?;
     storage::register(module)?;

@@ -2,6 +2,7 @@
 
 use crate::columns;
 use crate::errors::raise;
+use crate::ntuple::PyNTuple;
 use crate::objects;
 use crate::storage::{self, Deadline, Far};
 use pyo3::exceptions::{PyIndexError, PyValueError};
@@ -12,6 +13,7 @@ use sapwood_io::{PerProcess, Source, Token};
 use sapwood_root::Error;
 use sapwood_root::array::pool::Hold;
 use sapwood_root::file::{Directory, Key, RootFile};
+use sapwood_root::ntuple::NTuple;
 use sapwood_root::read::{Carry, LeftOut, PagePlanned, Part, codecs, planned, read_with};
 use sapwood_root::table::{FieldInfo, FieldReader, Hidden, Table};
 use sapwood_root::tree::{Branch, Tree};
@@ -234,6 +236,9 @@ impl PyDirectory {
     fn tree(&self, py: Python<'_>, key: &PyKey) -> PyResult<Py<PyTree>> {
         PyTree::new(py, with_file(py, &self.file, || Tree::read(&self.file, &key.key))?)
     }
+    fn ntuple(&self, py: Python<'_>, key: &PyKey) -> PyResult<Py<PyNTuple>> {
+        PyNTuple::new(py, with_file(py, &self.file, || NTuple::read(&self.file, &key.key))?)
+    }
     #[allow(clippy::type_complexity, reason = "a pair and the callables it is made with")]
     fn object<'py>(
         &self,
@@ -297,8 +302,7 @@ impl PyTable {
         PyList::new(py, (0..self.table.num_fields()).map(field).collect::<PyResult<Vec<_>>>()?)
     }
     fn field_bytes(&self) -> (Vec<u64>, Vec<u64>) {
-        let fields = (0..self.table.num_fields()).filter_map(|index| self.table.field(index));
-        fields.map(|field| (field.total_bytes, field.compressed_bytes)).unzip()
+        (0..self.table.num_fields()).map(|index| self.table.field_bytes(index)).unzip()
     }
     fn clusters(&self) -> Vec<u64> {
         self.table.cluster_borders()
@@ -346,6 +350,10 @@ pub struct PyField {
 }
 
 impl PyField {
+    /// Of its number.
+    pub fn of(table: Arc<dyn Table>, index: usize) -> Self {
+        Self { table, index }
+    }
     fn field(&self) -> PyResult<FieldInfo<'_>> {
         self.table.field(self.index).ok_or_else(|| PyValueError::new_err("no such field"))
     }
@@ -391,12 +399,12 @@ impl PyField {
         Ok(self.field()?.entries)
     }
     #[getter]
-    fn total_bytes(&self) -> PyResult<u64> {
-        Ok(self.field()?.total_bytes)
+    fn total_bytes(&self) -> u64 {
+        self.table.field_bytes(self.index).0
     }
     #[getter]
-    fn compressed_bytes(&self) -> PyResult<u64> {
-        Ok(self.field()?.compressed_bytes)
+    fn compressed_bytes(&self) -> u64 {
+        self.table.field_bytes(self.index).1
     }
     #[getter(r#type)]
     fn column_type<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {

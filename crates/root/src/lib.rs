@@ -3,7 +3,8 @@
 //! Layers, each knowing only those above it in this list:
 //! [`wire`] bytes to numbers, strings and framed objects; [`compress`] the block codecs; [`mod@file`] header, keys,
 //! directories, free segments; [`streamer`] classes and their versions; [`mod@array`] columns in Arrow layout;
-//! [`table`] what any table of entries is; [`read`] the engine that reads them; [`tree`] the tables called trees.
+//! [`table`] what any table of entries is; [`read`] the engine that reads them; [`tree`] the tables called trees;
+//! [`ntuple`] those called RNTuples.
 //!
 //! Untrusted bytes: no input makes this crate panic, loop without end, or allocate more than a small multiple of
 //! the input plus the output asked for. Damage is an [`Error`] with its place, never a partial result.
@@ -12,6 +13,7 @@ pub mod array;
 pub mod compress;
 pub mod error;
 pub mod file;
+pub mod ntuple;
 pub mod read;
 pub mod streamer;
 pub mod table;

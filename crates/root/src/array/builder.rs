@@ -217,7 +217,7 @@ impl Builder {
                 name: name.clone(),
                 fields: fields.iter().map(|(n, t)| (n.clone(), Self::new(t))).collect(),
             },
-            Type::Dynamic => Self::Dynamic(Dynamic::default()),
+            Type::Option(_) | Type::Union(_) | Type::Dynamic => Self::Dynamic(Dynamic::default()),
         }
     }
 

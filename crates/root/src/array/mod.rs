@@ -69,8 +69,29 @@ pub enum Type {
         /// Names and types in order.
         fields: Vec<(String, Type)>,
     },
+    /// A value or none.
+    Option(Box<Type>),
+    /// Values of several types.
+    Union(Vec<Type>),
     /// What the data say: objects behind pointers, elements of a `TClonesArray`.
     Dynamic,
+}
+
+impl Type {
+    /// The same, or none. Options are not nested, and a union has its none in its first type.
+    #[must_use]
+    pub fn optional(self) -> Self {
+        match self {
+            Self::Option(_) => self,
+            Self::Union(mut variants) => {
+                if let Some(first) = variants.first_mut() {
+                    *first = std::mem::replace(first, Self::Dynamic).optional();
+                }
+                Self::Union(variants)
+            }
+            other => Self::Option(Box::new(other)),
+        }
+    }
 }
 
 /// Values of one [`Type`], in Arrow layout. Buffers are native-endian and may be shared.
@@ -149,5 +170,75 @@ impl Column {
     /// Whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// For each place one of these values, or none where the place is negative: a column of [`Type::optional`].
+    #[must_use]
+    pub fn optional(self, places: Vec<i64>) -> Self {
+        match self {
+            Self::Option { index, values } => {
+                let known: Vec<i64> =
+                    places.iter().map(|&place| word_at(&index, place).unwrap_or(-1)).collect();
+                Self::Option { index: Buffer::from_vec(known), values }
+            }
+            Self::Union { tags, index, variants } => {
+                let mut variants = variants.into_iter();
+                let (first, none) = variants.next().unwrap_or(Self::Empty).with_none();
+                let tag = |place: i64| {
+                    usize::try_from(place).ok().and_then(|at| tags.get(at)).map(|&tag| tag as i8)
+                };
+                let new_tags: Vec<i8> = places.iter().map(|&place| tag(place).unwrap_or(0)).collect();
+                let new_index: Vec<i64> =
+                    places.iter().map(|&place| word_at(&index, place).unwrap_or(none)).collect();
+                let variants = std::iter::once(first).chain(variants).collect();
+                Self::Union { tags: Buffer::from_vec(new_tags), index: Buffer::from_vec(new_index), variants }
+            }
+            values => Self::Option { index: Buffer::from_vec(places), values: Box::new(values) },
+        }
+    }
+
+    /// The same values and one more, none, with its place: a column of [`Type::optional`].
+    #[must_use]
+    pub fn with_none(self) -> (Self, i64) {
+        let places = self.len() as i64;
+        (self.optional((0..places).chain([-1]).collect()), places)
+    }
+}
+
+/// A number of 64 bits.
+fn word_at(words: &[u8], place: i64) -> Option<i64> {
+    let words = words.as_chunks().0;
+    usize::try_from(place).ok().and_then(|at| words.get(at)).map(|word| i64::from_ne_bytes(*word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(values: &[i32]) -> Column {
+        Column::Number { number: Number::I32, values: Buffer::from_vec(values.to_vec()) }
+    }
+    fn words(buffer: &Buffer) -> Vec<i64> {
+        (0..buffer.len() as i64 / 8).filter_map(|i| word_at(buffer, i)).collect()
+    }
+
+    #[test]
+    fn options_of_options_are_options() {
+        let inner = numbers(&[5, 6]).optional(vec![0, -1, 1]);
+        let Column::Option { index, values } = inner.optional(vec![2, 1, -1]) else { unreachable!() };
+        assert_eq!((words(&index), values.len()), (vec![1, -1, -1], 2));
+        let nested = Type::Option(Box::new(Type::Text));
+        assert_eq!(nested.clone().optional(), nested);
+    }
+
+    #[test]
+    fn a_union_has_its_none_in_the_first_type() {
+        let tags = Buffer::from_vec(vec![1i8, 0]);
+        let index = Buffer::from_vec(vec![0i64, 0]);
+        let union = Column::Union { tags, index, variants: vec![numbers(&[5]), numbers(&[7])] };
+        let Column::Union { tags, index, variants } = union.optional(vec![-1, 0, 1]) else { unreachable!() };
+        assert_eq!((tags.as_slice(), words(&index)), (&[0, 1, 0][..], vec![1, 0, 0]));
+        let Column::Option { index, .. } = &variants[0] else { unreachable!() };
+        assert_eq!(words(index), [0, -1]);
     }
 }

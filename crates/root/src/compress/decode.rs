@@ -71,6 +71,18 @@ fn sizes(header: [u8; HEADER]) -> (usize, usize) {
     (le24(a, b, c), le24(d, e, f))
 }
 
+/// ROOT's number of the codec of a row of blocks that starts with `head`.
+pub fn codec(head: &[u8]) -> Option<u32> {
+    match head.first_chunk()? {
+        b"ZL" => Some(1),
+        b"XZ" => Some(2),
+        b"CS" => Some(3),
+        b"L4" => Some(4),
+        b"ZS" => Some(5),
+        _ => None,
+    }
+}
+
 /// Decompresses a row of blocks into `to`, which they must fill exactly.
 pub fn decompress(mut from: &[u8], mut to: &mut [u8]) -> Result<()> {
     let size = to.len();

@@ -211,7 +211,13 @@ impl<'a> Reading<'a> {
                 }
                 Ok(values)
             };
-            columns.push(reader.finish(entries, &mut take)?);
+            let place = || {
+                let part = self.parts.first();
+                let field = part.and_then(|part| Some((part, *part.fields.get(column)?)));
+                field.map_or_else(String::new, |(part, field)| part.table.place(field))
+            };
+            let finished = reader.finish(entries, &mut take).within(place);
+            columns.push(finished.map_err(|error| error.of_column(column))?);
         }
         Ok(columns)
     }

@@ -20,10 +20,6 @@ pub struct FieldInfo<'a> {
     pub children: &'a [usize],
     /// Entries, which may be others than those of the table.
     pub entries: u64,
-    /// Bytes before compression.
-    pub total_bytes: u64,
-    /// Bytes after compression.
-    pub compressed_bytes: u64,
 }
 
 /// A field compiled for reading. Tables keep theirs, and tables of one shape share them.

@@ -50,7 +50,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 /// The classes of objects that are tables.
-pub const CLASSES: [&str; 3] = ["TTree", "TNtuple", "TNtupleD"];
+pub const CLASSES: [&str; 4] = ["TTree", "TNtuple", "TNtupleD", "ROOT::RNTuple"];
 
 /// Whether objects of a class are tables.
 pub fn is_table(class: &str) -> bool {
@@ -79,6 +79,8 @@ pub trait Table: Any + Send + Sync {
     fn num_fields(&self) -> usize;
     /// What a field is called, and its size.
     fn field(&self, field: usize) -> Option<FieldInfo<'_>>;
+    /// Bytes of all pages of a field, before and after compression.
+    fn field_bytes(&self, field: usize) -> (u64, u64);
     /// Names from the top field down, joined as the format joins them.
     fn path(&self, field: usize) -> String;
     /// A field compiled for reading, by the table at first use. One that cannot be read is no error here: its type
@@ -113,7 +115,8 @@ pub trait Table: Any + Send + Sync {
         let share = |&index: &usize| {
             let field = self.field(index)?;
             let entries = stop.min(field.entries).saturating_sub(start);
-            (field.entries > 0).then(|| field.total_bytes as f64 * entries as f64 / field.entries as f64)
+            let (total, _) = self.field_bytes(index);
+            (field.entries > 0).then(|| total as f64 * entries as f64 / field.entries as f64)
         };
         fields.iter().filter_map(share).sum()
     }

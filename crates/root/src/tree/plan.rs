@@ -5,6 +5,7 @@ use super::layout::{BranchReader, Framing, Layout};
 use super::longest::longest_entry;
 use super::{Place, Tree};
 use crate::array::{Builder, Column, Number, Type};
+use crate::compress::decode;
 use crate::error::{Error, Result};
 use crate::table::{
     FieldInfo, FieldPlan, FieldReader, Hidden, Lane, LaneValues, PageCache, PageListed, PagePlace,
@@ -58,9 +59,10 @@ impl Table for Tree {
             parent: branch.parent,
             children: &branch.children,
             entries: branch.entries,
-            total_bytes: branch.total_bytes,
-            compressed_bytes: branch.compressed_bytes,
         })
+    }
+    fn field_bytes(&self, field: usize) -> (u64, u64) {
+        self.branches.get(field).map_or((0, 0), |branch| (branch.total_bytes, branch.compressed_bytes))
     }
     fn path(&self, field: usize) -> String {
         Self::path(self, field)
@@ -472,14 +474,7 @@ fn codec(head: &[u8]) -> Option<u32> {
     if total.checked_sub(key)? == object {
         return Some(0);
     }
-    match head.get(key as usize..key as usize + 2)? {
-        b"ZL" => Some(1),
-        b"XZ" => Some(2),
-        b"CS" => Some(3),
-        b"L4" => Some(4),
-        b"ZS" => Some(5),
-        _ => None,
-    }
+    decode::codec(head.get(key as usize..)?)
 }
 
 #[cfg(test)]

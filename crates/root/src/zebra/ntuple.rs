@@ -878,7 +878,16 @@ impl Table for Ntuple {
     }
     fn field(&self, field: usize) -> Option<FieldInfo<'_>> {
         let column = self.description.columns.get(field)?;
-        let stored = self.stored.get(self.stored_of(field))?;
+        Some(FieldInfo {
+            name: &column.name,
+            title: self.titles.get(field)?,
+            parent: None,
+            children: &[],
+            entries: self.rows(column),
+        })
+    }
+    fn field_bytes(&self, field: usize) -> (u64, u64) {
+        let Some(stored) = self.stored.get(self.stored_of(field)) else { return (0, 0) };
         let length = |page: &StoredPage| match &page.place {
             StoredPlace::File(range) => range.length,
             StoredPlace::Memory(bytes) => bytes.len() as u64,
@@ -887,15 +896,7 @@ impl Table for Ntuple {
         if self.class == Class::RowWise {
             bytes /= self.readers.len().max(1) as u64;
         }
-        Some(FieldInfo {
-            name: &column.name,
-            title: self.titles.get(field)?,
-            parent: None,
-            children: &[],
-            entries: self.rows(column),
-            total_bytes: bytes,
-            compressed_bytes: bytes,
-        })
+        (bytes, bytes)
     }
     fn path(&self, field: usize) -> String {
         self.description.columns.get(field).map(|column| column.name.clone()).unwrap_or_default()
@@ -908,7 +909,7 @@ impl Table for Ntuple {
     }
     fn cluster_borders(&self) -> Vec<u64> {
         // Columns have buffers of their own, which end at different rows.
-        let bytes: u64 = (0..self.num_fields()).filter_map(|f| self.field(f)).map(|f| f.total_bytes).sum();
+        let bytes: u64 = (0..self.num_fields()).map(|field| self.field_bytes(field).0).sum();
         let each = (bytes / self.entries.max(1)).max(1);
         let step = (CLUSTER_BYTES / each).max(1);
         let mut borders = vec![0];

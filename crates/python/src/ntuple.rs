@@ -1,0 +1,143 @@
+//! RNTuples and their fields.
+
+use crate::reading::{PyField, PyTable, with_file};
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+use sapwood_root::ntuple::schema::{Field, Role};
+use sapwood_root::ntuple::{NTuple, encoding};
+use std::sync::Arc;
+
+/// What only RNTuples have.
+#[pyclass(frozen, extends = PyTable, name = "NTuple", module = "sapwood._native")]
+pub struct PyNTuple {
+    ntuple: Arc<NTuple>,
+}
+
+impl PyNTuple {
+    /// Of an opened one.
+    pub fn new(py: Python<'_>, ntuple: NTuple) -> PyResult<Py<Self>> {
+        let ntuple = Arc::new(ntuple);
+        let table = PyTable::of(ntuple.clone());
+        Py::new(py, PyClassInitializer::from(table).add_subclass(Self { ntuple }))
+    }
+}
+
+/// What the schema says of a field, in the order of its record.
+type FieldRecord<'a> =
+    (u32, u32, usize, u16, u16, u64, Option<usize>, Option<u32>, &'a str, &'a str, &'a str, &'a str);
+
+#[pymethods]
+impl PyNTuple {
+    #[getter]
+    fn writer(&self) -> &str {
+        &self.ntuple.writer
+    }
+    #[getter]
+    fn version(&self) -> [u16; 4] {
+        self.ntuple.anchor.version
+    }
+    #[getter]
+    fn header_checksum(&self) -> u64 {
+        self.ntuple.header_checksum
+    }
+    #[getter]
+    fn ntuple_fields<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let field = |index| {
+            let field = PyField::of(self.ntuple.clone(), index);
+            Py::new(
+                py,
+                PyClassInitializer::from(field)
+                    .add_subclass(PyNTupleField { ntuple: self.ntuple.clone(), index }),
+            )
+        };
+        PyList::new(py, (0..self.ntuple.listed.len()).map(field).collect::<PyResult<Vec<_>>>()?)
+    }
+    fn field_records(&self) -> Vec<FieldRecord<'_>> {
+        self.ntuple.schema.fields.iter().enumerate().map(|(id, field)| record(id, field)).collect()
+    }
+    #[allow(clippy::type_complexity, reason = "a plain table")]
+    fn column_records(
+        &self,
+    ) -> Vec<(u16, Option<&'static str>, u16, usize, u16, u16, i64, Option<(f64, f64)>)> {
+        let columns = self.ntuple.schema.columns.iter();
+        columns
+            .map(|column| {
+                let first = column.first_element as i64;
+                (
+                    column.kind,
+                    encoding::name(column.kind),
+                    column.bits,
+                    column.field,
+                    column.flags,
+                    column.representation,
+                    if column.starts_suppressed { -first } else { first },
+                    column.range,
+                )
+            })
+            .collect()
+    }
+    fn alias_records(&self) -> Vec<(usize, usize)> {
+        self.ntuple.schema.aliases.clone()
+    }
+    /// First entry, entries and clusters of each group.
+    fn cluster_groups(&self) -> Vec<(u64, u64, u32)> {
+        self.ntuple.groups.iter().map(|group| (group.first_entry, group.entries, group.clusters)).collect()
+    }
+    #[getter]
+    fn attribute_sets(&self) -> Vec<(&str, u16, u16)> {
+        let sets = self.ntuple.attributes.iter();
+        sets.map(|set| (set.name.as_str(), set.version.0, set.version.1)).collect()
+    }
+    fn attribute_set(&self, py: Python<'_>, name: &str) -> PyResult<Py<Self>> {
+        Self::new(py, with_file(py, &self.ntuple.file, || self.ntuple.attribute_set(name))?)
+    }
+}
+
+fn record(id: usize, field: &Field) -> FieldRecord<'_> {
+    let role = match field.role {
+        Role::Leaf => 0,
+        Role::Collection => 1,
+        Role::Record => 2,
+        Role::Variant => 3,
+        Role::Streamer => 4,
+        Role::Unknown(role) => role,
+    };
+    (
+        field.field_version,
+        field.type_version,
+        field.parent.unwrap_or(id),
+        role,
+        field.flags,
+        field.array_size.unwrap_or(0),
+        field.source,
+        field.checksum,
+        &field.name,
+        &field.typename,
+        &field.alias,
+        &field.description,
+    )
+}
+
+/// What only fields of RNTuples have.
+#[pyclass(frozen, extends = PyField, name = "NTupleField", module = "sapwood._native")]
+pub struct PyNTupleField {
+    ntuple: Arc<NTuple>,
+    index: usize,
+}
+
+#[pymethods]
+impl PyNTupleField {
+    #[getter]
+    fn field_id(&self) -> Option<usize> {
+        self.ntuple.listed.get(self.index).map(|listed| listed.field)
+    }
+    #[getter]
+    fn column_ids(&self) -> Vec<usize> {
+        self.ntuple.columns_of(self.index)
+    }
+}
+
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<PyNTuple>()?;
+    module.add_class::<PyNTupleField>()
+}

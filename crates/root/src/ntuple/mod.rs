@@ -1,0 +1,27 @@
+//! RNTuples: columns in clusters of pages, described by envelopes.
+//!
+//! ```text
+//!   key ─▶ anchor ─▶ header: fields, columns          footer: more fields, cluster groups
+//!                        │                                        │
+//!                        ▼                                        ▼
+//!                    structure of a field              page list of a group: clusters, pages
+//!                        └──────────────┬─────────────────────────┘
+//!                                       ▼
+//!                         plan: lanes, stage by stage ─▶ pages ─▶ encoding ─▶ column
+//! ```
+//!
+//! [`anchor`], [`envelope`], [`schema`] and [`pages`] parse what describes the data, [`structure`] says from which
+//! columns a field's values are put together, [`plan`] which pages are read for some entries, and [`encoding`] how a
+//! page becomes numbers.
+
+pub mod anchor;
+pub mod encoding;
+pub mod envelope;
+pub mod listing;
+pub mod pages;
+pub mod plan;
+pub mod schema;
+pub mod structure;
+mod table;
+
+pub use table::{AttributeSet, CLASS, EXPERIMENTAL, NTuple};

@@ -1,0 +1,863 @@
+//! Which pages are read for some entries of a field, and how what was read becomes a column.
+
+use super::encoding::{self, Encoding};
+use super::envelope::{Locator, checksum};
+use super::pages::ColumnRange;
+use super::structure::{Stored, Structure};
+use super::table::{ClusterPages, NTuple};
+use crate::array::{Builder, Column, Number, Type};
+use crate::compress::decode;
+use crate::error::{Error, Result, Within};
+use crate::streamer::decode::Decoder;
+use crate::streamer::kind::Programs;
+use crate::table::{
+    FieldPlan, FieldReader, Hidden, Lane, LaneValues, Output, Page, PageDecoder, PagePlace, PageSlice,
+    PageWanted, PartsLeftOut, Table, Target, Unpacked,
+};
+use crate::wire::Cursor;
+use arrow_buffer::Buffer;
+use std::any::Any;
+use std::sync::Arc;
+
+/// A field compiled for reading.
+pub struct FieldColumns {
+    structure: Result<Arc<Structure>>,
+    /// The type of its column, or why it cannot be read.
+    of: Result<Type>,
+    /// Its C++ type.
+    typename: String,
+    programs: Option<Arc<Programs>>,
+    hidden: Hidden,
+}
+
+impl FieldColumns {
+    /// Of a structure, or why there is none. `programs` decode the streamed fields in it.
+    pub fn new(
+        structure: Result<Structure>,
+        typename: &str,
+        programs: Option<Arc<Programs>>,
+        hidden: Hidden,
+    ) -> Self {
+        let of = structure.as_ref().map(Structure::type_of).map_err(Clone::clone);
+        Self { structure: structure.map(Arc::new), of, typename: typename.to_owned(), programs, hidden }
+    }
+
+    /// The classes that are passed over.
+    pub fn hidden(&self) -> &Hidden {
+        &self.hidden
+    }
+
+    /// Plans entries from `start` to `stop`.
+    fn plan_entries<'a>(&self, ntuple: &'a NTuple, start: u64, stop: u64) -> Result<FieldEntries<'a>> {
+        let structure = self.structure.clone()?;
+        let clusters = ntuple.clusters(start, stop)?;
+        let mut spans = Vec::with_capacity(clusters.len());
+        for (number, pages) in clusters.iter().enumerate() {
+            let Some(cluster) = pages.cluster() else { continue };
+            let end = cluster.first_entry + cluster.entries;
+            spans.push(Span {
+                cluster: number,
+                from: start.max(cluster.first_entry) - cluster.first_entry,
+                to: stop.min(end) - cluster.first_entry,
+                total: Some(cluster.entries),
+            });
+        }
+        Ok(FieldEntries { ntuple, clusters, next: vec![(structure, spans)], waiting: Vec::new() })
+    }
+}
+
+impl FieldReader for FieldColumns {
+    fn of(&self) -> &Result<Type> {
+        &self.of
+    }
+    fn typename(&self) -> &str {
+        &self.typename
+    }
+    fn plan<'a>(
+        self: Arc<Self>,
+        table: &'a dyn Table,
+        _field: usize,
+        start: u64,
+        stop: u64,
+    ) -> Result<Box<dyn FieldPlan<'a> + 'a>> {
+        let any: &dyn Any = table;
+        let ntuple = any.downcast_ref();
+        let ntuple = ntuple.ok_or_else(|| Error::argument("a field of something else than an RNTuple"))?;
+        Ok(Box::new(self.plan_entries(ntuple, start, stop)?))
+    }
+    fn finish(&self, entries: u64, take: &mut dyn FnMut(usize) -> Result<Column>) -> Result<Column> {
+        let structure = self.structure.clone()?;
+        let length = usize::try_from(entries).map_err(|_| Error::limit(format!("{entries} entries")))?;
+        Assembly { take, programs: self.programs.as_deref() }.column(&structure, length)
+    }
+}
+
+/// Items of a structure in one cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Span {
+    /// Index in the clusters of the plan.
+    cluster: usize,
+    /// First item, counted from the start of the cluster.
+    from: u64,
+    /// One past the last item.
+    to: u64,
+    /// Items in the cluster, if that is known.
+    total: Option<u64>,
+}
+
+/// A structure whose values say what is read next.
+struct Waiting {
+    structure: Arc<Structure>,
+    spans: Vec<Span>,
+    read: Read,
+}
+
+/// What of a structure was read.
+enum Read {
+    /// The values that say which type a variant has.
+    Switch,
+    /// The ends of lists, after so much was added to those of each span.
+    Ends(Vec<u64>),
+    /// The last end in each span: no column of the items says how many there are.
+    LastEnds,
+}
+
+/// The reading of a field for some entries.
+pub struct FieldEntries<'a> {
+    ntuple: &'a NTuple,
+    clusters: Vec<ClusterPages>,
+    next: Vec<(Arc<Structure>, Vec<Span>)>,
+    waiting: Vec<Waiting>,
+}
+
+impl<'a> FieldPlan<'a> for FieldEntries<'a> {
+    fn stage(&mut self, read: &dyn LaneValues, lanes: &mut Vec<Lane<'a>>) -> Result<()> {
+        for waiting in std::mem::take(&mut self.waiting) {
+            self.go_on(waiting, read, lanes)?;
+        }
+        while let Some((structure, spans)) = self.next.pop() {
+            self.expand(&structure, spans, lanes)?;
+        }
+        Ok(())
+    }
+}
+
+impl<'a> FieldEntries<'a> {
+    fn expand(
+        &mut self,
+        structure: &Arc<Structure>,
+        spans: Vec<Span>,
+        lanes: &mut Vec<Lane<'a>>,
+    ) -> Result<()> {
+        match &**structure {
+            Structure::Number { stored, number } => {
+                lanes.push(self.lane(stored, Wanted::Numbers(*number), &spans)?);
+            }
+            Structure::Fixed { size, item } => {
+                let size = *size as u64;
+                let times = |n: u64| n.checked_mul(size);
+                let grow = |span: &Span| {
+                    let (from, to) = times(span.from).zip(times(span.to))?;
+                    Some(Span { from, to, total: span.total.and_then(times), ..*span })
+                };
+                let spans = spans.iter().map(grow).collect::<Option<Vec<_>>>();
+                let spans = spans.ok_or_else(|| Error::limit(format!("arrays of {size} items")))?;
+                self.next.push((item.clone(), spans));
+            }
+            Structure::Record { fields, .. } => {
+                self.next.extend(fields.iter().map(|(_, field)| (field.clone(), spans.clone())));
+            }
+            Structure::Variant { switch, .. } => {
+                lanes.push(self.lane(switch, Wanted::Switch, &spans)?);
+                self.waiting.push(Waiting { structure: structure.clone(), spans, read: Read::Switch });
+            }
+            Structure::Text { offsets, .. }
+            | Structure::List { offsets, .. }
+            | Structure::Option { offsets, .. }
+            | Structure::Sizes { offsets, .. }
+            | Structure::Streamed { offsets, .. } => {
+                if let Some(bases) = self.bases(structure, &spans)? {
+                    return self.lists(structure, offsets, spans, bases, lanes);
+                }
+                let last: Vec<Span> =
+                    spans.iter().map(|span| Span { from: span.to.max(1) - 1, ..*span }).collect();
+                let stored = Stored { slot: offsets.slot | LAST_ENDS, ..offsets.clone() };
+                lanes.push(self.lane(&stored, Wanted::Numbers(Number::I64), &last)?);
+                self.waiting.push(Waiting { structure: structure.clone(), spans, read: Read::LastEnds });
+            }
+        }
+        Ok(())
+    }
+
+    fn lists(
+        &mut self,
+        structure: &Arc<Structure>,
+        offsets: &Stored,
+        spans: Vec<Span>,
+        bases: Vec<u64>,
+        lanes: &mut Vec<Lane<'a>>,
+    ) -> Result<()> {
+        lanes.push(self.ends(offsets, &spans, &bases)?);
+        if !matches!(&**structure, Structure::Sizes { .. }) {
+            let structure = structure.clone();
+            self.waiting.push(Waiting { structure, spans, read: Read::Ends(bases) });
+        }
+        Ok(())
+    }
+
+    /// With the values of a structure, what of its parts is read.
+    fn go_on(&mut self, waiting: Waiting, read: &dyn LaneValues, lanes: &mut Vec<Lane<'a>>) -> Result<()> {
+        let Waiting { structure, spans, read: of } = waiting;
+        match (&*structure, of) {
+            (Structure::Variant { switch, items }, Read::Switch) => {
+                let bytes = read.direct(switch.slot).ok_or_else(unread)?;
+                let parts = self.variants(&spans, bytes, items.len())?;
+                self.next.extend(items.iter().cloned().zip(parts));
+            }
+            (
+                Structure::Text { offsets, .. }
+                | Structure::List { offsets, .. }
+                | Structure::Option { offsets, .. }
+                | Structure::Sizes { offsets, .. }
+                | Structure::Streamed { offsets, .. },
+                Read::LastEnds,
+            ) => {
+                let last = read.direct(offsets.slot | LAST_ENDS).ok_or_else(unread)?;
+                let mut last = words(last);
+                let mut base = 0u64;
+                let mut bases = Vec::with_capacity(spans.len());
+                for span in &spans {
+                    bases.push(base);
+                    let end = if span.to > 0 { last.next().ok_or_else(unread)? } else { 0 };
+                    base = base.saturating_add(end);
+                }
+                if bases.last().is_some_and(|&base| base >> 62 != 0) {
+                    return Err(Error::corrupt("the end of a list lies beyond all that can be stored"));
+                }
+                let offsets = offsets.clone();
+                self.lists(&structure, &offsets, spans, bases, lanes)?;
+            }
+            (Structure::List { offsets, item } | Structure::Option { offsets, item }, Read::Ends(bases)) => {
+                let spans = self.items(offsets, &spans, &bases, read)?;
+                self.next.push((item.clone(), spans));
+            }
+            (
+                Structure::Text { offsets, chars: bytes } | Structure::Streamed { offsets, bytes, .. },
+                Read::Ends(bases),
+            ) => {
+                let spans = self.items(offsets, &spans, &bases, read)?;
+                lanes.push(self.lane(bytes, Wanted::Bytes, &spans)?);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The items of lists, from their ends.
+    fn items(
+        &self,
+        offsets: &Stored,
+        spans: &[Span],
+        bases: &[u64],
+        read: &dyn LaneValues,
+    ) -> Result<Vec<Span>> {
+        let ends = read.ends(offsets.slot).ok_or_else(unread)?;
+        let words = ends.bytes.as_chunks().0;
+        let word = |list: u64| Some(u64::from_ne_bytes(*words.get(usize::try_from(list).ok()?)?));
+        let start = word(0).ok_or_else(unread)?;
+        let mut items = Vec::with_capacity(spans.len());
+        let mut lists = 0u64;
+        for (i, (span, &base)) in spans.iter().zip(bases).enumerate() {
+            lists += span.to - span.from;
+            let end = word(lists).and_then(|end| ends.items.0.checked_add(end.checked_sub(start)?));
+            let end = end.ok_or_else(unread)?;
+            let from = if i == 0 { ends.items.0.checked_sub(base).ok_or_else(unread)? } else { 0 };
+            let to = end.checked_sub(base).ok_or_else(|| self.wrong(span, "ends of lists do not rise"))?;
+            if bases.get(i + 1).is_some_and(|&next| next != end) {
+                return Err(self.wrong(span, "the lists do not have all the items that are there"));
+            }
+            let total = (span.total == Some(span.to)).then_some(to);
+            items.push(Span { cluster: span.cluster, from, to, total });
+        }
+        Ok(items)
+    }
+
+    /// The values of each type of variants.
+    fn variants(&self, spans: &[Span], bytes: &[u8], types: usize) -> Result<Vec<Vec<Span>>> {
+        let mut parts = vec![Vec::new(); types];
+        let mut elements = encoding::switch(bytes);
+        for (i, span) in spans.iter().enumerate() {
+            let mut ranges: Vec<Option<(u64, u64)>> = vec![None; types];
+            for (index, tag) in elements.by_ref().take((span.to - span.from) as usize) {
+                let Some(tag) = (tag as usize).checked_sub(1) else { continue };
+                let Some(range) = ranges.get_mut(tag) else {
+                    return Err(self.wrong(span, format!("type {} of a variant of {types}", tag + 1)));
+                };
+                let (_, end) = range.get_or_insert((index, index));
+                if *end != index {
+                    return Err(self.wrong(span, format!("value {index} of a variant where {end} is next")));
+                }
+                *end = index.checked_add(1).ok_or_else(unread)?;
+            }
+            for (part, range) in parts.iter_mut().zip(ranges) {
+                let Some((from, to)) = range else { continue };
+                if from > 0 && (i > 0 || span.from == 0) {
+                    return Err(self.wrong(span, "the first values of a variant's type are skipped"));
+                }
+                let total = (span.total == Some(span.to)).then_some(to);
+                part.push(Span { cluster: span.cluster, from, to, total });
+            }
+        }
+        Ok(parts)
+    }
+
+    fn wrong(&self, span: &Span, what: impl Into<String>) -> Error {
+        Error::corrupt(what).within(self.cluster_place(span.cluster))
+    }
+
+    fn cluster_place(&self, cluster: usize) -> String {
+        let number = self.clusters.get(cluster).map_or(0, |cluster| cluster.number);
+        format!("cluster {number} of {}", self.ntuple.place())
+    }
+
+    /// What is added to the ends of lists in each span: the items in the clusters before. `None` where no column of the
+    /// items says how many there are.
+    fn bases(&self, structure: &Structure, spans: &[Span]) -> Result<Option<Vec<u64>>> {
+        let mut bases = Vec::with_capacity(spans.len());
+        let mut next = None;
+        for span in spans {
+            let extent = match structure {
+                Structure::Text { chars: bytes, .. } | Structure::Streamed { bytes, .. } => {
+                    self.extent_of(bytes, span.cluster)?
+                }
+                Structure::List { item, .. }
+                | Structure::Option { item, .. }
+                | Structure::Sizes { item: Some(item), .. } => self.extent(item, span.cluster)?,
+                _ => None,
+            };
+            if extent.is_none() && spans.len() > 1 {
+                return Ok(None);
+            }
+            let (first, count) = extent.unwrap_or_default();
+            let base: u64 = next.unwrap_or(first);
+            bases.push(base);
+            next = Some(base.saturating_add(count));
+            if base >> 62 != 0 {
+                return Err(self.wrong(span, format!("its items are counted from {base} on")));
+            }
+        }
+        Ok(Some(bases))
+    }
+
+    /// First item and number of items of a structure in a cluster, as far as its columns tell.
+    fn extent(&self, structure: &Structure, cluster: usize) -> Result<Option<(u64, u64)>> {
+        Ok(match structure {
+            Structure::Number { stored, .. } => self.extent_of(stored, cluster)?,
+            Structure::Text { offsets, .. }
+            | Structure::List { offsets, .. }
+            | Structure::Option { offsets, .. }
+            | Structure::Sizes { offsets, .. }
+            | Structure::Streamed { offsets, .. } => self.extent_of(offsets, cluster)?,
+            Structure::Variant { switch, .. } => self.extent_of(switch, cluster)?,
+            Structure::Fixed { size, item } => {
+                let size = *size as u64;
+                self.extent(item, cluster)?
+                    .and_then(|(first, count)| Some((first.checked_div(size)?, count.checked_div(size)?)))
+            }
+            Structure::Record { fields, .. } => {
+                for (_, field) in fields {
+                    if let Some(extent) = self.extent(field, cluster)? {
+                        return Ok(Some(extent));
+                    }
+                }
+                None
+            }
+        })
+    }
+
+    fn extent_of(&self, stored: &Stored, cluster: usize) -> Result<Option<(u64, u64)>> {
+        let Some(pages) = self.clusters.get(cluster) else { return Ok(None) };
+        let column = self.choose(stored, cluster)?;
+        Ok(Some(
+            column.range(pages).map_or((0, 0), |range| (range.first_element, pages.list().elements(range))),
+        ))
+    }
+
+    /// The column that represents a field in a cluster.
+    fn choose(&self, stored: &Stored, cluster: usize) -> Result<Chosen> {
+        let pages = self.clusters.get(cluster);
+        let columns = pages.and_then(ClusterPages::cluster).map_or(&[][..], |cluster| &cluster.columns);
+        let there = stored.choices.iter().find(|&&id| columns.get(id).is_some_and(|range| !range.suppressed));
+        // Added later: the first representation is all zeros here.
+        let later = || {
+            let added = |&&id: &&usize| {
+                columns.get(id).is_none() && self.column(id).is_some_and(|column| !column.starts_suppressed)
+            };
+            stored.choices.iter().find(added)
+        };
+        let id = there.or_else(later).copied();
+        let id = id.ok_or_else(|| {
+            Error::corrupt(format!("columns {:?} of the field are all suppressed", stored.choices))
+                .within(self.cluster_place(cluster))
+        })?;
+        let column = self.column(id).ok_or_else(|| Error::corrupt(format!("no column {id}")))?;
+        Ok(Chosen {
+            id,
+            encoding: column.encoding.clone()?,
+            deferred: column.is_deferred() || there.is_none(),
+        })
+    }
+
+    fn column(&self, id: usize) -> Option<&super::schema::Column> {
+        self.ntuple.schema.columns.get(id)
+    }
+
+    /// A lane of the elements of a column.
+    fn lane(&self, stored: &Stored, wanted: Wanted, spans: &[Span]) -> Result<Lane<'a>> {
+        let mut pages = Vec::new();
+        let mut chosen = Vec::new();
+        for span in spans {
+            let column = self.choose(stored, span.cluster)?;
+            self.pages(&column, span, span.from, &mut pages)?;
+            chosen.extend(self.stored_in(column, span, 0));
+        }
+        let (number, each) = wanted.numbers();
+        let items: u64 = pages.iter().map(|page| page.wanted() as u64).sum();
+        let bits = chosen.first().map_or(8 * number.size() * each, |c| c.encoding.bits() as usize);
+        Ok(Lane {
+            slot: stored.slot,
+            column: stored.choices.first().copied().unwrap_or_default(),
+            target: Target::Direct { number, each, items, bits },
+            bytes: items.saturating_mul(bits as u64) / 8,
+            pages,
+            decoder: Box::new(ColumnDecoder { chosen, wanted }),
+            shared: false,
+        })
+    }
+
+    /// A lane of the ends of lists.
+    fn ends(&self, stored: &Stored, spans: &[Span], bases: &[u64]) -> Result<Lane<'a>> {
+        let mut pages = Vec::new();
+        let mut chosen = Vec::new();
+        let mut lists = 0;
+        let first = spans.first().copied();
+        if first.is_none_or(|span| span.from == 0) {
+            // The first list starts where the cluster does.
+            let cluster = first.and_then(|span| self.clusters.get(span.cluster)).map_or(0, |c| c.number);
+            pages.push(absent(cluster, 1, 0, 1));
+        }
+        for (i, (span, &base)) in spans.iter().zip(bases).enumerate() {
+            let column = self.choose(stored, span.cluster)?;
+            if i > 0 && span.from > 0 {
+                return Err(self.wrong(span, "the first lists are skipped"));
+            }
+            lists += span.to - span.from;
+            self.pages(&column, span, span.from.saturating_sub(1), &mut pages)?;
+            chosen.extend(self.stored_in(column, span, base));
+        }
+        let bits = chosen.first().map_or(64, |c| c.encoding.bits() as usize);
+        Ok(Lane {
+            slot: stored.slot,
+            column: stored.choices.first().copied().unwrap_or_default(),
+            target: Target::Ends { lists, bits },
+            bytes: lists.saturating_mul(bits as u64) / 8,
+            pages,
+            decoder: Box::new(ColumnDecoder { chosen, wanted: Wanted::Ends }),
+            shared: true,
+        })
+    }
+
+    fn stored_in(&self, column: Chosen, span: &Span, base: u64) -> Option<StoredIn> {
+        let cluster = self.clusters.get(span.cluster)?.clone();
+        Some(StoredIn { number: cluster.number, cluster, column: column.id, encoding: column.encoding, base })
+    }
+
+    /// Adds the pages of a column that hold elements of a span from `from` on.
+    fn pages(&self, column: &Chosen, span: &Span, from: u64, to: &mut Vec<PageWanted>) -> Result<()> {
+        let Some(cluster) = self.clusters.get(span.cluster) else { return Ok(()) };
+        let range = column.range(cluster);
+        let stored = range.map_or(&[][..], |range| cluster.list().pages(range));
+        let there = stored.last().map_or(0, |page| page.end);
+        if from >= span.to {
+            return Ok(());
+        }
+        // Elements from before the column was added are zero.
+        let missing = match span.total {
+            Some(total) if column.deferred => total.saturating_sub(there),
+            _ => 0,
+        };
+        if span.to > there.saturating_add(missing) {
+            return Err(self.wrong(
+                span,
+                format!("column {} has {there} elements where {} are wanted", column.id, span.to),
+            ));
+        }
+        if from < missing {
+            let zeros = usize::try_from(missing).map_err(|_| Error::limit(format!("{missing} zeros")))?;
+            if missing > MOST_ZEROS.saturating_mul(self.ntuple.file.source().size()) {
+                return Err(Error::limit(format!("{missing} elements that are not stored"))
+                    .within(self.cluster_place(span.cluster)));
+            }
+            to.push(absent(cluster.number, zeros, from as usize, span.to.min(missing) as usize));
+        }
+        let (from, end) = (from.saturating_sub(missing), span.to.saturating_sub(missing));
+        let first_element = range.map_or(0, |range| range.first_element);
+        let mut number = stored.partition_point(|page| page.end <= from);
+        let mut start =
+            number.checked_sub(1).and_then(|before| stored.get(before)).map_or(0, |page| page.end);
+        while let Some(page) = stored.get(number).filter(|_| start < end) {
+            let range = match (page.range(), page.locator) {
+                (Some(range), _) => range,
+                (None, Locator::Elsewhere(kind)) => {
+                    return Err(Locator::unreadable(kind).within(self.cluster_place(span.cluster)));
+                }
+                (None, Locator::File { .. }) => break,
+            };
+            to.push(PageWanted {
+                number: cluster.number << NUMBER_BITS | number,
+                first: first_element.saturating_add(start),
+                items: (page.end - start) as usize,
+                from: (from.max(start) - start) as usize,
+                to: (end.min(page.end) - start) as usize,
+                place: PagePlace::Stored(range),
+            });
+            start = page.end;
+            number += 1;
+        }
+        Ok(())
+    }
+}
+
+/// Bytes of an element that says which type a variant has.
+const SWITCH_BYTES: usize = 12;
+/// Elements that are zero without being stored, for each byte of the file.
+const MOST_ZEROS: u64 = 1 << 15;
+/// Pages of a column are numbered by cluster and, in these lower bits, by their place in it.
+pub const NUMBER_BITS: u32 = 32;
+/// Set in the slot of the last ends of lists.
+const LAST_ENDS: usize = 1 << 30;
+/// Stands for the number of a page that is not stored.
+pub const NOT_STORED: usize = (1 << NUMBER_BITS) - 1;
+
+/// A page of zeros.
+fn absent(cluster: usize, items: usize, from: usize, to: usize) -> PageWanted {
+    let number = cluster << NUMBER_BITS | NOT_STORED;
+    PageWanted { number, first: 0, items, from, to, place: PagePlace::Absent }
+}
+
+fn unread() -> Error {
+    Error::corrupt("values of the stage before are missing")
+}
+
+/// The column that represents a field in a cluster.
+#[derive(Clone, Copy)]
+struct Chosen {
+    id: usize,
+    encoding: Encoding,
+    /// Elements that are missing at the start are zero.
+    deferred: bool,
+}
+
+impl Chosen {
+    fn range<'c>(&self, pages: &'c ClusterPages) -> Option<&'c ColumnRange> {
+        pages.cluster()?.columns.get(self.id)
+    }
+}
+
+/// A column in a cluster, for decoding.
+struct StoredIn {
+    /// Number of the cluster.
+    number: usize,
+    cluster: ClusterPages,
+    column: usize,
+    encoding: Encoding,
+    /// Added to the ends of lists.
+    base: u64,
+}
+
+/// What becomes of elements.
+#[derive(Debug, Clone, Copy)]
+enum Wanted {
+    /// Numbers.
+    Numbers(Number),
+    /// Characters and bytes, which are not converted.
+    Bytes,
+    /// Type and place of variants, as they are stored.
+    Switch,
+    /// Ends of lists.
+    Ends,
+}
+
+impl Wanted {
+    /// The numbers that each element becomes.
+    fn numbers(self) -> (Number, usize) {
+        match self {
+            Self::Numbers(number) => (number, 1),
+            Self::Bytes => (Number::U8, 1),
+            Self::Switch => (Number::U8, SWITCH_BYTES),
+            Self::Ends => (Number::I64, 1),
+        }
+    }
+}
+
+/// Decodes the pages of a lane.
+struct ColumnDecoder {
+    /// In the order of their clusters.
+    chosen: Vec<StoredIn>,
+    wanted: Wanted,
+}
+
+impl ColumnDecoder {
+    fn chosen(&self, page: usize) -> Option<&StoredIn> {
+        let number = page >> NUMBER_BITS;
+        self.chosen.get(self.chosen.partition_point(|c| c.number < number)).filter(|c| c.number == number)
+    }
+    fn of(&self, page: usize) -> Result<&StoredIn> {
+        self.chosen(page).ok_or_else(|| Error::corrupt("a page of no cluster"))
+    }
+    /// Bytes of an element, if those in a page are those in memory.
+    fn copied(&self, encoding: Encoding) -> Option<usize> {
+        match self.wanted {
+            Wanted::Bytes | Wanted::Switch => encoding.stored_bytes(1),
+            Wanted::Numbers(number) => encoding.is_copied(number).then_some(number.size()),
+            Wanted::Ends => encoding.is_copied(Number::I64).then_some(8),
+        }
+    }
+}
+
+impl PageDecoder for ColumnDecoder {
+    fn unpack(&self, page: &PageWanted, record: &[u8], scratch: &mut Vec<u8>) -> Result<Unpacked> {
+        let stored = self.of(page.number)?;
+        let list = stored.cluster.list();
+        let range = stored.cluster.cluster().and_then(|cluster| cluster.columns.get(stored.column));
+        let found = range.and_then(|range| list.pages(range).get(page.number & NOT_STORED));
+        let packed = if found.is_some_and(|found| found.checksum) {
+            let (packed, sum) =
+                record.split_last_chunk().ok_or_else(|| Error::corrupt("a page without its checksum"))?;
+            let (sum, found) = (u64::from_le_bytes(*sum), checksum(packed));
+            if sum != found {
+                return Err(Error::corrupt(format!(
+                    "the checksum of the page is {sum:016x}, its bytes give {found:016x}"
+                )));
+            }
+            packed
+        } else {
+            record
+        };
+        let size = stored.encoding.stored_bytes(page.items as u64);
+        let size = size.ok_or_else(|| Error::limit(format!("a page of {} elements", page.items)))?;
+        let in_scratch = packed.len() != size;
+        if packed.len() > size {
+            return Err(Error::corrupt(format!("{} bytes are stored for a page of {size}", packed.len())));
+        }
+        if in_scratch {
+            decode::verify_size(packed, size)?;
+            if scratch.len() < size {
+                let more = size - scratch.len();
+                scratch
+                    .try_reserve_exact(more)
+                    .map_err(|_| Error::limit(format!("no memory for a page of {size} bytes")))?;
+                scratch.resize(size, 0);
+            }
+            decode::decompress(packed, scratch.get_mut(..size).unwrap_or_default())?;
+        }
+        Ok(Unpacked {
+            in_scratch,
+            data: 0..size,
+            table: None,
+            origin: 0,
+            items: page.items,
+            sizes: false,
+            packed_bytes: packed.len(),
+            bytes: size,
+        })
+    }
+
+    fn decode(&self, slice: &PageSlice, page: &Page<'_>, to: Output<'_>) -> Result<PartsLeftOut> {
+        let Output::Place(out) = to else { return Err(Error::unsupported("elements in a growing column")) };
+        let stored = self.of(slice.number)?;
+        let (number, _) = self.wanted.numbers();
+        if let Some(bytes) = self.copied(stored.encoding) {
+            let from =
+                page.data.get(slice.from * bytes..slice.to * bytes).filter(|from| from.len() == out.len());
+            out.copy_from_slice(from.ok_or_else(|| Error::corrupt("a page shorter than its elements"))?);
+        } else if slice.from == 0 && slice.to == slice.items {
+            encoding::decode(stored.encoding, page.data, number, out)?;
+        } else {
+            let mut all = vec![0; slice.items * number.size()];
+            encoding::decode(stored.encoding, page.data, number, &mut all)?;
+            let some = all.get(slice.from * number.size()..slice.to * number.size());
+            let some = some.filter(|some| some.len() == out.len());
+            out.copy_from_slice(some.ok_or_else(|| Error::corrupt("a page shorter than its elements"))?);
+        }
+        if let Wanted::Ends = self.wanted {
+            let base = stored.base as i64;
+            let mut all = 0;
+            for word in out.as_chunks_mut().0 {
+                let end = i64::from_ne_bytes(*word);
+                all |= end;
+                *word = end.wrapping_add(base).to_ne_bytes();
+            }
+            if all >> 62 != 0 {
+                return Err(Error::corrupt("the end of a list lies beyond all that can be stored"));
+            }
+        }
+        Ok(PartsLeftOut::new())
+    }
+
+    fn start(&self, page: &Page<'_>, item: usize) -> Option<usize> {
+        // Only plain elements can be decoded without those before them.
+        let encoding = self.chosen.first()?.encoding;
+        let alike = self.chosen.iter().all(|chosen| chosen.encoding == encoding);
+        let bytes = self.copied(encoding).filter(|_| alike)?;
+        item.checked_mul(bytes).filter(|&start| start <= page.data.len())
+    }
+
+    fn entries(&self, page: &PageWanted) -> std::ops::Range<u64> {
+        let cluster = self.chosen(page.number).and_then(|stored| stored.cluster.cluster());
+        cluster.map_or(0..0, |cluster| cluster.first_entry..cluster.first_entry + cluster.entries)
+    }
+
+    fn fill(&self, page: &PageWanted, to: Output<'_>) -> Result<()> {
+        let Output::Place(out) = to else { return Err(Error::unsupported("elements in a growing column")) };
+        out.fill(0);
+        if let Wanted::Ends = self.wanted {
+            let base = self.chosen(page.number).map_or(0, |stored| stored.base as i64);
+            out.as_chunks_mut().0.iter_mut().for_each(|word| *word = base.to_ne_bytes());
+        }
+        Ok(())
+    }
+}
+
+/// Puts a column together.
+struct Assembly<'t> {
+    take: &'t mut dyn FnMut(usize) -> Result<Column>,
+    programs: Option<&'t Programs>,
+}
+
+impl Assembly<'_> {
+    fn column(&mut self, structure: &Structure, length: usize) -> Result<Column> {
+        let column = match structure {
+            Structure::Number { stored, .. } => (self.take)(stored.slot)?,
+            Structure::Text { offsets, chars } => {
+                Column::Text { offsets: self.buffer(offsets)?, bytes: self.buffer(chars)? }
+            }
+            Structure::List { offsets, item } => {
+                let offsets = self.buffer(offsets)?;
+                let items = words(&offsets).last().unwrap_or_default();
+                Column::List { values: Box::new(self.column(item, items as usize)?), offsets }
+            }
+            Structure::Option { offsets, item } => {
+                let offsets = self.buffer(offsets)?;
+                let items = words(&offsets).last().unwrap_or_default();
+                let mut index = Vec::with_capacity(length);
+                let starts = words(&offsets);
+                for (start, end) in starts.zip(words(&offsets).skip(1)) {
+                    index.push(match end - start {
+                        0 => -1i64,
+                        1 => start as i64,
+                        n => return Err(Error::corrupt(format!("{n} values instead of one or none"))),
+                    });
+                }
+                self.column(item, items as usize)?.optional(index)
+            }
+            Structure::Sizes { offsets, number, .. } => {
+                let offsets = self.buffer(offsets)?;
+                let sizes = words(&offsets).zip(words(&offsets).skip(1)).map(|(start, end)| end - start);
+                let mut values: Vec<u8> = Vec::with_capacity(length * number.size());
+                for size in sizes {
+                    if *number == Number::U64 {
+                        values.extend(size.to_ne_bytes());
+                    } else {
+                        let size = u32::try_from(size);
+                        let size = size.map_err(|_| Error::limit("a size that does not fit into 32 bits"))?;
+                        values.extend(size.to_ne_bytes());
+                    }
+                }
+                Column::Number { number: *number, values: Buffer::from_vec(values) }
+            }
+            Structure::Fixed { size, item } => {
+                let items = length.checked_mul(*size);
+                let items = items.ok_or_else(|| Error::limit(format!("{length} arrays of {size} items")))?;
+                Column::FixedList { length, size: *size, values: Box::new(self.column(item, items)?) }
+            }
+            Structure::Record { name, fields } => {
+                let mut columns = Vec::with_capacity(fields.len());
+                for (name, field) in fields {
+                    columns.push((name.clone(), self.column(field, length)?));
+                }
+                Column::Record { length, name: name.clone(), fields: columns }
+            }
+            Structure::Variant { switch, items } => {
+                let bytes = self.buffer(switch)?;
+                self.variants(&bytes, items)?
+            }
+            Structure::Streamed { offsets, bytes, kind, of } => {
+                let offsets = self.buffer(offsets)?;
+                let bytes = self.buffer(bytes)?;
+                let programs = self.programs.ok_or_else(unread)?;
+                let mut decoder = Decoder::new(programs, false);
+                let mut builder = Builder::new(of);
+                for (entry, (start, end)) in words(&offsets).zip(words(&offsets).skip(1)).enumerate() {
+                    let object = bytes.get(start as usize..end as usize).unwrap_or_default();
+                    let mut c = Cursor::new(object, 0);
+                    decoder.next_entry();
+                    let place = || format!("object {entry}");
+                    decoder.decode(kind, &mut c, &mut builder, 1).within(place)?;
+                    if c.remaining() > 0 {
+                        return Err(c
+                            .corrupt(format!("{} bytes are left over", c.remaining()))
+                            .within(place()));
+                    }
+                }
+                builder.finish()
+            }
+        };
+        if column.len() != length {
+            return Err(Error::corrupt(format!("{} values for {length} entries", column.len())));
+        }
+        Ok(column)
+    }
+
+    fn buffer(&mut self, stored: &Stored) -> Result<Buffer> {
+        match (self.take)(stored.slot)? {
+            Column::Number { values, .. } => Ok(values),
+            _ => Err(unread()),
+        }
+    }
+
+    /// The values of each type follow each other, so that the place of each is known by counting.
+    fn variants(&mut self, bytes: &[u8], items: &[Arc<Structure>]) -> Result<Column> {
+        let mut counts = vec![0i64; items.len()];
+        let length = bytes.len() / SWITCH_BYTES;
+        let mut tags = Vec::with_capacity(length);
+        let mut index = Vec::with_capacity(length);
+        for (_, tag) in encoding::switch(bytes) {
+            let tag = (tag as usize).checked_sub(1).and_then(|tag| Some((tag, counts.get_mut(tag)?)));
+            let (tag, place) = tag.map_or((-1, 0), |(tag, count)| {
+                *count += 1;
+                (tag as i8, *count - 1)
+            });
+            tags.push(tag);
+            index.push(place);
+        }
+        let mut variants = Vec::with_capacity(items.len());
+        for (item, &count) in items.iter().zip(&counts) {
+            variants.push(self.column(item, count as usize)?);
+        }
+        if let Some(first) = variants.first_mut() {
+            let (optional, none) = std::mem::replace(first, Column::Empty).with_none();
+            *first = optional;
+            for (tag, index) in tags.iter_mut().zip(&mut index).filter(|(tag, _)| **tag < 0) {
+                *tag = 0;
+                *index = none;
+            }
+        }
+        Ok(Column::Union { tags: Buffer::from_vec(tags), index: Buffer::from_vec(index), variants })
+    }
+}
+
+/// Numbers of 64 bits.
+fn words(bytes: &[u8]) -> impl DoubleEndedIterator<Item = u64> + ExactSizeIterator {
+    bytes.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word))
+}

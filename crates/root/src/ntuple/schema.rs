@@ -1,0 +1,319 @@
+//! The schema: fields, columns, and which columns represent a field.
+
+use super::encoding::Encoding;
+use super::envelope::Reader;
+use crate::error::{Error, Result, Within};
+
+/// What a field is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Numbers, strings; what wraps another field.
+    Leaf,
+    /// Any number of items.
+    Collection,
+    /// Named subfields.
+    Record,
+    /// One of the subfields.
+    Variant,
+    /// Objects that were serialized by their classes.
+    Streamer,
+    /// A role of a later version of the format.
+    Unknown(u16),
+}
+
+/// A field as the schema describes it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Field {
+    /// Index of the field that it is part of, unless it is a top-level field.
+    pub parent: Option<usize>,
+    /// Its subfields in order.
+    pub children: Vec<usize>,
+    /// Name.
+    pub name: String,
+    /// C++ type; empty for untyped collections and records.
+    pub typename: String,
+    /// How the type was spelt by whoever wrote it, if otherwise.
+    pub alias: String,
+    /// Description.
+    pub description: String,
+    /// Version of the field.
+    pub field_version: u32,
+    /// Version of the class, if it has one.
+    pub type_version: u32,
+    /// Role.
+    pub role: Role,
+    /// Flags as stored.
+    pub flags: u16,
+    /// Elements of an array or bitset.
+    pub array_size: Option<u64>,
+    /// The field of which this is a projection.
+    pub source: Option<usize>,
+    /// Checksum of the class.
+    pub checksum: Option<u32>,
+    /// Its representations: the columns of each, in order.
+    pub representations: Vec<Vec<usize>>,
+    /// Why its columns cannot be told.
+    pub broken: Option<Error>,
+}
+
+/// A physical column.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Column {
+    /// Type as stored.
+    pub kind: u16,
+    /// Bits of an element.
+    pub bits: u16,
+    /// The field that it represents.
+    pub field: usize,
+    /// Flags as stored.
+    pub flags: u16,
+    /// Which of the representations of the field it is part of.
+    pub representation: u16,
+    /// First element that is stored, of a deferred column.
+    pub first_element: u64,
+    /// A deferred column that is suppressed up to the cluster of that element.
+    pub starts_suppressed: bool,
+    /// Smallest and largest value.
+    pub range: Option<(f64, f64)>,
+    /// How its pages are decoded, or why they cannot be.
+    pub encoding: Result<Encoding>,
+}
+
+impl Column {
+    /// Whether elements are missing at the start, which are zero.
+    pub fn is_deferred(&self) -> bool {
+        self.flags & DEFERRED != 0
+    }
+}
+
+impl PartialEq for Error {
+    fn eq(&self, other: &Self) -> bool {
+        self.to_string() == other.to_string()
+    }
+}
+
+/// Field flags.
+const REPETITIVE: u16 = 1;
+const PROJECTED: u16 = 2;
+const TYPE_CHECKSUM: u16 = 4;
+/// Column flags.
+const DEFERRED: u16 = 1;
+const RANGE: u16 = 2;
+/// Extra type information that is streamer info.
+const STREAMER_INFO: u32 = 0;
+
+/// How deep fields may lie within each other.
+pub const DEEPEST: usize = 64;
+
+/// Fields and columns.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Schema {
+    /// All fields; the index is the field ID.
+    pub fields: Vec<Field>,
+    /// The physical columns; the index is the column ID.
+    pub columns: Vec<Column>,
+    /// Columns of projected fields: physical column and field.
+    pub aliases: Vec<(usize, usize)>,
+    /// The top-level fields in order.
+    pub top: Vec<usize>,
+    /// Streamed `TList`s of the classes of streamed fields.
+    pub streamers: Vec<Vec<u8>>,
+    /// Fields that the header describes; the others were added while data were written.
+    pub header_fields: usize,
+    /// The same of columns.
+    pub header_columns: usize,
+}
+
+impl Schema {
+    /// Reads a schema description: what the header has at its end, or the extension in the footer.
+    pub fn extend(&mut self, reader: &mut Reader<'_>) -> Result<()> {
+        let (mut items, count) = reader.list(8).within(|| "the list of fields")?;
+        for _ in 0..count {
+            let place = self.fields.len();
+            let field = items.record().and_then(|mut record| field(&mut record, place));
+            self.fields.push(field.within(|| format!("field {place}"))?);
+        }
+        let (mut items, count) = reader.list(8).within(|| "the list of columns")?;
+        for _ in 0..count {
+            let place = self.columns.len();
+            let column = items.record().and_then(|mut record| column(&mut record));
+            self.columns.push(column.within(|| format!("column {place}"))?);
+        }
+        let (mut items, count) = reader.list(8).within(|| "the list of alias columns")?;
+        for _ in 0..count {
+            let mut record = items.record()?;
+            self.aliases.push((record.u32()? as usize, record.u32()? as usize));
+        }
+        let (mut items, count) = reader.list(8).within(|| "the list of extra type information")?;
+        for _ in 0..count {
+            let mut record = items.record()?;
+            let (kind, _version) = (record.u32()?, record.u32()?);
+            let _typename = record.string_bytes()?;
+            if kind == STREAMER_INFO {
+                self.streamers.push(record.string_bytes()?.to_vec());
+            }
+        }
+        Ok(())
+    }
+
+    /// Marks what there is now as that of the header.
+    pub fn end_of_header(&mut self) {
+        self.header_fields = self.fields.len();
+        self.header_columns = self.columns.len();
+    }
+
+    /// Links fields to their subfields and columns, when all are there.
+    pub fn link(&mut self) -> Result<()> {
+        let count = self.fields.len();
+        for id in 0..count {
+            let parent = self.fields.get(id).and_then(|field| field.parent);
+            match parent {
+                None => self.top.push(id),
+                Some(parent) => match self.fields.get_mut(parent) {
+                    Some(above) => above.children.push(id),
+                    None => {
+                        return Err(Error::corrupt(format!(
+                            "field {id} is part of field {parent}, but there are {count} fields"
+                        )));
+                    }
+                },
+            }
+        }
+        for id in 0..count {
+            let source = self.fields.get(id).and_then(|field| field.source);
+            if let Some(source) = source
+                && self.fields.get(source).is_none_or(|field| field.source.is_some())
+            {
+                self.spoil(id, format!("field {source}, of which it is a projection, is none"));
+            }
+        }
+        // Each field once, from the top: what is not reached is part of itself.
+        let mut reached = 0;
+        let mut level: Vec<usize> = self.top.clone();
+        let mut depth = 0;
+        while !level.is_empty() {
+            reached += level.len();
+            depth += 1;
+            if depth > DEEPEST {
+                return Err(Error::limit(format!("fields nested deeper than {DEEPEST}")));
+            }
+            level =
+                level.iter().filter_map(|&id| self.fields.get(id)).flat_map(|f| f.children.clone()).collect();
+        }
+        if reached != count {
+            return Err(Error::corrupt(format!(
+                "of {count} fields {} are part of themselves",
+                count - reached
+            )));
+        }
+        for id in 0..self.columns.len() {
+            let Some(column) = self.columns.get(id) else { break };
+            self.attach(id, column.field, column.representation);
+        }
+        for alias in 0..self.aliases.len() {
+            let Some(&(physical, field)) = self.aliases.get(alias) else { break };
+            match self.columns.get(physical) {
+                Some(column) => self.attach(physical, field, column.representation),
+                None => self.spoil(field, format!("column {physical}, which it shares, does not exist")),
+            }
+        }
+        for id in 0..count {
+            let Some(field) = self.fields.get(id) else { break };
+            let first = field.representations.first().map_or(0, Vec::len);
+            if field.representations.iter().any(|columns| columns.len() != first) {
+                self.spoil(id, "its representations have different numbers of columns".to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    fn attach(&mut self, column: usize, field: usize, representation: u16) {
+        let Some(found) = self.fields.get_mut(field) else { return };
+        let known = found.representations.len();
+        match usize::from(representation) {
+            r if r < known => found.representations.iter_mut().skip(r).take(1).for_each(|r| r.push(column)),
+            r if r == known => found.representations.push(vec![column]),
+            _ => {
+                self.spoil(
+                    field,
+                    format!("its representations are not numbered from zero (column {column})"),
+                );
+            }
+        }
+    }
+
+    fn spoil(&mut self, field: usize, why: String) {
+        if let Some(field) = self.fields.get_mut(field) {
+            field.broken.get_or_insert(Error::corrupt(why));
+        }
+    }
+
+    /// Names from the top-level field down, joined with dots.
+    pub fn path(&self, field: usize) -> String {
+        let mut names = Vec::new();
+        let mut next = Some(field);
+        while let Some(found) = next.and_then(|id| self.fields.get(id)).filter(|_| names.len() <= DEEPEST) {
+            names.push(found.name.as_str());
+            next = found.parent;
+        }
+        names.reverse();
+        names.join(".")
+    }
+}
+
+fn field(record: &mut Reader<'_>, id: usize) -> Result<Field> {
+    let field_version = record.u32()?;
+    let type_version = record.u32()?;
+    let parent = record.u32()? as usize;
+    let role = match record.u16()? {
+        0 => Role::Leaf,
+        1 => Role::Collection,
+        2 => Role::Record,
+        3 => Role::Variant,
+        4 => Role::Streamer,
+        other => Role::Unknown(other),
+    };
+    let flags = record.u16()?;
+    let name = record.string()?;
+    let typename = record.string()?;
+    let alias = record.string()?;
+    let description = record.string()?;
+    Ok(Field {
+        parent: (parent != id).then_some(parent),
+        children: Vec::new(),
+        name,
+        typename,
+        alias,
+        description,
+        field_version,
+        type_version,
+        role,
+        flags,
+        array_size: if flags & REPETITIVE != 0 { Some(record.u64()?) } else { None },
+        source: if flags & PROJECTED != 0 { Some(record.u32()? as usize) } else { None },
+        checksum: if flags & TYPE_CHECKSUM != 0 { Some(record.u32()?) } else { None },
+        representations: Vec::new(),
+        broken: None,
+    })
+}
+
+fn column(record: &mut Reader<'_>) -> Result<Column> {
+    let kind = record.u16()?;
+    let bits = record.u16()?;
+    let field = record.u32()? as usize;
+    let flags = record.u16()?;
+    let representation = record.u16()?;
+    let first = if flags & DEFERRED != 0 { record.i64()? } else { 0 };
+    let range = if flags & RANGE != 0 { Some((record.f64()?, record.f64()?)) } else { None };
+    Ok(Column {
+        kind,
+        bits,
+        field,
+        flags,
+        representation,
+        first_element: first.unsigned_abs(),
+        starts_suppressed: first < 0,
+        range,
+        encoding: Encoding::of(kind, bits, range),
+    })
+}

@@ -1,0 +1,399 @@
+//! What a field is made of: the columns from which its values are put together.
+
+use super::encoding::Encoding;
+use super::listing::is_numbered;
+use super::schema::{Field, Role, Schema};
+use crate::array::{Number, Type};
+use crate::error::{Error, Result, Within};
+use crate::streamer::kind::{Kind, Programs};
+use crate::streamer::typename::{self, Cpp};
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A stored column, in each of the representations that its field may have.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stored {
+    /// The physical columns, one for each representation.
+    pub choices: Vec<usize>,
+    /// Its number among the columns of the structure.
+    pub slot: usize,
+}
+
+/// How values of a field are put together.
+#[derive(Debug, Clone)]
+pub enum Structure {
+    /// One number each.
+    Number {
+        /// Where they are stored.
+        stored: Stored,
+        /// As what they are read.
+        number: Number,
+    },
+    /// Strings.
+    Text {
+        /// Where each ends.
+        offsets: Stored,
+        /// The characters.
+        chars: Stored,
+    },
+    /// Lists.
+    List {
+        /// Where each ends.
+        offsets: Stored,
+        /// The items.
+        item: Arc<Structure>,
+    },
+    /// A value or none.
+    Option {
+        /// Where each ends; it has one item or none.
+        offsets: Stored,
+        /// The value.
+        item: Arc<Structure>,
+    },
+    /// The sizes of lists.
+    Sizes {
+        /// Where each ends.
+        offsets: Stored,
+        /// The items, which are not read.
+        item: Option<Arc<Structure>>,
+        /// As what they are read.
+        number: Number,
+    },
+    /// Lists of one size.
+    Fixed {
+        /// Items of each.
+        size: usize,
+        /// The items.
+        item: Arc<Structure>,
+    },
+    /// Named values.
+    Record {
+        /// Class name, empty for pairs, tuples and untyped records.
+        name: String,
+        /// The values in order.
+        fields: Vec<(String, Arc<Structure>)>,
+    },
+    /// Values of several types.
+    Variant {
+        /// Type and place of each.
+        switch: Stored,
+        /// The types.
+        items: Vec<Arc<Structure>>,
+    },
+    /// Objects that their class has serialized.
+    Streamed {
+        /// Where each ends.
+        offsets: Stored,
+        /// Their bytes.
+        bytes: Stored,
+        /// How they are decoded.
+        kind: Arc<Kind>,
+        /// The column that they become.
+        of: Type,
+    },
+}
+
+/// Compiles fields.
+pub struct Compiler<'a> {
+    /// Fields and columns.
+    pub schema: &'a Schema,
+    /// Classes of streamed fields.
+    pub programs: &'a dyn Fn() -> Result<Arc<Programs>>,
+    slots: Cell<usize>,
+}
+
+impl<'a> Compiler<'a> {
+    /// For fields of a schema; `programs` decode streamed fields.
+    pub fn new(schema: &'a Schema, programs: &'a dyn Fn() -> Result<Arc<Programs>>) -> Self {
+        Self { schema, programs, slots: Cell::new(0) }
+    }
+
+    /// The structure of a field within those that it is part of: members of the items of a list are a list.
+    pub fn along(&self, id: usize) -> Result<Structure> {
+        let mut path = vec![id];
+        while let Some(parent) = path.last().and_then(|&id| self.schema.fields.get(id)?.parent) {
+            path.push(parent);
+        }
+        let top = path.pop().unwrap_or(id);
+        self.part(top, &path)
+    }
+
+    /// Of a field only one that is part of it, which is named by the fields on the way to it, the last of them first.
+    fn part(&self, id: usize, path: &[usize]) -> Result<Structure> {
+        let Some((&next, path)) = path.split_last() else { return self.field(id) };
+        let field = self.schema.fields.get(id).ok_or_else(|| Error::argument(format!("no field {id}")))?;
+        let columns = field.representations.first().map_or(0, Vec::len);
+        let part = || {
+            if let Some(why) = &field.broken {
+                return Err(why.clone());
+            }
+            Ok(match (field.role, field.array_size, columns) {
+                (Role::Leaf, Some(_), 0) => {
+                    Structure::Fixed { size: array_size(field)?, item: Arc::new(self.part(next, path)?) }
+                }
+                (Role::Leaf, None, 0) | (Role::Record, _, 0) => self.part(next, path)?,
+                (Role::Collection, _, 1) => {
+                    let offsets = self.offsets(id, 0)?;
+                    let item = Arc::new(self.part(next, path)?);
+                    if is_optional(field) {
+                        Structure::Option { offsets, item }
+                    } else {
+                        Structure::List { offsets, item }
+                    }
+                }
+                (Role::Variant, ..) => {
+                    return Err(Error::unsupported("the types of a variant cannot be read one by one"));
+                }
+                _ => {
+                    return Err(Error::corrupt(format!("subfields in a field of type {:?}", field.typename)));
+                }
+            })
+        };
+        part().within(|| format!("field {}", field.name))
+    }
+
+    /// The structure of a field, or why it cannot be read.
+    pub fn field(&self, id: usize) -> Result<Structure> {
+        let field = self.schema.fields.get(id);
+        let field = field.ok_or_else(|| Error::argument(format!("no field {id}")))?;
+        let place = || format!("field {}", field.name);
+        self.compile(id, field).within(place)
+    }
+
+    fn compile(&self, id: usize, field: &Field) -> Result<Structure> {
+        if let Some(why) = &field.broken {
+            return Err(why.clone());
+        }
+        let columns = field.representations.first().map_or(0, Vec::len);
+        match (field.role, columns) {
+            (Role::Leaf, _) => self.leaf(id, field, columns),
+            (Role::Collection, 1) => {
+                let offsets = self.offsets(id, 0)?;
+                let item = Arc::new(self.only_child(field)?);
+                let optional = is_optional(field);
+                Ok(if optional {
+                    Structure::Option { offsets, item }
+                } else {
+                    Structure::List { offsets, item }
+                })
+            }
+            (Role::Record, 0) => {
+                let fields = self.members(field)?;
+                let template = field.typename.split('<').next().unwrap_or_default();
+                // Pairs, tuples and objects without members have no name: they are tuples.
+                let plain = fields.is_empty() || matches!(template, "std::pair" | "std::tuple");
+                let name = if plain { String::new() } else { field.typename.clone() };
+                Ok(Structure::Record { name, fields })
+            }
+            (Role::Variant, 1) => {
+                let items = field.children.iter().map(|&child| self.field(child).map(Arc::new));
+                let items = items.collect::<Result<Vec<_>>>()?;
+                if !(1..=MOST_VARIANTS).contains(&items.len()) {
+                    return Err(Error::corrupt(format!("a variant of {} types", items.len())));
+                }
+                let switch = self.stored(id, 0, |encoding| encoding == Encoding::Switch)?;
+                Ok(Structure::Variant { switch, items })
+            }
+            (Role::Streamer, 2) => {
+                let programs = (self.programs)()?;
+                let kind = class(field, &programs);
+                let of = kind.type_of()?;
+                Ok(Structure::Streamed {
+                    offsets: self.offsets(id, 0)?,
+                    bytes: self.stored(id, 1, is_byte)?,
+                    kind: Arc::new(kind),
+                    of,
+                })
+            }
+            (Role::Unknown(role), _) => {
+                Err(Error::unsupported(format!("structural role {role:#04x} is unknown to this version")))
+            }
+            (role, n) => Err(Error::corrupt(format!(
+                "a field of role {role:?} with {n} columns ({:?})",
+                field.typename
+            ))),
+        }
+    }
+
+    fn leaf(&self, id: usize, field: &Field, columns: usize) -> Result<Structure> {
+        if field.array_size.is_some() {
+            let size = array_size(field)?;
+            let item = Arc::new(match columns {
+                0 => self.only_child(field)?,
+                1 => Structure::Number {
+                    stored: self.stored(id, 0, |encoding| encoding == Encoding::Bit)?,
+                    number: Number::Bool,
+                },
+                n => return Err(Error::corrupt(format!("an array with {n} columns"))),
+            });
+            return Ok(Structure::Fixed { size, item });
+        }
+        match columns {
+            // An atomic, or an enumeration.
+            0 => self.only_child(field),
+            1 => {
+                if let Some(argument) = cardinality(&field.typename) {
+                    let number = number(argument).filter(|n| matches!(n, Number::U32 | Number::U64));
+                    let number = number.ok_or_else(|| Error::corrupt(format!("sizes as {argument:?}")))?;
+                    let source = field.source.and_then(|id| self.schema.fields.get(id));
+                    let item = source.and_then(|list| self.only_child(list).ok()).map(Arc::new);
+                    return Ok(Structure::Sizes { offsets: self.offsets(id, 0)?, item, number });
+                }
+                let known = number(&field.typename);
+                let stored =
+                    self.stored(id, 0, |encoding| known.is_none_or(|number| encoding.reads_as(number)))?;
+                let number = match known {
+                    Some(number) => number,
+                    None => self.encoding(&stored)?.natural(),
+                };
+                Ok(Structure::Number { stored, number })
+            }
+            2 => Ok(Structure::Text { offsets: self.offsets(id, 0)?, chars: self.stored(id, 1, is_byte)? }),
+            n => Err(Error::corrupt(format!("a leaf field with {n} columns ({:?})", field.typename))),
+        }
+    }
+
+    fn only_child(&self, field: &Field) -> Result<Structure> {
+        match field.children.as_slice() {
+            [child] => self.field(*child),
+            children => Err(Error::corrupt(format!("{} subfields instead of one", children.len()))),
+        }
+    }
+
+    /// The values of a record: those of bases, and its own. Members of several bases with one name are told apart by
+    /// the base, and so are those that have the name of an own member.
+    fn members(&self, field: &Field) -> Result<Vec<(String, Arc<Structure>)>> {
+        let children: Vec<(usize, &Field)> =
+            field.children.iter().filter_map(|&id| Some((id, self.schema.fields.get(id)?))).collect();
+        let numbered = is_numbered(&children);
+        // Each with the base that it is from.
+        let mut members: Vec<(Option<&str>, String, Arc<Structure>)> = Vec::with_capacity(children.len());
+        for (id, child) in children {
+            let structure = self.field(id)?;
+            match structure {
+                Structure::Record { fields, .. } if is_base(child) => {
+                    let own = |(name, member)| (Some(child.typename.as_str()), name, member);
+                    members.extend(fields.into_iter().map(own));
+                }
+                _ if numbered => members.push((None, child.name.replacen('_', "", 1), Arc::new(structure))),
+                _ => members.push((None, child.name.clone(), Arc::new(structure))),
+            }
+        }
+        let mut counts: HashMap<String, usize> = HashMap::new();
+        members.iter().for_each(|(_, name, _)| *counts.entry(name.clone()).or_default() += 1);
+        let named = |(base, name, member): (Option<&str>, String, Arc<Structure>)| match base {
+            Some(base) if counts.get(&name).is_some_and(|&n| n > 1) => (format!("{base}::{name}"), member),
+            _ => (name, member),
+        };
+        Ok(members.into_iter().map(named).collect())
+    }
+
+    fn offsets(&self, id: usize, place: usize) -> Result<Stored> {
+        self.stored(id, place, |encoding| {
+            matches!(encoding, Encoding::Plain(Number::U32 | Number::U64) | Encoding::Delta(_))
+        })
+    }
+
+    /// The column at a place of each representation; all must have an encoding that fits.
+    fn stored(&self, field: usize, place: usize, fits: impl Fn(Encoding) -> bool) -> Result<Stored> {
+        let representations = self.schema.fields.get(field).map(|f| f.representations.as_slice());
+        let mut choices = Vec::new();
+        for columns in representations.unwrap_or_default() {
+            let Some((&id, column)) =
+                columns.get(place).and_then(|id| Some((id, self.schema.columns.get(*id)?)))
+            else {
+                return Err(Error::corrupt(format!("column {place} of the field is missing")));
+            };
+            let encoding = column.encoding.clone().within(|| format!("column {id}"))?;
+            if !fits(encoding) {
+                let name = super::encoding::name(column.kind).unwrap_or_default();
+                return Err(Error::corrupt(format!("column {id} is of type {name}, which does not fit")));
+            }
+            choices.push(id);
+        }
+        let slot = self.slots.get();
+        self.slots.set(slot + 1);
+        Ok(Stored { choices, slot })
+    }
+
+    fn encoding(&self, stored: &Stored) -> Result<Encoding> {
+        let column = stored.choices.first().and_then(|&id| self.schema.columns.get(id));
+        column.ok_or_else(|| Error::corrupt("a field without columns"))?.encoding.clone()
+    }
+}
+
+/// Types that a variant may have.
+const MOST_VARIANTS: usize = 125;
+
+/// How objects of a streamed field are decoded.
+fn class(field: &Field, programs: &Programs) -> Kind {
+    match typename::parse(&field.typename) {
+        Ok(Cpp::Class(class)) => programs.object(&class),
+        Ok(cpp) => programs.compiler().framed(&cpp),
+        Err(error) => crate::streamer::kind::unreadable(error.to_string()),
+    }
+}
+
+fn array_size(field: &Field) -> Result<usize> {
+    let size = field.array_size.unwrap_or_default();
+    usize::try_from(size).map_err(|_| Error::limit(format!("an array of {size} items")))
+}
+
+fn is_optional(field: &Field) -> bool {
+    matches!(field.typename.split('<').next(), Some("std::optional" | "std::unique_ptr"))
+}
+
+/// Whether a field holds a base class of the class that it is part of.
+pub fn is_base(field: &Field) -> bool {
+    field.name.starts_with(':')
+}
+
+fn is_byte(encoding: Encoding) -> bool {
+    matches!(encoding, Encoding::Plain(Number::I8 | Number::U8))
+}
+
+/// The argument of `ROOT::RNTupleCardinality<...>`.
+fn cardinality(typename: &str) -> Option<&str> {
+    let argument = typename.strip_prefix("ROOT::")?.strip_prefix("RNTupleCardinality<")?;
+    argument.strip_suffix('>')
+}
+
+/// The number that a C++ type is, if it is one.
+fn number(typename: &str) -> Option<Number> {
+    match typename {
+        "std::byte" | "unsigned char" => Some(Number::U8),
+        _ => match typename::parse(typename) {
+            Ok(Cpp::Number(number)) => Some(number),
+            Ok(Cpp::Double32) => Some(Number::F64),
+            Ok(Cpp::Float16) => Some(Number::F32),
+            _ => None,
+        },
+    }
+}
+
+impl Structure {
+    /// The type of the column that its values become.
+    pub fn type_of(&self) -> Type {
+        match self {
+            Self::Number { number, .. } | Self::Sizes { number, .. } => Type::Number(*number),
+            Self::Text { .. } => Type::Text,
+            Self::List { item, .. } => Type::List(Box::new(item.type_of())),
+            Self::Option { item, .. } => item.type_of().optional(),
+            Self::Fixed { size, item } => Type::FixedList { size: *size, item: Box::new(item.type_of()) },
+            Self::Record { name, fields } => Type::Record {
+                name: name.clone(),
+                fields: fields.iter().map(|(name, field)| (name.clone(), field.type_of())).collect(),
+            },
+            // None of the types is a value that the first one may have.
+            Self::Variant { items, .. } => Type::Union(
+                items
+                    .iter()
+                    .enumerate()
+                    .map(|(i, item)| if i == 0 { item.type_of().optional() } else { item.type_of() })
+                    .collect(),
+            ),
+            Self::Streamed { of, .. } => of.clone(),
+        }
+    }
+}

@@ -1,0 +1,560 @@
+//! An RNTuple of a file.
+
+use super::anchor::{Anchor, Blob};
+use super::envelope::{self, Kind, Reader};
+use super::listing::{self, Listed};
+use super::pages::{Cluster, ClusterGroup, PageList};
+use super::plan::{FieldColumns, NOT_STORED, NUMBER_BITS};
+use super::schema::{Field, Role, Schema};
+use super::structure::Compiler;
+use crate::compress::decode;
+use crate::error::{Error, Result, Within};
+use crate::file::{Key, RootFile};
+use crate::streamer::Classes;
+use crate::streamer::kind::Programs;
+use crate::table::{FieldInfo, FieldReader, Hidden, PageCache, PageListed, PageWanted, Table};
+use crate::wire::{Cursor, cursor::Pointer};
+use sapwood_io::{Cause, Range, Source};
+use std::any::Any;
+use std::cell::OnceCell;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// The class of an RNTuple's anchor.
+pub const CLASS: &str = "ROOT::RNTuple";
+/// That of files from before the format was final, which differ.
+pub const EXPERIMENTAL: &str = "ROOT::Experimental::RNTuple";
+
+/// An RNTuple, opened for reading.
+pub struct NTuple {
+    /// The file.
+    pub file: Arc<RootFile>,
+    /// Name.
+    pub name: String,
+    /// Description.
+    pub description: String,
+    /// The program that wrote it.
+    pub writer: String,
+    /// The anchor.
+    pub anchor: Anchor,
+    /// Fields and columns.
+    pub schema: Schema,
+    /// Entries.
+    pub entries: u64,
+    /// Cluster groups in the order of their entries.
+    pub groups: Vec<ClusterGroup>,
+    /// Linked attribute sets.
+    pub attributes: Vec<AttributeSet>,
+    /// Checksum of the header.
+    pub header_checksum: u64,
+    /// Fields as they are listed: their places there are their numbers.
+    pub listed: Vec<Listed>,
+    page_lists: Vec<OnceLock<Arc<PageList>>>,
+    readers: Vec<Mutex<Option<Arc<FieldColumns>>>>,
+    programs: OnceLock<Arc<Programs>>,
+    bytes: OnceLock<Vec<(u64, u64)>>,
+    page_cache: PageCache,
+}
+
+/// An RNTuple that describes ranges of entries of another.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AttributeSet {
+    /// Name.
+    pub name: String,
+    /// Version of its schema: major and minor.
+    pub version: (u16, u16),
+    /// Bytes of its anchor when decompressed.
+    pub length: u64,
+    /// Where its anchor is.
+    pub locator: envelope::Locator,
+}
+
+impl NTuple {
+    /// Opens the RNTuple of a key.
+    pub fn read(file: &Arc<RootFile>, key: &Key) -> Result<Self> {
+        let place = || format!("RNTuple {};{} of {}", key.name, key.cycle, file.name());
+        if key.classname == EXPERIMENTAL {
+            return Err(Error::unsupported(format!(
+                "class {EXPERIMENTAL} is a format from before the first release of RNTuple; only ROOT versions of \
+                 that time read it"
+            ))
+            .within(place()));
+        }
+        let anchor = file.object(key)?;
+        let anchor = Anchor::parse(&anchor).within(|| "the anchor").within(place)?;
+        Self::of_anchor(file, &anchor).within(place)
+    }
+
+    fn of_anchor(file: &Arc<RootFile>, anchor: &Anchor) -> Result<Self> {
+        let Blob { offset, stored, .. } = anchor.footer;
+        if stored <= anchor.max_key_size && offset.saturating_add(stored) <= file.source().size() {
+            file.source().foresee(Range { offset, length: stored });
+        }
+        let fetch = |blob, what: &str| {
+            envelope::fetch(file, blob, anchor.max_key_size, Cause::Object).within(|| format!("the {what}"))
+        };
+        let header = fetch(anchor.header, "header")?;
+        let (mut reader, header_checksum) =
+            Reader::envelope(&header, Kind::Header).within(|| "the header")?;
+        let mut ntuple = Self {
+            file: file.clone(),
+            name: String::new(),
+            description: String::new(),
+            writer: String::new(),
+            anchor: anchor.clone(),
+            schema: Schema::default(),
+            entries: 0,
+            groups: Vec::new(),
+            attributes: Vec::new(),
+            header_checksum,
+            listed: Vec::new(),
+            page_lists: Vec::new(),
+            readers: Vec::new(),
+            programs: OnceLock::new(),
+            bytes: OnceLock::new(),
+            page_cache: PageCache::default(),
+        };
+        ntuple.parse_header(&mut reader).within(|| "the header")?;
+        let footer = fetch(anchor.footer, "footer")?;
+        let (mut reader, _) = Reader::envelope(&footer, Kind::Footer).within(|| "the footer")?;
+        ntuple.parse_footer(&mut reader).within(|| "the footer")?;
+        ntuple.schema.link()?;
+        ntuple.page_lists = ntuple.groups.iter().map(|_| OnceLock::new()).collect();
+        ntuple.listed = listing::list(&ntuple.schema);
+        ntuple.readers = ntuple.listed.iter().map(|_| Mutex::default()).collect();
+        Ok(ntuple)
+    }
+
+    fn parse_header(&mut self, reader: &mut Reader<'_>) -> Result<()> {
+        reader.feature_flags()?;
+        self.name = reader.string()?;
+        self.description = reader.string()?;
+        self.writer = reader.string()?;
+        self.schema.extend(reader)?;
+        self.schema.end_of_header();
+        Ok(())
+    }
+
+    fn parse_footer(&mut self, reader: &mut Reader<'_>) -> Result<()> {
+        reader.feature_flags()?;
+        let sum = reader.u64()?;
+        if sum != self.header_checksum {
+            return Err(Error::corrupt(format!(
+                "it belongs to a header with checksum {sum:016x}, not {:016x}",
+                self.header_checksum
+            )));
+        }
+        let mut extension = reader.record()?;
+        if extension.remaining() > 0 {
+            self.schema.extend(&mut extension).within(|| "the schema extension")?;
+        }
+        let (mut items, count) = reader.list(48).within(|| "the list of cluster groups")?;
+        for number in 0..count {
+            let group = items.record().and_then(|mut record| ClusterGroup::parse(&mut record));
+            self.groups.push(group.within(|| format!("cluster group {number}"))?);
+        }
+        self.groups.sort_by_key(|group| (group.first_entry, group.entries));
+        for group in &self.groups {
+            if group.first_entry != self.entries {
+                return Err(Error::corrupt(format!(
+                    "no cluster group starts at entry {}, one does at {}",
+                    self.entries, group.first_entry
+                )));
+            }
+            self.entries += group.entries;
+        }
+        // Before version 1.0.1.0 the footer ended here.
+        if reader.remaining() > 0 {
+            let (mut items, count) = reader.list(32).within(|| "the list of attribute sets")?;
+            for _ in 0..count {
+                let mut record = items.record()?;
+                let version = (record.u16()?, record.u16()?);
+                let length = u64::from(record.u32()?);
+                let locator = record.locator()?;
+                self.attributes.push(AttributeSet { name: record.string()?, version, length, locator });
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens a linked attribute set.
+    pub fn attribute_set(&self, name: &str) -> Result<Self> {
+        let place = || format!("attribute set {name} of RNTuple {} in {}", self.name, self.file.name());
+        let set = self.attributes.iter().find(|set| set.name == name);
+        let set = set.ok_or_else(|| Error::not_found("it does not exist").within(place()))?;
+        let open = || {
+            if set.version.0 != 1 {
+                let (major, minor) = set.version;
+                return Err(Error::unsupported(format!("its schema has version {major}.{minor}")));
+            }
+            let object = envelope::fetch(&self.file, set.locator.blob(set.length)?, 0, Cause::Object)?;
+            Self::of_anchor(&self.file, &Anchor::parse(&object).within(|| "the anchor")?)
+        };
+        open().within(place)
+    }
+
+    /// The page list of a group, read at first use.
+    pub fn page_list(&self, group: usize) -> Result<Arc<PageList>> {
+        let slot = self.page_lists.get(group).zip(self.groups.get(group));
+        let (slot, about) = slot.ok_or_else(|| Error::argument(format!("no cluster group {group}")))?;
+        if let Some(list) = slot.get() {
+            return Ok(list.clone());
+        }
+        let read = || {
+            let blob = about.locator.blob(about.length)?;
+            let bytes = envelope::fetch(&self.file, blob, self.anchor.max_key_size, Cause::Object)?;
+            let (mut reader, _) = Reader::envelope(&bytes, Kind::PageList)?;
+            PageList::parse(&mut reader, self.header_checksum, about)
+        };
+        let list = read().within(|| format!("the page list of cluster group {group}"));
+        let list = list.within(|| self.place())?;
+        Ok(slot.get_or_init(|| Arc::new(list)).clone())
+    }
+
+    /// The clusters that hold entries between two: each with its page list, its number there, and its number among all.
+    pub fn clusters(&self, start: u64, stop: u64) -> Result<Vec<ClusterPages>> {
+        let mut found = Vec::new();
+        let mut before = 0;
+        for (number, group) in self.groups.iter().enumerate() {
+            let end = group.first_entry + group.entries;
+            if start < end && group.first_entry < stop {
+                let list = self.page_list(number)?;
+                for (index, cluster) in list.clusters.iter().enumerate() {
+                    if start < cluster.first_entry + cluster.entries && cluster.first_entry < stop {
+                        found.push(ClusterPages { list: list.clone(), index, number: before + index });
+                    }
+                }
+            }
+            before += group.clusters as usize;
+        }
+        Ok(found)
+    }
+
+    /// How a field is read, compiled at first use. Objects of `hidden` classes are passed over.
+    fn compiled(&self, field: usize, hidden: &Hidden) -> Result<Arc<FieldColumns>> {
+        let slot = self.readers.get(field).zip(self.listed.get(field));
+        let (slot, listed) = slot.ok_or_else(|| Error::argument(format!("no field {field}")))?;
+        let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(reader) = slot.as_ref().filter(|reader| reader.hidden() == hidden) {
+            return Ok(reader.clone());
+        }
+        let used: OnceCell<Arc<Programs>> = OnceCell::new();
+        let programs = || {
+            let programs = self.programs()?;
+            let programs =
+                if hidden.is_empty() { programs } else { Arc::new(programs.without(hidden.clone())) };
+            Ok(used.get_or_init(|| programs).clone())
+        };
+        let structure = Compiler::new(&self.schema, &programs).along(listed.field);
+        let typename = self.schema.fields.get(listed.field).map_or("", |field| &field.typename);
+        let reader = Arc::new(FieldColumns::new(structure, typename, used.get().cloned(), hidden.clone()));
+        if hidden.is_empty() {
+            *slot = Some(reader.clone());
+        }
+        Ok(reader)
+    }
+
+    /// Programs of the classes of streamed fields.
+    pub fn programs(&self) -> Result<Arc<Programs>> {
+        if let Some(programs) = self.programs.get() {
+            return Ok(programs.clone());
+        }
+        let mut infos = Vec::new();
+        for list in &self.schema.streamers {
+            let classes = streamed_list(list).within(|| "the streamer info of the RNTuple")?;
+            infos.extend(classes.iter().map(|info| info.as_ref().clone()));
+        }
+        infos.extend(self.file.classes()?.iter().map(|info| info.as_ref().clone()));
+        let programs = Arc::new(Programs::new(Arc::new(Classes::new(infos))));
+        Ok(self.programs.get_or_init(|| programs).clone())
+    }
+
+    /// Bytes of each column before and after compression, in the clusters with entries between two.
+    pub fn column_bytes(&self, start: u64, stop: u64) -> Result<Vec<(u64, u64)>> {
+        let mut bytes = vec![(0u64, 0u64); self.schema.columns.len()];
+        for pages in self.clusters(start, stop)? {
+            let Some(cluster) = pages.cluster() else { continue };
+            for ((sums, column), range) in bytes.iter_mut().zip(&self.schema.columns).zip(&cluster.columns) {
+                let elements = pages.list().elements(range);
+                sums.0 = sums.0.saturating_add(elements.saturating_mul(u64::from(column.bits)).div_ceil(8));
+                for page in pages.list().pages(range) {
+                    if let envelope::Locator::File { bytes, .. } = page.locator {
+                        sums.1 = sums.1.saturating_add(bytes);
+                    }
+                }
+            }
+        }
+        Ok(bytes)
+    }
+
+    fn sum(&self, field: usize, columns: &[(u64, u64)]) -> (u64, u64) {
+        let of = self.columns_of(field);
+        let found = of.iter().filter_map(|&column| columns.get(column));
+        found.fold((0, 0), |sum, one| (sum.0.saturating_add(one.0), sum.1.saturating_add(one.1)))
+    }
+
+    /// The columns of a listed field and of all that it consists of.
+    pub fn columns_of(&self, field: usize) -> Vec<usize> {
+        let mut fields: Vec<usize> = self.listed.get(field).map(|listed| listed.field).into_iter().collect();
+        let mut columns = Vec::new();
+        while let Some(field) = fields.pop().and_then(|id| self.schema.fields.get(id)) {
+            columns.extend(field.representations.iter().flatten());
+            fields.extend(&field.children);
+        }
+        columns.sort_unstable();
+        columns.dedup();
+        columns
+    }
+
+    /// Where a page of a column is: its cluster, the column that represents the field there, and its place among its pages.
+    /// `column` is that of the first representation.
+    fn find_page(&self, column: usize, page: usize) -> Option<(ClusterPages, usize, usize)> {
+        let (number, index) = (page >> NUMBER_BITS, page & NOT_STORED);
+        let mut before = 0;
+        let group = self.groups.iter().position(|group| {
+            before += group.clusters as usize;
+            number < before
+        })?;
+        let first = before - self.groups.get(group)?.clusters as usize;
+        let pages = ClusterPages { list: self.page_list(group).ok()?, index: number - first, number };
+        let chosen = self.representing(column, pages.cluster()?)?;
+        Some((pages, chosen, index))
+    }
+
+    /// The column that represents a field in a cluster, given that of the first representation.
+    fn representing(&self, column: usize, cluster: &Cluster) -> Option<usize> {
+        let field = self.schema.fields.get(self.schema.columns.get(column)?.field)?;
+        let place = field.representations.first()?.iter().position(|&id| id == column)?;
+        let choices = field.representations.iter().filter_map(|columns| columns.get(place).copied());
+        let there = |id: &usize| cluster.columns.get(*id).is_some_and(|range| !range.suppressed);
+        choices.into_iter().find(there)
+    }
+
+    /// The columns of the first representation of a listed field and of all that it consists of; with each, how many of its
+    /// elements there are for an entry, if that is always the same.
+    fn columns_with_repetitions(&self, field: usize) -> Vec<(usize, Option<u64>)> {
+        let mut found = Vec::new();
+        let Some(listed) = self.listed.get(field) else { return found };
+        // From the top: what is above the field says how often it is there, and where its items are.
+        let mut above = vec![listed.field];
+        while let Some(parent) = above.last().and_then(|&id| self.schema.fields.get(id)?.parent) {
+            above.push(parent);
+        }
+        let mut each = Some(1u64);
+        let mut next = Vec::new();
+        while let Some(id) = above.pop() {
+            if above.is_empty() {
+                next.push((id, each));
+                break;
+            }
+            let Some(field) = self.schema.fields.get(id) else { break };
+            found.extend(field.representations.first().into_iter().flatten().map(|&id| (id, each)));
+            each = below(field, each);
+        }
+        while let Some((id, each)) = next.pop() {
+            let Some(field) = self.schema.fields.get(id) else { continue };
+            let inside = below(field, each);
+            let columns = field.representations.first().into_iter().flatten();
+            for (place, &column) in columns.enumerate() {
+                let array = field.array_size.is_some() || place > 0;
+                found.push((column, if array { inside } else { each }));
+            }
+            next.extend(field.children.iter().map(|&child| (child, inside)));
+        }
+        found.sort_unstable();
+        found.dedup_by_key(|(column, _)| *column);
+        found
+    }
+
+    /// Its place, for errors.
+    pub fn place(&self) -> String {
+        format!("RNTuple {} of {}", self.name, self.file.name())
+    }
+}
+
+/// How many values of a part of a field there are for an entry.
+fn below(field: &Field, each: Option<u64>) -> Option<u64> {
+    match field.role {
+        Role::Leaf | Role::Record
+            if field.representations.first().is_none_or(|columns| columns.len() < 2) =>
+        {
+            each?.checked_mul(field.array_size.unwrap_or(1))
+        }
+        _ => None,
+    }
+}
+
+impl Table for NTuple {
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn title(&self) -> &str {
+        &self.description
+    }
+    fn classname(&self) -> &str {
+        CLASS
+    }
+    fn entries(&self) -> u64 {
+        self.entries
+    }
+    fn num_fields(&self) -> usize {
+        self.listed.len()
+    }
+    fn field(&self, field: usize) -> Option<FieldInfo<'_>> {
+        let listed = self.listed.get(field)?;
+        Some(FieldInfo {
+            name: &listed.name,
+            title: &self.schema.fields.get(listed.field)?.description,
+            parent: listed.parent,
+            children: &listed.children,
+            entries: self.entries,
+        })
+    }
+    fn field_bytes(&self, field: usize) -> (u64, u64) {
+        let bytes = self.bytes.get_or_init(|| self.column_bytes(0, self.entries).unwrap_or_default());
+        self.sum(field, bytes)
+    }
+    fn path(&self, field: usize) -> String {
+        let mut names = Vec::new();
+        let mut next = self.listed.get(field);
+        while let Some(listed) = next {
+            names.push(listed.name.as_str());
+            next = listed.parent.and_then(|parent| self.listed.get(parent));
+        }
+        names.reverse();
+        names.join(".")
+    }
+    fn reader(&self, field: usize, hidden: &Hidden) -> Result<Arc<dyn FieldReader>> {
+        Ok(self.compiled(field, hidden)?)
+    }
+    fn cluster_borders(&self) -> Vec<u64> {
+        // What cannot be listed is an error when it is read.
+        let clusters = self.clusters(0, self.entries).unwrap_or_default();
+        let starts = clusters.iter().filter_map(ClusterPages::cluster).map(|cluster| cluster.first_entry);
+        let mut borders: Vec<u64> = [0].into_iter().chain(starts).chain([self.entries]).collect();
+        borders.dedup();
+        borders
+    }
+    fn pages(&self, field: usize, start: u64, stop: u64, to: &mut Vec<PageListed>) {
+        // What cannot be listed is an error when it is read.
+        let clusters = self.clusters(start, stop).unwrap_or_default();
+        for (column, each) in self.columns_with_repetitions(field) {
+            for pages in &clusters {
+                let Some(cluster) = pages.cluster() else { continue };
+                let chosen = self.representing(column, cluster);
+                let Some(range) = chosen.and_then(|id| cluster.columns.get(id)) else { continue };
+                let mut first = 0;
+                for (index, page) in pages.list().pages(range).iter().enumerate() {
+                    let elements = std::mem::replace(&mut first, page.end)..page.end;
+                    let entries = match each {
+                        Some(each @ 1..) => elements.start / each..elements.end.div_ceil(each),
+                        _ => 0..cluster.entries,
+                    };
+                    let (first, end) =
+                        (entries.start + cluster.first_entry, entries.end + cluster.first_entry);
+                    if let Some(range) = page.range().filter(|_| first < stop && start < end) {
+                        let number = pages.number << NUMBER_BITS | index;
+                        to.push(PageListed { column, number, range, first, entries: end - first });
+                    }
+                }
+            }
+        }
+    }
+    fn entries_touched(&self, field: usize, start: u64, stop: u64) -> u64 {
+        let mut pages = Vec::new();
+        self.pages(field, start, stop, &mut pages);
+        let first = pages.iter().map(|page| page.first).min().unwrap_or(0);
+        pages.iter().map(|page| page.first + page.entries).max().unwrap_or(0) - first
+    }
+    fn page_range(&self, column: usize, page: usize) -> Option<Range> {
+        let (pages, column, index) = self.find_page(column, page)?;
+        pages.list().pages(pages.cluster()?.columns.get(column)?).get(index)?.range()
+    }
+    fn codec(&self, column: usize, page: usize, head: &[u8]) -> Option<u32> {
+        let (pages, column, index) = self.find_page(column, page)?;
+        let stored = pages.list().pages(pages.cluster()?.columns.get(column)?);
+        let found = stored.get(index)?;
+        let first = index.checked_sub(1).and_then(|before| stored.get(before)).map_or(0, |page| page.end);
+        let encoding = self.schema.columns.get(column)?.encoding.as_ref().ok()?;
+        let envelope::Locator::File { bytes, .. } = found.locator else { return None };
+        if encoding.stored_bytes(found.end - first)? as u64 == bytes {
+            return Some(0);
+        }
+        decode::codec(head)
+    }
+    fn longest_entry(&self, _field: usize) -> Result<Option<u64>> {
+        Ok(None)
+    }
+    fn same_shape(&self, other: &dyn Table) -> bool {
+        let other: &dyn Any = other;
+        other.downcast_ref::<Self>().is_some_and(|other| self.schema == other.schema)
+    }
+    fn bytes_between(&self, fields: &[usize], start: u64, stop: u64) -> f64 {
+        let mut sum = 0.0;
+        for pages in self.clusters(start, stop).unwrap_or_default() {
+            let Some(cluster) = pages.cluster() else { continue };
+            let end = cluster.first_entry + cluster.entries;
+            let some = stop.min(end).saturating_sub(start.max(cluster.first_entry));
+            let share = some as f64 / cluster.entries.max(1) as f64;
+            let bytes = self.column_bytes(cluster.first_entry, end).unwrap_or_default();
+            sum += share * fields.iter().map(|&field| self.sum(field, &bytes).0 as f64).sum::<f64>();
+        }
+        sum
+    }
+    fn source(&self) -> &Arc<dyn Source> {
+        self.file.source()
+    }
+    fn verify(&self) -> Result<()> {
+        self.file.verify()
+    }
+    fn page_cache(&self) -> &PageCache {
+        &self.page_cache
+    }
+    fn place(&self, field: usize) -> String {
+        format!("field {} of {}", self.path(field), Self::place(self))
+    }
+    fn page_place(&self, column: usize, page: &PageWanted) -> String {
+        let cluster = page.number >> NUMBER_BITS;
+        let number = page.number & NOT_STORED;
+        let offset = page.range().offset;
+        format!(
+            "page {number} (byte {offset}) of column {} in cluster {cluster} of {}",
+            self.column_name(column),
+            Self::place(self)
+        )
+    }
+    fn column_name(&self, column: usize) -> String {
+        match self.schema.columns.get(column) {
+            Some(found) => format!("{column} of {}", self.schema.path(found.field)),
+            None => column.to_string(),
+        }
+    }
+}
+
+/// A `TList` of `TStreamerInfo` behind a pointer.
+fn streamed_list(bytes: &[u8]) -> Result<Classes> {
+    let mut c = Cursor::new(bytes, 0);
+    match c.pointer()? {
+        Pointer::New { .. } => Classes::parse(c.rest(), c.place()),
+        _ => Err(Error::corrupt("no list of streamer info").at(0)),
+    }
+}
+
+/// A cluster and its pages.
+#[derive(Clone)]
+pub struct ClusterPages {
+    list: Arc<PageList>,
+    index: usize,
+    /// Its number in the RNTuple.
+    pub number: usize,
+}
+
+impl ClusterPages {
+    /// The page list that it is in.
+    pub fn list(&self) -> &PageList {
+        &self.list
+    }
+    /// The cluster.
+    pub fn cluster(&self) -> Option<&Cluster> {
+        self.list.clusters.get(self.index)
+    }
+}
