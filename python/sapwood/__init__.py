@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from sapwood.errors import NotFoundError as KeyInFileError
     from sapwood.files.file import ReadOnlyDirectory, ReadOnlyFile, ReadOnlyKey, open  # noqa: A004
     from sapwood.files.many import concatenate, iterate, num_entries
+    from sapwood.files.ntuple import RField, RNTuple
     from sapwood.files.tree import HasBranches, TBranch, TTree
     from sapwood.objects.model import Model, Unreadable
     from sapwood.storage.trace import Trace, trace
@@ -61,6 +62,7 @@ _HOMES = {
     "sapwood.table.filters": ("no_filter",),
     "sapwood.table.steps": ("Report",),
     "sapwood.storage.trace": ("Trace", "trace"),
+    "sapwood.files.ntuple": ("RField", "RNTuple"),
     "sapwood.files.tree": ("HasBranches", "TBranch", "TTree"),
     "sapwood.vectors": ("as_vectors",),
     "sapwood.writing.file": ("WritableDirectory", "WritableFile", "create", "recreate", "update"),
@@ -84,6 +86,8 @@ __all__ = [
     "MissingFileError",
     "Model",
     "NotFoundError",
+    "RField",
+    "RNTuple",
     "ReadOnlyDirectory",
     "ReadOnlyFile",
     "ReadOnlyKey",

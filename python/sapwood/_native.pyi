@@ -169,6 +169,8 @@ class Directory:
         """Give a key by its place."""
     def subdirectory(self, key: Key) -> Directory:
         """Read the directory of a key."""
+    def ntuple(self, key: Key) -> NTuple:
+        """Open the RNTuple of a key."""
     def tree(self, key: Key) -> Tree:
         """Read the tree of a key: what it says of its branches and baskets, none of their data."""
     def object(self, key: Key, makers: _Makers) -> tuple[Any, list[tuple[str, str]]]:
@@ -338,6 +340,51 @@ class Tree(Table):
     @property
     def branches(self) -> list[Branch]:
         """All branches, depth first, a parent before its children."""
+
+@final
+class NTuple(Table):
+    """An RNTuple (`ROOT::RNTuple`): what only RNTuples have."""
+
+    @property
+    def writer(self) -> str:
+        """The program that wrote it."""
+    @property
+    def version(self) -> list[int]:
+        """The version of the format: epoch, major, minor, patch."""
+    @property
+    def header_checksum(self) -> int:
+        """The checksum of the header."""
+    @property
+    def ntuple_fields(self) -> list[NTupleField]:
+        """The fields, as `fields`, with what only those of RNTuples have."""
+    def field_records(
+        self,
+    ) -> list[tuple[int, int, int, int, int, int, int | None, int | None, str, str, str, str]]:
+        """List what the schema says of each field, in the order of `sapwood.files.ntuple.FieldRecord`."""
+    def column_records(
+        self,
+    ) -> list[tuple[int, str | None, int, int, int, int, int, tuple[float, float] | None]]:
+        """List what the schema says of each column, in the order of `sapwood.files.ntuple.ColumnRecord`."""
+    def alias_records(self) -> list[tuple[int, int]]:
+        """List the columns of projected fields: column and field."""
+    def cluster_groups(self) -> list[tuple[int, int, int]]:
+        """List the groups of clusters: first entry, entries, clusters."""
+    @property
+    def attribute_sets(self) -> list[tuple[str, int, int]]:
+        """The linked attribute sets: name, major and minor version of the schema."""
+    def attribute_set(self, name: str) -> NTuple:
+        """Open a linked attribute set."""
+
+@final
+class NTupleField(Field):
+    """A field of an RNTuple: what only these have."""
+
+    @property
+    def field_id(self) -> int | None:
+        """The ID in the schema."""
+    @property
+    def column_ids(self) -> list[int]:
+        """The columns of the field and of all that it consists of."""
 
 @final
 class Branch(Field):

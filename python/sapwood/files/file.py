@@ -27,7 +27,7 @@ from sapwood.errors import (
     warn_of_lost_keys,
     without_secrets,
 )
-from sapwood.files.kinds import BANKS, DIRECTORIES, HBOOK_NTUPLES, TABLES, TREES
+from sapwood.files.kinds import BANKS, DIRECTORIES, HBOOK_NTUPLES, RNTUPLES, TABLES, TREES
 from sapwood.show.safe import safe_line
 from sapwood.storage.locate import split_path
 from sapwood.storage.sources import source_of
@@ -490,6 +490,10 @@ class ReadOnlyKey:
             from sapwood.files.tree import TTree
 
             found = TTree(self._parent.native.tree(self.native), self)
+        elif self.fClassName in RNTUPLES:
+            from sapwood.files.ntuple import RNTuple
+
+            found = RNTuple(self._parent.native.ntuple(self.native), self)
         elif self.fClassName in HBOOK_NTUPLES:
             from sapwood.files.hbook import read_table
 

@@ -10,7 +10,10 @@ TREES = frozenset({"TTree", "TNtuple", "TNtupleD"})
 HBOOK_NTUPLES = frozenset({"RWNtuple", "CWNtuple"})
 """Row-wise and column-wise ntuples of HBOOK."""
 
-TABLES = TREES | HBOOK_NTUPLES
+RNTUPLES = frozenset({"ROOT::RNTuple", "ROOT::Experimental::RNTuple"})
+"""RNTuples. The experimental format is refused by name."""
+
+TABLES = TREES | RNTUPLES | HBOOK_NTUPLES
 """Tables of entries, of every kind."""
 
 BANKS = frozenset({"Banks", "Vector"})

@@ -174,7 +174,8 @@ class Query:
     # Which fields
 
     def _select(self, names: Filter, typenames: Filter, filter_field: FieldFilter) -> None:
-        chosen = [field for _, field in self.source.walk(True, names, typenames, filter_field or no_filter)]
+        called = {field: name for name, field in self.source.chosen(names, typenames, filter_field or no_filter)}
+        chosen = list(called)
         leaves = {field: None for field in chosen if not field.is_group and field.reason is None}
         bad = {field: None for field in chosen if not field.is_group and field.reason is not None}
         groups: list[Field] = []
@@ -201,7 +202,7 @@ class Query:
         taken: set[str] = set()
         lost: list[str] = []
         for field in [*leaves, *groups]:
-            name = field.name if field.name not in taken else field.path_in(self.source)
+            name = called[field] if called[field] not in taken else field.path_in(self.source)
             if name in taken:
                 lost.append(name)
                 continue

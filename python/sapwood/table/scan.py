@@ -163,6 +163,9 @@ def arrow_stream(query: Query, steps: Sequence[tuple[int, int]]) -> Foreign:
             warn_of_parts(left_out)
             return table.engine.arrow_stream(*_arrow_columns(query, names, found))
         kept = [place for place in kept if place not in lost]
+    refused = [place for place in kept if columns.has_unions(kinds[place])]
+    warn_of_lost(query.source.words.fields, [f"{names[place]}: {NO_UNIONS}" for place in refused])
+    kept = [place for place in kept if place not in refused]
     parts = [Slice(query, *step, numbers).stored(kept) for step in steps]
     return table.engine.arrow_stream([names[place] for place in kept], parts, warn_of_parts)
 

@@ -61,6 +61,8 @@ class HasFields:
     """
 
     words: ClassVar[Words] = Words()
+    separator: ClassVar[str] = "/"
+    """What stands between the names in a path."""
 
     def __init__(self) -> None:
         self._direct: list[Any] = []
@@ -136,7 +138,7 @@ class HasFields:
                 here.setdefault(child.name, child)
             self._here = here
         found = self._here.get(where)
-        if found is None and "/" in where:
+        if found is None and self.separator in where:
             return self._follow(where)
         if found is None and not direct:
             if self._below is None:
@@ -150,7 +152,7 @@ class HasFields:
     def _follow(self, path: str) -> Any:
         step: HasFields = self
         found: Any = None
-        for piece in filter(None, path.split("/")):
+        for piece in filter(None, path.split(self.separator)):
             below = step.find(piece)
             if below is None:
                 # Of two fields with one name, the other one may be meant: `keys` gives the paths of both.
@@ -245,7 +247,14 @@ class HasFields:
             ):
                 yield path, child
             if recursive and child._children:
-                yield from child.walk(True, names, typenames, filter_field, path + "/")
+                yield from child.walk(True, names, typenames, filter_field, path + self.separator)
+
+    def chosen(
+        self, names: Filter, typenames: Filter, filter_field: Callable[[Any], object] = no_filter
+    ) -> Iterator[tuple[str, Any]]:
+        """Iterate over the names and fields that `arrays` reads with these filters."""
+        for _, field in self.walk(True, names, typenames, filter_field):
+            yield field.name, field
 
     # Listing fields
 
@@ -542,14 +551,14 @@ class Field(HasFields):
     @property
     def object_path(self) -> str:
         """The path in the file: the table's, a colon, and the names down to here."""
-        return f"{self._parent.object_path}{':' if self.top_level else '/'}{self.name}"
+        return f"{self._parent.object_path}{':' if self.top_level else self.separator}{self.name}"
 
     def path_in(self, source: HasFields) -> str:
         """Return the path from a table or field above to here."""
         path = self._name
         above = self._parent
         while above is not source and isinstance(above, Field):
-            path = f"{above._name}/{path}"
+            path = f"{above._name}{self.separator}{path}"
             above = above._parent
         return path
 

@@ -1,0 +1,384 @@
+"""RNTuples and their fields: tables in the words of ROOT and uproot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sapwood.columns import Foreign, form_of, is_settled
+from sapwood.errors import ArgumentError, NotFoundError
+from sapwood.objects.standard import read_model
+from sapwood.table.filters import Filter, NameFilter, no_filter
+from sapwood.table.reading import Readable, ReadableField, ReadableTable
+from sapwood.table.results import documentation
+from sapwood.table.schema import FieldFilter, HasFields, Words, ratio
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sapwood import _native
+    from sapwood.objects.model import Model
+    from sapwood.table.engine import StoredField
+
+
+class FieldRecord(NamedTuple):
+    """What the schema says of a field, with the names that uproot has for it."""
+
+    field_version: int
+    type_version: int
+    parent_field_id: int
+    struct_role: int
+    flags: int
+    repetition: int
+    source_field_id: int | None
+    checksum: int | None
+    field_name: str
+    type_name: str
+    type_alias: str
+    field_desc: str
+
+
+class ColumnRecord(NamedTuple):
+    """What the schema says of a column: `type` is its number in the format, `name` what that is called."""
+
+    type: int
+    name: str | None
+    nbits: int
+    field_id: int
+    flags: int
+    repr_idx: int
+    first_element_index: int
+    range: tuple[float, float] | None
+
+
+class AliasColumnRecord(NamedTuple):
+    """A column of a projected field."""
+
+    physical_id: int
+    field_id: int
+
+
+class ClusterSummary(NamedTuple):
+    """The entries of a cluster."""
+
+    num_first_entry: int
+    num_entries: int
+
+
+class ClusterGroupRecord(NamedTuple):
+    """The entries and clusters whose pages are listed together."""
+
+    min_entry_num: int
+    entry_span: int
+    num_clusters: int
+
+
+class Header(NamedTuple):
+    """What the header of an RNTuple says besides its fields and columns."""
+
+    name: str
+    ntuple_description: str
+    writer_identifier: str
+    version: tuple[int, int, int, int]
+    checksum: int
+
+
+class HasRFields(Readable):
+    """What an RNTuple and a field have in common: (sub-)fields by name that can be read together.
+
+    ``ntuple["jets.pt"]`` follows a path, ``ntuple["pt"]`` finds a field at any depth (the nearest to the top),
+    ``ntuple[0]`` counts. Members of the objects in a list are lists: ``ntuple["jets.pt"]`` has a list for each entry.
+    """
+
+    words = Words("field", "fields", "subfields", "filter_field", "RNTuple", "pages", "baskets")
+    separator = "."
+
+    def chosen(
+        self, names: Filter, typenames: Filter, filter_field: Callable[[Any], object] = no_filter
+    ) -> Iterator[tuple[str, Any]]:
+        """Iterate over the paths and fields that `arrays` reads with these filters; none is part of another one."""
+        outer: RField | None = None
+        for path, field in self.walk(True, names, typenames, filter_field):
+            if outer is None or not field.is_below(outer):
+                outer = field
+                yield path, field
+
+    @property
+    def ntuple(self) -> RNTuple:
+        """The RNTuple."""
+        raise NotImplementedError
+
+    def to_akform(
+        self,
+        *,
+        filter_name: NameFilter = no_filter,
+        filter_typename: NameFilter = no_filter,
+        filter_field: FieldFilter = no_filter,
+        ak_add_doc: bool | Mapping[str, str] = False,
+    ) -> Foreign:
+        """Return the Awkward form of what `arrays` returns; arguments as there.
+
+        Raises
+        ------
+        ArgumentError
+            The type of a field is known only from its data.
+        """
+        import awkward as ak
+
+        forms: list[Foreign] = []
+        names: list[str] = []
+        for name, field in self.chosen(Filter(filter_name), Filter(filter_typename), filter_field or no_filter):
+            kind = field.type
+            if kind is None:
+                continue
+            if not is_settled(kind):
+                raise ArgumentError(f"the type of {name!r} is known only from its data\n{field.location}")
+            forms.append(form_of(kind, f"field-{field.field_id}", documentation(field, ak_add_doc)))
+            names.append(name)
+        return ak.forms.RecordForm(forms, names, form_key="toplevel")
+
+
+class RNTuple(HasRFields, ReadableTable):
+    """An RNTuple: entries, each with a value in every field.
+
+    It is an Arrow stream too: ``pyarrow.table(ntuple)``, ``polars.DataFrame(ntuple)`` and DuckDB take it as it is,
+    reading one record batch after another.
+    """
+
+    def __init__(self, native: _native.NTuple, key: Any) -> None:
+        super().__init__(native)
+        self._key = key
+
+    @property
+    def _stored_fields(self) -> Sequence[StoredField]:
+        return self._native.ntuple_fields
+
+    def _field(self, stored: StoredField, number: int, parent: HasFields) -> RField:
+        return RField(stored, number, parent, self)
+
+    @property
+    def native(self) -> _native.NTuple:
+        """The native RNTuple; raises `StorageError` once the file is closed."""
+        _ = self.file.native
+        return self._native
+
+    @property
+    def ntuple(self) -> RNTuple:
+        """The RNTuple itself."""
+        return self
+
+    @property
+    def file(self) -> Any:
+        """The file."""
+        return self._key.file
+
+    @property
+    def parent(self) -> Any:
+        """The key of the RNTuple."""
+        return self._key
+
+    @property
+    def object_path(self) -> str:
+        """The path of the RNTuple in the file, with its cycle."""
+        return self._key.object_path
+
+    @property
+    def cache_key(self) -> str:
+        """A string that stands for this RNTuple among all files."""
+        return f"{self._key.parent.cache_key}{self.name};{self._key.fCycle}"
+
+    @property
+    def path(self) -> str:
+        """The path within the RNTuple: that of itself is empty."""
+        return ""
+
+    @property
+    def model(self) -> Model:
+        """The anchor with all members that it has in C++ (`Model`): where header and footer lie."""
+        return read_model(self._key)
+
+    @property
+    def description(self) -> str:
+        """The description."""
+        return self.title
+
+    @property
+    def all_fields(self) -> list[RField]:
+        """All fields, depth first."""
+        return list(self.every_field)
+
+    @property
+    def header(self) -> Header:
+        """What the header says of the RNTuple as a whole."""
+        native = self._native
+        version: tuple[int, int, int, int] = tuple(native.version)  # pyright: ignore[reportAssignmentType]
+        return Header(native.name, native.title, native.writer, version, native.header_checksum)
+
+    @property
+    def field_records(self) -> list[FieldRecord]:
+        """What the schema says of each field; the place is the field ID."""
+        return [FieldRecord(*record) for record in self._native.field_records()]
+
+    @property
+    def field_names(self) -> list[str]:
+        """The name of each field; the place is the field ID."""
+        return [record.field_name for record in self.field_records]
+
+    @property
+    def column_records(self) -> list[ColumnRecord]:
+        """What the schema says of each column; the place is the column ID."""
+        return [ColumnRecord(*record) for record in self._native.column_records()]
+
+    @property
+    def alias_column_records(self) -> list[AliasColumnRecord]:
+        """The columns of projected fields."""
+        return [AliasColumnRecord(*record) for record in self._native.alias_records()]
+
+    @property
+    def cluster_group_records(self) -> list[ClusterGroupRecord]:
+        """The groups of clusters."""
+        return [ClusterGroupRecord(*record) for record in self._native.cluster_groups()]
+
+    @property
+    def cluster_summaries(self) -> list[ClusterSummary]:
+        """The first entry and the number of entries of each cluster."""
+        return [ClusterSummary(start, stop - start) for start, stop in pairwise(self.clusters)]
+
+    @property
+    def attribute_sets(self) -> list[str]:
+        """The names of the attribute sets that are linked to it."""
+        return [name for name, _, _ in self._native.attribute_sets]
+
+    def attribute_set(self, name: str) -> RNTuple:
+        """Return an attribute set: an RNTuple whose entries describe ranges of entries of this one.
+
+        Its fields are ``_rangeStart``, the first entry of the range, ``_rangeLen``, its number of entries, and
+        ``_userData``, what is said of them.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such set.
+        """
+        if name not in self.attribute_sets:
+            listed = ", ".join(map(repr, self.attribute_sets)) or "none"
+            raise NotFoundError(f"no such attribute set: {name!r}; there is: {listed}\n{self.location}")
+        return AttributeSet(self.native.attribute_set(name), self, name)
+
+    @property
+    def uncompressed_bytes(self) -> int:
+        """The size of all pages before compression, in bytes."""
+        return sum(field.uncompressed_bytes for field in self._children)
+
+    @property
+    def compressed_bytes(self) -> int:
+        """The size of all pages as stored, in bytes."""
+        return sum(field.compressed_bytes for field in self._children)
+
+    @property
+    def compression_ratio(self) -> float:
+        """Uncompressed over compressed size; not a number for an empty RNTuple."""
+        return ratio(self.uncompressed_bytes, self.compressed_bytes)
+
+    def __repr__(self) -> str:
+        """Show what it is."""
+        count = f" ({len(self)} fields)" if len(self) else ""
+        return f"<RNTuple {self.name!r}{count} at 0x{id(self):012x}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as the file and the path in it."""
+        return _object_at, (self.file, self._key.object_path)
+
+
+class AttributeSet(RNTuple):
+    """An RNTuple that describes ranges of entries of another one."""
+
+    def __init__(self, native: _native.NTuple, of: RNTuple, name: str) -> None:
+        super().__init__(native, of.parent)
+        self._of = of
+        self._set_name = name
+
+    @property
+    def object_path(self) -> str:
+        """The path of the RNTuple that it describes, and its name."""
+        return f"{self._of.object_path} attribute set {self._set_name}"
+
+    @property
+    def cache_key(self) -> str:
+        """A string that stands for it among all files."""
+        return f"{self._of.cache_key}@{self._set_name}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as the RNTuple and the name."""
+        return _attribute_set_of, (self._of, self._set_name)
+
+
+class RField(HasRFields, ReadableField):
+    """A field of an RNTuple: the values of one variable, or of one object with parts, for all entries."""
+
+    _parent: Any
+    _table: Any
+
+    @property
+    def ntuple(self) -> RNTuple:
+        """The RNTuple."""
+        return self._table
+
+    @property
+    def cpp_class(self) -> str:
+        """The C++ type."""
+        return self.typename
+
+    @property
+    def path(self) -> str:
+        """The names from the top-level field down to here, with dots between them."""
+        return self.path_in(self._table)
+
+    @property
+    def cache_key(self) -> str:
+        """A string that stands for this field among all files."""
+        above = self._table.cache_key if self.top_level else self._parent.cache_key
+        return f"{above}{':' if self.top_level else '.'}{self.name}({self.index})"
+
+    @property
+    def description(self) -> str:
+        """The description."""
+        return self.title
+
+    @property
+    def field_id(self) -> int:
+        """The ID in the schema: the place in `RNTuple.field_records`."""
+        return self.native.field_id
+
+    @property
+    def record(self) -> FieldRecord:
+        """What the schema says of the field."""
+        return self._table.field_records[self.field_id]
+
+    @property
+    def columns(self) -> list[ColumnRecord]:
+        """The columns of the field and of all its parts."""
+        records = self._table.column_records
+        return [records[column] for column in self.native.column_ids]
+
+    def __repr__(self) -> str:
+        """Show what it is."""
+        count = f" ({len(self)} subfields)" if len(self) else ""
+        return f"<RField {self.name!r}{count} at 0x{id(self):012x}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as the RNTuple and the number of the field."""
+        return _field_at, (self._table, self.number)
+
+
+def _object_at(file: Any, path: str) -> Any:
+    return file.root_directory[path]
+
+
+def _attribute_set_of(ntuple: RNTuple, name: str) -> RNTuple:
+    return ntuple.attribute_set(name)
+
+
+def _field_at(ntuple: RNTuple, number: int) -> RField:
+    return ntuple.field_at(number)
