@@ -1,0 +1,173 @@
+"""RNTuples: values of every type, listed, selected, cut and joined."""
+
+from __future__ import annotations
+
+import pickle
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import awkward as ak
+import numpy as np
+import pytest
+
+import sapwood
+
+TYPES = Path(__file__).parent.parent / "golden" / "ntuple" / "types.root"
+
+
+def single(value: float) -> float:
+    return struct.unpack("f", struct.pack("f", value))[0]
+
+
+def truncated(value: float) -> float:
+    word = struct.unpack("<I", struct.pack("<f", value))[0] >> 12 << 12
+    return struct.unpack("<f", struct.pack("<I", word))[0]
+
+
+def quantized(value: float) -> float:
+    return int(0.5 + (value + 1) * (4095 / 2)) * (2 / 4095) - 1
+
+
+def hits(i: int) -> list[dict[str, Any]]:
+    return [{"x": float(i), "y": float(-k), "id": 100 * i + k, "samples": [i] * k} for k in range(i % 3)]
+
+
+EXPECTED: dict[str, Callable[[int], Any]] = {
+    "i32": lambda i: i - 5,
+    "u64": lambda i: i << 40,
+    "flag": lambda i: i % 3 == 0,
+    "f": lambda i: i / 4,
+    "d": lambda i: 1 / (i + 1),
+    "half": lambda i: i / 8,
+    "trunc": lambda i: truncated(single(i * single(0.1))),
+    "quant": lambda i: quantized(i / 20 - 0.5),
+    "s": lambda i: chr(ord("a") + i) * (i % 4),
+    "v": lambda i: [i + k / 2 for k in range(i % 5)],
+    "vv": lambda i: [[i * 10 + k] * (k + i % 2) for k in range(i % 3)],
+    "arr": lambda i: [0, i, 2 * i],
+    "bits": lambda i: [bool(i * 37 % 1024 >> b & 1) for b in range(10)],
+    "opt": lambda i: i / 2 if i % 2 else None,
+    "ptr": lambda i: -i if i % 3 else None,
+    "var": lambda i: i if i % 2 else "x" * i,
+    "pr": lambda i: (i, str(i)),
+    "tup": lambda i: (i, i / 2, f"t{i}"),
+    "set": lambda i: sorted(10 - k + i for k in range(i % 4)),
+    "hits": hits,
+    "old": lambda i: {"a": i, "b": [i * 1.5] * (i % 3), "c": "o" * (i % 6)},
+    "nv": lambda i: i % 5,
+    "late": lambda i: i * i if i >= 10 else 0,
+    "late_list": lambda i: [float(i)] * (i % 3) if i >= 10 else [],
+    "late_text": lambda i: f"late{i}" if i >= 10 else "",
+    "late_array": lambda i: [i, -i] if i >= 10 else [0, 0],
+}
+
+
+@pytest.fixture(scope="module")
+def ntuple() -> Any:
+    return sapwood.open(TYPES)["types"]
+
+
+def test_every_field_is_listed_in_order(ntuple: Any) -> None:
+    assert ntuple.keys(recursive=False) == list(EXPECTED)
+    assert ntuple.num_entries == 20
+    assert ntuple["hits"].keys() == ["x", "y", "id", "samples"]
+    assert ntuple.typenames()["hits.samples"] == "std::vector<std::int16_t>"
+    assert ntuple.description == "values that are formulas of their entry"
+    assert ntuple["i32"].description == "entry less five"
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_values_are_those_that_root_wrote(ntuple: Any, name: str) -> None:
+    assert ntuple[name].array().to_list() == [EXPECTED[name](i) for i in range(20)]
+
+
+@pytest.mark.parametrize(("start", "stop"), [(0, 0), (3, 4), (4, 6), (0, 13), (7, 20), (19, 20), (12, 14)])
+@pytest.mark.parametrize("name", EXPECTED)
+def test_any_range_of_entries_is_a_slice_of_all(ntuple: Any, name: str, start: int, stop: int) -> None:
+    found = ntuple[name].array(entry_start=start, entry_stop=stop).to_list()
+    assert found == [EXPECTED[name](i) for i in range(start, stop)]
+
+
+def test_steps_of_any_size_join_to_all_entries(ntuple: Any) -> None:
+    for size in (1, 3, 7, "1 kB"):
+        steps = [step.to_list() for step in ntuple.iterate(step_size=size)]
+        assert [entry for step in steps for entry in step] == ntuple.arrays().to_list()
+
+
+def test_members_of_the_objects_in_a_list_are_lists(ntuple: Any) -> None:
+    assert ntuple["hits.id"].array().to_list() == [[hit["id"] for hit in hits(i)] for i in range(20)]
+    assert ntuple["hits.x"].array().to_list() == [[hit["x"] for hit in hits(i)] for i in range(20)]
+    found = ntuple.arrays(filter_name="hits.s*")
+    assert found.fields == ["hits.samples"]
+    assert found["hits.samples"].to_list() == [[hit["samples"] for hit in hits(i)] for i in range(20)]
+    assert ntuple.arrays(filter_name=["hits", "hits.*"]).fields == ["hits"]
+
+
+def test_filters_expressions_cuts_and_aliases(ntuple: Any) -> None:
+    assert ntuple.arrays(filter_typename="double").fields == ["d", "quant"]
+    assert ntuple.arrays(filter_field=lambda field: field.name == "s").fields == ["s"]
+    found = ntuple.arrays(["i32 + 5", "twice"], "flag & (i32 > 0)", aliases={"twice": "2 * f"})
+    assert found["i32 + 5"].to_list() == [6, 9, 12, 15, 18]
+    assert found["twice"].to_list() == [3.0, 4.5, 6.0, 7.5, 9.0]
+
+
+def test_every_library_gives_the_same_numbers(ntuple: Any) -> None:
+    wanted = [i - 5 for i in range(20)]
+    assert ntuple["i32"].array(library="np").tolist() == wanted
+    assert ntuple.arrays("i32", library="pd")["i32"].tolist() == wanted
+    assert ntuple.arrays("i32", library="pa")["i32"].to_pylist() == wanted
+    assert ntuple.arrays("i32", library="pl")["i32"].to_list() == wanted
+
+
+def test_it_is_an_arrow_stream(ntuple: Any) -> None:
+    pyarrow: Any = pytest.importorskip("pyarrow")
+    with pytest.warns(sapwood.SapwoodWarning, match=r"var: .* no form"):
+        table = pyarrow.table(ntuple)
+    assert table.column_names == [name for name in EXPECTED if name != "var"]
+    assert table["v"].to_pylist() == [EXPECTED["v"](i) for i in range(20)]
+    assert table["opt"].to_pylist() == [EXPECTED["opt"](i) for i in range(20)]
+
+
+def test_virtual_arrays_have_the_form_and_the_values(ntuple: Any) -> None:
+    virtual = ntuple.arrays(virtual=True)
+    for name, value in EXPECTED.items():
+        assert virtual[name].to_list() == [value(i) for i in range(20)], name
+    form = ntuple.to_akform()
+    assert form.fields == list(EXPECTED)
+    assert form.type == ntuple.arrays().layout.form.type
+
+
+def test_files_are_joined() -> None:
+    joined = sapwood.concatenate([f"{TYPES}:types"] * 3)
+    for name, value in EXPECTED.items():
+        assert joined[name].to_list() == [value(i) for i in range(20)] * 3, name
+
+
+def test_metadata_is_that_of_the_schema(ntuple: Any) -> None:
+    assert [tuple(one) for one in ntuple.cluster_summaries] == [(0, 5), (5, 8), (13, 7)]
+    assert [tuple(one) for one in ntuple.cluster_group_records] == [(0, 13, 2), (13, 7, 1)]
+    assert ntuple.clusters == [0, 5, 13, 20]
+    assert ntuple.header.writer_identifier.startswith("ROOT v6")
+    assert ntuple["u64"].record.type_name == "std::uint64_t"
+    assert [column.name for column in ntuple["quant"].columns] == ["real32quant"]
+    assert ntuple["quant"].columns[0].range == (-1.0, 1.0)
+    assert ntuple["nv"].record.source_field_id == ntuple["v"].field_id
+    deferred = [column.first_element_index for column in ntuple["late_array"].columns]
+    assert deferred == [20]
+    assert ntuple["d"].uncompressed_bytes == 160
+
+
+def test_it_survives_pickling(ntuple: Any) -> None:
+    assert pickle.loads(pickle.dumps(ntuple)).num_entries == 20
+    assert pickle.loads(pickle.dumps(ntuple["hits.id"])).path == "hits.id"
+
+
+def test_a_missing_field_is_named_with_what_is_like_it(ntuple: Any) -> None:
+    with pytest.raises(sapwood.NotFoundError, match=r"no such field: 'late_lists'(.|\n)*late_list"):
+        ntuple["late_lists"]
+
+
+def test_numpy_has_the_same_numbers_as_awkward(ntuple: Any) -> None:
+    assert np.array_equal(ntuple["arr"].array(library="np"), ak.to_numpy(ntuple["arr"].array()))
