@@ -16,6 +16,7 @@ from sapwood.table.schema import HasFields, Words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from typing_extensions import Self
 
     from sapwood import _native
     from sapwood.columns import Foreign
@@ -359,7 +360,7 @@ class FzFile:
         """Close the file."""
         self._file.close()
 
-    def __enter__(self) -> FzFile:
+    def __enter__(self) -> Self:
         """Close the file at the end of a `with` block."""
         return self
 
