@@ -56,10 +56,44 @@ def block(tag: bytes, method: int, packed: bytes, size: int) -> bytes:
     return tag + bytes([method]) + len(packed).to_bytes(3, "little") + size.to_bytes(3, "little") + packed
 
 
+def zebra() -> dict[str, bytes]:
+    """Make FZ and RZ files, with histograms and ntuples."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "python"))
+    from zebra_files import Writer, alfa
+
+    from sapwood import _native
+
+    made: dict[str, bytes] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for kind, record in (("fz", 900), ("rz", 128)):
+            path = Path(folder, kind)
+            writer = _native.ZebraWriter(path, kind, record, "EVNT", [("TRAK", ("F", 2), "I", 3, "TRKS")])
+            offsets, words = np.arange(5, dtype=np.int64) * 2, np.arange(24, dtype=np.uint32)
+            writer.write(0, 4, np.arange(8, dtype=np.uint32), [(offsets, words)])
+            writer.close()
+            made[kind] = path.read_bytes()
+    made["alfa"] = alfa(made["fz"])
+    for order in "<>":
+        writer = Writer(order)
+        counts, rows = np.arange(9) % 3, np.ones((9, 2), np.float32)
+        columns = [
+            {"name": "N", "kind": "I", "range": (0, 3), "counts": counts},
+            {"name": "X", "kind": "R", "index": 0, "values": np.ones(counts.sum(), np.float32)},
+            {"name": "P", "kind": "I", "bits": 5, "range": (-9, 9), "values": np.arange(9)},
+            {"name": "C", "kind": "C", "bytes": 8, "values": ["text"] * 9},
+        ]
+        objects = writer.column_wise(10, "column-wise", [("B", 9, columns)], 10)
+        objects += writer.row_wise(20, "row-wise", ["A", "B"], rows, 8)
+        objects.append(((30, 0), writer.two(30, "two", (2, 0, 1), (2, 0, 1), np.ones((4, 4)), labels=["a"]), False))
+        objects.append(((40, 0), writer.one(40, "one", (2, 0, 1), [0, 1, 2, 3]), False))
+        made[f"hbook{order == '>'}"] = writer.rz(objects, 128, wide=order == "<")
+    return made
+
+
 def main() -> None:
     """Write all seeds."""
     out = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent / "seeds")
-    seeds: dict[str, dict[str, bytes]] = {"file": {}, "streamer_info": {}, "tree": {}, "codecs": {}}
+    seeds: dict[str, dict[str, bytes]] = {"file": {}, "streamer_info": {}, "tree": {}, "codecs": {}, "zebra": zebra()}
     with tempfile.TemporaryDirectory() as folder:
         for name in ("none", "zlib", "lzma", "lz4", "zstd"):
             seeds["file"][name] = write(Path(folder), None if name == "none" else getattr(uproot, name.upper())(1))

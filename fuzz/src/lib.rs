@@ -7,11 +7,21 @@ use sapwood_root::file::{Directory, RootFile};
 use sapwood_root::streamer::Classes;
 use sapwood_root::read::{Part, read};
 use sapwood_root::tree::Tree;
+use sapwood_root::table::Table;
+use sapwood_root::zebra::fz::{FzFile, Meaning};
+use sapwood_root::zebra::hbook::{Class, Histogram};
+use sapwood_root::zebra::ntuple::Ntuple;
+use sapwood_root::zebra::rz::{RzDirectory, RzFile};
 use std::sync::{Arc, OnceLock};
 
 /// The targets by name.
-pub const TARGETS: [(&str, fn(&[u8])); 4] =
-    [("file", file), ("streamer_info", streamer_info), ("tree", tree), ("codecs", codecs)];
+pub const TARGETS: [(&str, fn(&[u8])); 5] = [
+    ("file", file),
+    ("streamer_info", streamer_info),
+    ("tree", tree),
+    ("codecs", codecs),
+    ("zebra", zebra),
+];
 
 /// A whole file: every directory, every tree, every branch.
 pub fn file(data: &[u8]) {
@@ -84,5 +94,65 @@ pub fn codecs(data: &[u8]) {
     let size = usize::from(u16::from_be_bytes([*high, *low])) * 16;
     if decode::verify_size(blocks, size).is_ok() {
         let _ = decode::decompress(blocks, &mut vec![0; size]);
+    }
+}
+
+/// A whole FZ or RZ file: every record, bank, histogram and ntuple.
+pub fn zebra(data: &[u8]) {
+    if let Ok(file) = FzFile::open(Arc::new(Memory::new("fuzz", data))) {
+        let mut reader = Arc::new(file).reader();
+        while let Ok(Some(record)) = reader.read() {
+            if matches!(record.meaning(), Ok(Meaning::Event | Meaning::Continuation))
+                && let Ok(structure) = record.pilot().and_then(|pilot| pilot.structure())
+            {
+                for bank in 0..structure.banks.len() {
+                    let _ = structure.runs(bank);
+                    structure.link(bank, 1);
+                }
+            }
+        }
+    }
+    let Ok(file) = RzFile::open(Arc::new(Memory::new("fuzz", data))) else { return };
+    let file = Arc::new(file);
+    if let Ok(directory) = file.directory() {
+        walk_rz(&file, &directory, 0);
+    }
+}
+
+fn walk_rz(file: &Arc<RzFile>, directory: &RzDirectory, depth: usize) {
+    for (_, record, _) in directory.directories.iter().take(16) {
+        if depth < 3
+            && let Ok(inner) = file.directory_at(*record)
+        {
+            walk_rz(file, &inner, depth + 1);
+        }
+    }
+    for index in 0..directory.len().min(64) {
+        let Some(cycle) = directory.cycles(index).first() else { continue };
+        let Ok(bytes) = file.object(cycle) else { continue };
+        let Ok(structure) = file.structure(&bytes) else { continue };
+        for bank in 0..structure.banks.len() {
+            let _ = structure.runs(bank);
+        }
+        if let Ok(histogram) = Histogram::parse(&structure) {
+            let _ = sapwood_root::streamer::encode::encode_object(&histogram.object("h"), 0);
+        }
+        if matches!(Class::of(&structure), Some(Class::RowWise | Class::ColumnWise))
+            && let Ok(table) = Ntuple::open(file, directory, "n", cycle, &bytes)
+        {
+            read_table(&table);
+        }
+    }
+}
+
+fn read_table(table: &dyn Table) {
+    table.cluster_borders();
+    static POOL: OnceLock<ThreadPool> = OnceLock::new();
+    let pool = POOL.get_or_init(|| ThreadPoolBuilder::new().build().unwrap());
+    for field in 0..table.num_fields().min(64) {
+        let stop = table.entries();
+        for (start, stop) in [(0, stop), (stop / 3, stop / 2)] {
+            let _ = read(pool, &[Part { table, fields: &[field], start, stop }]);
+        }
     }
 }

@@ -6,6 +6,7 @@ read-only. Errors are those of `sapwood.errors`. Whatever reads or computes lets
 
 import builtins
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeVar, final
 
 from sapwood.columns import Column, Foreign, Type
@@ -295,6 +296,9 @@ class Field:
     def title(self) -> str:
         """The title."""
     @property
+    def classname(self) -> str:
+        """The class that the file names of its values, or an empty text."""
+    @property
     def typename(self) -> str:
         """The C++ type of what it holds: ``float``, ``int32_t[3]``, ``std::vector<float>``, ..."""
     @property
@@ -323,6 +327,216 @@ class Field:
     @property
     def has_data(self) -> bool:
         """Whether it has values of its own, not only sub-fields."""
+
+@final
+class RzKey:
+    """An entry of an RZ directory: an object in one of its cycles, or a subdirectory."""
+
+    @property
+    def name(self) -> str:
+        """The words of the key, with commas between them; of HBOOK's objects their number."""
+    @property
+    def title(self) -> str:
+        """Empty: keys have no titles."""
+    @property
+    def classname(self) -> str:
+        """The class: that of a histogram, ``RWNtuple``, ``CWNtuple``, ``Banks``, ``Vector`` or ``RZDirectory``."""
+    @property
+    def cycle(self) -> int:
+        """The cycle."""
+    @property
+    def seek(self) -> int:
+        """The byte offset of the object."""
+    @property
+    def object_bytes(self) -> int:
+        """The bytes of the object."""
+    @property
+    def total_bytes(self) -> int:
+        """The same."""
+    @property
+    def key_bytes(self) -> int:
+        """0: keys are in the directory."""
+    @property
+    def datetime(self) -> int:
+        """When it was written, as ROOT packs it; years before 1995 are below zero."""
+    @property
+    def words(self) -> list[int]:
+        """The words of the key."""
+
+@final
+class RzDirectory:
+    """A directory of an RZ file."""
+
+    @property
+    def name(self) -> str:
+        """The name."""
+    @property
+    def title(self) -> str:
+        """Empty: directories have no titles."""
+    @property
+    def uuid(self) -> str:
+        """A number that stands for the file."""
+    @property
+    def created(self) -> int:
+        """When it was made, as `RzKey.datetime`."""
+    @property
+    def modified(self) -> int:
+        """When it was changed, as `RzKey.datetime`."""
+    @property
+    def recovered(self) -> bool:
+        """Always False."""
+    @property
+    def tags(self) -> list[str]:
+        """What the words of keys are called."""
+    @property
+    def keys(self) -> list[RzKey]:
+        """Subdirectories, then the cycles of all keys."""
+    def listing(self) -> tuple[list[str], list[str], list[int]]:
+        """Return names, classes and cycles of all keys."""
+    def key(self, index: int) -> RzKey:
+        """Return one of `keys`."""
+    def subdirectory(self, key: RzKey) -> RzDirectory:
+        """Read a subdirectory."""
+    def table(self, key: RzKey) -> Table:
+        """Open an ntuple."""
+    def object(self, key: RzKey, makers: _Makers) -> tuple[Any, list[tuple[str, str]]]:
+        """Read a histogram, as `Directory.object`."""
+    def structure(self, key: RzKey) -> Structure:
+        """Read banks."""
+    def vector(self, key: RzKey) -> Any:
+        """Read a vector."""
+    def collect(self, names: Sequence[str], keys: Sequence[int]) -> list[tuple[Any, Any, Any]]:
+        """Read the data of banks by name from objects, as `FzReader.collect`."""
+
+class ZebraFile:
+    """What FZ and RZ files have in common, in the words of `File`."""
+
+    @property
+    def name(self) -> str:
+        """Path or URL."""
+    @property
+    def uuid(self) -> str:
+        """A number that stands for the file."""
+    @property
+    def version(self) -> int:
+        """0: not known."""
+    @property
+    def is_64bit(self) -> bool:
+        """Always False."""
+    @property
+    def compression(self) -> int:
+        """0: none."""
+    @property
+    def begin(self) -> int:
+        """0."""
+    @property
+    def end(self) -> int:
+        """The size."""
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+    def streamers(self) -> list[tuple[str, int, int]]:
+        """List no classes."""
+    def classes(self) -> list[Any]:
+        """List no classes."""
+    def counters(self) -> dict[str, int]:
+        """Count what was read."""
+    def close(self) -> None:
+        """Close the file."""
+    def ledger(self) -> list[tuple[int, int, int, int, bool, str]]:
+        """List the requests that did not go well."""
+    def stored_version(self) -> tuple[str, str] | None:
+        """Return who says which version of the file it is, and which."""
+
+@final
+class RzFile(ZebraFile):
+    """An open RZ file."""
+
+    @property
+    def record_words(self) -> int:
+        """Words of a record."""
+    @property
+    def order(self) -> str:
+        """``"big"`` or ``"little"``."""
+    def directory(self) -> RzDirectory:
+        """Read the top directory."""
+
+@final
+class FzFile(ZebraFile):
+    """An open FZ file."""
+
+    @property
+    def mode(self) -> str:
+        """``"exchange"``, ``"native"`` or ``"alfa"``."""
+    @property
+    def order(self) -> str:
+        """``"big"`` or ``"little"``."""
+    @property
+    def record_words(self) -> int | None:
+        """Words of a physical record, if they have one length."""
+    def reader(self) -> FzReader:
+        """Return a reader at the start of the file."""
+
+@final
+class FzReader:
+    """Reads the logical records of an FZ file one after the other."""
+
+    def read(
+        self,
+    ) -> tuple[str, int, int | None, list[tuple[str, Any]], list[tuple[str, int]], str, Structure | None] | None:
+        """Return kind, offset, run number, user words, segments, text and banks of the next record; None at the end."""
+    def collect(self, names: Sequence[str], events: int) -> list[tuple[Any, Any, Any]] | None:
+        """Read the banks of some names in the next events; None at the end.
+
+        For each name: where the banks of each event begin and the last end, the words of each bank, and all words.
+        """
+
+@final
+class Structure:
+    """Banks that were written together."""
+
+    @property
+    def entry(self) -> int | None:
+        """The bank that the program named when it wrote."""
+    def __len__(self) -> int: ...
+    def about(self, index: int) -> tuple[str, int, int, int, list[int]]:
+        """Return name, number, structural links, status and I/O words of a bank."""
+    def links(self, index: int) -> list[int]:
+        """Return where next, links and up lead: to a bank, nowhere (-1) or to what was not written (-2)."""
+    def data(self, index: int) -> list[tuple[str, Any]]:
+        """Return the data, words of one kind together."""
+
+@final
+class ZebraWriter:
+    """Writes structures of one form to an FZ or RZ file.
+
+    A shape is (name, kind and number of the first words, kind of the others, words, name of the bank with the links).
+    """
+
+    def __new__(
+        cls,
+        path: str | Path,
+        kind: str,
+        record_words: int,
+        top: str,
+        shapes: Sequence[tuple[str, tuple[str, int] | None, str, int, str | None]],
+    ) -> ZebraWriter: ...
+    def start_run(self, number: int, user: Sequence[int]) -> None:
+        """Start a run."""
+    def end_run(self, user: Sequence[int]) -> None:
+        """End a run."""
+    def write(self, first: int, count: int, top: Any, parts: Sequence[tuple[Any, Any]]) -> None:
+        """Write structures, numbered from `first`: words of top banks; for each shape offsets and words."""
+    def close(self) -> None:
+        """Complete the file."""
+
+def open_file(
+    source: str | bytes | list[str] | _Readable,
+    name: str | None = None,
+    far: Far | None = None,
+    prior: str | None = None,
+) -> File | RzFile | FzFile:
+    """Open a file of any known format: what it begins with says which."""
 
 @final
 class Tree(Table):

@@ -807,7 +807,7 @@ impl PyZebraWriter {
                 let number = first.saturating_add(event as i32);
                 match inner {
                     Inner::Fz(writer) => {
-                        writer.event(builder, &[number], &content, number.cast_unsigned())?
+                        writer.event(builder, &[number], &content, number.cast_unsigned())?;
                     }
                     Inner::Rz(writer) => writer.put(number, builder, &content)?,
                 }

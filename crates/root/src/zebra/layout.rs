@@ -114,7 +114,11 @@ impl Layout {
             }
             4 | 5 => {
                 repeat = Some(if class == 4 { flag as usize + 1 } else { 0 });
-                sectors = if t != 0 { packed(words, &[t, a, b, c], 0) } else { dynamic(&parts) };
+                sectors = if t != 0 {
+                    packed(words, &[t, a, b, c], if class == 4 { 0 } else { flag })
+                } else {
+                    dynamic(&parts)
+                };
             }
             6 => {
                 repeat = Some((j & 15) as usize);
@@ -252,6 +256,7 @@ mod tests {
         assert_eq!(kinds(&[0x0007_000e], &[16 + 2, 0, 2 * 16 + 3, 0, 0, 96]), "CICFF0");
         assert_eq!(kinds(&[0x82a9_000f, 0x0000_0c02], &[0, 0, 0, 0, 0, 1, 8, 1, 9]), "BBIIICHCH");
         assert_eq!(kinds(&[0x49aa_0010, 0x6004_0401, 0x0040_84d3], &[0; 8]), "IFFIFFIF");
+        assert_eq!(kinds(&[0xad3a_0010, 0x2080_c101, 0x0000_000d], &[0; 13]), "IFFIIIFFFFHIF");
         assert_eq!(kinds(&[2], &[0; 2]), "II");
     }
 

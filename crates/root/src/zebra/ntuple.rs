@@ -31,6 +31,8 @@ pub struct Ntuple {
     class: Class,
     description: Description,
     entries: u64,
+    /// Rows of each column.
+    rows: Vec<u64>,
     stored: Vec<StoredColumn>,
     readers: Vec<Arc<ColumnReader>>,
     titles: Vec<String>,
@@ -208,7 +210,7 @@ impl Ntuple {
         let structure = file.structure(bytes)?;
         let class = Class::of(&structure);
         let finder = Finder { file, keys: directory.by_words(), directory };
-        let mut description = match class {
+        let description = match class {
             Some(Class::RowWise) => Description::row_wise(&structure)?,
             Some(Class::ColumnWise) => Description::column_wise(&structure)?,
             _ => return Err(Error::corrupt("the object is not an ntuple")),
@@ -227,21 +229,25 @@ impl Ntuple {
             name: name.to_owned(),
             class,
             entries: 0,
+            rows: Vec::new(),
             readers: Vec::new(),
             titles: Vec::new(),
             stored,
             description: Description { columns: Vec::new(), ..description.clone() },
             page_cache: PageCache::default(),
         };
-        if class == Class::ColumnWise {
-            made.description.columns.clone_from(&description.columns);
-            made.count_rows(&mut description)?;
-        }
-        made.entries =
-            match (description.rows, description.blocks.iter().filter_map(|block| block.rows).min()) {
-                (Some(rows), Some(least)) => rows.min(least),
-                (rows, least) => rows.or(least).unwrap_or(0),
+        made.description.columns.clone_from(&description.columns);
+        for (number, column) in description.columns.iter().enumerate() {
+            let known = description.blocks.get(column.block).and_then(|block| block.rows);
+            let rows = match known.filter(|_| description.rows.is_some()) {
+                Some(rows) => rows,
+                // The writer did not come to its end.
+                None => made.written_rows(number, column)?,
             };
+            made.rows.push(rows);
+        }
+        let least = made.rows.iter().copied().min().unwrap_or(0);
+        made.entries = description.rows.map_or(least, |rows| rows.min(least));
         made.readers = description.columns.iter().enumerate().map(reader(&description, class)).collect();
         made.titles = description.columns.iter().map(|column| title(&description, column)).collect();
         made.description = description;
@@ -249,36 +255,18 @@ impl Ntuple {
         Ok(made)
     }
 
-    /// Counts the rows of blocks that do not say how many they have: the writer did not come to its end.
-    fn count_rows(&self, description: &mut Description) -> Result<()> {
-        let mut rows: Vec<Option<u64>> = vec![None; description.blocks.len()];
-        for (number, column) in description.columns.iter().enumerate() {
-            let known = description.blocks.get(column.block).and_then(|block| block.rows);
-            if known.is_some() && description.rows.is_some() {
-                continue;
+    /// Counts the rows of a column in the buffers that were written.
+    fn written_rows(&self, number: usize, column: &NtupleColumn) -> Result<u64> {
+        let items = self.items(self.stored_of(number));
+        let each: u64 = column.dimensions.iter().map(|&size| size as u64).product();
+        Ok(match column.index {
+            None => items.saturating_sub(u64::from(column.is_index)) / each.max(1),
+            Some(index) => {
+                let ends = self.sums(index)?;
+                let most = (items / each.max(1)) as i64;
+                ends.partition_point(|&end| end <= most).saturating_sub(1) as u64
             }
-            let items = self.items(number);
-            let each: u64 = column.dimensions.iter().map(|&size| size as u64).product();
-            let here = match column.index {
-                None => items.saturating_sub(u64::from(column.is_index)) / each.max(1),
-                Some(index) => {
-                    let ends = self.sums(index)?;
-                    let most = (items / each.max(1)) as i64;
-                    ends.partition_point(|&end| end <= most).saturating_sub(1) as u64
-                }
-            };
-            if let Some(least) = rows.get_mut(column.block) {
-                *least = Some(least.map_or(here, |least| least.min(here)));
-            }
-        }
-        for (block, counted) in description.blocks.iter_mut().zip(rows) {
-            if description.rows.is_none() || block.rows.is_none() {
-                block.rows = counted.or(block.rows);
-            }
-        }
-        description.rows =
-            description.rows.or(description.blocks.iter().filter_map(|block| block.rows).min());
-        Ok(())
+        })
     }
     /// The running sums of an index column that was written, as far as they are there.
     fn sums(&self, column: usize) -> Result<Vec<i64>> {
@@ -299,9 +287,9 @@ impl Ntuple {
     /// Fails where rows are claimed that no buffer holds.
     fn verify_sizes(&self) -> Result<()> {
         for (number, column) in self.description.columns.iter().enumerate() {
-            let items = self.items(if self.class == Class::RowWise { 0 } else { number });
+            let items = self.items(self.stored_of(number));
             let each: u64 = column.dimensions.iter().map(|&size| size as u64).product();
-            let rows = self.rows(column);
+            let rows = self.rows(number);
             if column.index.is_none() && rows.saturating_mul(each) > items {
                 let message = format!(
                     "{rows} rows of the column {:?} of {each} values, but its buffers hold {items} values",
@@ -312,8 +300,8 @@ impl Ntuple {
         }
         Ok(())
     }
-    fn rows(&self, column: &NtupleColumn) -> u64 {
-        self.description.blocks.get(column.block).and_then(|block| block.rows).unwrap_or(self.entries)
+    fn rows(&self, field: usize) -> u64 {
+        self.rows.get(field).copied().unwrap_or(0)
     }
     /// The description.
     pub fn description(&self) -> &Description {
@@ -322,6 +310,9 @@ impl Ntuple {
     /// The column that says how long the lists of another are.
     pub fn counter(&self, field: usize) -> Option<usize> {
         self.description.columns.get(field)?.index
+    }
+    fn counts(&self, field: usize) -> bool {
+        self.description.columns.get(field).is_some_and(|column| column.is_index)
     }
     /// Buffers of a column.
     pub fn num_pages(&self, field: usize) -> usize {
@@ -348,9 +339,9 @@ impl Ntuple {
         let Some(column) = self.description.columns.get(field) else { return (0, 0) };
         if column.index.is_some() {
             // About: lists are taken to be of one length.
-            let (items, rows) = (u128::from(self.items(field)), u128::from(self.rows(column).max(1)));
+            let (items, rows) = (u128::from(self.items(field)), u128::from(self.rows(field).max(1)));
             let at = |row: u64| u64::try_from(items * u128::from(row) / rows).unwrap_or(u64::MAX);
-            return (at(start), at(stop.min(self.rows(column))).saturating_add(1));
+            return (at(start), at(stop.min(self.rows(field))).saturating_add(1));
         }
         let each = self.each(field);
         (start.saturating_mul(each), stop.saturating_mul(each).saturating_add(u64::from(column.is_index)))
@@ -362,7 +353,7 @@ impl Ntuple {
             return;
         };
         let (from, until) = self.item_range(field, start, stop);
-        let rows = self.rows(column);
+        let rows = self.rows(field);
         let items = self.items(self.stored_of(field)).max(1);
         let row = |item: u64| {
             if column.index.is_some() {
@@ -388,6 +379,17 @@ impl Ntuple {
         let stored = self.stored.get(self.stored_of(field)).unwrap_or(&empty);
         let mut pages = Vec::new();
         let mut covered = start;
+        if stored.pages.is_empty() && (start, stop) == (0, 1) && self.counts(field) {
+            // No list was ever written: the first one starts at 0.
+            return Ok(vec![PageWanted {
+                number: 0,
+                first: 0,
+                items: 1,
+                from: 0,
+                to: 1,
+                place: PagePlace::Absent,
+            }]);
+        }
         let first = stored.pages.partition_point(|page| page.first + page.items as u64 <= start);
         for (number, page) in stored.pages.iter().enumerate().skip(first) {
             if covered >= stop {

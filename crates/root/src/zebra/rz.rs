@@ -273,7 +273,7 @@ impl RzDirectory {
         };
         let width = at(32)? as usize;
         let (lists, keys, start, end) = (place(26)?, place(27)?, place(29)?, place(30)?);
-        if width == 0 || width > 100 || end > words.len() || start > end {
+        if width == 0 || width > 100 || end > words.len() || start > end + 1 {
             let message = format!("keys of {width} words and cycles from word {start} to {end}");
             return Err(words.corrupt(28, message));
         }
@@ -335,7 +335,7 @@ impl RzDirectory {
         let mut at = newest as usize;
         while at != 0 && at as u32 != u32::MAX {
             // Keys share no cycles, so that there are never more than the area holds.
-            if at < start || at + size > end + 1 || self.cycles.len() * size > end - start {
+            if at < start || at + size > end + 1 || self.cycles.len() * size > end.saturating_sub(start) {
                 let message = format!("a cycle at word {at}, or one too many, between {start} and {end}");
                 return Err(words.corrupt(at.saturating_sub(1), message));
             }
@@ -401,21 +401,12 @@ impl RzDirectory {
     }
     /// How a key is written: its words with commas between them.
     pub fn key_text(&self, index: usize) -> String {
-        let mut parts = Vec::new();
-        let mut text: Option<Vec<u32>> = None;
-        for (&word, form) in self.key(index).iter().zip(&self.forms) {
-            if *form == Form::Text {
-                text.get_or_insert_default().push(word);
-                continue;
-            }
-            parts.extend(text.take().map(|words| six_bit(words.into_iter())));
-            parts.push(match form {
-                Form::Int => word.cast_signed().to_string(),
-                _ => format!("{word:#x}"),
-            });
-        }
-        parts.extend(text.map(|words| six_bit(words.into_iter())));
-        parts.join(",")
+        let word = |(&word, form): (&u32, &Form)| match form {
+            Form::Text => six_bit(std::iter::once(word)),
+            Form::Int => word.cast_signed().to_string(),
+            Form::Bits => word.to_string(),
+        };
+        self.key(index).iter().zip(&self.forms).map(word).collect::<Vec<String>>().join(",")
     }
     /// Keys by their words.
     pub fn by_words(&self) -> HashMap<&[u32], usize> {

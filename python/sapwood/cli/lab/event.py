@@ -16,7 +16,7 @@ EPILOG = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_study_arguments(parser)
-    add_engine_argument(parser, "sapwood,root,uproot,parquet,hdf5,raw")
+    add_engine_argument(parser, "sapwood,root,uproot,parquet,hdf5,zebra,zebra-rz,raw")
     parser.add_argument("--events", type=int, metavar="N", help="how many events (default 10000; 1000 with --quick)")
     parser.add_argument(
         "--compression",

@@ -232,6 +232,107 @@ class Sapwood(Engine):
                 yield _of_awkward(tree.arrays(entry_start=entry, entry_stop=entry + 1))
 
 
+class Zebra(Engine):
+    """ZEBRA's FZ format in exchange mode: a bank for the header, the histogram and each track of an event."""
+
+    kind = "fz"
+    record = 7200
+    """Words of a physical record."""
+
+    def refuses(self, settings: Settings) -> str | None:
+        """Refuse objects: there are banks only."""
+        return "it has banks, not objects" if settings.split is not None else None
+
+    def codec(self, settings: Settings) -> str:
+        """Return none: ZEBRA does not compress."""
+        return "none"
+
+    def write(self, path: Path, events: int, settings: Settings) -> None:
+        """Write all events."""
+        shapes = [
+            ("EHDR", ("I", 4), "F", len(HEADER), None),
+            ("EHIS", None, "F", BINS, None),
+            ("TRAK", ("F", len(FLOATS)), "I", len(TRACK), "TRKS"),
+        ]
+        writer = _native.ZebraWriter(path, self.kind, self.record, "EVNT", shapes)
+        if self.kind == "fz":
+            writer.start_run(1, [])
+        number = 0
+        for chunk in chunks(events):
+            count = len(chunk.offsets) - 1
+            header = _rows(chunk.header.values())
+            tracks = _rows(chunk.tracks.values())
+            parts = [(None, header), (None, chunk.histogram.reshape(-1).view(np.uint32)), (chunk.offsets, tracks)]
+            writer.write(number, count, header.reshape(count, -1)[:, :2].reshape(-1), parts)
+            number += count
+        if self.kind == "fz":
+            writer.end_run([])
+        writer.close()
+
+    def read(self, path: Path) -> Iterator[Columns]:
+        """Read all events."""
+        import sapwood
+
+        with sapwood.open(path) as file:
+            for banks in file.collect(("EHDR", "EHIS", "TRAK"), CHUNK):
+                yield _of_banks(banks)
+
+    def random(self, path: Path, entries: Iterable[int]) -> Iterator[Columns]:
+        """Read single entries: a sequential file is read up to the last of them."""
+        import sapwood
+
+        wanted = set(entries)
+        with sapwood.open(path) as file:
+            for entry, banks in enumerate(file.collect(("EHDR", "EHIS", "TRAK"), 1)):
+                if entry in wanted:
+                    yield _of_banks(banks)
+                if entry >= max(wanted):
+                    return
+
+
+class ZebraKeys(Zebra):
+    """ZEBRA's RZ format: the same banks, read by key."""
+
+    kind = "rz"
+    record = 8192
+
+    def read(self, path: Path) -> Iterator[Columns]:
+        """Read all events."""
+        import sapwood
+        from sapwood.files.hbook import collect
+
+        with sapwood.open(path) as file:
+            keys = file.keys(cycle=False)
+            for start in range(0, len(keys), CHUNK):
+                yield _of_banks(collect(file, ("EHDR", "EHIS", "TRAK"), keys[start : start + CHUNK]))
+
+    def random(self, path: Path, entries: Iterable[int]) -> Iterator[Columns]:
+        """Read single entries."""
+        import sapwood
+        from sapwood.files.hbook import collect
+
+        with sapwood.open(path) as file:
+            for entry in entries:
+                yield _of_banks(collect(file, ("EHDR", "EHIS", "TRAK"), [str(entry)]))
+
+
+def _rows(columns: Iterable[Array]) -> Array:
+    """Return the words of rows, one after the other."""
+    words = [values.astype(np.int32) if values.dtype == np.int16 else values for values in columns]
+    return np.stack([column.view(np.uint32) for column in words], axis=1).reshape(-1)
+
+
+def _of_banks(banks: Mapping[str, Any]) -> Columns:
+    def column(name: str) -> Array:
+        if name == "histogram":
+            return banks["EHIS"].words.view(np.float32)
+        bank, names = ("EHDR", HEADER) if name in HEADER else ("TRAK", TRACK)
+        words = banks[bank].matrix(len(names))[:, names.index(name)]
+        return words.view(np.float32 if name in FLOATS or name == "temperature" else np.int32)
+
+    return column
+
+
 class Uproot(Engine):
     """uproot."""
 
@@ -400,7 +501,10 @@ class Hdf5(Engine):
         return lambda name: (read[name] if name in read else read["tracks"][name]).reshape(-1)
 
 
-ENGINES: dict[str, type[Engine]] = {"sapwood": Sapwood, "uproot": Uproot, "parquet": Parquet, "hdf5": Hdf5, "raw": Raw}
+ENGINES: dict[str, type[Engine]] = {
+    "sapwood": Sapwood, "uproot": Uproot, "parquet": Parquet, "hdf5": Hdf5, "zebra": Zebra, "zebra-rz": ZebraKeys,
+    "raw": Raw,
+}  # fmt: skip
 
 
 def missing(engine: str) -> str | None:

@@ -25,7 +25,7 @@ from sapwood.lab.children import engines
 from sapwood.lab.studies.study import Step, Study, ratio_text, scratch
 from sapwood.show.units import bytes_text, number_text, seconds_text
 
-ALL = ("sapwood", "root", "uproot", "parquet", "hdf5", "raw")
+ALL = ("sapwood", "root", "uproot", "parquet", "hdf5", "zebra", "zebra-rz", "raw")
 EVENTS, QUICK_EVENTS, ROUNDS = 10_000, 1_000, 3
 CREATE, WRITE, READ, COLD, RANDOM, COLD_RANDOM, FILL = (
     "create",

@@ -1,0 +1,335 @@
+"""ZEBRA and HBOOK files: those that a plain writer of the tests makes, and those that sapwood writes."""
+
+from __future__ import annotations
+
+import pickle
+import random
+from pathlib import Path
+from typing import Any
+
+import awkward as ak
+import numpy as np
+import pytest
+from zebra_files import Writer, alfa, framed, read_fz, read_rz, read_structure
+
+import sapwood
+from sapwood import _native
+from sapwood.files.hbook import collect
+
+ROWS = 700
+
+
+def blocks() -> list[tuple[str, int, list[dict[str, Any]]]]:
+    chance = np.random.default_rng(3)
+    counts = chance.integers(0, 6, ROWS)
+    total = int(counts.sum())
+    scalars = [
+        {"name": "x", "kind": "R", "values": chance.normal(size=ROWS).astype(np.float32)},
+        {"name": "D", "kind": "R", "bytes": 8, "values": chance.normal(size=ROWS)},
+        {"name": "I", "kind": "I", "values": chance.integers(-99, 99, ROWS).astype(np.int32)},
+        {"name": "SMALL", "kind": "I", "bits": 7, "range": (-60, 60), "values": chance.integers(-60, 60, ROWS)},
+        {"name": "U", "kind": "U", "bits": 5, "values": chance.integers(0, 31, ROWS)},
+        {"name": "L", "kind": "L", "values": chance.integers(0, 2, ROWS)},
+        {"name": "K", "kind": "I", "bytes": 8, "values": chance.integers(-(2**60), 2**60, ROWS)},
+        {"name": "TEXT", "kind": "C", "bytes": 12, "values": [f"row {i}" for i in range(ROWS)]},
+        {"name": "M", "kind": "R", "dims": (2, 3), "values": chance.normal(size=6 * ROWS).astype(np.float32)},
+    ]
+    tracks = [
+        {"name": "N", "kind": "I", "range": (0, 6), "counts": counts},
+        {"name": "PT", "kind": "R", "index": 0, "values": chance.normal(size=total).astype(np.float32)},
+        {"name": "XY", "kind": "R", "dims": (2,), "index": 0, "values": np.arange(2 * total).astype(np.float32)},
+        {"name": "E8", "kind": "R", "bytes": 8, "index": 0, "values": chance.normal(size=total)},
+    ]
+    return [("SCALARS", ROWS, scalars), ("TRACKS", ROWS, tracks)]
+
+
+def expected() -> dict[str, Any]:
+    (_, _, scalars), (_, _, tracks) = blocks()
+    found: dict[str, Any] = {}
+    for column in scalars:
+        values = column["values"]
+        values = values if column["kind"] == "C" else np.asarray(values)
+        found[column["name"]] = np.reshape(values, (ROWS, 3, 2)) if "dims" in column else values
+    found["L"] = found["L"].astype(bool)
+    counts = tracks[0]["counts"]
+    found["N"] = counts
+    for column in tracks[1:]:
+        values = column["values"].reshape(-1, 2) if "dims" in column else column["values"]
+        found[column["name"]] = ak.unflatten(values, counts)
+    return found
+
+
+@pytest.mark.parametrize("order", [">", "<"])
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize(("record", "buffer", "gap"), [(1024, 1009, False), (1024, 64, True), (8192, 300, True)])
+def test_column_wise_ntuples_are_tables(
+    tmp_path: Path, order: str, wide: bool, record: int, buffer: int, gap: bool
+) -> None:
+    writer = Writer(order)
+    path = tmp_path / "named.dat"  # formats are recognised by content
+    path.write_bytes(writer.rz(writer.column_wise(10, "made here", blocks(), buffer), record, wide=wide, gap=gap))
+    with sapwood.open(path) as file:
+        assert file.classnames() == {"10;1": "CWNtuple"}
+        table = file["10"]
+        assert (table.title, table.num_entries) == ("made here", ROWS)
+        wanted = expected()
+        assert table.keys() == list(wanted)
+        everything = table.arrays()
+        for name, values in wanted.items():
+            assert ak.to_list(everything[name]) == ak.to_list(values), name
+            part = table[name].array(entry_start=123, entry_stop=457)
+            assert ak.to_list(part) == ak.to_list(values[123:457]), name
+        steps = list(table.iterate(["PT", "x", "N"], step_size=97))
+        assert ak.to_list(ak.concatenate([step["PT"] for step in steps])) == ak.to_list(wanted["PT"])
+        cut = table.arrays(["x", "PT"], cut="(N > 3) & (x < 0)")
+        mask = (wanted["N"] > 3) & (wanted["x"] < 0)
+        assert ak.to_list(cut["PT"]) == ak.to_list(wanted["PT"][mask])
+        assert table["XY"].typename == "float[][2]"
+        assert "SCALARS/M(2,3):R*4" in table["M"].title
+
+
+def test_everything_that_tables_have_works_for_ntuples(tmp_path: Path) -> None:
+    writer = Writer()
+    paths = [tmp_path / f"{i}.hbook" for i in range(2)]
+    for path in paths:
+        path.write_bytes(writer.rz(writer.column_wise(10, "twice", blocks(), 200)))
+    joined = sapwood.concatenate([f"{path}:10" if False else {path: "10"} for path in paths], ["PT", "N", "I"])
+    wanted = expected()
+    assert ak.to_list(joined["PT"]) == 2 * ak.to_list(wanted["PT"])
+    with sapwood.open(paths[0]) as file:
+        table = file["10"]
+        pyarrow = pytest.importorskip("pyarrow")
+        assert pyarrow.table(table)["I"].to_pylist() == wanted["I"].tolist()
+        again = pickle.loads(pickle.dumps(table))
+        assert ak.array_equal(again["x"].array(), table["x"].array())
+        assert "PT" in str(table.explain(["PT"])) or table.explain(["PT"]).requests
+        out = tmp_path / "converted.root"
+        with sapwood.recreate(out) as target:
+            target["t"] = {name: table[name].array() for name in ("x", "PT", "D", "TEXT")}
+        with sapwood.open(out) as back:
+            assert ak.to_list(back["t"]["PT"].array()) == ak.to_list(wanted["PT"])
+
+
+def test_rows_that_a_crash_left_are_found(tmp_path: Path) -> None:
+    writer = Writer()
+    path = tmp_path / "crash.hbook"
+    path.write_bytes(writer.rz(writer.column_wise(10, "crash", blocks(), 64, lose_last=True)))
+    with sapwood.open(path) as file:
+        table = file["10"]
+        wanted = expected()
+        assert table.num_entries == 0  # of some columns not even one buffer was written
+        for name in ("x", "PT", "TEXT", "N"):
+            rows = table[name].num_entries
+            assert 0 < rows < ROWS
+            assert ak.to_list(table[name].array(entry_stop=rows)) == ak.to_list(wanted[name][:rows])
+
+
+@pytest.mark.parametrize(("order", "width"), [(">", 2), ("<", 2), ("<", 1)])
+@pytest.mark.parametrize("gap", [False, True])
+def test_row_wise_ntuples_are_tables(tmp_path: Path, order: str, width: int, gap: bool) -> None:
+    writer = Writer(order)
+    rows = np.random.default_rng(1).normal(size=(1234, 3)).astype(np.float32)
+    objects = writer.row_wise(7, "rows", ["X", "energy", "a b"], rows, 500, width=width)
+    path = tmp_path / "rows.hbook"
+    path.write_bytes(writer.rz(objects, 1024, width=width, gap=gap))
+    with sapwood.open(path) as file:
+        assert file.classnames() == {"7;1": "RWNtuple"}
+        table = file["7"]
+        assert table.keys() == ["X", "energy", "a b"]
+        np.testing.assert_array_equal(np.stack(list(table.arrays(library="np").values()), axis=1), rows)
+        np.testing.assert_array_equal(
+            table["energy"].array(entry_start=160, entry_stop=700, library="np"), rows[160:700, 1]
+        )
+
+
+@pytest.mark.parametrize("bits", [32, 16, 8, 4])
+@pytest.mark.parametrize("order", [">", "<"])
+def test_histograms_of_two_dimensions(tmp_path: Path, bits: int, order: str) -> None:
+    writer = Writer(order)
+    cells = np.random.default_rng(2).integers(0, 14, (5, 7)).astype(np.float32)
+    cells[0] = 0  # axes of labels have no underflow in boost-histogram
+    squares = np.arange(15, dtype=np.float32).reshape(3, 5)
+    words = writer.two(
+        20, "two", (3, 0, 3), (5, -1, 1), cells, bits=bits, squares=squares, labels=["one", "two", "three"],
+        projection=[0, 1, 2, 3, 4],
+    )  # fmt: skip
+    path = tmp_path / "two.hbook"
+    path.write_bytes(writer.rz([((20, 0), words, False)]))
+    with sapwood.open(path) as file:
+        found = file["20"]
+        assert file.classnames() == {"20;1": "TH2F"} and found.title == "two"
+        np.testing.assert_array_equal(found.values(flow=True), cells)
+        np.testing.assert_array_equal(found.variances(), squares)
+        assert found.axis("x").labels() == ["one", "two", "three"]
+        assert found.axis("y").edges().tolist() == pytest.approx([-1, -0.6, -0.2, 0.2, 0.6, 1])
+        (projection,) = found.member("fFunctions")
+        assert projection.name == "PROX" and projection.values(flow=True).tolist() == [0, 1, 2, 3, 4]
+        assert found.to_hist().values().tolist() == cells[1:-1, 1:-1].tolist()
+
+
+def test_histograms_in_cycles_and_negative_ids(tmp_path: Path) -> None:
+    writer = Writer()
+    objects = [((10, 0), writer.one(10, "a", (2, 0, 1), [0, i, 2, 0]), False) for i in (1, 5)]
+    objects.append(((-3, 0), writer.one(-3, "b", (2, 0, 1), [0, -4, 9, 0]), False))
+    path = tmp_path / "h.hbook"
+    path.write_bytes(writer.rz(objects))
+    with sapwood.open(path) as file:
+        assert file.keys() == ["10;2", "10;1", "-3;1"]
+        assert file["10"].values().tolist() == [5, 2] and file["10;1"].values().tolist() == [1, 2]
+        assert file["-3"].errors().tolist() == [2, 3]  # of the absolute contents
+
+
+SHAPES = [("EHDR", ("I", 1), "F", 2, None), ("TRAK", ("F", 2), "I", 3, "TRKS")]
+
+
+def write(path: Path, kind: str, record: int, events: int = 50) -> tuple[np.ndarray[Any, Any], ...]:
+    chance = np.random.default_rng(5)
+    counts = chance.integers(0, 30, events)
+    offsets = np.concatenate([[0], np.cumsum(counts)])
+    header = chance.integers(0, 2**32, (events, 2), dtype=np.uint32)
+    tracks = chance.integers(0, 2**32, (int(offsets[-1]), 3), dtype=np.uint32)
+    writer = _native.ZebraWriter(path, kind, record, "EVNT", SHAPES)
+    if kind == "fz":
+        writer.start_run(12, [7, -8])
+    for start, stop in ((0, 20), (20, events)):
+        here = offsets[start : stop + 1]
+        top = np.arange(2 * start, 2 * stop, dtype=np.uint32)
+        parts = [(None, header[start:stop].reshape(-1)), (here - here[0], tracks[here[0] : here[-1]].reshape(-1))]
+        writer.write(start, stop - start, top, parts)
+    if kind == "fz":
+        writer.end_run([])
+    writer.close()
+    return offsets, header, tracks
+
+
+def same(banks: dict[int, dict[str, Any]], entry: int, event: int, made: tuple[np.ndarray[Any, Any], ...]) -> None:
+    offsets, header, tracks = made
+    top = banks[entry]
+    assert top["name"] == "EVNT" and top["data"] == [2 * event, 2 * event + 1]
+    first, liste = (banks[link] for link in top["links"])
+    assert first["name"] == "EHDR" and first["data"] == header[event].tolist() and first["io"] == 0x00A3
+    assert first["up"] == entry and first["origin"] == entry - 1
+    assert liste["name"] == "TRKS" and liste["up"] == entry and liste["origin"] == entry - 2
+    where = next(address for address, bank in banks.items() if bank is liste)
+    found = [banks[link] for link in liste["links"]]
+    assert [bank["data"] for bank in found] == tracks[offsets[event] : offsets[event + 1]].tolist()
+    assert all(bank["up"] == where and bank["origin"] == where - 1 - i for i, bank in enumerate(found))
+
+
+@pytest.mark.parametrize("record", [60, 900, 7200])
+def test_fz_files_written_here_follow_the_rules_of_cernlib(tmp_path: Path, record: int) -> None:
+    path = tmp_path / "made.fz"
+    made = write(path, "fz", record)
+    records = read_fz(path.read_bytes())
+    assert records[0] == (1, [12, 7, 2**32 - 8]) and records[-2] == (1, [0])
+    assert records[-1][1][0] == 2**32 - 1
+    events = records[1:-2]
+    assert len(events) == 50
+    for event, (kind, words) in enumerate(events):
+        assert kind == 2 and words[0] == 0x4640E400 and words[4:6] == [0, 0] and words[6] == 2 and words[9] == 2
+        assert words[10:12] == [2, event] and len(words) == 14 + words[7]
+        same(read_structure(words[14:], words[12:14]), words[8], event, made)
+    with sapwood.open(path) as file:
+        found = list(file)
+        assert [record.kind for record in found] == ["start of run", *["event"] * 50, "end of run", "end of file"]
+        assert found[3].run == 12 and found[3].banks.entry.name == "EVNT"
+        assert len(found[3].banks["TRAK"]) == made[0][3] - made[0][2]
+        banks = list(file.collect(["TRAK", "EHDR"], step_size=7))
+        assert np.array_equal(np.concatenate([one["TRAK"].matrix(3) for one in banks]), made[2])
+        assert np.array_equal(np.concatenate([one["EHDR"].matrix() for one in banks]), made[1])
+
+
+def test_text_and_fortran_records_hold_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "made.fz"
+    write(path, "fz", 900)
+    raw = path.read_bytes()
+    modes = {"exchange": framed(raw, 900), "alfa": alfa(raw)}
+    with sapwood.open(path) as file:
+        wanted = [(one.kind, one.run, len(one.banks or ())) for one in file]
+        words = next(file.collect("TRAK", 100))["TRAK"].words
+    for mode, data in modes.items():
+        with sapwood.open(data) as file:
+            assert file.mode == mode
+            assert [(one.kind, one.run, len(one.banks or ())) for one in file] == wanted
+            assert np.array_equal(next(file.collect("TRAK", 100))["TRAK"].words, words)
+    changed = modes["alfa"].replace(b"U", b"V", 1)
+    with sapwood.open(changed) as file, pytest.raises(sapwood.CorruptError):
+        list(file)
+
+
+@pytest.mark.parametrize("record", [128, 1024, 8192])
+def test_rz_files_written_here_follow_the_rules_of_cernlib(tmp_path: Path, record: int) -> None:
+    path = tmp_path / "made.rz"
+    made = write(path, "rz", record)
+    objects = read_rz(path.read_bytes(), record)
+    assert list(objects) == [(event,) for event in range(50)]
+    for (event,), words in objects.items():
+        assert words[0] == 2 and len(words) == 5 + words[1]
+        same(read_structure(words[5:], words[3:5]), words[2], event, made)
+    with sapwood.open(path) as file:
+        assert file.classnames(cycle=False) == {str(event): "Banks" for event in range(50)}
+        assert file["17"].entry.links[0].data[0].view(np.uint32).tolist() == made[1][17, :1].tolist()
+        banks = collect(file, ["TRAK"], ["3", "4"])["TRAK"]
+        assert np.array_equal(banks.matrix(3), made[2][made[0][3] : made[0][5]])
+
+
+def damaged(data: bytes, seed: int) -> bytes:
+    chance = random.Random(seed)
+    changed = bytearray(data)
+    for _ in range(chance.choice([1, 1, 3, 20])):
+        at = chance.randrange(len(changed)) & ~3
+        changed[at : at + 4] = chance.choice(
+            [b"\xff\xff\xff\xff", bytes(4), chance.randbytes(4), (chance.randrange(5000)).to_bytes(4, "big")]
+        )
+    return bytes(changed[: chance.randrange(len(changed))] if chance.random() < 0.2 else changed)
+
+
+def walk(data: bytes) -> None:
+    with sapwood.open(data) as file:
+        if not hasattr(file, "classnames"):
+            for record in file:
+                for bank in record.banks or ():
+                    _ = bank.pieces, bank.links, bank.up
+            return
+        for name, kind in file.classnames().items():
+            try:
+                found = file[name]
+                if kind.endswith("Ntuple"):
+                    found.arrays()
+            except (sapwood.SapwoodError, NotImplementedError):
+                continue
+
+
+@pytest.mark.parametrize("kind", ["cwn", "rwn", "two", "fz", "rz"])
+def test_damaged_files_give_errors_or_results(tmp_path: Path, kind: str) -> None:
+    writer = Writer()
+    if kind == "cwn":
+        data = writer.rz(writer.column_wise(10, "t", blocks(), 300), 1024)
+    elif kind == "rwn":
+        rows = np.ones((300, 3), np.float32)
+        data = writer.rz(writer.row_wise(7, "rows", ["X", "Y", "Z"], rows, 200))
+    elif kind == "two":
+        data = writer.rz([((2, 0), writer.two(2, "t", (3, 0, 3), (5, 0, 1), np.ones((5, 7)), labels=["a"]), False)])
+    else:
+        write(tmp_path / "made", kind, 900)
+        data = (tmp_path / "made").read_bytes()
+    errors = 0
+    for seed in range(200):
+        try:
+            walk(damaged(data, seed))
+        except sapwood.SapwoodError:
+            errors += 1
+    assert errors < 200
+
+
+def test_errors_have_their_places(tmp_path: Path) -> None:
+    write(tmp_path / "made.fz", "fz", 900)
+    data = bytearray((tmp_path / "made.fz").read_bytes())
+    data[3600:3604] = bytes(4)
+    with (
+        sapwood.open(bytes(data)) as file,
+        pytest.raises(sapwood.CorruptError, match=r"no steering record.*at byte 3600"),
+    ):
+        list(file)
+    with pytest.raises(sapwood.CorruptError):
+        sapwood.open(b"neither ROOT nor ZEBRA" * 100)
