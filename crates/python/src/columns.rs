@@ -14,23 +14,6 @@ use sapwood_root::array::{Column, Number, Type};
 #[pyclass(frozen)]
 struct Owner(#[allow(dead_code, reason = "held, never read")] Buffer);
 
-/// `NumPy`'s name of a number's type.
-pub const fn dtype(number: Number) -> &'static str {
-    match number {
-        Number::Bool => "bool",
-        Number::I8 => "int8",
-        Number::U8 => "uint8",
-        Number::I16 => "int16",
-        Number::U16 => "uint16",
-        Number::I32 => "int32",
-        Number::U32 => "uint32",
-        Number::I64 => "int64",
-        Number::U64 => "uint64",
-        Number::F32 => "float32",
-        Number::F64 => "float64",
-    }
-}
-
 fn descriptor(py: Python<'_>, number: Number) -> Bound<'_, PyArrayDescr> {
     match number {
         Number::Bool => numpy::dtype::<bool>(py),
@@ -111,7 +94,7 @@ pub fn column(py: Python<'_>, column: Column) -> PyResult<Bound<'_, PyTuple>> {
 /// A type as tuples of the same shape.
 pub fn type_of<'py>(py: Python<'py>, of: &Type) -> PyResult<Bound<'py, PyTuple>> {
     match of {
-        Type::Number(number) => ("number", dtype(*number)).into_pyobject(py),
+        Type::Number(number) => ("number", number.dtype()).into_pyobject(py),
         Type::Text => ("text",).into_pyobject(py),
         Type::FixedList { size, item } => ("fixed", size, type_of(py, item)?).into_pyobject(py),
         Type::List(item) => ("list", type_of(py, item)?).into_pyobject(py),

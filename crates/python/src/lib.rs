@@ -6,13 +6,18 @@ mod arrow;
 mod borrow;
 mod columns;
 mod errors;
+mod file;
 mod lab;
 #[cfg(target_os = "linux")]
 mod memory;
 mod ntuple;
 mod objects;
-mod reading;
+mod runtime;
+mod source;
 mod storage;
+mod table;
+mod trace;
+mod tree;
 mod writing;
 mod zebra;
 
@@ -25,11 +30,15 @@ static ALLOCATOR: memory::Mapped = memory::Mapped;
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-    reading::register(module)?;
+    runtime::register(module)?;
+    file::register(module)?;
+    table::register(module)?;
+    tree::register(module)?;
     ntuple::register(module)?;
     module.add_function(wrap_pyfunction!(arrow::arrow_stream, module)?)?;
     objects::register(module)?;
     storage::register(module)?;
+    trace::register(module)?;
     lab::register(module)?;
     zebra::register(module)?;
     module.add_class::<writing::Output>()

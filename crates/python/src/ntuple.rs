@@ -1,6 +1,7 @@
 //! RNTuples and their fields.
 
-use crate::reading::{PyField, PyTable, with_file};
+use crate::runtime::with_file;
+use crate::table::{PyField, PyTable};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use sapwood_root::ntuple::schema::{Field, Role};
@@ -43,7 +44,7 @@ impl PyNTuple {
     #[getter]
     fn ntuple_fields<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let field = |index| {
-            let field = PyField::of(self.ntuple.clone(), index);
+            let field = PyField::new(self.ntuple.clone(), index);
             Py::new(
                 py,
                 PyClassInitializer::from(field)

@@ -1,7 +1,7 @@
 //! Objects by key: a tree of values, turned into Python objects a level at a time.
 
 use crate::errors::raise;
-use crate::reading::with_file;
+use crate::runtime::with_file;
 use numpy::{IntoPyArray, PyArrayMethods};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;

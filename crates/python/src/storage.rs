@@ -1,29 +1,20 @@
-//! Where files are read from, as Python names it; and the trace of what was read.
+//! Where files are read from, as Python names it.
 
-use crate::columns;
 use crate::errors::raise;
-use pyo3::exceptions::{PyFileNotFoundError, PyOSError, PyPermissionError, PyTimeoutError, PyValueError};
+use crate::runtime::{Deadline, interruptible};
+use crate::trace::snapshot;
+use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 use sapwood_io::blocks::Folder;
-use sapwood_io::cancel;
 use sapwood_io::http::{self, Keys, Settings};
-use sapwood_io::remote::{SLOWEST, imagined};
+use sapwood_io::remote::imagined;
 use sapwood_io::xrootd::{self, Identity};
-use sapwood_io::{
-    Cause, Counters, Fault, Incident, Ledger, Memory, Options, Prior, Range, Remote, Source, Token,
-    Transport, trace,
-};
+use sapwood_io::{Cause, Incident, Ledger, Memory, Options, Prior, Range, Source};
 use sapwood_root::Error;
-use sapwood_root::array::{Column, Number};
-use std::io::{Error as IoError, ErrorKind};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::sync::{Mutex, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How storage far away is read, as `sapwood.storage.locate` gives it.
 #[derive(FromPyObject)]
@@ -114,105 +105,6 @@ pub fn source(
     copied.map_err(|error| with_ledger(py, error, source.ledger()))
 }
 
-/// By when something must be done, as a whole; or whenever it is.
-#[derive(Clone, Copy, Default)]
-pub struct Deadline {
-    limit: Option<Duration>,
-    end: Option<Instant>,
-}
-
-impl Deadline {
-    /// So long from now.
-    pub fn after(limit: Option<Duration>) -> Self {
-        Self { limit, end: limit.and_then(|limit| Instant::now().checked_add(limit)) }
-    }
-}
-
-/// Ends jobs, from another thread: what they wait for, and what would have them wait.
-#[pyclass(frozen, name = "Stop", module = "sapwood._native")]
-pub struct PyStop {
-    token: Token,
-}
-
-#[pymethods]
-impl PyStop {
-    #[new]
-    fn new() -> Self {
-        Self { token: Token::default() }
-    }
-    /// Calls something that it may end.
-    fn call<'py>(&self, work: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        self.token.during(|| work.call0())
-    }
-    fn give_up(&self) {
-        self.token.give_up();
-    }
-}
-
-/// Does work on another thread while this one listens for signals and looks at the clock.
-///
-/// After Ctrl-C or the deadline the work is given up: `interrupt` is called, and nobody waits for its end.
-pub fn interruptible<T: Send + 'static>(
-    py: Python<'_>,
-    deadline: Deadline,
-    interrupt: impl FnOnce() + Send,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> PyResult<T> {
-    let token = Token::default();
-    let (sender, receiver) = mpsc::channel();
-    let theirs = token.clone();
-    let worker = thread::Builder::new().name("sapwood-open".to_owned());
-    worker.spawn(move || {
-        let _ = sender.send(theirs.during(work));
-    })?;
-    let result = listen(py, deadline, &Mutex::new(receiver));
-    if result.is_err() {
-        token.give_up();
-        py.detach(interrupt);
-    }
-    result
-}
-
-/// How often signals are looked for.
-const LISTEN: Duration = Duration::from_millis(50);
-
-/// Waits for a result, for a signal, for the deadline, or until the job is given up for which this thread works.
-pub fn listen<T: Send>(py: Python<'_>, deadline: Deadline, from: &Mutex<Receiver<T>>) -> PyResult<T> {
-    let Deadline { limit, end } = deadline;
-    loop {
-        let left = end.map_or(LISTEN, |end| end.saturating_duration_since(Instant::now()).min(LISTEN));
-        match receive(py, from, left) {
-            Ok(result) => return Ok(result),
-            Err(RecvTimeoutError::Disconnected) => {
-                return Err(raise(Error::new(
-                    sapwood_root::ErrorKind::Io,
-                    "a thread has ended before its work",
-                )));
-            }
-            Err(RecvTimeoutError::Timeout) => py.check_signals()?,
-        }
-        if cancel::given_up() {
-            return Err(raise(Error::new(sapwood_root::ErrorKind::Io, "given up")));
-        }
-        if end.is_some_and(|end| Instant::now() >= end) {
-            let limit = limit.unwrap_or_default().as_secs_f64();
-            return Err(raise(Error::new(
-                sapwood_root::ErrorKind::Io,
-                format!("not done within its deadline of {limit} s"),
-            )));
-        }
-    }
-}
-
-/// Waits for a result while other Python threads run.
-pub fn receive<T: Send>(
-    py: Python<'_>,
-    from: &Mutex<Receiver<T>>,
-    limit: Duration,
-) -> std::result::Result<T, RecvTimeoutError> {
-    py.detach(|| from.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(limit))
-}
-
 fn direct(
     source: &Bound<'_, PyAny>,
     name: Option<String>,
@@ -245,15 +137,7 @@ fn direct(
         let opened = opened.and_then(|result| result.map_err(PyErr::from));
         return opened.map_err(|error| with_ledger(py, error, ledger.incidents()));
     }
-    let size = source.getattr("size")?.extract()?;
-    let name = name.unwrap_or_else(|| "<object>".to_owned());
-    let options = far.map(Far::options).transpose()?;
-    let patience = options.as_ref().map(|options| options.timeout);
-    let object = Object { reader: source.clone().unbind(), name, size, patience };
-    match options {
-        Some(options) => Ok(Arc::new(Remote::new(Arc::new(object), options, Vec::new(), Ledger::default()))),
-        None => Ok(Arc::new(Near { object, counters: Counters::default() })),
-    }
+    crate::source::open(source, name, far.map(Far::options).transpose()?)
 }
 
 /// The names in a folder of an `XRootD` server, and whether they are folders themselves.
@@ -262,187 +146,6 @@ fn list_folder(py: Python<'_>, url: String, far: Far) -> PyResult<Vec<(String, b
     let (identity, options) = (far.identity(), far.options()?);
     let deadline = Deadline::after(options.deadline);
     interruptible(py, deadline, || {}, move || xrootd::list(&url, &identity, &options))?.map_err(PyErr::from)
-}
-
-/// A Python object with `size` and `read_ranges`.
-struct Object {
-    reader: Py<PyAny>,
-    name: String,
-    size: u64,
-    /// How long it may take, beside the time of its bytes; where it can be told that.
-    patience: Option<Duration>,
-}
-
-impl Object {
-    /// Reads ranges in so much time as is left.
-    fn read(
-        &self,
-        ranges: &[Range],
-        left: Duration,
-        mut put: impl FnMut(&Range, &[u8]),
-    ) -> Result<(), Fault> {
-        let bytes = ranges.iter().map(|range| range.length).fold(0, u64::saturating_add);
-        let limit = self.patience.map(|patience| (patience + Duration::from_secs(bytes / SLOWEST)).min(left));
-        let read = |py: Python<'_>| {
-            let wanted: Vec<(u64, u64)> = ranges.iter().map(|r| (r.offset, r.length)).collect();
-            let failed = |e: PyErr| {
-                let kind = if e.is_instance_of::<PyFileNotFoundError>(py) {
-                    ErrorKind::NotFound
-                } else if e.is_instance_of::<PyPermissionError>(py) {
-                    ErrorKind::PermissionDenied
-                } else if e.is_instance_of::<PyTimeoutError>(py) {
-                    ErrorKind::TimedOut
-                } else {
-                    ErrorKind::Other
-                };
-                let again = matches!(kind, ErrorKind::Other | ErrorKind::TimedOut)
-                    && !e.is_instance_of::<PyValueError>(py);
-                let error = IoError::new(kind, format!("reading failed: {e}"));
-                if again { Fault::passing(error) } else { Fault::lasting(error) }
-            };
-            let limit = limit.map(|limit| limit.as_secs_f64());
-            let found = self.reader.call_method1(py, "read_ranges", (wanted, limit)).map_err(failed)?;
-            for (range, bytes) in ranges.iter().zip(found.bind(py).try_iter().map_err(failed)?) {
-                let bytes = bytes.map_err(failed)?;
-                let bytes = bytes.cast::<PyBytes>().map_err(|e| failed(e.into()))?.as_bytes();
-                if bytes.len() as u64 != range.length {
-                    let Range { offset, length } = range;
-                    let message = format!("{length} bytes wanted at byte {offset}, {} came", bytes.len());
-                    return Err(Fault::passing(IoError::new(ErrorKind::UnexpectedEof, message)));
-                }
-                put(range, bytes);
-            }
-            Ok(())
-        };
-        // The interpreter may be on its way out.
-        Python::try_attach(read).unwrap_or_else(|| Err(Fault::lasting(IoError::other("Python has ended"))))
-    }
-}
-
-impl Transport for Object {
-    fn name(&self) -> &str {
-        &self.name
-    }
-    fn size(&self) -> u64 {
-        self.size
-    }
-    fn most_ranges(&self) -> usize {
-        usize::MAX
-    }
-    fn request(
-        &self,
-        ranges: &[Range],
-        limit: Duration,
-        take: &mut dyn FnMut(u64, &[u8]) -> bool,
-    ) -> Result<(), Fault> {
-        self.read(ranges, limit, |range, bytes| {
-            take(range.offset, bytes);
-        })
-    }
-}
-
-/// An object that reads one range at a time, and not from far away as far as is known.
-struct Near {
-    object: Object,
-    counters: Counters,
-}
-
-impl Source for Near {
-    fn name(&self) -> &str {
-        &self.object.name
-    }
-    fn size(&self) -> u64 {
-        self.object.size
-    }
-    fn read_at(&self, offset: u64, out: &mut [u8]) -> std::io::Result<()> {
-        let range = Range { offset, length: out.len() as u64 };
-        let result = self.object.read(&[range], Duration::MAX, |_, bytes| out.copy_from_slice(bytes));
-        result.map_err(|f| IoError::new(f.error.kind(), format!("{}: {}", self.object.name, f.error)))
-    }
-    /// A call of Python may stand for a request to a server.
-    fn chunk(&self, _bytes: u64, _threads: usize) -> u64 {
-        8 << 20
-    }
-    fn counters(&self) -> &Counters {
-        &self.counters
-    }
-}
-
-#[pyfunction]
-fn start_trace() -> bool {
-    trace::start()
-}
-
-/// The columns of the trace, or nothing if there is none.
-#[pyfunction]
-fn stop_trace(py: Python<'_>) -> PyResult<Option<(u64, Bound<'_, PyDict>)>> {
-    trace::stop().map(|trace| traced(py, &trace)).transpose()
-}
-
-/// The same of what was recorded so far.
-#[pyfunction]
-fn trace_so_far(py: Python<'_>) -> PyResult<Option<(u64, Bound<'_, PyDict>)>> {
-    trace::so_far().map(|trace| traced(py, &trace)).transpose()
-}
-
-/// The same, and takes it out: the trace goes on without it.
-#[pyfunction]
-fn take_trace(py: Python<'_>) -> PyResult<Option<(u64, Bound<'_, PyDict>)>> {
-    trace::take().map(|trace| traced(py, &trace)).transpose()
-}
-
-/// Requests, ranges, bytes and nanoseconds of each cause since the process began.
-#[pyfunction]
-#[allow(clippy::type_complexity, reason = "a plain table")]
-fn requests() -> Vec<(&'static str, (u64, u64, u64, u64))> {
-    trace::tallies()
-        .map(|(cause, tally)| {
-            let [requests, ranges, bytes, time] =
-                [&tally.requests, &tally.ranges, &tally.bytes, &tally.time].map(|sum| sum.load(Relaxed));
-            (cause.name(), (requests, ranges, bytes, time))
-        })
-        .collect()
-}
-
-fn traced<'py>(py: Python<'py>, trace: &trace::Trace) -> PyResult<(u64, Bound<'py, PyDict>)> {
-    let columns = PyDict::new(py);
-    let name = |number: u32| trace.names.get(number as usize).map_or("", String::as_str);
-    let text = |of: &dyn Fn(&trace::Row) -> String| {
-        let (mut offsets, mut bytes) = (vec![0i64], Vec::new());
-        for row in &trace.rows {
-            bytes.extend_from_slice(of(row).as_bytes());
-            offsets.push(bytes.len() as i64);
-        }
-        Column::Text { offsets: offsets.into(), bytes: bytes.into() }
-    };
-    let number = |of: &dyn Fn(&trace::Row) -> i64| Column::Number {
-        number: Number::I64,
-        values: trace.rows.iter().map(of).collect::<Vec<i64>>().into(),
-    };
-    let all: [(&str, Column); 18] = [
-        ("cause", text(&|r| r.cause.to_owned())),
-        ("file", text(&|r| name(r.file).to_owned())),
-        ("tree", text(&|r| name(r.tree).to_owned())),
-        ("branch", text(&|r| name(r.branch).to_owned())),
-        ("basket", number(&|r| r.basket)),
-        ("cluster", number(&|r| r.cluster)),
-        ("entry_start", number(&|r| r.entry_start)),
-        ("entry_stop", number(&|r| r.entry_stop)),
-        ("offset", number(&|r| r.offset as i64)),
-        ("length", number(&|r| r.length as i64)),
-        ("request", number(&|r| r.request as i64)),
-        ("start_ns", number(&|r| r.start as i64)),
-        ("end_ns", number(&|r| r.end as i64)),
-        ("decompression_ns", number(&|r| r.decompression as i64)),
-        ("decoding_ns", number(&|r| r.decoding as i64)),
-        ("bytes_decompressed", number(&|r| r.decompressed as i64)),
-        ("bytes_used", number(&|r| r.used as i64)),
-        ("thread", number(&|r| i64::from(r.thread))),
-    ];
-    for (name, column) in all {
-        columns.set_item(name, columns::column(py, column)?)?;
-    }
-    Ok((trace.epoch, columns))
 }
 
 /// Storage as such, without a file's structure: requests are sent as they are given.
@@ -480,7 +183,7 @@ impl PyStorage {
         .map_err(|e| raise(Error::from(e)))
     }
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        crate::reading::snapshot(py, self.source.counters())
+        snapshot(py, self.source.counters())
     }
     fn ledger(&self) -> Vec<Row> {
         ledger(self.source.as_ref())
@@ -512,13 +215,7 @@ fn plan_requests(
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(list_folder, module)?)?;
-    module.add_function(wrap_pyfunction!(start_trace, module)?)?;
-    module.add_function(wrap_pyfunction!(stop_trace, module)?)?;
-    module.add_function(wrap_pyfunction!(trace_so_far, module)?)?;
-    module.add_function(wrap_pyfunction!(take_trace, module)?)?;
-    module.add_function(wrap_pyfunction!(requests, module)?)?;
     module.add_class::<PyStorage>()?;
-    module.add_class::<PyStop>()?;
     module.add_function(wrap_pyfunction!(plan_requests, module)?)
 }
 

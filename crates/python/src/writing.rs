@@ -1,9 +1,9 @@
 //! Writing: `sapwood._native.Output`, a file and its trees.
 
 use crate::borrow;
-use crate::columns::dtype;
 use crate::errors::raise;
-use crate::reading::{PyFile, PyKey, pool};
+use crate::file::{PyFile, PyKey};
+use crate::runtime::pool;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
@@ -419,7 +419,7 @@ fn from_spec(py: Python<'_>, spec: BranchSpec) -> PyResult<Branch<'_>> {
 fn from_shape<'py>(py: Python<'py>, shape: &Shape) -> PyResult<Bound<'py, PyTuple>> {
     let inner = |shape: &Shape| from_shape(py, shape);
     match shape {
-        Shape::Number(number) => ("number", dtype(*number)).into_pyobject(py),
+        Shape::Number(number) => ("number", number.dtype()).into_pyobject(py),
         Shape::Long(signed) => ("long", *signed).into_pyobject(py),
         Shape::Packed(single, range) => ("packed", *single, range).into_pyobject(py),
         Shape::Text => ("text",).into_pyobject(py),
@@ -470,20 +470,7 @@ fn to_shape(shape: &Bound<'_, PyTuple>) -> PyResult<Shape> {
 }
 
 fn to_number(name: &str) -> PyResult<Number> {
-    Ok(match name {
-        "bool" => Number::Bool,
-        "int8" => Number::I8,
-        "uint8" => Number::U8,
-        "int16" => Number::I16,
-        "uint16" => Number::U16,
-        "int32" => Number::I32,
-        "uint32" => Number::U32,
-        "int64" => Number::I64,
-        "uint64" => Number::U64,
-        "float32" => Number::F32,
-        "float64" => Number::F64,
-        other => return Err(PyTypeError::new_err(format!("no element type {other}"))),
-    })
+    Number::of_dtype(name).ok_or_else(|| PyTypeError::new_err(format!("no element type {name}")))
 }
 
 /// A column from nested tuples; arrays are borrowed, not copied.

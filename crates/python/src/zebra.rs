@@ -7,9 +7,12 @@
 
 use crate::columns;
 use crate::errors::raise;
+use crate::file::PyFile;
 use crate::objects;
-use crate::reading::{PyFile, PyTable, snapshot, with_files};
-use crate::storage::{self, Deadline, Far};
+use crate::runtime::{Deadline, with_files};
+use crate::storage::{self, Far};
+use crate::table::PyTable;
+use crate::trace::snapshot;
 use numpy::{IntoPyArray, PyReadonlyArray1};
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyIndexError, PyValueError};

@@ -1,7 +1,7 @@
 //! The ROOT file formats, read and written without ROOT.
 //!
 //! Layers, each knowing only those above it in this list:
-//! [`wire`] bytes to numbers, strings and framed objects; [`compress`] the block codecs; [`mod@file`] header, keys,
+//! [`types`] the table of number types; [`wire`] bytes to numbers, strings and framed objects; [`compress`] the block codecs; [`mod@file`] header, keys,
 //! directories, free segments; [`streamer`] classes and their versions; [`mod@array`] columns in Arrow layout;
 //! [`table`] what any table of entries is; [`read`] the engine that reads them; [`tree`] the tables called trees;
 //! [`ntuple`] those called RNTuples.
@@ -18,6 +18,7 @@ pub mod read;
 pub mod streamer;
 pub mod table;
 pub mod tree;
+pub mod types;
 pub mod wire;
 pub mod zebra;
 

@@ -1,50 +1,12 @@
-//! Columns in Arrow layout, and the one table of element types.
+//! Columns in Arrow layout.
 
 mod builder;
 pub mod pool;
 
+pub use crate::types::Number;
 pub use builder::{Builder, Dynamic};
 
 use arrow_buffer::Buffer;
-
-/// A fixed-width element as it lies in memory (native byte order).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Number {
-    /// One byte, 0 or 1.
-    Bool,
-    /// 8-bit signed.
-    I8,
-    /// 8-bit unsigned.
-    U8,
-    /// 16-bit signed.
-    I16,
-    /// 16-bit unsigned.
-    U16,
-    /// 32-bit signed.
-    I32,
-    /// 32-bit unsigned.
-    U32,
-    /// 64-bit signed.
-    I64,
-    /// 64-bit unsigned.
-    U64,
-    /// IEEE single precision.
-    F32,
-    /// IEEE double precision.
-    F64,
-}
-
-impl Number {
-    /// Bytes an element takes in memory.
-    pub const fn size(self) -> usize {
-        match self {
-            Self::Bool | Self::I8 | Self::U8 => 1,
-            Self::I16 | Self::U16 => 2,
-            Self::I32 | Self::U32 | Self::F32 => 4,
-            Self::I64 | Self::U64 | Self::F64 => 8,
-        }
-    }
-}
 
 /// What a column holds, without its values.
 #[derive(Debug, Clone, PartialEq)]

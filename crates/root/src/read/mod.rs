@@ -20,6 +20,8 @@ mod codecs;
 mod run;
 mod stages;
 mod target;
+#[cfg(test)]
+mod tests;
 mod turns;
 
 pub use ahead::{PagePlanned, planned};

@@ -281,7 +281,7 @@ impl ObjectReader<'_> {
     }
 
     fn base_column(&mut self, e: &Element, objects: &mut [Object]) -> Result<()> {
-        if let Some(number) = super::special::array_number(&e.name) {
+        if let Some(number) = Number::of_array(&e.name) {
             return self.array_column(&e.name, number, objects);
         }
         // A `TObject` or `TNamed` is whole for each object, and so is a base that code of its own streams.

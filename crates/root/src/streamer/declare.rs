@@ -73,20 +73,7 @@ impl Shape {
     pub fn cpp(&self) -> String {
         let closed = |name: String| if name.ends_with('>') { name + " >" } else { name + ">" };
         match self {
-            Self::Number(number) => match number {
-                Number::Bool => "bool",
-                Number::I8 => "char",
-                Number::U8 => "unsigned char",
-                Number::I16 => "short",
-                Number::U16 => "unsigned short",
-                Number::I32 => "int",
-                Number::U32 => "unsigned int",
-                Number::I64 => "Long64_t",
-                Number::U64 => "ULong64_t",
-                Number::F32 => "float",
-                Number::F64 => "double",
-            }
-            .into(),
+            Self::Number(number) => number.declared().into(),
             Self::Long(signed) => if *signed { "long" } else { "unsigned long" }.into(),
             Self::Packed(single, _) => if *single { "Float16_t" } else { "Double32_t" }.into(),
             Self::Text => "string".into(),
@@ -122,21 +109,9 @@ impl Shape {
     }
 
     /// Type code of a number (`TVirtualStreamerInfo::EReadWrite`).
-    pub const fn code(&self) -> Option<i32> {
+    pub fn code(&self) -> Option<i32> {
         Some(match self {
-            Self::Number(number) => match number {
-                Number::I8 => 1,
-                Number::I16 => 2,
-                Number::I32 => 3,
-                Number::F32 => 5,
-                Number::F64 => 8,
-                Number::U8 => 11,
-                Number::U16 => 12,
-                Number::U32 => 13,
-                Number::I64 => 16,
-                Number::U64 => 17,
-                Number::Bool => 18,
-            },
+            Self::Number(number) => number.code(),
             Self::Long(signed) => {
                 if *signed {
                     4

@@ -212,7 +212,7 @@ fn encode_as(w: &mut Writer, class: &str, whole: &Object) -> Result<()> {
         }
         _ => {}
     }
-    if let Some(kind) = array_kind(class) {
+    if let Some(kind) = Number::of_array(class).map(Number::code) {
         let values = own("fArray");
         w.put(length(values)? as u32);
         return encode_numbers(w, kind, values).within(|| class.to_owned());
@@ -240,19 +240,6 @@ fn encode_pointer(w: &mut Writer, value: &Value) -> Result<()> {
         }
         other => Err(Error::argument(format!("{other:?} is not an object"))),
     }
-}
-
-/// Element code of the `TArray` classes, which have neither byte count nor version.
-fn array_kind(class: &str) -> Option<i32> {
-    Some(match class {
-        "TArrayC" => 1,
-        "TArrayS" => 2,
-        "TArrayI" => 3,
-        "TArrayL" | "TArrayL64" => 16,
-        "TArrayF" => 5,
-        "TArrayD" => 8,
-        _ => return None,
-    })
 }
 
 fn encode_member(w: &mut Writer, info: &StreamerInfo, e: &Element, object: &Object) -> Result<()> {
@@ -306,7 +293,9 @@ fn encode_embedded(w: &mut Writer, e: &Element, value: &Value) -> Result<()> {
         Value::Object(object) => return encode_as(w, class, object),
         Value::Null => Vec::new(),
         // Arrays and collections need no object around their elements.
-        other => vec![(if array_kind(class).is_some() { "fArray" } else { ITEMS }.into(), other.clone())],
+        other => {
+            vec![(if Number::of_array(class).is_some() { "fArray" } else { ITEMS }.into(), other.clone())]
+        }
     };
     encode_as(w, class, &Object { class: class.to_owned().into(), members, ..Object::default() })
 }
@@ -338,7 +327,7 @@ fn length(value: &Value) -> Result<usize> {
 /// Appends an array without its length.
 fn encode_numbers(w: &mut Writer, kind: i32, values: &Value) -> Result<()> {
     let Value::Numbers(number, bytes) = values else { return Ok(()) };
-    if super::kind::basic_number(kind) == Some(*number) {
+    if Number::of_code(kind) == Some(*number) {
         let mut swapped = vec![0; bytes.len()];
         swap::copy(number.size(), bytes, &mut swapped);
         w.raw(&swapped);

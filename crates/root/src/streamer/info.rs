@@ -1,6 +1,5 @@
 //! The streamer info of a file: a list of classes, each version with its members (`TStreamerInfo`).
 
-use super::kind::basic_number;
 use super::name::Name;
 use super::typename::{self, Cpp};
 use crate::array::Number;
@@ -252,7 +251,7 @@ impl Classes {
         let pair = self.pair(&Cpp::Pair(Box::new(key.clone()), Box::new(value.clone())));
         let number = |at: usize, cpp: &Cpp| {
             let element = pair?.elements.get(at).filter(|_| matches!(cpp, Cpp::Class(_)))?;
-            if element.class == ElementClass::BasicType { basic_number(element.kind) } else { None }
+            if element.class == ElementClass::BasicType { Number::of_code(element.kind) } else { None }
         };
         [number(0, key), number(1, value)]
     }
@@ -273,10 +272,10 @@ impl Classes {
 /// The name of an enumeration that a member is, or holds, and the integer that it is streamed as.
 fn named_number(e: &Element) -> Option<(String, Number)> {
     let (name, code) = match e.class {
-        ElementClass::BasicType if typename::number(&e.typename).is_none() => {
+        ElementClass::BasicType if Number::of_name(&e.typename).is_none() => {
             (e.typename.clone(), e.kind % 20)
         }
-        ElementClass::Stl if basic_number(e.ctype).is_some() => match typename::parse(&e.typename) {
+        ElementClass::Stl if Number::of_code(e.ctype).is_some() => match typename::parse(&e.typename) {
             Ok(Cpp::List(item)) => match *item {
                 Cpp::Class(name) => (name, e.ctype),
                 _ => return None,
@@ -285,7 +284,7 @@ fn named_number(e: &Element) -> Option<(String, Number)> {
         },
         _ => return None,
     };
-    let number = basic_number(code).filter(|n| !matches!(n, Number::F32 | Number::F64))?;
+    let number = Number::of_code(code).filter(|n| !matches!(n, Number::F32 | Number::F64))?;
     Some((name, number))
 }
 

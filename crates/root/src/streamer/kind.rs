@@ -170,25 +170,6 @@ pub struct Version {
     pub record: Arc<Record>,
 }
 
-/// The number that a basic type code (`TVirtualStreamerInfo::kChar` …) stands for.
-pub const fn basic_number(kind: i32) -> Option<Number> {
-    Some(match kind {
-        1 | 10 => Number::I8,
-        2 => Number::I16,
-        3 => Number::I32,
-        4 | 16 => Number::I64,
-        5 => Number::F32,
-        8 => Number::F64,
-        11 => Number::U8,
-        12 => Number::U16,
-        // A counter is an int in memory; readers of Python know it as unsigned in trees.
-        6 | 13 | 15 => Number::U32,
-        14 | 17 => Number::U64,
-        18 => Number::Bool,
-        _ => return None,
-    })
-}
-
 impl Kind {
     /// Bytes of one value on disk when that is always the same.
     pub fn fixed_bytes(&self) -> Option<usize> {
@@ -517,7 +498,9 @@ impl<'a> Compiler<'a> {
 
     /// An object of a class with its version header.
     pub fn object(&mut self, name: &str) -> Kind {
-        let list = |number| Kind::List(Box::new(Kind::Number(number)));
+        if let Some(number) = Number::of_array(name) {
+            return Kind::List(Box::new(Kind::Number(number)));
+        }
         match name {
             "TObject" => return Kind::ObjectBits,
             "TRef" => return Kind::Reference,
@@ -529,12 +512,6 @@ impl<'a> Compiler<'a> {
             "TExMap" => return exmap(),
             // Its streamer writes nothing.
             "TQObject" => return Kind::Record(Arc::new(Record::new(name, []))),
-            "TArrayC" => return list(Number::I8),
-            "TArrayS" => return list(Number::I16),
-            "TArrayI" => return list(Number::I32),
-            "TArrayL" | "TArrayL64" => return list(Number::I64),
-            "TArrayF" => return list(Number::F32),
-            "TArrayD" => return list(Number::F64),
             "TClonesArray" => return Kind::Clones,
             "TObjArray" => return Kind::Collection(Collection::Array),
             "TList" | "THashList" => return Kind::Collection(Collection::List),
@@ -567,7 +544,7 @@ impl<'a> Compiler<'a> {
         let mut record = Record::new(name, []);
         let kind = self.object(&base);
         record.push(base, true, kind);
-        match (record.field_of("fNrows"), typename::number(element)) {
+        match (record.field_of("fNrows"), Number::of_name(element)) {
             (Some(counter), Some(number)) => {
                 let item = Box::new(Kind::Number(number));
                 let kind = Kind::Counted { counter, rows: None, flagged: false, triangle: true, item };
@@ -762,7 +739,7 @@ impl<'a> Compiler<'a> {
 
     /// A basic type by its code; the comment gives the range of packed ones.
     pub fn basic(&self, kind: i32, title: &str) -> Kind {
-        match (kind, basic_number(kind)) {
+        match (kind, Number::of_code(kind)) {
             (15, _) => Kind::StatusBits,
             (_, Some(number)) => Kind::Number(number),
             (9 | 19, _) => Kind::Packed(Packing::of(kind == 19, title)),

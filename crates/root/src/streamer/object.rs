@@ -708,7 +708,7 @@ impl<'a> ObjectReader<'a> {
         let number = match kind {
             // The values of a counter are signed, as in memory.
             6 => Some(Number::I32),
-            _ => super::kind::basic_number(kind),
+            _ => Number::of_code(kind),
         };
         let number = number
             .ok_or_else(|| Error::unsupported(format!("basic type code {kind}")).at(self.cursor.place()))?;

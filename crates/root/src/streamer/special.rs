@@ -5,7 +5,6 @@
 use super::info::unknown_class;
 use super::name::Name;
 use super::object::{ITEMS, OPTIONS, Object, ObjectReader, Value};
-use super::typename;
 use crate::array::Number;
 use crate::error::{Error, Result, Within};
 use crate::wire::cursor::{ClassTag, Frame, IS_REFERENCED, Pointer};
@@ -53,7 +52,7 @@ impl ObjectReader<'_> {
                 | "RooAbsBinning"
                 | "RooRefArray"
                 | "RooCategory"
-        ) || array_number(class).is_some()
+        ) || Number::of_array(class).is_some()
             || is_sequence(class)
             || class.starts_with("TMatrixTSym<")
     }
@@ -89,7 +88,7 @@ impl ObjectReader<'_> {
                 Ok(())
             },
             "RooLinkedList" => Self::roo_linked_list,
-            _ => match array_number(class) {
+            _ => match Number::of_array(class) {
                 Some(_) => Self::tarray,
                 None if class.starts_with("TMatrixTSym<") => Self::symmetric_matrix,
                 None if class == "TPointSet3D" => Self::points,
@@ -215,7 +214,7 @@ impl ObjectReader<'_> {
     }
 
     fn tarray(&mut self, object: &mut Object) -> Result<()> {
-        let number = array_number(&object.class).unwrap_or(Number::F64);
+        let number = Number::of_array(&object.class).unwrap_or(Number::F64);
         let count = self.cursor.count(number.size())?;
         put(object, "fN", Value::Int(count as i64));
         let values = self.plain(number, count)?;
@@ -463,7 +462,7 @@ impl ObjectReader<'_> {
     /// The header and the members are those of the base; the upper right triangle follows behind the byte count.
     fn symmetric_matrix(&mut self, object: &mut Object) -> Result<()> {
         let element = object.class.trim_start_matches("TMatrixTSym<").trim_end_matches('>').trim().to_owned();
-        let number = typename::number(&element);
+        let number = Number::of_name(&element);
         let number = number.ok_or_else(|| Error::unsupported(format!("a matrix of {element}")))?;
         let base = self.described_object(&format!("TMatrixTBase<{element}>"))?;
         if let Some(why) = base.unreadable {
@@ -573,18 +572,6 @@ impl ObjectReader<'_> {
             self.put_object(object, "_sharedProp", "RooCategorySharedProperties")
         }
     }
-}
-
-pub(super) fn array_number(class: &str) -> Option<Number> {
-    Some(match class {
-        "TArrayC" => Number::I8,
-        "TArrayS" => Number::I16,
-        "TArrayI" => Number::I32,
-        "TArrayF" => Number::F32,
-        "TArrayD" => Number::F64,
-        "TArrayL" | "TArrayL64" => Number::I64,
-        _ => return None,
-    })
 }
 
 /// Lists of pointers; those whose class version is 0 write what their base writes.

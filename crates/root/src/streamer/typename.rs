@@ -60,7 +60,7 @@ fn parse_at(name: &str, depth: usize) -> Result<Cpp> {
             }),
         };
     }
-    if let Some(number) = number(name) {
+    if let Some(number) = Number::of_name(name) {
         return Ok(Cpp::Number(number));
     }
     match name {
@@ -127,7 +127,7 @@ pub fn usual(name: &str) -> String {
             let halves: Vec<String> = arguments.iter().take(2).map(|name| usual(name)).collect();
             format!("std::map<{}>", halves.join(", "))
         }
-        (Ok(Cpp::Number(number)), _) => short_name(number).to_owned(),
+        (Ok(Cpp::Number(number)), _) => number.short_name().to_owned(),
         (Ok(Cpp::Double32), _) => "Double32_t".to_owned(),
         (Ok(Cpp::Float16), _) => "Float16_t".to_owned(),
         (Ok(Cpp::Text), _) => "std::string".to_owned(),
@@ -175,50 +175,6 @@ fn split(inside: &str) -> Result<Vec<&str>> {
     }
     parts.push(inside.get(start..).unwrap_or_default().trim());
     Ok(parts)
-}
-
-/// The number that a C++ or ROOT name stands for.
-pub fn number(name: &str) -> Option<Number> {
-    Some(match name {
-        "bool" | "Bool_t" => Number::Bool,
-        "char" | "Char_t" | "signed char" | "int8_t" => Number::I8,
-        "unsigned char" | "UChar_t" | "Byte_t" | "uint8_t" | "byte" => Number::U8,
-        "short" | "Short_t" | "int16_t" | "short int" => Number::I16,
-        "unsigned short" | "UShort_t" | "uint16_t" | "Version_t" | "unsigned short int" => Number::U16,
-        "int" | "Int_t" | "int32_t" | "signed int" | "Seek_t" => Number::I32,
-        "unsigned int" | "unsigned" | "UInt_t" | "uint32_t" => Number::U32,
-        "long" | "Long_t" | "long long" | "Long64_t" | "int64_t" | "long int" | "long long int" => {
-            Number::I64
-        }
-        "unsigned long"
-        | "ULong_t"
-        | "unsigned long long"
-        | "ULong64_t"
-        | "uint64_t"
-        | "size_t"
-        | "unsigned long int"
-        | "unsigned long long int" => Number::U64,
-        "float" | "Float_t" | "Size_t" => Number::F32,
-        "double" | "Double_t" | "Axis_t" | "Stat_t" => Number::F64,
-        _ => return None,
-    })
-}
-
-/// The name of a number in branch and leaf titles, as users of Python readers know it.
-pub const fn short_name(number: Number) -> &'static str {
-    match number {
-        Number::Bool => "bool",
-        Number::I8 => "int8_t",
-        Number::U8 => "uint8_t",
-        Number::I16 => "int16_t",
-        Number::U16 => "uint16_t",
-        Number::I32 => "int32_t",
-        Number::U32 => "uint32_t",
-        Number::I64 => "int64_t",
-        Number::U64 => "uint64_t",
-        Number::F32 => "float",
-        Number::F64 => "double",
-    }
 }
 
 #[cfg(test)]

@@ -254,3 +254,41 @@ pub trait PageDecoder: Send + Sync {
         page.first + page.from as u64..page.first + page.to as u64
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Page;
+
+    fn table(numbers: &[u32]) -> Vec<u8> {
+        numbers.iter().flat_map(|number| number.to_be_bytes()).collect()
+    }
+
+    #[test]
+    fn starts_and_sizes_say_the_same() {
+        let (starts, sizes) = (table(&[70, 71, 71, 74]), table(&[99, 1, 0, 3]));
+        let starts = Page { data: b"abcdef", table: Some(&starts), origin: 70, items: 4, sizes: false };
+        let sizes = Page { table: Some(&sizes), sizes: true, ..starts };
+        for page in [starts, sizes] {
+            assert_eq!(page.bounds().unwrap(), Some(vec![0, 1, 1, 4, 6]));
+            assert_eq!(page.starts(1..4).collect::<Vec<_>>(), [(1, 1), (2, 1), (3, 4)]);
+            assert_eq!((page.start(3), page.start(4)), (Some(4), None));
+        }
+        let middle = starts.of_items(1, 3).unwrap();
+        assert_eq!((middle.data, middle.items, middle.origin), (&b"bcd"[..], 2, 71));
+        assert_eq!(middle.bounds().unwrap(), Some(vec![0, 0, 3]));
+        assert_eq!(starts.of_items(3, 4).unwrap().data, b"ef");
+        assert_eq!(Page::plain(b"abc", 3).bounds().unwrap(), None);
+    }
+
+    #[test]
+    fn starts_that_fall_or_lie_outside_are_refused() {
+        for numbers in [[70, 73, 72], [70, 71, 77], [69, 70, 71]] {
+            let bytes = table(&numbers);
+            let page = Page { data: b"abcdef", table: Some(&bytes), origin: 70, items: 3, sizes: false };
+            assert!(page.bounds().is_err(), "{numbers:?}");
+        }
+        let bytes = table(&[70, 90, 71]);
+        let page = Page { data: b"abcdef", table: Some(&bytes), origin: 70, items: 3, sizes: false };
+        assert!(page.of_items(1, 3).is_err() && page.of_items(0, 1).is_err());
+    }
+}

@@ -416,3 +416,69 @@ fn each_entry(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::streamer::Classes;
+    use crate::streamer::kind::Programs;
+    use crate::table::PageSlice;
+
+    const SLICE: PageSlice =
+        PageSlice { number: 0, first: 0, dropped: 0, items: 3, from: 0, to: 3, leave_out: false };
+
+    fn lists() -> Builder {
+        let values = Box::new(Builder::Number { number: Number::I16, values: Vec::new() });
+        Builder::List { offsets: vec![0], values }
+    }
+
+    /// What lists of 16-bit numbers behind a header become, or why not.
+    fn decoded(data: &[u8], bounds: &[u32], slice: &PageSlice, skip: usize) -> Result<(Vec<i64>, usize)> {
+        let programs = Programs::new(Arc::new(Classes::default()));
+        let mut to = lists();
+        let kind = Kind::Number(Number::I16);
+        counted(&mut Decoder::new(&programs, false), data, bounds, slice, &kind, skip, 2, &mut to)?;
+        let Builder::List { offsets, values } = to else { unreachable!() };
+        Ok((offsets, values.len()))
+    }
+
+    #[test]
+    fn lengths_of_lists_follow_from_their_bounds() {
+        let data = [0; 12];
+        for (bounds, skip, want) in [
+            ([0, 2, 2, 12], 0, Some(vec![0, 1, 1, 6])),
+            ([0, 3, 4, 9], 1, Some(vec![0, 1, 1, 3])),
+            // No multiple of an item, shorter than its header, beyond the page.
+            ([0, 3, 4, 12], 0, None),
+            ([0, 0, 1, 2], 1, None),
+            ([0, 2, 2, 14], 0, None),
+        ] {
+            let found = decoded(&data, &bounds, &SLICE, skip).ok();
+            assert_eq!(found.as_ref().map(|(offsets, _)| offsets), want.as_ref(), "{bounds:?}");
+            assert_eq!(found.map(|(_, n)| n as i64), want.and_then(|w| w.last().copied()), "{bounds:?}");
+        }
+        let middle = PageSlice { from: 1, to: 2, ..SLICE };
+        assert_eq!(decoded(&data, &[0, 2, 8, 12], &middle, 0).unwrap(), (vec![0, 3], 3));
+    }
+
+    #[test]
+    fn counters_give_bounds_within_the_page() {
+        let page = Page::plain(&[0; 12], 3);
+        assert_eq!(from_counts(&page, &[5, 7, 7, 8], 4).unwrap(), [0, 8, 8, 12]);
+        assert!(from_counts(&page, &[5, 7, 7, 9], 4).is_err());
+        assert!(from_counts(&page, &[5, 7, 7], 4).is_err());
+        assert_eq!(one_entry(&Page::plain(b"ab", 1)).unwrap(), [0, 2]);
+        assert!(one_entry(&page).is_err());
+    }
+
+    #[test]
+    fn numbers_are_turned_on_their_way_to_their_place() {
+        let mut to = [0; 4];
+        let kind = Kind::Fixed { size: 2, item: Box::new(Kind::Number(Number::I16)) };
+        place(&kind, &[1, 2, 3, 4], &mut to).unwrap();
+        assert_eq!(to, [[1u8, 2], [3, 4]].map(|b| i16::from_be_bytes(b).to_ne_bytes()).concat()[..]);
+        place(&Kind::Number(Number::Bool), &[0, 7, 1, 255], &mut to).unwrap();
+        assert_eq!(to, [0, 1, 1, 1]);
+        assert!(place(&Kind::Text, &[], &mut []).is_err());
+    }
+}

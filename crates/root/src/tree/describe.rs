@@ -330,15 +330,9 @@ impl<'a> Reader<'a, '_> {
     }
 }
 
-/// Bytes of a basic type.
+/// Bytes of a basic type; status bits have a length of their own.
 fn size(kind: i32) -> Option<usize> {
-    match kind {
-        1 | 10 | 11 | 18 => Some(1),
-        2 | 12 => Some(2),
-        3 | 5 | 6 | 13 => Some(4),
-        4 | 8 | 14 | 16 | 17 => Some(8),
-        _ => None,
-    }
+    crate::types::Number::of_code(kind).filter(|_| kind != 15).map(crate::types::Number::size)
 }
 
 fn number(c: &mut Cursor<'_>, kind: i32) -> Option<i64> {

@@ -3,9 +3,9 @@
 use super::{Branch, BranchElement, Leaf, Tree};
 use crate::array::{Number, Type};
 use crate::error::{Error, Result};
-use crate::streamer::kind::{Compiler, Hidden, Kind, Programs, Record, basic_number, fixed, unreadable};
+use crate::streamer::kind::{Compiler, Hidden, Kind, Programs, Record, fixed, unreadable};
 use crate::streamer::packed::Packing;
-use crate::streamer::typename::{self, short_name};
+use crate::streamer::typename;
 use crate::streamer::{Element, ElementClass, StreamerInfo};
 use std::sync::{Arc, OnceLock};
 
@@ -216,16 +216,8 @@ fn dimensions(leaf: &Leaf) -> (Vec<usize>, bool) {
 }
 
 fn leaf_kind(leaf: &Leaf, title: &str) -> Option<Kind> {
-    let pick = |signed, unsigned| Some(Kind::Number(if leaf.unsigned { unsigned } else { signed }));
     match leaf.class.as_str() {
-        "TLeafO" => Some(Kind::Number(Number::Bool)),
-        "TLeafB" => pick(Number::I8, Number::U8),
-        "TLeafS" => pick(Number::I16, Number::U16),
-        "TLeafI" => pick(Number::I32, Number::U32),
-        "TLeafL" | "TLeafG" => pick(Number::I64, Number::U64),
         "TLeafC" => Some(Kind::LeafText),
-        "TLeafF" => Some(Kind::Number(Number::F32)),
-        "TLeafD" => Some(Kind::Number(Number::F64)),
         "TLeafF16" | "TLeafD32" => Some(Kind::Packed(Packing::of(leaf.class == "TLeafF16", title))),
         "TLeafElement" => {
             let kind = if (21..40).contains(&leaf.kind) { leaf.kind - 20 } else { leaf.kind };
@@ -233,16 +225,16 @@ fn leaf_kind(leaf: &Leaf, title: &str) -> Option<Kind> {
                 9 | 19 => Some(Kind::Packed(Packing::of(kind == 19, title))),
                 // Status bits have a length of their own: the class's member tells.
                 15 => None,
-                _ => basic_number(kind).map(Kind::Number),
+                _ => Number::of_code(kind).map(Kind::Number),
             }
         }
-        _ => None,
+        class => Number::of_leaf(class, leaf.unsigned).map(Kind::Number),
     }
 }
 
 fn number_name(kind: &Kind) -> String {
     match kind {
-        Kind::Number(number) => short_name(*number).to_owned(),
+        Kind::Number(number) => number.short_name().to_owned(),
         Kind::Packed(packing) if packing.number() == Number::F32 => "Float16_t".to_owned(),
         Kind::Packed(_) => "Double32_t".to_owned(),
         Kind::LeafText => "char*".to_owned(),

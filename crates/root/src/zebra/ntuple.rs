@@ -885,7 +885,7 @@ impl Table for Ntuple {
             title: self.titles.get(field)?,
             parent: None,
             children: &[],
-            entries: self.rows(column),
+            entries: self.rows(field),
         })
     }
     fn field_bytes(&self, field: usize) -> (u64, u64) {

@@ -527,22 +527,14 @@ fn dims(title: &str) -> Vec<Option<usize>> {
 }
 
 fn number(leaf: &Leaf) -> Option<Shape> {
-    let either = |signed, unsigned| Some(Shape::Number(if leaf.unsigned { unsigned } else { signed }));
     let range = || {
         leaf.title.split_once('/').and_then(|(_, r)| r.split_once('[')).map(|(_, r)| r.trim_end_matches(']'))
     };
     match leaf.class.as_str() {
-        "TLeafO" => Some(Shape::Number(Number::Bool)),
-        "TLeafB" => either(Number::I8, Number::U8),
-        "TLeafS" => either(Number::I16, Number::U16),
-        "TLeafI" => either(Number::I32, Number::U32),
-        "TLeafL" => either(Number::I64, Number::U64),
         "TLeafG" => Some(Shape::Long(!leaf.unsigned)),
-        "TLeafF" => Some(Shape::Number(Number::F32)),
-        "TLeafD" => Some(Shape::Number(Number::F64)),
         "TLeafF16" => Some(Shape::Packed(true, range().unwrap_or_default().to_owned())),
         "TLeafD32" => Some(Shape::Packed(false, range().unwrap_or_default().to_owned())),
-        _ => None,
+        class => Number::of_leaf(class, leaf.unsigned).map(Shape::Number),
     }
 }
 
@@ -575,24 +567,17 @@ fn class(info: &StreamerInfo, classes: &Classes, depth: usize) -> Result<Class> 
         let dims = e.max_index.iter().take(usize::try_from(e.array_dim).unwrap_or(0));
         let sizes: Option<Vec<usize>> = dims.map(|d| usize::try_from(*d).ok()).collect();
         let code = if e.array_dim > 0 { e.kind - 20 } else { e.kind };
-        let number = |n| Ok(Shape::Number(n));
         let range = || e.title.split_once('[').and_then(|(_, r)| r.split_once(']')).map_or("", |(r, _)| r);
         let of = match (e.class, code) {
-            (ElementClass::BasicType, 1) => number(Number::I8),
-            (ElementClass::BasicType, 2) => number(Number::I16),
-            (ElementClass::BasicType, 3) => number(Number::I32),
             (ElementClass::BasicType, 4) => Ok(Shape::Long(true)),
-            (ElementClass::BasicType, 5) => number(Number::F32),
-            (ElementClass::BasicType, 8) => number(Number::F64),
             (ElementClass::BasicType, 9) => Ok(Shape::Packed(false, range().to_owned())),
-            (ElementClass::BasicType, 11) => number(Number::U8),
-            (ElementClass::BasicType, 12) => number(Number::U16),
-            (ElementClass::BasicType, 13) => number(Number::U32),
             (ElementClass::BasicType, 14) => Ok(Shape::Long(false)),
-            (ElementClass::BasicType, 16) => number(Number::I64),
-            (ElementClass::BasicType, 17) => number(Number::U64),
-            (ElementClass::BasicType, 18) => number(Number::Bool),
             (ElementClass::BasicType, 19) => Ok(Shape::Packed(true, range().to_owned())),
+            (ElementClass::BasicType, code) => {
+                // Counters and status bits have codes of their own.
+                let number = Number::of_code(code).filter(|number| number.code() == code);
+                number.map(Shape::Number).ok_or_else(unknown)
+            }
             (ElementClass::Stl | ElementClass::StlString | ElementClass::ObjectAny, _) => {
                 shape(&typename::parse(&e.typename)?, classes, depth)
             }

@@ -20,21 +20,13 @@ const STRING_CLASS: i32 = 2;
 const STL: i32 = 300;
 const ANY: i32 = 62;
 
-/// The part of ROOT's table of leaf types that concerns numbers: class, letter of the leaf list, unsigned.
+/// Class of a number's leaf, its letter in leaf lists, and whether it is unsigned.
 fn leaf_of(shape: &Shape) -> Result<(&'static str, char, bool)> {
-    use crate::array::Number as N;
     Ok(match shape {
-        Shape::Number(N::Bool) => ("TLeafO", 'O', false),
-        Shape::Number(N::I8) => ("TLeafB", 'B', false),
-        Shape::Number(N::U8) => ("TLeafB", 'b', true),
-        Shape::Number(N::I16) => ("TLeafS", 'S', false),
-        Shape::Number(N::U16) => ("TLeafS", 's', true),
-        Shape::Number(N::I32) => ("TLeafI", 'I', false),
-        Shape::Number(N::U32) => ("TLeafI", 'i', true),
-        Shape::Number(N::I64) => ("TLeafL", 'L', false),
-        Shape::Number(N::U64) => ("TLeafL", 'l', true),
-        Shape::Number(N::F32) => ("TLeafF", 'F', false),
-        Shape::Number(N::F64) => ("TLeafD", 'D', false),
+        Shape::Number(number) => {
+            let (class, letter) = number.leaf();
+            (class, letter, number.is_unsigned())
+        }
         Shape::Long(signed) => ("TLeafG", if *signed { 'G' } else { 'g' }, !signed),
         Shape::Packed(true, _) => ("TLeafF16", 'f', false),
         Shape::Packed(false, _) => ("TLeafD32", 'd', false),

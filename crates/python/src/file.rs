@@ -1,0 +1,254 @@
+//! Files, directories and keys.
+
+use crate::errors::raise;
+use crate::ntuple::PyNTuple;
+use crate::objects;
+use crate::runtime::{Deadline, interruptible, with_file};
+use crate::storage::{self, Far};
+use crate::trace::snapshot;
+use crate::tree::PyTree;
+use pyo3::exceptions::PyIndexError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString};
+use sapwood_io::Source;
+use sapwood_root::file::{Directory, Key, RootFile};
+use sapwood_root::ntuple::NTuple;
+use sapwood_root::tree::Tree;
+use std::sync::Arc;
+
+#[pyclass(frozen, name = "File", module = "sapwood._native")]
+pub struct PyFile {
+    file: Arc<RootFile>,
+}
+
+impl PyFile {
+    /// Reads the header.
+    pub fn open(py: Python<'_>, source: &Arc<dyn Source>, deadline: Deadline) -> PyResult<Self> {
+        let theirs = source.clone();
+        let file = if source.latency().is_some() {
+            interruptible(py, deadline, || source.interrupt(), move || RootFile::open(theirs))
+        } else {
+            Ok(py.detach(|| RootFile::open(theirs)))
+        };
+        let file = file.and_then(|file| file.map_err(raise));
+        let file = file.map_err(|error| storage::with_ledger(py, error, source.ledger()))?;
+        Ok(Self { file: Arc::new(file) })
+    }
+    /// The file itself.
+    pub fn file(&self) -> Arc<RootFile> {
+        self.file.clone()
+    }
+}
+
+#[pymethods]
+impl PyFile {
+    #[new]
+    #[pyo3(signature = (source, name = None, far = None, prior = None))]
+    fn new(
+        py: Python<'_>,
+        source: &Bound<'_, PyAny>,
+        name: Option<String>,
+        far: Option<Far>,
+        prior: Option<&str>,
+    ) -> PyResult<Self> {
+        // Of all that opening takes: the way there, copying, the header.
+        let deadline = Deadline::after(far.as_ref().map(Far::deadline).transpose()?.flatten());
+        let source = storage::source(source, name, far.as_ref(), prior, deadline)?;
+        Self::open(py, &source, deadline)
+    }
+    #[getter]
+    fn name(&self) -> &str {
+        self.file.name()
+    }
+    #[getter]
+    fn version(&self) -> u32 {
+        self.file.header().version
+    }
+    #[getter]
+    fn is_64bit(&self) -> bool {
+        self.file.header().is_64bit
+    }
+    #[getter]
+    fn compression(&self) -> u32 {
+        self.file.header().compression
+    }
+    #[getter]
+    fn uuid(&self) -> &str {
+        &self.file.header().uuid
+    }
+    #[getter]
+    fn begin(&self) -> u64 {
+        self.file.header().begin
+    }
+    #[getter]
+    fn end(&self) -> u64 {
+        self.file.header().end
+    }
+    #[getter]
+    fn size(&self) -> u64 {
+        self.file.source().size()
+    }
+    fn directory(&self, py: Python<'_>) -> PyResult<PyDirectory> {
+        let directory = with_file(py, &self.file, || self.file.directory())?;
+        Ok(PyDirectory { file: self.file.clone(), directory })
+    }
+    fn streamers(&self, py: Python<'_>) -> PyResult<Vec<(String, i32, u32)>> {
+        let classes = with_file(py, &self.file, || self.file.classes())?;
+        Ok(classes.iter().map(|i| (i.name.to_string(), i.version, i.checksum)).collect())
+    }
+    fn classes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let classes = with_file(py, &self.file, || self.file.classes())?;
+        objects::describe(py, &classes)
+    }
+    fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        snapshot(py, self.file.source().counters())
+    }
+    fn close(&self) {
+        self.file.source().close();
+    }
+    fn ledger(&self) -> Vec<(u64, u64, u64, u32, bool, String)> {
+        storage::ledger(self.file.source().as_ref())
+    }
+    /// Who says which version of the file it is, and which.
+    fn stored_version(&self) -> Option<(String, String)> {
+        self.file.source().version().map(|version| (version.of, version.tag))
+    }
+    fn __repr__(&self) -> String {
+        format!("<File {:?}>", self.file.name())
+    }
+}
+
+#[pyclass(frozen, name = "Key", module = "sapwood._native")]
+#[derive(Clone)]
+pub struct PyKey {
+    key: Key,
+}
+
+impl PyKey {
+    /// The key itself.
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+}
+
+#[pymethods]
+impl PyKey {
+    #[getter]
+    fn name(&self) -> &str {
+        &self.key.name
+    }
+    #[getter]
+    fn title(&self) -> &str {
+        &self.key.title
+    }
+    #[getter]
+    fn classname(&self) -> &str {
+        &self.key.classname
+    }
+    #[getter]
+    fn cycle(&self) -> u16 {
+        self.key.cycle
+    }
+    #[getter]
+    fn seek(&self) -> u64 {
+        self.key.seek
+    }
+    #[getter]
+    fn object_bytes(&self) -> u32 {
+        self.key.object_bytes
+    }
+    #[getter]
+    fn total_bytes(&self) -> u32 {
+        self.key.total_bytes
+    }
+    #[getter]
+    fn key_bytes(&self) -> u16 {
+        self.key.key_bytes
+    }
+    #[getter]
+    fn datetime(&self) -> u32 {
+        self.key.datime
+    }
+    fn __repr__(&self) -> String {
+        format!("<Key {};{} ({})>", self.key.name, self.key.cycle, self.key.classname)
+    }
+}
+
+#[pyclass(frozen, name = "Directory", module = "sapwood._native")]
+pub struct PyDirectory {
+    file: Arc<RootFile>,
+    directory: Directory,
+}
+
+#[pymethods]
+impl PyDirectory {
+    #[getter]
+    fn name(&self) -> &str {
+        &self.directory.name
+    }
+    #[getter]
+    fn title(&self) -> &str {
+        &self.directory.title
+    }
+    #[getter]
+    fn uuid(&self) -> &str {
+        &self.directory.uuid
+    }
+    #[getter]
+    fn created(&self) -> u32 {
+        self.directory.created
+    }
+    #[getter]
+    fn modified(&self) -> u32 {
+        self.directory.modified
+    }
+    #[getter]
+    fn recovered(&self) -> bool {
+        self.directory.recovered
+    }
+    #[getter]
+    fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        PyList::new(py, self.directory.keys.iter().map(|key| PyKey { key: key.clone() }))
+    }
+    /// Names, classes and cycles of all keys.
+    fn listing<'py>(&self, py: Python<'py>) -> PyResult<[Bound<'py, PyList>; 3]> {
+        let keys = &self.directory.keys;
+        Ok([
+            PyList::new(py, keys.iter().map(|key| &key.name))?,
+            PyList::new(py, keys.iter().map(|key| PyString::intern(py, &key.classname)))?,
+            PyList::new(py, keys.iter().map(|key| key.cycle))?,
+        ])
+    }
+    fn key(&self, index: usize) -> PyResult<PyKey> {
+        let key = self.directory.keys.get(index).cloned();
+        key.map(|key| PyKey { key }).ok_or_else(|| PyIndexError::new_err(index))
+    }
+    fn subdirectory(&self, py: Python<'_>, key: &PyKey) -> PyResult<PyDirectory> {
+        let directory = with_file(py, &self.file, || self.file.subdirectory(&key.key))?;
+        Ok(PyDirectory { file: self.file.clone(), directory })
+    }
+    fn tree(&self, py: Python<'_>, key: &PyKey) -> PyResult<Py<PyTree>> {
+        PyTree::new(py, with_file(py, &self.file, || Tree::read(&self.file, &key.key))?)
+    }
+    fn ntuple(&self, py: Python<'_>, key: &PyKey) -> PyResult<Py<PyNTuple>> {
+        PyNTuple::new(py, with_file(py, &self.file, || NTuple::read(&self.file, &key.key))?)
+    }
+    #[allow(clippy::type_complexity, reason = "a pair and the callables it is made with")]
+    fn object<'py>(
+        &self,
+        py: Python<'py>,
+        key: &PyKey,
+        makers: (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>),
+    ) -> PyResult<(Bound<'py, PyAny>, Vec<(String, String)>)> {
+        objects::read(py, &self.file, &key.key, makers)
+    }
+    fn __repr__(&self) -> String {
+        format!("<Directory {:?} of {} keys>", self.directory.name, self.directory.keys.len())
+    }
+}
+
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<PyFile>()?;
+    module.add_class::<PyKey>()?;
+    module.add_class::<PyDirectory>()
+}

@@ -1,0 +1,262 @@
+//! What work runs on, and what ends it: the thread pool, Ctrl-C, deadlines.
+
+use crate::errors::raise;
+use crate::storage;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use sapwood_io::{PerProcess, Source, Token, cancel};
+use sapwood_root::array::pool::Hold;
+use sapwood_root::file::RootFile;
+use sapwood_root::table::Table;
+use sapwood_root::{Error, ErrorKind};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The pool that reading and writing use; replaced as a whole when the number of threads changes. A fork takes over none
+/// of its threads, and has one of its own with as many.
+fn slot() -> MutexGuard<'static, Option<Arc<rayon::ThreadPool>>> {
+    static POOL: PerProcess<Mutex<Option<Arc<rayon::ThreadPool>>>> = PerProcess::empty();
+    POOL.get(|_| Mutex::default()).lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How many threads it has; 0 before the first one.
+static THREADS: AtomicUsize = AtomicUsize::new(0);
+
+fn make_pool(threads: usize) -> PyResult<Arc<rayon::ThreadPool>> {
+    let pool =
+        rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("sapwood-{i}")).build();
+    pool.map(Arc::new).map_err(|e| PyValueError::new_err(e.to_string()))
+}
+
+/// The pool.
+pub fn pool() -> PyResult<Arc<rayon::ThreadPool>> {
+    let mut slot = slot();
+    if let Some(pool) = &*slot {
+        return Ok(pool.clone());
+    }
+    let threads = match THREADS.load(Relaxed) {
+        0 => default_threads()?,
+        threads => threads,
+    };
+    THREADS.store(threads, Relaxed);
+    Ok(slot.insert(make_pool(threads)?).clone())
+}
+
+fn default_threads() -> PyResult<usize> {
+    match std::env::var("SAPWOOD_NUM_THREADS") {
+        Ok(text) if !text.trim().is_empty() => match text.trim().parse() {
+            Ok(n) if (1..=4096).contains(&n) => Ok(n),
+            _ => Err(raise(Error::argument(format!(
+                "SAPWOOD_NUM_THREADS is {text:?}, not a number from 1 to 4096"
+            )))),
+        },
+        _ => Ok(std::thread::available_parallelism().map_or(1, usize::from)),
+    }
+}
+
+#[pyfunction]
+fn set_num_threads(n: i64) -> PyResult<()> {
+    match usize::try_from(n) {
+        Ok(threads @ 1..=4096) => {
+            let before = slot().replace(make_pool(threads)?);
+            THREADS.store(threads, Relaxed);
+            // Outside the lock: its threads come to their end.
+            drop(before);
+            Ok(())
+        }
+        _ => Err(raise(Error::argument(format!("{n} threads: a number from 1 to 4096 is wanted")))),
+    }
+}
+
+#[pyfunction]
+fn num_threads() -> PyResult<usize> {
+    Ok(pool()?.current_num_threads())
+}
+
+/// By when something must be done, as a whole; or whenever it is.
+#[derive(Clone, Copy, Default)]
+pub struct Deadline {
+    limit: Option<Duration>,
+    end: Option<Instant>,
+}
+
+impl Deadline {
+    /// So long from now.
+    pub fn after(limit: Option<Duration>) -> Self {
+        Self { limit, end: limit.and_then(|limit| Instant::now().checked_add(limit)) }
+    }
+}
+
+/// Ends jobs, from another thread: what they wait for, and what would have them wait.
+#[pyclass(frozen, name = "Stop", module = "sapwood._native")]
+pub struct PyStop {
+    token: Token,
+}
+
+#[pymethods]
+impl PyStop {
+    #[new]
+    fn new() -> Self {
+        Self { token: Token::default() }
+    }
+    /// Calls something that it may end.
+    fn call<'py>(&self, work: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        self.token.during(|| work.call0())
+    }
+    fn give_up(&self) {
+        self.token.give_up();
+    }
+}
+
+/// Does work on another thread while this one listens for signals and looks at the clock.
+///
+/// After Ctrl-C or the deadline the work is given up: `interrupt` is called, and nobody waits for its end.
+pub fn interruptible<T: Send + 'static>(
+    py: Python<'_>,
+    deadline: Deadline,
+    interrupt: impl FnOnce() + Send,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> PyResult<T> {
+    let token = Token::default();
+    let (sender, receiver) = mpsc::channel();
+    let theirs = token.clone();
+    let worker = thread::Builder::new().name("sapwood-open".to_owned());
+    worker.spawn(move || {
+        let _ = sender.send(theirs.during(work));
+    })?;
+    let result = listen(py, deadline, &Mutex::new(receiver));
+    if result.is_err() {
+        token.give_up();
+        py.detach(interrupt);
+    }
+    result
+}
+
+/// How often signals are looked for.
+const LISTEN: Duration = Duration::from_millis(50);
+
+/// Waits for a result, for a signal, for the deadline, or until the job is given up for which this thread works.
+fn listen<T: Send>(py: Python<'_>, deadline: Deadline, from: &Mutex<Receiver<T>>) -> PyResult<T> {
+    let Deadline { limit, end } = deadline;
+    loop {
+        let left = end.map_or(LISTEN, |end| end.saturating_duration_since(Instant::now()).min(LISTEN));
+        match receive(py, from, left) {
+            Ok(result) => return Ok(result),
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(raise(Error::new(ErrorKind::Io, "a thread has ended before its work")));
+            }
+            Err(RecvTimeoutError::Timeout) => py.check_signals()?,
+        }
+        if cancel::given_up() {
+            return Err(raise(Error::new(ErrorKind::Io, "given up")));
+        }
+        if end.is_some_and(|end| Instant::now() >= end) {
+            let limit = limit.unwrap_or_default().as_secs_f64();
+            return Err(raise(Error::new(
+                ErrorKind::Io,
+                format!("not done within its deadline of {limit} s"),
+            )));
+        }
+    }
+}
+
+/// Waits for a result while other Python threads run.
+fn receive<T: Send>(
+    py: Python<'_>,
+    from: &Mutex<Receiver<T>>,
+    limit: Duration,
+) -> std::result::Result<T, RecvTimeoutError> {
+    py.detach(|| from.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(limit))
+}
+
+/// Does work that Ctrl-C and the deadline end. The thread that asks listens, and does not work itself.
+pub fn interruptibly<T: Send>(
+    py: Python<'_>,
+    deadline: Deadline,
+    token: &Token,
+    interrupt: impl Fn() + Sync,
+    work: impl FnOnce() -> T + Send,
+) -> PyResult<T> {
+    let (sender, receiver) = mpsc::channel();
+    let receiver = Mutex::new(receiver);
+    let mut result = None;
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let _ = sender.send(token.during(work));
+        });
+        let heard = listen(py, deadline, &receiver);
+        if heard.is_err() {
+            token.give_up();
+            py.detach(&interrupt);
+            // The work borrows what this thread has; given up, it is done at once.
+            let _ = receive(py, &receiver, Duration::MAX);
+        }
+        result = Some(heard);
+    });
+    result.unwrap_or_else(|| Err(PyValueError::new_err("no result")))
+}
+
+/// Does work on a file, which Ctrl-C and the deadline end where it is far away.
+pub fn with_file<T: Send>(
+    py: Python<'_>,
+    file: &RootFile,
+    work: impl FnOnce() -> Result<T, Error> + Send,
+) -> PyResult<T> {
+    with_files(py, &[file.source().as_ref()], &Token::default(), work)
+}
+
+/// The same on the file of a table.
+pub fn with_table<T: Send>(
+    py: Python<'_>,
+    table: &dyn Table,
+    work: impl FnOnce() -> Result<T, Error> + Send,
+) -> PyResult<T> {
+    with_files(py, &[table.source().as_ref()], &Token::default(), work)
+}
+
+/// The same with several.
+pub fn with_files<T: Send>(
+    py: Python<'_>,
+    files: &[&dyn Source],
+    token: &Token,
+    work: impl FnOnce() -> Result<T, Error> + Send,
+) -> PyResult<T> {
+    let far: Vec<&dyn Source> = files.iter().copied().filter(|source| source.latency().is_some()).collect();
+    if far.is_empty() {
+        return py.detach(work).map_err(raise);
+    }
+    let deadline = Deadline::after(far.iter().filter_map(|source| source.deadline()).min());
+    let interrupt = || far.iter().for_each(|source| source.interrupt());
+    let result = interruptibly(py, deadline, token, interrupt, work);
+    result.and_then(|result| result.map_err(raise)).map_err(|error| {
+        let incidents = far.iter().flat_map(|source| source.ledger()).collect();
+        storage::with_ledger(py, error, incidents)
+    })
+}
+
+#[pyclass(frozen, name = "HeldBuffers", module = "sapwood._native")]
+pub struct PyHeldBuffers {
+    hold: Mutex<Option<Hold>>,
+}
+
+#[pymethods]
+impl PyHeldBuffers {
+    #[new]
+    fn new() -> Self {
+        Self { hold: Mutex::new(Some(Hold::new())) }
+    }
+    fn close(&self, py: Python<'_>) {
+        let hold = self.hold.lock().unwrap_or_else(PoisonError::into_inner).take();
+        py.detach(|| drop(hold));
+    }
+}
+
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<PyStop>()?;
+    module.add_class::<PyHeldBuffers>()?;
+    module.add_function(wrap_pyfunction!(set_num_threads, module)?)?;
+    module.add_function(wrap_pyfunction!(num_threads, module)?)
+}

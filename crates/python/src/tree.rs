@@ -1,0 +1,113 @@
+//! What only trees and their branches have.
+
+use crate::table::{PyField, PyTable};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+use sapwood_root::tree::{Basket, Branch, Tree};
+use std::sync::Arc;
+
+/// What only trees have.
+#[pyclass(frozen, extends = PyTable, name = "Tree", module = "sapwood._native")]
+pub struct PyTree {
+    tree: Arc<Tree>,
+}
+
+impl PyTree {
+    /// For a tree that was opened.
+    pub fn new(py: Python<'_>, tree: Tree) -> PyResult<Py<Self>> {
+        let tree = Arc::new(tree);
+        let table = PyTable::of(tree.clone());
+        Py::new(py, PyClassInitializer::from(table).add_subclass(Self { tree }))
+    }
+}
+
+#[pymethods]
+impl PyTree {
+    #[getter]
+    fn total_bytes(&self) -> u64 {
+        self.tree.total_bytes
+    }
+    #[getter]
+    fn compressed_bytes(&self) -> u64 {
+        self.tree.compressed_bytes
+    }
+    #[getter]
+    fn auto_flush(&self) -> i64 {
+        self.tree.auto_flush
+    }
+    #[getter]
+    fn branches<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let branch = |index| {
+            let field = PyField::new(self.tree.clone(), index);
+            let branch = PyBranch { tree: self.tree.clone(), index };
+            Py::new(py, PyClassInitializer::from(field).add_subclass(branch))
+        };
+        PyList::new(py, (0..self.tree.branches.len()).map(branch).collect::<PyResult<Vec<_>>>()?)
+    }
+}
+
+/// What only branches have.
+#[pyclass(frozen, extends = PyField, name = "Branch", module = "sapwood._native")]
+pub struct PyBranch {
+    tree: Arc<Tree>,
+    index: usize,
+}
+
+impl PyBranch {
+    fn branch(&self) -> PyResult<&Branch> {
+        self.tree.branches.get(self.index).ok_or_else(|| PyValueError::new_err("no such branch"))
+    }
+}
+
+#[pymethods]
+impl PyBranch {
+    #[getter]
+    fn classname(&self) -> PyResult<&str> {
+        Ok(self.branch()?.element.as_ref().map_or("", |e| e.class_name.as_str()))
+    }
+    #[getter]
+    fn encoded_classname(&self) -> PyResult<&str> {
+        Ok(&self.branch()?.class)
+    }
+    #[getter]
+    fn leaves(&self) -> PyResult<Vec<(&str, &str, &str)>> {
+        Ok(self
+            .branch()?
+            .leaves
+            .iter()
+            .map(|l| (l.class.as_str(), l.name.as_str(), l.title.as_str()))
+            .collect())
+    }
+    #[getter]
+    fn count_branch(&self) -> PyResult<Option<usize>> {
+        Ok(self.branch()?.counter)
+    }
+    #[getter]
+    fn num_baskets(&self) -> PyResult<usize> {
+        Ok(self.branch()?.baskets.len())
+    }
+    #[getter]
+    fn compression(&self) -> PyResult<i64> {
+        Ok(self.branch()?.compression)
+    }
+    #[getter]
+    fn basket_entries(&self) -> PyResult<Vec<u64>> {
+        let baskets = &self.branch()?.baskets;
+        let end = baskets.last().map_or(0, |b| b.first + b.entries);
+        Ok(baskets.iter().map(|b| b.first).chain([end]).collect())
+    }
+    #[getter]
+    fn basket_bytes(&self) -> PyResult<Vec<u64>> {
+        Ok(self.branch()?.baskets.iter().map(Basket::bytes).collect())
+    }
+    #[getter]
+    fn basket_seeks(&self) -> PyResult<Vec<u64>> {
+        Ok(self.branch()?.baskets.iter().map(Basket::seek).collect())
+    }
+}
+
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<PyTree>()?;
+    module.add_class::<PyBranch>()
+}
