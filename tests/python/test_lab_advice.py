@@ -20,9 +20,10 @@ from servers import serving
 import sapwood
 from sapwood.errors import ArgumentError, CorruptError, UnsupportedError
 from sapwood.lab import PROBLEMS, Layout, advise, rewrite
-from sapwood.lab.advice.findings import Recorded, advice_text, chosen_layout, used_branches
+from sapwood.lab.advice.findings import Recorded, Trial, advice_text, chosen_layout, used_branches, verdict
 from sapwood.lab.advice.layout import layouts_of
-from sapwood.lab.advice.rewriting import _branch_codecs, cost_of, parse_cluster, parse_codec
+from sapwood.lab.advice.price import Price
+from sapwood.lab.advice.rewriting import Cost, _branch_codecs, cost_of, parse_cluster, parse_codec
 from sapwood.train.data.dataset import Source
 
 GUIDE = Path(__file__).resolve().parent.parent.parent / "docs" / "guide"
@@ -196,6 +197,33 @@ def test_lzma_is_found_beside_larger_baskets_of_another_codec(tmp_path: Path) ->
     assert finding.code == "lzma" and 55 <= percent <= 75 and finding.detail.endswith("(x0, x1)")
 
 
+def test_a_remedy_that_costs_more_is_called_worse() -> None:
+    before, after = Cost(100, 10_000_000, 0.01, 0.0, 4, 0), Cost(100, 5_000_000, 0.20, 0.0, 4, 0)
+    trial = Trial(before, after)
+    assert verdict(trial, Price(bandwidth=10e6)).startswith("saves ")
+    said = verdict(trial, Price(bandwidth=1e9))
+    assert said.startswith("makes it worse: costs ") and said.endswith("; not advised") and "at 1.00 GB/s" in said
+    assert trial.gain(Price(bandwidth=1e9, size=100.0)) > 0  # where stored bytes are dear
+
+
+def test_what_a_sweep_chooses_is_no_fault(tmp_path: Path) -> None:
+    file = write(tmp_path / "plain.root", events(60_000), None)
+    assert [one.code for one in advise(str(file)).findings] == ["uncompressed"]  # at 100 MB/s
+    quick = Price(latency=0, bandwidth=100e9)  # where bytes cost nothing, sweeps choose no compression
+    assert advise(str(file), price=quick).findings == []
+
+
+def test_requests_of_remote_files_are_compared_with_planned_ones(tmp_path: Path) -> None:
+    file = write(tmp_path / "bad.root", events(20_000), auto_flush=200)
+    (local,) = (one.trial for one in advise(str(file)).findings if one.code == "small-clusters")
+    with serving({"bad.root": file.read_bytes()}) as server:
+        far = {one.code: one.trial for one in advise(server.url("bad.root")).findings}["small-clusters"]
+    assert local is not None and far is not None
+    # All baskets lie side by side in both: a request or a few, however the sample was read.
+    assert far.before.calls == far.after.calls < local.before.calls
+    assert far.before.stored == local.before.stored and far.before.entries == local.before.entries
+
+
 @pytest.mark.alone
 def test_a_trial_of_other_clusters_keeps_the_codec(tmp_path: Path) -> None:
     bad = write(tmp_path / "bad.root", events(100_000), None, branches=sapwood.LZMA(1), auto_flush=9_973)
@@ -314,9 +342,9 @@ def test_small_files_are_found_far_away(tmp_path: Path) -> None:
         advice = advise([server.url(name) for name in data])
         done = rewrite([server.url(name) for name in data], tmp_path / "all.root", advice.layout)
     (finding,) = advice.findings
-    assert finding.code == "small-files" and finding.trial is not None
-    whole = sum(map(len, data.values()))
-    assert finding.trial.before.stored == done["before"]["stored"] == whole
+    assert (finding.code, finding.trial) == ("small-files", None)
+    assert finding.note == "merging was not tried: the files are remote, and a merged one here would be local"
+    assert done["before"]["stored"] == sum(map(len, data.values()))
 
 
 def test_where_nothing_is_advised_nothing_is_changed(tmp_path: Path) -> None:

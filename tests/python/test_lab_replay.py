@@ -26,6 +26,7 @@ from sapwood.lab.replay import (
     replay,
     requests_of,
     simulate,
+    text_of,
 )
 from sapwood.storage.trace import Trace
 
@@ -288,3 +289,12 @@ def test_times_and_rates() -> None:
     for text in ("fast", "100MB", "-1MB/s", "0B/s"):
         with pytest.raises(sapwood.ArgumentError):
             parse_rate(text)
+
+
+def test_a_layout_gets_no_credit_for_planning_again(traced: Trace, path: Path) -> None:
+    done = replay(traced, on=str(path), model=Model(0.05, 100e6), changes=Changes(layout="default"))
+    assert {"planned", "what_if"} <= done.keys()
+    unchanged = replay(traced, on=str(path), model=Model(0.05, 100e6), changes=Changes(prefetch_size=128 << 20))
+    assert done["planned"] == unchanged["what_if"]
+    assert "as it is, planned again" in text_of(done)
+    assert "planned" not in replay(traced, on=str(path), model=Model(0.05, 100e6))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from browser import looks
 
 import sapwood
 from sapwood.errors import ArgumentError
+from sapwood.lab.advice.price import Price, parse_price
 from sapwood.lab.children import engines
 from sapwood.lab.studies import event, sweep
 from sapwood.lab.studies.study import Study
@@ -31,7 +33,7 @@ def file(tmp_path: Path) -> Path:
 def test_the_study(file: Path, tmp_path: Path) -> None:
     folder = tmp_path / "out"
     words = ["--codec", "none", "--codec", "zstd:5", "--cluster", "10 MB", "--basket", "32 kB", "--rounds", "1"]
-    command = [sys.executable, "-m", "sapwood", "lab", "sweep", file, "-o", folder, *words, "--weight", "size=50"]
+    command = [sys.executable, "-m", "sapwood", "lab", "sweep", file, "-o", folder, *words, "--weight", "size=1000"]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     content = json.loads((folder / "sweep.json").read_text())
@@ -120,39 +122,55 @@ def test_the_front() -> None:
     assert sweep.front(points) == ["a", "b", "d"]
 
 
-def test_the_choice_follows_the_weights() -> None:
+def test_the_choice_follows_the_prices() -> None:
     costs = {
-        "quick": {"write": 1.0, "read": 1.0, "size": 4.0, "memory": 1.0},
-        "small": {"write": 3.0, "read": 2.0, "size": 1.0, "memory": 1.0},
+        "quick": {"write": 1.0, "read": 1.0, "size": 4e9, "memory": 1.0},
+        "small": {"write": 3.0, "read": 2.0, "size": 1e9, "memory": 1.0},
     }
-    only = dict.fromkeys(sweep.WEIGHTS, 0.0)
-    assert list(sweep.choose(costs, only | {"read": 1.0})) == ["quick", "small"]
-    assert sweep.choose(costs, only | {"size": 1.0}) == {"small": 1.0, "quick": 4.0}
+    assert sweep.choose(costs, Price()) == {"quick": 1.0, "small": 2.5}
+    assert sweep.choose(costs, Price(write=0, read=1, size=1)) == {"small": 1.0, "quick": pytest.approx(5 / 3)}
+    assert list(sweep.choose(costs, Price(read=100))) == ["quick", "small"]
+
+
+def test_bytes_that_are_moved_cost_what_storage_gives() -> None:
+    plain, packed = (0.1, 400e6), (1.0, 100e6)  # processor seconds, bytes
+    for bandwidth, better in ((100e6, packed), (10e9, plain)):
+        price = Price(bandwidth=bandwidth)
+        assert min((plain, packed), key=lambda one: price.job(*one)) == better
+    assert Price(latency=0.01).job(1.0, 0, 50) == pytest.approx(1.5)
+    assert Price(memory=0.5).job(1.0, 0, 0, 2e9) == pytest.approx(2.0)
+
+
+def _cells(folder: Path, times: dict[str, list[float]], sizes: dict[str, int], **price: float) -> Any:
+    study = Study("sweep", {"price": dataclasses.asdict(Price(memory=0, latency=0, **price))}, folder)
+    cells = [sweep.Cell(codec, "1 MB", "32 kB") for codec in times]
+    for cell in cells:
+        rows = [
+            {"user": t, "system": 0.0, "wall": t, "rss": 1, "vsize": 1, "bytes": sizes[cell.codec], "calls": 1}
+            for t in times[cell.codec]
+        ]
+        for action in (sweep.WRITE, sweep.READ):
+            one = {"what": action, "engine": cell.name, "unit": "s", "values": times[cell.codec], "runs": rows}
+            study.content["measurements"].append(one)
+    return study, cells
+
+
+def test_no_compression_is_not_chosen_for_warm_reading_alone(tmp_path: Path) -> None:
+    times, sizes = {"none": [0.02] * 3, "zstd:5": [0.3] * 3}, {"none": 120_000_000, "zstd:5": 40_000_000}
+    assert "the choice is zstd:5" in sweep._choice(*_cells(tmp_path / "a", times, sizes))[0]  # at 100 MB/s
+    assert "the choice is none" in sweep._choice(*_cells(tmp_path / "b", times, sizes, bandwidth=5e9))[0]
+    priced = _cells(tmp_path / "c", times, sizes, bandwidth=5e9, size=20.0)
+    assert "20 s for a stored GB" in sweep._choice(*priced)[0] and "the choice is zstd:5" in sweep._choice(*priced)[0]
 
 
 def test_tables_and_choice_are_of_all_rounds(tmp_path: Path) -> None:
     times = {"none": [1.0, 1.0, 9.0], "lz4:4": [1.02, 1.02, 1.02], "zstd:5": [2.0, 2.0, 2.0]}
-    only_times = {"write": 1.0, "read": 1.0, "size": 0.0, "memory": 0.0}
-    study = Study("sweep", {"weights": only_times}, tmp_path)
-    cells = [sweep.Cell(codec, "1 MB", "32 kB") for codec in times]
-    study.content["measurements"] = [
-        {
-            "what": action,
-            "engine": cell.name,
-            "unit": "s",
-            "values": times[cell.codec],
-            "runs": [
-                {"user": t, "system": 0.0, "wall": t, "rss": 1, "vsize": 1, "bytes": 1} for t in times[cell.codec]
-            ],
-        }
-        for cell in cells
-        for action in (sweep.WRITE, sweep.READ)
-    ]
+    study, cells = _cells(tmp_path, times, dict.fromkeys(times, 1))
     (layouts, *_) = sweep._tables(study, cells)
     assert [row[0].split(",")[0] for row in layouts["rows"]] == ["none", "lz4:4", "zstd:5"]
     assert layouts["rows"][0][1] == "1.00 s"
     chosen = sweep._choice(study, cells)[0]
-    assert "the choice is none" in chosen and "not told apart from that of lz4:4, 1 MB, 32 kB (1.04)" in chosen
+    assert "the choice is none" in chosen and "not told apart from that of lz4:4, 1 MB, 32 kB (1.02)" in chosen
     study.content["measurements"] = [one for one in study.content["measurements"] if "none" not in one["engine"]]
     assert "told apart" not in sweep._choice(study, cells[1:])[0]
 
@@ -201,12 +219,13 @@ def test_long_jobs_fill_two_clusters(cluster: str, long: bool, entries: int, wan
 
 
 def test_wrong_words(file: Path, tmp_path: Path) -> None:
-    assert sweep.parse_weights(["read=2.5"])["read"] == 2.5
+    price = parse_price("20ms", "1Gbit/s", ["read=2.5"])
+    assert (price.read, price.latency, price.bandwidth) == (2.5, 0.02, 125e6)
     for wrong in ("read", "read=x", "read=nan", "size=-1", "size=inf"):
         with pytest.raises(ArgumentError, match="a name and a number"):
-            sweep.parse_weights([wrong])
-    with pytest.raises(ArgumentError, match="no weight speed"):
-        sweep.run(str(file), tmp_path, weights={"speed": 1})
+            parse_price(weights=[wrong])
+    with pytest.raises(ArgumentError, match="unknown weight 'speed'; choose from write"):
+        parse_price(weights=["speed=1"])
     with pytest.raises(ArgumentError, match="streams from 1 to 100"):
         sweep.run(str(file), tmp_path, streams=[0])
     with pytest.raises(ArgumentError, match="no objects to split"):

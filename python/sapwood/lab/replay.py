@@ -392,18 +392,16 @@ def planned(
     A request is sent as soon as one of the workers is free and there is room for what is fetched ahead; what comes is
     used at once, in its order.
     """
-    from sapwood import _native
-
     prefetch = _PREFETCH if changes.prefetch_size is None else memory_size(changes.prefetch_size)
     workers = model.in_flight or _WORKERS
+    bandwidth = min(model.bandwidth or _FASTEST, _FASTEST)
     requests: list[Request] = []
     times: list[tuple[float, float]] = []
     asked, clock = 0, 0.0
     for wanted, tree, (branches, runs) in ((*one, part) for one in trees for part in _parts(*one, changes)):
         ranges = _ranges(branches, runs, tree, changes)
         asked += sum(length for _, length in dict.fromkeys(ranges))
-        bandwidth = min(model.bandwidth or _FASTEST, _FASTEST)
-        groups = _native.plan_requests(ranges, prefetch, workers, model.latency, bandwidth, _RANGES)
+        groups = requests_for(ranges, model.latency, bandwidth, prefetch, workers)
         free = [clock] * workers
         line, used, held = clock, clock, 0
         waiting: list[tuple[float, int]] = []
@@ -422,6 +420,15 @@ def planned(
             times.append((begin, line))
         clock = max(clock, used)
     return requests, times, asked
+
+
+def requests_for(
+    ranges: Ranges, latency: float, bandwidth: float, prefetch: int = _PREFETCH, workers: int = _WORKERS
+) -> list[Ranges]:
+    """Return the requests that sapwood makes of ranges on remote storage."""
+    from sapwood import _native
+
+    return _native.plan_requests(ranges, prefetch, workers, latency, bandwidth, _RANGES)
 
 
 def _ranges(branches: Sequence[Any], runs: Runs, tree: Foreign, changes: Changes) -> Ranges:
@@ -499,7 +506,7 @@ def replay(
     -------
     dict[str, Any]
         ``trace``, ``replay`` and, with changes, ``what_if``: the costs (`Cost`) as JSON knows them; ``model`` and
-        ``changes``.
+        ``changes``. With a model or a layout also ``planned``: the same accesses planned again, with nothing changed.
 
     Raises
     ------
@@ -523,6 +530,8 @@ def replay(
     elif not changes:
         done["replay"] = asdict(cost_of(requests, repeat(requests, on, limits), asked))
     if changes:
+        if model is not None or changes.layout is not None:  # what planning again gains is no merit of the changes
+            done["planned"] = asdict(_what_if(trace, requests, on, model, limits, Changes()))
         done["what_if"] = asdict(_what_if(trace, requests, on, model, limits, changes))
     return done
 
@@ -614,14 +623,19 @@ def _read_runs(tree: Foreign, indexes: set[int], runs: Runs) -> None:
 
 def text_of(done: dict[str, Any]) -> str:
     """Lay out what `replay` gave as lines of text."""
-    names = {"trace": "the trace", "replay": "replayed", "what_if": "what if"}
-    lines = [f"{'':<10} {'requests':>9} {'ranges':>8} {'served':>9} {'over-read':>16} {'time':>10} {'in flight':>10}"]
+    names = {
+        "trace": "the trace",
+        "replay": "replayed",
+        "planned": "as it is, planned again",
+        "what_if": "what if",
+    }
+    lines = [f"{'':<24} {'requests':>9} {'ranges':>8} {'served':>9} {'over-read':>16} {'time':>10} {'in flight':>10}"]
     for key, name in names.items():
         if key in done:
             cost = Cost(**done[key])
             over = f"{bytes_text(cost.over_read)} ({share_text(cost.over_read, cost.served)})"
             lines.append(
-                f"{name:<10} {count_text(cost.requests):>9} {count_text(cost.ranges):>8} {bytes_text(cost.served):>9} "
+                f"{name:<24} {count_text(cost.requests):>9} {count_text(cost.ranges):>8} {bytes_text(cost.served):>9} "
                 f"{over:>16} {seconds_text(cost.seconds):>10} {cost.busiest:>10}"
             )
     if done["model"] is not None:

@@ -54,6 +54,16 @@ def add_tree_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-t", "--tree", metavar="NAME", help="the tree, for files with several")
 
 
+def add_price_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the prices of storage, network and memory."""
+    parser.add_argument("--latency", metavar="TIME", help="what a request to storage takes (default 1ms)")
+    parser.add_argument("--bandwidth", metavar="RATE", help="what a job gets from storage (default 100MB/s)")
+    add_repeated(
+        parser, "--weight", "NAME=NUMBER",
+        "write, read: how often that is done (1); size: seconds for a stored GB (0); memory: processors for a GB (0.5)",
+    )  # fmt: skip
+
+
 def add_repeated(
     parser: argparse.ArgumentParser, flag: str, metavar: str, text: str, kind: Callable[[str], object] = str
 ) -> None:

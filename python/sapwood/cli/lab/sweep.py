@@ -6,6 +6,7 @@ import argparse
 
 from sapwood.cli.lab.options import (
     add_engine_argument,
+    add_price_arguments,
     add_repeated,
     add_study_arguments,
     add_tree_argument,
@@ -38,11 +39,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--summary", choices=("without", "with", "both"), help="write a summary record into each file, or not, or both"
     )
-    add_repeated(parser, "--weight", "NAME=WEIGHT", "write, read, size or memory")
+    add_price_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the study."""
+    from sapwood.lab.advice.price import parse_price
     from sapwood.lab.studies import sweep
 
     return run_study(
@@ -57,5 +59,5 @@ def run(arguments: argparse.Namespace) -> int:
         splits=arguments.split,
         streams=arguments.streams,
         summary=arguments.summary,
-        weights=sweep.parse_weights(arguments.weight),
+        price=parse_price(arguments.latency, arguments.bandwidth, arguments.weight),
     )

@@ -6,12 +6,13 @@ import dataclasses
 import fnmatch
 import functools
 import json
+import re
 import shlex
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ import sapwood
 from sapwood.compression import ZSTD
 from sapwood.errors import ArgumentError, suggestion
 from sapwood.lab.advice.layout import BranchLayout, TreeLayout, layouts_of, plain_path
+from sapwood.lab.advice.price import WORSE, Price
 from sapwood.lab.advice.rewriting import (
     Cost,
     Layout,
@@ -31,7 +33,7 @@ from sapwood.lab.advice.rewriting import (
     rewrite,
     write_part,
 )
-from sapwood.lab.replay import wanted_of
+from sapwood.lab.replay import requests_for, wanted_of
 from sapwood.show.safe import safe_line
 from sapwood.show.units import bytes_text, count_text, seconds_text, share_text
 from sapwood.storage.trace import TRACES, Trace
@@ -60,7 +62,7 @@ class Problem:
     look: Callable[[TreeLayout, Sequence[str] | None], str | None]
     """Gives the figures where a tree has the problem. The second argument are the branches in use, if that is known."""
     change: Callable[[Layout, TreeLayout, Sequence[str] | None], Layout]
-    is_one: Callable[[Trial], bool] | None = None
+    is_one: Callable[[Trial, Price], bool] | None = None
     """Tells by the trial of the remedy whether it is a problem, where its look cannot."""
 
 
@@ -80,6 +82,17 @@ class Trial:
     def size(self) -> float:
         """Stored bytes before over those after."""
         return self.before.stored / self.after.stored if self.after.stored else 1.0
+
+    def costs(self, price: Price) -> tuple[float, float]:
+        """Return what one reading of the sample costs, before and after."""
+        before, after = (price.job(one.cpu, one.stored, one.calls) for one in (self.before, self.after))
+        space = [price.size * one.stored / 1e9 for one in (self.before, self.after)]
+        return price.read * before + space[0], price.read * after + space[1]
+
+    def gain(self, price: Price) -> float:
+        """Return the part of the cost that the remedy saves; negative where it makes reading dearer."""
+        before, after = self.costs(price)
+        return 1 - after / before if before else 0.0
 
     @property
     def calls(self) -> float:
@@ -112,6 +125,7 @@ class Advice:
     findings: list[Finding]
     layout: Layout
     sample: int
+    price: Price = field(default_factory=Price)
 
     def tojson(self) -> dict[str, Any]:
         """Give all as JSON knows it."""
@@ -134,6 +148,7 @@ class Advice:
             if finding.trial is not None:
                 trial = finding.trial
                 shown["trial"] |= {"gain_time": trial.time, "gain_size": trial.size, "gain_calls": trial.calls}
+                shown["trial"] |= {"gain_cost": trial.gain(self.price), "verdict": verdict(trial, self.price)}
         return {
             "format": "sapwood advice",
             "format_version": 1,
@@ -142,6 +157,7 @@ class Advice:
             "findings": findings,
             "layout": self.layout.described(),
             "sample": self.sample,
+            "price": dataclasses.asdict(self.price),
         }
 
 
@@ -320,11 +336,11 @@ PROBLEMS = (
     ),
     Problem(
         "uncompressed",
-        "1 MB or more, and half of all bytes, are stored as they are, and the trial's sample gets 10 % smaller or more",
+        "1 MB or more, and half of all bytes, are stored as they are, and by the trial ZSTD makes reading 10 % cheaper",
         "ZSTD, level 5, for these branches",
         _uncompressed,
         _zstd,
-        lambda trial: trial.size >= 1.1,
+        lambda trial, price: trial.gain(price) >= 0.1,
     ),
     Problem(
         "unsplit-objects",
@@ -399,6 +415,7 @@ def advise(
     used: Sequence[str] | None = None,
     sample: int = SAMPLE,
     trials: bool = True,
+    price: Price = Price(),  # noqa: B008 (it is frozen)
     progress: Callable[[str], None] | None = None,
 ) -> Advice:
     """Name the problems of files, and try remedies on a sample of the first file that has them.
@@ -414,6 +431,8 @@ def advise(
         that count their lists are used too. A tree of which none is named is judged as if this were not given.
     sample
         Uncompressed bytes of a tree to try remedies on; 0 to try none.
+    price
+        What storage, network and memory cost. A remedy by which reading costs more is named, but is not in the layout.
     trials
         Try all remedies; else only those whose trial tells whether there is a problem.
     progress
@@ -451,19 +470,20 @@ def advise(
             names = names_of[first.file, first.tree]
             if sample and (trials or problem.is_one is not None):
                 tell(f"trying a remedy for {problem.code}")
-                _try(finding, first, problem.change(Layout(), first, names), sample, names)
+                _try(finding, first, problem.change(Layout(), first, names), sample, names, price)
                 if finding.trial and problem.change is not _zstd and any(branch.mixed for branch in first.branches):
                     finding.note = "branches have baskets of several codecs: to have one is a part of the gain"
-            if finding.trial is None or problem.is_one is None or problem.is_one(finding.trial):
+            if finding.trial is None or problem.is_one is None or problem.is_one(finding.trial, price):
                 findings.append(finding)
-                layout = problem.change(layout, first, names)
+                if finding.trial is None or finding.trial.gain(price) > -WORSE:
+                    layout = problem.change(layout, first, names)
     for group in _groups(dataset, trees):
         if (finding := _small_files(group, trees)) is not None:
             findings.append(finding)
             if sample and trials:
                 tell("trying larger files")
                 _try_merging(finding, group)
-    return Advice([source.path for source in dataset.sources], trees, findings, layout, sample)
+    return Advice([source.path for source in dataset.sources], trees, findings, layout, sample, price)
 
 
 def _names_of(tree: TreeLayout, used: Sequence[str] | None, found: set[str]) -> list[str] | None:
@@ -500,9 +520,11 @@ def _check_names(used: Sequence[str], found: set[str], trees: Sequence[TreeLayou
     raise ArgumentError(f"named as used, but no branch of these trees: {', '.join(shown)}{more}")
 
 
-def _try(finding: Finding, where: TreeLayout, layout: Layout, sample: int, used: Sequence[str] | None) -> None:
+def _try(
+    finding: Finding, where: TreeLayout, layout: Layout, sample: int, used: Sequence[str] | None, price: Price
+) -> None:
     names = None if used is None else set(used).__contains__
-    with sapwood.open({where.file: None}) as file, tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, _near(where.file, folder) as file:
         tree = file[where.tree]
         stop = _sample_end(where, sample)
         part = Path(folder) / "part.root"
@@ -516,8 +538,34 @@ def _try(finding: Finding, where: TreeLayout, layout: Layout, sample: int, used:
         with sapwood.open({str(part): None}) as written:
             before, after = cost_of([tree], 0, stop, names), cost_of([written["T"]], names=names)
             stored = cost_of([tree], 0, stop, of_size).stored, cost_of([written["T"]], names=of_size).stored
+            if tree.file.is_far:  # both as they are planned for remote storage: the sample itself is a local file
+                calls = [_planned(one, stop, names, price) for one in (tree, written["T"])]
+                before, after = (dataclasses.replace(c, calls=n) for c, n in zip((before, after), calls, strict=True))
     before, after = (dataclasses.replace(c, stored=s) for c, s in zip((before, after), stored, strict=True))
     finding.trial = Trial(before, after)
+
+
+def _near(file: str, folder: str) -> Any:
+    """Open a file; a remote one so that its blocks stay in a folder after the first reading.
+
+    So readings that are measured later come from local storage, as those of the remedy do.
+    """
+    if re.match(r"(https?|s3|x?roots?)://", file):
+        return sapwood.open({file: None}, block_cache=str(Path(folder) / "blocks"))
+    return sapwood.open({file: None})
+
+
+def _planned(tree: Any, stop: int, names: Callable[[str], bool] | None, price: Price) -> int:
+    """Return how many requests reading takes from remote storage of these prices."""
+    branches = [
+        one.index
+        for one in tree.native.branches
+        if one.has_data and one.type is not None and (names is None or names(one.name))
+    ]
+    rows = tree.native.plan(branches, 0, min(stop, tree.num_entries))[0]
+    return len(
+        requests_for([(offset, length) for _, _, _, offset, length, _, _ in rows], price.latency, price.bandwidth)
+    )
 
 
 def _sample_end(tree: TreeLayout, sample: int) -> int:
@@ -552,6 +600,9 @@ def _small_files(dataset: Dataset, trees: Sequence[TreeLayout]) -> Finding | Non
 
 def _try_merging(finding: Finding, dataset: Dataset) -> None:
     chosen = Dataset(dataset.sources[:FILES_MERGED])
+    if any("://" in source.path for source in chosen.sources):
+        finding.note = "merging was not tried: the files are remote, and a merged one here would be local"
+        return
     with tempfile.TemporaryDirectory() as folder:
         merged = Source(str(Path(folder) / "merged.root"), chosen.sources[0].tree)
         try:
@@ -603,6 +654,7 @@ def advice_text(advice: Advice, *, tree: str | None = None, trace: str | Path | 
         lines += [f"  found    {finding.detail}", f"  remedy   {finding.remedy}"]
         if finding.trial is not None:
             lines.append(f"  measured {gain_text(finding.trial.before, finding.trial.after)}")
+            lines.append(f"  verdict  {verdict(finding.trial, advice.price)}")
         if finding.note:
             lines.append(f"  {finding.note}")
     told = [("--tree", tree), ("--trace", trace)]
@@ -611,6 +663,18 @@ def advice_text(advice: Advice, *, tree: str | None = None, trace: str | Path | 
     which = "To apply" if alike else "To apply, to files with the same trees and branches at a time"
     lines += ["", f"{which}: sapwood rewrite FILE... --layout advised{words} --output NEW.root"]
     return "\n".join(map(safe_line, lines)) + "\n"
+
+
+def verdict(trial: Trial, price: Price) -> str:
+    """Say what the remedy does to the cost of reading."""
+    before, after = trial.costs(price)
+    gain = trial.gain(price)
+    at = f"({seconds_text(before)} → {seconds_text(after)} a reading of the sample at {price.text()})"
+    if gain <= -WORSE:
+        return f"makes it worse: costs {-100 * gain:.0f} % more {at}; not advised"
+    return (
+        f"saves {100 * gain:.0f} % {at}" if gain >= WORSE else f"changes the cost by less than {100 * WORSE:.0f} % {at}"
+    )
 
 
 def gain_text(before: Cost, after: Cost) -> str:
@@ -648,7 +712,7 @@ def chosen_layout(
     used = None if trace is None else used_branches(trace)
     layout = Layout()
     if advised:
-        advice = advise(inputs, tree=tree, used=used, trials=False)
+        advice = advise(inputs, tree=tree, used=used)
         if not (advice.findings or compression or cluster_size or basket_size or drop or split_level is not None):
             return None
         layout = advice.layout

@@ -56,7 +56,7 @@ _LOCK = ".sapwood-lab"
 """A file in the folder of a study that runs."""
 _CHOICE = frozenset({
     "rounds", "label", "last_cache", "engines", "jobs", "merge", "codecs", "clusters", "baskets", "splits", "streams",
-    "summary", "read_ahead", "weights",
+    "summary", "read_ahead", "price",
 })  # fmt: skip
 """Settings that say which things are measured, how often, and under what names: of each of these they change nothing.
 

@@ -21,6 +21,7 @@ import sapwood
 from sapwood.errors import ArgumentError, SapwoodError
 from sapwood.lab.advice.layout import layout_of as layout_found
 from sapwood.lab.advice.layout import tree_paths
+from sapwood.lab.advice.price import Price
 from sapwood.lab.advice.rewriting import Layout, parse_cluster, parse_codec, read_once, write_streams
 from sapwood.lab.children import engines
 from sapwood.lab.children.job import IMPORTED
@@ -43,7 +44,6 @@ QUICK_CODECS = ("none", "lz4:4", "zstd:5")
 QUICK_CLUSTERS, QUICK_BASKETS = ("10 MB",), ("32 kB", "1 MB")
 SAMPLE, QUICK_SAMPLE, CHUNK = 30_000_000, 10_000_000, 4_000_000
 """Bytes of the tree that are copied, and that a job has in memory at a time."""
-WEIGHTS = {"write": 1.0, "read": 1.0, "size": 1.0, "memory": 0.5}
 WRITE, READ = "write", "read"
 _CLOSE = 0.05
 
@@ -95,7 +95,7 @@ def run(
     splits: Sequence[int] = (),
     streams: Sequence[int] = (),
     summary: str | None = None,
-    weights: Mapping[str, float] = WEIGHTS,
+    price: Price = Price(),  # noqa: B008 (it is frozen)
     rounds: int = 3,
     quick: bool = False,
     fresh: bool = False,
@@ -119,8 +119,8 @@ def run(
     streams, summary
         How many files a job writes at once, and whether with a summary record (`SUMMARIES`); each with each, too.
         Where neither is given, `STREAMS` with and without a summary are tried with one codec and split level alone.
-    weights
-        How much ``write`` and ``read`` (processor time), ``size`` and ``memory`` count in the choice.
+    price
+        What storage, network and memory cost in the choice.
     rounds, quick, fresh, progress
         How often; fewer layouts and entries; begin anew; who is told of each step.
 
@@ -131,9 +131,6 @@ def run(
     SapwoodError
         A copy failed.
     """
-    unknown = set(weights) - set(WEIGHTS)
-    if unknown:
-        raise ArgumentError(f"there is no weight {min(unknown)}: {', '.join(WEIGHTS)}")
     if any(not 0 <= split <= 99 for split in splits) or any(not 0 < count <= 100 for count in streams):
         raise ArgumentError("split levels are from 0 to 99, streams from 1 to 100")
     wrong = [name for name in names if name not in ENGINES and name not in NO_LAYOUT]
@@ -167,7 +164,7 @@ def run(
         tried["splits"] = list(splits) or (list(SPLITS) if objects else [None])
         settings = {"file": source or "generated events", "tree": paths[0], "entries": stop, **tried}
         settings |= {"engines": list(names)}
-        settings |= {"streams": list(streams), "summary": summary, "weights": dict(weights)}
+        settings |= {"streams": list(streams), "summary": summary, "price": dataclasses.asdict(price)}
         settings |= {"rounds": rounds, "quick": quick}
         read = [where.path] if source else []
         study = Study("sweep", settings, folder, inputs=read, fresh=fresh, progress=progress)
@@ -262,26 +259,6 @@ class _Job:
         return json.loads(done.stdout)
 
 
-def parse_weights(words: Sequence[str]) -> dict[str, float]:
-    """Read ``read=2`` and the like; what is not named keeps its weight.
-
-    Raises
-    ------
-    ArgumentError
-        It is no weight.
-    """
-    weights = dict(WEIGHTS)
-    for word in words:
-        name, _, value = word.partition("=")
-        try:
-            weights[name] = float(value)
-        except ValueError:
-            weights[name] = math.nan
-        if not 0 <= weights[name] < math.inf:
-            raise ArgumentError(f"a weight is a name and a number from 0 on, such as read=2, not {word!r}")
-    return weights
-
-
 def _step(action: str, job: _Job) -> Step:
     def measure() -> dict[str, Any]:
         if action == READ and not Path(job.copies()[0]).exists():  # of a study that goes on
@@ -293,20 +270,26 @@ def _step(action: str, job: _Job) -> Step:
     return Step(action, job.cell.name, "s", measure)
 
 
+def _price(study: Study) -> Price:
+    return Price(**study.content["settings"]["price"])
+
+
 def _costs(study: Study, cells: Sequence[Cell]) -> dict[Cell, dict[str, float]]:
-    """Give what layouts cost, by the names of the weights; memory is the larger of both processes.
+    """Return what layouts cost: seconds of ``write`` and ``read`` by the prices, ``size``, and the larger ``memory``.
 
     Only jobs that do the same are compared: those of the first engine, without more streams and a summary if possible.
     """
+    price = _price(study)
+
+    def job(action: str, cell: Cell) -> float:
+        calls = _middle(study, action, cell, "calls") if action == READ else 0.0
+        size, memory = _middle(study, action, cell, "bytes"), _middle(study, action, cell, "rss")
+        return price.job(study.median(action, cell.name) or 0.0, size, calls, memory)
 
     def cost(cell: Cell) -> dict[str, float]:
         memory = max(_middle(study, action, cell, "rss") for action in (WRITE, READ))
-        return {
-            "write": study.median(WRITE, cell.name) or 0.0,
-            "read": study.median(READ, cell.name) or 0.0,
-            "size": _middle(study, WRITE, cell, "bytes"),
-            "memory": memory,
-        }
+        size = _middle(study, WRITE, cell, "bytes")
+        return {"write": job(WRITE, cell), "read": job(READ, cell), "size": size, "memory": memory}
 
     def way(cell: Cell) -> tuple[bool, int, bool]:
         return cell.long, cell.streams, cell.summary
@@ -325,34 +308,29 @@ def front(points: Mapping[str, tuple[float, float]]) -> list[str]:
     return kept
 
 
-def choose(costs: Mapping[Any, Mapping[str, float]], weights: Mapping[str, float]) -> dict[Any, float]:
-    """Score layouts: the product of each cost over the least of all, to the power of its weight; 1 is best, sorted."""
-    least = {what: min(cost[what] for cost in costs.values()) or 1e-9 for what in WEIGHTS}
-    scores = {
-        name: math.prod((max(cost[what], 1e-9) / least[what]) ** weights.get(what, 0.0) for what in WEIGHTS)
-        for name, cost in costs.items()
-    }
-    return dict(sorted(scores.items(), key=lambda item: item[1]))
+def choose(costs: Mapping[Any, Mapping[str, float]], price: Price) -> dict[Any, float]:
+    """Score layouts: their total cost over the least of all; 1 is best, sorted."""
+    totals = {name: price.total(cost["write"], cost["read"], cost["size"]) for name, cost in costs.items()}
+    least = max(min(totals.values()), 1e-9)
+    return dict(sorted(((name, total / least) for name, total in totals.items()), key=lambda item: item[1]))
 
 
 def _middle(study: Study, action: str, cell: Cell, name: str) -> float:
     """Give the median of one of the figures of a measurement, over its rounds."""
     (runs,) = (m["runs"] for m in study.content["measurements"] if (m["what"], m["engine"]) == (action, cell.name))
-    return statistics.median(float(run[name]) for run in runs)
+    return statistics.median(float(run.get(name, 0.0)) for run in runs)
 
 
 def _ties(study: Study, scores: Mapping[Cell, float]) -> list[Cell]:
     """Give the layouts whose score is above the best by less than times vary from round to round, or than `_CLOSE`."""
-    best = next(iter(scores))
+    best, costs, price = next(iter(scores)), _costs(study, list(scores)), _price(study)
+    weights = {WRITE: price.write, READ: price.read}
 
     def spread(cell: Cell) -> float:
-        weights = study.content["settings"]["weights"]
+        whole = price.total(costs[cell]["write"], costs[cell]["read"], costs[cell]["size"]) or 1.0
         values = {m["what"]: m["values"] for m in study.content["measurements"] if m["engine"] == cell.name}
         return sum(
-            weights[action]
-            * (max(values[action]) - min(values[action]))
-            / (2 * statistics.median(values[action]) or 1.0)
-            for action in (WRITE, READ)
+            weights[action] * (max(values[action]) - min(values[action])) / 2 / whole for action in (WRITE, READ)
         )
 
     return [
@@ -363,7 +341,7 @@ def _ties(study: Study, scores: Mapping[Cell, float]) -> list[Cell]:
 
 
 def _scores(study: Study, cells: Sequence[Cell]) -> dict[Cell, float]:
-    return choose(_costs(study, cells), study.content["settings"]["weights"])
+    return choose(_costs(study, cells), _price(study))
 
 
 def _tables(study: Study, cells: Sequence[Cell]) -> list[dict[str, Any]]:
@@ -468,10 +446,12 @@ def _choice(study: Study, cells: Sequence[Cell]) -> list[str]:
     scores = _scores(study, cells)
     best = next(iter(scores))
     cost = _costs(study, cells)[best]
-    weights = ", ".join(f"{name} {weight:g}" for name, weight in study.content["settings"]["weights"].items())
+    price = _price(study)
+    often = f"written {price.write:g} × and read {price.read:g} ×"
     chosen = (
-        f"For the weights {weights} the choice is {best.name}: {seconds_text(cost['write'])} to write, "
-        f"{seconds_text(cost['read'])} to read, {bytes_text(cost['size'])}, {bytes_text(cost['memory'])} of memory."
+        f"At {price.text()}, {often}, {price.size:g} s for a stored GB and {price.memory:g} processors for a GB of "
+        f"memory, the choice is {best.name}: {seconds_text(cost['write'])} to write, {seconds_text(cost['read'])} to "
+        f"read, {bytes_text(cost['size'])}, {bytes_text(cost['memory'])} of memory."
     )
     layout = f'--compression {best.codec} --cluster-size "{best.cluster}" --basket-size "{best.basket}"'
     layout += "" if best.split is None else f" --split-level {best.split}"
@@ -490,7 +470,11 @@ def main(words: Sequence[str]) -> int:
 
     for package in (*IMPORTED, "sapwood.writing.file"):
         importlib.import_module(package)  # which is not counted
-    before, wall = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
+    before, wall, calls = (
+        resource.getrusage(resource.RUSAGE_SELF),
+        time.perf_counter(),
+        sapwood.counters()["read_calls"],
+    )
     if action == WRITE:
         summary = None
         if job.cell.summary:
@@ -510,6 +494,7 @@ def main(words: Sequence[str]) -> int:
         key: int(value.split()[0]) * 1024 for key, _, value in (line.partition(":") for line in lines) if "kB" in value
     }
     figures = {"wall": wall, "user": after.ru_utime - before.ru_utime, "system": after.ru_stime - before.ru_stime}
+    figures["calls"] = sapwood.counters()["read_calls"] - calls
     print(json.dumps(figures | {"vsize": sizes.get("VmPeak", 0), "rss": sizes.get("VmHWM", 0)}))
     return 0
 

@@ -1,0 +1,76 @@
+"""What reading and writing cost: processor time, bytes, requests and memory as seconds of a job."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sapwood.errors import ArgumentError
+from sapwood.lab.replay import parse_rate, parse_time
+from sapwood.show.units import bytes_text, seconds_text
+
+WORSE = 0.05
+"""A cost that rises or falls by less than this part is not called worse or better."""
+
+
+@dataclass(frozen=True)
+class Price:
+    """The prices of storage, network and memory.
+
+    `latency` is seconds a request, `bandwidth` bytes a second. `write` and `read` say how often a file is written and
+    read. `size` is the price of a stored gigabyte in seconds, `memory` how many processors a gigabyte of memory takes
+    up: 0.5 where a core has 2 GB.
+    """
+
+    latency: float = 1e-3
+    bandwidth: float = 100e6
+    write: float = 1.0
+    read: float = 1.0
+    size: float = 0.0
+    memory: float = 0.5
+
+    def job(self, cpu: float, moved: float, requests: float = 0.0, memory: float = 0.0) -> float:
+        """Return the cost in seconds of a job that moves bytes in some requests and holds memory."""
+        seconds = cpu + moved / self.bandwidth + requests * self.latency
+        return seconds * (1 + self.memory * memory / 1e9)
+
+    def total(self, written: float, read: float, stored: float) -> float:
+        """Return the cost of a file, from that of one writing and of one reading."""
+        return self.write * written + self.read * read + self.size * stored / 1e9
+
+    def text(self) -> str:
+        """Write the prices of storage."""
+        return f"{bytes_text(self.bandwidth)}/s and {seconds_text(self.latency)} a request"
+
+
+WEIGHTS = ("write", "read", "size", "memory")
+"""Prices that are given as NAME=NUMBER."""
+
+
+def parse_price(latency: str | None = None, bandwidth: str | None = None, weights: Sequence[str] = ()) -> Price:
+    """Read prices: a time such as ``10ms``, a rate such as ``100MB/s``, and words such as ``read=20``.
+
+    Raises
+    ------
+    ArgumentError
+        A word is no price.
+    """
+    price = Price()
+    changes: dict[str, float] = {}
+    if latency is not None:
+        changes["latency"] = parse_time(latency)
+    if bandwidth is not None:
+        changes["bandwidth"] = parse_rate(bandwidth)
+    for word in weights:
+        name, _, value = word.partition("=")
+        if name not in WEIGHTS:
+            raise ArgumentError(f"unknown weight {name!r}; choose from {', '.join(WEIGHTS)}")
+        try:
+            changes[name] = float(value)
+        except ValueError:
+            changes[name] = math.nan
+        if not 0 <= changes[name] < math.inf:
+            raise ArgumentError(f"a weight is a name and a number from 0 on, such as read=2, not {word!r}")
+    return dataclasses.replace(price, **changes)
