@@ -197,7 +197,7 @@ def test_what_bounds_by_its_share(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "figures",
     [
-        {"user": 0.9, "system": 0.1, "storage": 1.27, "waiting": 0.6, "open": 0.5, "decompression": 0.4},  # from afar
+        {"user": 0.9, "system": 0.1, "storage": 1.27, "waiting": 0.6, "open": 0.5, "decompression": 0.4},  # remote
         {"user": 0.2, "queued": 0.75, "storage": 0.8, "decompression": 0.15},  # local, on a full machine
         {"user": 0.3, "storage": 0.7, "decompression": 0.2, "task": 0.1},
         {"job": 2.0, "user": 3.0, "task": 2.0},
@@ -229,7 +229,7 @@ def test_local_files_and_those_of_a_server_in_one_study(local_first: bool, tmp_p
         assert found[f"{data}, as is, all branches, 2 jobs", "sapwood"]["events"] == 380
         assert found[f"{data}, as is, all branches, 2 jobs", "raw"]["bytes"] > 0
     assert found["local, tree alone, all branches, 1 job", "sapwood"]["events"] == 190  # variants are of local files
-    (figure,) = (one for one in study.content["figures"] if "side by side" in one["title"] and "all" in one["title"])
+    (figure,) = (one for one in study.content["figures"] if "by storage" in one["title"] and "all" in one["title"])
     assert [curve["label"] for curve in figure["curves"]] == ["local", f"root://{remote}"]
     assert any(f"root://{remote} gives " in finding for finding in study.content["findings"])
     with pytest.raises(ArgumentError, match=r"3 jobs, .* need 3; there are 2 on local"):

@@ -876,7 +876,7 @@ def _figures(study: Study, cases: Sequence[Case]) -> list[dict[str, Any]]:
 
 
 def _beside(study: Study, cases: Sequence[Case]) -> list[dict[str, Any]]:
-    """Draw the curves of several data, or of several storages, beside each other."""
+    """Draw the curves of several data, or of several storages, in one figure."""
     figures: list[dict[str, Any]] = []
     tasks = dict.fromkeys(case.task for case in cases if case.task != TURN)
     for task in tasks:
@@ -894,7 +894,7 @@ def _beside(study: Study, cases: Sequence[Case]) -> list[dict[str, Any]]:
         ]
         if len(curves) > 1:
             figures.append({
-                "kind": "lines", "title": f"{task}, {main}: events, side by side", "x": "Jobs",
+                "kind": "lines", "title": f"{task}, {main}: events, by storage or data", "x": "Jobs",
                 "y": "Events a second", "curves": curves,
             })  # fmt: skip
     return figures

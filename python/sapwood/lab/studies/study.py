@@ -35,7 +35,7 @@ WARNINGS = {
         "give a local file system, or let root write 3 to /proc/sys/vm/drop_caches between the runs",
     ),
     "server-cache": (
-        "what servers keep of files far away, or on file systems of theirs, could not be dropped between the runs",
+        "servers may have kept remote files in memory between the runs",
         "take files that nobody read lately, more than a server has memory, or one round",
     ),
     "loaded": (
