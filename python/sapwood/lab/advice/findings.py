@@ -336,7 +336,7 @@ PROBLEMS = (
     ),
     Problem(
         "uncompressed",
-        "1 MB or more, and half of all bytes, are uncompressed; in the trial ZSTD saves 10 % of them, and 5 % of the cost",
+        "1 MB or more, and half of all bytes, are uncompressed; in the trial ZSTD saves 10 % of them and 5 % of cost",
         "ZSTD, level 5, for these branches",
         _uncompressed,
         _zstd,
