@@ -72,7 +72,7 @@ def type_of(column: Column) -> Type:
         case ("list", _, content):
             return ("list", type_of(content))
         case ("record", _, classname, fields):
-            return ("record", classname, [(name, type_of(content)) for name, content in fields])
+            return ("record", classname, type(fields)((name, type_of(content)) for name, content in fields))
         case ("option", _, content):
             return ("option", type_of(content))
         case ("union", _, _, contents):
@@ -95,7 +95,7 @@ def describe(kind: Type) -> str:
         case ("list", content):
             return f"var * {describe(content)}"
         case ("record", classname, fields):
-            if _is_tuple(classname, fields):
+            if _is_tuple(fields):
                 return f"({', '.join(describe(content) for _, content in fields)})"
             inner = ", ".join(f"{name}: {describe(content)}" for name, content in fields)
             return f"{classname}[{inner}]" if classname else f"{{{inner}}}"
@@ -109,8 +109,9 @@ def describe(kind: Type) -> str:
             raise _unknown(kind)
 
 
-def _is_tuple(classname: str, fields: Sequence[tuple[str, Any]]) -> bool:
-    return (bool(fields) or not classname) and all(name == str(i) for i, (name, _) in enumerate(fields))
+def _is_tuple(fields: Sequence[tuple[str, Any]]) -> bool:
+    """Return whether a record is a tuple: its fields are numbered, or it has none and they are given as a tuple."""
+    return isinstance(fields, tuple) or (bool(fields) and all(name == str(i) for i, (name, _) in enumerate(fields)))
 
 
 def _has(kind: Type, what: str) -> bool:
@@ -260,7 +261,7 @@ class Layouts:
                 named = {"__record__": classname} if classname else {}
                 return c.RecordArray(
                     [self.layout(content) for _, content in fields],
-                    None if _is_tuple(classname, fields) else [name for name, _ in fields],
+                    None if _is_tuple(fields) else [name for name, _ in fields],
                     length,
                     parameters={**named, **(parameters or {})} or None,
                 )
@@ -298,7 +299,7 @@ def form_of(kind: Type, key: str, parameters: dict[str, Any] | None = None) -> F
             named = {"__record__": classname} if classname else {}
             return f.RecordForm(
                 [form_of(content, f"{key}.{i}") for i, (_, content) in enumerate(fields)],
-                None if _is_tuple(classname, fields) else [name for name, _ in fields],
+                None if _is_tuple(fields) else [name for name, _ in fields],
                 parameters={**named, **(parameters or {})} or None,
                 form_key=key,
             )

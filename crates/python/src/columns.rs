@@ -75,7 +75,7 @@ pub fn column(py: Python<'_>, column: Column) -> PyResult<Bound<'_, PyTuple>> {
             for (name, field) in fields {
                 list.append((name, self::column(py, field)?))?;
             }
-            ("record", length, name, list).into_pyobject(py)
+            ("record", length, &*name, fields_of(&name, list)?).into_pyobject(py)
         }
         Column::Option { index, values } => {
             ("option", array(py, Number::I64, index)?, self::column(py, *values)?).into_pyobject(py)
@@ -91,6 +91,12 @@ pub fn column(py: Python<'_>, column: Column) -> PyResult<Bound<'_, PyTuple>> {
     }
 }
 
+/// The fields of a record: a list, or an empty tuple for a nameless record without fields, which is a tuple.
+fn fields_of<'py>(name: &str, fields: Bound<'py, PyList>) -> PyResult<Bound<'py, PyAny>> {
+    let is_tuple = name.is_empty() && fields.is_empty();
+    Ok(if is_tuple { PyTuple::empty(fields.py()).into_any() } else { fields.into_any() })
+}
+
 /// A type as tuples of the same shape.
 pub fn type_of<'py>(py: Python<'py>, of: &Type) -> PyResult<Bound<'py, PyTuple>> {
     match of {
@@ -103,7 +109,7 @@ pub fn type_of<'py>(py: Python<'py>, of: &Type) -> PyResult<Bound<'py, PyTuple>>
             for (name, field) in fields {
                 list.append((name, type_of(py, field)?))?;
             }
-            ("record", name, list.into_py_any(py)?).into_pyobject(py)
+            ("record", name, fields_of(name, list)?).into_pyobject(py)
         }
         Type::Option(item) => ("option", type_of(py, item)?).into_pyobject(py),
         Type::Union(items) => {

@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     words: list[str] = arguments.words
     if not words or words[0] == "trace":
-        raise ArgumentError("no command given; example: sapwood trace -o trace.parquet run TASK.py -i FILE -o DIR")
+        raise ArgumentError("what to run is missing, as in: sapwood trace -o trace.parquet run TASK.py -i FILE -o DIR")
     if words[0] == "show" and any(word.endswith(TRACES) for word in words):
         return _show(words[1:])
     with Trace(arguments.trace) as trace:

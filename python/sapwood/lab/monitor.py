@@ -228,6 +228,8 @@ class Monitor:
         types |= {"vsize": "int64", "rss": "int64", "user": "float64", "system": "float64"}
         if self.files:
             types["files"] = ("int64", (len(self.files),))
+        if not path.parent.is_dir():  # a folder that was removed meanwhile is not made again
+            raise FileNotFoundError(f"cannot write {path}: its folder does not exist")
         with sapwood.recreate(path) as file:
             tree = file.mktree(TREE, types, f"process {self.pid}; bytes, seconds")
             if self.records:

@@ -33,8 +33,8 @@ HISTOGRAMS = 20
 
 CHUNK, FAR_CHUNK, RANDOM_CHUNK, UNPACKED = 1 << 20, 1 << 23, 1 << 16, 7 << 20
 IMPORTED = (
-    "awkward", "numpy.ma", "sapwood.files.file", "sapwood.files.tree", "sapwood.table.dataset",
-    "sapwood.table.scan", "sapwood.table.libraries",
+    "awkward", "numpy.ma", "sapwood.files.file", "sapwood.files.many", "sapwood.files.tree",
+    "sapwood.table.dataset", "sapwood.table.scan", "sapwood.table.libraries",
 )  # fmt: skip
 """What reading imports when it first needs it: a study does so before it measures."""
 _ALONE = 0.9  # of the work, from where the first thread is taken to do all
