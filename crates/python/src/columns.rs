@@ -5,7 +5,6 @@
 use arrow_buffer::Buffer;
 use numpy::npyffi::{self, NPY_ARRAY_ALIGNED, NPY_ARRAY_C_CONTIGUOUS, PY_ARRAY_API, npy_intp};
 use numpy::{PyArrayDescr, PyArrayDescrMethods};
-use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use sapwood_root::array::{Column, Number, Type};
@@ -75,7 +74,7 @@ pub fn column(py: Python<'_>, column: Column) -> PyResult<Bound<'_, PyTuple>> {
             for (name, field) in fields {
                 list.append((name, self::column(py, field)?))?;
             }
-            ("record", length, &*name, fields_of(&name, list)?).into_pyobject(py)
+            ("record", length, &*name, fields_of(&name, list)).into_pyobject(py)
         }
         Column::Option { index, values } => {
             ("option", array(py, Number::I64, index)?, self::column(py, *values)?).into_pyobject(py)
@@ -92,9 +91,9 @@ pub fn column(py: Python<'_>, column: Column) -> PyResult<Bound<'_, PyTuple>> {
 }
 
 /// The fields of a record: a list, or an empty tuple for a nameless record without fields, which is a tuple.
-fn fields_of<'py>(name: &str, fields: Bound<'py, PyList>) -> PyResult<Bound<'py, PyAny>> {
+fn fields_of<'py>(name: &str, fields: Bound<'py, PyList>) -> Bound<'py, PyAny> {
     let is_tuple = name.is_empty() && fields.is_empty();
-    Ok(if is_tuple { PyTuple::empty(fields.py()).into_any() } else { fields.into_any() })
+    if is_tuple { PyTuple::empty(fields.py()).into_any() } else { fields.into_any() }
 }
 
 /// A type as tuples of the same shape.
@@ -109,7 +108,7 @@ pub fn type_of<'py>(py: Python<'py>, of: &Type) -> PyResult<Bound<'py, PyTuple>>
             for (name, field) in fields {
                 list.append((name, type_of(py, field)?))?;
             }
-            ("record", name, fields_of(name, list)?).into_pyobject(py)
+            ("record", name, fields_of(name, list)).into_pyobject(py)
         }
         Type::Option(item) => ("option", type_of(py, item)?).into_pyobject(py),
         Type::Union(items) => {
