@@ -574,9 +574,13 @@ def test_dropping_the_page_cache(tmp_path: Path) -> None:
         pages = event._pages(file.fileno())
         assert pages is not None and sum(pages) > len(pages) / 2
         assert not event._waits(file.fileno())
-        assert event.drop(path)
-        assert not any(event._pages(file.fileno()) or b"")  # looking has brought none back
-        assert event._waits(file.fileno())
+        # Fast storage may answer a read that does not wait: then the file is dropped again.
+        waits = False
+        for _ in range(10):
+            assert event.drop(path)
+            assert not any(event._pages(file.fileno()) or b"")  # looking has brought none back
+            waits = waits or event._waits(file.fileno())
+        assert waits
 
 
 def test_file_systems_of_servers_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
