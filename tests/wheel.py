@@ -14,7 +14,8 @@ from packaging.requirements import Requirement
 import sapwood
 
 ALLOWED = {"pip", "setuptools", "sapwood"}
-SECONDS = 0.2
+# NumPy's own import takes from 0.09 to 0.25 s of processor time on the machines of CI; it is not counted.
+SECONDS = 0.1
 
 
 def needed(name: str) -> set[str]:
@@ -43,11 +44,15 @@ def main() -> None:
         with sapwood.recreate(path) as file:
             file.mktree("t", {"x": "float32"}).extend({"x": values})
         assert np.array_equal(sapwood.open(f"{path}:t")["x"].array(library="np"), values)
-    code = "import time; begin = time.process_time(); import sapwood; sapwood.open; print(time.process_time() - begin)"
+    code = (
+        "import time; begin = time.process_time(); import numpy; numpys = time.process_time(); "
+        "import sapwood; sapwood.open; print(numpys - begin, time.process_time() - numpys)"
+    )
     runs = [subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True) for _ in range(5)]
-    seconds = min(float(run.stdout) for run in runs)
-    assert seconds < SECONDS, f"import sapwood takes {seconds:.2f} s"
-    print(f"wheel passed: sapwood {sapwood.__version__}, import in {seconds * 1000:.0f} ms")
+    numpys, seconds = np.array([run.stdout.split() for run in runs], float).min(axis=0)
+    assert seconds < SECONDS, f"import sapwood takes {seconds:.2f} s beside NumPy's {numpys:.2f} s"
+    times = f"import in {seconds * 1000:.0f} ms, NumPy's {numpys * 1000:.0f} ms"
+    print(f"wheel passed: sapwood {sapwood.__version__}, {times}")
 
 
 if __name__ == "__main__":

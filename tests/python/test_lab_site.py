@@ -303,7 +303,7 @@ def test_root_as_the_engine_of_a_site(tmp_path: Path, root_python: Path, monkeyp
         study, _ = site.run(tmp_path / "out", files=[server.url("one.root")], names=["root"], jobs=[1], rounds=1)
     found = {m["engine"]: m["runs"][0] for m in study.content["measurements"]}
     assert found["root"]["events"] == 190
-    assert study.content["findings"][0].startswith("files, all branches, root: ")
+    assert study.content["findings"][0].startswith("Measured once: files, all branches, root: ")
     assert "bound" in study.content["findings"][0]
 
 
