@@ -6,6 +6,7 @@ import json
 import struct
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import uproot
 import sapwood
 from sapwood.show.safe import safe_line, safe_text
 
+GOLDEN = Path(__file__).parent.parent / "golden" / "objects"
 STEERING = "\x1b]0;title\x07\x1b[31m\x9b2J\u202egpj.exe\u2066\r"
 
 
@@ -150,3 +152,27 @@ def test_a_directory_without_an_identifier(tmp_path: Path) -> None:
     (name_bytes,) = struct.unpack_from(">I", data, 28)
     struct.pack_into(">h", data, 100 + name_bytes, 1)
     assert sapwood.open(bytes(data)).uuid.int == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "members", "count"),
+    [
+        ("entry_lists.root:chosen", {"fN": -3}, len),
+        ("entry_lists.root:chosen", {"fN": None}, len),
+        ("entry_lists.root:events", {"fN": -(1 << 31)}, len),
+        ("entry_lists.root:events", {"fN": 4}, lambda found: found.entries),
+        ("standard.root:graph", {"fNpoints": -1}, len),
+        ("standard.root:sparse", {"fFilledBins": -1}, len),
+        ("standard.root:sparse", {"fFilledBins": 1 << 40}, lambda found: found.coordinates),
+        ("standard.root:sparse", {"fFilledBins": 1 << 40}, lambda found: found.contents),
+        ("standard.root:vectorD", {"fNrows": -1}, len),
+        ("standard.root:vectorD", {"fNrows": 2.5}, len),
+    ],
+)
+def test_a_count_that_cannot_be_is_an_error_with_its_place(
+    name: str, members: dict[str, Any], count: Callable[[Any], Any]
+) -> None:
+    filename, _, key = name.partition(":")
+    found = sapwood.open(GOLDEN / filename)[key]
+    with pytest.raises(sapwood.CorruptError, match=rf"{key};1.*{filename}"):
+        count(found.with_members(members))

@@ -245,10 +245,11 @@ def test_bytes_behind_the_end_that_nothing_uses_are_written_over(tmp_path: Path)
     check_trees(path)
 
 
-def free_segment(data: bytearray, first: int, length: int) -> None:
+def free_segment(data: bytearray, first: int, length: int, padding: int = 0) -> None:
     """Mark bytes as free, and list them as such in a new list of free segments at the end."""
     struct.pack_into(">i", data, first, -length)
     listed = struct.pack(">HII", 1, first, first + length - 1) + struct.pack(">HII", 1, len(data) + 200, 2_000_000_000)
+    listed += bytes(padding)
     names = b"".join(bytes([len(name)]) + name for name in (b"TFile", b"file.root", b""))
     size = 26 + len(names)
     key = struct.pack(">iHiIHHII", size + len(listed), 4, len(listed), 0, size, 1, len(data), 100) + names
@@ -274,6 +275,22 @@ def test_free_segments_over_what_is_in_use_are_refused(tmp_path: Path, under: st
     with pytest.raises(CorruptError, match=r"bytes \d+ to \d+ are listed as free, but .* is in use"):
         sapwood.update(path)
     assert path.read_bytes() == data
+
+
+def test_zeros_behind_the_free_segments_are_no_segment(tmp_path: Path) -> None:
+    """ROOT writes them where a segment went into use for the record that lists the segments."""
+    path = tmp_path / "file.root"
+    trees(path)
+    data = bytearray(path.read_bytes())
+    place = len(data)
+    data += bytes(3000)
+    free_segment(data, place, 3000, padding=10)
+    path.write_bytes(data)
+    with sapwood.update(path, compression=None) as file:
+        file["new"] = "y" * 2000
+    with sapwood.open(path) as file:
+        assert place <= file.key("new").fSeekKey < place + 3000
+    check_trees(path)
 
 
 def test_free_segments_are_left_alone_beside_a_tree_that_cannot_be_read(tmp_path: Path) -> None:

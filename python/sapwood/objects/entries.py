@@ -8,7 +8,7 @@ import numpy as np
 
 from sapwood.errors import CorruptError, UnsupportedError
 from sapwood.objects.basic import TNamed
-from sapwood.objects.model import behavior
+from sapwood.objects.model import behavior, place_of
 
 Numbers = np.ndarray[Any, Any]
 
@@ -60,8 +60,17 @@ class TEventList(TNamed):
 
     @property
     def entries(self) -> Numbers:
-        """The numbers of the entries."""
-        return np.asarray(self.member("fList"), dtype=np.int64)[: len(self)]
+        """The numbers of the entries.
+
+        Raises
+        ------
+        CorruptError
+            There are less than `fN` says.
+        """
+        stored = np.asarray(self.member("fList"), dtype=np.int64)
+        if len(self) > len(stored):
+            raise CorruptError(f"{place_of(self)}: {len(stored)} entries are stored, {len(self)} expected")
+        return stored[: len(self)]
 
     def __len__(self) -> int:
         """Count the entries."""

@@ -204,17 +204,29 @@ def present(model: Model, name: str) -> Any:
 
 
 _GUARDED = ("__call__", "__eq__", "__len__", "__str__", "__bool__", "__float__", "__int__")
+# What Python itself insists on, and checks where no error of ours can be raised any more.
+_ANSWERS = {"__len__": int, "__str__": str}
 # What an object may answer whose members are not what its class expects: an axis without a number of bins, ...
 _CONTRARY = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, AssertionError)
 
 
 def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
     """Let a method that fails on its object's members raise an error that names the object."""
+    wanted = _ANSWERS.get(function.__name__)
 
     @functools.wraps(function)
     def call(self: Model, *arguments: Any, **options: Any) -> Any:
         try:
-            return function(self, *arguments, **options)
+            found = function(self, *arguments, **options)
+            if wanted is None:
+                return found
+            if isinstance(found, Unreadable):
+                raise found.error()
+            if not isinstance(found, wanted):
+                raise CorruptError(f"{place_of(self)}: {function.__name__!r} is {found!r}, expected {wanted.__name__}")
+            if wanted is int and found < 0:
+                raise CorruptError(f"{place_of(self)}: its members say that it has {found} elements")
+            return found
         except SapwoodError:
             raise
         except _CONTRARY as error:
@@ -225,14 +237,14 @@ def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
             if not all(one is None or isinstance(one, (bool, int, float)) for one in given):
                 raise
             raise CorruptError(
-                f"{_place(self)}: its members do not fit together for {function.__name__!r} "
+                f"{place_of(self)}: its members do not fit together for {function.__name__!r} "
                 f"({type(error).__name__}: {error})"
             ) from error
 
     return call
 
 
-def _place(model: Model) -> str:
+def place_of(model: Model) -> str:
     """Name the class, the key and the file of an object."""
     key = model.parent
     return model.classname if key is None else f"{model.classname} in {key.object_path!r} of {key.file.file_path}"

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from sapwood.errors import ArgumentError, LimitError
+from sapwood.errors import ArgumentError, CorruptError, LimitError
 from sapwood.objects.axis import TAxis
 from sapwood.objects.histogram import Array, Histogram
-from sapwood.objects.model import behavior
+from sapwood.objects.model import behavior, place_of
 
 _MOST_CELLS = 1 << 27
 """Cells of a histogram that is made dense: a gigabyte of float64."""
@@ -70,6 +70,12 @@ class THnSparse(_ManyAxes):
         """Count the filled bins."""
         return self.member("fFilledBins")
 
+    def _within(self, stored: Array) -> Array:
+        """Leave out the room behind the last filled bin."""
+        if len(self) > len(stored):
+            raise CorruptError(f"{place_of(self)}: {len(stored)} filled bins are stored, {len(self)} expected")
+        return stored[: len(self)]
+
     def __bool__(self) -> bool:
         """Be true: a histogram without entries is a histogram."""
         return True
@@ -93,13 +99,13 @@ class THnSparse(_ManyAxes):
                 start += width
             found.append(np.stack(columns, axis=1))
         every = np.concatenate(found) if found else np.zeros((0, self.ndim), dtype=np.int64)
-        return every[: len(self)]
+        return self._within(every)
 
     @property
     def contents(self) -> Array:
         """The contents of the filled bins, in the order of `coordinates`."""
         found = [np.asarray(chunk.member("fContent")) for chunk in self._chunks()]
-        return np.concatenate(found)[: len(self)] if found else np.zeros(0)
+        return self._within(np.concatenate(found) if found else np.zeros(0))
 
     @property
     def sums_of_squares(self) -> Array | None:
@@ -107,7 +113,7 @@ class THnSparse(_ManyAxes):
         found = [chunk.member("fSumw2") for chunk in self._chunks()]
         if not found or any(one is None for one in found):
             return None
-        return np.concatenate([np.asarray(one) for one in found])[: len(self)]
+        return self._within(np.concatenate([np.asarray(one) for one in found]))
 
     def _values_variances(self, flow: bool) -> tuple[Array, Array]:
         self._must_fit()

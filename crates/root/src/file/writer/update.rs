@@ -302,6 +302,10 @@ impl FileWriter {
             let version = c.u16()?;
             let (first, last) =
                 if version > 1000 { (c.u64()?, c.u64()?) } else { (c.u32()?.into(), c.u32()?.into()) };
+            // ROOT fills the record with zeros where one of the segments went into use for the record itself.
+            if version == 0 {
+                break;
+            }
             count += 1;
             let end = last.saturating_add(1);
             if first >= self.end || end <= first {
