@@ -5,7 +5,7 @@ read-only. Errors are those of `sapwood.errors`. Whatever reads or computes lets
 """
 
 import builtins
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeVar, final
 
@@ -722,6 +722,7 @@ class Output:
         branches: Sequence[tuple[str, str, tuple[Any, ...], Sequence[int], int, int, bool, int | None]],
         auto_flush: int,
         max_basket: int | None,
+        titles: Mapping[str, str],
     ) -> int:
         """Make a tree.
 
@@ -737,6 +738,8 @@ class Output:
             Size of a cluster: entries, or compressed bytes if negative.
         max_basket
             Bytes of a basket before compression, at most.
+        titles
+            Titles of branches by name, instead of the lists of their leaves.
         """
     def append_tree(
         self, directory: int, file: File, key: Key

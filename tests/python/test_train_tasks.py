@@ -537,6 +537,63 @@ def test_tasks_that_declare_no_branches_write_all_of_them(
     assert all(ak.array_equal(written[name], expected[name], check_parameters=False) for name in expected.fields)
 
 
+def write_collections(path: Path) -> ak.Array:
+    """Write events with two collections, each counted by one branch, and with titles."""
+    rng = np.random.default_rng(8)
+    muons, jets = rng.integers(0, 4, 60), rng.integers(0, 4, 60)
+    muon = ak.zip({"pt": _ragged(rng, muons), "eta": _ragged(rng, muons), "phi": _ragged(rng, muons)})
+    jet = ak.zip({"pt": _ragged(rng, jets), "eta": _ragged(rng, jets)})
+    with sapwood.recreate(path) as file:
+        titles = {"Muon_pt": "transverse momentum", "event": "event number"}
+        file.mktree("Events", {"event": np.arange(60), "Muon": muon, "Jet": jet}, titles=titles)
+    with sapwood.open({path: "Events"}) as tree:
+        return tree.arrays()
+
+
+class Positive(train.Task):
+    """Keeps entries with two muons, and the jets of positive pt without their eta's fellows."""
+
+    outputs = {"all": train.Output("all.root"), "cut": train.Output("cut.root"), "none": train.Output("none.root")}
+
+    def process(self, events: Any) -> dict[str, Any]:
+        two = events[ak.num(events.Muon_pt) > 1]
+        cut = ak.with_field(two, two.Jet_pt[two.Jet_pt > 0], "Jet_pt")
+        return {"all": two, "cut": cut, "none": events[:0]}
+
+
+@pytest.mark.parametrize("step", [7, 60])
+def test_lists_of_a_skim_share_the_counter_that_they_came_from(tmp_path: Path, step: int) -> None:
+    whole = write_collections(tmp_path / "in.root")
+    train.run(Positive(), tmp_path / "in.root", output=tmp_path, threads=1, step_size=step)
+    two = whole[ak.num(whole.Muon_pt) > 1]
+    with sapwood.open({tmp_path / "all.root": "Events"}) as tree:
+        assert sorted(tree.keys()) == sorted(whole.fields)
+        assert all(tree[name].array().to_list() == two[name].to_list() for name in whole.fields)
+        assert tree["Muon_pt"].count_branch is tree["nMuon"]
+        assert tree["Muon_pt"].title == "transverse momentum" and tree["event"].title == "event number"
+        assert tree["Jet_pt"].title == "Jet_pt[nJet]/D"
+    with sapwood.open({tmp_path / "cut.root": "Events"}) as tree:
+        assert tree["Jet_pt"].array().to_list() == two.Jet_pt[two.Jet_pt > 0].to_list()
+        assert tree["nJet"].array().to_list() == two.nJet.to_list()
+        assert tree["Jet_pt"].count_branch.name == "nJet_pt" and tree["Muon_eta"].count_branch.name == "nMuon"
+    with sapwood.open({tmp_path / "none.root": "Events"}) as tree:
+        assert tree.num_entries == 0 and "Muon_pt" in tree
+
+
+def test_streams_take_patterns(tmp_path: Path) -> None:
+    whole = write_collections(tmp_path / "in.root")
+    streams = train.Streams({
+        "muons": (train.Output("muons.root"), "nMuon > 1", ["event", "*Muon*"]),
+        "jets": (train.Output("jets.root"), None, {"first": "event", "pt": "Jet_pt"}),
+    })  # fmt: skip
+    train.run(streams, tmp_path / "in.root", output=tmp_path, threads=1)
+    with sapwood.open({tmp_path / "muons.root": "Events"}) as tree:
+        assert sorted(tree.keys()) == ["Muon_eta", "Muon_phi", "Muon_pt", "event", "nMuon"]
+        assert tree["Muon_phi"].array().to_list() == whole.Muon_phi[whole.nMuon > 1].to_list()
+    with sapwood.open({tmp_path / "jets.root": "Events"}) as tree:
+        assert tree["first"].array().to_list() == whole.event.to_list() and "Muon_pt" not in tree
+
+
 def test_skims_go_on_behind_a_checkpoint(folder: Path, tmp_path: Path, whole: ak.Array) -> None:
     pressed: list[int] = []
 

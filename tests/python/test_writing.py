@@ -833,3 +833,18 @@ def test_a_file_whose_writer_nobody_refers_to_can_be_made_again(tmp_path: Path) 
         gc.enable()
     with sapwood.open(tmp_path / "a.root") as file:
         assert file.keys() == ["text;1"]
+
+
+def test_branches_have_the_titles_that_are_given(tmp_path: Path) -> None:
+    titles = {"x": "position / cm", "nv": "how many"}
+    with sapwood.recreate(tmp_path / "t.root") as file:
+        file.mktree("t", {"x": np.arange(5.0), "v": ak.Array([[1, 2], [], [3], [], []])}, titles=titles)
+        with pytest.raises(ArgumentError, match="'y'"):
+            file.mktree("u", {"x": np.arange(5.0)}, titles={"y": "none"})
+    with sapwood.open({tmp_path / "t.root": "t"}) as tree:
+        assert {branch.name: branch.title for branch in tree} == {**titles, "v": "v[nv]/L"}
+        assert tree.arrays(["v", "x"]).v.to_list() == [[1, 2], [], [3], [], []]
+    with sapwood.update(tmp_path / "t.root") as file:
+        file["t"].extend({"x": [9.0], "v": [[7]]})
+    with sapwood.open({tmp_path / "t.root": "t"}) as tree:
+        assert tree["x"].title == titles["x"] and tree["x"].array().to_list() == [0, 1, 2, 3, 4, 9]

@@ -19,6 +19,7 @@ use sapwood_root::tree::writer::{
     BranchKind, BranchSpec, Output as Inner, TreeOptions, TreeWriter, encode_value,
 };
 use sapwood_root::{Error, Result};
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -284,9 +285,10 @@ impl Output {
         branches: Vec<Branch<'_>>,
         auto_flush: i64,
         max_basket: Option<usize>,
+        titles: HashMap<String, String>,
     ) -> PyResult<usize> {
         let branches: Vec<BranchSpec> = branches.into_iter().map(to_spec).collect::<PyResult<_>>()?;
-        let options = TreeOptions { title, auto_flush, max_basket };
+        let options = TreeOptions { title, auto_flush, max_basket, titles };
         self.with(py, |inner| inner.make_tree(directory, name, &branches, options))
     }
     /// Goes on with the tree of a key of the same file.

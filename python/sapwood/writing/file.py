@@ -789,6 +789,7 @@ class WritableDirectory:
         compression: Compression | Mapping[str, Compression | None] | EllipsisType | None = ...,
         auto_flush: int = -30_000_000,
         basket_size: int | None = None,
+        titles: Mapping[str, str] | None = None,
     ) -> WritableTree:
         """Make a tree.
 
@@ -839,6 +840,8 @@ class WritableDirectory:
             Bytes before compression that a basket has at most; each branch fills one basket per cluster, or several if
             it has more. By default 54,000 (up to 432,000 after a thousand
             baskets), with ZSTD and LZMA 524,288.
+        titles
+            Titles of branches by name. Without one, the title of a branch is the list of its leaves, as in ROOT.
 
         Returns
         -------
@@ -871,7 +874,8 @@ class WritableDirectory:
         directory, last = self._parent(name)
         native = self._file.native
         codes = plan.codes(compression, native.compression)
-        number = native.make_tree(directory._number, last, title, plan.native(codes), auto_flush, basket_bytes)
+        named = plan.titles(titles or {})
+        number = native.make_tree(directory._number, last, title, plan.native(codes), auto_flush, basket_bytes, named)
         tree = WritableTree((*directory._path, last), self._file, number, plan, codes)
         cycle = next(key[1] for key in native.list(directory._number) if key[0] == last)
         self._file.trees[(*directory._path, last), cycle] = tree

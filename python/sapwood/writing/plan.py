@@ -315,6 +315,19 @@ class Plan:
                 codes[place] = code_of(one)
         return codes
 
+    def titles(self, given: Mapping[str, str]) -> dict[str, str]:
+        """Check titles of branches.
+
+        Raises
+        ------
+        ArgumentError
+            A name is of no branch.
+        """
+        unknown = [name for name in given if name not in self._by_name]
+        if unknown:
+            raise ArgumentError(f"titles names {unknown[0]!r}, which is not a branch: {list(self._by_name)}")
+        return dict(given)
+
     @property
     def maps(self) -> dict[str, Shape]:
         """The shapes of what takes maps, by name."""

@@ -39,6 +39,7 @@ from sapwood.train.execution.pickling import UnsendableError, dumps_tasks, opene
 from sapwood.train.execution.plan import BAD, DriftError, FilePlan, OfFriends, Step, With
 from sapwood.train.task.columns import Block, Columns, Resolved
 from sapwood.train.task.merging import Returned, gather, materialized, size_of
+from sapwood.train.task.outputs import with_origins
 from sapwood.train.task.tasks import described, own_traceback, results_of
 
 if TYPE_CHECKING:
@@ -322,6 +323,8 @@ class Worker:
             events = need.build(block.logging(log, known) if need.everything else block)
             given = materialized(task.process(_described(events, step, block.tree)))
             result = results_of(self._returned[place].new(given), "process")
+            for name in set(getattr(task, "outputs", ())) & set(result):
+                result[name] = with_origins(result[name], block.tree)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - a task may raise anything, and call sys.exit

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import fnmatch
 import math
 import os
 import shutil
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -70,8 +71,8 @@ class Streams:
     Parameters
     ----------
     streams
-        Of each stream by its name: an `Output`, its cut (None for all entries) and its columns: names, or a dictionary
-        from new names to branches and formulas, as in `Task.branches`.
+        Of each stream by its name: an `Output`, its cut (None for all entries) and its columns: names (``*`` and ``?``
+        match), or a dictionary from new names to branches and formulas, as in `Task.branches`.
     """
 
     branches: Declaration
@@ -90,11 +91,17 @@ class Streams:
             return columns.setdefault(formula, f"c{len(columns)}")
 
         self._streams: dict[str, tuple[str | None, list[tuple[str, str]]]] = {}
+        patterns: dict[str, list[str]] = {}
         for key, (_, cut, wanted) in streams.items():
             named = dict(wanted) if isinstance(wanted, Mapping) else {one: one for one in wanted}
             chosen = None if cut is None else column(cut)
-            self._streams[key] = (chosen, [(new, column(formula)) for new, formula in named.items()])
-        self.branches = {name: [formula] for formula, name in columns.items()}
+            if not isinstance(wanted, Mapping):
+                patterns |= {one: [one] for one in wanted if _is_pattern(one)}
+            self._streams[key] = (
+                chosen, [(new, new if new in patterns else column(formula)) for new, formula in named.items()]
+            )  # fmt: skip
+        self._made = frozenset(columns.values())
+        self.branches = {name: [formula] for formula, name in columns.items()} | patterns
 
     def process(self, events: Foreign) -> dict[str, Any]:
         """Give the entries of each stream."""
@@ -102,9 +109,13 @@ class Streams:
         layout = ak.to_layout(events)
         if layout.is_indexed:
             layout = layout.project()
+        fields = [name for name in layout.fields if name not in self._made]
         for key, (cut, wanted) in self._streams.items():
-            layouts = [layout.content(name) for _, name in wanted]
-            record = ak.contents.RecordArray(layouts, [new for new, _ in wanted], length=len(events))
+            named: dict[str, str] = {}
+            for new, name in wanted:
+                named |= {new: name} if name in self._made else {one: one for one in fnmatch.filter(fields, name)}
+            layouts = [layout.content(name) for name in named.values()]
+            record = ak.contents.RecordArray(layouts, list(named), length=len(events))
             chosen = slice(None) if cut is None else _chosen(layout.content(cut)[: len(events)])
             rows[key] = ak.Array(record[chosen])
         return rows
@@ -206,6 +217,9 @@ class Writer:
         self._outputs = outputs
         self._folder = folder
         self._files: dict[tuple[str, str], tuple[Any, Any]] = {}
+        self._counters: dict[tuple[str, str], dict[str, str]] = {}  # of lists that share one, by the name of the list
+        self._titles: dict[tuple[str, str], dict[str, str]] = {}
+        self._replaced: list[Path] = []  # parts that others stand for now
         self._waiting: dict[tuple[str, str], list[Any]] = {}
         self._like: dict[tuple[str, str], Any] = {}  # no entries, of the type that the first ones had
         self.sound = True  # whether the files have all that they are said to have
@@ -257,10 +271,13 @@ class Writer:
         if key not in self._like:
             self._like[key] = rows[:0].copy() if isinstance(rows, np.ndarray) else _nothing_like(rows)
         like = self._like[key]
-        if key not in self._files:
-            self._make(key, output, like)
         if not len(rows):
-            return
+            return  # without entries nothing tells which lists have equal lengths
+        if key not in self._files:
+            if key not in self._counters:
+                self._counters[key] = _shared_counters(rows)
+                self._titles[key] = {name: title for name, (_, title) in _origins_of(rows).items() if title}
+            self._make(key, output, like)
         if kind != _type_of(like):
             # They may not fit, which is to be known now, and not when more were taken.
             if set(rows_fields := _fields(rows)) != set(fields := _fields(like)):
@@ -284,7 +301,11 @@ class Writer:
             undone.callback(path.unlink, missing_ok=True)
             file = sapwood.recreate(path, **options)  # pyright: ignore[reportArgumentType]
             undone.callback(_close_somehow, file)
-            self._files[key] = (file, file.mktree(output.tree, like, **size, **output.layout))
+            counters = self._counters.setdefault(key, {})
+            titles = {name: title for name, title in self._titles.get(key, {}).items() if name in _fields(like)}
+            layout: dict[str, Any] = {"counter_name": lambda name: counters.get(name, f"n{name}"), "titles": titles}
+            layout |= output.layout
+            self._files[key] = (file, file.mktree(output.tree, like, **size, **layout))
             undone.pop_all()
         self._used.setdefault(key, []).append(self._part)
 
@@ -293,10 +314,33 @@ class Writer:
         waiting, read = self._waiting.pop(key, []), self._read_waiting.pop(key, Counter())
         if waiting:
             rows = waiting[0] if len(waiting) == 1 else ak.concatenate(waiting)
+            self._divide(key, rows)
             with self._watched():
                 self._files[key][1].extend(rows)
             self._selected[key] = self._selected.get(key, 0) + len(rows)
         self._read.setdefault(key, Counter()).update(read)
+
+    def _divide(self, key: tuple[str, str], rows: Foreign) -> None:
+        """Write the entries so far again, with counters of their own for lists whose lengths now differ."""
+        counters = self._counters.get(key, {})
+        shared: dict[str, list[str]] = {}
+        for name, counter in counters.items():
+            shared.setdefault(counter, []).append(name)
+        apart = {name for counter, names in shared.items() for name in set(names) - set(_alike(rows, counter, names))}
+        if not apart:
+            return
+        output, like = self._outputs[key], self._like[key]
+        self._counters[key] = {name: counter for name, counter in counters.items() if name not in apart}
+        before = [self._path(output, part) for part in self._used.pop(key)]
+        self._replaced += before
+        with self._watched():
+            self._files.pop(key)[0].close()
+            self._part += 1
+            self._make(key, output, like)
+            for path in before:
+                with sapwood.open({path: None}) as source:
+                    for columns in _entries(source[output.tree], frozenset(_fields(like))):
+                        self._files[key][1].extend(columns)
 
     def _path(self, output: Output, part: int) -> Path:
         path = self._folder / output.path
@@ -313,6 +357,8 @@ class Writer:
             "selected": dict(self._selected),
             "read": {key: Counter(read) for key, read in self._read.items()},
             "like": dict(self._like),
+            "counters": dict(self._counters),
+            "titles": dict(self._titles),
         }
 
     def resume(self, state: Mapping[str, Any]) -> None:
@@ -320,6 +366,7 @@ class Writer:
         self._part = state["part"]
         self._used = {key: list(parts) for key, parts in state["used"].items()}
         self._selected, self._like, self._read = dict(state["selected"]), dict(state["like"]), dict(state["read"])
+        self._counters, self._titles = dict(state["counters"]), dict(state["titles"])
         for key, parts in self._used.items():
             for path in (self._path(self._outputs[key], part) for part in parts):
                 if not path.exists():
@@ -334,6 +381,8 @@ class Writer:
         for key, output in self._outputs.items():
             summary = summaries[key]
             self._flush(key)
+            if key in self._like and not self._used.get(key):
+                self._make(key, output, self._like[key])
             summary.entries_selected = self._selected.get(key, 0)
             target = self._folder / output.path
             parts = [self._path(output, part) for part in self._used.get(key, ())]
@@ -354,6 +403,8 @@ class Writer:
 
     def clear(self) -> None:
         """Remove the parts."""
+        for path in self._replaced:
+            path.unlink(missing_ok=True)
         for key, parts in self._used.items():
             for part in parts:
                 self._path(self._outputs[key], part).unlink(missing_ok=True)
@@ -381,6 +432,52 @@ class Writer:
         self._files.clear()
         if not keep_parts:
             self.clear()
+
+
+def with_origins(rows: Foreign, tree: Foreign) -> Foreign:
+    """Return the rows of an output with a note on the branches they come from: counters of lists, and titles."""
+    if not isinstance(rows, ak.Array) or tree is None:
+        return rows
+    origins: dict[str, tuple[str | None, str]] = {}
+    for name in rows.fields:
+        branch = tree.find(name)
+        if branch is not None:
+            counter = getattr(branch, "count_branch", None)
+            title = "" if branch.title.startswith((f"{name}/", f"{name}[")) else branch.title
+            origins[name] = None if counter is None else counter.name, title
+    return ak.Array(rows.layout, behavior=rows.behavior, attrs={**rows.attrs, _ORIGINS: origins})
+
+
+_ORIGINS = "sapwood_origins"
+
+
+def _origins_of(rows: Foreign) -> dict[str, tuple[str | None, str]]:
+    return rows.attrs.get(_ORIGINS, {}) if isinstance(rows, ak.Array) else {}
+
+
+def _shared_counters(rows: Foreign) -> dict[str, str]:
+    """Return the counter of each list that has as many items as the counter, or the first of its lists, says."""
+    groups: dict[str, list[str]] = {}
+    for name, (counter, _) in _origins_of(rows).items():
+        if counter is not None and name in rows.fields and _is_list(rows[name]):
+            groups.setdefault(counter, []).append(name)
+    return {name: counter for counter, names in groups.items() for name in _alike(rows, counter, names)}
+
+
+def _alike(rows: Foreign, counter: str, names: Sequence[str]) -> list[str]:
+    """List the names of the lists whose lengths are those that a counter says."""
+    counts = {name: ak.num(rows[name], axis=1) for name in names}
+    expected = rows[counter] if counter in rows.fields else counts[names[0]]
+    return [name for name in names if ak.all(counts[name] == expected)]
+
+
+def _is_list(column: Foreign) -> bool:
+    layout = column.layout
+    return (layout.project() if layout.is_indexed else layout).is_list
+
+
+def _is_pattern(name: str) -> bool:
+    return "*" in name or "?" in name
 
 
 def _close_somehow(file: Foreign) -> None:
@@ -457,10 +554,10 @@ def _trees(path: Path) -> set[str]:
     return {name for name, kind in kinds.items() if kind == "TTree" and name != SUMMARY}
 
 
-def _entries(tree: Foreign) -> Iterator[dict[str, Any]]:
-    """Give the entries of a tree chunk by chunk, as they can be added to one with the same branches."""
-    counters = {branch.count_branch for branch in tree.branches}  # they are made anew
-    branches = [branch for branch in tree.branches if branch not in counters]
+def _entries(tree: Foreign, given: Collection[str] = ()) -> Iterator[dict[str, Any]]:
+    """Iterate over the entries of a tree in chunks, with all its branches but the counters that are not `given`."""
+    counters = {branch.count_branch for branch in tree.branches}
+    branches = [branch for branch in tree.branches if branch not in counters or branch.name in given]
     for columns in tree.iterate([branch.name for branch in branches], step_size="10 MB", how=dict):
         for branch in branches:
             if branch.is_group:

@@ -34,7 +34,7 @@ use rayon::prelude::*;
 use sapwood_io::Cause;
 use sapwood_io::sink::Sink;
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 pub use branch::{BranchKind, BranchSpec};
@@ -68,11 +68,13 @@ pub struct TreeOptions {
     pub auto_flush: i64,
     /// Uncompressed bytes of a basket at most, unless one entry has more; what suits the codec if not given.
     pub max_basket: Option<usize>,
+    /// Titles of branches by name, instead of the lists of their leaves.
+    pub titles: HashMap<String, String>,
 }
 
 impl Default for TreeOptions {
     fn default() -> Self {
-        Self { title: String::new(), auto_flush: AUTO_FLUSH, max_basket: None }
+        Self { title: String::new(), auto_flush: AUTO_FLUSH, max_basket: None, titles: HashMap::new() }
     }
 }
 
@@ -151,7 +153,12 @@ impl TreeWriter {
         specs: &[BranchSpec],
         options: TreeOptions,
     ) -> Self {
-        let Plan { branches, made, .. } = plan;
+        let Plan { mut branches, made, .. } = plan;
+        for branch in &mut branches {
+            if let Some(title) = options.titles.get(&branch.name) {
+                branch.title.clone_from(title);
+            }
+        }
         let columns = specs.iter().filter(|b| b.kind != BranchKind::Counter).count();
         let cluster_entries = usize::try_from(options.auto_flush).ok().filter(|n| *n > 0);
         Self {
@@ -192,7 +199,7 @@ impl TreeWriter {
         let id = file.find_key(directory, &key.name, key.cycle)?;
         // Without a size of clusters of its own, it gets the usual one from here on.
         let auto_flush = if tree.auto_flush == 0 { AUTO_FLUSH } else { tree.auto_flush };
-        let options = TreeOptions { title: tree.title.clone(), auto_flush, max_basket: None };
+        let options = TreeOptions { title: tree.title.clone(), auto_flush, ..TreeOptions::default() };
         let writer = Self::from_plan(file, (directory, id), &key.name, plan, &specs, options);
         let mut branches = writer.branches;
         for (branch, found) in branches.iter_mut().zip(&tree.branches) {
