@@ -12,7 +12,7 @@ from sapwood.errors import ArgumentError, NotFoundError
 from sapwood.table.groups import GroupBy, Stretch, iterate_groups
 from sapwood.table.query import Query
 from sapwood.table.results import ResultForm
-from sapwood.table.scan import Scan, Slice, read
+from sapwood.table.scan import Kept, Scan, Slice, numbers_in, read
 from sapwood.table.schema import HasFields
 from sapwood.table.steps import Report, StepPlan, entry_range, read_ahead
 
@@ -180,8 +180,8 @@ class _Batch:
         self._tables = tables
         self._form = form
         self._slices: list[Slice] = []
-        self._first_entry = 0
-        self._next_entry = 0
+        self._ranges: list[tuple[int, int]] = []
+        self._kept: tuple[Query, Kept] | None = None
         self._bytes = 0.0
         self.pieces: list[Any] = []
         """What was read so far."""
@@ -189,18 +189,22 @@ class _Batch:
 
     def add(self, query: Query, start: int, stop: int, offset: int) -> None:
         """Add a range of entries of a table; `offset` and their numbers in it are their numbers in all."""
+        if self._kept is None or self._kept[0] is not query:
+            self._kept = query, Kept(query)
+        for begin, end in self._kept[1].between(start, stop) or [(start, start)]:
+            self._add(query, begin, end, offset)
+
+    def _add(self, query: Query, start: int, stop: int, offset: int) -> None:
         found = self._slices[0].joined(query, start, stop) if self._slices else None
         size = query.bytes_between(start, stop)
         too_much = query.cut is not None and self._bytes + size > _BYTES_BEFORE_CUT
         enough = too_much or len(self._slices) >= _FILES_AT_ONCE
         # Afterwards the file is closed: all that is needed of it comes together.
-        gap = self._slices and offset + start != self._next_entry
-        if found is None or gap or (enough and query.source is not self._slices[-1].query.source):
+        if found is None or (enough and query.source is not self._slices[-1].query.source):
             self.flush()
             found = Slice.of(query, start, stop)
-            self._first_entry = offset + start
         self._slices.append(found)
-        self._next_entry = offset + stop
+        self._ranges.append((offset + start, offset + stop))
         self._bytes += size
 
     def flush(self) -> None:
@@ -212,12 +216,26 @@ class _Batch:
                     # A piece without entries only stood in for the type of the result.
                     self.pieces.clear()
                     self._any_entries = True
-                data, first = read(self._slices), self._first_entry
-                self.pieces.append(self._form.make(self._slices[0].query, data, first, first + entries))
+                data = read(self._slices)
+                self.pieces.append(self._form.make(self._slices[0].query, data, numbers_in(_joined(self._ranges))))
         self.close()
 
     def close(self) -> None:
         """Close the files of what was added, read or not."""
         while self._slices:
-            self._tables.done_with(self._slices.pop().query.source)
+            source = self._slices.pop().query.source
+            if not self._slices or self._slices[-1].query.source is not source:
+                self._tables.done_with(source)
+        self._ranges.clear()
         self._bytes = 0.0
+
+
+def _joined(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Join ranges that follow each other."""
+    joined: list[tuple[int, int]] = []
+    for start, stop in ranges:
+        if start < stop and joined and joined[-1][1] == start:
+            start = joined.pop()[0]
+        if start < stop:
+            joined.append((start, stop))
+    return joined

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from sapwood.show.units import bytes_text, seconds_text, share_text
 from sapwood.table.query import Query
-from sapwood.table.scan import Scan
+from sapwood.table.scan import Kept, Scan
 from sapwood.table.schema import Words
 
 
@@ -31,6 +31,8 @@ class Explanation:
     """Bytes of the pages, as they are in the file."""
     bytes_planned: int
     """Bytes of the ranges: with what lies between pages, where that is cheaper than another request."""
+    entries_skipped: int
+    """Entries that the index of the table excludes: the cut drops all of them."""
     plan: list[list[tuple[int, int]]] = field(repr=False)
     """The requests: of each its ranges, as (offset, length)."""
     counters: dict[str, int] | None = None
@@ -55,6 +57,9 @@ class Explanation:
             f"  requests   {self.requests} of {self.ranges} ranges, {bytes_text(self.bytes_planned)}",
             f"  over-read  {bytes_text(self.bytes_over)} ({share_text(self.bytes_over, self.bytes_planned)})",
         ]
+        if self.entries_skipped:
+            kept = self.entry_stop - self.entry_start - self.entries_skipped
+            lines.insert(1, f"  index      {self.entries_skipped} entries skipped, {kept} left")
         if self.counters is not None and self.seconds is not None:
             c = self.counters
             storage, waiting, decompression, decoding = (
@@ -75,12 +80,20 @@ class Explanation:
 def explain(query: Query, start: int, stop: int, analyze: bool, kind: type[Explanation] = Explanation) -> Explanation:
     """Return what reading a query would read; with `analyze` read it, and return what that did, too."""
     table = query.source.table
-    rows, plan = table.native.plan(query.numbers, start, stop) if start < stop else ([], [])
+    ranges = [one for one in Kept(query).between(start, stop) if one[0] < one[1]]
+    rows: list[tuple[int, int, int, int, int, int, int]] = []
+    plan: list[list[tuple[int, int]]] = []
+    for one in ranges:
+        found = table.native.plan(query.numbers, *one)
+        rows += found[0]
+        plan += found[1]
     pages = {(field, page): length for _, field, page, _, length, _, _ in rows}
     counters = seconds = None
     if analyze:
         before, began = table.file.counters(), time.perf_counter()
-        Scan(query).read(start, stop)
+        scan = Scan(query)
+        for one in ranges:
+            scan.read(*one)
         seconds = time.perf_counter() - began
         after = table.file.counters()
         counters = {name: after[name] - before[name] for name in after}
@@ -95,6 +108,7 @@ def explain(query: Query, start: int, stop: int, analyze: bool, kind: type[Expla
         ranges=sum(map(len, plan)),
         bytes_asked=sum(pages.values()),
         bytes_planned=sum(length for request in plan for _, length in request),
+        entries_skipped=stop - start - sum(end - begin for begin, end in ranges),
         plan=plan,
         counters=counters,
         seconds=seconds,

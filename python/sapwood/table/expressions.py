@@ -215,12 +215,13 @@ class Expression:
         if len(text) > _MAX_TEXT:
             raise LimitError(f"an expression of {len(text)} characters; the limit is {_MAX_TEXT}\n{where}")
         try:
-            self._root = ast.parse(text.strip(), mode="eval").body
-            self.depth: int = _depth(self._root)
+            self.root: ast.expr = ast.parse(text.strip(), mode="eval").body
+            """What the text says, as Python's syntax."""
+            self.depth: int = _depth(self.root)
             """How many operations lie inside each other."""
             if self.depth > MAX_DEPTH:
                 raise LimitError(f"an expression of {self.depth} nested operations; the limit is {MAX_DEPTH}\n{where}")
-            self._check(self._root)
+            self._check(self.root)
         except SyntaxError as error:
             self._fail(error.msg, (error.lineno or 1, (error.offset or 1) - 1), ArgumentError)
         except (RecursionError, MemoryError) as error:
@@ -230,9 +231,14 @@ class Expression:
                 raise
             raise ArgumentError(f"cannot read the expression: {error}\n{where}") from None
 
+    @property
+    def functions(self) -> Mapping[str, Callable[..., Any]]:
+        """The functions that it may call."""
+        return self._language.functions
+
     def evaluate(self, value_of: Callable[[str], Foreign]) -> Foreign:
         """Compute the value, with `value_of` giving the array of each name in `needs`."""
-        return self._value(self._root, value_of)
+        return self._value(self.root, value_of)
 
     def _fail(self, why: str, place: ast.AST | tuple[int, int], kind: type[Exception]) -> NoReturn:
         if isinstance(place, ast.AST):
@@ -255,7 +261,7 @@ class Expression:
                 else:
                     self._unknown(name, node)
             case ast.Attribute(value=value, attr=attr):
-                name = _dotted(node)
+                name = dotted(node)
                 if name is not None and name in self._names:
                     self._need(name)
                 elif attr.startswith("_"):
@@ -333,7 +339,7 @@ class Expression:
             case ast.Name(id=name):
                 return value_of(name)
             case ast.Attribute(value=value, attr=attr):
-                name = _dotted(node)
+                name = dotted(node)
                 if name is not None and name in self._names:
                     return value_of(name)
                 return self._field(self._value(value, value_of), attr, node)
@@ -423,12 +429,13 @@ def _heads(name: str) -> list[str]:
     return [".".join(parts[:i]) for i in range(1, len(parts))]
 
 
-def _dotted(node: ast.AST) -> str | None:
+def dotted(node: ast.AST) -> str | None:
+    """Return the name that a name or a chain of attributes spells, None for anything else."""
     match node:
         case ast.Name(id=name):
             return name
         case ast.Attribute(value=value, attr=attr):
-            head = _dotted(value)
+            head = dotted(value)
             return None if head is None else f"{head}.{attr}"
         case _:
             return None

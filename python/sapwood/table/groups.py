@@ -198,7 +198,7 @@ def iterate_groups(
                 held[step] = next(reading)
             mine = numbers[slice(*steps.edges[step])] == group
             offset = stretch.offset
-            pieces.append(form.make(stretch.query, held[step], begin + offset, end + offset, mine))
+            pieces.append(form.make(stretch.query, held[step], range(begin + offset, end + offset), mine))
             places.append(begin + np.flatnonzero(mine))
             for gone in dropped:
                 del held[gone]

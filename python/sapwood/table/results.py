@@ -26,15 +26,15 @@ class ResultForm(NamedTuple):
     add_doc: bool | Mapping[str, str] = False
 
     def make(
-        self, query: Query, data: list[Column | None], start: int, stop: int, only: Array | None = None
+        self, query: Query, data: list[Column | None], entries: Entries, only: Array | None = None
     ) -> Foreign:
-        """Make what `arrays` returns from the columns of the query's fields, for the entries from `start` to `stop`.
+        """Make what `arrays` returns from the columns of the query's fields, for the entries with these numbers.
 
         `only` says of each of these entries whether it is wanted at all. What consists of columns that were left out
         (None) is left out, too.
         """
         with _no_garbage():
-            results, entries = self.results(query, data, start, stop, only)
+            results, entries = self.results(query, data, entries, only)
             nodes = dict(query.outputs)
             refused = {name: why for name, result in results if (why := self.library.refuses(result))}
             for name, why in refused.items():
@@ -46,7 +46,7 @@ class ResultForm(NamedTuple):
             return self.library.group(results, entries, self.how, documentation(query.source, self.add_doc))
 
     def results(
-        self, query: Query, data: list[Column | None], start: int, stop: int, only: Array | None = None
+        self, query: Query, data: list[Column | None], entries: Entries, only: Array | None = None
     ) -> tuple[list[tuple[str, Result]], Entries]:
         """Compute the results; arguments as in `make`.
 
@@ -54,17 +54,16 @@ class ResultForm(NamedTuple):
         -------
         Names and results, and the numbers of their entries: a `range`, or an array where a cut has chosen.
         """
-        work = _Work({field: place for place, field in enumerate(query.fields)}, data, stop - start, self.library)
-        entries: Entries = range(start, stop)
+        work = _Work({field: place for place, field in enumerate(query.fields)}, data, len(entries), self.library)
         mask = None
         if query.cut is not None:
             mask = work.mask(query.cut)
         if only is not None and (mask is None or isinstance(mask, np.ndarray)):
             mask, only = (only if mask is None else mask & only), None
         if isinstance(mask, np.ndarray) and self.library.uses_index:
-            entries = np.arange(start, stop)[mask]
+            entries = np.asarray(entries)[mask]
         elif only is not None:
-            entries = np.arange(start, stop)[only]
+            entries = np.asarray(entries)[only]
         results: list[tuple[str, Result]] = []
         for name, node in query.outputs:
             parameters = None if isinstance(node, Formula) else documentation(node.field, self.add_doc)

@@ -6,12 +6,16 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from sapwood import columns
 from sapwood.columns import Array, Column, Foreign
 from sapwood.errors import CorruptError, LimitError, StorageError, UnsupportedError
+from sapwood.table import index
 from sapwood.table.engine import Carry, StoredPart
 from sapwood.table.learning import give_up_on, learned_carry
-from sapwood.table.libraries import NO_UNIONS, Result
+from sapwood.table.libraries import NO_UNIONS, Entries, Result
+from sapwood.table.predicates import Predicate, of_cut
 from sapwood.table.query import Formula, Group, Leaf, Query
 from sapwood.table.results import ResultForm, documentation, warn_of_lost
 from sapwood.table.schema import Field, HasFields
@@ -55,12 +59,16 @@ class Lost(set[int]):
 
 
 class Scan:
-    """Reads a query range by range. What was left out of the first range is left out of all."""
+    """Reads a query range by range. What was left out of the first range is left out of all.
+
+    Entries of which the index of the table says that the cut drops them are not read.
+    """
 
     def __init__(self, query: Query, carry: Carry | None = None) -> None:
         self.query = query
         self.carry = carry
         self.lost = Lost()
+        self._kept = Kept(query)
 
     @staticmethod
     def stepping(query: Query, step_size: int | str, steps: StepPlan, *, announce: bool = True) -> Scan:
@@ -73,12 +81,43 @@ class Scan:
 
     def arrays(self, start: int, stop: int, form: ResultForm, offset: int = 0) -> Foreign:
         """Read the results; `offset` is added to the numbers of the entries."""
-        return form.make(self.query, self.read(start, stop), start + offset, stop + offset)
+        ranges = self._kept.between(start, stop)
+        if ranges == [(start, stop)]:
+            return form.make(self.query, self.read(start, stop), range(start + offset, stop + offset))
+        slices = [Slice.of(self.query, *one) for one in ranges or [(start, start)]]
+        data = read(slices, self.carry if len(slices) == 1 else None, self.lost)
+        return form.make(self.query, data, numbers_in(ranges, offset))
 
     def give_up(self) -> None:
         """End what is being read."""
         if self.carry is not None:
             self.carry.give_up()
+
+
+class Kept:
+    """The entries of a query that must be read: all, but for those of which an index says that they cannot pass.
+
+    They cannot pass the cut of the query, or the predicate that is given.
+    """
+
+    def __init__(self, query: Query, predicate: Predicate | None = None) -> None:
+        if predicate is None and all(columns.is_settled(field.type or ("dynamic",)) for field in query.fields):
+            predicate = of_cut(query)
+        self._predicate = predicate
+        self._zones = None if predicate is None else index.find(query.source.table)
+
+    def between(self, start: int, stop: int) -> list[tuple[int, int]]:
+        """Return the ranges to read between two entries."""
+        if self._zones is None or self._predicate is None:
+            return [(start, stop)]
+        return self._zones.kept(self._predicate, start, stop)
+
+
+def numbers_in(ranges: Sequence[tuple[int, int]], offset: int = 0) -> Entries:
+    """Return the numbers of the entries in some ranges, from an offset."""
+    if len(ranges) == 1:
+        return range(ranges[0][0] + offset, ranges[0][1] + offset)
+    return np.concatenate([np.arange(start + offset, stop + offset) for start, stop in ranges] or [np.arange(0)])
 
 
 def read(slices: Sequence[Slice], carry: Carry | None = None, lost: Lost | None = None) -> list[Column | None]:
@@ -231,7 +270,7 @@ def single(field: Field, start: int, stop: int, form: ResultForm) -> Foreign:
         data: list[Column | None] = [_read_one(query, field, start, stop)]
     else:
         data = Scan(query).read(start, stop)
-    ((_, result),), entries = form.results(query, data, start, stop)
+    ((_, result),), entries = form.results(query, data, range(start, stop))
     if field.is_group and form.library.name in ("np", "pd"):
         return form.library.table([(name, Result(column)) for name, column in result.value[3]], entries, None, None)
     return form.library.finish(result, entries)

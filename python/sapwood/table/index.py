@@ -1,0 +1,328 @@
+"""The index of a table: the smallest and largest value of each field in each zone, kept in a file beside the data.
+
+It is tied to the file by UUID, size, time of the last change, and the places of the pages of each field. One that does
+not belong, or is damaged, is not used. The file has the magic, the length of a header in JSON, a hash of it, the header, and one
+block of arrays for each field, with a hash of its own in the header: only the blocks that a query needs are read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from sapwood import columns
+from sapwood.columns import Array, Column
+from sapwood.errors import SapwoodWarning, StorageError, stacklevel
+from sapwood.table.predicates import Bounds, Predicate
+from sapwood.table.schema import Field, Table
+
+SUFFIX = ".sapwood-index"
+"""What the name of an index has behind that of its file."""
+_MAGIC = b"SAPWIDX1"
+_MAX_HEADER = 64 << 20
+_COUNTS = ("count", "missing", "nan", "longest")
+
+
+@dataclass
+class FieldZones:
+    """What is known of a field in each zone. Of lists, the values are those of all their items.
+
+    `low` and `high` have no meaning where no value is left without those missing and NaN. `longest` is the length of the
+    longest list, 0 where there are no lists.
+    """
+
+    low: Array
+    high: Array
+    count: Array
+    missing: Array
+    nan: Array
+    longest: Array
+
+    @staticmethod
+    def of(kind: np.dtype[Any], zones: int) -> FieldZones:
+        """Make room for a number of zones."""
+        low, high = np.zeros(zones, kind), np.zeros(zones, kind)
+        return FieldZones(low, high, *(np.zeros(zones, np.int64) for _ in _COUNTS))
+
+    def take(self, zone: int, column: Column) -> Array | None:
+        """Look at the values of a zone; return its numbers, None where the column has other values."""
+        self.count[zone] = columns.length_of(column)
+        self.longest[zone], self.missing[zone], values = _numbers(column)
+        if values is None:
+            return None
+        self.count[zone] = len(values) + self.missing[zone]
+        if len(values):
+            low, high = values.min(), values.max()
+            if low != low:  # noqa: PLR0124 - not a number
+                good = ~np.isnan(values)
+                self.nan[zone] = len(values) - np.count_nonzero(good)
+                rest = values[good]
+                if len(rest):
+                    self.low[zone], self.high[zone] = rest.min(), rest.max()
+            else:
+                self.low[zone], self.high[zone] = low, high
+        return values
+
+    def bounds(self) -> Bounds:
+        """Return what predicates need."""
+        return Bounds(
+            self.low, self.high, self.count - self.missing - self.nan > 0, self.nan > 0, self.missing > 0,
+            self.count - self.missing > 0,
+        )  # fmt: skip
+
+    def sliced(self, start: int, stop: int) -> FieldZones:
+        """Return some of the zones."""
+        return FieldZones(*(array[start:stop] for array in self.arrays()))
+
+    def arrays(self) -> list[Array]:
+        """List the arrays, in the order in which they are stored."""
+        return [self.low, self.high, self.count, self.missing, self.nan, self.longest]
+
+    @staticmethod
+    def joined(pieces: Sequence[FieldZones]) -> FieldZones:
+        """Join the zones of several pieces."""
+        return FieldZones(*(np.concatenate(arrays) for arrays in zip(*(one.arrays() for one in pieces), strict=True)))
+
+
+def _numbers(column: Column) -> tuple[int, int, Array | None]:
+    """Return the length of the longest list, how many values are missing, and the numbers in all lists."""
+    match column:
+        case ("number", values):
+            return 0, 0, values
+        case ("list", offsets, content):
+            longest, missing, values = _numbers(content)
+            lengths = np.diff(offsets)
+            return max(longest, int(lengths.max()) if len(lengths) else 0), missing, values
+        case ("fixed", _, size, content):
+            longest, missing, values = _numbers(content)
+            return max(longest, size), missing, values
+        case ("option", index, content):
+            longest, missing, values = _numbers(content)
+            gone = index < 0
+            absent = int(np.count_nonzero(gone))
+            if values is None or content[0] != "number":
+                return longest, missing + absent, None
+            return longest, missing + absent, values[index[~gone]]
+        case _:
+            return 0, 0, None
+
+
+def number_type(kind: columns.Type | None) -> np.dtype[Any] | None:
+    """Return the type of the numbers in a field, bools as bytes; None where it has other values."""
+    match kind:
+        case ("number", name):
+            return np.dtype(np.uint8 if name == "bool" else name)
+        case ("list", content) | ("fixed", _, content):
+            return number_type(content)
+        case ("option", ("number", _) as content):
+            return number_type(content)
+        case _:
+            return None
+
+
+def indexable(table: Table) -> dict[str, Field]:
+    """Return the fields that an index can hold, by their paths; of several with one path none."""
+    found: dict[str, Field] = {}
+    twice: set[str] = set()
+    for field in table.every_field:
+        path = field.path_in(table)
+        if path in found:
+            twice.add(path)
+        if not field.is_group and field.reason is None and number_type(field.type) is not None:
+            found[path] = field
+    return {path: field for path, field in found.items() if path not in twice}
+
+
+def _places(table: Table, field: Field) -> str:
+    """Return a hash of the places of all pages of a field."""
+    rows, _ = table.native.plan([field.number], 0, table.num_entries)
+    pages = sorted({(row[3], row[4], row[5], row[6]) for row in rows})
+    return _hash(np.asarray(pages, dtype="<i8").tobytes())
+
+
+def _hash(data: bytes) -> str:
+    return blake2b(data, digest_size=16).hexdigest()
+
+
+def _identity(table: Table) -> dict[str, Any] | None:
+    """Return what ties an index to a file: UUID, size and the time of its last change; None for files without these."""
+    file: Any = table.file
+    if file.is_far or getattr(file, "size", None) is None:
+        return None
+    version = file.native.stored_version()
+    return None if version is None else {"uuid": file.hex_uuid, "size": file.size, "changed": version[1]}
+
+
+@dataclass
+class Zones:
+    """The zones of a table: their edges (the first entry of each, and the end), and what is known of fields in them."""
+
+    edges: list[int]
+    fields: Mapping[str, FieldZones]
+
+    def kept(self, predicate: Predicate, start: int, stop: int) -> list[tuple[int, int]]:
+        """Return the ranges of entries, between two entries, in which the predicate can be true."""
+        edges = np.asarray(self.edges)
+
+        def bounds(name: str) -> Bounds | None:
+            found = self.fields.get(name)
+            return None if found is None else found.bounds()
+
+        possible = np.broadcast_to(np.asarray(predicate.possible(bounds).true), (len(edges) - 1,))
+        ranges: list[tuple[int, int]] = []
+        for zone in np.flatnonzero(possible).tolist():
+            begin, end = max(start, int(edges[zone])), min(stop, int(edges[zone + 1]))
+            if begin >= end:
+                continue
+            if ranges and ranges[-1][1] == begin:
+                begin = ranges.pop()[0]
+            ranges.append((begin, end))
+        return ranges
+
+
+class _Blocks(Mapping[str, FieldZones]):
+    """The fields of an index, whose blocks are read when they are looked at; damaged ones are absent."""
+
+    def __init__(self, path: Path, start: int, table: Table, zones: int, places: Mapping[str, Any]) -> None:
+        self._path = path
+        self._start = start
+        self._table = table
+        self._zones = zones
+        self._places = places
+        self._known: dict[str, FieldZones | None] = {}
+
+    def __getitem__(self, name: str) -> FieldZones:
+        if name not in self._known:
+            self._known[name] = self._read(name)
+        found = self._known[name]
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def _read(self, name: str) -> FieldZones | None:
+        place = self._places.get(name)
+        field = self._table.find(name)
+        if place is None or field is None or field.path_in(self._table) != name:
+            return None
+        kind = number_type(field.type)
+        if kind is None or place["type"] != kind.name or place["pages"] != _places(self._table, field):
+            return _not_used(self._path, f"{name!r} is stored otherwise now")
+        length = self._zones * (2 * kind.itemsize + 8 * len(_COUNTS))
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._start + place["offset"])
+                data = file.read(length)
+        except OSError as error:
+            return _not_used(self._path, str(error))
+        if len(data) != length or _hash(data) != place["hash"]:
+            return _not_used(self._path, f"the block of {name!r} is damaged")
+        arrays: list[Array] = []
+        offset = 0
+        for one in (kind, kind, *(np.dtype(np.int64) for _ in _COUNTS)):
+            stored = np.frombuffer(data, one.newbyteorder("<"), self._zones, offset)
+            arrays.append(stored.astype(one))
+            offset += stored.nbytes
+        return FieldZones(*arrays)
+
+
+def _not_used(path: Path, why: str) -> None:
+    warnings.warn(f"the index {path} is not used: {why}", SapwoodWarning, stacklevel=stacklevel())
+
+
+def path_for(table: Table) -> Path | None:
+    """Return the path of the index of a table, None for files on remote storage and such without a path."""
+    file: Any = table.file
+    return None if file.is_far or not Path(file.file_path).is_file() else Path(f"{file.file_path}{SUFFIX}")
+
+
+def find(table: Table) -> Zones | None:
+    """Return the index of a table, None where there is none that belongs to it; warn of one that does not."""
+    path = path_for(table)
+    if path is None or not path.is_file():
+        return None
+    try:
+        with path.open("rb") as file:
+            header, start = _header(file)
+        identity = _identity(table)
+        if identity is None or header["file"] != identity:
+            return _not_used(path, "the file was changed after it was made")
+        own = header["tables"].get(table.object_path)
+        if own is None:
+            return None
+        edges: list[int] = own["edges"]
+        sound = edges == sorted(set(edges)) and edges[0] == 0 and edges[-1] == table.num_entries
+        if not sound:
+            return _not_used(path, "its zones are not those of the table")
+        return Zones(edges, _Blocks(path, start, table, len(edges) - 1, own["fields"]))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+        return _not_used(path, f"it is damaged ({error})")
+
+
+def _header(file: BinaryIO) -> tuple[dict[str, Any], int]:
+    head = file.read(len(_MAGIC) + 8 + 32)
+    length = int.from_bytes(head[8:16], "little")
+    if head[:8] != _MAGIC or length > _MAX_HEADER:
+        raise ValueError("it is no index")
+    data = file.read(length)
+    if _hash(data).encode() != head[16:]:
+        raise ValueError("its header has another hash")
+    return json.loads(data), len(head) + length
+
+
+def write(table: Table, zones: Zones) -> Path:
+    """Write the index of a table beside its file, with those of the other tables of the file that are still good.
+
+    Raises
+    ------
+    StorageError
+        The file is remote, or nothing can be written beside it.
+    """
+    path, identity = path_for(table), _identity(table)
+    if path is None or identity is None:
+        raise StorageError(f"an index is written beside a local file, and this is none: {table.file.file_path}")
+    tables: dict[str, Any] = {}
+    blocks: list[bytes] = []
+    try:
+        with path.open("rb") as file:
+            header, start = _header(file)
+            if header["file"] == identity:
+                tables = {name: own for name, own in header["tables"].items() if name != table.object_path}
+                file.seek(start)
+                blocks.append(file.read())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        tables, blocks = {}, []
+    offset = sum(map(len, blocks))
+    fields: dict[str, Any] = {}
+    for name, known in zones.fields.items():
+        kind = known.low.dtype
+        data = b"".join(np.ascontiguousarray(one.astype(one.dtype.newbyteorder("<"))).tobytes() for one in known.arrays())
+        pages = _places(table, table[name])
+        fields[name] = {"type": kind.name, "offset": offset, "hash": _hash(data), "pages": pages}
+        blocks.append(data)
+        offset += len(data)
+    tables[table.object_path] = {"edges": zones.edges, "fields": fields}
+    header = json.dumps({"file": identity, "tables": tables}).encode()
+    beside = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    try:
+        with beside.open("wb") as file:
+            file.write(_MAGIC + len(header).to_bytes(8, "little") + _hash(header).encode() + header)
+            file.writelines(blocks)
+        beside.replace(path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise StorageError(f"cannot write the index {path}: {error}") from error
+    return path

@@ -1,0 +1,295 @@
+"""Predicates: conditions on fields whose outcome can be bounded by the smallest and largest value of each zone.
+
+A zone is a range of entries of which an index knows bounds (`sapwood.table.index`). A predicate says of each zone whether
+it can be true for any of its entries, and whether it can be false for any. Conditions that have no bounds are `UNKNOWN`:
+both are possible. Errors are on the safe side: a zone is ruled out only where no entry can pass.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sapwood.columns import Array
+from sapwood.table.expressions import FUNCTIONS, Expression, dotted
+from sapwood.table.query import Formula, Leaf, Node, Query
+
+Number = bool | int | float
+"""A constant of a comparison."""
+
+
+class Bounds(NamedTuple):
+    """What is known of one field in each zone; bools have the bounds of 0 and 1."""
+
+    low: Array
+    high: Array
+    known: Array
+    """Whether any value of the zone is neither missing nor NaN; only then `low` and `high` have a meaning."""
+    nan: Array
+    """Whether any value is NaN."""
+    missing: Array
+    """Whether any value is missing."""
+    present: Array
+    """Whether any value is not missing."""
+
+
+class Possible(NamedTuple):
+    """Whether a predicate can be true, and whether it can be false, for any entry of each zone."""
+
+    true: Array | bool
+    false: Array | bool
+
+
+BoundsOf = Callable[[str], Bounds | None]
+"""Returns the bounds of a field by its name, None where they are not known."""
+
+
+class Predicate:
+    """A condition of which nothing is known."""
+
+    def possible(self, bounds: BoundsOf) -> Possible:
+        """Return what can come of it in each zone."""
+        del bounds
+        return Possible(true=True, false=True)
+
+    def __and__(self, other: Predicate) -> Predicate:
+        """Return the condition that both hold."""
+        return All((self, other))
+
+    def __or__(self, other: Predicate) -> Predicate:
+        """Return the condition that one of them holds."""
+        return Not(All((Not(self), Not(other))))
+
+    def __invert__(self) -> Predicate:
+        """Return the condition that it does not hold."""
+        return Not(self)
+
+
+UNKNOWN = Predicate()
+
+
+@dataclass(frozen=True)
+class Constant(Predicate):
+    """The same for every entry: true, false, or neither (None), as comparisons with a missing value are."""
+
+    value: bool | None
+
+    def possible(self, bounds: BoundsOf) -> Possible:
+        """Return what can come of it."""
+        del bounds
+        return Possible(true=self.value is True, false=self.value is False)
+
+
+@dataclass(frozen=True)
+class Not(Predicate):
+    """A condition does not hold."""
+
+    of: Predicate
+
+    def possible(self, bounds: BoundsOf) -> Possible:
+        """Swap what can come of the condition."""
+        inner = self.of.possible(bounds)
+        return Possible(inner.false, inner.true)
+
+
+@dataclass(frozen=True)
+class All(Predicate):
+    """Several conditions hold."""
+
+    of: tuple[Predicate, ...]
+
+    def possible(self, bounds: BoundsOf) -> Possible:
+        """Combine: all can be true, or one can be false."""
+        parts = [one.possible(bounds) for one in self.of]
+        true: Array | bool = True
+        false: Array | bool = False
+        for part in parts:
+            true, false = true & part.true, false | part.false
+        return Possible(true, false)
+
+
+@dataclass(frozen=True)
+class Missing(Predicate):
+    """A value is missing."""
+
+    name: str
+
+    def possible(self, bounds: BoundsOf) -> Possible:
+        """Look whether there are missing values, and others."""
+        found = bounds(self.name)
+        return Possible(true=True, false=True) if found is None else Possible(found.missing, found.present)
+
+
+@dataclass(frozen=True)
+class Compare(Predicate):
+    """A field is compared with a number.
+
+    `nan_is_largest` says how NaN compares: as larger than any number and equal to itself, or (IEEE) as neither smaller
+    nor larger nor equal.
+    """
+
+    name: str
+    operation: str
+    value: Number
+    nan_is_largest: bool = False
+
+    def possible(self, bounds: BoundsOf) -> Possible:
+        """Compare with the bounds."""
+        found = bounds(self.name)
+        value = self.value
+        if found is None or value != value:  # noqa: PLR0124 - not a number
+            return Possible(true=True, false=True)
+        try:
+            with np.errstate(all="ignore"):
+                true, false = self._between(found.low, found.high, value)
+                if found.low.dtype == np.float32:
+                    # Engines differ: the constant is rounded to the type of the field, or the field is widened.
+                    wide = self._between(found.low.astype(np.float64), found.high.astype(np.float64), float(value))
+                    true, false = true | wide[0], false | wide[1]
+        except OverflowError:
+            return Possible(true=True, false=True)
+        true, false = true & found.known, false & found.known
+        if self.nan_is_largest or self.operation == "!=":
+            true = true | found.nan
+        if self.nan_is_largest or self.operation != "!=":
+            false = false | found.nan
+        return Possible(true, false)
+
+    def _between(self, low: Array, high: Array, value: Any) -> tuple[Array, Array]:
+        match self.operation:
+            case "<":
+                return low < value, ~(high < value)
+            case "<=":
+                return low <= value, ~(high <= value)
+            case ">":
+                return high > value, ~(low > value)
+            case ">=":
+                return high >= value, ~(low >= value)
+            case _:
+                equal = (low <= value) & (high >= value), ~((low == value) & (high == value))
+                return equal if self.operation == "==" else equal[::-1]
+
+
+def any_of(predicates: Iterable[Predicate]) -> Predicate:
+    """Return the condition that one of several holds."""
+    return Not(All(tuple(Not(one) for one in predicates)))
+
+
+MIRRORED: Mapping[str, str] = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+"""What a comparison becomes with its sides changed."""
+
+
+def is_number(value: object) -> bool:
+    """Return whether a constant can be compared with bounds."""
+    return isinstance(value, (bool, int, float))
+
+
+# Cuts
+
+_OPERATIONS: Mapping[type[ast.cmpop], str] = {
+    ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="
+}  # fmt: skip
+
+
+def of_cut(query: Query) -> Predicate | None:
+    """Return the cut of a query as a predicate; None where entries cannot be left out before it is computed.
+
+    That needs a cut with one value per entry, and results that are computed entry by entry.
+    """
+    if query.cut is None or not all(_entry_by_entry(node, False) for _, node in query.outputs):
+        return None
+    return _of_node(query.cut) if _entry_by_entry(query.cut, True) else None
+
+
+def _entry_by_entry(node: Node, flat: bool) -> bool:
+    """Return whether each entry of a result depends on that entry alone, and with `flat` has one value."""
+    if isinstance(node, Formula):
+        return _elementwise(node.expression) and all(_entry_by_entry(one, flat) for one in node.names.values())
+    if not flat:
+        return True
+    return isinstance(node, Leaf) and node.field.type is not None and node.field.type[0] == "number"
+
+
+def _elementwise(expression: Expression) -> bool:
+    nodes = list(ast.walk(expression.root))
+    called = [node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+    return not any(isinstance(node, ast.Subscript) for node in nodes) and all(
+        expression.functions.get(name) is FUNCTIONS.get(name) for name in called
+    )
+
+
+def _of_node(node: Node) -> Predicate:
+    if isinstance(node, Formula):
+        return _of_syntax(node.expression.root, node)
+    return Compare(_key(node.field), "!=", 0) if isinstance(node, Leaf) else UNKNOWN
+
+
+def _key(field: Any) -> str:
+    return field.path_in(field.table)
+
+
+def _of_syntax(root: ast.AST, formula: Formula) -> Predicate:
+    match root:
+        case ast.BinOp(left=left, op=ast.BitAnd(), right=right):
+            return _of_syntax(left, formula) & _of_syntax(right, formula)
+        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+            return _of_syntax(left, formula) | _of_syntax(right, formula)
+        case ast.UnaryOp(op=ast.Invert(), operand=operand):
+            return ~_of_syntax(operand, formula) if _is_condition(operand) else UNKNOWN
+        case ast.Compare(left=left, ops=[op], comparators=[right]):
+            operation = _OPERATIONS[type(op)]
+            number, field = _number(right), _field(left, formula)
+            if number is None or field is None:
+                number, field, operation = _number(left), _field(right, formula), MIRRORED[operation]
+            return UNKNOWN if number is None or field is None else Compare(field, operation, number)
+        case ast.Name() | ast.Attribute():
+            node = formula.names.get(_name(root) or "")
+            # Of a number that is no condition, single bits may be asked.
+            return _of_node(node) if isinstance(node, Leaf) and node.field.type == ("number", "bool") else UNKNOWN
+        case _:
+            return UNKNOWN
+
+
+def _is_condition(root: ast.AST) -> bool:
+    """Return whether an expression gives bools, so that ``~`` means "not"."""
+    match root:
+        case ast.Compare():
+            return True
+        case ast.BinOp(left=left, op=ast.BitAnd() | ast.BitOr(), right=right):
+            return _is_condition(left) and _is_condition(right)
+        case ast.UnaryOp(op=ast.Invert(), operand=operand):
+            return _is_condition(operand)
+        case _:
+            return False
+
+
+def _number(node: ast.AST) -> Number | None:
+    match node:
+        case ast.Constant(value=bool() | int() | float() as value):
+            return value
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=bool() | int() | float() as value)):
+            return -value
+        case _:
+            return None
+
+
+def _field(node: ast.AST, formula: Formula) -> str | None:
+    name = _name(node)
+    found = formula.names.get(name) if name is not None else None
+    while isinstance(found, Formula):
+        # An alias that only renames.
+        name = _name(found.expression.root)
+        found = found.names.get(name) if name is not None else None
+    return _key(found.field) if isinstance(found, Leaf) else None
+
+
+def _name(node: ast.AST) -> str | None:
+    match node:
+        case ast.Call(func=ast.Name(), args=[ast.Constant(value=str() as name)]):
+            return name
+        case _:
+            return dotted(node)

@@ -1,0 +1,138 @@
+"""Statistics of the fields of a table: what an index keeps of each zone, and a summary of each field."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from sapwood.columns import Column
+from sapwood.table.index import FieldZones, Zones, indexable, number_type
+from sapwood.table.query import Query
+from sapwood.table.scan import Scan
+from sapwood.table.schema import Field, Table
+
+_STEP = 32_000_000
+"""Bytes of a field that are read at once, uncompressed, unless a cluster has more."""
+
+
+@dataclass
+class FieldStatistics:
+    """What `statistics` returns for a field; bytes are bytes, times seconds."""
+
+    path: str
+    typename: str
+    compressed_bytes: int
+    uncompressed_bytes: int
+    pages: int
+    seconds: float
+    """The time of decompression and decoding, summed over threads."""
+    wall: float
+    """How long reading took."""
+    count: int = 0
+    """Values, those in lists counted one by one."""
+    missing: int = 0
+    nan: int = 0
+    low: float | int | None = None
+    """The smallest value, None where there is none."""
+    high: float | int | None = None
+    total: float = 0.0
+    longest: int = 0
+    """The length of the longest list."""
+
+    @property
+    def mean(self) -> float | None:
+        """The mean of the values that are neither missing nor NaN; None where there are none."""
+        good = self.count - self.missing - self.nan
+        return self.total / good if good else None
+
+
+def statistics(table: Table, paths: Sequence[str] | None = None) -> Iterator[tuple[FieldStatistics, FieldZones]]:
+    """Read fields one after the other; yield the summary of each, and what is known of it in each cluster.
+
+    Parameters
+    ----------
+    table
+        The table.
+    paths
+        The fields; by default all that hold numbers.
+    """
+    fields = indexable(table)
+    edges = table.clusters
+    for path in fields if paths is None else paths:
+        field: Field = fields[path] if path in fields else table[path]
+        yield _look(table, field, path, edges)
+
+
+def index_of(table: Table, zones: Iterable[tuple[str, FieldZones]]) -> Zones:
+    """Return the index of a table with one zone a cluster."""
+    return Zones(table.clusters, dict(zones))
+
+
+def _look(table: Table, field: Field, path: str, edges: Sequence[int]) -> tuple[FieldStatistics, FieldZones]:
+    query = Query(table, filter_field=lambda other: other is field)
+    kind = number_type(field.type) or np.dtype(np.uint8)
+    zones = FieldZones.of(kind, len(edges) - 1)
+    pages = {(row[3], row[4]) for row in table.native.plan([field.number], 0, table.num_entries)[0]}
+    found = FieldStatistics(
+        path, field.typename, field.compressed_bytes, field.uncompressed_bytes, len(pages), 0.0, 0.0
+    )
+    if field.number not in query.numbers:
+        return found, zones
+    before, began = table.file.counters(), time.perf_counter()
+    place = query.numbers.index(field.number)
+    for zone, column in _columns(query, place, edges):
+        values = zones.take(zone, column)
+        if values is not None and len(values):
+            good = values if values.dtype.kind != "f" or not zones.nan[zone] else values[~np.isnan(values)]
+            found.total += float(good.sum(dtype=np.float64))
+    after = table.file.counters()
+    found.wall = time.perf_counter() - began
+    found.seconds = sum(after[name] - before[name] for name in ("time_decompression_ns", "time_decoding_ns")) / 1e9
+    known = zones.bounds().known
+    found.count, found.missing, found.nan = (int(one.sum()) for one in (zones.count, zones.missing, zones.nan))
+    found.longest = int(zones.longest.max()) if len(zones.longest) else 0
+    if known.any():
+        found.low, found.high = zones.low[known].min().item(), zones.high[known].max().item()
+    return found, zones
+
+
+def _columns(query: Query, place: int, edges: Sequence[int]) -> Iterator[tuple[int, Column]]:
+    """Read a field cluster by cluster; several small clusters come of one reading."""
+    scan, first = Scan(query), 0
+    for zone, (start, stop) in enumerate(pairwise(edges)):
+        last = zone == len(edges) - 2
+        if not last and query.bytes_between(edges[first], edges[zone + 2]) <= _STEP:
+            continue
+        column = scan.read(edges[first], stop)[place]
+        if column is not None:
+            for one in range(first, zone + 1):
+                yield one, cut_out(column, edges[one] - edges[first], edges[one + 1] - edges[first])
+        first = zone + 1
+        del start
+
+
+def cut_out(column: Column, start: int, stop: int) -> Column:
+    """Return some entries of a column, without a copy of its numbers."""
+    match column:
+        case ("number", values):
+            return ("number", values[start:stop])
+        case ("text", offsets, data):
+            own = offsets[start : stop + 1]
+            return ("text", own - own[0], data[own[0] : own[-1]])
+        case ("list", offsets, content):
+            own = offsets[start : stop + 1]
+            return ("list", own - own[0], cut_out(content, int(own[0]), int(own[-1])))
+        case ("fixed", _, size, content):
+            return ("fixed", stop - start, size, cut_out(content, start * size, stop * size))
+        case ("record", _, classname, fields):
+            return ("record", stop - start, classname, [(name, cut_out(one, start, stop)) for name, one in fields])
+        case ("option", places, content):
+            return ("option", places[start:stop], content)
+        case ("union", tags, places, contents):
+            return ("union", tags[start:stop], places[start:stop], contents)
+        case _:
+            return column
