@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from sapwood.files.many import concatenate, iterate, num_entries
     from sapwood.files.ntuple import RField, RNTuple
     from sapwood.files.tree import HasBranches, TBranch, TTree
+    from sapwood.frames.dataset import dataset
+    from sapwood.frames.polars import scan_polars
     from sapwood.objects.model import Model, Unreadable
     from sapwood.storage.trace import Trace, trace
     from sapwood.table.filters import no_filter
@@ -56,6 +58,8 @@ _HOMES = {
         "StorageError",
         "UnsupportedError",
     ),
+    "sapwood.frames.dataset": ("dataset",),
+    "sapwood.frames.polars": ("scan_polars",),
     "sapwood.objects.model": ("Model", "Unreadable"),
     "sapwood.files.many": ("concatenate", "iterate", "num_entries"),
     "sapwood.files.file": ("ReadOnlyDirectory", "ReadOnlyFile", "ReadOnlyKey", "open"),
@@ -109,12 +113,14 @@ __all__ = [
     "concatenate",
     "counters",
     "create",
+    "dataset",
     "iterate",
     "no_filter",
     "num_entries",
     "num_threads",
     "open",
     "recreate",
+    "scan_polars",
     "set_num_threads",
     "trace",
     "update",

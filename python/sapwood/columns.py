@@ -535,6 +535,29 @@ def to_arrow(column: Column) -> Foreign:
             raise _unknown(column)
 
 
+def arrow_type(kind: Type) -> Foreign:
+    """Return the `pyarrow.DataType` that `to_arrow` makes of columns of a type."""
+    import pyarrow as pa
+
+    match kind:
+        case ("number", name):
+            return pa.from_numpy_dtype(np.dtype(name))
+        case ("text",):
+            return pa.large_string()
+        case ("list", content):
+            return pa.large_list(arrow_type(content))
+        case ("fixed", size, content):
+            return pa.list_(arrow_type(content), size)
+        case ("record", _, fields):
+            return pa.struct([pa.field(name, arrow_type(content)) for name, content in fields])
+        case ("option", content):
+            return arrow_type(content)
+        case ("empty",):
+            return pa.null()
+        case _:
+            raise _unknown(kind)
+
+
 class ArrowStream:
     """Columns as an Arrow table, for whatever takes the Arrow C stream interface; needs no Arrow library."""
 

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Sequence
 from typing import NoReturn
 
-from sapwood.cli import advise, convert, diff, hist, lab, ls, replay, rewrite, rows, run, schema, show, trace
+from sapwood.cli import advise, convert, diff, hist, lab, ls, replay, rewrite, rows, run, schema, show, stats, trace
 from sapwood.errors import ArgumentError, SapwoodError, similar
 from sapwood.show.safe import complain, say
 
@@ -27,6 +27,7 @@ _COMMANDS = {
     "scan": rows.scan,
     "hist": hist,
     "schema": schema,
+    "stats": stats,
     "diff": diff,
     "convert": convert,
     "run": run,

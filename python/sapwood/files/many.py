@@ -25,12 +25,13 @@ Ledger = dict[str, list[Incident]]
 """What did not go well, by the path or URL of the file."""
 
 
-class _Files:
+class OpenFiles:
     """The trees of a `files` argument, opened one by one; those that are skipped are counted."""
 
     def __init__(
         self, files: Files, allow_missing: bool, options: Mapping[str, Any], ledger: Ledger | None = None
     ) -> None:
+        """Expand patterns; arguments as in `iterate`. Nothing is opened yet."""
         self._located = expand(files, lambda item: isinstance(item, HasFields), options)
         self._allow_missing = allow_missing
         self._options = options
@@ -185,7 +186,7 @@ def iterate(
     del decompression_executor, interpretation_executor
     form = ResultForm(library_of(library), how, ak_add_doc)
     select = _selecting(expressions, cut, filter_name, filter_typename, filter_branch, aliases, language)
-    tables = _Files(files, allow_missing, options, ledger)
+    tables = OpenFiles(files, allow_missing, options, ledger)
     return tables.reporting(dataset.iterate(tables, select, step_size, form, report, group_by))
 
 
@@ -255,7 +256,7 @@ def concatenate(
     del decompression_executor, interpretation_executor
     form = ResultForm(library_of(library), how, ak_add_doc)
     select = _selecting(expressions, cut, filter_name, filter_typename, filter_branch, aliases, language)
-    tables = _Files(files, allow_missing, options, ledger)
+    tables = OpenFiles(files, allow_missing, options, ledger)
     first, last = whole(entry_start) or 0, whole(entry_stop)
     if first < 0 or (last is not None and last < 0):
         # Counted from the end: where that is must be known first.
@@ -276,4 +277,4 @@ def num_entries(
     ------
     The path of each file, the path of the tree in it, and the number of its entries.
     """
-    yield from _Files(paths, allow_missing, options, ledger).count()
+    yield from OpenFiles(paths, allow_missing, options, ledger).count()

@@ -113,6 +113,8 @@ def _iterate(
             steps = StepPlan(query, step_size, *ranges)
             if not steps:
                 tables.done_with(opened.pop())
+                offset += sum(last - first for first, last in ranges)
+                continue
             # What lies between several ranges is not for them.
             scan = Scan.stepping(query, step_size, steps, announce=len(ranges) == 1)
             for first, last in ranges:
@@ -234,8 +236,7 @@ def _joined(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Join ranges that follow each other."""
     joined: list[tuple[int, int]] = []
     for start, stop in ranges:
-        if start < stop and joined and joined[-1][1] == start:
-            start = joined.pop()[0]
         if start < stop:
-            joined.append((start, stop))
+            follows = bool(joined) and joined[-1][1] == start
+            joined.append((joined.pop()[0] if follows else start, stop))
     return joined

@@ -1,8 +1,9 @@
 """The index of a table: the smallest and largest value of each field in each zone, kept in a file beside the data.
 
 It is tied to the file by UUID, size, time of the last change, and the places of the pages of each field. One that does
-not belong, or is damaged, is not used. The file has the magic, the length of a header in JSON, a hash of it, the header, and one
-block of arrays for each field, with a hash of its own in the header: only the blocks that a query needs are read.
+not belong, or is damaged, is not used. The file has the magic, the length of a header in JSON, a hash of it, the
+header, and one block of arrays for each field, with a hash of its own in the header: only the blocks that a query needs
+are read.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -35,8 +37,8 @@ _COUNTS = ("count", "missing", "nan", "longest")
 class FieldZones:
     """What is known of a field in each zone. Of lists, the values are those of all their items.
 
-    `low` and `high` have no meaning where no value is left without those missing and NaN. `longest` is the length of the
-    longest list, 0 where there are no lists.
+    `low` and `high` have no meaning where no value is left without those missing and NaN. `longest` is the length of
+    the longest list, 0 where there are no lists.
     """
 
     low: Array
@@ -61,7 +63,7 @@ class FieldZones:
         self.count[zone] = len(values) + self.missing[zone]
         if len(values):
             low, high = values.min(), values.max()
-            if low != low:  # noqa: PLR0124 - not a number
+            if low != low:
                 good = ~np.isnan(values)
                 self.nan[zone] = len(values) - np.count_nonzero(good)
                 rest = values[good]
@@ -78,9 +80,21 @@ class FieldZones:
             self.count - self.missing > 0,
         )  # fmt: skip
 
-    def sliced(self, start: int, stop: int) -> FieldZones:
-        """Return some of the zones."""
-        return FieldZones(*(array[start:stop] for array in self.arrays()))
+    def merged(self, firsts: Sequence[int]) -> FieldZones:
+        """Join zones; `firsts` are the numbers of those that begin a joined one, and the end."""
+        if len(firsts) == len(self.low) + 1:
+            return self
+        merged = FieldZones.of(self.low.dtype, len(firsts) - 1)
+        known = self.bounds().known
+        for zone, (first, end) in enumerate(pairwise(firsts)):
+            own = slice(first, end)
+            low, high = self.low[own][known[own]], self.high[own][known[own]]
+            if len(low):
+                merged.low[zone], merged.high[zone] = low.min(), high.max()
+            for name in ("count", "missing", "nan"):
+                getattr(merged, name)[zone] = getattr(self, name)[own].sum()
+            merged.longest[zone] = self.longest[own].max()
+        return merged
 
     def arrays(self) -> list[Array]:
         """List the arrays, in the order in which they are stored."""
@@ -117,15 +131,11 @@ def _numbers(column: Column) -> tuple[int, int, Array | None]:
 
 def number_type(kind: columns.Type | None) -> np.dtype[Any] | None:
     """Return the type of the numbers in a field, bools as bytes; None where it has other values."""
-    match kind:
-        case ("number", name):
-            return np.dtype(np.uint8 if name == "bool" else name)
-        case ("list", content) | ("fixed", _, content):
-            return number_type(content)
-        case ("option", ("number", _) as content):
-            return number_type(content)
-        case _:
-            return None
+    while kind is not None and kind[0] in ("list", "fixed"):
+        kind = kind[-1]
+    if kind is not None and kind[0] == "option":
+        kind = kind[1]
+    return np.dtype(np.uint8 if kind[1] == "bool" else kind[1]) if kind is not None and kind[0] == "number" else None
 
 
 def indexable(table: Table) -> dict[str, Field]:
@@ -219,17 +229,17 @@ class _Blocks(Mapping[str, FieldZones]):
         if place is None or field is None or field.path_in(self._table) != name:
             return None
         kind = number_type(field.type)
-        if kind is None or place["type"] != kind.name or place["pages"] != _places(self._table, field):
-            return _not_used(self._path, f"{name!r} is stored otherwise now")
-        length = self._zones * (2 * kind.itemsize + 8 * len(_COUNTS))
         try:
+            if kind is None or place["type"] != kind.name or place["pages"] != _places(self._table, field):
+                return _not_used(self._path, f"{name!r} is stored otherwise now")
+            length = self._zones * (2 * kind.itemsize + 8 * len(_COUNTS))
             with self._path.open("rb") as file:
                 file.seek(self._start + place["offset"])
                 data = file.read(length)
-        except OSError as error:
-            return _not_used(self._path, str(error))
-        if len(data) != length or _hash(data) != place["hash"]:
-            return _not_used(self._path, f"the block of {name!r} is damaged")
+            if len(data) != length or _hash(data) != place["hash"]:
+                return _not_used(self._path, f"the block of {name!r} is damaged")
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            return _not_used(self._path, f"the place of {name!r} is damaged ({error})")
         arrays: list[Array] = []
         offset = 0
         for one in (kind, kind, *(np.dtype(np.int64) for _ in _COUNTS)):
@@ -264,10 +274,11 @@ def find(table: Table) -> Zones | None:
         if own is None:
             return None
         edges: list[int] = own["edges"]
+        fields: dict[str, Any] = own["fields"]
         sound = edges == sorted(set(edges)) and edges[0] == 0 and edges[-1] == table.num_entries
-        if not sound:
+        if not sound or not isinstance(fields, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
             return _not_used(path, "its zones are not those of the table")
-        return Zones(edges, _Blocks(path, start, table, len(edges) - 1, own["fields"]))
+        return Zones(edges, _Blocks(path, start, table, len(edges) - 1, fields))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         return _not_used(path, f"it is damaged ({error})")
 
@@ -301,15 +312,16 @@ def write(table: Table, zones: Zones) -> Path:
             header, start = _header(file)
             if header["file"] == identity:
                 tables = {name: own for name, own in header["tables"].items() if name != table.object_path}
-                file.seek(start)
-                blocks.append(file.read())
+                if tables:
+                    file.seek(start)
+                    blocks.append(file.read())
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         tables, blocks = {}, []
     offset = sum(map(len, blocks))
     fields: dict[str, Any] = {}
     for name, known in zones.fields.items():
         kind = known.low.dtype
-        data = b"".join(np.ascontiguousarray(one.astype(one.dtype.newbyteorder("<"))).tobytes() for one in known.arrays())
+        data = b"".join(one.astype(one.dtype.newbyteorder("<")).tobytes() for one in known.arrays())
         pages = _places(table, table[name])
         fields[name] = {"type": kind.name, "offset": offset, "hash": _hash(data), "pages": pages}
         blocks.append(data)

@@ -1,8 +1,8 @@
 """Predicates: conditions on fields whose outcome can be bounded by the smallest and largest value of each zone.
 
-A zone is a range of entries of which an index knows bounds (`sapwood.table.index`). A predicate says of each zone whether
-it can be true for any of its entries, and whether it can be false for any. Conditions that have no bounds are `UNKNOWN`:
-both are possible. Errors are on the safe side: a zone is ruled out only where no entry can pass.
+A zone is a range of entries of which an index knows bounds (`sapwood.table.index`). A predicate says of each zone
+whether it can be true for any of its entries, and whether it can be false for any. Conditions that have no bounds are
+`UNKNOWN`: both are possible. Errors are on the safe side: a zone is ruled out only where no entry can pass.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class Compare(Predicate):
         """Compare with the bounds."""
         found = bounds(self.name)
         value = self.value
-        if found is None or value != value:  # noqa: PLR0124 - not a number
+        if found is None or value != value:
             return Possible(true=True, false=True)
         try:
             with np.errstate(all="ignore"):

@@ -122,6 +122,22 @@ class Query:
         if self._unreadable:
             raise unreadable_error(self._unreadable)
 
+    @classmethod
+    def picking(cls, source: HasFields, fields: Mapping[str, Field]) -> Query:
+        """Return a query of fields that were found before, by the names of the results.
+
+        Raises
+        ------
+        UnsupportedError
+            A field cannot be read.
+        """
+        query = cls(source, [])
+        query.outputs = [(name, query._node(field)) for name, field in fields.items()]
+        query.named.update(query._reads)
+        if query._unreadable:
+            raise unreadable_error(query._unreadable)
+        return query
+
     @property
     def fields(self) -> list[Field]:
         """The fields to read, each once."""

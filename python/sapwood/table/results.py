@@ -25,9 +25,7 @@ class ResultForm(NamedTuple):
     how: How = None
     add_doc: bool | Mapping[str, str] = False
 
-    def make(
-        self, query: Query, data: list[Column | None], entries: Entries, only: Array | None = None
-    ) -> Foreign:
+    def make(self, query: Query, data: list[Column | None], entries: Entries, only: Array | None = None) -> Foreign:
         """Make what `arrays` returns from the columns of the query's fields, for the entries with these numbers.
 
         `only` says of each of these entries whether it is wanted at all. What consists of columns that were left out

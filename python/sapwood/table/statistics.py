@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
-from sapwood.columns import Column
+from sapwood.columns import Column, length_of, type_of
 from sapwood.table.index import FieldZones, Zones, indexable, number_type
 from sapwood.table.query import Query
 from sapwood.table.scan import Scan
@@ -136,3 +136,41 @@ def cut_out(column: Column, start: int, stop: int) -> Column:
             return ("union", tags[start:stop], places[start:stop], contents)
         case _:
             return column
+
+
+class ZoneCollector:
+    """Looks at columns while they are written, and collects what the index keeps of each zone.
+
+    A zone has at most `entries` entries of one call; small calls share one.
+    """
+
+    def __init__(self, entries: int) -> None:
+        self._entries = entries
+        self._edges = [0]
+        self._found: dict[str, list[FieldZones]] = {}
+
+    def take(self, data: Mapping[str, Column]) -> None:
+        """Look at the columns of the next entries; their names are always the same."""
+        length = next((length_of(column) for column in data.values()), 0)
+        if not length:
+            return
+        edges = [*range(0, length, self._entries), length]
+        for name, column in data.items():
+            kind = number_type(type_of(column))
+            if kind is not None:
+                zones = FieldZones.of(kind, len(edges) - 1)
+                for zone, (start, stop) in enumerate(pairwise(edges)):
+                    zones.take(zone, cut_out(column, start, stop))
+                self._found.setdefault(name, []).append(zones)
+        last = self._edges[-1]
+        self._edges += [last + edge for edge in edges[1:]]
+
+    def zones(self) -> Zones:
+        """Return what was collected, small zones joined."""
+        keep = [0]
+        for place in range(1, len(self._edges)):
+            if place == len(self._edges) - 1 or self._edges[place + 1] - self._edges[keep[-1]] > self._entries:
+                keep.append(place)
+        edges = [self._edges[place] for place in keep]
+        fields = {name: FieldZones.joined(pieces).merged(keep) for name, pieces in self._found.items()}
+        return Zones(edges, fields)

@@ -26,7 +26,10 @@ from sapwood.errors import ArgumentError, MissingFileError, NotFoundError, Stora
 from sapwood.files.kinds import TREES
 from sapwood.new import NewObject
 from sapwood.objects.model import Model
+from sapwood.storage.locate import is_url
 from sapwood.table.filters import Filter, NameFilter, no_filter
+from sapwood.table.index import Zones, indexable, number_type
+from sapwood.table.index import write as write_index
 from sapwood.writing.columns import chunks_of, is_table, is_types, to_columns, to_type
 from sapwood.writing.objects import to_object
 from sapwood.writing.plan import Branch, Layout, Plan, check_name
@@ -38,6 +41,8 @@ if TYPE_CHECKING:
 
     from sapwood.files.file import ReadOnlyDirectory, ReadOnlyKey
 
+_ZONE = 32768
+"""Entries of a zone of the index."""
 _DIRECTORIES = ("TDirectory", "TDirectoryFile")
 
 DEFAULT_COMPRESSION = ZSTD(5)
@@ -53,6 +58,7 @@ def create(
     commit_every: str | int | None = "cluster",
     atomic: bool = False,
     reproducible: bool = False,
+    index: bool = False,
     initial_directory_bytes: int | None = None,
     initial_streamers_bytes: int | None = None,
     **options: object,
@@ -62,7 +68,7 @@ def create(
     Parameters, result and errors are those of `recreate`; a file that is there is a `FileExistsError`.
     """
     del initial_directory_bytes, initial_streamers_bytes
-    settings = Settings(compression, title, uuid_function, commit_every, atomic, reproducible)
+    settings = Settings(compression, title, uuid_function, commit_every, atomic, reproducible, index)
     return _make(file_path, settings, options, overwrite=False)
 
 
@@ -75,6 +81,7 @@ def recreate(
     commit_every: str | int | None = "cluster",
     atomic: bool = False,
     reproducible: bool = False,
+    index: bool = False,
     initial_directory_bytes: int | None = None,
     initial_streamers_bytes: int | None = None,
     **options: object,
@@ -105,6 +112,9 @@ def recreate(
     reproducible
         Write the same bytes for the same input: the identity is always the same (unless `uuid_function` is given), and
         all dates are 1995-01-01, the first that ROOT knows.
+    index
+        Look at the smallest and largest values while writing, and write an index of each tree beside the file when it
+        is closed, so that cuts skip what cannot pass (see `sapwood stats --index`). Only for local paths.
     initial_directory_bytes, initial_streamers_bytes
         Taken and not used: nothing is written before its size is known.
     options
@@ -122,7 +132,7 @@ def recreate(
         The storage took no more.
     """
     del initial_directory_bytes, initial_streamers_bytes
-    settings = Settings(compression, title, uuid_function, commit_every, atomic, reproducible)
+    settings = Settings(compression, title, uuid_function, commit_every, atomic, reproducible, index)
     return _make(file_path, settings, options, overwrite=True)
 
 
@@ -160,7 +170,7 @@ def update(
     path = str(Path(file_path).expanduser())
     if not Path(path).exists():
         raise MissingFileError(f"{path} is not there")
-    bytes_between = Settings(None, "", uuid.uuid1, commit_every, False, False).commit_bytes()
+    bytes_between = Settings(None, "", uuid.uuid1, commit_every, False, False, False).commit_bytes()
     with _storage_errors(path):
         native = _native.Output.update(path, code, time.localtime().tm_gmtoff, None, bytes_between)
     return WritableFile(native, path).root_directory
@@ -176,6 +186,7 @@ class Settings:
     commit_every: str | int | None
     atomic: bool
     reproducible: bool
+    index: bool
 
     def commit_bytes(self) -> int | None:
         """Give `commit_every` as the native core takes it.
@@ -201,6 +212,8 @@ class Settings:
 
 def _make(target: Foreign, settings: Settings, options: Mapping[str, object], *, overwrite: bool) -> WritableDirectory:
     code, commit_bytes = code_of(settings.compression), settings.commit_bytes()
+    if settings.index and not (isinstance(target, os.PathLike) or (isinstance(target, str) and not is_url(target))):
+        raise ArgumentError(f"an index is written beside a local file, not to {target!r}")
     path = remote = None
     if isinstance(target, str) and target.lower().startswith(("file://", "local://")):
         target = target.partition("://")[2]
@@ -241,7 +254,7 @@ def _make(target: Foreign, settings: Settings, options: Mapping[str, object], *,
             commit_bytes,
             beside is not None,
         )
-    return WritableFile(native, path, beside, remote).root_directory
+    return WritableFile(native, path, beside, remote, index=settings.index).root_directory
 
 
 class _Remote:
@@ -313,8 +326,12 @@ class WritableFile:
         file_path: str | None,
         beside: str | None = None,
         remote: _Remote | None = None,
+        *,
+        index: bool = False,
     ) -> None:
         """Take a file that the native core has made; `beside` is where it is written if not at its path or URL."""
+        self.index = index
+        """Whether indexes of its trees are written when it is closed."""
         self.native = native
         self._file_path = file_path
         self._beside = beside
@@ -388,6 +405,23 @@ class WritableFile:
         """
         if self._finalizer.detach() is not None:
             _finish(self.native, self._file_path, self._beside, self._remote, self._process)
+            if self.index and os.getpid() == self._process:
+                self._write_index()
+
+    def _write_index(self) -> None:
+        from sapwood.files.file import open as read
+
+        with read(str(self._file_path)) as file:
+            for (path, cycle), written in self.trees.items():
+                zones = written.zones
+                if zones is not None:
+                    table = file[f"{'/'.join(path)};{cycle}"]
+                    known = indexable(table)
+                    fields = {
+                        name: one for name, one in zones.fields.items()
+                        if name in known and number_type(known[name].type) == one.low.dtype
+                    }  # fmt: skip
+                    write_index(table, Zones(zones.edges, fields))
 
     def leave(self, error: BaseException | None) -> None:
         """Close the file at the end of a `with` block.
@@ -877,10 +911,12 @@ class WritableDirectory:
         named = plan.titles(titles or {})
         number = native.make_tree(directory._number, last, title, plan.native(codes), auto_flush, basket_bytes, named)
         tree = WritableTree((*directory._path, last), self._file, number, plan, codes)
+        if self._file.index:
+            tree.collect_zones(min(_ZONE, auto_flush) if auto_flush > 0 else _ZONE)
         cycle = next(key[1] for key in native.list(directory._number) if key[0] == last)
         self._file.trees[(*directory._path, last), cycle] = tree
         if filled is not None:
-            native.extend(number, filled)
+            tree.take(filled)
         for chunk in chunks or ():
             tree.extend(chunk)
         return tree

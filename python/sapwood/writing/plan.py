@@ -357,6 +357,17 @@ class Plan:
             self._compare(index, column, found)
         return [found[index] for index, branch in enumerate(self.branches) if branch.kind != "counter"]
 
+    def bounded(self, columns: list[Column]) -> dict[str, Column]:
+        """Return the columns of numbers and of counters that are read as they are here, by the names of branches."""
+        found: dict[str, Column] = {}
+        stored = (branch for branch in self.branches if branch.kind != "counter")
+        for branch, column in zip(stored, columns, strict=True):
+            if branch.kind in ("numbers", "counted") and branch.shape[0] == "number":
+                found[branch.name] = column
+            if branch.kind == "counted":
+                found[self.branches[branch.counter].name] = ("number", np.diff(column[1]).astype(np.int32))
+        return found
+
     def _compare(self, counter: int, column: Column, found: dict[int, Column]) -> None:
         """Compare a counter that was given with the lists that it counts."""
         counts = next(

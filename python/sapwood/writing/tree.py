@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 from sapwood.compression import Compression, code_of
 from sapwood.errors import NotFoundError
+from sapwood.table.index import Zones
+from sapwood.table.statistics import ZoneCollector
 from sapwood.writing.columns import to_columns
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from sapwood.columns import Foreign
+    from sapwood.columns import Column, Foreign
     from sapwood.files.tree import TTree
     from sapwood.writing.file import WritableFile
     from sapwood.writing.plan import Plan
@@ -34,6 +36,7 @@ class WritableTree:
         self._plan = plan
         self._codes: dict[str, int] = {branch.name: code for branch, code in zip(plan.branches, codes, strict=True)}
         self._places = {branch.name: place for place, branch in enumerate(plan.branches)}
+        self._zones: ZoneCollector | None = None
 
     def __repr__(self) -> str:
         """Show what it is."""
@@ -125,7 +128,22 @@ class WritableTree:
             The storage took no more; the message says how many entries are safe.
         """
         self._file.check_open("write to")
-        self._file.native.extend(self._number, self._plan.columns(to_columns(data, self._plan.maps)))
+        self.take(self._plan.columns(to_columns(data, self._plan.maps)))
+
+    def collect_zones(self, entries: int) -> None:
+        """Look at all values to come, for an index of the tree with zones of so many entries."""
+        self._zones = ZoneCollector(entries)
+
+    @property
+    def zones(self) -> Zones | None:
+        """What the index of the tree holds, if its values were looked at."""
+        return None if self._zones is None else self._zones.zones()
+
+    def take(self, columns: list[Column]) -> None:
+        """Write the columns of all branches that are not counters."""
+        self._file.native.extend(self._number, columns)
+        if self._zones is not None:
+            self._zones.take(self._plan.bounded(columns))
 
     def finish(self) -> None:
         """Write the entries gathered so far and make them part of the readable file; it takes no more."""

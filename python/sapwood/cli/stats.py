@@ -1,0 +1,41 @@
+"""`sapwood stats`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from sapwood.cli import storage
+from sapwood.show.safe import say
+
+HELP = "Print bytes, decode time, range and mean of each field; write an index that cuts use."
+EPILOG = (
+    "The index is the file FILE.sapwood-index. Cuts, scans and queries skip what it excludes. "
+    "It is tied to the file's UUID, size and time of change. "
+    "Example: sapwood stats events.root:Events 'Muon_*' --index"
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("table", metavar="FILE:PATH", help="the table; the path may be absent if the file has only one")
+    parser.add_argument("fields", nargs="*", metavar="FIELD", help="names or patterns of fields; default: all")
+    parser.add_argument("--index", action="store_true", help="write the index of these fields beside the file")
+    parser.add_argument("--json", action="store_true", help="print a JSON list with all digits")
+    storage.add_argument(parser)
+    parser.set_defaults(trailing="fields")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the statistics."""
+    from sapwood.storage.sources import options_of
+    from sapwood.tools.statistics import as_dict, look, text_of
+
+    found, index = look(arguments.table, arguments.fields, index=arguments.index, options=options_of(arguments.storage))
+    if arguments.json:
+        print(json.dumps([as_dict(one) for one in found], indent=1))
+        return 0
+    say(text_of(found), end="")
+    if index is not None:
+        say(f"index written: {index}")
+    return 0

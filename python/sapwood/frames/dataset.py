@@ -1,0 +1,209 @@
+"""Files as an Arrow dataset, which DuckDB, Dask, Ray and Arrow's own functions scan with columns and a filter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.fs
+
+from sapwood.columns import Foreign
+from sapwood.errors import ArgumentError
+from sapwood.frames.expressions import names_in, of_arrow
+from sapwood.frames.source import FrameSource
+from sapwood.storage.locate import Files
+from sapwood.table.predicates import UNKNOWN
+
+Columns = Sequence[str] | Mapping[str, Any] | None
+"""Names of columns, or expressions by the names of their results; None for all."""
+
+_FORMAT = ds.IpcFileFormat()
+_HOW = "this dataset is scanned by its own method scanner() only"
+
+
+class _Scannable:
+    """The methods of datasets and fragments that follow from a scanner."""
+
+    _source: FrameSource
+    _filter: Foreign
+
+    def _all(self) -> FrameSource:
+        return self._source
+
+    def scanner(self, columns: Columns = None, filter: Foreign = None, **options: Foreign) -> Foreign:  # noqa: A002
+        """Return a `pyarrow.dataset.Scanner`.
+
+        Parameters
+        ----------
+        columns
+            Names, or a dict of names and expressions; by default all. Only what is named is read.
+        filter
+            An expression; only entries for which it is true are returned. Entries of which an index says that it cannot
+            be true are not read.
+        options
+            ``batch_size``, ``use_threads`` and ``memory_pool`` as in `pyarrow.dataset.Scanner.from_batches`; others
+            have no effect.
+        """
+        source = self._source
+        filters = [one for one in (self._filter, filter) if one is not None]
+        both = filters[0] & filters[1] if len(filters) == 2 else next(iter(filters), None)
+        schema = source.schema()
+        wanted = None if columns is None else _names(columns)
+        named = set() if both is None else names_in(both)
+        names = source.needed(source.names if wanted is None or named is None else [*wanted, *named])
+        tables = source.tables(names, UNKNOWN if both is None else of_arrow(both, source.numbers))
+        read = pa.schema([schema.field(name) for name in names])
+        known = {name: options[name] for name in ("batch_size", "use_threads", "memory_pool") if name in options}
+        return ds.Scanner.from_batches(
+            (batch for table in tables for batch in table.to_batches()), schema=read,
+            columns=source.names if columns is None else columns, filter=both, **known,
+        )  # fmt: skip
+
+    def to_batches(self, **scanned: Foreign) -> Iterator[Any]:
+        """Read record batches; arguments as in `scanner`."""
+        return self.scanner(**scanned).to_batches()
+
+    def to_table(self, **scanned: Foreign) -> Foreign:
+        """Read a `pyarrow.Table`; arguments as in `scanner`."""
+        return self.scanner(**scanned).to_table()
+
+    def head(self, num_rows: int, **scanned: Foreign) -> Foreign:
+        """Read the first rows; further arguments as in `scanner`."""
+        return self.scanner(**scanned).head(num_rows)
+
+    def take(self, indices: Foreign, **scanned: Foreign) -> Foreign:
+        """Read the rows with these numbers; further arguments as in `scanner`."""
+        return self.scanner(**scanned).take(indices)
+
+    def count_rows(self, filter: Foreign = None, **scanned: Foreign) -> int:  # noqa: A002
+        """Count rows; without a filter nothing but the descriptions of the tables is read."""
+        if filter is None and self._filter is None:
+            return self._source.count()
+        return self.scanner(columns=[], filter=filter, **scanned).count_rows()
+
+
+class Fragment(_Scannable):
+    """A cluster of a file: entries whose columns are stored together."""
+
+    def __init__(self, source: FrameSource, path: str, table: str, start: int, stop: int, filter: Foreign) -> None:  # noqa: A002
+        self.path = path
+        self.table = table
+        self.start = start
+        self.stop = stop
+        self._filter = filter
+        self._source = source.part({path: {"object_path": table, "steps": [[start, stop]]}})
+
+    @property
+    def physical_schema(self) -> Foreign:
+        """The schema."""
+        return self._source.schema()
+
+    @property
+    def partition_expression(self) -> Foreign:
+        """What is known of all its rows: nothing."""
+        return pc.scalar(True)
+
+    def __repr__(self) -> str:
+        """Show which entries it has."""
+        return f"<sapwood.Fragment {self.path}:{self.table} entries {self.start} to {self.stop}>"
+
+
+# A dataset of Arrow has a native part. Where Arrow uses it directly, past `scanner`, this one fails with a message.
+class Dataset(_Scannable, ds.FileSystemDataset):  # pyright: ignore[reportUntypedBaseClass]
+    """The tables of files as a `pyarrow.dataset.Dataset`; `sapwood.dataset` makes it."""
+
+    def __init__(self, source: FrameSource, filter: Foreign = None) -> None:  # noqa: A002
+        local = pyarrow.fs.LocalFileSystem()
+        ds.FileSystemDataset.__init__(
+            self, [_FORMAT.make_fragment(_HOW, filesystem=local)], source.schema(), _FORMAT, local
+        )
+        self._source = source
+        self._filter = filter
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as the files and the filter."""
+        return Dataset, (self._source, self._filter)
+
+    def __repr__(self) -> str:
+        """Show the files."""
+        return f"<sapwood.Dataset {self._source.files!r}>"
+
+    @property
+    def schema(self) -> Foreign:
+        """The schema: a column for each field."""
+        return self._source.schema()
+
+    @property
+    def files(self) -> list[str]:
+        """The files."""
+        return list(dict.fromkeys(path for path, *_ in self._source.fragments()))
+
+    @property
+    def partition_expression(self) -> Foreign:
+        """What is known of all rows: nothing."""
+        return pc.scalar(True)
+
+    def filter(self, expression: Foreign) -> Dataset:
+        """Return the same with only those rows for which an expression is true."""
+        return Dataset(self._source, expression if self._filter is None else self._filter & expression)
+
+    def replace_schema(self, schema: Foreign) -> Dataset:
+        """Return the same if it has this schema; the types of the files cannot be replaced."""
+        if not schema.equals(self.schema):
+            raise ArgumentError("the schema of a dataset of ROOT files is that of the files; cast what was read")
+        return self
+
+    def get_fragments(self, filter: Foreign = None) -> Iterator[Fragment]:  # noqa: A002
+        """Iterate over the clusters of the files; `filter` is applied by the fragments."""
+        kept = self._filter if filter is None else (filter if self._filter is None else self._filter & filter)
+        for path, table, start, stop in self._source.fragments():
+            yield Fragment(self._source, path, table, start, stop, kept)
+
+    def sort_by(self, sorting: Foreign, **options: Foreign) -> Foreign:
+        """Return all rows sorted, in memory, as `pyarrow.dataset.Dataset.sort_by` does."""
+        return ds.InMemoryDataset(self.to_table()).sort_by(sorting, **options)
+
+    def join(self, *arguments: Foreign, **options: Foreign) -> Foreign:
+        """Join all rows, in memory, as `pyarrow.dataset.Dataset.join` does."""
+        return ds.InMemoryDataset(self.to_table()).join(*arguments, **options)
+
+    def join_asof(self, *arguments: Foreign, **options: Foreign) -> Foreign:
+        """Join all rows, in memory, as `pyarrow.dataset.Dataset.join_asof` does."""
+        return ds.InMemoryDataset(self.to_table()).join_asof(*arguments, **options)
+
+
+def _names(columns: Columns) -> list[str]:
+    if not isinstance(columns, Mapping):
+        return list(columns or ())
+    found: list[str] = []
+    for expression in columns.values():
+        names = names_in(expression)
+        if names is None:
+            raise ArgumentError(f"cannot find out which columns this expression needs: {expression}")
+        found += names
+    return found
+
+
+def dataset(files: Files, **options: object) -> Dataset:
+    """Return the tables of files as an Arrow dataset, for DuckDB, Dask, Ray and Arrow's own functions.
+
+    Nothing but the description of the first table is read. A scan reads the columns that it names, and where a file has
+    an index (see `sapwood stats --index`), only the entries that can pass its filter. DuckDB finds a dataset by the
+    name of its variable: ``duckdb.sql("SELECT count(*) FROM events WHERE nMuon > 1")``.
+
+    Parameters
+    ----------
+    files
+        As in `sapwood.iterate`. All have the fields of the first.
+    options
+        As in `sapwood.open`.
+
+    Raises
+    ------
+    NotFoundError, ArgumentError, StorageError, CorruptError
+        As in `sapwood.iterate`.
+    """
+    return Dataset(FrameSource(files, options))

@@ -1,0 +1,44 @@
+"""Files as a lazy frame of Polars."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from sapwood.columns import Foreign
+from sapwood.frames.expressions import of_polars
+from sapwood.frames.source import STEP, FrameSource
+from sapwood.storage.locate import Files
+from sapwood.table.predicates import UNKNOWN
+
+
+def scan_polars(files: Files, **options: object) -> Foreign:
+    """Return the tables of files as a `polars.LazyFrame`.
+
+    Only the columns that a query uses are read, and where a file has an index (see `sapwood stats --index`), only the
+    entries that can pass its filter. A limit (``head``) ends reading.
+
+    Parameters
+    ----------
+    files, options
+        As in `sapwood.dataset`, as are the errors.
+    """
+    import polars as pl
+    from polars.io.plugins import register_io_source
+
+    source = FrameSource(files, options)
+    empty: Any = pl.from_arrow(source.schema().empty_table())
+
+    def read(
+        with_columns: list[str] | None, predicate: Foreign, n_rows: int | None, batch_size: int | None
+    ) -> Iterator[Foreign]:
+        wanted = source.names if with_columns is None else with_columns
+        named = [] if predicate is None else predicate.meta.root_names()
+        known = UNKNOWN if predicate is None else of_polars(predicate, source.numbers)
+        for table in source.tables(source.needed([*wanted, *named]), known, n_rows, batch_size or STEP):
+            frame: Any = pl.from_arrow(table)
+            if predicate is not None:
+                frame = frame.filter(predicate)
+            yield frame.select(wanted)
+
+    return register_io_source(read, schema=empty.schema)

@@ -1,0 +1,192 @@
+"""The tables of files as one table of Arrow columns, of which engines ask for columns and conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
+from itertools import pairwise
+from typing import Any
+
+from sapwood import columns
+from sapwood.columns import Foreign
+from sapwood.errors import ArgumentError, NotFoundError, UnsupportedError
+from sapwood.files.many import OpenFiles
+from sapwood.storage.locate import Files
+from sapwood.table import dataset
+from sapwood.table.libraries import NO_UNIONS, library_of
+from sapwood.table.predicates import UNKNOWN, Predicate
+from sapwood.table.query import Group, Leaf, Query
+from sapwood.table.results import ResultForm, warn_of_lost
+from sapwood.table.scan import Kept
+from sapwood.table.schema import Field, HasFields
+
+STEP = "32 MB"
+"""How much is read at once, uncompressed."""
+
+
+class FrameSource:
+    """The tables of files, with the fields of the first one.
+
+    Parameters and errors are those of `sapwood.dataset`.
+    """
+
+    def __init__(self, files: Files, options: Mapping[str, Any]) -> None:
+        self.files = files
+        self.options = dict(options)
+        self._look()
+
+    def _look(self) -> None:
+        opened = self._open()
+        table = next((table for table, _ in opened), None)
+        if table is None:
+            raise NotFoundError(f"there are no files: {self.files!r}")
+        try:
+            self.types, self._paths = _schema(table)
+            self._sizes = {name: table[path].compressed_bytes for name, path in self._paths.items()}
+        finally:
+            opened.done_with(table)
+
+    def _open(self) -> OpenFiles:
+        return OpenFiles(self.files, False, self.options)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as the files."""
+        return FrameSource, (self.files, self.options)
+
+    def part(self, files: Files) -> FrameSource:
+        """Return the same columns of some of the files."""
+        part = copy(self)
+        part.files = files
+        return part
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns."""
+        return list(self.types)
+
+    @property
+    def numbers(self) -> dict[str, str]:
+        """The columns with one number per entry, and the paths of their fields."""
+        return {name: path for name, path in self._paths.items() if self.types[name][0] == "number"}
+
+    def schema(self) -> Foreign:
+        """Return the `pyarrow.Schema`."""
+        import pyarrow as pa
+
+        return pa.schema([pa.field(name, columns.arrow_type(kind)) for name, kind in self.types.items()])
+
+    def needed(self, names: Sequence[str]) -> list[str]:
+        """Return the columns to read for some: these, or if there are none, the smallest, to count entries."""
+        found = [name for name in self.types if name in set(names)]
+        return found or [min(self._sizes, key=lambda name: self._sizes[name])]
+
+    def select(self, names: Sequence[str]) -> Callable[[HasFields], Query]:
+        """Return what makes the query of some columns in each table."""
+        return lambda table: Query.picking(table, {name: self._field(table, name) for name in names})
+
+    def _field(self, table: HasFields, name: str) -> Field:
+        field = table[self._paths[name]]
+        if field.type is None or columns.arrow_type(field.type) != columns.arrow_type(self.types[name]):
+            found = "unreadable" if field.type is None else columns.describe(field.type)
+            first = columns.describe(self.types[name])
+            raise ArgumentError(f"{name!r} is {found} here, but {first} in the first file\n{field.location}")
+        return field
+
+    def fragments(self) -> list[tuple[str, str, int, int]]:
+        """List the clusters of all files: path of the file, path of the table, first entry and end."""
+        found: list[tuple[str, str, int, int]] = []
+        opened = self._open()
+        for table, ranges in opened:
+            edges = table.table.clusters
+            for start, stop in ranges:
+                inside = [start, *(edge for edge in edges if start < edge < stop), stop]
+                where = table.file.file_path, table.object_path
+                found += [(*where, *pair) for pair in pairwise(inside) if pair[0] < pair[1]]
+            opened.done_with(table)
+        return found
+
+    def count(self) -> int:
+        """Count the entries, reading nothing else."""
+        return sum(entries for _, _, entries in self._open().count())
+
+    def tables(
+        self, names: Sequence[str], predicate: Predicate = UNKNOWN, limit: int | None = None, step: int | str = STEP
+    ) -> Iterator[Any]:
+        """Read columns in steps, as `pyarrow.Table`.
+
+        Parameters
+        ----------
+        names
+            The columns, one at least.
+        predicate
+            Entries of which an index says that they cannot pass are not read. The others come whether they pass or not.
+        limit
+            Read no more entries than this.
+        step
+            Entries, or memory, read at once.
+        """
+        import pyarrow as pa
+
+        select = self.select(names)
+        form = ResultForm(library_of("pa"))
+        schema = self.schema()
+        schema = pa.schema([schema.field(name) for name in names])
+        opened = _Narrowed(self._open(), select, predicate, limit)
+        for table in dataset.iterate(opened, select, step, form, False):
+            yield table if table.schema.equals(schema) else table.cast(schema)
+
+
+class _Narrowed:
+    """Tables with the ranges of entries that are left by a predicate and a limit."""
+
+    def __init__(
+        self, opened: OpenFiles, select: Callable[[HasFields], Query], predicate: Predicate, limit: int | None
+    ) -> None:
+        self._opened = opened
+        self._select = select
+        self._predicate = predicate
+        self._left = limit
+        self.skip = opened.skip
+        self.done_with = opened.done_with
+
+    def __iter__(self) -> Iterator[tuple[HasFields, Sequence[tuple[int, int]]]]:
+        for table, given in self._opened:
+            if self._left == 0:
+                self.done_with(table)
+                return
+            ranges = given if self._left is None else self._first(given)
+            if self._predicate is UNKNOWN:
+                yield table, ranges
+            else:
+                kept = Kept(self._select(table), self._predicate)
+                yield table, [one for start, stop in ranges for one in kept.between(start, stop)]
+
+    def _first(self, ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+        found: list[tuple[int, int]] = []
+        for start, stop in ranges:
+            end = min(stop, start + (self._left or 0))
+            self._left = (self._left or 0) - (end - start)
+            found.append((start, end))
+        return found
+
+
+def _schema(table: HasFields) -> tuple[dict[str, columns.Type], dict[str, str]]:
+    """Return the types of all columns that engines can take, and the paths of their fields."""
+    types: dict[str, columns.Type] = {}
+    paths: dict[str, str] = {}
+    left_out: list[str] = []
+    for name, node in Query(table).outputs:
+        if not isinstance(node, (Leaf, Group)):
+            continue
+        kind = node.field.type
+        if kind is None or not columns.is_settled(kind):
+            left_out.append(f"{name}: only the data tell its type")
+        elif columns.has_unions(kind):
+            left_out.append(f"{name}: {NO_UNIONS}")
+        else:
+            types[name] = kind
+            paths[name] = node.field.path_in(table)
+    warn_of_lost(table.words.fields, left_out)
+    if not types:
+        raise UnsupportedError(f"no {table.words.field} has a form in Arrow\n{table.location}")
+    return types, paths

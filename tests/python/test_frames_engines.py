@@ -1,0 +1,260 @@
+"""Files as lazy tables of DuckDB, Arrow and Polars: the same results, and only what is needed is read."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import awkward as ak
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from test_frames_index import CLUSTER, DATA, ENTRIES, make_index, write
+
+import sapwood
+from sapwood.errors import ArgumentError, MissingFileError
+from sapwood.frames.expressions import names_in, of_arrow, of_polars
+from sapwood.table.predicates import UNKNOWN
+
+duckdb = pytest.importorskip("duckdb")
+pa = pytest.importorskip("pyarrow")
+pl = pytest.importorskip("polars")
+import pyarrow.compute as pc  # noqa: E402
+import pyarrow.dataset as ds  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("frames") / "file.root"
+    write(path)
+    make_index(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def table(path: Path) -> Any:
+    """Read the same entries into memory."""
+    return sapwood.open(f"{path}:t").arrays(library="pa")
+
+
+def decompressed(work: Callable[[], Any]) -> tuple[Any, int]:
+    with sapwood.trace() as trace:
+        found = work()
+    return found, trace.layers()["bytes_decompressed"]
+
+
+def same(one: Any, other: Any) -> bool:
+    """Compare tables, NaN with NaN too."""
+    return pl.from_arrow(one).equals(pl.from_arrow(other))
+
+
+def query(events: Any, sql: str) -> Any:
+    """Let DuckDB find the table by the name of its variable."""
+    assert events is not None
+    return duckdb.sql(sql).fetchall()
+
+
+def test_a_dataset_is_one_of_arrow(path: Path, table: Any) -> None:
+    events = sapwood.dataset(f"{path}:t")
+    assert isinstance(events, ds.Dataset) and events.schema == table.schema and events.files == [str(path)]
+    assert same(events.to_table(), table) and events.count_rows() == ENTRIES
+    assert events.head(5, columns=["sorted"]).to_pydict() == {"sorted": [-500, -499, -498, -497, -496]}
+    assert events.take([3, 700], columns=["sorted"])["sorted"].to_pylist() == [-497, 200]
+    assert events.to_table(columns={"twice": pc.field("sorted") * 2})["twice"].to_pylist()[:2] == [-1000, -998]
+    assert sum(len(batch) for batch in events.to_batches(columns=["pt"])) == ENTRIES
+    few = events.filter(pc.field("sorted") >= 0).filter(pc.field("sorted") < 3)
+    assert few.to_table(columns=["sorted"])["sorted"].to_pylist() == [0, 1, 2] and few.count_rows() == 3
+    again = pickle.loads(pickle.dumps(few))
+    assert again.count_rows() == 3 and again.scanner(columns=["pt"]).count_rows() == 3
+    assert events.sort_by([("sorted", "descending")]).head(1)["sorted"].to_pylist() == [499]
+    assert events.replace_schema(events.schema) is events
+    with pytest.raises(ArgumentError, match="schema"):
+        events.replace_schema(pa.schema([]))
+
+
+def test_what_uses_the_native_part_of_a_dataset_fails(path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="scanner"):
+        ds.Scanner.from_dataset(sapwood.dataset(f"{path}:t")).to_table()
+
+
+def test_fragments_are_clusters(path: Path, table: Any) -> None:
+    fragments = list(sapwood.dataset([f"{path}:t", f"{path}:t"]).get_fragments())
+    assert len(fragments) == 2 * ENTRIES // CLUSTER
+    one = pickle.loads(pickle.dumps(fragments[3]))
+    assert (
+        same(one.to_table(), table.slice(150, 50))
+        and one.count_rows() == CLUSTER
+        and one.physical_schema == table.schema
+    )
+    filtered = sapwood.dataset(f"{path}:t").get_fragments(pc.field("sorted") < -490)
+    assert [fragment.count_rows() for fragment in filtered][:2] == [10, 0]
+
+
+def test_many_files_are_one_dataset(path: Path, tmp_path: Path) -> None:
+    events = sapwood.dataset([f"{path}:t"] * 3)
+    assert events.count_rows() == 3 * ENTRIES
+    assert events.count_rows(filter=pc.field("sorted") == 7) == 3
+    with sapwood.recreate(tmp_path / "other.root") as file:
+        file["t"] = {name: np.zeros(3) for name in DATA}
+    with pytest.raises(ArgumentError, match="'sorted' is float64 here, but int32 in the first file"):
+        sapwood.dataset([f"{path}:t", tmp_path / "other.root"]).to_table(columns=["sorted"])
+    with pytest.raises(MissingFileError):
+        sapwood.dataset([])
+
+
+def test_duckdb_finds_a_dataset_and_reads_the_columns_it_needs(path: Path) -> None:
+    events = sapwood.dataset(f"{path}:t")
+    found, size = decompressed(lambda: query(events, "SELECT sum(sorted) FROM events"))
+    assert found == [(-500,)] and size == 4 * ENTRIES
+    found, size = decompressed(lambda: query(events, "SELECT small, f8 FROM events WHERE sorted BETWEEN 0 AND 9"))
+    assert len(found) == 10 and size <= (4 + 1 + 8) * CLUSTER
+    assert query(events, "SELECT count(*) FROM events WHERE len(pt) > 2 AND list_sum(pt) > 0") == [(250,)]
+
+
+def test_polars_reads_the_columns_and_clusters_it_needs(path: Path) -> None:
+    frame = sapwood.scan_polars(f"{path}:t")
+    found, size = decompressed(lambda: frame.filter(pl.col("sorted").is_between(0, 9)).select("f8").collect())
+    assert found.shape == (10, 1) and size <= (4 + 8) * CLUSTER
+    found, size = decompressed(lambda: frame.head(3).select("f8").collect())
+    assert len(found) == 3 and size <= 8 * CLUSTER
+    assert frame.select(pl.len()).collect().item() == ENTRIES
+    assert frame.filter(pl.col("pt").list.len() > 2).select(pl.len()).collect().item() == 250
+    assert frame.head(70).filter(pl.col("sorted") >= -450).collect()["sorted"].to_list() == list(range(-450, -430))
+
+
+NAMES = st.sampled_from(["sorted", "small", "f4", "f8", "special"])
+VALUES = st.one_of(st.integers(-600, 600), st.floats(-2, 2, width=32), st.sampled_from([0.1, -1.0, 0]))
+OPERATIONS = ["<", "<=", ">", ">=", "==", "!="]
+LEAF = st.tuples(NAMES, st.sampled_from([*OPERATIONS, "in", "null", "valid", "flag", "other"]), VALUES, VALUES)
+TREES = st.recursive(
+    LEAF, lambda inner: st.tuples(st.sampled_from(["and", "or", "not"]), inner, inner), max_leaves=5
+)  # fmt: skip
+
+
+def compared(left: Any, operation: str, value: Any) -> Any:
+    return {
+        "<": left < value, "<=": left <= value, ">": left > value, ">=": left >= value, "==": left == value,
+        "!=": left != value,
+    }[operation]  # fmt: skip
+
+
+def build(tree: Any, leaf: Callable[..., Any]) -> Any:
+    if tree[0] in ("and", "or", "not"):
+        one, other = build(tree[1], leaf), build(tree[2], leaf)
+        return one & other if tree[0] == "and" else one | other if tree[0] == "or" else ~one
+    return leaf(*tree)
+
+
+def in_arrow(name: str, operation: str, value: Any, other: Any) -> Any:
+    field = pc.field(name)
+    match operation:
+        case "in":
+            kind = pa.int64() if name in ("sorted", "small") else pa.float64()
+            return field.cast(kind).isin(pa.array([int(value), int(other)], kind)) if value > 0 else field.isin([1, 3])
+        case "null":
+            return field.is_null()
+        case "valid":
+            return field.is_valid()
+        case "flag":
+            return pc.field("flag")
+        case "other":
+            return pc.abs(field) < 1
+        case _:
+            return compared(field, operation, value)
+
+
+def in_polars(name: str, operation: str, value: Any, other: Any) -> Any:
+    column = pl.col(name)
+    match operation:
+        case "in":
+            return column.is_between(
+                min(value, other), max(value, other), closed=["both", "left", "none"][int(value) % 3]
+            )
+        case "null":
+            return column.is_null()
+        case "valid":
+            return column.is_not_null()
+        case "flag":
+            return pl.col("flag")
+        case "other":
+            return column.abs() < 1
+        case _:
+            return compared(column, operation, value)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@given(tree=TREES)
+def test_filters_of_arrow_give_the_same_as_in_memory(path: Path, table: Any, tree: Any) -> None:
+    expression = build(tree, in_arrow)
+    found = sapwood.dataset(f"{path}:t").to_table(columns=["big"], filter=expression)
+    assert found["big"].to_pylist() == table.filter(expression)["big"].to_pylist()
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@given(tree=TREES)
+def test_filters_of_polars_give_the_same_as_in_memory(path: Path, table: Any, tree: Any) -> None:
+    expression = build(tree, in_polars)
+    found = sapwood.scan_polars(f"{path}:t").filter(expression).select("big").collect()
+    assert found.equals(pl.from_arrow(table).filter(expression).select("big"))
+
+
+def in_sql(name: str, operation: str, value: Any, other: Any) -> str:
+    match operation:
+        case "in":
+            return f"({name} IN ({int(value)}, {int(other)}))"
+        case "null" | "valid":
+            return f"({name} IS {'NOT ' * (operation == 'valid')}NULL)"
+        case "flag":
+            return "flag"
+        case "other":
+            return f"(abs({name}) < 1)"
+        case _:
+            return f"({name} {operation.replace('==', '=')} {value!r})"
+
+
+def sql_of(tree: Any) -> str:
+    if tree[0] in ("and", "or"):
+        return f"({sql_of(tree[1])} {tree[0]} {sql_of(tree[2])})"
+    return f"(NOT {sql_of(tree[1])})" if tree[0] == "not" else in_sql(*tree)
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@given(tree=TREES)
+def test_filters_of_duckdb_give_the_same_as_in_memory(path: Path, table: Any, tree: Any) -> None:
+    sql = f"SELECT big FROM events WHERE {sql_of(tree)} ORDER BY big"
+    assert query(sapwood.dataset(f"{path}:t"), sql) == query(table, sql)
+
+
+def test_conditions_that_are_not_understood_are_declined() -> None:
+    paths = {"x": "x", "y": "y"}
+    for expression in (
+        pc.field("x").cast("string") == "3",
+        pc.field("z") > 3,
+        pc.field("x") > pc.field("y"),
+        pc.scalar("a"),
+    ):
+        assert of_arrow(expression, paths) is UNKNOWN
+    for expression in (pl.col("x").cast(pl.String) == "3", pl.col("z") > 3, pl.col("x") > pl.col("y"), pl.lit("a")):
+        assert of_polars(expression, paths) is UNKNOWN
+    assert names_in((pc.field("a b") > 1) & (pc.field("s", "t") == 2) & pc.field("it's 'x'").is_valid()) == {
+        "a b", "s", "it's 'x'",
+    }  # fmt: skip
+
+
+def test_columns_of_all_types_arrive(tmp_path: Path) -> None:
+    data = {
+        "word": ak.Array(["a", "", "βγ"]), "deep": ak.Array([[[1], []], [], [[2, 3]]]),
+        "vec": np.arange(6, dtype=np.float32).reshape(3, 2), "rec": ak.Array([{"a": 1, "b": [2.5]}] * 3),
+    }  # fmt: skip
+    with sapwood.recreate(tmp_path / "types.root") as file:
+        file["t"] = data
+    events = sapwood.dataset(tmp_path / "types.root")
+    found = events.to_table()
+    assert found["word"].to_pylist() == ["a", "", "βγ"] and found["deep"].to_pylist() == data["deep"].tolist()
+    assert found["vec"].to_pylist() == data["vec"].tolist()
+    frame = sapwood.scan_polars(tmp_path / "types.root").collect()
+    assert frame["deep"].to_list() == data["deep"].tolist()
+    assert duckdb.sql("SELECT deep FROM events WHERE word = ''").fetchall() == [([],)]

@@ -1,0 +1,297 @@
+"""The index of a table: what it excludes is never in the result, and one that does not belong is not used."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import awkward as ak
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import sapwood
+from sapwood import cli
+from sapwood.errors import ArgumentError, SapwoodWarning, StorageError
+from sapwood.table import index
+from sapwood.table.statistics import index_of, statistics
+
+ENTRIES, CLUSTER = 1000, 50
+RNG = np.random.default_rng(7)
+SPECIAL = np.where(RNG.random(ENTRIES) < 0.02, np.nan, RNG.normal(size=ENTRIES))
+DATA = {
+    "sorted": np.arange(ENTRIES, dtype=np.int32) - 500,
+    "small": np.repeat(np.arange(ENTRIES // CLUSTER, dtype=np.uint8), CLUSTER),
+    "big": (np.arange(ENTRIES, dtype=np.uint64) << np.uint64(44)) + np.uint64(2**63),
+    "f4": np.repeat(np.linspace(-1, 1, ENTRIES // CLUSTER, dtype=np.float32), CLUSTER),
+    "f8": np.where(np.arange(ENTRIES) // CLUSTER == 3, np.nan, np.sort(RNG.normal(size=ENTRIES))),
+    "special": SPECIAL,
+    "flag": np.arange(ENTRIES) // CLUSTER % 2 == 0,
+    "pt": ak.unflatten(np.arange(ENTRIES * 3 // 2, dtype=np.float32), np.arange(ENTRIES) % 4),
+}
+TYPES = {
+    "sorted": "int32", "small": "uint8", "big": "uint64", "f4": "float32", "f8": "float64", "special": "float64",
+    "flag": "bool", "pt": "var * float32",
+}  # fmt: skip
+
+
+def write(path: Path, data: dict[str, Any] = DATA, **options: Any) -> None:
+    with sapwood.recreate(path, **options) as file:
+        tree = file.mktree("t", TYPES, auto_flush=CLUSTER)
+        for start in range(0, ENTRIES, CLUSTER):
+            tree.extend({name: values[start : start + CLUSTER] for name, values in data.items()})
+
+
+def make_index(path: Path) -> Path:
+    with sapwood.open(f"{path}:t") as table:
+        return index.write(table, index_of(table, [(one.path, zones) for one, zones in statistics(table)]))
+
+
+def copies(folder: Path) -> tuple[Path, Path]:
+    """Write the same entries twice, with an index beside the second."""
+    plain, indexed = folder / "plain.root", folder / "indexed.root"
+    write(plain)
+    write(indexed)
+    make_index(indexed)
+    return plain, indexed
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return copies(tmp_path_factory.mktemp("index"))
+
+
+@pytest.fixture
+def indexed(tmp_path: Path) -> Path:
+    path = tmp_path / "file.root"
+    write(path, index=True)
+    return path
+
+
+def skipped(path: Path, cut: str) -> int:
+    with sapwood.open(f"{path}:t") as table:
+        return table.explain("sorted", cut).entries_skipped
+
+
+COMPARED = st.sampled_from(["sorted", "small", "big", "f4", "f8", "special", "flag", "npt"])
+CONSTANTS = st.one_of(
+    st.integers(-600, 600), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False), st.floats(-2, 2),
+    st.sampled_from([0, 1, 0.1, float(np.float32(0.1)), -1.0, 255, 256]),
+)  # fmt: skip
+LEAVES = st.builds(
+    lambda name, op, value, mirrored: f"({value!r} {op} {name})" if mirrored else f"({name} {op} {value!r})",
+    COMPARED, st.sampled_from(["<", "<=", ">", ">=", "==", "!="]), CONSTANTS, st.booleans(),
+).filter(lambda text: "inf" not in text)  # fmt: skip
+CUTS = st.recursive(
+    st.one_of(LEAVES, st.just("flag"), st.just("(abs(special) < 0.5)")),
+    lambda inner: st.one_of(
+        st.builds("({} & {})".format, inner, inner), st.builds("({} | {})".format, inner, inner),
+        st.builds("(~{})".format, inner),
+    ),
+    max_leaves=5,
+)  # fmt: skip
+
+
+def result(path: Path, cut: str) -> Any:
+    """Return what three ways of reading give, or the error of the first."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        try:
+            with sapwood.open(f"{path}:t") as table:
+                found = table.arrays(["sorted", "pt"], cut)
+                frame = table.arrays("sorted", cut, library="pd", entry_start=120, entry_stop=-130)
+                steps = list(table.iterate("sorted", cut, step_size=70))
+        except ArgumentError:
+            return "error"
+        joined = sapwood.concatenate(f"{path}:t", ["sorted", "pt"], cut, entry_start=10)
+    counts = [len(step) for step in steps]
+    return found.tolist(), frame.index.tolist(), frame["sorted"].tolist(), counts, joined.tolist()
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@given(cut=CUTS)
+def test_a_cut_gives_the_same_with_and_without_an_index(files: tuple[Path, Path], cut: str) -> None:
+    plain, indexed = (result(path, cut) for path in files)
+    # An error of the computation may not come about if no entry is left.
+    assert indexed == plain or plain == "error"
+
+
+@pytest.mark.parametrize(
+    ("cut", "least"),
+    [
+        ("sorted > 480", 950), ("(sorted > 0) & (sorted < 10)", 950), ("small == 3", 950), ("~(small != 3)", 950),
+        ("sorted < -1000", 1000), ("f8 < -10", 1000), ("f8 > 10", 1000), ("flag", 500), ("flag & (sorted < -400)", 950),
+        ("(sorted < -480) | (sorted > 480)", 900), ("f4 == 1", 950), ("alias > 480", 950), ("npt > 3", 1000),
+        ("(sorted > 480) & (abs(f8) < 100)", 950), ("big > 2**63", 0), ("special != 7", 0), ("sorted + 1 > 480", 0),
+    ],
+)  # fmt: skip
+def test_a_cut_skips_what_cannot_pass(files: tuple[Path, Path], cut: str, least: int) -> None:
+    with sapwood.open(f"{files[1]}:t") as table:
+        found = table.explain("sorted", cut, aliases={"alias": "sorted"})
+        assert found.entries_skipped >= least and (least or not found.entries_skipped)
+        assert (f"{found.entries_skipped} entries skipped" in str(found)) == bool(least)
+        if least < ENTRIES:
+            assert found.clusters == (ENTRIES - found.entries_skipped) // CLUSTER
+    assert skipped(files[0], "sorted > 480") == 0
+
+
+@pytest.mark.parametrize("cut", ["pt > 1e9", "(sorted > 480) & (pt > 3)", "sorted > sorted[0] + 900"])
+def test_a_cut_that_is_not_one_value_per_entry_skips_nothing(files: tuple[Path, Path], cut: str) -> None:
+    assert skipped(files[1], cut) == 0
+    plain, indexed = (result(path, cut) for path in files)
+    assert plain == indexed
+
+
+def test_results_that_depend_on_other_entries_see_all(files: tuple[Path, Path]) -> None:
+    found = [sapwood.open(f"{path}:t").arrays("sorted[::-1]", "sorted > 480") for path in files]
+    assert found[0].tolist() == found[1].tolist()
+
+
+def test_skipped_entries_are_not_read(files: tuple[Path, Path]) -> None:
+    with sapwood.open(f"{files[1]}:t") as table, sapwood.trace() as trace:
+        table.arrays(cut="(sorted >= 0) & (sorted < 10)")
+    with sapwood.open(f"{files[0]}:t") as table, sapwood.trace() as whole:
+        table.arrays(cut="(sorted >= 0) & (sorted < 10)")
+    assert 0 < trace.layers()["bytes_decompressed"] <= whole.layers()["bytes_decompressed"] / 19
+
+
+def test_many_files_are_skipped_each_by_its_own_index(files: tuple[Path, Path]) -> None:
+    paths = [f"{path}:t" for path in (*files, *files)]
+    found = sapwood.concatenate(paths, "sorted", "sorted > 480", library="pd")
+    assert found.index.tolist() == [base + n for base in range(0, 4000, 1000) for n in range(981, 1000)]
+    none = sapwood.concatenate([f"{files[1]}:t"] * 2, ["sorted", "pt"], "sorted > 4800")
+    assert len(none) == 0 and none.fields == ["sorted", "pt"]
+
+
+def test_an_index_is_written_with_the_file(indexed: Path) -> None:
+    assert skipped(indexed, "sorted > 480") == 950
+    collected = index.find(sapwood.open(f"{indexed}:t"))
+    assert collected is not None and set(dict(collected.fields)) == {*TYPES, "npt"}  # reads all blocks
+    make_index(indexed)
+    read = index.find(sapwood.open(f"{indexed}:t"))
+    assert collected is not None and read is not None and collected.edges == read.edges
+    assert set(collected.fields) == set(read.fields) == {*TYPES, "npt"}
+    for name in read.fields:
+        for one, other in zip(collected.fields[name].arrays(), read.fields[name].arrays(), strict=True):
+            assert np.array_equal(one, other), name
+
+
+def test_small_pieces_share_a_zone_and_large_ones_are_divided(tmp_path: Path) -> None:
+    path = tmp_path / "pieces.root"
+    values = np.arange(100_000, dtype=np.float32)
+    with sapwood.recreate(path, index=True) as file:
+        file.mktree("t", {"x": "float32", "packed": "Float16_t[0, 1, 4]"})
+        file["t"].extend({"x": values[:70_000], "packed": values[:70_000] / 1e5})
+        for start in range(70_000, 100_000, 1000):
+            file["t"].extend({name: values[start : start + 1000] / by for name, by in (("x", 1), ("packed", 1e5))})
+    zones = index.find(sapwood.open(f"{path}:t"))
+    assert zones is not None and zones.edges == [0, 32768, 65536, 98000, 100_000]
+    # What is rounded when it is written has other bounds than the values that were given.
+    assert set(zones.fields) == {"x"}
+    assert (zones.fields["x"].low.tolist(), zones.fields["x"].high.tolist()) == (
+        [0, 32768, 65536, 98000], [32767, 65535, 97999, 99999],
+    )  # fmt: skip
+
+
+def test_several_trees_of_a_file_have_an_index_each(tmp_path: Path) -> None:
+    path = tmp_path / "two.root"
+    with sapwood.recreate(path, index=True) as file:
+        for name in ("a", "b"):
+            file[name] = {"x": np.arange(10) + (100 if name == "b" else 0)}
+    for name, cut in (("a", "x > 50"), ("b", "x < 50")):
+        with sapwood.open(f"{path}:{name}") as table:
+            assert len(table.arrays(cut=cut)) == 0 and table.explain(cut=cut).entries_skipped == 10
+
+
+def rewrite_other_values(path: Path) -> None:
+    write(path, {**DATA, "sorted": DATA["sorted"][::-1]}, compression=None, reproducible=True)
+
+
+def test_an_index_of_a_replaced_file_is_not_used(tmp_path: Path) -> None:
+    path = tmp_path / "file.root"
+    write(path, compression=None, reproducible=True)
+    before = path.stat()
+    make_index(path)
+    rewrite_other_values(path)
+    # UUID, size and the places of all baskets are the same.
+    assert path.stat().st_size == before.st_size
+    with sapwood.open(f"{path}:t") as table, pytest.warns(SapwoodWarning, match="changed after it was made"):
+        assert table.arrays("sorted", "sorted > 480").sorted.tolist() == list(range(499, 480, -1))
+
+
+def test_an_index_of_an_appended_file_is_not_used(indexed: Path) -> None:
+    with sapwood.update(indexed) as file:
+        file["t"].extend({name: values[-5:] for name, values in DATA.items()})
+    with sapwood.open(f"{indexed}:t") as table, pytest.warns(SapwoodWarning, match="is not used"):
+        assert len(table.arrays("sorted", "sorted > 480")) == 24
+
+
+def damage(data: bytes) -> Iterator[bytes]:
+    """Yield copies with a byte changed or the end cut off."""
+    for place in np.linspace(0, len(data) - 1, 60).astype(int).tolist():
+        yield data[:place] + bytes([data[place] ^ 0x41]) + data[place + 1 :]
+        yield data[:place]
+
+
+def test_a_damaged_index_is_noticed(indexed: Path) -> None:
+    path = Path(f"{indexed}{index.SUFFIX}")
+    whole = path.read_bytes()
+    warned = 0
+    for data in damage(whole):
+        path.write_bytes(data)
+        with warnings.catch_warnings(record=True) as caught, sapwood.open(f"{indexed}:t") as table:
+            warnings.simplefilter("always")
+            found = table.arrays(["sorted"], "(sorted > 480) & (f8 < 1e9) & (npt < 9) & (special < 1e9)")
+        assert found.sorted.tolist() == list(range(481, 500))
+        warned += any("is not used" in str(one.message) for one in caught)
+    assert warned > 70
+    path.write_bytes(whole)
+    assert skipped(indexed, "sorted > 480") == 950
+
+
+def test_an_index_that_is_written_by_a_stranger_does_no_harm(indexed: Path) -> None:
+    path = Path(f"{indexed}{index.SUFFIX}")
+    with path.open("rb") as file:
+        header, start = index._header(file)
+    blocks = path.read_bytes()[start:]
+    own = header["tables"]["/t;1"]
+    for change in (
+        {"edges": [0, 10**9]}, {"edges": []}, {"edges": None}, {"edges": [0, 500, 400, 1000]}, {"fields": []},
+        {"fields": {"sorted": {}}}, {"fields": {"sorted": {**own["fields"]["sorted"], "offset": -5000}}},
+        {"fields": {"sorted": {**own["fields"]["sorted"], "offset": 10**18}}},
+    ):  # fmt: skip
+        text = json.dumps({**header, "tables": {"/t;1": {**own, **change}}}).encode()
+        path.write_bytes(b"SAPWIDX1" + len(text).to_bytes(8, "little") + index._hash(text).encode() + text + blocks)
+        with warnings.catch_warnings(), sapwood.open(f"{indexed}:t") as table:
+            warnings.simplefilter("ignore", SapwoodWarning)
+            assert table.arrays("sorted", "sorted > 480").sorted.tolist() == list(range(481, 500))
+
+
+def test_an_index_needs_a_local_file(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="beside a local file"):
+        sapwood.recreate("memory://x.root", index=True)
+    write(tmp_path / "x.root")
+    with (tmp_path / "x.root").open("rb") as stream, sapwood.open(stream) as file, pytest.raises(StorageError):
+        index.write(file["t"], index_of(file["t"], []))
+
+
+def test_stats_prints_each_field_and_writes_the_index(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "file.root"
+    write(path)
+    assert cli.main(["stats", f"{path}:t", "--json"]) == 0
+    found = {one["path"]: one for one in json.loads(capsys.readouterr().out)}
+    assert list(found) == ["sorted", "small", "big", "f4", "f8", "special", "flag", "npt", "pt"]
+    one = found["sorted"]
+    assert (one["low"], one["high"], one["mean"], one["count"], one["pages"]) == (-500, 499, -0.5, 1000, 20)
+    assert found["f8"]["nan"] == CLUSTER and found["pt"]["longest"] == 3 and found["pt"]["count"] == 1500
+    assert found["special"]["mean"] == pytest.approx(np.nanmean(SPECIAL))
+    assert not Path(f"{path}{index.SUFFIX}").exists()
+    assert cli.main(["stats", f"{path}:t", "s*", "--index"]) == 0
+    text = capsys.readouterr().out
+    assert text.split()[:5] == ["field", "type", "stored", "ratio", "pages"] and "index written" in text
+    assert skipped(path, "sorted > 480") == 950 and skipped(path, "f8 < -10") == 0
+    assert cli.main(["stats", f"{path}:t", "nothing"]) == 1
