@@ -185,7 +185,7 @@ def in_polars(name: str, operation: str, value: Any, other: Any) -> Any:
             return compared(column, operation, value)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 @given(tree=TREES)
 def test_filters_of_arrow_give_the_same_as_in_memory(path: Path, table: Any, tree: Any) -> None:
     expression = build(tree, in_arrow)
@@ -193,7 +193,7 @@ def test_filters_of_arrow_give_the_same_as_in_memory(path: Path, table: Any, tre
     assert found["big"].to_pylist() == table.filter(expression)["big"].to_pylist()
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 @given(tree=TREES)
 def test_filters_of_polars_give_the_same_as_in_memory(path: Path, table: Any, tree: Any) -> None:
     expression = build(tree, in_polars)
@@ -221,7 +221,7 @@ def sql_of(tree: Any) -> str:
     return f"(NOT {sql_of(tree[1])})" if tree[0] == "not" else in_sql(*tree)
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(tree=TREES)
 def test_filters_of_duckdb_give_the_same_as_in_memory(path: Path, table: Any, tree: Any) -> None:
     sql = f"SELECT big FROM events WHERE {sql_of(tree)} ORDER BY big"

@@ -112,7 +112,7 @@ def result(path: Path, cut: str) -> Any:
     return found.tolist(), frame.index.tolist(), frame["sorted"].tolist(), counts, joined.tolist()
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(cut=CUTS)
 def test_a_cut_gives_the_same_with_and_without_an_index(files: tuple[Path, Path], cut: str) -> None:
     plain, indexed = (result(path, cut) for path in files)
