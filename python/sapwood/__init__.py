@@ -9,8 +9,9 @@ Start at `open`, `iterate` and `concatenate`; the names and their meanings are t
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from sapwood.lazy import lazily
 
 if TYPE_CHECKING:
     from sapwood import new as new
@@ -42,39 +43,6 @@ if TYPE_CHECKING:
     from sapwood.vectors import as_vectors
     from sapwood.writing.file import WritableDirectory, WritableFile, create, recreate, update
     from sapwood.writing.tree import WritableBranch, WritableTree
-
-# Where each public name lives. A module is imported when its name is first used: `import sapwood` itself is cheap.
-_HOMES = {
-    "sapwood._native": ("__version__", "counters", "num_threads", "set_num_threads"),
-    "sapwood.compression": ("LZ4", "LZMA", "ZLIB", "ZSTD"),
-    "sapwood.errors": (
-        "ArgumentError",
-        "CorruptError",
-        "LimitError",
-        "MissingFileError",
-        "NotFoundError",
-        "SapwoodError",
-        "SapwoodWarning",
-        "StorageError",
-        "UnsupportedError",
-    ),
-    "sapwood.frames.dataset": ("dataset",),
-    "sapwood.frames.polars": ("scan_polars",),
-    "sapwood.objects.model": ("Model", "Unreadable"),
-    "sapwood.files.many": ("concatenate", "iterate", "num_entries"),
-    "sapwood.files.file": ("ReadOnlyDirectory", "ReadOnlyFile", "ReadOnlyKey", "open"),
-    "sapwood.table.filters": ("no_filter",),
-    "sapwood.table.steps": ("Report",),
-    "sapwood.storage.trace": ("Trace", "trace"),
-    "sapwood.files.ntuple": ("RField", "RNTuple"),
-    "sapwood.files.tree": ("HasBranches", "TBranch", "TTree"),
-    "sapwood.vectors": ("as_vectors",),
-    "sapwood.writing.file": ("WritableDirectory", "WritableFile", "create", "recreate", "update"),
-    "sapwood.writing.tree": ("WritableBranch", "WritableTree"),
-}
-_HOME_OF = {name: (module, name) for module, names in _HOMES.items() for name in names}
-_HOME_OF["KeyInFileError"] = ("sapwood.errors", "NotFoundError")
-_HOME_OF["DeserializationError"] = ("sapwood.errors", "CorruptError")
 
 __all__ = [
     "LZ4",
@@ -126,17 +94,37 @@ __all__ = [
     "update",
 ]  # fmt: skip
 
-
-def __getattr__(name: str) -> object:
-    if name == "new":
-        return import_module("sapwood.new")
-    try:
-        module, attribute = _HOME_OF[name]
-    except KeyError:
-        raise AttributeError(f"module 'sapwood' has no attribute {name!r}") from None
-    value = globals()[name] = getattr(import_module(module), attribute)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+# Where each public name lives. A module is imported when its name is first used: `import sapwood` itself is cheap.
+__getattr__, __dir__ = lazily(
+    globals(),
+    {
+        "sapwood._native": ("__version__", "counters", "num_threads", "set_num_threads"),
+        "sapwood.compression": ("LZ4", "LZMA", "ZLIB", "ZSTD"),
+        "sapwood.errors": (
+            "ArgumentError",
+            "CorruptError",
+            "LimitError",
+            "MissingFileError",
+            "NotFoundError",
+            "SapwoodError",
+            "SapwoodWarning",
+            "StorageError",
+            "UnsupportedError",
+            "KeyInFileError=NotFoundError",
+            "DeserializationError=CorruptError",
+        ),
+        "sapwood.frames.dataset": ("dataset",),
+        "sapwood.frames.polars": ("scan_polars",),
+        "sapwood.objects.model": ("Model", "Unreadable"),
+        "sapwood.files.many": ("concatenate", "iterate", "num_entries"),
+        "sapwood.files.file": ("ReadOnlyDirectory", "ReadOnlyFile", "ReadOnlyKey", "open"),
+        "sapwood.table.filters": ("no_filter",),
+        "sapwood.table.steps": ("Report",),
+        "sapwood.storage.trace": ("Trace", "trace"),
+        "sapwood.files.ntuple": ("RField", "RNTuple"),
+        "sapwood.files.tree": ("HasBranches", "TBranch", "TTree"),
+        "sapwood.vectors": ("as_vectors",),
+        "sapwood.writing.file": ("WritableDirectory", "WritableFile", "create", "recreate", "update"),
+        "sapwood.writing.tree": ("WritableBranch", "WritableTree"),
+    },
+)

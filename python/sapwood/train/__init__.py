@@ -13,10 +13,12 @@ account of what they cost::
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from sapwood.lazy import lazily
+
 if TYPE_CHECKING:
+    from sapwood.show.plot import Plot
     from sapwood.train.account.record import FileRecord, Run, Skipped, TaskRecord
     from sapwood.train.data.catalogue import Catalogue, TreeInfo
     from sapwood.train.data.dataset import Dataset, Friend, Source, parse_size, parse_step_size
@@ -29,45 +31,12 @@ if TYPE_CHECKING:
     from sapwood.train.task.tasks import (
         EntryTask,
         NativeTask,
-        Plot,
         Processor,
         Task,
         TaskError,
         load_tasks,
         set_options,
     )
-
-# Where each name lives. A module is imported when its name is first used: looking at a tree needs no Awkward.
-_HOMES = {
-    "sapwood.train.data.catalogue": ("Catalogue", "TreeInfo"),
-    "sapwood.train.task.columns": ("Columns",),
-    "sapwood.train.data.dataset": ("Dataset", "Friend", "Source", "parse_size", "parse_step_size"),
-    "sapwood.train.execution.dryrun": ("Estimate", "estimate"),
-    "sapwood.train.execution.executors": (
-        "Dask",
-        "Executor",
-        "Futures",
-        "Processes",
-        "Threads",
-        "executor_of",
-        "load_site",
-    ),
-    "sapwood.train.execution.job": ("Progress", "run"),
-    "sapwood.train.task.merging": ("Bounded", "Sum", "merge"),
-    "sapwood.train.task.outputs": ("Output", "Streams", "Summary", "merge_outputs"),
-    "sapwood.train.account.record": ("FileRecord", "Run", "Skipped", "TaskRecord"),
-    "sapwood.train.task.tasks": (
-        "EntryTask",
-        "NativeTask",
-        "Plot",
-        "Processor",
-        "Task",
-        "TaskError",
-        "load_tasks",
-        "set_options",
-    ),
-}
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Bounded",
@@ -110,15 +79,36 @@ __all__ = [
     "set_options",
 ]
 
-
-def __getattr__(name: str) -> object:
-    try:
-        module = _HOME_OF[name]
-    except KeyError:
-        raise AttributeError(f"module 'sapwood.train' has no attribute {name!r}") from None
-    value = globals()[name] = getattr(import_module(module), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+# Where each name lives. A module is imported when its name is first used: looking at a tree needs no Awkward.
+__getattr__, __dir__ = lazily(
+    globals(),
+    {
+        "sapwood.show.plot": ("Plot",),
+        "sapwood.train.data.catalogue": ("Catalogue", "TreeInfo"),
+        "sapwood.train.task.columns": ("Columns",),
+        "sapwood.train.data.dataset": ("Dataset", "Friend", "Source", "parse_size", "parse_step_size"),
+        "sapwood.train.execution.dryrun": ("Estimate", "estimate"),
+        "sapwood.train.execution.executors": (
+            "Dask",
+            "Executor",
+            "Futures",
+            "Processes",
+            "Threads",
+            "executor_of",
+            "load_site",
+        ),
+        "sapwood.train.execution.job": ("Progress", "run"),
+        "sapwood.train.task.merging": ("Bounded", "Sum", "merge"),
+        "sapwood.train.task.outputs": ("Output", "Streams", "Summary", "merge_outputs"),
+        "sapwood.train.account.record": ("FileRecord", "Run", "Skipped", "TaskRecord"),
+        "sapwood.train.task.tasks": (
+            "EntryTask",
+            "NativeTask",
+            "Processor",
+            "Task",
+            "TaskError",
+            "load_tasks",
+            "set_options",
+        ),
+    },
+)

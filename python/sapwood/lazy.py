@@ -1,0 +1,38 @@
+"""Names of a package that are imported when they are first used, so that importing the package itself is cheap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+
+def lazily(
+    package: dict[str, Any], homes: Mapping[str, tuple[str, ...]]
+) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """Return the ``__getattr__`` and ``__dir__`` of a package.
+
+    Parameters
+    ----------
+    package
+        Its ``globals()``.
+    homes
+        The modules, and the names that each has for the package; ``"name=other"`` where the module calls it otherwise.
+    """
+    home_of: dict[str, tuple[str, str]] = {}
+    for module, names in homes.items():
+        for name in names:
+            public, _, private = name.partition("=")
+            home_of[public] = module, private or public
+
+    def getattr_(name: str) -> object:
+        if name not in home_of:
+            raise AttributeError(f"module {package['__name__']!r} has no attribute {name!r}")
+        module, attribute = home_of[name]
+        value = package[name] = getattr(import_module(module), attribute)
+        return value
+
+    def dir_() -> list[str]:
+        return sorted({*package, *home_of})
+
+    return getattr_, dir_
