@@ -31,15 +31,15 @@ counters! {
     bytes_read,
     /// Bytes that the block cache delivered instead of storage.
     bytes_kept,
-    /// Bytes of baskets before decompression, key headers left out.
+    /// Bytes of pages before decompression, key headers left out.
     bytes_compressed,
-    /// Bytes of baskets after decompression.
+    /// Bytes of pages after decompression.
     bytes_decompressed,
-    /// Baskets decoded.
+    /// Pages decoded; users know them as baskets.
     baskets,
     /// Bytes of the wanted entries among these.
     bytes_used,
-    /// Baskets that storage far away had not fetched ahead.
+    /// Pages that remote storage had not fetched ahead.
     misses,
     /// Requests that were sent again.
     retries,

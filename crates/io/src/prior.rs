@@ -259,10 +259,10 @@ mod tests {
             let near = copied(far.clone(), prior).unwrap();
             let cost = far.counters().snapshot();
             let mut out = vec![0; 2000];
-            near.fetch(&[Range { offset: 5_000_001, length: 2000 }], &mut out, Cause::Basket).unwrap();
+            near.fetch(&[Range { offset: 5_000_001, length: 2000 }], &mut out, Cause::Page).unwrap();
             assert_eq!(out, bytes[5_000_001..5_002_001]);
             assert_eq!(near.counters().snapshot(), cost);
-            assert!(near.fetch(&[Range { offset: 8_999_999, length: 2 }], &mut out, Cause::Basket).is_err());
+            assert!(near.fetch(&[Range { offset: 8_999_999, length: 2 }], &mut out, Cause::Page).is_err());
         }
     }
 

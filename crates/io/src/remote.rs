@@ -300,8 +300,8 @@ impl Source for Remote {
         if missing.is_empty() {
             return Ok(());
         }
-        if matches!(cause, Cause::Basket | Cause::Head) {
-            let miss = cause == Cause::Basket;
+        if matches!(cause, Cause::Page | Cause::Head) {
+            let miss = cause == Cause::Page;
             shared.ledger.count(|c| &c.misses, if miss { missing.len() as u64 } else { 0 });
             let wanted = missing.iter().map(|(range, _)| *range).collect();
             let found = shared.directly(wanted, if miss { Cause::Miss } else { cause })?;

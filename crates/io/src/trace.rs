@@ -19,13 +19,13 @@ pub enum Cause {
     Streamers,
     /// An object: a tree's own record, a histogram.
     Object,
-    /// Baskets, when they were needed.
-    Basket,
-    /// Baskets, ahead of need.
+    /// Pages, when they were needed.
+    Page,
+    /// Pages, ahead of need.
     Prefetch,
-    /// Baskets that were announced but not there in time, or not announced, from storage that reads ahead.
+    /// Pages that were announced but not there in time, or not announced, from storage that reads ahead.
     Miss,
-    /// The beginnings of baskets, to see how they are compressed.
+    /// The beginnings of pages, to see how they are compressed.
     Head,
 }
 
@@ -36,7 +36,7 @@ impl Cause {
         Self::Directory,
         Self::Streamers,
         Self::Object,
-        Self::Basket,
+        Self::Page,
         Self::Prefetch,
         Self::Miss,
         Self::Head,
@@ -49,7 +49,7 @@ impl Cause {
             Self::Directory => "directory",
             Self::Streamers => "streamers",
             Self::Object => "object",
-            Self::Basket => "basket",
+            Self::Page => "basket",
             Self::Prefetch => "prefetch",
             Self::Miss => "miss",
             Self::Head => "head",
@@ -95,20 +95,20 @@ pub fn request(file: &str, ranges: &[Range], cause: Cause, start: Instant) {
     record(|trace| trace.request(file, ranges, cause, start));
 }
 
-/// One record: a byte range of a request to storage, or a basket that was decoded.
+/// One record: a byte range of a request to storage, or a page that was decoded.
 #[derive(Debug, Clone)]
 pub struct Row {
     /// Path or URL.
     pub file: u32,
-    /// Tree, as a number in the list of names; the empty name for a request.
-    pub tree: u32,
-    /// Branch, likewise.
-    pub branch: u32,
-    /// Why (the name); "decode" for a basket.
+    /// Table, as a number in the list of names; the empty name for a request.
+    pub table: u32,
+    /// Field, likewise.
+    pub field: u32,
+    /// Why (the name); "decode" for a page.
     pub cause: &'static str,
-    /// Number of the basket; -1 for a request.
-    pub basket: i64,
-    /// Number of the cluster in which the basket begins; -1 for a request.
+    /// Number of the page; -1 for a request.
+    pub page: i64,
+    /// Number of the cluster in which the page begins; -1 for a request.
     pub cluster: i64,
     /// First entry that was wanted.
     pub entry_start: i64,
@@ -234,10 +234,10 @@ impl Trace {
         for range in ranges {
             self.rows.push(Row {
                 file,
-                tree: 0,
-                branch: 0,
+                table: 0,
+                field: 0,
                 cause: cause.name(),
-                basket: -1,
+                page: -1,
                 cluster: -1,
                 entry_start: -1,
                 entry_stop: -1,

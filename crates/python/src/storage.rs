@@ -178,7 +178,7 @@ impl PyStorage {
             }
             let total = ranges.iter().map(|range| range.length).sum();
             let mut bytes = vec![0; total as usize];
-            source.fetch(&ranges, &mut bytes, Cause::Basket).map(|()| total)
+            source.fetch(&ranges, &mut bytes, Cause::Page).map(|()| total)
         })
         .map_err(|e| raise(Error::from(e)))
     }

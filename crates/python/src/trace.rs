@@ -75,9 +75,9 @@ fn traced<'py>(py: Python<'py>, trace: &trace::Trace) -> PyResult<(u64, Bound<'p
     let all: [(&str, Column); 18] = [
         ("cause", text(&|r| r.cause.to_owned())),
         ("file", text(&|r| name(r.file).to_owned())),
-        ("tree", text(&|r| name(r.tree).to_owned())),
-        ("branch", text(&|r| name(r.branch).to_owned())),
-        ("basket", number(&|r| r.basket)),
+        ("tree", text(&|r| name(r.table).to_owned())),
+        ("branch", text(&|r| name(r.field).to_owned())),
+        ("basket", number(&|r| r.page)),
         ("cluster", number(&|r| r.cluster)),
         ("entry_start", number(&|r| r.entry_start)),
         ("entry_stop", number(&|r| r.entry_stop)),

@@ -1,8 +1,8 @@
 //! The ROOT file formats, read and written without ROOT.
 //!
-//! Layers, each knowing only those above it in this list:
-//! [`types`] the table of number types; [`wire`] bytes to numbers, strings and framed objects; [`compress`] the block codecs; [`mod@file`] header, keys,
-//! directories, free segments; [`streamer`] classes and their versions; [`mod@array`] columns in Arrow layout;
+//! Layers; each knows only those before it in this list:
+//! [`types`] the table of number types; [`wire`] bytes to numbers, strings and framed objects; [`compress`] the block codecs;
+//! [`mod@array`] columns in Arrow layout; [`streamer`] classes and their versions; [`mod@file`] header, keys, directories, free segments;
 //! [`table`] what any table of entries is; [`read`] the engine that reads them; [`tree`] the tables called trees;
 //! [`ntuple`] those called RNTuples.
 //!

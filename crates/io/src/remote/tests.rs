@@ -42,7 +42,7 @@ fn remarks_are_listed_and_no_failures() {
     let remote = Remote::new(transport.clone(), Options::default(), Vec::new(), Ledger::default());
     let mut out = [1; 8];
     for offset in [0, 1 << 19] {
-        remote.fetch(&[Range { offset, length: 8 }], &mut out, Cause::Basket).unwrap();
+        remote.fetch(&[Range { offset, length: 8 }], &mut out, Cause::Page).unwrap();
         assert_eq!(out, [0; 8]);
     }
     assert!(transport.asked.load(Relaxed) >= 2);

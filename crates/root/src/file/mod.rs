@@ -4,12 +4,11 @@
 //! root directory ([`Directory`], `TDirectoryFile`) and the streamer info lie.
 
 mod header;
-mod key;
 mod recover;
 pub mod writer;
 
+pub use crate::wire::Key;
 pub use header::Header;
-pub use key::Key;
 
 use crate::compress::decode;
 use crate::error::{Error, ErrorKind, Result, Within};

@@ -407,10 +407,10 @@ impl<'r> PageRun<'_, 'r, '_> {
         let range = page.range();
         let row = trace::Row {
             file,
-            tree: table,
-            branch: column,
+            table,
+            field: column,
             cause: if from.is_some() { "decode" } else { "carried" },
-            basket: page.number as i64,
+            page: page.number as i64,
             cluster: self.run.cluster(lane.part, entries.start) as i64,
             entry_start: entries.start as i64,
             entry_stop: entries.end as i64,
@@ -581,7 +581,7 @@ impl Records {
             }
             let (to, behind) = rest.split_at_mut_checked(bytes).unwrap_or_default();
             if let Some(part) = of_part.first().and_then(|&(part, _)| parts.get(part)) {
-                part.table.source().fetch(&ranges, to, Cause::Basket)?;
+                part.table.source().fetch(&ranges, to, Cause::Page)?;
             }
             rest = behind;
             filled += bytes;

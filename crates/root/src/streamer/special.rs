@@ -83,10 +83,7 @@ impl ObjectReader<'_> {
                 Ok(())
             },
             "TRef" => Self::tref,
-            "TBasket" => |r: &mut Self, o: &mut Object| {
-                o.members = crate::tree::basket::embedded(&mut r.cursor)?;
-                Ok(())
-            },
+            "TBasket" => Self::basket,
             "RooLinkedList" => Self::roo_linked_list,
             _ => match Number::of_array(class) {
                 Some(_) => Self::tarray,
@@ -98,6 +95,55 @@ impl ObjectReader<'_> {
         let mut object = Object { class: class.to_owned().into(), ..Object::default() };
         read(self, &mut object).within(|| class.to_owned())?;
         Ok(Some(object))
+    }
+
+    /// A basket inside a tree (`TBasket`), written while the tree was filled: never compressed. Its members are what
+    /// the reader of trees needs.
+    fn basket(&mut self, object: &mut Object) -> Result<()> {
+        let c = &mut self.cursor;
+        let key_bytes = crate::wire::Key::parse(c)?.key_bytes;
+        c.skip(6)?;
+        let nev_size = c.i32()?;
+        let sizes = nev_size < 0 && c.u8()? & 1 != 0;
+        let entries = c.count(0)?;
+        let last = c.count(0)?;
+        let mut flag = c.u8()?;
+        let mut offsets = Vec::new();
+        let generated = flag >= 80;
+        if generated {
+            flag -= 80;
+        }
+        if !generated && flag != 0 && flag % 10 != 2 {
+            if entries > 0 {
+                let n = c.count(4)?;
+                offsets = c.take(n * 4)?.to_vec();
+            }
+            if sizes {
+                let mut start = key_bytes.into();
+                for (i, word) in offsets.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+                    start = if i == 0 { start } else { u32::from_be_bytes(*word).saturating_add(start) };
+                    *word = start.to_be_bytes();
+                }
+            }
+            if (21..40).contains(&flag) {
+                for word in offsets.as_chunks_mut::<4>().0 {
+                    let [high, ..] = word;
+                    *high = 0;
+                }
+            }
+            if flag > 40 {
+                let n = c.count(4)?;
+                c.skip(n * 4)?;
+            }
+        }
+        let data = if flag == 1 || flag > 10 { c.take(last)?.to_vec() } else { Vec::new() };
+        object.members = vec![
+            ("fNevBuf".into(), Value::Int(entries as i64)),
+            ("fKeylen".into(), Value::Int(key_bytes.into())),
+            ("fOffsets".into(), Value::Numbers(Number::U8, offsets)),
+            ("fBuffer".into(), Value::Numbers(Number::U8, data)),
+        ];
+        Ok(())
     }
 
     /// Those with a version header as other classes have.

@@ -138,7 +138,7 @@ impl<'a> Page<'a> {
         bounds.push(border);
         if wrong {
             return Err(Error::corrupt(format!(
-                "entry offsets of a basket do not rise within its {border} bytes"
+                "offsets of the entries of a page do not rise within its {border} bytes"
             )));
         }
         Ok(Some(bounds))

@@ -1,7 +1,6 @@
 //! The record of a basket (`TBasket`): a key, five numbers, the values of some entries, and where each entry
 //! starts.
 
-use crate::array::Number;
 use crate::compress::decode;
 use crate::error::{Error, Result};
 use crate::streamer::Value;
@@ -120,54 +119,6 @@ fn decompress(stored: &[u8], bytes: usize, scratch: &mut Vec<u8>) -> Result<()> 
     decode::decompress(stored, scratch.get_mut(..bytes).unwrap_or_default())
 }
 
-/// A basket inside the tree object (the tree was written while it was filled): never compressed.
-///
-/// Gives the members that [`Embedded::from_members`] takes.
-pub fn embedded(c: &mut Cursor<'_>) -> Result<Vec<(Name, Value)>> {
-    let key_bytes = crate::file::Key::parse(c)?.key_bytes;
-    c.skip(6)?;
-    let nev_size = c.i32()?;
-    let sizes = nev_size < 0 && c.u8()? & 1 != 0;
-    let entries = c.count(0)?;
-    let last = c.count(0)?;
-    let mut flag = c.u8()?;
-    let mut offsets = Vec::new();
-    let generated = flag >= 80;
-    if generated {
-        flag -= 80;
-    }
-    if !generated && flag != 0 && flag % 10 != 2 {
-        if entries > 0 {
-            let n = c.count(4)?;
-            offsets = c.take(n * 4)?.to_vec();
-        }
-        if sizes {
-            let mut start = key_bytes.into();
-            for (i, word) in offsets.as_chunks_mut::<4>().0.iter_mut().enumerate() {
-                start = if i == 0 { start } else { u32::from_be_bytes(*word).saturating_add(start) };
-                *word = start.to_be_bytes();
-            }
-        }
-        if (21..40).contains(&flag) {
-            for word in offsets.as_chunks_mut::<4>().0 {
-                let [high, ..] = word;
-                *high = 0;
-            }
-        }
-        if flag > 40 {
-            let n = c.count(4)?;
-            c.skip(n * 4)?;
-        }
-    }
-    let data = if flag == 1 || flag > 10 { c.take(last)?.to_vec() } else { Vec::new() };
-    Ok(vec![
-        ("fNevBuf".into(), Value::Int(entries as i64)),
-        ("fKeylen".into(), Value::Int(key_bytes.into())),
-        ("fOffsets".into(), Value::Numbers(Number::U8, offsets)),
-        ("fBuffer".into(), Value::Numbers(Number::U8, data)),
-    ])
-}
-
 /// A basket inside the tree object.
 #[derive(Debug, Clone, Default)]
 pub struct Embedded {
@@ -179,7 +130,7 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// From what [`embedded`] gave; nothing when the basket has no entries.
+    /// From the members of an object `TBasket`; nothing when the basket has no entries.
     pub fn from_members(members: &[(Name, Value)]) -> Option<Self> {
         let bytes = |name: &str| match members.iter().find(|(n, _)| *n == name) {
             Some((_, Value::Numbers(_, bytes))) => bytes.as_slice(),

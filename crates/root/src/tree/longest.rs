@@ -25,7 +25,7 @@ pub fn longest_entry(tree: &Tree, branch: usize) -> Result<Option<u64>> {
             Place::Nowhere => None,
             Place::Tree(values) => longest(&values.page(), &mut shortest)?,
             Place::File(offset, length) => {
-                let record = tree.file.bytes(*offset, *length, Cause::Basket)?;
+                let record = tree.file.bytes(*offset, *length, Cause::Page)?;
                 let mut scratch = Vec::new();
                 let unpacked = basket::unpack(&record, *offset, &mut scratch)?;
                 longest(&unpacked.page(if unpacked.in_scratch { &scratch } else { &record }), &mut shortest)?

@@ -4,7 +4,9 @@
 //! to objects with a tag that names a class or an object seen before (`TBufferFile::ReadObjectAny`).
 
 pub mod cursor;
+mod key;
 pub mod swap;
 pub mod writer;
 
 pub use cursor::{Cursor, Frame, Pointer};
+pub use key::Key;

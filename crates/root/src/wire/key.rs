@@ -1,7 +1,7 @@
 //! The record header of every object (`TKey`).
 
+use super::Cursor;
 use crate::error::Result;
-use crate::wire::Cursor;
 
 /// Where an object lies and what it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
