@@ -42,6 +42,7 @@ lint: build ## formatting, clippy, ruff, pyright, stubs against the built module
 	cargo fmt --all --check
 	cargo clippy --release --workspace --all-targets --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --release --workspace --no-deps --quiet
+	$(BIN)/python tests/support/house.py
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/pyright

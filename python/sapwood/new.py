@@ -7,7 +7,6 @@ keep ROOT's names; what they mean is in ROOT's headers of the same names.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from sapwood.columns import Foreign
 from sapwood.errors import ArgumentError
-from sapwood.writing.objects import Object, histogram_of, to_object
+from sapwood.writing.objects import NewObject, Object, histogram_of, to_object
 
 _LOOKS = {
     "fLineColor": 1, "fLineStyle": 1, "fLineWidth": 1, "fFillColor": 0, "fFillStyle": 1000,
@@ -23,22 +22,6 @@ _LOOKS = {
 }  # fmt: skip
 _UNBOUND = {"fMaximum": -1111.0, "fMinimum": -1111.0}
 _PARAMETERS = {"bool": "bool", "int32": "int", "int64": "long", "float32": "float", "float64": "double"}
-
-
-@dataclass(frozen=True)
-class NewObject:
-    """An object that has no name yet: a class, a title, and members."""
-
-    classname: str
-    title: str
-    members: dict[str, Any]
-
-    def named(self, name: str) -> Object:
-        """Give the object with its name among its members."""
-        if self.classname == "TObjString":
-            return (self.classname, self.members)
-        titled = not self.classname.startswith(("TParameter", "TList"))
-        return (self.classname, {"fName": name, **({"fTitle": self.title} if titled else {}), **self.members})
 
 
 def TObjString(text: str) -> NewObject:  # noqa: N802 - ROOT's name

@@ -20,14 +20,13 @@ from sapwood.lab.replay import (
     Changes,
     Model,
     Request,
-    parse_rate,
-    parse_time,
     places_of,
     replay,
     requests_of,
     simulate,
     text_of,
 )
+from sapwood.show.units import parse_rate, parse_time
 from sapwood.storage.trace import Trace
 
 ENTRIES, CLUSTERS = 40_000, 8

@@ -22,9 +22,9 @@ import sapwood
 from sapwood.errors import ArgumentError, SapwoodError, UnsupportedError
 from sapwood.lab.children import job
 from sapwood.lab.studies import event, predict, samples, site
+from sapwood.lab.studies.page import draw_lines
 from sapwood.lab.studies.samples import Kind
 from sapwood.lab.studies.study import Study
-from sapwood.pages.study import draw_lines
 
 SMALL = {"esd": Kind(12, 20, 5, "Tracks"), "pythia": Kind(6, 30, 20, "fParticles")}
 

@@ -20,8 +20,8 @@ from sapwood.errors import ArgumentError, SapwoodError
 from sapwood.lab.children import engines
 from sapwood.lab.studies import event
 from sapwood.lab.studies import study as study_module
+from sapwood.lab.studies.page import _figures, colours
 from sapwood.lab.studies.study import WARNINGS, Step, Study, compare, comparison_text, differs, judge, read, scratch
-from sapwood.pages.study import _figures, colours
 
 GUIDE = Path(__file__).resolve().parent.parent.parent / "docs" / "guide" / "laboratory.md"
 

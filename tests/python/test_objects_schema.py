@@ -15,7 +15,8 @@ import uproot
 
 import sapwood
 from sapwood.errors import NotFoundError, UnsupportedError
-from sapwood.schema import StreamerInfo, Streamers, dataclasses, headers, open_streamers
+from sapwood.files.classes import open_streamers
+from sapwood.schema import StreamerInfo, Streamers, dataclasses, headers
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "objects"
 SHAPES = GOLDEN / "memberwise.root"

@@ -26,7 +26,8 @@ from hypothesis import strategies as st
 
 import sapwood
 from sapwood.errors import ArgumentError, NotFoundError, StorageError, UnsupportedError
-from sapwood.writing.columns import NUMBERS, to_type
+from sapwood.writing.columns import NUMBERS
+from sapwood.writing.types import to_type
 
 CODECS = [None, sapwood.ZLIB(1), sapwood.ZLIB(9), sapwood.LZMA(1), sapwood.LZ4(1), sapwood.LZ4(9), sapwood.ZSTD(1)]
 

@@ -52,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
         own = commands.add_parser(name, help=module.HELP, description=module.HELP, epilog=module.EPILOG or None)
         module.add_arguments(own)
         own.add_argument("--debug", action="store_true", help="show the full traceback of an error")
-        own.set_defaults(function=module.run, parser=own)
+        own.set_defaults(function=module.run, parser=own, main=main)
     return top
 
 

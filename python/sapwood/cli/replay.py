@@ -43,7 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Repeat the accesses."""
     import json
 
-    from sapwood.lab.replay import Changes, Model, parse_rate, parse_time, replay, text_of
+    from sapwood.lab.replay import Changes, Model, replay, text_of
+    from sapwood.show.units import parse_rate, parse_time
 
     simulated = arguments.latency is not None or arguments.bandwidth is not None
     model = Model(

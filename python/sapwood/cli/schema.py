@@ -33,7 +33,8 @@ def run(arguments: argparse.Namespace) -> int:
     import json
     from pathlib import Path
 
-    from sapwood.schema import dataclasses, headers, open_streamers
+    from sapwood.files.classes import open_streamers
+    from sapwood.schema import dataclasses, headers
 
     streamers = open_streamers(arguments.file)
     if arguments.cpp:

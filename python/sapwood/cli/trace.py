@@ -26,7 +26,6 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command, or show a trace."""
     import sys
 
-    from sapwood.cli import main
     from sapwood.errors import ArgumentError
     from sapwood.storage.trace import TRACES, Trace
 
@@ -36,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     if words[0] == "show" and any(word.endswith(TRACES) for word in words):
         return _show(words[1:])
     with Trace(arguments.trace) as trace:
-        code = main(words)
+        code = arguments.main(words)
     say(trace.summary(), end="", file=sys.stderr)
     return code
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import calendar
 import datetime
 import platform
 import sys
@@ -28,6 +27,7 @@ from sapwood.errors import (
     without_secrets,
 )
 from sapwood.files.kinds import BANKS, DIRECTORIES, HBOOK_NTUPLES, RNTUPLES, TABLES, TREES
+from sapwood.objects.dates import unpack_datetime
 from sapwood.show.safe import safe_line
 from sapwood.storage.locate import split_path
 from sapwood.storage.sources import source_of
@@ -968,15 +968,3 @@ def _classname(found: ReadOnlyKey | ReadOnlyDirectory) -> str:
 
 def _uuid(text: str) -> uuid.UUID:
     return uuid.UUID(text) if text else uuid.UUID(int=0)
-
-
-def unpack_datetime(packed: int) -> datetime.datetime:
-    """Unpack a date as ROOT stores it (`TDatime`): years since 1995, month, day, hour, minute, second.
-
-    They take 6, 4, 5, 5, 6 and 6 bits. A field beyond its range (a date that was never set) is brought to the nearest
-    that the calendar has. The time zone is that of the writer, and not known.
-    """
-    year, month = 1995 + (packed >> 26), min(max(packed >> 22 & 15, 1), 12)
-    day = min(max(packed >> 17 & 31, 1), calendar.monthrange(year, month)[1])
-    hour, minute, second = min(packed >> 12 & 31, 23), min(packed >> 6 & 63, 59), min(packed & 63, 59)
-    return datetime.datetime(year, month, day, hour, minute, second)  # noqa: DTZ001

@@ -518,7 +518,7 @@ def _peak_of(usage: Any) -> int:
 
 def summary_text(monitor: Monitor) -> str:
     """Lay out the summary of a monitor as lines of text."""
-    from sapwood.pages.listing import layout
+    from sapwood.show.text import layout
     from sapwood.show.units import bytes_text, seconds_text
 
     summary = monitor.summary()

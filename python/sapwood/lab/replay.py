@@ -28,6 +28,7 @@ import numpy as np
 
 import sapwood
 from sapwood.errors import HIDDEN, ArgumentError
+from sapwood.lab.wanted import PREFETCH, WORKERS, Ranges, Runs, Wanted, joined, requests_for, wanted_of
 from sapwood.show.units import bytes_text, count_text, memory_size, seconds_text, share_text
 from sapwood.storage.sources import source_of
 from sapwood.storage.trace import Trace
@@ -35,17 +36,12 @@ from sapwood.table.query import Query
 from sapwood.table.scan import Slice, read
 
 if TYPE_CHECKING:
-    from sapwood.columns import Array, Foreign
+    from sapwood.columns import Foreign
 
-_WORKERS = 4
-_PREFETCH = 128 << 20
-_RANGES = 1000
 _AT_ONCE = 100_000_000
 """How many uncompressed bytes are read in one go where that is really done."""
 _FASTEST = 1e10
 """Bytes a second where no bandwidth is given."""
-
-Ranges = list[tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -117,38 +113,6 @@ class Request(NamedTuple):
     def bytes(self) -> int:
         """Bytes of its ranges."""
         return sum(length for _, length in self.ranges)
-
-
-def parse_time(text: str) -> float:
-    """Read a time: ``50ms``, ``0.14s``, ``200us``.
-
-    Raises
-    ------
-    ArgumentError
-        It is none.
-    """
-    match = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*(us|µs|ms|s)\s*", text)
-    if match is None:
-        raise ArgumentError(f"a time is a number with us, ms or s, not {text!r}")
-    return float(match[1]) * {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}[match[2]]
-
-
-def parse_rate(text: str) -> float:
-    """Read a bandwidth in bytes a second: ``100MB/s``, ``1Gbit/s``.
-
-    Raises
-    ------
-    ArgumentError
-        It is none.
-    """
-    match = re.fullmatch(r"\s*(.*?)(bit|B)/s\s*", text)
-    try:
-        rate = memory_size(f"{match[1]}B") / (8 if match[2] == "bit" else 1) if match else 0
-    except TypeError:
-        rate = 0
-    if rate <= 0:
-        raise ArgumentError(f"a bandwidth is a number with B/s, MB/s, Gbit/s, not {text!r}")
-    return rate
 
 
 def requests_of(trace: Trace) -> list[Request]:
@@ -307,83 +271,6 @@ def places_of(files: Sequence[str], on: str | None) -> dict[str, str]:
     return {file: f"{on.rstrip('/')}/{name}" for file, name in zip(files, names, strict=True)}
 
 
-Runs = tuple[tuple[int, int], ...]
-"""Ranges of entries, one behind the other."""
-
-
-class Part(NamedTuple):
-    """Branches of which the same entries were wanted."""
-
-    branches: list[str]
-    runs: Runs
-
-
-class Wanted(NamedTuple):
-    """What a trace wanted of a tree: parts, each planned by itself, in the order in which they were first read."""
-
-    file: str
-    tree: str
-    parts: list[Part]
-
-    @property
-    def branches(self) -> list[str]:
-        """The names of all branches."""
-        return list(dict.fromkeys(name for part in self.parts for name in part.branches))
-
-
-def wanted_of(trace: Trace) -> list[Wanted]:
-    """Give what was decoded, tree by tree, in the order in which they were first read.
-
-    What was decoded again is wanted again, unless its bytes were fetched once for both.
-    """
-    rows = np.flatnonzero(~trace.is_request)
-    columns = (trace[name][rows].tolist() for name in ("file", "tree", "branch", "basket", "cause"))
-    ranges = (trace[name][rows].tolist() for name in ("entry_start", "entry_stop"))
-    turns: dict[tuple[str, str, str, int], int] = {}
-    found: dict[tuple[str, str, str, int], list[tuple[int, int]]] = {}
-    for file, tree, branch, basket, cause, start, stop, times in zip(
-        *columns, *ranges, _fetched(trace, rows).tolist(), strict=True
-    ):
-        turn = turns.get((file, tree, branch, basket), 0)
-        if cause == "decode" and turn < max(times, 1):
-            turn += 1
-        turns[file, tree, branch, basket] = turn
-        found.setdefault((file, tree, branch, turn), []).append((start, stop))
-    parts: dict[tuple[str, str], dict[tuple[Runs, int], list[str]]] = {}
-    for (file, tree, branch, _), wanted in found.items():
-        of_tree, runs, again = parts.setdefault((file, tree), {}), _joined(wanted), 0
-        while branch in of_tree.get((runs, again), ()):
-            again += 1
-        of_tree.setdefault((runs, again), []).append(branch)
-    return [
-        Wanted(file, tree, [Part(names, runs) for (runs, _), names in of_tree.items()])
-        for (file, tree), of_tree in parts.items()
-    ]
-
-
-def _fetched(trace: Trace, rows: Array) -> Array:
-    """Say how often the bytes of baskets, given by their rows, were fetched from storage."""
-    files, offsets, requests = trace["file"], trace["offset"], trace.is_request
-    times = np.zeros(len(rows), int)
-    for file in dict.fromkeys(files[rows].tolist()):
-        asked, here = requests & (files == file), files[rows] == file
-        at = offsets[rows][here]
-        begun = np.searchsorted(np.sort(offsets[asked]), at, side="right")
-        times[here] = begun - np.searchsorted(np.sort(offsets[asked] + trace["length"][asked]), at, side="right")
-    return times
-
-
-def _joined(runs: Iterable[tuple[int, int]]) -> Runs:
-    """Join ranges that overlap or touch."""
-    joined: list[tuple[int, int]] = []
-    for start, stop in sorted(runs):
-        if joined and start <= joined[-1][1]:
-            joined[-1] = (joined[-1][0], max(stop, joined[-1][1]))
-        else:
-            joined.append((start, stop))
-    return tuple(joined)
-
-
 def planned(
     trees: Iterable[tuple[Wanted, Foreign]], changes: Changes, model: Model
 ) -> tuple[list[Request], list[tuple[float, float]], int]:
@@ -392,8 +279,8 @@ def planned(
     A request is sent as soon as one of the workers is free and there is room for what is fetched ahead; what comes is
     used at once, in its order.
     """
-    prefetch = _PREFETCH if changes.prefetch_size is None else memory_size(changes.prefetch_size)
-    workers = model.in_flight or _WORKERS
+    prefetch = PREFETCH if changes.prefetch_size is None else memory_size(changes.prefetch_size)
+    workers = model.in_flight or WORKERS
     bandwidth = min(model.bandwidth or _FASTEST, _FASTEST)
     requests: list[Request] = []
     times: list[tuple[float, float]] = []
@@ -420,15 +307,6 @@ def planned(
             times.append((begin, line))
         clock = max(clock, used)
     return requests, times, asked
-
-
-def requests_for(
-    ranges: Ranges, latency: float, bandwidth: float, prefetch: int = _PREFETCH, workers: int = _WORKERS
-) -> list[Ranges]:
-    """Return the requests that sapwood makes of ranges on remote storage."""
-    from sapwood import _native
-
-    return _native.plan_requests(ranges, prefetch, workers, latency, bandwidth, _RANGES)
 
 
 def _ranges(branches: Sequence[Any], runs: Runs, tree: Foreign, changes: Changes) -> Ranges:
@@ -467,7 +345,7 @@ def _parts(wanted: Wanted, tree: Foreign, changes: Changes) -> list[tuple[list[A
         if not chosen:
             raise ArgumentError(f"no branch of {wanted.tree} matches {', '.join(changes.branches)}")
         known = {branch.number for branches, _ in parts for branch in branches}
-        every = _joined(run for _, runs in parts for run in runs)
+        every = joined(run for _, runs in parts for run in runs)
         parts = [([one for one in branches if one.number in chosen], runs) for branches, runs in parts]
         others = [branch for index, branch in chosen.items() if index not in known]
         beside = next((branches for branches, runs in parts if runs == every), None)

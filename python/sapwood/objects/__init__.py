@@ -7,15 +7,11 @@ that the key names. All other classes are read by what the file says of them (`s
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from sapwood.columns import Foreign
 from sapwood.errors import CorruptError, LimitError, SapwoodWarning, UnsupportedError
 
-if TYPE_CHECKING:
-    from sapwood.files.file import ReadOnlyKey
-
-Reader = Callable[["ReadOnlyKey"], Foreign]
+Reader = Callable[[Foreign], Foreign]
 
 _NTUPLES = ("ROOT::RNTuple", "ROOT::Experimental::RNTuple")
 
@@ -27,7 +23,7 @@ def register(accepts: Callable[[str], bool], reader: Reader) -> None:
     _readers.insert(0, (accepts, reader))
 
 
-def read(key: ReadOnlyKey) -> Foreign:
+def read(key: Foreign) -> Foreign:
     """Read the object of a key.
 
     Raises
@@ -50,7 +46,7 @@ def read(key: ReadOnlyKey) -> Foreign:
     return read_model(key)
 
 
-def unreadable(key: ReadOnlyKey) -> str | None:
+def unreadable(key: Foreign) -> str | None:
     """Read the object of a key, and say what of it cannot be read, and why; None if all can."""
     import warnings
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sapwood.objects.dates import unpack_datetime
 from sapwood.objects.model import Document, Model, behavior, regular_classname
 from sapwood.show.safe import safe_line
 
@@ -300,8 +301,6 @@ class TDatime(Model):
 
     def to_datetime(self) -> datetime.datetime:
         """Give it as Python knows it."""
-        from sapwood.files.file import unpack_datetime
-
         return unpack_datetime(self.member("fDatime"))
 
     def _json(self, json: Any) -> Any:

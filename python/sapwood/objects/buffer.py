@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sapwood.columns import Foreign
 from sapwood.errors import CorruptError, UnsupportedError
 
 if TYPE_CHECKING:
     from sapwood.objects.axis import TAxis
-    from sapwood.objects.histogram import Histogram
 
 Array = np.ndarray[Any, Any]
 
@@ -28,7 +28,7 @@ _COUNT_OVERFLOWS = 1  # TH1::EStatOverflows::kConsider
 _LARGEST_WIDTH = float(np.finfo(np.float32).max)
 
 
-def pending(h: Histogram) -> Array | None:
+def pending(h: Foreign) -> Array | None:
     """Give the fills that are not in the bins yet: a row for each, with the weight first; None if there are none.
 
     A negative number in front says that the bins have them already.
@@ -43,7 +43,7 @@ def pending(h: Histogram) -> Array | None:
     return fills[: int(buffer[0]) * columns].reshape(-1, columns)
 
 
-def emptied(h: Histogram, fills: Array) -> dict[str, Any]:
+def emptied(h: Foreign, fills: Array) -> dict[str, Any]:
     """Give the members that change when fills are put into the bins."""
     profile = h.kind == "MEAN"
     axes, members = _with_limits(h, fills[:, 1 : 1 + h.ndim])
@@ -142,7 +142,7 @@ def _find(axis: TAxis, values: Array) -> Array:
     return np.where(values < low, 0, np.where(values < high, found, bins + 1)).astype(np.int64)
 
 
-def _with_limits(h: Histogram, places: Array) -> tuple[list[TAxis], dict[str, Any]]:
+def _with_limits(h: Foreign, places: Array) -> tuple[list[TAxis], dict[str, Any]]:
     """Give the axes, with limits for those that have none, and the members that this changes."""
     names = [f"f{letter}axis" for letter in "XYZ"[: h.ndim]]
     axes: list[TAxis] = [h.member(name) for name in names]
@@ -172,7 +172,7 @@ def _with_limits(h: Histogram, places: Array) -> tuple[list[TAxis], dict[str, An
     return found, changed
 
 
-def _extended(h: Histogram, axes: list[TAxis], places: Array) -> list[TAxis]:
+def _extended(h: Foreign, axes: list[TAxis], places: Array) -> list[TAxis]:
     """Give axes that grow with what is filled limits that hold all: twice the range until they do."""
     growing = [axis.member("fBits2", none_if_missing=True) or 0 for axis in axes]
     found = list(axes)

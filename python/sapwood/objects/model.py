@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from sapwood import _native
-    from sapwood.files.file import ReadOnlyFile, ReadOnlyKey
-    from sapwood.schema import StreamerInfo
 
 _SPACES = re.compile(r"\s*(<|>|,|::)\s*")
 _ALIASES = {
@@ -158,7 +156,7 @@ def _plain(value: Any) -> Any:
 class Document:
     """What was read of one key: objects that several pointers lead to are one Python object."""
 
-    def __init__(self, key: ReadOnlyKey | None) -> None:
+    def __init__(self, key: Foreign) -> None:
         self.key = key
         # Models hold the document; if it held them too, only Python's search for cycles would free them.
         self._shared: dict[int, weakref.ref[Model]] = {}
@@ -291,7 +289,7 @@ class Model:
                 self._native = None
 
     @property
-    def key(self) -> ReadOnlyKey | None:
+    def key(self) -> Foreign:
         """The key whose object this is; None for an object inside another, and for one that was not read."""
         return self._document.key if self._document.shared(1) is self else None
 
@@ -321,12 +319,12 @@ class Model:
         return (self._native.place if self._native is not None else self._about[3])[1]
 
     @property
-    def file(self) -> ReadOnlyFile | None:
+    def file(self) -> Foreign:
         """The file it was read from; None for one that was unpickled."""
         return None if self._document.key is None else self._document.key.file
 
     @property
-    def parent(self) -> ReadOnlyKey | None:
+    def parent(self) -> Foreign:
         """The key it was read from, or was part of; None for one that was unpickled."""
         return self._document.key
 
@@ -360,7 +358,7 @@ class Model:
         return [(base.name, base.member("fBaseVersion")) for base in known.bases]
 
     @property
-    def class_streamer(self) -> StreamerInfo | None:
+    def class_streamer(self) -> Foreign:
         """What the file says of the class in this version; None where it says nothing, or there is no file."""
         return None if self.file is None else self.file.streamer_named(self.classname, self.class_version)
 
@@ -644,7 +642,7 @@ def model_class(native: _native.Object) -> type[Model]:
     return chosen
 
 
-def read_model(key: ReadOnlyKey) -> Foreign:
+def read_model(key: Foreign) -> Foreign:
     """Read the object of a key. What of it cannot be read is told by a warning, and is `Unreadable`.
 
     Raises

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sapwood.show.safe import safe_line
-from sapwood.show.units import bytes_text, count_text, seconds_text, share_text
-
-if TYPE_CHECKING:
-    from sapwood.storage.trace import Trace
+from sapwood.show.units import bytes_text, count_text, seconds_text
+from sapwood.storage.trace import Trace, cause_rows, layer_rows
 
 Numbers = NDArray[Any]
 
@@ -27,48 +25,9 @@ _LETTERS = "abcdefghijkl*"
 _REQUESTS = ("header", "directory", "streamers", "object", "basket", "prefetch", "miss", "head")
 
 
-def summary(trace: Trace) -> str:
-    """Sum up in a few lines: requests, bytes and time of each cause; bytes at four layers; decoding."""
-    causes = trace["cause"]
-    lines = [f"{'cause':<10} {'requests':>9} {'ranges':>9} {'bytes':>10} {'time':>10}"]
-    for cause, requests, ranges, size, time in cause_rows(trace.requests()):
-        lines.append(f"{cause:<10} {requests:>9} {ranges:>9} {size:>10} {time:>10}")
-    rows = causes == "decode"
-    lines.append(
-        f"{int(rows.sum())} baskets of {len(np.unique(trace['branch'][rows]))} branches, decompressed in "
-        f"{seconds_text(trace['decompression_ns'].sum() / 1e9)}, "
-        f"decoded in {seconds_text(trace['decoding_ns'].sum() / 1e9)} (summed over threads)"
-    )
-    layers = layer_rows(trace.layers())
-    return "\n".join(lines) + "\n" + "".join(f"{name:<13} {size:>10}  {note}\n" for name, size, note in layers)
-
-
-def cause_rows(requests: Mapping[str, Mapping[str, int]]) -> list[tuple[str, str, str, str, str]]:
-    """Give of each cause that there were requests for: their number, ranges, bytes and time."""
-    return [
-        (cause, str(of["requests"]), str(of["ranges"]), bytes_text(of["bytes"]), seconds_text(of["time_ns"] / 1e9))
-        for cause, of in requests.items()
-        if of["requests"]
-    ]
-
-
-def layer_rows(layers: Mapping[str, int]) -> list[tuple[str, str, str]]:
-    """Give the bytes at the four layers (see `Trace.layers`), each with how it comes of the one before."""
-    asked, served = layers["bytes_requested"], layers["bytes_read"]
-    unpacked, used = layers["bytes_decompressed"], layers["bytes_used"]
-    over = layers["over_read"]
-    between = f"{bytes_text(over)} between them" if over >= 0 else f"{bytes_text(-over)} of them not from storage again"
-    return [
-        ("asked", bytes_text(asked), "baskets, as they are in the file"),
-        ("served", bytes_text(served), f"these, {between}, {bytes_text(layers['records'])} of the file's own records"),
-        ("decompressed", bytes_text(unpacked), f"{unpacked / asked:.2f} times what was asked" if asked else "nothing"),
-        ("used", bytes_text(used), f"{share_text(used, unpacked)} of it: the wanted entries"),
-    ]
-
-
 def text_of(trace: Trace) -> str:
     """Show a trace in a terminal: the summary, requests over time, offsets against entries, a map of each tree."""
-    parts = [summary(trace), _requests_text(trace)]
+    parts = [trace.summary(), _requests_text(trace)]
     parts += [_offsets_text(*one) for one in _decoded(trace)]
     parts += [_map_text(*one) for one in maps(trace)]
     return "".join(parts)
@@ -149,7 +108,7 @@ def _map_text(tree: str, names: list[str], clusters: Numbers, sizes: Numbers) ->
 def page(trace: Trace, name: str) -> str:
     """Write a page: bytes at four layers, file offset against entry, requests over time, a map of each tree."""
     from sapwood import _native
-    from sapwood.pages.run import document
+    from sapwood.show.html import document
 
     starts, ends, sizes = _requests(trace)
     span = (int(ends.max()) - int(starts.min())) / 1e9 if len(starts) else 0.0
@@ -176,7 +135,7 @@ def figures(trace: Trace) -> str:
 
 def section(requests: Mapping[str, Mapping[str, int]], layers: Mapping[str, int], more: str = "") -> str:
     """Write a section of a page with requests by cause, bytes at four layers, and more."""
-    from sapwood.pages.run import table
+    from sapwood.show.html import table
 
     causes = [list(row) for row in cause_rows(requests)]
     rows = [[name, size, html.escape(note)] for name, size, note in layer_rows(layers)]

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import sapwood
 from sapwood.errors import ArgumentError, NotFoundError, UnsupportedError
-from sapwood.pages.listing import layout, split
+from sapwood.pages.listing import split
 from sapwood.show.safe import safe_line
+from sapwood.show.text import layout
 from sapwood.show.units import count_text
 from sapwood.train.data.dataset import Source, find_tree, is_url
 

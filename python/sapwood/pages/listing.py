@@ -5,7 +5,7 @@ Works on the native classes alone, so that a listing does not wait for NumPy and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from sapwood import _native
 from sapwood.errors import NotFoundError, SapwoodError, warn_of_lost_keys
 from sapwood.files.kinds import TABLES
 from sapwood.show.safe import safe_line
+from sapwood.show.text import layout
 from sapwood.show.units import bytes_text, count_text
 from sapwood.storage.locate import is_url
 from sapwood.storage.sources import source_of
@@ -259,20 +260,3 @@ def branches_text(listing: dict[str, Any]) -> str:
         head = f"{safe_line(key['name'])};{key['cycle']}: {count_text(key['entries'])} entries, {branches}, "
         parts.append(f"{head}{compressed} of {full} (factor {factor})\n" + layout(rows, right=(2, 3, 4, 5)))
     return "\n".join(parts) if parts else "no trees\n"
-
-
-def layout(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> str:
-    """Lay out rows in columns two spaces apart; those in `right` stand to the right."""
-    if not rows:
-        return ""
-    flush = set(right)
-    rows = [[safe_line(cell) for cell in row] for row in rows]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = (
-        "  ".join(
-            cell.rjust(width) if column in flush else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    )
-    return "\n".join(lines) + "\n"

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Mapping, Sequence, Sized
-from importlib import resources
+from collections.abc import Mapping, Sized
 from typing import TYPE_CHECKING, Any
 
-from sapwood.errors import without_secrets
 from sapwood.show.chart import Chart, Map, charts_of, is_histogram
+from sapwood.show.html import document, table
 from sapwood.show.svg import COLOURS, draw_chart, draw_map, plain
 from sapwood.show.units import bytes_text, count_text, number_text, seconds_text, share_text
 from sapwood.train import Run, TaskRecord
@@ -53,21 +52,6 @@ def render(run: Run, unwritten: Mapping[str, str] | None = None) -> str:
         "<code>results.json</code>, the histograms in <code>results.root</code>."
     )
     return document(f"{names} – sapwood run", body, footer)
-
-
-def document(title: str, body: Iterable[str], footer: str) -> str:
-    """Write a page with the style of all pages inside: a title, the parts of the body, and a line at the end.
-
-    A page is made to be passed on: what grants access in URLs is left out.
-    """
-    style = (resources.files("sapwood.show") / "page.css").read_text(encoding="utf-8")
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{_text(without_secrets(title))}</title><style>\n{style}</style></head>\n<body><main>\n"
-        + without_secrets("\n".join(part for part in body if part))
-        + f"\n<footer>{footer}</footer>\n</main></body></html>\n"
-    )
 
 
 def _text(value: object) -> str:
@@ -485,22 +469,3 @@ def _settings(run: Run) -> str:
         + table(["Setting", ""], settings)
         + "</div></section>"
     )
-
-
-def table(
-    head: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    *,
-    numbers: Iterable[int] = (),
-    paths: Iterable[int] = (),
-    classes: str = "",
-) -> str:
-    """Write a table of cells that are HTML already; `numbers` stand to the right, `paths` may break anywhere."""
-    kinds = {**dict.fromkeys(numbers, ' class="n"'), **dict.fromkeys(paths, ' class="path"')}
-    top = "".join(f"<th{kinds.get(place, '')}>{_text(name)}</th>" for place, name in enumerate(head))
-    lines = "".join(
-        "<tr>" + "".join(f"<td{kinds.get(place, '')}>{cell}</td>" for place, cell in enumerate(row)) + "</tr>"
-        for row in rows
-    )
-    name = f' class="{classes}"' if classes else ""
-    return f'<div class="scroll"><table{name}><tr>{top}</tr>{lines}</table></div>'

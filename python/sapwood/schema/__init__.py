@@ -11,6 +11,3 @@ from sapwood.schema.streamers import (
 from sapwood.schema.streamers import (
     Streamers as Streamers,
 )
-from sapwood.schema.streamers import (
-    open_streamers as open_streamers,
-)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import sys
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
-from sapwood.errors import NotFoundError, SapwoodError, SapwoodWarning, UnsupportedError
-from sapwood.files.kinds import TREES
+from sapwood.columns import Foreign
+from sapwood.errors import NotFoundError, UnsupportedError
 from sapwood.objects.model import Model, regular_classname
 from sapwood.show.safe import safe_line, say
 
 if TYPE_CHECKING:
-    from sapwood.files.file import ReadOnlyDirectory, ReadOnlyFile
     from sapwood.objects.model import STLMap
 
 # What ROOT calls containers and strings of C++ in type names.
@@ -265,7 +262,7 @@ class Streamers(Mapping[str, dict[int, StreamerInfo]]):
             self._classes.setdefault(info.name, {}).setdefault(info.class_version, info)
 
     @classmethod
-    def of(cls, file: ReadOnlyFile) -> Streamers:
+    def of(cls, file: Foreign) -> Streamers:
         """Read those of a file."""
         return cls(StreamerInfo(*one) for one in file.native.classes())
 
@@ -426,65 +423,10 @@ def classes_of(model: Any) -> set[tuple[str, int]]:
     return found
 
 
-def _held_by(directory: ReadOnlyDirectory) -> Iterator[str]:
-    """Name the types that the keys of a file, and the branches of its trees, hold."""
-    for where, classname in directory.iterclassnames():
-        yield classname
-        if classname in TREES:
-            # The others are as good where one cannot be read.
-            with contextlib.suppress(SapwoodError):
-                yield from (branch.cpp_class for branch in directory[where].branches)
-
-
-def _containers(typenames: Iterable[str]) -> Iterator[str]:
+def containers(typenames: Iterable[str]) -> Iterator[str]:
     """Choose the types that are containers."""
     for typename in typenames:
         name = regular_classname(typename).rstrip("*").replace("std::", "")
         outer, bracket, _ = name.partition("<")
         if bracket and name.endswith(">") and (outer in CONTAINERS or outer == "ROOT::VecOps::RVec"):
             yield name
-
-
-def open_streamers(path: str) -> Streamers:
-    """Read the classes that a file describes; with the path of an object behind a colon, those that it needs.
-
-    Parameters
-    ----------
-    path
-        The file, as `sapwood.open` takes it.
-
-    Raises
-    ------
-    SapwoodError
-        The file, or the object in it, cannot be read.
-    """
-    from sapwood.files.file import ReadOnlyDirectory, ReadOnlyFile
-    from sapwood.files.tree import TTree
-    from sapwood.storage.locate import split_path
-
-    place, inside = split_path(path)
-    # Parts that cannot be read have classes nevertheless.
-    with ReadOnlyFile(place) as file, warnings.catch_warnings():
-        warnings.simplefilter("ignore", SapwoodWarning)
-        directory = file.root_directory
-        if inside is None:
-            return Streamers(file.streamers.infos(), _containers(_held_by(directory)))
-        classname = directory.classname_of(inside)
-        classes, held = {(name, -1) for name in class_names(classname)}, [classname]
-        try:
-            found = directory[inside]
-        except UnsupportedError:
-            found = None
-        if isinstance(found, ReadOnlyDirectory):
-            return Streamers(file.streamers.infos(), _containers(_held_by(found)))
-        if isinstance(found, TTree):
-            held = [branch.cpp_class for branch in found.branches]
-            branches = list(found.itervalues(recursive=True))
-            classes |= {(branch.classname, -1) for branch in branches}
-            types = [typename for branch in branches for typename in (branch.cpp_class, branch.typename)]
-            classes |= {(name, -1) for name in file.streamers.reachable(types)}
-        elif found is not None:
-            classes |= classes_of(found)
-        else:
-            classes |= {(name, -1) for name in file.streamers.reachable(held)}
-        return file.streamers.needed(sorted(classes), _containers(held))

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sapwood.show.plot import Plot
 from sapwood.show.units import count_text, number_text
-from sapwood.train import Plot
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign

@@ -6,6 +6,8 @@ import math
 import re
 from typing import TypeGuard
 
+from sapwood.errors import ArgumentError
+
 _SIZE = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([kmgtpezy]?)(i?)b\s*", re.IGNORECASE)
 
 
@@ -25,6 +27,38 @@ def memory_size(size: int | str) -> int:
     elif is_count(size):
         return int(size)
     raise TypeError(f"a memory size is a number of bytes or a string like '100 MB', not {size!r}")
+
+
+def parse_time(text: str) -> float:
+    """Read a time: ``50ms``, ``0.14s``, ``200us``.
+
+    Raises
+    ------
+    ArgumentError
+        It is none.
+    """
+    match = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*(us|µs|ms|s)\s*", text)
+    if match is None:
+        raise ArgumentError(f"a time is a number with us, ms or s, not {text!r}")
+    return float(match[1]) * {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}[match[2]]
+
+
+def parse_rate(text: str) -> float:
+    """Read a bandwidth in bytes a second: ``100MB/s``, ``1Gbit/s``.
+
+    Raises
+    ------
+    ArgumentError
+        It is none.
+    """
+    match = re.fullmatch(r"\s*(.*?)(bit|B)/s\s*", text)
+    try:
+        rate = memory_size(f"{match[1]}B") / (8 if match[2] == "bit" else 1) if match else 0
+    except TypeError:
+        rate = 0
+    if rate <= 0:
+        raise ArgumentError(f"a bandwidth is a number with B/s, MB/s, Gbit/s, not {text!r}")
+    return rate
 
 
 def is_count(value: object) -> TypeGuard[int]:
@@ -91,3 +125,10 @@ def _short(value: float) -> str:
     if value == 0 or abs(value) >= 99.95:
         return f"{value:.0f}"
     return f"{value:.1f}" if abs(value) >= 9.995 else f"{value:.2f}"
+
+
+def value_text(value: float, unit: str) -> str:
+    """Write a value with its unit: times and bytes as people read them."""
+    if unit == "s":
+        return seconds_text(value)
+    return bytes_text(value) if unit == "B" else f"{number_text(value)} {unit}".strip()

@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sapwood.errors import MissingFileError
+from sapwood.storage.sources import matching, plain_path
 
 if TYPE_CHECKING:
-    from sapwood.columns import Foreign
+    pass
 
 _SPLIT = re.compile(r"(.+\.root(?:\.[0-9]+)?):(?!//)(.*)", re.IGNORECASE | re.DOTALL)
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
-_ONE_SLASH = re.compile(r"((?:file|https?|s3|x?roots?):/)(?=[^/])", re.IGNORECASE)
 
 Files = Any
 """What names files: see `expand`."""
@@ -59,13 +59,6 @@ def split_path(path: str) -> tuple[str, str | None]:
 def is_url(text: str) -> bool:
     """Tell whether a text is a URL."""
     return "::" in text or _SCHEME.match(text) is not None
-
-
-def plain_path(path: object) -> Foreign:
-    """Turn a path object into a string, with the second slash that `pathlib` takes from URLs; leave the rest alone."""
-    if isinstance(path, os.PathLike):
-        return _ONE_SLASH.sub(r"\1/", os.fspath(path))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-    return path
 
 
 Options = Mapping[str, Any]
@@ -140,8 +133,6 @@ def _expand(files: Files, is_tree: Callable[[object], bool], options: Options, w
 
 def matches(path: str, options: Options) -> list[str]:
     """List the files that a path or URL means, which may be a pattern."""
-    from sapwood.storage.sources import matching
-
     far = is_url(path)
     # What stands behind a question mark belongs to the server.
     head = path.partition("?")[0]

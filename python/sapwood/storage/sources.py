@@ -15,7 +15,6 @@ from urllib.parse import quote
 
 from sapwood.errors import ArgumentError, MissingFileError, SapwoodError, StorageError, similar, storage_error
 from sapwood.show.units import memory_size
-from sapwood.storage.locate import plain_path
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -185,6 +184,16 @@ def options_of(words: Iterable[str]) -> dict[str, Any]:
         except ValueError:
             options[name.strip()] = value
     return options
+
+
+_ONE_SLASH = re.compile(r"((?:file|https?|s3|x?roots?):/)(?=[^/])", re.IGNORECASE)
+
+
+def plain_path(path: object) -> Foreign:
+    """Turn a path object into a string, with the second slash that `pathlib` takes from URLs; leave the rest alone."""
+    if isinstance(path, os.PathLike):
+        return _ONE_SLASH.sub(r"\1/", os.fspath(path))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    return path
 
 
 def source_of(given: object, options: Mapping[str, Any]) -> Found:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from sapwood.errors import ArgumentError, MissingFileError, StorageError, without_secrets
+from sapwood.show.units import bytes_text, seconds_text, share_text
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -24,28 +25,28 @@ TRACES = (".parquet", ".arrow", ".feather")
 
 COLUMNS = {
     "cause": 'why: "header", "directory", "streamers", "object" (a tree\'s own record, a histogram), "basket" (when '
-    'needed), "prefetch" (ahead of need), "miss" (far away, not fetched ahead), "head" (beginnings of baskets, to see '
-    'their codec); "decode" for a basket that was decompressed and decoded, "carried" for one that a step or a reading '
+    'needed), "prefetch" (ahead of need), "miss" (remote, not fetched ahead), "head" (beginnings of pages, to see '
+    'their codec); "decode" for a page that was decompressed and decoded, "carried" for one that a step or a reading '
     "before had decompressed",
     "file": "the path or URL, without the tokens, signatures and passwords in it",
     "tree": "the tree; empty for a request",
     "branch": "the path of the branch; empty for a request",
-    "basket": "the number of the basket in its branch; -1 for a request",
-    "cluster": "the number of the cluster in which the basket begins; -1 for a request",
-    "entry_start": "the first entry of the basket that was wanted; -1 for a request",
+    "basket": "the number of the page in its branch; -1 for a request",
+    "cluster": "the number of the cluster in which the page begins; -1 for a request",
+    "entry_start": "the first entry of the page that was wanted; -1 for a request",
     "entry_stop": "the entry behind the last one that was wanted",
     "offset": "the first byte in the file",
     "length": "bytes in the file; 0 for what was carried",
-    "request": "the number of the request; its ranges share it, each with a row of its own; 0 for a basket",
+    "request": "the number of the request; its ranges share it, each with a row of its own; 0 for a page",
     "start_ns": "when it began, in nanoseconds since the trace began",
     "end_ns": "when it ended",
     "decompression_ns": "time of decompression",
     "decoding_ns": "time of decoding",
-    "bytes_decompressed": "bytes of the basket after decompression",
+    "bytes_decompressed": "bytes of the page after decompression",
     "bytes_used": "bytes of the wanted entries among these",
     "thread": "the number of the thread",
 }
-"""The columns of a trace. A row is a range of a request to storage, or a basket that was decoded."""
+"""The columns of a trace. A row is a range of a request to storage, or a page that was decoded."""
 
 _TEXT = ("cause", "file", "tree", "branch")
 
@@ -232,9 +233,9 @@ class Trace:
 
     def layers(self) -> dict[str, int]:
         """Give the bytes at the four layers: each is what the counter of the same name counts (see `layers`)."""
-        baskets = self["cause"] == "decode"
+        pages = self["cause"] == "decode"
         counted = {
-            "bytes_requested": int(self["length"][baskets].sum()),
+            "bytes_requested": int(self["length"][pages].sum()),
             "bytes_read": int(self["length"][self.is_request].sum()),
             "bytes_decompressed": int(self["bytes_decompressed"].sum()),
             "bytes_used": int(self["bytes_used"].sum()),
@@ -243,9 +244,7 @@ class Trace:
 
     def summary(self) -> str:
         """Sum up in a few lines: requests, bytes and time of each cause, and of decoding."""
-        from sapwood.pages.accesses import summary
-
-        return summary(self)
+        return _summary(self)
 
     def __repr__(self) -> str:
         """Show how much there is."""
@@ -256,17 +255,17 @@ class Trace:
 def layers(counters: Mapping[str, int], served: Mapping[str, int]) -> dict[str, int]:
     """Give bytes at four layers, of counters and of what was served for each cause.
 
-    ``bytes_requested`` (asked): of the baskets that were decoded, in the file; ``bytes_read`` (served): of all
+    ``bytes_requested`` (asked): of the pages that were decoded, in the file; ``bytes_read`` (served): of all
     requests to storage; ``bytes_decompressed``; ``bytes_used``: of the wanted entries. ``over_read`` is what was
-    served for baskets and is in none that was asked for, ``records`` what was served for the file's own records and
-    the heads of baskets:
+    served for pages and is in none that was asked for, ``records`` what was served for the file's own records and
+    the heads of pages:
     asked, over-read and records are together what was served, unless bytes were asked for more often than served.
     """
-    of_baskets = sum(served.get(cause, 0) for cause in ("basket", "prefetch", "miss"))
+    of_pages = sum(served.get(cause, 0) for cause in ("basket", "prefetch", "miss"))
     names = ("bytes_requested", "bytes_read", "bytes_decompressed", "bytes_used")
     return {name: counters[name] for name in names} | {
-        "over_read": of_baskets - counters["bytes_requested"],
-        "records": sum(served.values()) - of_baskets,
+        "over_read": of_pages - counters["bytes_requested"],
+        "records": sum(served.values()) - of_pages,
     }
 
 
@@ -364,3 +363,42 @@ def _writer(path: Path) -> Foreign:
 
         return feather.write_feather
     raise ArgumentError(f"a trace is written as .parquet or .arrow, not as {path.name!r}")
+
+
+def _summary(trace: Trace) -> str:
+    """Sum up in a few lines: requests, bytes and time of each cause; bytes at four layers; decoding."""
+    causes = trace["cause"]
+    lines = [f"{'cause':<10} {'requests':>9} {'ranges':>9} {'bytes':>10} {'time':>10}"]
+    for cause, requests, ranges, size, time in cause_rows(trace.requests()):
+        lines.append(f"{cause:<10} {requests:>9} {ranges:>9} {size:>10} {time:>10}")
+    rows = causes == "decode"
+    lines.append(
+        f"{int(rows.sum())} baskets of {len(np.unique(trace['branch'][rows]))} branches, decompressed in "
+        f"{seconds_text(trace['decompression_ns'].sum() / 1e9)}, "
+        f"decoded in {seconds_text(trace['decoding_ns'].sum() / 1e9)} (summed over threads)"
+    )
+    layers = layer_rows(trace.layers())
+    return "\n".join(lines) + "\n" + "".join(f"{name:<13} {size:>10}  {note}\n" for name, size, note in layers)
+
+
+def cause_rows(requests: Mapping[str, Mapping[str, int]]) -> list[tuple[str, str, str, str, str]]:
+    """Give of each cause that there were requests for: their number, ranges, bytes and time."""
+    return [
+        (cause, str(of["requests"]), str(of["ranges"]), bytes_text(of["bytes"]), seconds_text(of["time_ns"] / 1e9))
+        for cause, of in requests.items()
+        if of["requests"]
+    ]
+
+
+def layer_rows(layers: Mapping[str, int]) -> list[tuple[str, str, str]]:
+    """Give the bytes at the four layers (see `Trace.layers`), each with how it comes of the one before."""
+    asked, served = layers["bytes_requested"], layers["bytes_read"]
+    unpacked, used = layers["bytes_decompressed"], layers["bytes_used"]
+    over = layers["over_read"]
+    between = f"{bytes_text(over)} between them" if over >= 0 else f"{bytes_text(-over)} of them not from storage again"
+    return [
+        ("asked", bytes_text(asked), "pages, as they are in the file"),
+        ("served", bytes_text(served), f"these, {between}, {bytes_text(layers['records'])} of the file's own records"),
+        ("decompressed", bytes_text(unpacked), f"{unpacked / asked:.2f} times what was asked" if asked else "nothing"),
+        ("used", bytes_text(used), f"{share_text(used, unpacked)} of it: the wanted entries"),
+    ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sapwood.errors import ArgumentError
 from sapwood.pages.entries import opened_tree
-from sapwood.pages.listing import layout
+from sapwood.show.text import layout
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign

@@ -73,7 +73,7 @@ def nano_factory(
     access_log
         A list that gets every branch when it is read.
     iteritems_options
-        Filters of `TTree.iteritems`: which branches there are.
+        Filters of the tree's `iteritems`: which branches there are.
     preload
         Names of branches to read at once, together; or a filter of branches.
     """

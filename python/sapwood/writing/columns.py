@@ -5,8 +5,6 @@ Numbers are not copied where they are contiguous and in native byte order.
 
 from __future__ import annotations
 
-import functools
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -15,7 +13,7 @@ from typing import cast as cast_type
 
 import numpy as np
 
-from sapwood.columns import Column, Foreign, Type, length_of
+from sapwood.columns import Column, Foreign, length_of
 from sapwood.errors import ArgumentError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -27,7 +25,8 @@ NUMBERS = frozenset(
 """The element types that branches have."""
 
 
-def _module(data: object) -> str:
+def module_of(data: object) -> str:
+    """Return the package that the class of an object is from."""
     return type(data).__module__.partition(".")[0]
 
 
@@ -86,7 +85,7 @@ def chunks_of(data: Foreign) -> Iterator[Any] | None:
 
 
 def _table(data: Foreign) -> Iterable[tuple[str, Any]]:
-    module = _module(data)
+    module = module_of(data)
     if isinstance(data, Mapping):
         table = cast_type("Mapping[Any, Any]", data)
         names = [name for name in table if not isinstance(name, str)]
@@ -183,7 +182,7 @@ def to_column(data: Foreign) -> Column:
         return _from_numpy(data)
     if isinstance(data, _Taken):
         return data.column
-    module = _module(data)
+    module = module_of(data)
     if module == "awkward":
         import awkward as ak
 
@@ -305,129 +304,6 @@ def _from_layout(layout: Foreign) -> Column:
         fields = [(name, _from_layout(layout.content(name)[: layout.length])) for name in layout.fields]
         return ("record", layout.length, layout.parameter("__record__") or "", fields)
     raise UnsupportedError(f"arrays of type {layout.form.type} cannot be written")
-
-
-def to_type(spec: Foreign) -> Type:
-    """Understand a type: a NumPy dtype or what `numpy.dtype` takes, an Awkward type or datashape, a mapping of names.
-
-    The name of a C++ type that NumPy does not know (``"vector<vector<float>>"``, ``"Float16_t[0, 10, 12]"``) is
-    ``("shape", shape)``.
-
-    Raises
-    ------
-    TypeError
-        It is none of these.
-    UnsupportedError
-        No branch has such elements.
-    """
-    if isinstance(spec, Mapping):
-        return ("record", "", [(str(name), to_type(inner)) for name, inner in spec.items()])
-    if _module(spec) == "awkward":
-        return _from_awkward_type(spec)
-    if isinstance(spec, tuple) and len(spec) == 2 and isinstance(spec[0], str) and "_t" in spec[0]:
-        # Of a C++ type: its name and its dimensions.
-        kind = to_type(spec[0])
-        for size in reversed(spec[1] if isinstance(spec[1], tuple) else (spec[1],)):
-            kind = ("fixed", int(size), kind)
-        return kind
-    try:
-        if isinstance(spec, str) and spec.strip() == "bytes":
-            raise TypeError
-        dtype = np.dtype(spec)
-    except (TypeError, ValueError):
-        if not isinstance(spec, str):
-            raise TypeError(f"neither a NumPy dtype nor an Awkward type: {spec!r}") from None
-        # Here, since shapes are fitted with what this module has.
-        from sapwood.writing.shapes import named, record
-
-        kind = named(spec)
-        if kind is not None:
-            return kind
-        if (lists := _LISTS.fullmatch(spec)) is not None and lists[2] in NUMBERS:
-            kind = ("number", lists[2])
-            for _ in range(lists[1].count("var")):
-                kind = ("list", kind)
-            return kind
-        try:
-            return _from_awkward_type(_datashape(spec))
-        except UnsupportedError:
-            raise
-        except Exception:  # noqa: BLE001 - the parser has errors of its own
-            # Records may have members of C++ types, which the parser does not know.
-            kind = record(spec)
-            if kind is not None:
-                return kind
-            raise TypeError(f"neither a NumPy dtype nor an Awkward type: {spec!r}") from None
-    return _from_dtype(dtype)
-
-
-_LISTS = re.compile(r"\s*((?:var\s*\*\s*)+)(\w+)\s*")
-"""What most branches are given as: Awkward takes some 12 ms for each text, since it makes its parser anew."""
-
-
-@functools.lru_cache(maxsize=256)
-def _datashape(text: str) -> Foreign:
-    import awkward as ak
-
-    return ak.types.from_datashape(text, highlevel=False)
-
-
-def _from_dtype(dtype: np.dtype[Any]) -> Type:
-    if dtype.subdtype is not None:
-        inner, shape = dtype.subdtype
-        kind = _from_dtype(inner)
-        for size in reversed(shape):
-            kind = ("fixed", size, kind)
-        return kind
-    if dtype.names is not None:
-        return ("record", "", [(name, _from_dtype(dtype[name])) for name in dtype.names])
-    if dtype.kind == "U":
-        return ("text",)
-    if dtype.name not in NUMBERS:
-        raise UnsupportedError(f"no branch type holds {dtype}")
-    return ("number", dtype.name)
-
-
-def _from_awkward_type(kind: Foreign) -> Type:
-    from awkward import types
-
-    if isinstance(kind, types.ArrayType):
-        return _from_awkward_type(kind.content)
-    if isinstance(kind, (types.ListType, types.RegularType)) and kind.parameter("__array__") in (
-        "string",
-        "bytestring",
-    ):
-        return ("text",)
-    if isinstance(kind, types.NumpyType):
-        return _from_dtype(np.dtype(kind.primitive))
-    if isinstance(kind, types.UnknownType):
-        return ("number", "float64")
-    if isinstance(kind, types.RegularType):
-        return ("fixed", kind.size, _from_awkward_type(kind.content))
-    if isinstance(kind, types.ListType):
-        return ("list", _from_awkward_type(kind.content))
-    if isinstance(kind, types.RecordType):
-        return ("record", "", [(name, _from_awkward_type(kind.content(name))) for name in kind.fields])
-    raise UnsupportedError(f"arrays of type {kind} cannot be written")
-
-
-def is_types(data: object) -> bool:
-    """Tell whether a table holds types instead of arrays."""
-    if isinstance(data, Mapping):
-        return all(is_types(inner) for inner in data.values())
-    if isinstance(data, (np.dtype, type)):
-        return True
-    if _module(data) == "awkward":
-        from awkward import types
-
-        return isinstance(data, (types.Type, types.ArrayType))
-    if isinstance(data, (str, tuple)):
-        try:
-            to_type(data)
-        except (TypeError, UnsupportedError):
-            return isinstance(data, str)
-        return True
-    return False
 
 
 def cast(values: np.ndarray[Any, Any], dtype: str, name: str) -> np.ndarray[Any, Any]:

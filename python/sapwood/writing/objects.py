@@ -7,6 +7,7 @@ A ROOT object is ``(class, members)``; members not named are zero, empty or null
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -273,3 +274,19 @@ def _from_profile(
     if weighted:
         members["fBinSumw2"] = cells_of(entries2)
     return title, (("TProfile", "TProfile2D", "TProfile3D")[len(axes) - 1], members)
+
+
+@dataclass(frozen=True)
+class NewObject:
+    """An object that has no name yet: a class, a title, and members."""
+
+    classname: str
+    title: str
+    members: dict[str, Any]
+
+    def named(self, name: str) -> Object:
+        """Give the object with its name among its members."""
+        if self.classname == "TObjString":
+            return (self.classname, self.members)
+        titled = not self.classname.startswith(("TParameter", "TList"))
+        return (self.classname, {"fName": name, **({"fTitle": self.title} if titled else {}), **self.members})

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -94,10 +94,8 @@ def named(text: str) -> Type | None:
     return _with_dimensions(shape if shape[0] == "number" else ("shape", shape), dims)
 
 
-def record(text: str) -> Type | None:
+def record(text: str, to_type: Callable[[Foreign], Type]) -> Type | None:
     """Give the type of records whose members may have C++ types: ``"var * {x: Double32_t[0, 1, 12], y: float32}"``."""
-    from sapwood.writing.columns import to_type
-
     dims: list[str] = []
     while found := _DIMENSION.match(text):
         dims.append(found[1])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from sapwood.columns import Column, Foreign
     from sapwood.files.tree import TTree
-    from sapwood.writing.file import WritableFile
+    from sapwood.writing.output import OutputFile
     from sapwood.writing.plan import Plan
 
 
@@ -28,7 +28,7 @@ class WritableTree:
     rest.
     """
 
-    def __init__(self, path: tuple[str, ...], file: WritableFile, number: int, plan: Plan, codes: list[int]) -> None:
+    def __init__(self, path: tuple[str, ...], file: OutputFile, number: int, plan: Plan, codes: list[int]) -> None:
         """Take a tree that the native core has made."""
         self._path = path
         self._file = file
@@ -58,7 +58,7 @@ class WritableTree:
         return self._path[-1]
 
     @property
-    def file(self) -> WritableFile:
+    def file(self) -> OutputFile:
         """The file."""
         return self._file
 

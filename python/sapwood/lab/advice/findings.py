@@ -33,7 +33,7 @@ from sapwood.lab.advice.rewriting import (
     rewrite,
     write_part,
 )
-from sapwood.lab.replay import requests_for, wanted_of
+from sapwood.lab.wanted import requests_for, wanted_of
 from sapwood.show.safe import safe_line
 from sapwood.show.units import bytes_text, count_text, seconds_text, share_text
 from sapwood.storage.trace import TRACES, Trace

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sapwood.errors import ArgumentError
-from sapwood.lab.replay import parse_rate, parse_time
-from sapwood.show.units import bytes_text, seconds_text
+from sapwood.show.units import bytes_text, parse_rate, parse_time, seconds_text
 
 WORSE = 0.05
 """A cost that rises or falls by less than this part is not called worse or better."""

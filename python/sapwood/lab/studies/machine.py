@@ -19,8 +19,7 @@ from sapwood import _native
 from sapwood.errors import ArgumentError, SapwoodError
 from sapwood.lab.children.probe import CODECS
 from sapwood.lab.studies.study import Step, Study, read, scratch
-from sapwood.pages.study import value_text
-from sapwood.show.units import bytes_text, number_text, seconds_text
+from sapwood.show.units import bytes_text, number_text, seconds_text, value_text
 from sapwood.train.account.record import host
 
 SECONDS, QUICK_SECONDS = 0.5, 0.12

@@ -14,8 +14,7 @@ from typing import Any
 from sapwood.errors import ArgumentError
 from sapwood.lab.studies.machine import OURS
 from sapwood.lab.studies.study import NOISE, Study, medians, read
-from sapwood.pages.study import value_text
-from sapwood.show.units import number_text
+from sapwood.show.units import number_text, value_text
 
 _TIMES = ("µs", "ns", "s")
 _NAMED = 5  # benchmarks in a finding

@@ -250,7 +250,7 @@ class Study:
         self, *, tables: Sequence[Mapping[str, Any]], figures: Sequence[Mapping[str, Any]], findings: Sequence[str]
     ) -> dict[str, Path]:
         """Judge the measurements, and write the file and the page."""
-        from sapwood.pages.study import render
+        from sapwood.lab.studies.page import render
 
         said = [*findings]
         if said and self.content["settings"].get("rounds") == 1:
@@ -503,8 +503,8 @@ def _same_facts(first: Mapping[str, float], other: Mapping[str, float]) -> bool:
 
 def comparison_text(compared: Mapping[str, Any]) -> str:
     """Lay out a comparison as lines of text; ``~`` marks ratios that are not clear, ``!`` those of other settings."""
-    from sapwood.pages.listing import layout
-    from sapwood.pages.study import value_text
+    from sapwood.show.text import layout
+    from sapwood.show.units import value_text
 
     count = len(compared["files"])
     head = ["", "", *(f"{place}: {Path(*Path(file).parts[-2:])}" for place, file in enumerate(compared["files"], 1))]
@@ -537,7 +537,7 @@ def comparison_text(compared: Mapping[str, Any]) -> str:
 
 def summary_text(content: Mapping[str, Any], written: Mapping[str, Path]) -> str:
     """Lay out a study as lines of text: tables, findings, warnings, and where it was written."""
-    from sapwood.pages.listing import layout
+    from sapwood.show.text import layout
 
     parts: list[str] = []
     for table in content["tables"]:

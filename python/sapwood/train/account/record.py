@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from sapwood import _native
+from sapwood.show.plot import Plot
 from sapwood.storage.trace import layers
-from sapwood.train.task.tasks import Plot, TaskError
+from sapwood.train.task.tasks import TaskError
 
 # What native reading counts (see `sapwood._native.counters`); the times are nanoseconds, summed over threads.
 COUNTERS = (

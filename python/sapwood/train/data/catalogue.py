@@ -98,7 +98,7 @@ class TreeInfo:
     """What planning needs to know of one tree in one file.
 
     `uuid`, `size` (bytes) and `modified` (nanoseconds) identify the file; `clusters` are the entries at which clusters
-    begin, and the end; `bytes` and `stored` the sizes of all baskets of each branch, before compression and in the
+    begin, and the end; `bytes` and `stored` the sizes of all pages of each branch, before compression and in the
     file.
     """
 

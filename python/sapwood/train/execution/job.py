@@ -116,7 +116,7 @@ def run(
         With threads, how many steps are read while others are worked on: ``threads + read_ahead`` are in memory.
     step_size
         The longest step: a number of entries, or decompressed bytes of the columns that are read (``"100 MB"``).
-        Steps are whole clusters as far as they fit; a longer cluster is cut, which decodes its baskets several times.
+        Steps are whole clusters as far as they fit; a longer cluster is cut, which decodes its pages several times.
     entries
         Stop after so many entries, counted through the files in their order.
     skip_bad_files

@@ -11,7 +11,6 @@ import sysconfig
 import traceback
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, cast
 import numpy as np
 
 from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning, stacklevel
+from sapwood.show.plot import Plot
 from sapwood.train.task.columns import Declaration
 
 if TYPE_CHECKING:
@@ -31,32 +31,6 @@ Option = bool | int | float | str | list[Any] | tuple[Any, ...] | None
 
 class TaskError(SapwoodError):
     """A task failed; the message names the task, the file and the entries, and ends with the task's own traceback."""
-
-
-@dataclass(frozen=True)
-class Plot:
-    """How a histogram is to be shown. Everything left out is chosen from the histogram itself.
-
-    Parameters
-    ----------
-    title
-        What the plot shows.
-    y
-        Title of the vertical axis (by default "Entries", or "Mean" for profiles); of counts, the width of a bin is
-        added where the bins are equal.
-    log
-        Logarithmic vertical axis (for one-dimensional histograms) or colours (for two-dimensional ones).
-    marks
-        Values on the horizontal axis to be marked with a line, each with its name.
-    caption
-        A sentence below the plot.
-    """
-
-    title: str = ""
-    y: str = ""
-    log: bool | None = None
-    marks: Mapping[float, str] = field(default_factory=dict[float, str])
-    caption: str = ""
 
 
 class Task:

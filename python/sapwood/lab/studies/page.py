@@ -8,9 +8,9 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sapwood.pages.run import document, table
+from sapwood.show.html import document, table
 from sapwood.show.svg import COLOURS, HEIGHT, WIDTH, Scale
-from sapwood.show.units import bytes_text, number_text, seconds_text
+from sapwood.show.units import bytes_text, number_text, value_text
 
 _LEFT, _RIGHT, _TOP, _BOTTOM, _BAR = 215, 104, 8, 44, 17
 _SORT = """<script>
@@ -41,13 +41,6 @@ def colours(names: Sequence[str]) -> dict[str, int]:
     free = [number for number in range(COLOURS) if number not in own.values()] or [0]
     others = {name: free[place % len(free)] for place, name in enumerate(name for name in names if name not in own)}
     return {name: own.get(name, others.get(name, 0)) for name in names}
-
-
-def value_text(value: float, unit: str) -> str:
-    """Write a value with its unit: times and bytes as people read them."""
-    if unit == "s":
-        return seconds_text(value)
-    return bytes_text(value) if unit == "B" else f"{number_text(value)} {unit}".strip()
 
 
 def render(content: Mapping[str, Any]) -> str:

@@ -1,0 +1,43 @@
+"""Building blocks of pages: the document, and tables."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+from importlib import resources
+
+from sapwood.errors import without_secrets
+
+
+def document(title: str, body: Iterable[str], footer: str) -> str:
+    """Write a page with the style of all pages inside: a title, the parts of the body, and a line at the end.
+
+    A page is made to be passed on: what grants access in URLs is left out.
+    """
+    style = (resources.files("sapwood.show") / "page.css").read_text(encoding="utf-8")
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{html.escape(without_secrets(title))}</title><style>\n{style}</style></head>\n<body><main>\n"
+        + without_secrets("\n".join(part for part in body if part))
+        + f"\n<footer>{footer}</footer>\n</main></body></html>\n"
+    )
+
+
+def table(
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    numbers: Iterable[int] = (),
+    paths: Iterable[int] = (),
+    classes: str = "",
+) -> str:
+    """Write a table of cells that are HTML already; `numbers` stand to the right, `paths` may break anywhere."""
+    kinds = {**dict.fromkeys(numbers, ' class="n"'), **dict.fromkeys(paths, ' class="path"')}
+    top = "".join(f"<th{kinds.get(place, '')}>{html.escape(name)}</th>" for place, name in enumerate(head))
+    lines = "".join(
+        "<tr>" + "".join(f"<td{kinds.get(place, '')}>{cell}</td>" for place, cell in enumerate(row)) + "</tr>"
+        for row in rows
+    )
+    name = f' class="{classes}"' if classes else ""
+    return f'<div class="scroll"><table{name}><tr>{top}</tr>{lines}</table></div>'

@@ -1,0 +1,32 @@
+"""How a histogram is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Plot:
+    """How a histogram is to be shown. Everything left out is chosen from the histogram itself.
+
+    Parameters
+    ----------
+    title
+        What the plot shows.
+    y
+        Title of the vertical axis (by default "Entries", or "Mean" for profiles); of counts, the width of a bin is
+        added where the bins are equal.
+    log
+        Logarithmic vertical axis (for one-dimensional histograms) or colours (for two-dimensional ones).
+    marks
+        Values on the horizontal axis to be marked with a line, each with its name.
+    caption
+        A sentence below the plot.
+    """
+
+    title: str = ""
+    y: str = ""
+    log: bool | None = None
+    marks: Mapping[float, str] = field(default_factory=dict[float, str])
+    caption: str = ""

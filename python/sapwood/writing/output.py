@@ -1,0 +1,240 @@
+"""What a file is written to: a path, a stream, or a URL; and how it becomes whole."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import uuid
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from sapwood import _native
+from sapwood.compression import Compression, code_of
+from sapwood.errors import ArgumentError, StorageError, UnsupportedError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from sapwood.files.file import ReadOnlyDirectory
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a file is made."""
+
+    compression: Compression | None
+    title: str
+    uuid_function: Callable[[], uuid.UUID]
+    commit_every: str | int | None
+    atomic: bool
+    reproducible: bool
+    index: bool
+
+    def commit_bytes(self) -> int | None:
+        """Give `commit_every` as the native core takes it.
+
+        Raises
+        ------
+        ArgumentError
+            It is none of those that there are.
+        """
+        every = self.commit_every
+        if every == "cluster":
+            return 0
+        if every is None or (isinstance(every, int) and every > 0):
+            return every
+        raise ArgumentError(f"commit_every is 'cluster', a number of bytes above zero or None, not {every!r}")
+
+    def identity(self) -> bytes:
+        """Give the file's UUID."""
+        if self.reproducible and self.uuid_function is uuid.uuid1:
+            return uuid.UUID(int=0).bytes
+        return self.uuid_function().bytes
+
+
+class RemoteTarget:
+    """Where a URL leads to."""
+
+    def __init__(self, url: str, options: Mapping[str, object]) -> None:
+        try:
+            from fsspec.core import url_to_fs
+        except ImportError as error:
+            raise ArgumentError(f"writing to {url} needs the package fsspec: pip install fsspec") from error
+        self._url = url
+        self._system, self._place = url_to_fs(url, **options)
+
+    def exists(self) -> bool:
+        """Tell whether there is such a file."""
+        return self._system.exists(self._place)
+
+    def temporary(self) -> str:
+        """Make a local file that will be sent."""
+        handle, path = tempfile.mkstemp(".root", "sapwood-")
+        os.close(handle)
+        return path
+
+    def send(self, path: str) -> None:
+        """Bring a local file there, and remove it.
+
+        Raises
+        ------
+        StorageError
+            It cannot be written there; the local file is kept.
+        """
+        try:
+            with contextlib.suppress(NotImplementedError, OSError):  # not all storage has folders
+                self._system.makedirs(self._system._parent(self._place), exist_ok=True)
+            self._system.put_file(path, self._place)
+        except Exception as error:
+            raise StorageError(f"cannot write to {self._url}: {error}; the file was kept as {path}") from error
+        Path(path).unlink()
+
+
+WRITING: weakref.WeakValueDictionary[str, OutputFile] = weakref.WeakValueDictionary()
+"""The files that this process writes, by their paths."""
+
+
+def _finish(
+    native: _native.Output, path: str | None, beside: str | None, remote: RemoteTarget | None, process: int
+) -> None:
+    """Close a file, and move it to its path if it was written beside it. Only the process that opened it does so."""
+    if os.getpid() != process:
+        return
+    try:
+        native.close()
+    except BaseException:
+        if beside is not None:
+            Path(beside).unlink(missing_ok=True)
+        raise
+    if beside is not None and remote is not None:
+        remote.send(beside)
+    elif beside is not None and path is not None:
+        with Path(beside).open("rb") as file:
+            os.fsync(file.fileno())
+        Path(beside).replace(path)
+
+
+class OutputFile:
+    """A file being written, without its objects: its target, what makes it whole, and what closes it."""
+
+    def __init__(
+        self,
+        native: _native.Output,
+        file_path: str | None,
+        beside: str | None = None,
+        remote: RemoteTarget | None = None,
+    ) -> None:
+        """Take a file that the native core has made; `beside` is where it is written if not at its path or URL."""
+        self.native = native
+        self._file_path = file_path
+        self._beside = beside
+        # What was gathered is written even if nobody closes the file.
+        self._process = os.getpid()
+        self._remote = remote
+        self._finalizer = weakref.finalize(self, _finish, native, file_path, beside, remote, self._process)
+        if file_path is not None and remote is None:
+            WRITING[os.path.realpath(file_path)] = self
+
+    def __repr__(self) -> str:
+        """Show what it is."""
+        return f"<{type(self).__name__} {self._file_path!r}>"
+
+    @property
+    def file_path(self) -> str | None:
+        """Path of the file, None for a stream."""
+        return self._file_path
+
+    @property
+    def compression(self) -> Compression | None:
+        """Codec and level of what is written from now on; can be set. Trees made already keep theirs."""
+        return Compression.from_code(self.native.compression)
+
+    @compression.setter
+    def compression(self, value: Compression | None) -> None:
+        self.native.compression = code_of(value)
+
+    @property
+    def fCompress(self) -> int:  # noqa: N802 - ROOT's name
+        """The same as ROOT's number."""
+        return self.native.compression
+
+    def commit(self) -> None:
+        """Make all that was written part of the file that readers see, even if this process dies.
+
+        Entries that wait for their cluster to be full end it.
+        """
+        self.check_open("write to")
+        self.native.commit()
+
+    def read(self) -> ReadOnlyDirectory:
+        """Open the file as it was committed last.
+
+        Raises
+        ------
+        UnsupportedError
+            It is a stream.
+        """
+        from sapwood.files.file import open as read
+
+        path = self._beside or self._file_path
+        if path is None:
+            raise UnsupportedError("a stream cannot be read while it is written")
+        return read(path)
+
+    def close(self) -> None:
+        """Write what was gathered and make the file whole. Closing it again does nothing.
+
+        Raises
+        ------
+        StorageError
+            The storage took no more; the message says how many entries are safe.
+        """
+        if self._finalizer.detach() is not None:
+            _finish(self.native, self._file_path, self._beside, self._remote, self._process)
+
+    def leave(self, error: BaseException | None) -> None:
+        """Close the file at the end of a `with` block.
+
+        After an exception a file that was written beside its path is given up; any other keeps what it was given. What
+        closing then has to complain of hides no exception of the block.
+        """
+        if error is None:
+            self.close()
+        elif self._beside is not None:
+            if self._finalizer.detach() is not None and os.getpid() == self._process:
+                self.native.abandon()
+                Path(self._beside).unlink(missing_ok=True)
+        else:
+            with contextlib.suppress(StorageError):
+                self.close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the file is closed."""
+        return not self._finalizer.alive
+
+    def check_open(self, doing: str) -> None:
+        """Refuse to go on with a closed file.
+
+        Raises
+        ------
+        ValueError
+            The file is closed.
+        """
+        if self.closed:
+            raise ValueError(f"cannot {doing} a closed file: {self._file_path}")
+
+    def __enter__(self) -> Self:
+        """Give itself; the end of the block closes the file."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the file, also after an exception."""
+        self.leave(error)

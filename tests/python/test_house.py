@@ -1,0 +1,56 @@
+"""The order of dependencies of `support/house.py`: held by the sources, and what breaks it is found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import house
+import pytest
+
+
+def test_dependencies_go_one_way_and_neutral_rooms_name_no_format() -> None:
+    assert house.wrong_imports() == []
+    assert house.circles() == []
+    assert house.wrong_uses() == []
+    assert house.foreign_words() == []
+
+
+def test_imports_upwards_and_circles_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, text in (
+        ("table/a", "def f():\n    from sapwood.files import b"),
+        ("files/b", "if TYPE_CHECKING:\n    import sapwood.table.a"),
+        ("show/safe", "from sapwood.errors import E"),
+        ("attic/c", ""),
+    ):
+        path = tmp_path / f"python/sapwood/{name}.py"
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+    monkeypatch.setattr(house, "ROOT", tmp_path)
+    monkeypatch.setattr(house, "PACKAGE", tmp_path / "python/sapwood")
+    assert house.wrong_imports() == [
+        "python/sapwood/attic/c.py: the room 'attic' has no place in ROOMS",
+        "python/sapwood/show/safe.py:1: show.safe may not import sapwood.errors",
+        "python/sapwood/table/a.py:2: table may not import sapwood.files.b",
+    ]
+    assert house.circles() == ["import circle: sapwood.files.b, sapwood.table.a"]
+
+
+def test_uses_of_rust_modules_upwards_and_foreign_words_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in (
+        ("wire/a.rs", "use crate::{\n    error::{Error, Result},\n    tree::Basket,\n};"),
+        ("compress/a.rs", "// crate::tree\nuse crate::array::Number;"),
+        ("array/a.rs", "fn f() { crate::compress::f() }\n#[cfg(test)]\nmod tests { use crate::tree; }"),
+        ("table/a.rs", "/// A basket."),
+    ):
+        path = tmp_path / "crates/root/src" / name
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+    monkeypatch.setattr(house, "ROOT", tmp_path)
+    monkeypatch.setattr(house, "CRATE", tmp_path / "crates/root/src")
+    assert house.wrong_uses() == [
+        "crates/root/src/wire/a.rs:1: wire may not use tree",
+        "circle of modules: array, compress",
+    ]
+    assert house.foreign_words() == ["crates/root/src/table/a.rs:1: the word 'basket' is of one format"]
