@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING
 from sapwood.lazy import lazily
 
 if TYPE_CHECKING:
+    from sapwood import containers as containers
+    from sapwood import exceptions as exceptions
     from sapwood import new as new
     from sapwood._native import __version__, counters, num_threads, set_num_threads
     from sapwood.compression import LZ4, LZMA, ZLIB, ZSTD
+    from sapwood.containers import STLMap, STLSet, STLVector
     from sapwood.errors import (
         ArgumentError,
         CorruptError,
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
     from sapwood.table.steps import Report
     from sapwood.vectors import as_vectors
     from sapwood.writing.file import WritableDirectory, WritableFile, create, recreate, update
+    from sapwood.writing.pyroot import from_pyroot, to_pyroot, to_writable
     from sapwood.writing.tree import WritableBranch, WritableTree
 
 __all__ = [
@@ -64,6 +68,9 @@ __all__ = [
     "ReadOnlyFile",
     "ReadOnlyKey",
     "Report",
+    "STLMap",
+    "STLSet",
+    "STLVector",
     "SapwoodError",
     "SapwoodWarning",
     "StorageError",
@@ -82,6 +89,7 @@ __all__ = [
     "counters",
     "create",
     "dataset",
+    "from_pyroot",
     "iterate",
     "no_filter",
     "num_entries",
@@ -90,6 +98,8 @@ __all__ = [
     "recreate",
     "scan_polars",
     "set_num_threads",
+    "to_pyroot",
+    "to_writable",
     "trace",
     "update",
 ]  # fmt: skip
@@ -100,6 +110,7 @@ __getattr__, __dir__ = lazily(
     {
         "sapwood._native": ("__version__", "counters", "num_threads", "set_num_threads"),
         "sapwood.compression": ("LZ4", "LZMA", "ZLIB", "ZSTD"),
+        "sapwood.containers": ("STLMap", "STLSet", "STLVector"),
         "sapwood.errors": (
             "ArgumentError",
             "CorruptError",
@@ -125,6 +136,8 @@ __getattr__, __dir__ = lazily(
         "sapwood.files.tree": ("HasBranches", "TBranch", "TTree"),
         "sapwood.vectors": ("as_vectors",),
         "sapwood.writing.file": ("WritableDirectory", "WritableFile", "create", "recreate", "update"),
+        "sapwood.writing.pyroot": ("from_pyroot", "to_pyroot", "to_writable"),
         "sapwood.writing.tree": ("WritableBranch", "WritableTree"),
     },
+    modules=("containers", "exceptions", "new"),
 )

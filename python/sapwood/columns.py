@@ -30,10 +30,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from sapwood.containers import STLMap, STLSet, STLVector, container_of, element_type, object_class, template
 from sapwood.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 Column = tuple[Any, ...]
 Type = tuple[Any, ...]
@@ -438,50 +439,93 @@ def from_numpy(array: Array) -> Column:
     return column
 
 
-def to_numpy(column: Column, *, copy: bool = True) -> Array:
-    """Give a NumPy array of a column; with `copy` a writable one, copied where its memory is read-only.
+Members = Callable[[str], "Mapping[str, str]"]
+"""Returns the C++ types of the members of a class, as far as they are known."""
+
+
+def to_numpy(column: Column, typename: str = "", members: Members | None = None, *, copy: bool = True) -> Array:
+    """Return a NumPy array of a column; with `copy` a writable one, copied where its memory is read-only.
 
     Numbers, and lists of one size, become arrays of their own type (one axis a level of lists); records become
-    structured arrays; strings become objects of type `str`; lists of any size become objects, each a NumPy array;
+    structured arrays, whose items are `StoredObject` where they are of a class; strings become objects of type `str`;
+    lists of numbers or records become objects, each a NumPy array, other lists objects that are lists (`STLVector`);
     options become objects with None.
+
+    Parameters
+    ----------
+    column
+        The column.
+    typename
+        Its C++ type, by which maps and sets (`STLMap`, `STLSet`) are distinguished from lists.
+    members
+        Returns the types of the members of classes.
+    copy
+        Whether memory that is read-only is copied.
     """
-    array = _to_numpy(column)
+    array = _to_numpy(column, typename, members)
     return array.copy() if copy and not array.flags.writeable else array
 
 
-def _to_numpy(column: Column) -> Array:
+def _to_numpy(column: Column, typename: str, members: Members | None) -> Array:
     match column:
         case ("number", values):
             return values
         case ("fixed", length, size, content):
-            inner = _to_numpy(content)
+            inner = _to_numpy(content, element_type(typename), members)
             return inner.reshape((length, size, *inner.shape[1:]))
         case ("list", offsets, content):
-            return _pieces(offsets, _to_numpy(content))
+            return _lists(offsets, content, typename, members)
         case ("text", offsets, data):
             joined = bytes(data)
             edges = offsets.tolist()
             strings = (joined[a:b].decode("utf-8", "surrogateescape") for a, b in pairwise(edges))
             return _objects(strings, len(edges) - 1)
-        case ("record", length, _, fields):
-            arrays = [(name, _to_numpy(content)) for name, content in fields]
-            out = np.empty(length, dtype=[(name, array.dtype, array.shape[1:]) for name, array in arrays])
+        case ("record", length, classname, fields):
+            types: Mapping[str, str] = {}
+            if classname and members is not None:
+                types = members(classname)
+            elif _is_tuple(fields):
+                types = {str(place): one for place, one in enumerate(template(typename)[1])}
+            arrays = [(name, _to_numpy(content, types.get(name, ""), members)) for name, content in fields]
+            form: Any = [(name, array.dtype, array.shape[1:]) for name, array in arrays]
+            out = np.empty(length, dtype=(object_class(classname), form) if classname and form else form)
             for name, array in arrays:
                 out[name] = array
             return out
-        case ("option" | "union", *_):
-            import awkward as ak
-
-            items: list[Foreign] = list(ak.to_list(to_awkward(column)))
-            return _objects(items, len(items))
+        case ("option", index, content):
+            items = _items(_to_numpy(content, typename, members))
+            return _objects((items[place] if place >= 0 else None for place in index.tolist()), len(index))
+        case ("union", tags, index, contents):
+            parts = [_items(_to_numpy(content, "", members)) for content in contents]
+            return _objects((parts[tag][place] for tag, place in zip(tags, index, strict=True)), len(index))
         case ("empty",):
             return np.empty(0, dtype=object)
         case _:
             raise _unknown(column)
 
 
-def _pieces(offsets: Array, content: Array) -> Array:
-    return _objects((content[a:b] for a, b in pairwise(offsets.tolist())), len(offsets) - 1)
+def _lists(offsets: Array, content: Column, typename: str, members: Members | None) -> Array:
+    edges, count = offsets.tolist(), len(offsets) - 1
+    made = container_of(typename)
+    if made is STLMap and content[0] == "record" and len(content[3]) == 2:
+        kinds = template(typename)[1]
+        keys, values = (
+            _items(_to_numpy(one, kind, members)) for (_, one), kind in zip(content[3], kinds[:2], strict=True)
+        )
+        return _objects((STLMap(zip(keys[a:b], values[a:b], strict=True)) for a, b in pairwise(edges)), count)
+    inner = _to_numpy(content, element_type(typename), members)
+    if made is STLSet:
+        items = _items(inner)
+        return _objects((STLSet(items[a:b]) for a, b in pairwise(edges)), count)
+    if inner.dtype == np.object_:
+        items = _items(inner)
+        return _objects((STLVector(items[a:b]) for a, b in pairwise(edges)), count)
+    return _objects((inner[a:b] for a, b in pairwise(edges)), count)
+
+
+def _items(array: Array) -> list[Any]:
+    """List the items of an array, numbers as Python's own."""
+    return array.tolist() if array.ndim == 1 and array.dtype.names is None else list(array)
 
 
 def _objects(items: Iterable[Foreign], count: int) -> Array:

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def lazily(
-    package: dict[str, Any], homes: Mapping[str, tuple[str, ...]]
+    package: dict[str, Any], homes: Mapping[str, tuple[str, ...]], modules: tuple[str, ...] = ()
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """Return the ``__getattr__`` and ``__dir__`` of a package.
 
@@ -18,6 +18,8 @@ def lazily(
         Its ``globals()``.
     homes
         The modules, and the names that each has for the package; ``"name=other"`` where the module calls it otherwise.
+    modules
+        Modules of the package that are imported when they are named.
     """
     home_of: dict[str, tuple[str, str]] = {}
     for module, names in homes.items():
@@ -26,6 +28,8 @@ def lazily(
             home_of[public] = module, private or public
 
     def getattr_(name: str) -> object:
+        if name in modules:
+            return import_module(f"{package['__name__']}.{name}")
         if name not in home_of:
             raise AttributeError(f"module {package['__name__']!r} has no attribute {name!r}")
         module, attribute = home_of[name]
@@ -33,6 +37,6 @@ def lazily(
         return value
 
     def dir_() -> list[str]:
-        return sorted({*package, *home_of})
+        return sorted({*package, *home_of, *modules})
 
     return getattr_, dir_

@@ -19,9 +19,9 @@ from objects_expected import compare_members
 
 import sapwood
 from sapwood import Model, Unreadable
+from sapwood.containers import STLMap, STLVector
 from sapwood.errors import CorruptError, NotFoundError, SapwoodWarning, UnsupportedError
 from sapwood.objects.histogram import TH1, Histogram
-from sapwood.objects.model import STLMap, STLVector
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "objects"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import awkward as ak
@@ -10,6 +11,7 @@ import pytest
 import uproot
 from uproot.language.python import PythonLanguage
 
+import sapwood
 from sapwood.errors import ArgumentError, LimitError, NotFoundError
 from sapwood.table.expressions import FUNCTIONS, Language
 
@@ -192,3 +194,41 @@ def test_numbers_may_still_be_large() -> None:
 
 def test_agrees_with_uproot_on_its_own_language() -> None:
     assert uproot.language.python.python_language.getter == Language().getter
+
+
+def test_operators_of_c_bind_less_tightly_than_comparisons() -> None:
+    assert compute("x > 0 && y < 5 || y == 6").tolist() == [True, False, True]
+    assert compute("y && x - 1").tolist() == [False, True, True]
+    with pytest.raises(ArgumentError, match="write parentheses"):
+        compute("x > 0 & y < 6")
+    with pytest.raises(ArgumentError, match="not with 'and'"):
+        compute("x > 0 and y < 6")
+
+
+def test_functions_of_numpy_and_awkward_by_their_modules() -> None:
+    assert compute("np.sqrt(y)").tolist() == np.sqrt(VALUES["y"]).tolist()
+    assert compute("ak.num(lists)").tolist() == [3, 0, 2]
+    assert compute("ak.sum(lists, axis=1)").tolist() == [6, 0, 9]
+    assert compute("ak.any(lists > 2, axis=-1)").tolist() == [True, False, True]
+    with pytest.raises(ArgumentError, match="needs an axis"):
+        compute("ak.sum(lists)")
+    for text in ("np.load(x)", "ak.pad_none(lists, 5)", "os.system(x)", "x.sum()"):
+        with pytest.raises(NotFoundError, match="not a function"):
+            compute(text)
+    with pytest.raises(ArgumentError, match="keyword"):
+        compute("ak.num(lists, highlevel=False)")
+
+
+def test_one_name_twice_is_in_a_tuple_twice(tmp_path: Path) -> None:
+    with sapwood.recreate(tmp_path / "t.root") as file:
+        file["t"] = {"a": np.arange(3), "b": np.arange(3.0)}
+    with sapwood.open({tmp_path / "t.root": "t"}) as tree:
+        first, _, last = tree.arrays(["a", "b", "a"], how=tuple, library="np")
+        assert first.tolist() == last.tolist() == [0, 1, 2]
+        assert tree.arrays(["a", "b", "a"]).fields == ["a", "b"]
+        kind = tree["a"].interpretation
+        assert tree["b"].array(tree["b"].interpretation).tolist() == [0.0, 1.0, 2.0]
+        assert tree.arrays({"a": kind}).a.tolist() == [0, 1, 2]
+        assert kind.awkward_form(None).primitive == "int64"
+        with pytest.raises(ArgumentError, match="cannot be replaced"):
+            tree["b"].array(kind)

@@ -849,3 +849,14 @@ def test_branches_have_the_titles_that_are_given(tmp_path: Path) -> None:
         file["t"].extend({"x": [9.0], "v": [[7]]})
     with sapwood.open({tmp_path / "t.root": "t"}) as tree:
         assert tree["x"].title == titles["x"] and tree["x"].array().to_list() == [0, 1, 2, 3, 4, 9]
+
+
+def test_a_file_being_written_lists_its_objects(tmp_path: Path) -> None:
+    made = sapwood.to_writable(np.histogram([0.5, 1.5, 1.5], bins=2, range=(0, 2)))
+    assert made.classname == "TH1D"
+    with sapwood.recreate(tmp_path / "o.root") as file:
+        file["text"], file["h"] = "words", made
+        assert [name for name, _ in file.items()] == list(file.iterkeys()) == ["text;1", "h;1"]
+        assert file.get("none", 7) == 7 and file.get("h").values().tolist() == [1.0, 2.0]
+        found = file.values()[1]
+        assert sapwood.to_writable(found) is found

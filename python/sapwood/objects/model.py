@@ -10,13 +10,14 @@ import re
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from sapwood.columns import Foreign
+from sapwood.containers import STLMap, STLVector
 from sapwood.errors import CorruptError, NotFoundError, SapwoodError, SapwoodWarning, UnsupportedError
 from sapwood.show.safe import safe_line
 
@@ -83,74 +84,6 @@ class Unreadable:
     def __reduce__(self) -> tuple[type, tuple[str, bool]]:
         """Pickle it."""
         return Unreadable, (self.reason, self.corrupt)
-
-
-class STLVector(list[Any]):
-    """Elements of a C++ container or array that are no plain numbers (those are NumPy arrays)."""
-
-    def tolist(self) -> list[Any]:
-        """Give nested lists and dicts."""
-        return [_plain(item) for item in self]
-
-
-class STLMap(Mapping[Any, Any]):
-    """Keys and values of a C++ map, in its order. A multimap may have a key several times: see `items`."""
-
-    __slots__ = ("_index", "_pairs")
-
-    def __init__(self, pairs: Iterable[tuple[Any, Any]]) -> None:
-        self._pairs = list(pairs)
-        self._index: dict[Any, Any] | None = None
-
-    def __getitem__(self, key: object) -> Any:
-        """Give the (first) value of a key."""
-        if self._index is None:
-            try:
-                self._index = dict(reversed(self._pairs))
-            except TypeError:  # keys that have no hash
-                self._index = {}
-        if self._index:
-            return self._index[key]
-        for known, value in self._pairs:
-            if known == key:
-                return value
-        raise KeyError(key)
-
-    def __len__(self) -> int:
-        """Count the pairs."""
-        return len(self._pairs)
-
-    def __iter__(self) -> Iterator[Any]:
-        """Iterate over the keys."""
-        return (key for key, _ in self._pairs)
-
-    def keys(self) -> list[Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """List the keys."""
-        return [key for key, _ in self._pairs]
-
-    def values(self) -> list[Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """List the values."""
-        return [value for _, value in self._pairs]
-
-    def items(self) -> list[tuple[Any, Any]]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """List the pairs, all of them."""
-        return list(self._pairs)
-
-    def tolist(self) -> dict[Any, Any]:
-        """Give a dict of plain values."""
-        return {_plain(key): _plain(value) for key, value in self._pairs}
-
-    def __repr__(self) -> str:
-        """Show the pairs."""
-        return f"{{{', '.join(f'{key!r}: {value!r}' for key, value in self._pairs)}}}"
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, (STLVector, STLMap, np.ndarray)):
-        return value.tolist()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    if isinstance(value, tuple):
-        return tuple(_plain(item) for item in value)  # pyright: ignore[reportUnknownVariableType]
-    return value
 
 
 class Document:

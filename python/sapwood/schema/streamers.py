@@ -13,7 +13,7 @@ from sapwood.objects.model import Model, regular_classname
 from sapwood.show.safe import safe_line, say
 
 if TYPE_CHECKING:
-    from sapwood.objects.model import STLMap
+    from sapwood.containers import STLMap
 
 # What ROOT calls containers and strings of C++ in type names.
 _SEQUENCES = {"vector", "list", "deque", "forward_list", "set", "multiset", "unordered_set", "unordered_multiset"}

@@ -6,6 +6,8 @@ stranger can do no more than arithmetic on the arrays it names. It may hold
 - numbers, strings (as field names) and names of fields, of aliases and of functions;
 - dotted names (``muon.pt``), and ``get("any/name")`` for names that Python could not spell;
 - arithmetic, comparisons, ``& | ^ ~``, calls of the known functions, and indexing (``jet_pt[:, 0]``, ``x[x > 0]``);
+- C's ``&&`` and ``||``, which combine comparisons without parentheses;
+- functions as members of ``np`` and ``ak``: ``np.sqrt(x)``, ``ak.num(x)``, ``ak.sum(x, axis=1)``;
 - ``.field`` after a value that is a record.
 """
 
@@ -15,6 +17,7 @@ import ast
 import math
 import operator
 from collections.abc import Callable, Collection, Mapping
+from functools import reduce
 from typing import Any, NoReturn
 
 import numpy as np
@@ -159,6 +162,25 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "where": _where,
 }
 """The functions that an expression may call."""
+_REDUCERS = frozenset({
+    "all", "any", "argmax", "argmin", "count", "count_nonzero", "max", "mean", "min", "prod", "std", "sum", "var",
+})  # fmt: skip
+_AWKWARD = _REDUCERS | {
+    "argsort", "fill_none", "firsts", "is_none", "local_index", "num", "ones_like", "sort", "where", "zeros_like",
+}  # fmt: skip
+"""The functions of Awkward Array that an expression may call; none of them makes more values than it is given."""
+_MODULES = {"np": "np", "numpy": "np", "math": "np", "ak": "ak", "awkward": "ak"}
+
+
+def _awkward(name: str) -> Callable[..., Any]:
+    def call(*arguments: Foreign, **options: Foreign) -> Foreign:
+        import awkward as ak
+
+        if name in _REDUCERS and options.get("axis", arguments[1] if len(arguments) > 1 else None) is None:
+            raise ValueError(f"ak.{name} needs an axis: axis=1 gives one value for each entry")
+        return getattr(ak, name)(*arguments, **options)
+
+    return call
 
 
 class Language:
@@ -174,7 +196,16 @@ class Language:
 
     def __init__(self, functions: Mapping[str, Callable[..., Any]] | None = None, getter: str = "get") -> None:
         self.functions: dict[str, Callable[..., Any]] = dict(FUNCTIONS if functions is None else functions)
+        if functions is None:
+            self.functions |= {f"ak.{name}": _awkward(name) for name in _AWKWARD}
         self.getter: str = getter
+
+    def function_name(self, node: ast.expr) -> str:
+        """Return the name of the function that a call calls, as `functions` has it."""
+        name = dotted(node) or ""
+        head, dot, rest = name.partition(".")
+        module = _MODULES.get(head, "") if dot else ""
+        return f"ak.{rest}" if module == "ak" else rest if module == "np" else name
 
     def parse(self, text: str, names: Collection[str], where: str, word: str = "branch") -> Expression:
         """Understand an expression, and find out which names it needs.
@@ -206,7 +237,9 @@ class Expression:
     """A parsed expression; `needs` are the names of the fields and aliases in it, in order of appearance."""
 
     def __init__(self, language: Language, text: str, names: Collection[str], where: str, word: str) -> None:
-        self.text: str = text
+        self._is_c = "&&" in text or "||" in text
+        # In C as in Python, the operators that these become bind less tightly than comparisons.
+        self.text: str = text.replace("&&", " and ").replace("||", " or ") if self._is_c else text
         self.needs: list[str] = []
         self._language = language
         self._names = names
@@ -215,7 +248,7 @@ class Expression:
         if len(text) > _MAX_TEXT:
             raise LimitError(f"an expression of {len(text)} characters; the limit is {_MAX_TEXT}\n{where}")
         try:
-            self.root: ast.expr = ast.parse(text.strip(), mode="eval").body
+            self.root: ast.expr = ast.parse(self.text.strip(), mode="eval").body
             """What the text says, as Python's syntax."""
             self.depth: int = _depth(self.root)
             """How many operations lie inside each other."""
@@ -270,14 +303,18 @@ class Expression:
                     if name is not None and not any(head in self._names for head in _heads(name)):
                         self._unknown(name, node)
                     self._check(value)
-            case ast.Call(func=ast.Name(id=name), args=arguments, keywords=keywords):
+            case ast.Call(func=(ast.Name() | ast.Attribute()) as function, args=arguments, keywords=keywords):
+                name = self._language.function_name(function)
                 if name == self._language.getter:
                     self._check_getter(node)
                     return
                 if name not in self._language.functions:
                     self._fail(f"{name!r} is not a function of this language", node, NotFoundError)
-                if keywords:
-                    self._fail("functions take no keyword arguments", keywords[0], ArgumentError)
+                for keyword in keywords:
+                    if not name.startswith("ak.") or keyword.arg not in ("axis", "ascending", "keepdims"):
+                        self._fail("functions take no keyword arguments", keyword, ArgumentError)
+                    if not isinstance(keyword.value, ast.Constant):
+                        self._fail(f"{keyword.arg} is a number, True or False", keyword, ArgumentError)
                 for argument in arguments:
                     self._check(argument)
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
@@ -293,9 +330,18 @@ class Expression:
                 self._check_index(index)
             case ast.Constant(value=bool() | int() | float() | complex()):
                 pass
+            case ast.BoolOp(values=values) if self._is_c:
+                for value in values:
+                    self._check(value)
             case ast.BoolOp() | ast.UnaryOp(op=ast.Not()):
                 self._fail(
                     "arrays are combined with & | ~ (in parentheses), not with 'and', 'or', 'not'", node, ArgumentError
+                )
+            case ast.Compare(ops=ops, comparators=inner) if len(ops) > 1 and any(map(_joins, inner)):
+                self._fail(
+                    "'&' and '|' bind more tightly than comparisons: write parentheses, (a > x) & (b < y)",
+                    node,
+                    ArgumentError,
                 )
             case ast.Compare(ops=ops) if len(ops) > 1:
                 self._fail("one comparison at a time: write (a < x) & (x < b)", node, ArgumentError)
@@ -343,11 +389,20 @@ class Expression:
                 if name is not None and name in self._names:
                     return value_of(name)
                 return self._field(self._value(value, value_of), attr, node)
-            case ast.Call(func=ast.Name(id=name), args=arguments):
+            case ast.Call(func=function, args=arguments, keywords=keywords):
+                name = self._language.function_name(function)
                 if name == self._language.getter:
                     return value_of(ast.literal_eval(arguments[0]))
                 values = [self._value(argument, value_of) for argument in arguments]
-                return self._apply(node, self._language.functions[name], *values)
+                called = self._language.functions[name]
+                if keywords:
+                    options = {str(one.arg): ast.literal_eval(one.value) for one in keywords}
+                    return self._apply(node, lambda *values: called(*values, **options), *values)
+                return self._apply(node, called, *values)
+            case ast.BoolOp(op=op, values=parts):
+                found = [self._apply(part, operator.ne, self._value(part, value_of), 0) for part in parts]
+                joined = operator.and_ if isinstance(op, ast.And) else operator.or_
+                return reduce(lambda a, b: self._apply(node, joined, a, b), found)
             case ast.BinOp(left=left, op=op, right=right):
                 a, b = self._value(left, value_of), self._value(right, value_of)
                 if type(a) is int and type(b) is int and isinstance(op, (ast.Pow, ast.LShift)):
@@ -402,6 +457,10 @@ class Expression:
             TypeError, ValueError, ArithmeticError, LookupError, AttributeError, NotImplementedError, AssertionError
         ) as error:  # fmt: skip
             return self._fail(f"cannot compute this: {error}", node, ArgumentError)
+
+
+def _joins(node: ast.AST) -> bool:
+    return isinstance(node, ast.BinOp) and isinstance(node.op, (ast.BitAnd, ast.BitOr))
 
 
 def _depth(root: ast.AST) -> int:

@@ -28,11 +28,20 @@ How = Any
 class Result:
     """One result on its way to a library: a column or a computed array, and the parameters Awkward shall attach."""
 
-    __slots__ = ("parameters", "value")
+    __slots__ = ("members", "parameters", "typename", "value")
 
-    def __init__(self, value: Foreign, parameters: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        value: Foreign,
+        parameters: dict[str, Any] | None = None,
+        typename: str = "",
+        members: columns.Members | None = None,
+    ) -> None:
         self.value = value
         self.parameters = parameters
+        self.typename = typename
+        """The C++ type, where the result is a stored field."""
+        self.members = members
 
     @property
     def column(self) -> Column:
@@ -301,7 +310,7 @@ class NumPy(Library):
         value = result.value
         if isinstance(value, np.ndarray):
             return value if value.flags.writeable else value.copy()  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-        return columns.to_numpy(result.column)
+        return columns.to_numpy(result.column, result.typename, result.members)
 
     def table(
         self, results: list[tuple[str, Result]], entries: Entries, how: How, parameters: dict[str, Any] | None

@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 from sapwood.errors import ArgumentError, LimitError, SapwoodWarning, UnsupportedError, stacklevel
 from sapwood.table.expressions import MAX_DEPTH, Expression, Language
 from sapwood.table.filters import Filter, NameFilter, no_filter
-from sapwood.table.schema import Field, FieldFilter, HasFields, Table
+from sapwood.table.schema import Field, FieldFilter, HasFields, Interpretation, Table
 
 Expressions = str | Iterable["str | tuple[str, None]"] | Mapping[str, None] | None
 """Names or expressions: one, or several; None for all fields that filters let pass."""
@@ -107,11 +107,14 @@ class Query:
 
         self.outputs: list[tuple[str, Node]] = []
         """The names of the results, and what they are made of."""
+        self.repeated: list[str] = []
+        """The names as they were given: tuples and lists of results have one that is given twice in both places."""
         if expressions is None:
             self._select(Filter(filter_name), Filter(filter_typename), filter_field)
         else:
             for name in _names_in(expressions):
                 self.outputs.append((name, self._resolve(name, ())))
+            self.repeated = [name for name, _ in self.outputs]
             self.outputs = list(dict(self.outputs).items())
         self.cut: Formula | Leaf | Group | None = None
         """What says which entries are kept."""
@@ -314,7 +317,7 @@ def _names_in(expressions: Expressions) -> list[str]:
         items: Iterable[object] = expressions.items() if isinstance(expressions, Mapping) else expressions
         for item in items:
             match item:
-                case str() | (str(), None):
+                case str() | (str(), None | Interpretation()):
                     names.append(item if isinstance(item, str) else item[0])
                 case (str(), _):
                     raise ArgumentError(f"the interpretation of {item[0]!r} cannot be replaced: {item!r}")

@@ -17,7 +17,7 @@ from sapwood.table.libraries import How, Library, library_of
 from sapwood.table.query import Expressions, Query, Wanted, unreadable_error
 from sapwood.table.results import ResultForm
 from sapwood.table.scan import Scan, arrow_stream, single, unreadable, virtual_arrays
-from sapwood.table.schema import Field, HasFields, Table
+from sapwood.table.schema import Field, HasFields, Interpretation, Table
 from sapwood.table.signatures import passes_on
 from sapwood.table.steps import Report, StepPlan, entries_for, entry_range, read_ahead
 
@@ -263,7 +263,7 @@ class ReadableField(Readable, Field):
 
     def array(
         self,
-        interpretation: None = None,
+        interpretation: Interpretation | None = None,
         entry_start: int | None = None,
         entry_stop: int | None = None,
         *,
@@ -278,14 +278,14 @@ class ReadableField(Readable, Field):
         Parameters
         ----------
         interpretation
-            None: another reading of the bytes is not available.
+            None, or `interpretation` of a field that is read as the same type: the bytes cannot be read as another.
         entry_start, entry_stop, library, ak_add_doc
             As in `arrays`, as are the errors.
         decompression_executor, interpretation_executor, array_cache
             Have no effect, see `arrays`.
         """
         del decompression_executor, interpretation_executor, array_cache
-        if interpretation is not None:
+        if interpretation is not None and interpretation != self.interpretation:
             raise ArgumentError(
                 f"the interpretation of a {self.words.field} cannot be replaced (by {interpretation!r})"
             )

@@ -41,6 +41,9 @@ class ResultForm(NamedTuple):
                     raise UnsupportedError(f"{name}: {why}")
             warn_of_lost(query.source.words.fields, [f"{name}: {why}" for name, why in refused.items()])
             results = [(name, result) for name, result in results if name not in refused]
+            if self.how in (tuple, list) and query.repeated:
+                by_name = dict(results)
+                results = [(name, by_name[name]) for name in query.repeated if name in by_name]
             return self.library.group(results, entries, self.how, documentation(query.source, self.add_doc))
 
     def results(
@@ -72,7 +75,9 @@ class ResultForm(NamedTuple):
                 value = work.keep(value, mask, name)
             if only is not None:
                 value = work.keep(value, only, name)
-            results.append((name, Result(value, parameters)))
+            field = node.field if isinstance(node, Leaf) else None
+            typename, members = ("", None) if field is None else (field.typename, field.member_types)
+            results.append((name, Result(value, parameters, typename, members)))
         return results, entries
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from sapwood import columns
 from sapwood.columns import Foreign, Type
-from sapwood.errors import ArgumentError, NotFoundError, similar
+from sapwood.errors import ArgumentError, NotFoundError, UnsupportedError, similar
 from sapwood.show.safe import safe_line
 from sapwood.table.engine import Engine, File, StoredField, StoredTable
 from sapwood.table.filters import Filter, NameFilter, no_filter
@@ -543,6 +543,17 @@ class Field(HasFields):
         """The C++ class of its values, where the file names one, else their type."""
         return self.native.classname or self.typename
 
+    def member_types(self, classname: str) -> dict[str, str]:
+        """Return the C++ types of the members of a class and of its bases, as far as the file describes them."""
+        describe = getattr(self.file, "streamer_named", None)
+        info = None if describe is None else describe(classname)
+        if info is None:
+            return {}
+        found: dict[str, str] = {}
+        for base in info.bases:
+            found |= self.member_types(base.name) if base.name != classname else {}
+        return found | {member.name: member.typename for member in info.members}
+
     @property
     def index(self) -> int:
         """The place among the fields of the parent."""
@@ -648,6 +659,33 @@ class Interpretation:
     def typename(self) -> str:
         """The C++ type."""
         return self._field.typename
+
+    @property
+    def cache_key(self) -> str:
+        """A string that stands for the type."""
+        return repr(self)
+
+    def awkward_form(self, *_: object, **__: object) -> Foreign:
+        """Return the Awkward form of the arrays, without form keys; arguments (uproot's file and context) are ignored.
+
+        Raises
+        ------
+        UnsupportedError
+            The field cannot be read, or only its data say what its type is.
+        """
+        kind = self.type
+        if kind is None or not columns.is_settled(kind):
+            reason = self.reason or "only its data say which classes it has"
+            raise UnsupportedError(f"{self._field.object_path} has no form: {reason}")
+        return columns.form_of(kind, "").length_zero_array(highlevel=False).form
+
+    def __eq__(self, other: object) -> bool:
+        """Whether another one has the same type."""
+        return isinstance(other, Interpretation) and self.type is not None and self.type == other.type
+
+    def __hash__(self) -> int:
+        """Return the hash of the type."""
+        return hash(repr(self))
 
     @property
     def numpy_dtype(self) -> np.dtype[Any]:

@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import EllipsisType, TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -389,6 +389,33 @@ class WritableDirectory:
             if recursive and classname in _DIRECTORIES:
                 for inner, inner_cycle, inner_class in self._directory(name)._list(True):
                     yield f"{name}/{inner}", inner_cycle, inner_class
+
+    def get(self, where: str, default: Foreign = None) -> Foreign:
+        """Return what ``self[where]`` returns, or `default` where there is nothing."""
+        try:
+            return self[where]
+        except NotFoundError:
+            return default
+
+    def iterkeys(self, **chosen: Any) -> Iterator[str]:
+        """Iterate over the names; parameters as for `keys`."""
+        return iter(self.keys(**chosen))
+
+    def iteritems(self, **chosen: Any) -> Iterator[tuple[str, Foreign]]:
+        """Iterate over names and objects; parameters as for `keys`."""
+        return ((name, self[name]) for name in self.keys(**chosen))
+
+    def items(self, **chosen: Any) -> list[tuple[str, Foreign]]:
+        """List names and objects; parameters as for `keys`."""
+        return list(self.iteritems(**chosen))
+
+    def itervalues(self, **chosen: Any) -> Iterator[Foreign]:
+        """Iterate over the objects; parameters as for `keys`."""
+        return (found for _, found in self.iteritems(**chosen))
+
+    def values(self, **chosen: Any) -> list[Foreign]:
+        """List the objects; parameters as for `keys`."""
+        return list(self.itervalues(**chosen))
 
     def _directory(self, name: str) -> WritableDirectory:
         number = self._file.native.find(self._number, name)

@@ -1,0 +1,18 @@
+"""Exceptions under the names that uproot has for them; `sapwood.errors` says what each one means."""
+
+from __future__ import annotations
+
+from sapwood.errors import ArgumentError, LimitError, MissingFileError, SapwoodError, StorageError, UnsupportedError
+from sapwood.errors import CorruptError as DeserializationError
+from sapwood.errors import NotFoundError as KeyInFileError
+
+__all__ = [
+    "ArgumentError",
+    "DeserializationError",
+    "KeyInFileError",
+    "LimitError",
+    "MissingFileError",
+    "SapwoodError",
+    "StorageError",
+    "UnsupportedError",
+]

@@ -1,0 +1,102 @@
+"""Objects to and from PyROOT, through a file in memory of the one and a temporary file of the other."""
+
+from __future__ import annotations
+
+import tempfile
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from sapwood.columns import Foreign
+from sapwood.errors import ArgumentError, StorageError
+from sapwood.files.file import open as open_file
+from sapwood.new import NewObject
+from sapwood.objects.model import Model
+from sapwood.writing.file import recreate
+from sapwood.writing.objects import to_object
+
+
+def to_writable(obj: Foreign) -> Foreign:
+    """Return an object of ROOT's classes that stands for a histogram, a string, or an object of PyROOT.
+
+    What is one already (read from a file, or made by `sapwood.new`) is returned as it is. Assignment to a file,
+    ``file["name"] = obj``, does this by itself, except for objects of PyROOT.
+
+    Raises
+    ------
+    TypeError
+        No class of ROOT stands for it.
+    """
+    if isinstance(obj, (Model, NewObject)):
+        return obj
+    if _is_pyroot(obj):
+        return from_pyroot(obj)
+    title, (classname, members) = to_object(obj, "")
+    return NewObject(classname, title, {name: value for name, value in members.items() if name not in _NAMES})
+
+
+_NAMES = ("fName", "fTitle")
+
+
+def from_pyroot(obj: Foreign) -> Foreign:
+    """Return an object of PyROOT as `sapwood.open` would read it from a file.
+
+    Raises
+    ------
+    ArgumentError
+        It is not an object of PyROOT.
+    StorageError
+        ROOT cannot write it.
+    """
+    if not _is_pyroot(obj):
+        raise ArgumentError(f"{type(obj).__name__} is not an object of PyROOT")
+    root = _root()
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "object.root")
+        file = root.TFile.Open(path, "RECREATE")
+        written = file.WriteTObject(obj, "object") if obj.InheritsFrom("TObject") else 0
+        file.Close()
+        if not written:
+            raise StorageError(f"ROOT cannot write an object of class {obj.ClassName()}")
+        found = open_file(Path(path).read_bytes())["object"]
+    return found.with_members({"fName": obj.GetName()}) if found.has_member("fName") else found
+
+
+def to_pyroot(obj: Foreign, name: str | None = None) -> Foreign:
+    """Return an object of PyROOT that is equal to a histogram, or to another object that sapwood reads or writes.
+
+    Parameters
+    ----------
+    obj
+        What can be assigned to a name of a file.
+    name
+        Its name in ROOT; that of the object if not given.
+    """
+    root = _root()
+    its_name = getattr(obj, "name", None) if name is None else name
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "object.root")
+        with recreate(path) as file:
+            file["object"] = obj
+        opened = root.TFile.Open(path)
+        try:
+            found: Any = opened.Get("object")
+            if hasattr(found, "SetDirectory"):
+                found.SetDirectory(root.nullptr)
+            if its_name and hasattr(found, "SetName"):
+                found.SetName(its_name)
+            root.SetOwnership(found, True)
+            return found
+        finally:
+            opened.Close()
+
+
+def _is_pyroot(obj: Foreign) -> bool:
+    return any(cls.__module__ == "cppyy" or cls.__module__.startswith("cppyy.") for cls in type(obj).__mro__)
+
+
+def _root() -> Any:
+    try:
+        return import_module("ROOT")
+    except ImportError as error:
+        raise ArgumentError("this needs ROOT with its Python bindings: conda install -c conda-forge root") from error
