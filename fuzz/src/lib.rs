@@ -8,10 +8,11 @@ use sapwood_root::streamer::Classes;
 use sapwood_root::read::{Part, read};
 use sapwood_root::tree::Tree;
 use sapwood_root::table::Table;
+use sapwood_root::zebra::collect::Collector;
 use sapwood_root::zebra::fz::{FzFile, Meaning};
 use sapwood_root::zebra::hbook::{Class, Histogram};
 use sapwood_root::zebra::ntuple::Ntuple;
-use sapwood_root::zebra::rz::{RzDirectory, RzFile};
+use sapwood_root::zebra::rz::{Cycle, RzDirectory, RzFile, table_and_banks};
 use std::sync::{Arc, OnceLock};
 
 /// The targets by name.
@@ -99,8 +100,12 @@ pub fn codecs(data: &[u8]) {
 
 /// A whole FZ or RZ file: every record, bank, histogram and ntuple.
 pub fn zebra(data: &[u8]) {
+    let names = ["EHDR".to_owned(), "TRAK".to_owned()];
     if let Ok(file) = FzFile::open(Arc::new(Memory::new("fuzz", data))) {
-        let mut reader = Arc::new(file).reader();
+        let file = Arc::new(file);
+        let mut collector = Collector::new(&names, &[]);
+        let _ = collector.events(&mut file.reader(), usize::MAX);
+        let mut reader = file.reader();
         while let Ok(Some(record)) = reader.read() {
             if matches!(record.meaning(), Ok(Meaning::Event | Meaning::Continuation))
                 && let Ok(structure) = record.pilot().and_then(|pilot| pilot.structure())
@@ -127,10 +132,13 @@ fn walk_rz(file: &Arc<RzFile>, directory: &RzDirectory, depth: usize) {
             walk_rz(file, &inner, depth + 1);
         }
     }
+    let cycles: Vec<Cycle> = (0..directory.len()).filter_map(|index| directory.cycles(index).first()).copied().collect();
+    let mut collector = Collector::new(&["TRAK".to_owned()], &[]);
+    let _ = file.objects(&cycles, |words| collector.banks(&table_and_banks(words)?.1));
     for index in 0..directory.len().min(64) {
         let Some(cycle) = directory.cycles(index).first() else { continue };
         let Ok(bytes) = file.object(cycle) else { continue };
-        let Ok(structure) = file.structure(&bytes) else { continue };
+        let Ok(structure) = file.structure(cycle, &bytes) else { continue };
         for bank in 0..structure.banks.len() {
             let _ = structure.runs(bank);
         }

@@ -322,6 +322,9 @@ class Field:
     @property
     def doubts(self) -> list[str]:
         """What cannot be read should it occur: elements of containers whose class the file does not describe."""
+    @property
+    def num_pages(self) -> int:
+        """The number of pages that are read for all entries."""
     def longest_entry(self) -> int | None:
         """Find the longest entry of the first page whose entries differ in length; None where all are alike."""
     @property
@@ -485,6 +488,8 @@ class FzReader:
         self,
     ) -> tuple[str, int, int | None, list[tuple[str, Any]], list[tuple[str, int]], str, Structure | None] | None:
         """Return kind, offset, run number, user words, segments, text and banks of the next record; None at the end."""
+    def skip(self) -> str | None:
+        """Return the kind of the next record; None at the end."""
     def collect(self, names: Sequence[str], events: int) -> list[tuple[Any, Any, Any]] | None:
         """Read the banks of some names in the next events; None at the end.
 

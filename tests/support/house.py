@@ -19,8 +19,8 @@ PACKAGE = ROOT / "python" / "sapwood"
 CRATE = ROOT / "crates" / "root" / "src"
 
 ROOMS = [
-    {"show.safe"}, {"errors", "columns", "compression", "lazy", "_native"}, {"show"}, {"storage"}, {"table"},
-    {"objects", "schema"}, {"files"}, {"writing", "new", "vectors"}, {"sapwood"}, {"train"}, {"lab"},
+    {"show.safe"}, {"errors", "columns", "compression", "exceptions", "lazy", "_native"}, {"show"}, {"storage"}, {"table"},
+    {"containers"}, {"objects", "schema"}, {"files"}, {"frames"}, {"writing", "new", "vectors"}, {"sapwood"}, {"train"}, {"lab"},
     {"tools", "pages"}, {"cli", "__main__"},
 ]  # fmt: skip
 """The rooms of the package, those of one set at one height; "sapwood" is the package's front page."""

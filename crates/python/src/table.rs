@@ -186,6 +186,13 @@ impl PyField {
     fn has_data(&self) -> PyResult<bool> {
         Ok(!self.reader()?.is_group())
     }
+    /// The pages that are read for all entries.
+    #[getter]
+    fn num_pages(&self) -> usize {
+        let mut pages = Vec::new();
+        self.table.pages(self.index, 0, self.table.entries(), &mut pages);
+        pages.len()
+    }
     fn longest_entry(&self, py: Python<'_>) -> PyResult<Option<u64>> {
         with_table(py, &*self.table, || self.table.longest_entry(self.index))
     }

@@ -24,7 +24,7 @@ use sapwood_root::Error;
 use sapwood_root::array::{Column, Number};
 use sapwood_root::streamer::Object;
 use sapwood_root::zebra::bank::{Link, Structure};
-use sapwood_root::zebra::collect::Collector;
+use sapwood_root::zebra::collect::{Collected, Collector};
 use sapwood_root::zebra::fz::{FzFile, Meaning, Mode, Reader};
 use sapwood_root::zebra::hbook::{self, Histogram};
 use sapwood_root::zebra::layout::{Kind, Run};
@@ -233,6 +233,14 @@ pub struct PyRzDirectory {
     file: Arc<RzFile>,
     directory: Arc<RzDirectory>,
     keys: Vec<PyRzKey>,
+    /// Bytes of the banks that the last call of `collect` found, of each name.
+    likely: Mutex<Vec<usize>>,
+}
+
+impl PyRzKey {
+    fn object(&self) -> Result<Cycle, Error> {
+        self.place.map_err(|_| Error::argument(format!("{} is a directory, not an object", self.name)))
+    }
 }
 
 impl PyRzDirectory {
@@ -277,10 +285,10 @@ impl PyRzDirectory {
                 });
             }
         }
-        Ok(Self { file: file.clone(), directory: Arc::new(directory), keys })
+        Ok(Self { file: file.clone(), directory: Arc::new(directory), keys, likely: Mutex::default() })
     }
     fn object_bytes(&self, key: &PyRzKey) -> Result<(Cycle, Vec<u8>), Error> {
-        let Ok(cycle) = key.place else { return Err(Error::argument("a directory is not an object")) };
+        let cycle = key.object()?;
         let place = || format!("{};{} of {}", key.name, cycle.number, self.file.source().name());
         Ok((cycle, self.file.object(&cycle).map_err(|error| error.within(place()))?))
     }
@@ -304,6 +312,17 @@ impl PyRzFile {
     }
     fn __repr__(&self) -> String {
         format!("<RzFile {:?}>", self.file.source().name())
+    }
+}
+
+fn kind_name(meaning: Meaning) -> &'static str {
+    match meaning {
+        Meaning::Start(_) => "start of run",
+        Meaning::End => "end of run",
+        Meaning::EndOfFile => "end of file",
+        Meaning::Event => "event",
+        Meaning::Continuation => "continuation",
+        Meaning::EmergencyStop => "emergency stop",
     }
 }
 
@@ -379,17 +398,19 @@ impl PyRzDirectory {
         makers: (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>),
     ) -> PyResult<(Bound<'py, PyAny>, Vec<(String, String)>)> {
         let object: Object = with_source(py, self.file.source(), || {
-            let (_, bytes) = self.object_bytes(key)?;
-            let histogram = self.file.structure(&bytes).and_then(|structure| Histogram::parse(&structure));
+            let (cycle, bytes) = self.object_bytes(key)?;
+            let structure = self.file.structure(&cycle, &bytes);
+            let histogram = structure.and_then(|structure| Histogram::parse(&structure));
             Ok(histogram.map_err(|error| self.within(key, error))?.object(&key.name))
         })?;
         objects::of_members(py, &object, makers)
     }
     /// The banks of an object.
     fn structure(&self, py: Python<'_>, key: &PyRzKey) -> PyResult<PyStructure> {
-        let (_, bytes) = with_source(py, self.file.source(), || self.object_bytes(key))?;
-        let parsed =
-            Parsed::of(&self.file.structure(&bytes).map_err(|error| raise(self.within(key, error)))?);
+        let (cycle, bytes) = with_source(py, self.file.source(), || self.object_bytes(key))?;
+        let structure = self.file.structure(&cycle, &bytes);
+        let structure = structure.map_err(|error| raise(self.within(key, error)))?;
+        let parsed = Parsed::of(&structure, self.file.before(&cycle, &structure) as usize);
         Ok(PyStructure { bytes: Arc::new(bytes), parsed, order: self.file.order() })
     }
     /// The words of a vector, as a piece of data.
@@ -401,7 +422,7 @@ impl PyRzDirectory {
             5 => Kind::Text,
             _ => Kind::Bits,
         };
-        let words = Words::new(&bytes, self.file.order(), 0);
+        let words = self.file.words(&cycle, &bytes);
         let (_, data) = piece(py, &words, (kind, 0, words.len()))?;
         Ok(data)
     }
@@ -412,21 +433,29 @@ impl PyRzDirectory {
         names: Vec<String>,
         keys: Vec<usize>,
     ) -> PyResult<Bound<'py, PyList>> {
-        let mut collector = Collector::new(&names);
-        with_source(py, self.file.source(), || {
-            for index in keys {
-                let key = self.keys.get(index).ok_or_else(|| Error::argument(format!("no key {index}")))?;
-                let (_, bytes) = self.object_bytes(key)?;
-                let words = Words::new(&bytes, self.file.order(), 0);
-                let banks = words.count(1, 3).and_then(|_| {
-                    let table = words.count(0, 3)?;
-                    words.slice(3 + table, words.word(1)? as usize)
-                });
-                banks.and_then(|banks| collector.banks(&banks)).map_err(|error| self.within(key, error))?;
-            }
-            Ok(())
+        let key = |&index: &usize| {
+            self.keys.get(index).ok_or_else(|| Error::argument(format!("no key {index}")))
+        };
+        let columns = with_source(py, self.file.source(), || {
+            let keys = keys.iter().map(key).collect::<Result<Vec<&PyRzKey>, Error>>()?;
+            let cycles = keys.iter().map(|key| key.object()).collect::<Result<Vec<Cycle>, Error>>()?;
+            let mut likely = self.likely.lock().unwrap_or_else(PoisonError::into_inner);
+            // Nobody keeps more than the objects have.
+            let most = keys.iter().map(|key| key.object_bytes() as usize).fold(0, usize::saturating_add);
+            likely.iter_mut().for_each(|bytes| *bytes = most.min(*bytes));
+            let mut collector = Collector::new(&names, &likely);
+            let read = self.file.objects(&cycles, |words| {
+                let (_, banks) = rz::table_and_banks(words)?;
+                collector.banks(&banks)
+            });
+            read.map_err(|(place, error)| match keys.get(place) {
+                Some(key) => self.within(key, error),
+                None => error,
+            })?;
+            *likely = collector.bytes();
+            collector.into_columns()
         })?;
-        collected(py, collector)
+        collected(py, columns)
     }
     fn __repr__(&self) -> String {
         format!("<RzDirectory {:?} of {} keys>", self.directory.name, self.keys.len())
@@ -498,13 +527,14 @@ struct ParsedBank {
     status: u32,
     links: Vec<i64>,
     io: Vec<u32>,
-    /// Bytes of its data from the first one of the banks on.
+    /// Where its data lie among the bytes.
     data: std::ops::Range<usize>,
     runs: Vec<Run>,
 }
 
 impl Parsed {
-    fn of(structure: &Structure<'_>) -> Self {
+    /// The banks begin behind `before` bytes.
+    fn of(structure: &Structure<'_>, before: usize) -> Self {
         let target = |link: Link| match link {
             Link::Null => -1,
             Link::Outside => -2,
@@ -515,8 +545,10 @@ impl Parsed {
             let links = found.map_or(0, |bank| bank.links as usize);
             let ends = [structure.next(number)];
             let links = ends.into_iter().chain((1..=links).map(|link| structure.link(number, link)));
-            let data = found
-                .map_or(0..0, |bank| 4 * bank.data_start()..4 * (bank.data_start() + bank.data as usize));
+            let place = |word: usize| before + 4 * word;
+            let data = found.map_or(0..0, |bank| {
+                place(bank.data_start())..place(bank.data_start() + bank.data as usize)
+            });
             ParsedBank {
                 name: structure.name(number),
                 number: structure.id(number),
@@ -558,10 +590,7 @@ impl PyStructure {
     }
     fn data<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyList>> {
         let bank = self.bank(index)?;
-        // The banks are at the end of the bytes.
-        let words: usize = self.parsed.banks.last().map_or(0, |last| last.data.end);
-        let before = self.bytes.len().saturating_sub(words);
-        let bytes = self.bytes.get(before + bank.data.start..before + bank.data.end).unwrap_or_default();
+        let bytes = self.bytes.get(bank.data.clone()).unwrap_or_default();
         pieces(py, &Words::new(bytes, self.order, 0), &bank.runs)
     }
 }
@@ -589,7 +618,8 @@ impl PyFzFile {
         }
     }
     fn reader(&self) -> PyFzReader {
-        PyFzReader { reader: Mutex::new(self.file.reader()), source: self.file.source().clone() }
+        let reader = Mutex::new((self.file.reader(), Vec::new()));
+        PyFzReader { reader, source: self.file.source().clone() }
     }
     fn __repr__(&self) -> String {
         format!("<FzFile {:?}>", self.file.source().name())
@@ -599,7 +629,8 @@ impl PyFzFile {
 /// Reads the logical records of an FZ file one after the other.
 #[pyclass(frozen, name = "FzReader", module = "sapwood._native")]
 pub struct PyFzReader {
-    reader: Mutex<Reader>,
+    /// Besides, the bytes of the banks that the last call collected, of each name.
+    reader: Mutex<(Reader, Vec<usize>)>,
     source: Arc<dyn Source>,
 }
 
@@ -608,20 +639,13 @@ impl PyFzReader {
     /// The next record: what it is, its byte offset, its run number, user words, segments, text, and banks.
     fn read<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
         let mut guard = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
-        let reader = &mut *guard;
+        let (reader, _) = &mut *guard;
         let name = self.source.name().to_owned();
         let at = |error: Error| raise(error.within(name.clone()));
         let Some(record) = with_source(py, &self.source, || reader.read())? else { return Ok(None) };
         let (meaning, words) = (record.meaning().map_err(at)?, record.words());
         let offset = words.offset(0);
-        let kind = match meaning {
-            Meaning::Start(_) => "start of run",
-            Meaning::End => "end of run",
-            Meaning::EndOfFile => "end of file",
-            Meaning::Event => "event",
-            Meaning::Continuation => "continuation",
-            Meaning::EmergencyStop => "emergency stop",
-        };
+        let kind = kind_name(meaning);
         let run = if let Meaning::Start(run) = meaning { Some(run) } else { None };
         let none = py.None();
         let made = match meaning {
@@ -641,7 +665,7 @@ impl PyFzReader {
                 let structure = pilot.structure().map_err(at)?;
                 let structure = PyStructure {
                     bytes: Arc::new(structure.words().bytes().to_vec()),
-                    parsed: Parsed::of(&structure),
+                    parsed: Parsed::of(&structure, 0),
                     order: words.order(),
                 };
                 let structure = structure.into_py_any(py)?;
@@ -649,6 +673,16 @@ impl PyFzReader {
             }
         };
         Ok(Some(made))
+    }
+    /// Passes over the next record; what it is.
+    fn skip(&self, py: Python<'_>) -> PyResult<Option<&'static str>> {
+        let mut guard = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        let (reader, _) = &mut *guard;
+        let found = with_source(py, &self.source, || {
+            let meaning = reader.read()?.map(|record| record.meaning()).transpose();
+            meaning.map_err(|error| error.within(self.source.name().to_owned()))
+        })?;
+        Ok(found.map(kind_name))
     }
     /// The data of all banks of some names in the next events: for each name where the banks of each event begin (and
     /// the last end), the words of each bank, and all words. None at the end of the file.
@@ -659,18 +693,22 @@ impl PyFzReader {
         events: usize,
     ) -> PyResult<Option<Bound<'py, PyList>>> {
         let mut guard = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
-        let reader = &mut *guard;
-        let mut collector = Collector::new(&names);
-        let found = with_source(py, &self.source, || collector.events(reader, events))?;
-        if found == 0 { Ok(None) } else { collected(py, collector).map(Some) }
+        let (reader, likely) = &mut *guard;
+        let (found, columns) = with_source(py, &self.source, || {
+            let mut collector = Collector::new(&names, likely);
+            let found = collector.events(reader, events)?;
+            *likely = collector.bytes();
+            Ok((found, collector.into_columns()?))
+        })?;
+        if found == 0 { Ok(None) } else { collected(py, columns).map(Some) }
     }
 }
 
-fn collected(py: Python<'_>, collector: Collector) -> PyResult<Bound<'_, PyList>> {
+fn collected(py: Python<'_>, found: Vec<Collected>) -> PyResult<Bound<'_, PyList>> {
     let list = PyList::empty(py);
-    for (offsets, sizes, values) in collector.into_columns() {
-        let words = columns::column(py, Column::Number { number: Number::U32, values })?.get_item(1)?;
-        list.append((offsets.into_pyarray(py), sizes.into_pyarray(py), words))?;
+    for Collected { offsets, sizes, words } in found {
+        let array = |values| columns::column(py, Column::Number { number: Number::U32, values })?.get_item(1);
+        list.append((offsets.into_pyarray(py), array(sizes)?, array(words)?))?;
     }
     Ok(list)
 }

@@ -7,16 +7,16 @@ import argparse
 from sapwood.cli import storage
 from sapwood.show.safe import say
 
-HELP = "Convert a table between ROOT, Parquet, Arrow IPC, CSV, JSON lines and HDF5."
+HELP = "Convert a table between ROOT, HBOOK (read only), Parquet, Arrow IPC, CSV, JSON lines and HDF5."
 EPILOG = (
-    "Formats follow from the names: .root, .parquet, .arrow, .feather, .csv, .jsonl, .h5. "
+    "Formats follow from the names: .root, .hbook, .rz, .parquet, .arrow, .feather, .csv, .jsonl, .h5. "
     "Example: sapwood convert events.root:Events muons.parquet --columns run Muon_pt --cut 'nMuon > 0'"
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("source", metavar="IN", help="file, or FILE:PATH of a ROOT file")
+    parser.add_argument("source", metavar="IN", help="file, or FILE:PATH of a ROOT or HBOOK file")
     parser.add_argument("target", metavar="OUT", help="the new file; an existing one is replaced")
     parser.add_argument("--columns", nargs="+", metavar="EXPR", help="fields or expressions; default: all")
     parser.add_argument("--cut", metavar="EXPR", help="only entries for which this expression is true")

@@ -26,7 +26,7 @@ from sapwood.errors import (
     warn_of_lost_keys,
     without_secrets,
 )
-from sapwood.files.kinds import BANKS, DIRECTORIES, HBOOK_NTUPLES, RNTUPLES, TABLES, TREES
+from sapwood.files.kinds import BANKS, DIRECTORIES, HBOOK_NTUPLES, RNTUPLES, TABLES, TREES, native_table
 from sapwood.objects.dates import unpack_datetime
 from sapwood.show.safe import safe_line
 from sapwood.storage.locate import split_path
@@ -489,15 +489,15 @@ class ReadOnlyKey:
         elif self.fClassName in TREES:
             from sapwood.files.tree import TTree
 
-            found = TTree(self._parent.native.tree(self.native), self)
+            found = TTree(native_table(self._parent.native, self.native), self)
         elif self.fClassName in RNTUPLES:
             from sapwood.files.ntuple import RNTuple
 
-            found = RNTuple(self._parent.native.ntuple(self.native), self)
+            found = RNTuple(native_table(self._parent.native, self.native), self)
         elif self.fClassName in HBOOK_NTUPLES:
-            from sapwood.files.hbook import read_table
+            from sapwood.files.hbook import Ntuple
 
-            found = read_table(self)
+            found = Ntuple(native_table(self._parent.native, self.native), self)
         elif self.fClassName in BANKS:
             from sapwood.files.hbook import read_banks
 

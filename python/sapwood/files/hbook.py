@@ -277,10 +277,10 @@ class Collected(NamedTuple):
         ArgumentError
             The banks have different numbers of words.
         """
-        sizes = np.unique(self.sizes)
-        if len(sizes) > 1 or (size is not None and len(sizes) and sizes[0] != size):
+        width = int(self.sizes[0]) if len(self.sizes) else size or 0
+        if (size is not None and width != size) or np.any(self.sizes != width):
+            sizes = np.unique(self.sizes)
             raise ArgumentError(f"banks of {', '.join(map(str, sizes[:5]))} words are not rows of one length")
-        width = int(sizes[0]) if len(sizes) else size or 0
         return self.words.reshape(len(self.sizes), width)
 
 
@@ -392,11 +392,6 @@ def collect(directory: Any, names: str | Sequence[str], keys: Sequence[str]) -> 
     chosen = [names] if isinstance(names, str) else list(names)
     places = [directory.place_of(key) for key in keys]
     return _collected(chosen, directory.native.collect(chosen, places))
-
-
-def read_table(key: Any) -> Ntuple:
-    """Open the ntuple of a key."""
-    return Ntuple(key.parent.native.table(key.native), key)
 
 
 def read_banks(key: Any) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 DIRECTORIES = frozenset({"TDirectory", "TDirectoryFile", "RZDirectory"})
 
 TREES = frozenset({"TTree", "TNtuple", "TNtupleD"})
@@ -18,3 +20,10 @@ TABLES = TREES | RNTUPLES | HBOOK_NTUPLES
 
 BANKS = frozenset({"Banks", "Vector"})
 """What RZ files hold besides: banks of ZEBRA, and vectors of words."""
+
+
+def native_table(directory: Any, key: Any) -> Any:
+    """Open the native table of a native key, of whatever kind it is."""
+    if key.classname in TREES:
+        return directory.tree(key)
+    return directory.ntuple(key) if key.classname in RNTUPLES else directory.table(key)

@@ -59,14 +59,14 @@ def describe(tree: Foreign, patterns: Sequence[str] | None, start: int, count: i
     if start < 0 or count < 0:
         raise ArgumentError(f"cannot show {count} entries from entry {start}")
     # A branch is shown with what is below it.
-    own = {} if tree is tree.tree else {tree.name: tree}
+    own = {} if tree is tree.table else {tree.name: tree}
     found: dict[str, Any] = own | dict(tree.items())
     names = list(found)
     for pattern in patterns or ():
         if not fnmatch.filter(names, pattern):
             raise NotFoundError(f"{tree.object_path} has no branch {pattern}")
     chosen = [name for name in names if not patterns or any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
-    stop = min(start + count, tree.tree.num_entries)
+    stop = min(start + count, tree.table.num_entries)
     values: dict[str, list[Any]] = {}
     branches: list[dict[str, Any]] = []
     for name in chosen:
@@ -81,7 +81,7 @@ def describe(tree: Foreign, patterns: Sequence[str] | None, start: int, count: i
     return {
         "tree": f"{tree.file.file_path}:{tree.object_path.strip('/')}",
         "title": tree.title,
-        "entries": tree.tree.num_entries,
+        "entries": tree.table.num_entries,
         "branches": branches,
         "shown": [
             {

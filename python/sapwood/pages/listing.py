@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sapwood import _native
 from sapwood.errors import NotFoundError, SapwoodError, warn_of_lost_keys
-from sapwood.files.kinds import TABLES
+from sapwood.files.kinds import DIRECTORIES, TABLES, native_table
 from sapwood.show.safe import safe_line
 from sapwood.show.text import layout
 from sapwood.show.units import bytes_text, count_text
@@ -21,7 +21,6 @@ from sapwood.storage.sources import source_of
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
 
-_DIRECTORIES = ("TDirectory", "TDirectoryFile")
 _OF_FILES = (".txt", ".json", ".yaml", ".yml")
 _ALGORITHMS = {0: "none", 1: "zlib", 2: "lzma", 3: "zlib (old)", 4: "lz4", 5: "zstd"}
 
@@ -66,20 +65,41 @@ def list_file(
     """
     path, inside = split(where)
     source = source_of(path, options or {} if is_url(path) else {})
-    file = _native.File(source.source, source.label, source.far)
+    file: Foreign = _native.open_file(source.source, source.label, source.far)
+    if isinstance(file, _native.FzFile):
+        return _listed(where, file) | {"records": _records(file)}
     top = file.directory()
     found = list(_keys(path, top, "", inside.split("/") if inside else [], recursive=recursive))
     if inside and not found:
         raise NotFoundError(f"{path} has no {inside}")
-    return {
-        "file": where,
-        "root_version": f"{file.version // 10000}.{file.version // 100 % 100:02}.{file.version % 100:02}",
-        "compression": compression_text(file.compression),
-        "size": file.size,
-        "uuid": str(file.uuid),
+    return _listed(where, file) | {
         "recovered": top.recovered,
         "keys": [_described(directory, key, name, branches=branches, check=check) for directory, key, name in found],
     }
+
+
+def _listed(where: str, file: Foreign) -> dict[str, Any]:
+    """Return what a listing says of the file itself."""
+    version = file.version
+    return {
+        "file": where,
+        "format": "ROOT" if isinstance(file, _native.File) else "ZEBRA",
+        "root_version": f"{version // 10000}.{version // 100 % 100:02}.{version % 100:02}" if version else None,
+        "compression": compression_text(file.compression),
+        "size": file.size,
+        "uuid": str(file.uuid),
+        "recovered": False,
+        "keys": [],
+    }
+
+
+def _records(file: Foreign) -> dict[str, int]:
+    """Count the records of an FZ file by what they are."""
+    counts: dict[str, int] = {}
+    reader = file.reader()
+    while (kind := reader.skip()) is not None:
+        counts[kind] = counts.get(kind, 0) + 1
+    return counts
 
 
 def files_of(where: str, options: Mapping[str, Any] | None = None) -> list[str]:
@@ -124,7 +144,7 @@ def _keys(
     if directory.recovered:
         warn_of_lost_keys(len(directory.keys), f"/{prefix}", file)
     for key in directory.keys:
-        is_directory = key.classname in _DIRECTORIES
+        is_directory = key.classname in DIRECTORIES
         if inside:
             if inside[0] not in (key.name, f"{key.name};{key.cycle}"):
                 continue
@@ -152,25 +172,27 @@ def _described(directory: Foreign, key: Foreign, name: str, *, branches: bool, c
     if key.classname not in TABLES:
         return found
     try:
-        tree = directory.tree(key)
+        table = native_table(directory, key)
     except SapwoodError as error:
         return found | {"error": " ".join(str(error).split())}
+    fields = table.branches if isinstance(table, _native.Tree) else table.fields
+    top = [field for field in fields if field.parent is None] if isinstance(table, _native.NTuple) else fields
     found |= {
-        "entries": tree.num_entries,
-        "tree_bytes": sum(branch.compressed_bytes for branch in tree.branches),
-        "tree_uncompressed_bytes": sum(branch.total_bytes for branch in tree.branches),
+        "entries": table.num_entries,
+        "tree_bytes": sum(field.compressed_bytes for field in top),
+        "tree_uncompressed_bytes": sum(field.total_bytes for field in top),
     }
     if branches:
-        found["branches"] = list(_branches(tree, check=check))
+        found["branches"] = list(_branches(table, fields, check=check))
     return found
 
 
-def _branches(tree: Foreign, *, check: bool) -> Iterator[dict[str, Any]]:
+def _branches(table: Foreign, fields: Sequence[Foreign], *, check: bool) -> Iterator[dict[str, Any]]:
     depths: dict[int, int] = {}
-    for branch in tree.branches:
+    for branch in fields:
         reason = branch.reason
         if check and reason is None and branch.has_data:
-            reason = _undecodable(tree, branch)
+            reason = _undecodable(table, branch)
         left_out = branch.left_out if reason is None else []
         depths[branch.index] = depths[branch.parent] + 1 if branch.parent is not None else 0
         yield {
@@ -179,10 +201,10 @@ def _branches(tree: Foreign, *, check: bool) -> Iterator[dict[str, Any]]:
             "type": branch.typename,
             "title": branch.title,
             "entries": branch.entries,
-            "baskets": branch.num_baskets,
+            "baskets": branch.num_baskets if isinstance(branch, _native.Branch) else branch.num_pages,
             "bytes": branch.compressed_bytes,
             "uncompressed_bytes": branch.total_bytes,
-            "compression": compression_text(branch.compression),
+            "compression": compression_text(branch.compression) if isinstance(branch, _native.Branch) else None,
             "readable": reason is None,
             "reason": reason,
             "left_out": left_out,
@@ -224,11 +246,15 @@ def keys_text(listing: dict[str, Any], *, long: bool = False) -> str:
         rows.append(row)
     head = ""
     if long:
+        made_by = " ".join(filter(None, (listing["format"], listing["root_version"])))
         head = (
-            f"ROOT {listing['root_version']}, {bytes_text(listing['size'])}, compression {listing['compression']}, "
+            f"{made_by}, {bytes_text(listing['size'])}, compression {listing['compression']}, "
             f"UUID {listing['uuid']}\n"
         )
         rows.insert(0, ["key", "class", "bytes", "uncompressed", "factor", "written", "", "title"])
+    if "records" in listing:
+        rows = [[kind, count_text(count)] for kind, count in listing["records"].items()]
+        return head + layout([["record", "number"], *rows], right=(1,))
     return head + layout(rows, right=(2, 3, 4) if long else ())
 
 

@@ -1,4 +1,4 @@
-"""Convert tables between ROOT files and Parquet, Arrow IPC, CSV, JSON lines and HDF5, step by step."""
+"""Convert tables between ROOT, HBOOK, Parquet, Arrow IPC, CSV, JSON lines and HDF5 files, step by step."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import sapwood
 from sapwood.errors import ArgumentError, UnsupportedError
 from sapwood.pages.entries import opened_tree
+from sapwood.pages.listing import split
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -22,6 +23,9 @@ _ROWS = 65_536
 
 FORMATS = {
     ".root": "root",
+    ".hbook": "hbook",
+    ".hbk": "hbook",
+    ".rz": "hbook",
     ".parquet": "parquet",
     ".arrow": "arrow",
     ".feather": "arrow",
@@ -43,8 +47,7 @@ def format_of(path: str) -> str:
     ArgumentError
         The suffix is unknown.
     """
-    name = path.rpartition(":")[0] if ".root:" in path else path
-    suffix = Path(name).suffix.lower()
+    suffix = Path(split(path)[0]).suffix.lower()
     if suffix not in FORMATS:
         raise ArgumentError(f"unknown format of {path}: choose a name that ends in {', '.join(FORMATS)}")
     return FORMATS[suffix]
@@ -69,15 +72,15 @@ def convert(
     Parameters
     ----------
     source
-        A file; of a ROOT file ``file:path`` if it has several tables.
+        A file; of a ROOT or HBOOK file ``file:path`` if it has several tables.
     target
         The new file; an existing one is replaced.
     expressions, cut
-        Fields or expressions, and a selection of entries (ROOT sources only).
+        Fields or expressions, and a selection of entries (ROOT and HBOOK sources only).
     name
         Name of the table in a ROOT or HDF5 file.
     step_size
-        Size of a step (ROOT sources only).
+        Size of a step (ROOT and HBOOK sources only).
     options
         Options of `sapwood.open` for the source.
     layout
@@ -91,12 +94,14 @@ def convert(
         The target format has no form for a field.
     """
     kinds = format_of(source), format_of(target)
-    if Path(source.split(".root:", maxsplit=1)[0]).resolve() == Path(target).resolve():
+    if kinds[1] not in _WRITERS:
+        raise ArgumentError(f"{target}: files of HBOOK are read only")
+    if Path(split(source)[0]).resolve() == Path(target).resolve():
         raise ArgumentError(f"{target} is the input")
     if layout and kinds[1] != "root":
         raise ArgumentError(f"{', '.join(layout)}: only ROOT files have such a layout, not {target}")
-    if kinds[0] != "root" and (expressions or cut):
-        raise ArgumentError("expressions and cuts need a ROOT file as source")
+    if kinds[0] in _OTHERS and (expressions or cut):
+        raise ArgumentError("expressions and cuts need a ROOT or HBOOK file as source")
     beside = f"{target}.{os.getpid()}.partial"
     try:
         with contextlib.ExitStack() as stack:
@@ -122,7 +127,7 @@ def _reader(
     options: Mapping[str, Any] | None,
 ) -> tuple[Iterator[Foreign], Foreign]:
     """Return the batches of a source, and an empty one that has the types."""
-    if kind == "root":
+    if kind not in _OTHERS:
         table = stack.enter_context(opened_tree(source, options))
         wanted = list(expressions) if expressions else None
         empty = table.arrays(wanted, cut, entry_stop=0)
@@ -222,13 +227,26 @@ Write = Callable[[Any], int]
 
 def _to_root(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign, layout: Mapping[str, Any]) -> Write:
     file = stack.enter_context(sapwood.recreate(path))
-    tree = file.mktree(name, {field: empty[field] for field in empty.fields}, **layout)
+    tree = file.mktree(name, _writable(empty), **layout)
 
     def write(batch: Foreign) -> int:
-        tree.extend({field: batch[field] for field in batch.fields})
+        tree.extend(_writable(batch))
         return len(batch)
 
     return write
+
+
+def _writable(batch: Foreign) -> dict[str, Any]:
+    """Return the fields as ROOT files can have them: no arrays of texts, but lists of them."""
+    import awkward as ak
+
+    def of(array: Foreign) -> Foreign:
+        kind, regular = array.type.content, False
+        while isinstance(kind, (ak.types.RegularType, ak.types.ListType)) and "__array__" not in kind.parameters:
+            kind, regular = kind.content, regular or isinstance(kind, ak.types.RegularType)
+        return ak.from_regular(array, axis=None) if regular and "__array__" in kind.parameters else array
+
+    return {field: of(batch[field]) for field in batch.fields}
 
 
 def _arrow_table(batch: Foreign) -> Foreign:

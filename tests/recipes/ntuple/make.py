@@ -1,7 +1,8 @@
 """Run inside ROOT: write the RNTuples of `tests/golden/ntuple`.
 
 `make.py FOLDER` writes FOLDER/types.root and, without compression, FOLDER/plain.root. Every value is a formula of its
-entry, which `tests/python/test_ntuple_reading.py` knows, too.
+entry, which `tests/python/test_ntuple_reading.py` knows, too. FOLDER/contract.root has the entries of
+`tests/python/test_table_contract.py`.
 """
 
 from __future__ import annotations
@@ -107,6 +108,21 @@ void write_types(const char *path, int compression) {
       }
    }
 }
+
+void write_contract(const char *path) {
+   auto model = ROOT::RNTupleModel::Create();
+   auto x = model->MakeField<double>("x");
+   auto run = model->MakeField<std::int64_t>("run");
+   auto pt = model->MakeField<std::vector<float>>("pt");
+   ROOT::RNTupleWriteOptions options; options.SetCompression(0);
+   auto writer = ROOT::RNTupleWriter::Recreate(std::move(model), "t", path, options);
+   for (int i = 0, next = 0; i < 100; ++i) {
+      *x = i / 4.; *run = i / 40;
+      pt->clear(); for (int k = 0; k < i % 4; ++k) pt->push_back(next++);
+      writer->Fill();
+      if (i % 30 == 29) writer->CommitCluster();
+   }
+}
 """
 
 
@@ -117,6 +133,7 @@ def main() -> None:
         raise RuntimeError("the code cannot be compiled")
     ROOT.write_types(str(folder / "types.root"), 505)
     ROOT.write_types(str(folder / "plain.root"), 0)
+    ROOT.write_contract(str(folder / "contract.root"))
 
 
 if __name__ == "__main__":

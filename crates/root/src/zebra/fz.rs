@@ -255,7 +255,9 @@ impl Reader {
         }
         let held = self.from.saturating_add(self.window.len() as u64);
         if offset < self.from || offset.saturating_add(length as u64) > held {
-            let want = (size - offset).min(length.max(WINDOW) as u64);
+            // Whole physical records: what is left of one would be fetched twice.
+            let want = if length > 4 { WINDOW / length * length } else { WINDOW };
+            let want = (size - offset).min(length.max(want) as u64);
             self.window.resize(want as usize, 0);
             self.from = offset;
             let fetched =

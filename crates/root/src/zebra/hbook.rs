@@ -59,7 +59,7 @@ impl Class {
     /// Of an object in a file; `None` if it is none of HBOOK's.
     pub fn read(file: &RzFile, cycle: &Cycle) -> Result<Option<Self>> {
         let bytes = file.object(cycle)?;
-        Ok(file.structure(&bytes).ok().as_ref().and_then(Self::of))
+        Ok(file.structure(cycle, &bytes).ok().as_ref().and_then(Self::of))
     }
 }
 

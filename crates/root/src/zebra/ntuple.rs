@@ -176,12 +176,12 @@ impl Finder<'_> {
             return Ok(vec![part(&ranges, 4 * HEAD as u64, 4 * words as u64)]);
         }
         let bytes = self.file.object(cycle)?;
-        let structure = self.file.structure(&bytes)?;
+        let structure = self.file.structure(cycle, &bytes)?;
         let Some(first) = structure.entry else { return Ok(Vec::new()) };
-        let behind = bytes.len() - structure.words().bytes().len();
+        let behind = self.file.before(cycle, &structure);
         let piece = |&number: &usize| {
             let bank = structure.bank(number)?;
-            Some(part(&ranges, (behind + 4 * bank.data_start()) as u64, 4 * u64::from(bank.data)))
+            Some(part(&ranges, behind + 4 * bank.data_start() as u64, 4 * u64::from(bank.data)))
         };
         Ok(structure.chain(first)?.iter().filter_map(piece).collect())
     }
@@ -207,7 +207,7 @@ impl Ntuple {
         cycle: &Cycle,
         bytes: &[u8],
     ) -> Result<Self> {
-        let structure = file.structure(bytes)?;
+        let structure = file.structure(cycle, bytes)?;
         let class = Class::of(&structure);
         let finder = Finder { file, keys: directory.by_words(), directory };
         let description = match class {
@@ -216,7 +216,7 @@ impl Ntuple {
             _ => return Err(Error::corrupt("the object is not an ntuple")),
         };
         let class = class.unwrap_or(Class::RowWise);
-        let behind = (bytes.len() - structure.words().bytes().len()) as u64;
+        let behind = file.before(cycle, &structure);
         let stored = if class == Class::RowWise {
             let ranges = file.ranges(cycle)?;
             vec![row_pages(&finder, &description, &structure, &ranges, behind)?]
@@ -260,7 +260,8 @@ impl Ntuple {
         let items = self.items(self.stored_of(number));
         let each: u64 = column.dimensions.iter().map(|&size| size as u64).product();
         Ok(match column.index {
-            None => items.saturating_sub(u64::from(column.is_index)) / each.max(1),
+            None if column.is_index => self.sums(number)?.len().saturating_sub(1) as u64,
+            None => items / each.max(1),
             Some(index) => {
                 let ends = self.sums(index)?;
                 let most = (items / each.max(1)) as i64;
@@ -268,7 +269,8 @@ impl Ntuple {
             }
         })
     }
-    /// The running sums of an index column that was written, as far as they are there.
+    /// The running sums of an index column that was written, as far as they are there: behind the last row of a buffer
+    /// that is not full they rise no more.
     fn sums(&self, column: usize) -> Result<Vec<i64>> {
         let mut sums: Vec<i64> = Vec::new();
         for page in self.stored.get(column).map_or(&[][..], |stored| &stored.pages) {
@@ -276,7 +278,12 @@ impl Ntuple {
             let mut bytes = vec![0; range.length as usize];
             self.file.source().fetch(&[range], &mut bytes, sapwood_io::Cause::Object)?;
             let words = super::words::Words::new(&bytes, self.file.order(), range.offset);
-            sums.extend(words.iter().map(i64::from));
+            for sum in words.iter().map(i64::from) {
+                if sums.last().is_some_and(|&last| sum < last) {
+                    return Ok(sums);
+                }
+                sums.push(sum);
+            }
         }
         Ok(sums)
     }

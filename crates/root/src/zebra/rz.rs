@@ -2,6 +2,7 @@
 
 use super::bank::Structure;
 use super::words::{Order, Words, six_bit};
+use crate::array::pool::{self, Filled};
 use crate::error::{Error, Result, Within};
 use sapwood_io::{Cause, Range, Source};
 use std::collections::HashMap;
@@ -11,6 +12,8 @@ use std::sync::Arc;
 const HEADER: usize = 32;
 /// Words of a subdirectory in the list.
 const SUBDIRECTORY: usize = 7;
+/// Bytes of objects that are read together.
+const TOGETHER: u64 = 256 << 10;
 /// The most words that a record can have here.
 const LARGEST_RECORD: usize = 1 << 16;
 
@@ -144,6 +147,12 @@ impl RzFile {
         u64::from(record).checked_sub(1)?.checked_mul(4 * self.record as u64)
     }
     fn read_ranges(&self, ranges: &[Range], cause: Cause) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; self.total(ranges)?];
+        self.source.fetch(ranges, &mut bytes, cause)?;
+        Ok(bytes)
+    }
+    /// Bytes of ranges that are in the file.
+    fn total(&self, ranges: &[Range]) -> Result<usize> {
         let mut total = 0u64;
         for range in ranges {
             if range.end() > self.source.size() {
@@ -156,9 +165,7 @@ impl RzFile {
         if total > self.source.size() {
             return Err(Error::corrupt(format!("{total} bytes, but the file has {}", self.source.size())));
         }
-        let mut bytes = vec![0; total as usize];
-        self.source.fetch(ranges, &mut bytes, cause)?;
-        Ok(bytes)
+        Ok(total as usize)
     }
 
     /// The top directory.
@@ -236,17 +243,82 @@ impl RzFile {
     pub fn object(&self, cycle: &Cycle) -> Result<Vec<u8>> {
         self.read_ranges(&self.ranges(cycle)?, Cause::Object)
     }
-    /// The banks of an object of form 0.
-    pub fn structure<'a>(&self, bytes: &'a [u8]) -> Result<Structure<'a>> {
-        structure(Words::new(bytes, self.order, 0))
+    /// Reads objects and passes their words on, one after the other. Neighbours in the file are read together. An error
+    /// comes with the place of its object in the list.
+    pub fn objects(
+        &self,
+        cycles: &[Cycle],
+        mut each: impl FnMut(Words<'_>) -> Result<()>,
+    ) -> std::result::Result<(), (usize, Error)> {
+        let most = TOGETHER.min(self.source.size());
+        let (mut buffer, mut ranges, mut lengths) = (None, Vec::<Range>::new(), Vec::new());
+        let mut first = 0;
+        while first < cycles.len() {
+            ranges.clear();
+            lengths.clear();
+            let mut total = 0;
+            for (place, cycle) in cycles.iter().enumerate().skip(first) {
+                let length = 4 * u64::from(cycle.words);
+                if total > 0 && total + length > most {
+                    break;
+                }
+                for range in self.ranges(cycle).map_err(|error| (place, error))? {
+                    match ranges.last_mut() {
+                        Some(last) if last.end() == range.offset => last.length += range.length,
+                        _ => ranges.push(range),
+                    }
+                }
+                lengths.push(length as usize);
+                total += length;
+            }
+            let mut rest = self.together(&ranges, most, &mut buffer).map_err(|error| (first, error))?;
+            for (cycle, &length) in cycles.iter().skip(first).zip(&lengths) {
+                let (object, behind) = rest.split_at_checked(length).unwrap_or((rest, &[]));
+                each(self.words(cycle, object)).map_err(|error| (first, error))?;
+                rest = behind;
+                first += 1;
+            }
+        }
+        buffer.map(Filled::into_inner).into_iter().for_each(pool::give_back);
+        Ok(())
+    }
+    /// Reads ranges into a buffer of at least `most` bytes, which is made where there is none that is large enough.
+    fn together<'a>(&self, ranges: &[Range], most: u64, buffer: &'a mut Option<Filled>) -> Result<&'a [u8]> {
+        let total = self.total(ranges)?;
+        let buffer = match buffer.take().filter(|buffer| buffer.size() >= total) {
+            Some(enough) => buffer.insert(enough),
+            None => buffer.insert(Filled::new(total.max(most as usize))?),
+        };
+        let bytes = buffer.bytes().get_mut(..total).unwrap_or_default();
+        self.source.fetch(ranges, bytes, Cause::Object)?;
+        Ok(bytes)
+    }
+    /// Offset of the first byte of an object.
+    fn origin(&self, cycle: &Cycle) -> u64 {
+        let record = self.record_offset(cycle.first_record).unwrap_or(0);
+        record.saturating_add(4 * u64::from(cycle.first_word.saturating_sub(1)))
+    }
+    /// The words of an object, which has these bytes.
+    pub fn words<'a>(&self, cycle: &Cycle, bytes: &'a [u8]) -> Words<'a> {
+        Words::new(bytes, self.order, self.origin(cycle))
+    }
+    /// Bytes of an object before its banks.
+    pub fn before(&self, cycle: &Cycle, structure: &Structure<'_>) -> u64 {
+        structure.words().offset(0).saturating_sub(self.origin(cycle))
+    }
+    /// The banks of an object of form 0, which has these bytes.
+    pub fn structure<'a>(&self, cycle: &Cycle, bytes: &'a [u8]) -> Result<Structure<'a>> {
+        let words = self.words(cycle, bytes);
+        let (table, banks) = table_and_banks(words)?;
+        Structure::parse(table, banks, words.word(2)?)
     }
 }
 
-/// The banks of an object: its table, its banks.
-pub fn structure(words: Words<'_>) -> Result<Structure<'_>> {
+/// The relocation table and the banks of an object of form 0.
+pub fn table_and_banks(words: Words<'_>) -> Result<(Words<'_>, Words<'_>)> {
     let table = words.count(0, 3)?;
     let banks = words.count(1, 3 + table)?;
-    Structure::parse(words.slice(3, table)?, words.slice(3 + table, banks)?, words.word(2)?)
+    Ok((words.slice(3, table)?, words.slice(3 + table, banks)?))
 }
 
 impl RzDirectory {

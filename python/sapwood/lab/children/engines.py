@@ -36,6 +36,7 @@ FLOATS = (
 )  # fmt: skip
 HEADER = ("run", "number", "date", "flag", "temperature")
 TRACK = (*FLOATS, "charge", "npoint", "valid")
+BANKS = ("EHDR", "EHIS", "TRAK")
 BINS, CHUNK, RANDOM, HISTOGRAMS = 100, 500, 100, 20
 
 
@@ -238,6 +239,8 @@ class Zebra(Engine):
     kind = "fz"
     record = 7200
     """Words of a physical record."""
+    step = 20
+    """Events that are read together: few, so that they stay in the processor's cache."""
 
     def refuses(self, settings: Settings) -> str | None:
         """Refuse objects: there are banks only."""
@@ -274,7 +277,7 @@ class Zebra(Engine):
         import sapwood
 
         with sapwood.open(path) as file:
-            for banks in file.collect(("EHDR", "EHIS", "TRAK"), CHUNK):
+            for banks in file.collect(BANKS, self.step):
                 yield _of_banks(banks)
 
     def random(self, path: Path, entries: Iterable[int]) -> Iterator[Columns]:
@@ -283,7 +286,7 @@ class Zebra(Engine):
 
         wanted = set(entries)
         with sapwood.open(path) as file:
-            for entry, banks in enumerate(file.collect(("EHDR", "EHIS", "TRAK"), 1)):
+            for entry, banks in enumerate(file.collect(BANKS, 1)):
                 if entry in wanted:
                     yield _of_banks(banks)
                 if entry >= max(wanted):
@@ -303,8 +306,8 @@ class ZebraKeys(Zebra):
 
         with sapwood.open(path) as file:
             keys = file.keys(cycle=False)
-            for start in range(0, len(keys), CHUNK):
-                yield _of_banks(collect(file, ("EHDR", "EHIS", "TRAK"), keys[start : start + CHUNK]))
+            for start in range(0, len(keys), self.step):
+                yield _of_banks(collect(file, BANKS, keys[start : start + self.step]))
 
     def random(self, path: Path, entries: Iterable[int]) -> Iterator[Columns]:
         """Read single entries."""
@@ -313,7 +316,7 @@ class ZebraKeys(Zebra):
 
         with sapwood.open(path) as file:
             for entry in entries:
-                yield _of_banks(collect(file, ("EHDR", "EHIS", "TRAK"), [str(entry)]))
+                yield _of_banks(collect(file, BANKS, [str(entry)]))
 
 
 def _rows(columns: Iterable[Array]) -> Array:
