@@ -19,14 +19,15 @@ PACKAGE = ROOT / "python" / "sapwood"
 CRATE = ROOT / "crates" / "root" / "src"
 
 ROOMS = [
-    {"show.safe"}, {"errors", "columns", "compression", "exceptions", "lazy", "_native"}, {"show"}, {"storage"}, {"table"},
-    {"containers"}, {"objects", "schema"}, {"files"}, {"frames"}, {"writing", "new", "vectors"}, {"sapwood"}, {"train"}, {"lab"},
+    {"show.safe"}, {"errors", "columns", "containers", "compression", "exceptions", "lazy", "_native"}, {"show"},
+    {"storage"}, {"table"}, {"objects", "schema"}, {"files"}, {"frames"}, {"writing", "new", "vectors"}, {"sapwood"},
+    {"train"}, {"lab"},
     {"tools", "pages"}, {"cli", "__main__"},
 ]  # fmt: skip
 """The rooms of the package, those of one set at one height; "sapwood" is the package's front page."""
 
 LAYERS = [
-    {"error", "types", "wire"}, {"compress", "array"}, {"streamer"}, {"file"}, {"table"}, {"read"},
+    {"error", "types", "wire"}, {"compress", "array"}, {"streamer"}, {"file"}, {"table"}, {"read"}, {"expr"},
     {"tree", "ntuple", "zebra"},
 ]  # fmt: skip
 """The modules of ``crates/root``, those of one set at one height."""

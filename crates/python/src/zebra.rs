@@ -433,9 +433,8 @@ impl PyRzDirectory {
         names: Vec<String>,
         keys: Vec<usize>,
     ) -> PyResult<Bound<'py, PyList>> {
-        let key = |&index: &usize| {
-            self.keys.get(index).ok_or_else(|| Error::argument(format!("no key {index}")))
-        };
+        let key =
+            |&index: &usize| self.keys.get(index).ok_or_else(|| Error::argument(format!("no key {index}")));
         let columns = with_source(py, self.file.source(), || {
             let keys = keys.iter().map(key).collect::<Result<Vec<&PyRzKey>, Error>>()?;
             let cycles = keys.iter().map(|key| key.object()).collect::<Result<Vec<Cycle>, Error>>()?;
@@ -546,9 +545,8 @@ impl Parsed {
             let ends = [structure.next(number)];
             let links = ends.into_iter().chain((1..=links).map(|link| structure.link(number, link)));
             let place = |word: usize| before + 4 * word;
-            let data = found.map_or(0..0, |bank| {
-                place(bank.data_start())..place(bank.data_start() + bank.data as usize)
-            });
+            let data = found
+                .map_or(0..0, |bank| place(bank.data_start())..place(bank.data_start() + bank.data as usize));
             ParsedBank {
                 name: structure.name(number),
                 number: structure.id(number),

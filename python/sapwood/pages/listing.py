@@ -248,8 +248,7 @@ def keys_text(listing: dict[str, Any], *, long: bool = False) -> str:
     if long:
         made_by = " ".join(filter(None, (listing["format"], listing["root_version"])))
         head = (
-            f"{made_by}, {bytes_text(listing['size'])}, compression {listing['compression']}, "
-            f"UUID {listing['uuid']}\n"
+            f"{made_by}, {bytes_text(listing['size'])}, compression {listing['compression']}, UUID {listing['uuid']}\n"
         )
         rows.insert(0, ["key", "class", "bytes", "uncompressed", "factor", "written", "", "title"])
     if "records" in listing:

@@ -211,7 +211,10 @@ mod tests {
         let one = [&[1, 2, 3, 4, 5, 6][..], &[7; 100]].concat();
         assert_eq!(words(&columns[0].words), [one.clone(), one].concat());
         assert_eq!(words(&columns[0].sizes), [2, 2, 2, 0, 100, 2, 2, 2, 0, 100]);
-        assert_eq!((columns[0].offsets.as_slice(), columns[1].offsets.as_slice()), (&[0, 5, 10][..], &[0, 1, 2][..]));
+        assert_eq!(
+            (columns[0].offsets.as_slice(), columns[1].offsets.as_slice()),
+            (&[0, 5, 10][..], &[0, 1, 2][..])
+        );
         assert_eq!(words(&columns[1].words), [7; 200]);
         // One whose data are cut off has the form of the one before, and is an error.
         let cut = bytes.get(..bytes.len() - 4).unwrap();
