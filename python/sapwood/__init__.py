@@ -9,6 +9,8 @@ Start at `open`, `iterate` and `concatenate`; the names and their meanings are t
 
 from __future__ import annotations
 
+import os
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from sapwood.lazy import lazily
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from sapwood.files.file import ReadOnlyDirectory, ReadOnlyFile, ReadOnlyKey, open  # noqa: A004
     from sapwood.files.many import concatenate, iterate, num_entries
     from sapwood.files.ntuple import RField, RNTuple
+    from sapwood.files.patching import patch_uproot
     from sapwood.files.tree import HasBranches, TBranch, TTree
     from sapwood.frames.dataset import dataset
     from sapwood.frames.polars import scan_polars
@@ -95,6 +98,7 @@ __all__ = [
     "num_entries",
     "num_threads",
     "open",
+    "patch_uproot",
     "recreate",
     "scan_polars",
     "set_num_threads",
@@ -133,6 +137,7 @@ __getattr__, __dir__ = lazily(
         "sapwood.table.steps": ("Report",),
         "sapwood.storage.trace": ("Trace", "trace"),
         "sapwood.files.ntuple": ("RField", "RNTuple"),
+        "sapwood.files.patching": ("patch_uproot",),
         "sapwood.files.tree": ("HasBranches", "TBranch", "TTree"),
         "sapwood.vectors": ("as_vectors",),
         "sapwood.writing.file": ("WritableDirectory", "WritableFile", "create", "recreate", "update"),
@@ -141,3 +146,6 @@ __getattr__, __dir__ = lazily(
     },
     modules=("containers", "exceptions", "new"),
 )
+
+if os.environ.get("SAPWOOD_PATCH_UPROOT"):
+    import_module("sapwood.files.patching").patch_uproot()

@@ -28,6 +28,10 @@ class STLVector(list[Any]):
         """Whether a list has the same items; NumPy arrays among them are compared as lists."""
         return isinstance(other, list) and self.tolist() == [plain(item) for item in other]  # pyright: ignore[reportUnknownVariableType]
 
+    def __ne__(self, other: object) -> bool:
+        """Whether it is not equal."""
+        return not self == other
+
     __hash__ = None  # pyright: ignore[reportAssignmentType]
 
 

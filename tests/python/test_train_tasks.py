@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from fractions import Fraction
@@ -13,10 +14,11 @@ import boost_histogram as bh
 import hist
 import numpy as np
 import pytest
+import uproot
 
 import sapwood
 from sapwood import train
-from sapwood.errors import ArgumentError
+from sapwood.errors import ArgumentError, SapwoodWarning
 from sapwood.train.account.memory import peak
 from sapwood.train.task import outputs
 from sapwood.train.task.outputs import SUMMARY, Summary, Writer
@@ -935,6 +937,34 @@ def test_collections_of_nanoaod_refer_to_each_other_as_by_coffea(nano: Path) -> 
                               access_log=log).events()  # fmt: skip
         assert "GenPart" not in chosen.fields and "Muon" in chosen.fields
         assert ak.sum(chosen.Muon.pt) != 0 and {one.branch for one in log} == {"nMuon", "Muon_pt"}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("mode", ["virtual", "eager"])
+def test_coffea_takes_our_files_as_they_are(nano: Path, mode: str) -> None:
+    nanoevents = pytest.importorskip("coffea.nanoevents", reason="needs coffea")
+    with sapwood.open(nano) as file:
+        ours = nanoevents.NanoEventsFactory.from_root(file, treepath="Events", mode=mode, preload=["Muon_pt"]).events()
+        theirs = nanoevents.NanoEventsFactory.from_root({str(nano): "Events"}, mode=mode).events()
+        assert _differences(ours, theirs) == []
+        assert ours.Muon.matched_gen.pt.to_list() == theirs.Muon.matched_gen.pt.to_list()
+
+
+def test_code_that_calls_uproot_reads_with_sapwood_where_it_is_patched(nano: Path) -> None:
+    theirs = uproot.open
+    with sapwood.patch_uproot() as patch:
+        with uproot.open({str(nano): "Events"}) as tree:
+            assert isinstance(tree, sapwood.TTree) and tree.arrays(["event"]).event.to_list() == list(range(30))
+        assert not patch.fallbacks
+        with pytest.warns(SapwoodWarning, match="uproot is used instead of sapwood: open"):
+            other: Any = uproot.open(str(nano), handler=uproot.source.file.MemmapSource, unknown_option=1)
+        assert isinstance(other, uproot.ReadOnlyDirectory) and sum(patch.fallbacks.values()) == 1
+        with pytest.raises(FileNotFoundError):
+            uproot.open(str(nano) + ".none")
+        code = "import sapwood, uproot; print(uproot.open.__name__, sapwood.patch_uproot().fallbacks)"
+        said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        assert said == "open Counter()\n"
+    assert uproot.open is theirs and "SAPWOOD_PATCH_UPROOT" not in os.environ
 
 
 @pytest.mark.filterwarnings("ignore")

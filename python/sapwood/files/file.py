@@ -27,6 +27,7 @@ from sapwood.errors import (
     without_secrets,
 )
 from sapwood.files.kinds import BANKS, DIRECTORIES, HBOOK_NTUPLES, RNTUPLES, TABLES, TREES, native_table
+from sapwood.files.patching import register
 from sapwood.objects.dates import unpack_datetime
 from sapwood.show.safe import safe_line
 from sapwood.storage.locate import split_path
@@ -537,6 +538,12 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         self._by_name: dict[str, list[int]] | None = None
         if native.recovered:
             warn_of_lost_keys(len(self._names), self.object_path, file.file_path)
+
+    @property
+    def __class__(self) -> type[ReadOnlyDirectory]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The class; where it is asked for, uproot may have been imported since, and asks whether it is its own."""
+        register(ReadOnlyDirectory)
+        return ReadOnlyDirectory
 
     @property
     def native(self) -> _native.Directory:

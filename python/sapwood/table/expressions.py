@@ -313,8 +313,11 @@ class Expression:
                 for keyword in keywords:
                     if not name.startswith("ak.") or keyword.arg not in ("axis", "ascending", "keepdims"):
                         self._fail("functions take no keyword arguments", keyword, ArgumentError)
-                    if not isinstance(keyword.value, ast.Constant):
-                        self._fail(f"{keyword.arg} is a number, True or False", keyword, ArgumentError)
+                    match keyword.value:
+                        case ast.Constant() | ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int())):
+                            pass
+                        case _:
+                            self._fail(f"{keyword.arg} is a number, True or False", keyword, ArgumentError)
                 for argument in arguments:
                     self._check(argument)
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:

@@ -1,0 +1,97 @@
+"""Our classes where code asks for uproot's: registered with its abstract classes, and in place of its functions."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from importlib import import_module
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from sapwood.errors import ArgumentError, SapwoodWarning, UnsupportedError, stacklevel
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from sapwood.columns import Foreign
+
+VARIABLE = "SAPWOOD_PATCH_UPROOT"
+"""Where this variable of the environment is not empty, importing sapwood calls `patch_uproot`."""
+_PATCHED = ("open", "iterate", "concatenate", "num_entries")
+_registered: set[type] = set()
+
+
+def register(cls: type) -> None:
+    """Make a directory of ours an instance of uproot's, where uproot was imported."""
+    reading: Any = sys.modules.get("uproot.reading")
+    theirs = getattr(reading, "ReadOnlyDirectory", None)
+    if theirs is not None and cls not in _registered:
+        _registered.add(cls)
+        theirs.register(cls)
+
+
+class Patch:
+    """What `patch_uproot` has done; the end of a ``with`` block, or `undo`, brings uproot's functions back."""
+
+    def __init__(self) -> None:
+        self.fallbacks: Counter[str] = Counter()
+        """How often uproot was called after all, by the reason."""
+        self._uproot: Any = import_module("uproot")
+        self._before = {name: getattr(self._uproot, name) for name in _PATCHED}
+        self._variable = os.environ.get(VARIABLE)
+        os.environ[VARIABLE] = "1"
+        sapwood = import_module("sapwood")
+        for name, theirs in self._before.items():
+            setattr(self._uproot, name, self._either(name, getattr(sapwood, name), theirs))
+
+    def _either(self, name: str, ours: Callable[..., Any], theirs: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Foreign, **options: Foreign) -> Foreign:
+            try:
+                return ours(*arguments, **options)
+            except (ArgumentError, UnsupportedError, TypeError) as error:
+                reason = f"{name}: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
+                self.fallbacks[reason] += 1
+                warnings.warn(f"uproot is used instead of sapwood: {reason}", SapwoodWarning, stacklevel=stacklevel())
+                return theirs(*arguments, **options)
+
+        call.__name__, call.__doc__ = name, ours.__doc__
+        return call
+
+    def undo(self) -> None:
+        """Bring uproot's functions back."""
+        for name, theirs in self._before.items():
+            setattr(self._uproot, name, theirs)
+        if self._variable is None:
+            os.environ.pop(VARIABLE, None)
+        else:
+            os.environ[VARIABLE] = self._variable
+        if _patches and _patches[-1] is self:
+            _patches.pop()
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Bring uproot's functions back."""
+        self.undo()
+
+
+_patches: list[Patch] = []
+
+
+def patch_uproot() -> Patch:
+    """Let `uproot.open`, `iterate`, `concatenate` and `num_entries` be those of sapwood, for code that calls uproot.
+
+    Calls that sapwood refuses, as with an unknown option, go to uproot: with a `SapwoodWarning`, and counted in
+    `Patch.fallbacks`. Errors of files (missing, damaged) are raised as they are. Processes started later have the
+    variable ``SAPWOOD_PATCH_UPROOT`` in their environment, and do the same when they import sapwood.
+    """
+    if not _patches:
+        _patches.append(Patch())
+    return _patches[-1]
