@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import random
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ import pytest
 from zebra_files import Writer, alfa, framed, read_fz, read_rz, read_structure
 
 import sapwood
+import sapwood.train
 from sapwood import _native
 from sapwood.files.hbook import collect
 
@@ -271,6 +275,105 @@ def test_rz_files_written_here_follow_the_rules_of_cernlib(tmp_path: Path, recor
         assert file["17"].entry.links[0].data[0].view(np.uint32).tolist() == made[1][17, :1].tolist()
         banks = collect(file, ["TRAK"], ["3", "4"])["TRAK"]
         assert np.array_equal(banks.matrix(3), made[2][made[0][3] : made[0][5]])
+
+
+def command(*words: object) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "sapwood", *map(str, words)], capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+@pytest.mark.parametrize("kind", ["cwn", "rwn"])
+def test_commands_take_ntuples(tmp_path: Path, kind: str) -> None:
+    writer, path = Writer(), tmp_path / "made.hbook"
+    if kind == "cwn":
+        wanted: dict[str, Any] = expected()
+        path.write_bytes(writer.rz(writer.column_wise(10, "t", blocks(), 200)))
+    else:
+        rows = np.random.default_rng(1).normal(size=(1234, 3)).astype(np.float32)
+        wanted = {name: rows[:, place] for place, name in enumerate(("x", "I", "PT"))}
+        path.write_bytes(writer.rz(writer.row_wise(10, "t", list(wanted), rows, 500)))
+    count = len(wanted["x"])
+    shown = command("ls", path)
+    assert shown.split() == [
+        "10;1",
+        "CWNtuple" if kind == "cwn" else "RWNtuple",
+        *f"{count:,} entries".replace(",", " ").split(),
+    ]
+    (listed,) = json.loads(command("ls", "--tree", "--json", path))[0]["keys"]
+    assert [field["name"] for field in listed["branches"]] == list(wanted)
+    assert all(field["readable"] and field["baskets"] > 0 for field in listed["branches"])
+    (entry,) = json.loads(command("show", "--json", "-n", 1, "--start", 7, f"{path}:10"))["shown"]
+    assert entry["values"]["x"] == wanted["x"][7]
+    for name in ("made.root", "made.parquet", "made.arrow"):
+        command("convert", f"{path}:10", tmp_path / name, "--cut", "x > 0")
+    mask = wanted["x"] > 0
+    found = sapwood.open(f"{tmp_path / 'made.root'}:Events").arrays()
+    assert ak.to_list(found["PT"]) == ak.to_list(wanted["PT"][mask])
+    parquet = pytest.importorskip("pyarrow.parquet").read_table(tmp_path / "made.parquet")
+    assert parquet["PT"].to_pylist() == ak.to_list(wanted["PT"][mask])
+
+
+class Sums(sapwood.train.Task):
+    """Adds what it gets."""
+
+    branches = ["x", "PT"]
+
+    def process(self, events: Any) -> dict[str, float]:
+        return {"entries": len(events), "x": float(ak.sum(events.x)), "PT": float(ak.sum(events.PT))}
+
+
+def test_trains_take_ntuples_by_their_names(tmp_path: Path) -> None:
+    writer = Writer()
+    rows = np.random.default_rng(1).normal(size=(1000, 2)).astype(np.float32)
+    (tmp_path / "rows.hbook").write_bytes(writer.rz(writer.row_wise(20, "t", ["x", "PT"], rows, 300)))
+    (tmp_path / "columns.hbook").write_bytes(writer.rz(writer.column_wise(10, "t", blocks(), 200)))
+    outcome = sapwood.train.run(Sums(), f"{tmp_path}/rows.hbook:20", step_size=300)
+    assert outcome["sums"] == {
+        "entries": 1000, "x": pytest.approx(rows[:, 0].sum(), rel=1e-4), "PT": pytest.approx(rows[:, 1].sum(), rel=1e-4)
+    }  # fmt: skip
+    outcome = sapwood.train.run(Sums(), [f"{tmp_path}/columns.hbook:10"], step_size=97)
+    assert outcome["sums"]["PT"] == pytest.approx(float(ak.sum(expected()["PT"])), rel=1e-4)
+
+
+def test_the_records_of_sequential_files_are_counted(tmp_path: Path) -> None:
+    write(tmp_path / "made.fz", "fz", 900)
+    lines = [line.split() for line in command("ls", tmp_path / "made.fz").splitlines()]
+    assert lines[1:] == [
+        ["start", "of", "run", "1"],
+        ["event", "50"],
+        ["end", "of", "run", "1"],
+        ["end", "of", "file", "1"],
+    ]
+
+
+def test_rows_end_where_the_counts_of_an_unfinished_ntuple_rise_no_more(tmp_path: Path) -> None:
+    writer = Writer()
+    objects = writer.column_wise(10, "open", blocks(), 200)
+    # The header that HBOOK writes first knows no rows, and the buffers behind it are padded.
+    *_, last = writer.column_wise(10, "open", blocks(), 200, lose_last=True)
+    path = tmp_path / "open.hbook"
+    path.write_bytes(writer.rz([*objects[:-1], last]))
+    with sapwood.open(path) as file:
+        table, wanted = file["10"], expected()
+        assert table["N"].num_entries == ROWS
+        assert ak.to_list(table["PT"].array(entry_stop=ROWS)) == ak.to_list(wanted["PT"])
+
+
+def test_what_follows_the_banks_changes_no_data(tmp_path: Path) -> None:
+    writer = Writer()
+    table, count, entry, first, end, *banks = writer.structure(
+        [{"name": "DATA", "io": [0x0002_0000], "data": [5, 6]}], 0
+    )
+    path = tmp_path / "dead.rz"
+    # A dead region, which belongs to the banks, and words that belong to nothing.
+    words = [table, count + 3, entry, first, end + 3, *banks, 3, 0, 0, 99, 99]
+    path.write_bytes(writer.rz([((1, 0), words, False)], tags=("ONE", "TWO")))
+    with sapwood.open(path) as file:
+        assert file.classnames() == {"1,0;1": "Banks"}
+        assert file["1,0"].entry.data.tolist() == [5, 6]
+        assert collect(file, ["DATA"], ["1,0"] * 3)["DATA"].words.tolist() == [5, 6] * 3
 
 
 def damaged(data: bytes, seed: int) -> bytes:
