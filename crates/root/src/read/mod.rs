@@ -71,6 +71,9 @@ pub fn read_with(
     left_out: Option<&LeftOut>,
 ) -> Result<Vec<Column>> {
     let ahead = carry.is_none_or(|carry| !carry.announced());
+    // Parts without entries add nothing; one of them stands for all if there are no others.
+    let filled: Vec<Part<'_>> = parts.iter().copied().filter(|part| part.start < part.stop).collect();
+    let parts = if filled.is_empty() { parts.get(..1).unwrap_or_default() } else { &filled };
     let reading = Reading { pool, parts, ahead, keeps: Keeps::of(parts, carry), left_out };
     if left_out.is_none() {
         return reading.columns(&Hidden::new());
