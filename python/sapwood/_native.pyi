@@ -639,7 +639,7 @@ class Branch(Field):
 
 @final
 class Output:
-    """A ROOT file being written, with its trees. Directories and trees go by numbers; the root directory is 0."""
+    """A ROOT file being written, with its tables. Directories and tables go by numbers; the root directory is 0."""
 
     def __new__(
         cls,
@@ -760,16 +760,54 @@ class Output:
         columns: builtins.list[Column],
     ) -> None:
         """Add branches, with all their entries, to the tree of a key of the same file."""
-    def extend(self, tree: int, columns: builtins.list[Column]) -> None:
+    def make_ntuple(
+        self,
+        directory: int,
+        name: str,
+        description: str,
+        fields: Sequence[tuple[str, tuple[Any, ...], bool, int | None]],
+        cluster_bytes: int,
+        cluster_entries: int | None,
+        page_bytes: int,
+    ) -> int:
+        """Make an RNTuple.
+
+        Parameters
+        ----------
+        directory, name, description
+            Where, and what it is called.
+        fields
+            Of each its name, its shape as `sapwood.writing.shapes` describes it, whether its columns are split, and its
+            compression setting.
+        cluster_bytes
+            Compressed bytes of a cluster, about.
+        cluster_entries
+            Entries of a cluster at most.
+        page_bytes
+            Bytes of a page before compression, at most.
+        """
+    def append_ntuple(
+        self, directory: int, file: File, key: Key
+    ) -> tuple[int, builtins.list[tuple[str, tuple[Any, ...]]]]:
+        """Continue the RNTuple of a key of the same file; return its number and its fields with their types."""
+    def make_ntuple_like(
+        self, directory: int, name: str, source: NTuple
+    ) -> tuple[int, builtins.list[tuple[str, tuple[Any, ...]]]]:
+        """Make an RNTuple with the fields and columns of another; return as `append_ntuple` does."""
+    def copy_cluster(self, table: int, source: NTuple, first_entry: int) -> bool:
+        """Copy the cluster that begins at an entry as it is stored; return False and do nothing if columns differ."""
+    def add_fields(self, table: int, fields: Sequence[tuple[str, tuple[Any, ...], bool, int | None]]) -> None:
+        """Add fields to an RNTuple, which the entries to come have; they are given as for `make_ntuple`."""
+    def extend(self, table: int, columns: builtins.list[Column]) -> None:
         """Take entries: a column for each branch but the counters, in order. They are not changed, and not kept."""
-    def flush(self, tree: int) -> None:
+    def flush(self, table: int) -> None:
         """Write what waits as a cluster."""
-    def finish_tree(self, tree: int) -> None:
-        """Write what waits and make it part of the readable file; the tree takes no more."""
-    def tree_counts(self, tree: int) -> tuple[int, int, int]:
-        """Count entries taken, entries in the file, and baskets of the branch that has most."""
-    def set_branch_compression(self, tree: int, branch: int, code: int | None) -> None:
-        """Set the compression setting of the baskets to come, None for the file's."""
+    def finish(self, table: int) -> None:
+        """Write what waits and make it part of the readable file; the table takes no more."""
+    def table_counts(self, table: int) -> tuple[int, int, int]:
+        """Count entries taken, entries in the file, and pages of the column that has most."""
+    def set_field_compression(self, table: int, field: int, code: int | None) -> None:
+        """Set the compression setting of the pages to come, None for the file's."""
 
 class Carry:
     """Decompressed ends of baskets that reach into the next step of an iteration, up to a number of bytes."""

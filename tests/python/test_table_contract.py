@@ -40,13 +40,23 @@ def tree(folder: Path) -> Any:
     return sapwood.open(f"{path}:t")
 
 
+def ntuple(folder: Path) -> Any:
+    """Write an RNTuple."""
+    path = folder / "ntuple.root"
+    if not path.exists():
+        with sapwood.recreate(path) as file:
+            out = file.mkrntuple("t", {"x": "float64", "run": "int64", "pt": "var * float32"}, cluster_entries=CLUSTER)
+            out.extend(SAMPLE)
+    return sapwood.open(f"{path}:t")
+
+
 def fake(folder: Path) -> Any:
     """Make a table in memory."""
     top = [StoredFakeField(name, columns.from_awkward(SAMPLE[name])) for name in SAMPLE.fields]
     return FakeFile("memory.fake", t=StoredFake("t", top, ENTRIES, CLUSTER))["t"]
 
 
-def ntuple(folder: Path) -> Any:
+def ntuple_of_root(folder: Path) -> Any:
     """Open the RNTuple that ROOT wrote."""
     return sapwood.open(f"{GOLDEN / 'ntuple' / 'contract.root'}:t")
 
@@ -70,7 +80,7 @@ def column_wise(folder: Path) -> Any:
 
 
 GOLDEN = Path(__file__).parent.parent / "golden"
-KINDS: list[Callable[[Path], Any]] = [tree, ntuple, column_wise, fake]
+KINDS: list[Callable[[Path], Any]] = [tree, ntuple, ntuple_of_root, column_wise, fake]
 NAMES = ["x", "run", "pt"]
 
 

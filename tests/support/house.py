@@ -28,7 +28,7 @@ ROOMS = [
 
 LAYERS = [
     {"error", "types", "wire"}, {"compress", "array"}, {"streamer"}, {"file"}, {"table"}, {"read"}, {"expr"},
-    {"tree", "ntuple", "zebra"},
+    {"tree", "ntuple", "zebra"}, {"output"},
 ]  # fmt: skip
 """The modules of ``crates/root``, those of one set at one height."""
 

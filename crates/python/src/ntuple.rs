@@ -21,6 +21,10 @@ impl PyNTuple {
         let table = PyTable::of(ntuple.clone());
         Py::new(py, PyClassInitializer::from(table).add_subclass(Self { ntuple }))
     }
+    /// The RNTuple.
+    pub fn ntuple(&self) -> Arc<NTuple> {
+        self.ntuple.clone()
+    }
 }
 
 /// What the schema says of a field, in the order of its record.

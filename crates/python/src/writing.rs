@@ -1,8 +1,10 @@
 //! Writing: `sapwood._native.Output`, a file and its trees.
 
 use crate::borrow;
+use crate::columns::type_of;
 use crate::errors::raise;
 use crate::file::{PyFile, PyKey};
+use crate::ntuple::PyNTuple;
 use crate::runtime::pool;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -13,11 +15,12 @@ use sapwood_root::array::{Column, Number};
 use sapwood_root::compress::encode::Compression;
 use sapwood_root::file::RootFile;
 use sapwood_root::file::writer::{CommitEvery, FileWriter, Options, Record};
+use sapwood_root::ntuple::writer::{FieldSpec, NTupleOptions, NTupleWriter};
+use sapwood_root::output::Output as Inner;
 use sapwood_root::streamer::declare::{Class, Collection, Shape};
 use sapwood_root::streamer::{Object, Value};
-use sapwood_root::tree::writer::{
-    BranchKind, BranchSpec, Output as Inner, TreeOptions, TreeWriter, encode_value,
-};
+use sapwood_root::table::writer::TableWriter;
+use sapwood_root::tree::writer::{BranchKind, BranchSpec, TreeOptions, TreeWriter, encode_value};
 use sapwood_root::{Error, Result};
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -61,7 +64,7 @@ impl Sink for ObjectSink {
     }
 }
 
-/// A file being written, with its trees.
+/// A file being written, with its tables.
 #[pyclass(frozen)]
 pub struct Output {
     inner: Mutex<Inner>,
@@ -92,6 +95,9 @@ impl Output {
 /// A branch: name, kind (`"numbers"`, `"counted"`, `"counter"`, `"text"`, `"leaves"`, `"object"`), shape, dimensions,
 /// index of the counter, split level, whether member-wise, compression code.
 type Branch<'py> = (String, String, Bound<'py, PyTuple>, Vec<usize>, usize, i32, bool, Option<u32>);
+
+/// A field of an RNTuple: name, shape, whether its columns are split, compression code.
+type NamedShape<'py> = (String, Bound<'py, PyTuple>, bool, Option<u32>);
 
 #[pymethods]
 impl Output {
@@ -289,7 +295,10 @@ impl Output {
     ) -> PyResult<usize> {
         let branches: Vec<BranchSpec> = branches.into_iter().map(to_spec).collect::<PyResult<_>>()?;
         let options = TreeOptions { title, auto_flush, max_basket, titles };
-        self.with(py, |inner| inner.make_tree(directory, name, &branches, options))
+        self.with(py, |inner| {
+            let tree = TreeWriter::new(&mut inner.file, directory, name, &branches, options)?;
+            Ok(inner.add(tree))
+        })
     }
     /// Goes on with the tree of a key of the same file.
     fn append_tree<'py>(
@@ -300,7 +309,10 @@ impl Output {
         key: &PyKey,
     ) -> PyResult<(usize, Vec<Branch<'py>>)> {
         let (file, key) = (file.file(), key.key());
-        let (number, specs) = self.with(py, |inner| inner.append_tree(directory, &file, key))?;
+        let (number, specs) = self.with(py, |inner| {
+            let (tree, specs) = TreeWriter::append(&mut inner.file, directory, &file, key)?;
+            Ok((inner.add(tree), specs))
+        })?;
         let branches = specs.into_iter().map(|spec| from_spec(py, spec));
         Ok((number, branches.collect::<PyResult<_>>()?))
     }
@@ -333,43 +345,128 @@ impl Output {
         drop(columns);
         result
     }
-    fn extend(&self, py: Python<'_>, tree: usize, columns: &Bound<'_, PyList>) -> PyResult<()> {
+    #[expect(clippy::too_many_arguments, reason = "called from one place, which names them")]
+    fn make_ntuple(
+        &self,
+        py: Python<'_>,
+        directory: usize,
+        name: &str,
+        description: String,
+        fields: Vec<NamedShape<'_>>,
+        cluster_bytes: u64,
+        cluster_entries: Option<usize>,
+        page_bytes: usize,
+    ) -> PyResult<usize> {
+        let (specs, compressions) = to_fields(fields)?;
+        let options = NTupleOptions { description, cluster_bytes, cluster_entries, page_bytes };
+        self.with(py, |inner| {
+            let mut table = NTupleWriter::new(&mut inner.file, directory, name, &specs, options)?;
+            for (field, compression) in compressions.into_iter().enumerate() {
+                table.set_compression(field, compression)?;
+            }
+            Ok(inner.add(table))
+        })
+    }
+    /// Goes on with the RNTuple of a key of the same file; returns its fields that take data with their types.
+    fn append_ntuple<'py>(
+        &self,
+        py: Python<'py>,
+        directory: usize,
+        file: &PyFile,
+        key: &PyKey,
+    ) -> PyResult<(usize, Vec<(String, Bound<'py, PyTuple>)>)> {
+        let (file, key) = (file.file(), key.key());
+        let (number, fields) = self.with(py, |inner| {
+            let options = NTupleOptions::default();
+            let table = NTupleWriter::append(&mut inner.file, directory, &file, key, options)?;
+            let fields = table.fields();
+            Ok((inner.add(table), fields))
+        })?;
+        let fields = fields.into_iter().map(|(name, kind)| Ok((name, type_of(py, &kind)?)));
+        Ok((number, fields.collect::<PyResult<_>>()?))
+    }
+    /// Makes an RNTuple with the fields and columns of another; returns its fields that take data with their types.
+    fn make_ntuple_like<'py>(
+        &self,
+        py: Python<'py>,
+        directory: usize,
+        name: &str,
+        source: &Bound<'py, PyNTuple>,
+    ) -> PyResult<(usize, Vec<(String, Bound<'py, PyTuple>)>)> {
+        let source = source.get().ntuple();
+        let (number, fields) = self.with(py, |inner| {
+            let options = NTupleOptions::default();
+            let table = NTupleWriter::like(&mut inner.file, directory, name, &source, options)?;
+            let fields = table.fields();
+            Ok((inner.add(table), fields))
+        })?;
+        let fields = fields.into_iter().map(|(name, kind)| Ok((name, type_of(py, &kind)?)));
+        Ok((number, fields.collect::<PyResult<_>>()?))
+    }
+    /// Copies the cluster of another RNTuple that begins at an entry; returns whether that could be done.
+    fn copy_cluster(
+        &self,
+        py: Python<'_>,
+        table: usize,
+        source: &Bound<'_, PyNTuple>,
+        first_entry: u64,
+    ) -> PyResult<bool> {
+        let source = source.get().ntuple();
+        self.with(py, |inner| {
+            let (table, file) = inner.writer::<NTupleWriter>(table)?;
+            table.copy_cluster(file, &source, first_entry)
+        })
+    }
+    /// Adds fields to an RNTuple that is being written, for the entries to come.
+    fn add_fields(&self, py: Python<'_>, table: usize, fields: Vec<NamedShape<'_>>) -> PyResult<()> {
+        let (specs, compressions) = to_fields(fields)?;
+        self.with(py, |inner| {
+            let (table, file) = inner.writer::<NTupleWriter>(table)?;
+            let first = table.fields().len();
+            table.add_fields(file, &specs)?;
+            for (field, compression) in compressions.into_iter().enumerate() {
+                table.set_compression(first + field, compression)?;
+            }
+            Ok(())
+        })
+    }
+    fn extend(&self, py: Python<'_>, table: usize, columns: &Bound<'_, PyList>) -> PyResult<()> {
         let columns: Vec<Column> =
             columns.iter().map(|c| to_column(c.cast::<PyTuple>()?)).collect::<PyResult<_>>()?;
         let result = self.with(py, |inner| {
-            let (tree, file) = inner.tree_mut(tree)?;
-            tree.extend(file, &columns)
+            let (table, file) = inner.table_mut(table)?;
+            table.extend(file, &columns)
         });
         // Here, with the interpreter held again, the borrowed arrays are let go.
         drop(columns);
         result
     }
-    fn flush(&self, py: Python<'_>, tree: usize) -> PyResult<()> {
+    fn flush(&self, py: Python<'_>, table: usize) -> PyResult<()> {
         self.with(py, |inner| {
-            let (tree, file) = inner.tree_mut(tree)?;
-            tree.flush(file)
+            let (table, file) = inner.table_mut(table)?;
+            table.flush(file)
         })
     }
-    fn finish_tree(&self, py: Python<'_>, tree: usize) -> PyResult<()> {
-        self.with(py, |inner| inner.finish_tree(tree))
+    fn finish(&self, py: Python<'_>, table: usize) -> PyResult<()> {
+        self.with(py, |inner| inner.finish(table))
     }
-    /// Entries taken, entries in the file, baskets of the branch that has most.
-    fn tree_counts(&self, py: Python<'_>, tree: usize) -> PyResult<(u64, u64, usize)> {
+    /// Entries taken, entries in the file, pages of the column that has most.
+    fn table_counts(&self, py: Python<'_>, table: usize) -> PyResult<(u64, u64, usize)> {
         self.with(py, |inner| {
-            let tree = inner.tree(tree)?;
-            Ok((tree.entries(), tree.entries_written(), tree.baskets()))
+            let table = inner.table(table)?;
+            Ok((table.entries(), table.entries_written(), table.pages()))
         })
     }
-    fn set_branch_compression(
+    fn set_field_compression(
         &self,
         py: Python<'_>,
-        tree: usize,
-        branch: usize,
+        table: usize,
+        field: usize,
         code: Option<u32>,
     ) -> PyResult<()> {
         self.with(py, |inner| {
             let compression = code.map(Compression::from_code).transpose()?;
-            inner.tree_mut(tree)?.0.set_compression(branch, compression)
+            inner.table_mut(table)?.0.set_compression(field, compression)
         })
     }
 }
@@ -380,6 +477,16 @@ fn commit_when(commit_every: Option<u64>) -> CommitEvery {
         Some(0) => CommitEvery::Cluster,
         Some(bytes) => CommitEvery::Bytes(bytes),
     }
+}
+
+fn to_fields(fields: Vec<NamedShape<'_>>) -> PyResult<(Vec<FieldSpec>, Vec<Option<Compression>>)> {
+    let mut specs = Vec::with_capacity(fields.len());
+    let mut compressions = Vec::with_capacity(fields.len());
+    for (name, shape, split, code) in fields {
+        specs.push(FieldSpec { name, shape: to_shape(&shape)?, split });
+        compressions.push(code.map(Compression::from_code).transpose().map_err(raise)?);
+    }
+    Ok((specs, compressions))
 }
 
 fn to_spec(branch: Branch<'_>) -> PyResult<BranchSpec> {
@@ -434,6 +541,10 @@ fn from_shape<'py>(py: Python<'py>, shape: &Shape) -> PyResult<Bound<'py, PyTupl
             let members: Vec<(String, Bound<'py, PyTuple>)> = members.collect::<PyResult<_>>()?;
             ("class", &class.name, class.version, members).into_pyobject(py)
         }
+        Shape::Optional(item) => ("optional", inner(item)?).into_pyobject(py),
+        Shape::Variant(items) => {
+            ("variant", items.iter().map(inner).collect::<PyResult<Vec<_>>>()?).into_pyobject(py)
+        }
     }
 }
 
@@ -456,6 +567,11 @@ fn to_shape(shape: &Bound<'_, PyTuple>) -> PyResult<Shape> {
             let collection = Collection::named(&name)
                 .ok_or_else(|| PyTypeError::new_err(format!("no collection {name:?}")))?;
             Shape::Other(collection, inner(2)?)
+        }
+        "optional" => Shape::Optional(inner(1)?),
+        "variant" => {
+            let items: Vec<Bound<'_, PyTuple>> = shape.get_item(1)?.extract()?;
+            Shape::Variant(items.iter().map(to_shape).collect::<PyResult<_>>()?)
         }
         "pair" => Shape::pair(*inner(1)?, *inner(2)?),
         "class" => {
@@ -504,6 +620,14 @@ pub fn to_column(column: &Bound<'_, PyTuple>) -> PyResult<Column> {
             Column::Record { length, name, fields: fields.collect::<PyResult<_>>()? }
         }
         "option" => Column::Option { index: borrow::array::<i64>(&column.get_item(1)?)?, values: inner(2)? },
+        "union" => {
+            let variants: Vec<Bound<'_, PyTuple>> = column.get_item(3)?.extract()?;
+            Column::Union {
+                tags: borrow::array::<i8>(&column.get_item(1)?)?,
+                index: borrow::array::<i64>(&column.get_item(2)?)?,
+                variants: variants.iter().map(to_column).collect::<PyResult<_>>()?,
+            }
+        }
         "empty" => Column::Empty,
         other => return Err(PyTypeError::new_err(format!("no column of kind {other:?}"))),
     })

@@ -30,7 +30,9 @@ def module_of(data: object) -> str:
     return type(data).__module__.partition(".")[0]
 
 
-def to_columns(data: object, maps: Mapping[str, tuple[Any, ...]] = MappingProxyType({})) -> dict[str, Column]:
+def to_columns(
+    data: object, maps: Mapping[str, tuple[Any, ...]] = MappingProxyType({}), *, missing: bool = False
+) -> dict[str, Column]:
     """Give the columns of a table by their names.
 
     Parameters
@@ -41,6 +43,8 @@ def to_columns(data: object, maps: Mapping[str, tuple[Any, ...]] = MappingProxyT
         or record batch. Lists of records, with no name of their own, go by the name ``""``.
     maps
         Shapes of what holds maps, by name: Python's dicts there are lists of pairs, not records.
+    missing
+        Whether missing values and values of several types are kept, instead of being refused.
 
     Raises
     ------
@@ -48,7 +52,7 @@ def to_columns(data: object, maps: Mapping[str, tuple[Any, ...]] = MappingProxyT
         It is none of these.
     """
     return {
-        name: to_column(_pairs(values, ("vector", maps[name])) if name in maps else values)
+        name: to_column(_pairs(values, ("vector", maps[name])) if name in maps else values, missing=missing)
         for name, values in _table(data)
     }
 
@@ -58,6 +62,8 @@ def _pairs(value: Foreign, shape: tuple[Any, ...]) -> Foreign:
     match shape:
         case ("other", _, like):
             return _pairs(value, like)
+        case ("optional", inner) if value is not None:
+            return _pairs(value, inner)
         case ("vector", inner) if isinstance(value, (list, tuple)):
             return [_pairs(one, inner) for one in cast_type("Iterable[Any]", value)]
         case ("map", _, inner) if isinstance(value, Mapping):
@@ -164,7 +170,7 @@ def _fields(array: np.ndarray[Any, Any]) -> Iterable[tuple[str, np.ndarray[Any, 
             yield from ((f"{name}.{inner}", values) for inner, values in _fields(field))
 
 
-def to_column(data: Foreign) -> Column:
+def to_column(data: Foreign, *, missing: bool = False) -> Column:
     """Give an array as a column.
 
     Parameters
@@ -172,6 +178,8 @@ def to_column(data: Foreign) -> Column:
     data
         A NumPy, Awkward, pandas, Polars or PyArrow array, a list (of lists, of strings, ...), or a table, which becomes
         a column of records.
+    missing
+        Whether missing values and values of several types are kept, instead of being refused.
 
     Raises
     ------
@@ -179,16 +187,17 @@ def to_column(data: Foreign) -> Column:
         Values are missing (None), or of a type that no branch has.
     """
     if isinstance(data, np.ndarray):
-        return _from_numpy(data)
+        return _from_numpy(data, missing=missing)
     if isinstance(data, _Taken):
         return data.column
     module = module_of(data)
     if module == "awkward":
         import awkward as ak
 
-        return _from_layout(data if isinstance(data, ak.contents.Content) else ak.to_layout(ak.to_backend(data, "cpu")))
+        layout = data if isinstance(data, ak.contents.Content) else ak.to_layout(ak.to_backend(data, "cpu"))
+        return _from_layout(layout, missing=missing)
     if isinstance(data, Mapping) or hasattr(data, "columns") or hasattr(data, "column_names"):
-        fields = [(name, to_column(values)) for name, values in _table(data)]
+        fields = [(name, to_column(values, missing=missing)) for name, values in _table(data)]
         lengths = {length_of(column) for _, column in fields}
         if len(lengths) > 1:
             raise ArgumentError(f"fields of a record have different lengths: {sorted(lengths)}")
@@ -197,47 +206,52 @@ def to_column(data: Foreign) -> Column:
         # NaN of a float is a value; NA, NaT and NaN among objects stand for nothing.
         plain = isinstance(data.dtype, np.dtype) and data.dtype.kind != "O"
         if not plain and data.isna().any():
+            if missing:
+                return _from_iterable(
+                    [None if gone else one for one, gone in zip(data, data.isna(), strict=True)], True
+                )
             raise UnsupportedError("missing values cannot be written: fill them first, with fillna")
         array = data.to_numpy()
-        return _from_iterable(array.tolist()) if array.dtype.kind == "O" else _from_numpy(array)
+        return _from_iterable(array.tolist(), missing) if array.dtype.kind == "O" else _from_numpy(array)
     if module == "polars":
         data = data.to_arrow()
         module = "pyarrow"
     if module == "pyarrow":
-        return _from_arrow(data)
+        return _from_arrow(data, missing=missing)
     try:
         array = np.asarray(data)
     except ValueError:  # lists of different lengths
-        return _from_iterable(data)
-    return _from_numpy(array) if array.dtype.kind in "biuf" else _from_iterable(data)
+        return _from_iterable(data, missing)
+    return _from_numpy(array) if array.dtype.kind in "biuf" else _from_iterable(data, missing)
 
 
 MAP_ENTRY = "<entry of a map>"
 """Names the records of keys and values that a column of maps has; no class has such a name."""
 
 
-def _from_arrow(data: Foreign) -> Column:
+def _from_arrow(data: Foreign, *, missing: bool) -> Column:
     import pyarrow as pa
 
     if not _has_maps(data.type):
         import awkward as ak
 
-        return _from_layout(ak.to_layout(ak.from_arrow(data)))
+        return _from_layout(ak.to_layout(ak.from_arrow(data)), missing=missing)
     if isinstance(data, pa.ChunkedArray):
         data = pa.concat_arrays(data.chunks) if data.num_chunks else pa.array([], data.type)
     if data.null_count:
-        raise UnsupportedError("missing values (None) cannot be written: fill them first")
+        raise UnsupportedError("missing maps (None), or missing values with maps, cannot be written: fill them first")
     kind = data.type
     if pa.types.is_struct(kind):
-        fields = [(kind.field(i).name, _from_arrow(values)) for i, values in enumerate(data.flatten())]
+        fields = [(kind.field(i).name, _from_arrow(values, missing=missing)) for i, values in enumerate(data.flatten())]
         return ("record", len(data), "", fields)
     if not pa.types.is_map(kind) and not pa.types.is_list(kind) and not pa.types.is_large_list(kind):
         raise UnsupportedError(f"arrays of type {kind} cannot be written")
     offsets = np.asarray(data.offsets, np.int64)
     first, length = int(offsets[0]), int(offsets[-1] - offsets[0])
     if not pa.types.is_map(kind):
-        return ("list", offsets - first, _from_arrow(data.values.slice(first, length)))
-    entries = [(name, _from_arrow(part.slice(first, length))) for name, part in (("0", data.keys), ("1", data.items))]
+        return ("list", offsets - first, _from_arrow(data.values.slice(first, length), missing=missing))
+    parts = ("0", data.keys), ("1", data.items)
+    entries = [(name, _from_arrow(part.slice(first, length), missing=missing)) for name, part in parts]
     return ("list", offsets - first, ("record", length, MAP_ENTRY, entries))
 
 
@@ -247,14 +261,18 @@ def _has_maps(kind: Foreign) -> bool:
     return pa.types.is_map(kind) or any(_has_maps(kind.field(i).type) for i in range(kind.num_fields))
 
 
-def _from_iterable(data: Iterable[Any]) -> Column:
+def _from_iterable(data: Iterable[Any], missing: bool = False) -> Column:
     import awkward as ak
 
-    return _from_layout(ak.to_layout(ak.from_iter(data)))
+    return _from_layout(ak.to_layout(ak.from_iter(data)), missing=missing)
 
 
-def _from_numpy(array: np.ndarray[Any, Any]) -> Column:
+def _from_numpy(array: np.ndarray[Any, Any], *, missing: bool = False) -> Column:
     if isinstance(array, np.ma.MaskedArray):
+        if missing and array.ndim == 1:
+            index = np.arange(len(array), dtype=np.int64)
+            index[np.ma.getmaskarray(array)] = -1
+            return ("option", index, _from_numpy(np.asarray(array.data)))
         if np.ma.getmaskarray(array).any():
             raise UnsupportedError("missing (masked) values cannot be written: fill them first")
         array = np.asarray(array.data)
@@ -276,15 +294,23 @@ def _from_numpy(array: np.ndarray[Any, Any]) -> Column:
     return column
 
 
-def _from_layout(layout: Foreign) -> Column:
+def _from_layout(layout: Foreign, *, missing: bool = False) -> Column:
     from awkward import contents
 
     if isinstance(layout, contents.IndexedArray):
         layout = layout.project()
     if layout.is_option:
+        if missing:
+            layout = layout.to_IndexedOptionArray64()
+            index = np.ascontiguousarray(layout.index.data, dtype=np.int64)
+            inner = _from_layout(layout.content, missing=True)
+            if inner[0] == "option":
+                index = np.where(index < 0, -1, inner[1][index])
+                inner = inner[2]
+            return ("option", index, inner)
         if np.asarray(layout.mask_as_bool(valid_when=False)).any():
             raise UnsupportedError("missing values (None) cannot be written: fill them first, with ak.fill_none")
-        return _from_layout(layout.project())
+        return _from_layout(layout.project(), missing=missing)
     if layout.is_unknown:
         return ("number", np.zeros(layout.length, np.float64))
     if layout.is_numpy:
@@ -293,16 +319,22 @@ def _from_layout(layout: Foreign) -> Column:
         text = layout.parameter("__array__") in ("string", "bytestring")
         if layout.is_regular and not text:
             content = layout.content[: layout.length * layout.size]
-            return ("fixed", layout.length, layout.size, _from_layout(content))
+            return ("fixed", layout.length, layout.size, _from_layout(content, missing=missing))
         layout = layout.to_ListOffsetArray64(True)
         offsets = np.ascontiguousarray(layout.offsets.data, dtype=np.int64)
         content = layout.content[: offsets[-1]]
         if text:
             return ("text", offsets, np.ascontiguousarray(content.data, dtype=np.uint8))
-        return ("list", offsets, _from_layout(content))
+        return ("list", offsets, _from_layout(content, missing=missing))
     if layout.is_record:
-        fields = [(name, _from_layout(layout.content(name)[: layout.length])) for name in layout.fields]
+        fields = [
+            (name, _from_layout(layout.content(name)[: layout.length], missing=missing)) for name in layout.fields
+        ]
         return ("record", layout.length, layout.parameter("__record__") or "", fields)
+    if layout.is_union and missing:
+        tags = np.ascontiguousarray(layout.tags.data, dtype=np.int8)
+        index = np.ascontiguousarray(layout.index.data, dtype=np.int64)[: len(tags)]
+        return ("union", tags, index, [_from_layout(content, missing=True) for content in layout.contents])
     raise UnsupportedError(f"arrays of type {layout.form.type} cannot be written")
 
 

@@ -20,13 +20,15 @@ from sapwood import _native
 from sapwood.columns import Foreign, Type, length_of, type_of
 from sapwood.compression import ZSTD, Compression, code_of
 from sapwood.errors import ArgumentError, MissingFileError, NotFoundError, storage_error
-from sapwood.files.kinds import TREES
+from sapwood.files.kinds import RNTUPLES, TREES
+from sapwood.files.ntuple import RNTuple
 from sapwood.objects.model import Model
 from sapwood.storage.locate import is_url
 from sapwood.table.filters import Filter, NameFilter, no_filter
 from sapwood.table.index import Zones, indexable, number_type
 from sapwood.table.index import write as write_index
 from sapwood.writing.columns import chunks_of, is_table, to_columns
+from sapwood.writing.ntuple import FieldPlan, WritableNTuple
 from sapwood.writing.objects import NewObject, to_object
 from sapwood.writing.output import WRITING, OutputFile, RemoteTarget, Settings
 from sapwood.writing.plan import Branch, Layout, Plan, check_name
@@ -57,6 +59,7 @@ def create(
     atomic: bool = False,
     reproducible: bool = False,
     index: bool = False,
+    format: str = "ttree",  # noqa: A002 - the word that users expect
     initial_directory_bytes: int | None = None,
     initial_streamers_bytes: int | None = None,
     **options: object,
@@ -66,7 +69,7 @@ def create(
     Parameters, result and errors are those of `recreate`; a file that is there is a `FileExistsError`.
     """
     del initial_directory_bytes, initial_streamers_bytes
-    settings = Settings(compression, title, uuid_function, commit_every, atomic, reproducible, index)
+    settings = Settings(compression, title, uuid_function, commit_every, atomic, reproducible, index, format)
     return _make(file_path, settings, options, overwrite=False)
 
 
@@ -80,6 +83,7 @@ def recreate(
     atomic: bool = False,
     reproducible: bool = False,
     index: bool = False,
+    format: str = "ttree",  # noqa: A002 - the word that users expect
     initial_directory_bytes: int | None = None,
     initial_streamers_bytes: int | None = None,
     **options: object,
@@ -113,6 +117,8 @@ def recreate(
     index
         Look at the smallest and largest values while writing, and write an index of each tree beside the file when it
         is closed, so that cuts skip what cannot pass (see `sapwood stats --index`). Only for local paths.
+    format
+        What assigning a table makes: ``"ttree"`` or ``"rntuple"``.
     initial_directory_bytes, initial_streamers_bytes
         Taken and not used: nothing is written before its size is known.
     options
@@ -130,7 +136,7 @@ def recreate(
         The storage took no more.
     """
     del initial_directory_bytes, initial_streamers_bytes
-    settings = Settings(compression, title, uuid_function, commit_every, atomic, reproducible, index)
+    settings = Settings(compression, title, uuid_function, commit_every, atomic, reproducible, index, format)
     return _make(file_path, settings, options, overwrite=True)
 
 
@@ -139,6 +145,7 @@ def update(
     *,
     compression: Compression | EllipsisType | None = ...,
     commit_every: str | int | None = "cluster",
+    format: str = "ttree",  # noqa: A002 - the word that users expect
 ) -> WritableDirectory:
     """Go on with a file that ROOT, uproot or sapwood wrote.
 
@@ -150,7 +157,7 @@ def update(
         A local path.
     compression
         Codec and level for what is written; that of the file if it is not given.
-    commit_every
+    commit_every, format
         As for `recreate`.
 
     Raises
@@ -168,14 +175,15 @@ def update(
     path = str(Path(file_path).expanduser())
     if not Path(path).exists():
         raise MissingFileError(f"{path} is not there")
-    bytes_between = Settings(None, "", uuid.uuid1, commit_every, False, False, False).commit_bytes()
+    settings = Settings(None, "", uuid.uuid1, commit_every, False, False, False, format)
+    bytes_between = settings.commit_bytes()
     with _storage_errors(path):
         native = _native.Output.update(path, code, time.localtime().tm_gmtoff, None, bytes_between)
-    return WritableFile(native, path).root_directory
+    return WritableFile(native, path, table_format=settings.table_format()).root_directory
 
 
 def _make(target: Foreign, settings: Settings, options: Mapping[str, object], *, overwrite: bool) -> WritableDirectory:
-    code, commit_bytes = code_of(settings.compression), settings.commit_bytes()
+    code, commit_bytes, table_format = code_of(settings.compression), settings.commit_bytes(), settings.table_format()
     if settings.index and not (isinstance(target, os.PathLike) or (isinstance(target, str) and not is_url(target))):
         raise ArgumentError(f"an index is written beside a local file, not to {target!r}")
     path = remote = None
@@ -218,7 +226,7 @@ def _make(target: Foreign, settings: Settings, options: Mapping[str, object], *,
             commit_bytes,
             beside is not None,
         )
-    return WritableFile(native, path, beside, remote, index=settings.index).root_directory
+    return WritableFile(native, path, beside, remote, table_format, index=settings.index).root_directory
 
 
 class WritableFile(OutputFile):
@@ -230,6 +238,7 @@ class WritableFile(OutputFile):
         file_path: str | None,
         beside: str | None = None,
         remote: RemoteTarget | None = None,
+        table_format: str = "ttree",
         *,
         index: bool = False,
     ) -> None:
@@ -237,8 +246,10 @@ class WritableFile(OutputFile):
         super().__init__(native, file_path, beside, remote)
         self.index = index
         """Whether indexes of its trees are written when it is closed."""
-        self.trees: dict[tuple[tuple[str, ...], int], WritableTree] = {}
-        """Trees by path and cycle."""
+        self.table_format = table_format
+        """What assigning a table makes."""
+        self.tables: dict[tuple[tuple[str, ...], int], WritableTree | WritableNTuple] = {}
+        """Tables by path and cycle."""
 
     @property
     def root_directory(self) -> WritableDirectory:
@@ -262,8 +273,8 @@ class WritableFile(OutputFile):
         from sapwood.files.file import open as read
 
         with read(str(self._file_path)) as file:
-            for (path, cycle), written in self.trees.items():
-                zones = written.zones
+            for (path, cycle), written in self.tables.items():
+                zones = written.zones if isinstance(written, WritableTree) else None
                 if zones is not None:
                     table = file[f"{'/'.join(path)};{cycle}"]
                     known = indexable(table)
@@ -489,7 +500,7 @@ class WritableDirectory:
         return isinstance(where, str) and (where in self.keys() or where.strip("/") in self.keys(cycle=False))
 
     def __getitem__(self, where: str) -> Foreign:
-        """Return a directory, a tree to extend (one that is being written, or one that the file had), or an object.
+        """Return a directory, a table to extend (one that is being written, or one that the file had), or an object.
 
         To read an object, what was written is committed; entries that wait for their cluster to be full end it.
 
@@ -510,11 +521,13 @@ class WritableDirectory:
             if known == name and cycle in ("", "*", str(number)):
                 if classname in _DIRECTORIES:
                     return directory._directory(name)
-                tree = self._file.trees.get(((*directory._path, name), number))
+                tree = self._file.tables.get(((*directory._path, name), number))
                 if tree is not None:
                     return tree
                 if classname in TREES:
                     return directory._append(name, number)
+                if classname in RNTUPLES:
+                    return directory._append_ntuple(name, number)
                 self._file.commit()
                 return self._file.read()["/".join((*directory._path, f"{name};{number}"))]
         raise NotFoundError(
@@ -540,8 +553,16 @@ class WritableDirectory:
             ]
         )
         tree = WritableTree((*self._path, name), self._file, number, plan, codes)
-        self._file.trees[(*self._path, name), cycle] = tree
+        self._file.tables[(*self._path, name), cycle] = tree
         return tree
+
+    def _append_ntuple(self, name: str, cycle: int) -> WritableNTuple:
+        """Open an RNTuple of the file to continue it."""
+        key = self._source(name, cycle)
+        number, types = self._file.native.append_ntuple(self._number, key.file.native, key.native)
+        table = WritableNTuple((*self._path, name), self._file, number, FieldPlan.of_stored(dict(types)))
+        self._file.tables[(*self._path, name), cycle] = table
+        return table
 
     def add_branches(
         self,
@@ -602,13 +623,13 @@ class WritableDirectory:
         plan = _plan(types, branch_types, counter_name, field_name, layout)
         filled = plan.columns(columns)
         codes = plan.codes(compression, native.compression)
-        written = self._file.trees.get(((*directory._path, last), cycle))
+        written = self._file.tables.get(((*directory._path, last), cycle))
         if written is not None:
             rows = length_of(filled[0])
             if rows != written.num_entries:
                 raise ArgumentError(f"{rows} entries where the tree has {written.num_entries}: nothing was added")
             written.finish()
-            del self._file.trees[(*directory._path, last), cycle]
+            del self._file.tables[(*directory._path, last), cycle]
         key = directory._source(last, cycle)
         native.add_branches(directory._number, key.file.native, key.native, plan.native(codes), basket_bytes, filled)
 
@@ -749,18 +770,148 @@ class WritableDirectory:
         if self._file.index:
             tree.collect_zones(min(_ZONE, auto_flush) if auto_flush > 0 else _ZONE)
         cycle = next(key[1] for key in native.list(directory._number) if key[0] == last)
-        self._file.trees[(*directory._path, last), cycle] = tree
+        self._file.tables[(*directory._path, last), cycle] = tree
         if filled is not None:
             tree.take(filled)
         for chunk in chunks or ():
             tree.extend(chunk)
         return tree
 
-    def __setitem__(self, where: str, what: object) -> None:
-        """Write a table or an iterator of them as a tree, or another object.
+    def mkrntuple(
+        self,
+        name: str,
+        types_or_data: object,
+        description: str = "",
+        *,
+        field_types: Mapping[str, object] | None = None,
+        classes: Mapping[str, str | tuple[str, int]] | None = None,
+        compression: Compression | Mapping[str, Compression | None] | EllipsisType | None = ...,
+        cluster_size: int = 128 << 20,
+        cluster_entries: int | None = None,
+        page_size: int = 1 << 20,
+    ) -> WritableNTuple:
+        """Make an RNTuple.
 
-        Objects are strings, histograms, what `sapwood.new` makes, what was read from another file, and instances of
-        Python dataclasses, whose class goes into the file.
+        Parameters
+        ----------
+        name
+            Name, with slashes after directories.
+        types_or_data
+            Types by name, or data by name, or a table, or an iterator of such chunks, as for `mktree`. Or an RNTuple
+            that was read, which is copied as it is stored; then nothing else here has an effect. Values may be
+            missing (``"?float32"``, ``"optional<float>"``) or of several types (``"union[int32, string]"``,
+            ``"variant<int, std::string>"``).
+        description
+            Description of the RNTuple.
+        field_types
+            Types, as above, for some of the data, instead of those that the data have.
+        classes
+            Names of the classes of records, or names and versions, by the names of fields, joined by dots. Records
+            without one are of no class, which ROOT reads without a dictionary; inside arrays, optional values, maps and
+            unions they have the name of the Awkward record or of their field.
+        compression
+            Codec and level: one for all fields, or some by their names; otherwise that of the file.
+        cluster_size
+            Compressed bytes of a cluster, about. A cluster is gathered in memory, compressed.
+        cluster_entries
+            Entries of a cluster at most.
+        page_size
+            Bytes of a page before compression, at most.
+
+        Returns
+        -------
+        WritableNTuple
+            The RNTuple, to be extended with more entries.
+
+        Raises
+        ------
+        ArgumentError
+            Names of fields clash, or there is none.
+        UnsupportedError
+            No field holds data of such a type.
+        """
+        self._file.check_open("make an RNTuple in")
+        if isinstance(types_or_data, RNTuple):
+            table = self._ntuple_like(name, types_or_data)
+            table.add(types_or_data)
+            return table
+        chunks = chunks_of(types_or_data)
+        first = types_or_data if chunks is None else next(chunks, None)
+        if first is None:
+            raise ArgumentError("an iterator without chunks: an RNTuple takes its fields from the first")
+        plan, columns = FieldPlan.of(first, field_types, classes or {})
+        filled = None if columns is None else plan.columns(columns)
+        directory, last = self._parent(name)
+        native = self._file.native
+        fields = plan.native(compression, native.compression)
+        number = native.make_ntuple(
+            directory._number, last, description, fields, cluster_size, cluster_entries, page_size
+        )
+        table = directory._enter(last, number, plan)
+        if filled is not None:
+            native.extend(number, filled)
+        for chunk in chunks or ():
+            table.extend(chunk)
+        return table
+
+    def _enter(self, name: str, number: int, plan: FieldPlan) -> WritableNTuple:
+        """Keep an RNTuple that was made, so that it can be taken from the file by its name."""
+        table = WritableNTuple((*self._path, name), self._file, number, plan)
+        cycle = next(key[1] for key in self._file.native.list(self._number) if key[0] == name)
+        self._file.tables[(*self._path, name), cycle] = table
+        return table
+
+    def _ntuple_like(self, name: str, source: RNTuple) -> WritableNTuple:
+        """Make an RNTuple with the fields of another."""
+        directory, last = self._parent(name)
+        number, types = self._file.native.make_ntuple_like(directory._number, last, source.native)
+        return directory._enter(last, number, FieldPlan.of_stored(dict(types)))
+
+    def merge_rntuples(
+        self, name: str, sources: Iterable[RNTuple], *, unite: bool = False, step_size: str | int = "64 MB"
+    ) -> tuple[int, int]:
+        """Write several RNTuples as one.
+
+        Clusters are copied without being decompressed where columns and encodings are those of the first RNTuple;
+        entries of other clusters are read and written again, in steps.
+
+        Parameters
+        ----------
+        name
+            Name of the new RNTuple, with slashes after directories.
+        sources
+            RNTuples that were opened for reading.
+        unite
+            Whether fields may differ: the result has the fields of all, and where a source lacks one it is zero, empty
+            or missing.
+        step_size
+            Size of the steps in which entries are read.
+
+        Returns
+        -------
+        tuple[int, int]
+            Entries written, and clusters that were copied as they are stored.
+
+        Raises
+        ------
+        ArgumentError
+            There is no source, or the fields differ.
+        """
+        self._file.check_open("make an RNTuple in")
+        table, copied = None, 0
+        for source in sources:
+            if table is None:
+                table = self._ntuple_like(name, source)
+            copied += table.add(source, unite=unite, step_size=step_size)
+        if table is None:
+            raise ArgumentError("no RNTuples to merge")
+        return table.num_entries, copied
+
+    def __setitem__(self, where: str, what: object) -> None:
+        """Write a table or an iterator of them as a tree (an RNTuple if the file was made so), or another object.
+
+        An RNTuple that was read is copied. Objects are strings, histograms, what `sapwood.new` makes, what was read
+        from another file, and instances of Python dataclasses, whose class goes into the file.
 
         Raises
         ------
@@ -768,8 +919,12 @@ class WritableDirectory:
             Nothing in a ROOT file stands for it.
         """
         self._file.check_open("write to")
+        if isinstance(what, RNTuple):
+            self.mkrntuple(where, what)
+            return
         if is_table(what) or chunks_of(what) is not None:
-            self.mktree(where, what)
+            make = self.mktree if self._file.table_format == "ttree" else self.mkrntuple
+            make(where, what)
             return
         if isinstance(what, Model) and what.key is not None:
             self._copy(where, what.key)
@@ -808,9 +963,9 @@ class WritableDirectory:
         name, _, cycle = name.partition(";")
         number = None if cycle in ("", "*") else int(cycle)
         path = (*directory._path, name)
-        for tree, its_cycle in self._file.trees:
+        for tree, its_cycle in self._file.tables:
             if tree[: len(path)] == path and (number in (None, its_cycle) or len(tree) > len(path)):
-                raise ArgumentError(f"the tree {'/'.join(tree)!r} is being written: it cannot be deleted")
+                raise ArgumentError(f"the table {'/'.join(tree)!r} is being written: it cannot be deleted")
         doomed, kept = list[str](), list[str]()
         inside = "/".join(path)
         for full, its_cycle, classname in self._file.root_directory._list(True):

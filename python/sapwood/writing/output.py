@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from sapwood.files.file import ReadOnlyDirectory
 
 
+FORMATS = ("ttree", "rntuple")
+"""Formats of tables."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """How a file is made."""
@@ -34,6 +38,19 @@ class Settings:
     atomic: bool
     reproducible: bool
     index: bool
+    format: str
+
+    def table_format(self) -> str:
+        """Return the format of tables that are assigned.
+
+        Raises
+        ------
+        ArgumentError
+            The format is unknown.
+        """
+        if self.format not in FORMATS:
+            raise ArgumentError(f"format is {' or '.join(map(repr, FORMATS))}, not {self.format!r}")
+        return self.format
 
     def commit_bytes(self) -> int | None:
         """Give `commit_every` as the native core takes it.

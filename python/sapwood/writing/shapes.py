@@ -3,7 +3,8 @@
 A shape is a nested tuple: ``("number", dtype)``, ``("long", signed)``, ``("packed", single, range)`` (`Float16_t`,
 `Double32_t`), ``("text",)``, ``("array", size, shape)``, ``("vector", shape)``, ``("map", key, value)``,
 ``("other", name, shape)`` (another collection, laid out as that vector or map), ``("pair", first, second)``,
-``("class", name, version, [(member, shape)])``.
+``("class", name, version, [(member, shape)])``. RNTuples alone hold ``("optional", shape)``,
+``("variant", [shape])`` and classes without a name, which are records.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from sapwood.columns import Column, Foreign, Type, describe, type_of
+from sapwood.columns import Column, Foreign, Type, describe, length_of, type_of
 from sapwood.errors import ArgumentError, UnsupportedError
 from sapwood.writing.columns import MAP_ENTRY, NUMBERS, cast
 
@@ -52,7 +53,7 @@ _FIXED_WIDTH = re.compile(r"(u?int(?:8|16|32|64))_t")
 _PACKED = re.compile(r"(Float16_t|Double32_t)(?:\[(.*)\])?")
 _LISTS = ("vector", "list", "deque", "forward_list", "set", "multiset", "unordered_set", "unordered_multiset")
 _MAPS = ("map", "multimap", "unordered_map", "unordered_multimap")
-_TEMPLATE = re.compile(rf"({'|'.join((*_LISTS, *_MAPS, 'pair'))})\s*<(.*)>", re.DOTALL)
+_TEMPLATE = re.compile(rf"({'|'.join((*_LISTS, *_MAPS, 'pair', 'optional', 'variant'))})\s*<(.*)>", re.DOTALL)
 _DIMENSION = re.compile(r"\s*(var|\d+)\s*\*")
 
 
@@ -74,10 +75,12 @@ def parse(name: str) -> Shape | None:
         return ("packed", found[1] == "Float16_t", (found[2] or "").replace(" ", ""))
     if found := _TEMPLATE.fullmatch(name):
         inner = [parse(part) for part in _arguments(found[2])]
-        name, listed = found[1], found[1] in _LISTS
+        name, listed = found[1], found[1] in (*_LISTS, "optional")
+        if name == "variant":
+            return None if None in inner else (name, inner)
         if len(inner) != (1 if listed else 2) or None in inner:
             return None
-        if name in ("vector", "map", "pair"):
+        if name in ("vector", "map", "pair", "optional"):
             return (name, *inner)
         return ("other", name, ("vector" if listed else "map", *inner))
     return None
@@ -133,7 +136,7 @@ def has_maps(shape: Shape) -> bool:
     match shape:
         case ("map", *_):
             return True
-        case ("vector", inner) | ("other" | "array", _, inner):
+        case ("vector" | "optional", inner) | ("other" | "array", _, inner):
             return has_maps(inner)
         case ("class", _, _, members):
             return any(has_maps(inner) for _, inner in members)
@@ -150,7 +153,7 @@ def dtype_of(shape: Shape) -> str:
     return "float32" if shape[1] else "float64"
 
 
-def shape_of(kind: Type, name: str, classes: Mapping[str, str | tuple[str, int]]) -> Shape:
+def shape_of(kind: Type, name: str, classes: Mapping[str, str | tuple[str, int]], *, nameless: bool = False) -> Shape:
     """Give the shape of a type.
 
     Parameters
@@ -162,30 +165,43 @@ def shape_of(kind: Type, name: str, classes: Mapping[str, str | tuple[str, int]]
         how.
     classes
         Names, and versions if wanted, of the classes of records, by such names.
+    nameless
+        Whether records of which nothing says how their class is called have no class, as far as RNTuples can do
+        without.
 
     Raises
     ------
     UnsupportedError
         Nothing in C++ stands for it.
     """
+
+    def inside(kind: Type, place: str = name) -> Shape:
+        return shape_of(kind, place, classes)
+
     if kind[0] == "shape":
         return kind[1]
     if kind[0] in ("number", "text"):
         return kind
     if kind[0] == "fixed":
-        return ("array", kind[1], shape_of(kind[2], name, classes))
+        return ("array", kind[1], inside(kind[2]))
+    if kind[0] == "option":
+        return ("optional", inside(kind[1]))
+    if kind[0] == "union":
+        # A variant can be none by itself.
+        parts = [part[1] if part[0] == "option" else part for part in kind[1]]
+        return ("variant", [inside(part, f"{name}.{i}") for i, part in enumerate(parts)])
     if kind[0] == "list":
         inner = kind[1]
         if inner[0] == "record" and inner[1] == MAP_ENTRY:
-            key, value = (shape_of(part, name, classes) for _, part in inner[2])
-            return ("map", key, value)
-        if inner[0] == "fixed":
+            return ("map", *(inside(part) for _, part in inner[2]))
+        if inner[0] == "fixed" and not nameless:
             raise UnsupportedError(f"branch {name!r}: a vector cannot hold arrays ({describe(kind)})")
-        return ("vector", shape_of(inner, name, classes))
+        return ("vector", shape_of(inner, name, classes, nameless=nameless))
     if kind[0] == "record":
-        given = classes.get(name, kind[1] or _class_name(name))
+        given = classes.get(name, "" if nameless else kind[1] or _class_name(name))
         class_name, version = (given, 1) if isinstance(given, str) else given
-        fields = [(field, shape_of(inner, f"{name}.{field}", classes)) for field, inner in kind[2]]
+        free = nameless and not class_name
+        fields = [(field, shape_of(inner, f"{name}.{field}", classes, nameless=free)) for field, inner in kind[2]]
         return ("class", class_name, version, fields)
     raise UnsupportedError(f"branch {name!r}: data of type {describe(kind)} cannot be written")
 
@@ -231,6 +247,12 @@ def fit(shape: Shape, column: Column, name: str) -> Column:
                 return ("list", offsets, ("record", length, "", [("0", keys), ("1", values)]))
         case ("other", _, like):
             return fit(like, column, name)
+        case ("optional", inner):
+            if column[0] == "option":
+                return ("option", column[1], fit(inner, column[2], name))
+            return fit(inner, column, name)
+        case ("variant", items):
+            return _fit_variant(items, column, name)
         case ("pair", first, second):
             return fit(("class", "", 1, [("first", first), ("second", second)]), column, name)
         case ("class", _, _, members) if column[0] == "record" or empty:
@@ -247,6 +269,61 @@ def fit(shape: Shape, column: Column, name: str) -> Column:
         case _:
             pass
     raise ArgumentError(f"branch {name!r} takes {words(shape)}, not {describe(type_of(column))}")
+
+
+def blank(shape: Shape, count: int) -> Column:
+    """Return values that stand for nothing: zeros, empty strings and lists, missing values."""
+    match shape:
+        case ("text",):
+            return ("text", np.zeros(count + 1, np.int64), np.zeros(0, np.uint8))
+        case ("array", size, inner):
+            return ("fixed", count, size, blank(inner, count * size))
+        case ("vector" | "map", *_):
+            return ("list", np.zeros(count + 1, np.int64), fit(shape, ("empty",), "")[2])
+        case ("other", _, like):
+            return blank(like, count)
+        case ("optional", inner):
+            return ("option", np.full(count, -1, np.int64), fit(inner, ("empty",), ""))
+        case ("variant", [first, *others]):
+            contents = [("option", np.full(1, -1, np.int64), fit(first, ("empty",), ""))]
+            contents += [fit(other, ("empty",), "") for other in others]
+            return ("union", np.zeros(count, np.int8), np.zeros(count, np.int64), contents)
+        case ("pair", first, second):
+            return ("record", count, "", [("first", blank(first, count)), ("second", blank(second, count))])
+        case ("class", _, _, members):
+            return ("record", count, "", [(member, blank(inner, count)) for member, inner in members])
+        case _:
+            return ("number", np.zeros(count, dtype_of(shape)))
+
+
+def _fit_variant(items: list[Shape], column: Column, name: str) -> Column:
+    """Give values of several types, or of one of them, the types of a variant."""
+    if column[0] == "empty" or length_of(column) == 0:
+        empty = np.zeros(0, np.int8), np.zeros(0, np.int64)
+        return ("union", *empty, [fit(item, ("empty",), name) for item in items])
+    if column[0] == "union":
+        tags, index, contents = column[1:]
+    else:
+        length = length_of(column)
+        tags, index, contents = np.zeros(length, np.int8), np.arange(length, dtype=np.int64), [column]
+    fitted: dict[int, Column] = {}
+    numbers: list[int] = []
+    for content in contents:
+        inner = content[2] if content[0] == "option" else content
+        for number, item in enumerate(items):
+            if number in fitted:
+                continue
+            try:
+                values = fit(item, inner, name)
+            except ArgumentError:
+                continue
+            fitted[number] = ("option", content[1], values) if content[0] == "option" else values
+            numbers.append(number)
+            break
+        else:
+            raise ArgumentError(f"branch {name!r} takes {words(('variant', items))}, not {describe(type_of(column))}")
+    tags = np.asarray(numbers, np.int8)[tags]
+    return ("union", tags, index, [fitted.get(i, fit(item, ("empty",), name)) for i, item in enumerate(items)])
 
 
 def _end_of_range(text: str) -> float:
@@ -303,6 +380,10 @@ def words(shape: Shape) -> str:
             return f"var * ({words(key)}, {words(value)})"
         case ("other", _, like):
             return words(like)
+        case ("optional", inner):
+            return f"?{words(inner)}"
+        case ("variant", items):
+            return f"union[{', '.join(map(words, items))}]"
         case ("pair", first, second):
             return f"({words(first)}, {words(second)})"
         case ("class", _, _, members):

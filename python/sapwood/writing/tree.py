@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from sapwood.compression import Compression, code_of
@@ -11,17 +10,15 @@ from sapwood.errors import NotFoundError
 from sapwood.table.index import Zones
 from sapwood.table.statistics import ZoneCollector
 from sapwood.writing.columns import to_columns
+from sapwood.writing.table import WritableTable
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
-    from sapwood.columns import Column, Foreign
-    from sapwood.files.tree import TTree
+    from sapwood.columns import Column
     from sapwood.writing.output import OutputFile
     from sapwood.writing.plan import Plan
 
 
-class WritableTree:
+class WritableTree(WritableTable):
     """A tree being written, made by `WritableDirectory.mktree`.
 
     Entries given to `extend` are gathered until a cluster is full, then written together; closing the file writes the
@@ -30,57 +27,16 @@ class WritableTree:
 
     def __init__(self, path: tuple[str, ...], file: OutputFile, number: int, plan: Plan, codes: list[int]) -> None:
         """Take a tree that the native core has made."""
-        self._path = path
-        self._file = file
-        self._number = number
+        super().__init__(path, file, number)
         self._plan = plan
         self._codes: dict[str, int] = {branch.name: code for branch, code in zip(plan.branches, codes, strict=True)}
         self._places = {branch.name: place for place, branch in enumerate(plan.branches)}
         self._zones: ZoneCollector | None = None
 
-    def __repr__(self) -> str:
-        """Show what it is."""
-        return f"<WritableTree {self.object_path!r}, {self.num_entries} entries>"
-
-    @property
-    def path(self) -> tuple[str, ...]:
-        """Names of the directories and of the tree."""
-        return self._path
-
-    @property
-    def object_path(self) -> str:
-        """The same as one string."""
-        return "/" + "/".join(self._path)
-
-    @property
-    def name(self) -> str:
-        """Name of the tree."""
-        return self._path[-1]
-
-    @property
-    def file(self) -> OutputFile:
-        """The file."""
-        return self._file
-
-    @property
-    def file_path(self) -> str | None:
-        """Path of the file."""
-        return self._file.file_path
-
-    @property
-    def num_entries(self) -> int:
-        """Entries taken so far."""
-        return self._file.native.tree_counts(self._number)[0]
-
-    @property
-    def num_entries_written(self) -> int:
-        """Entries in the file, which are those of full clusters."""
-        return self._file.native.tree_counts(self._number)[1]
-
     @property
     def num_baskets(self) -> int:
         """Baskets in the file, of the branch that has most."""
-        return self._file.native.tree_counts(self._number)[2]
+        return self._file.native.table_counts(self._number)[2]
 
     def keys(self) -> list[str]:
         """Give the names of the branches, counters among them."""
@@ -97,19 +53,6 @@ class WritableTree:
         if where not in self._codes:
             raise NotFoundError(f"no branch {where!r} in tree {self.object_path!r}: there are {self.keys()}")
         return WritableBranch(self, where)
-
-    def read(self) -> TTree:
-        """Open the tree for reading, with all entries so far; those that wait for their cluster to be full end it."""
-        self._file.commit()
-        return self._file.read()["/".join(self._path)]
-
-    def arrays(self, *arguments: Foreign, **options: Foreign) -> Foreign:
-        """Read the entries so far: `TTree.arrays` of `read`."""
-        return self.read().arrays(*arguments, **options)
-
-    def show(self, *arguments: Foreign, **options: Foreign) -> None:
-        """Print the branches: `TTree.show` of `read`."""
-        self.read().show(*arguments, **options)
 
     def extend(self, data: object) -> None:
         """Add entries.
@@ -145,16 +88,6 @@ class WritableTree:
         if self._zones is not None:
             self._zones.take(self._plan.bounded(columns))
 
-    def finish(self) -> None:
-        """Write the entries gathered so far and make them part of the readable file; it takes no more."""
-        self._file.check_open("write to")
-        self._file.native.finish_tree(self._number)
-
-    def flush(self) -> None:
-        """Write the entries gathered so far, as a cluster of its own however small."""
-        self._file.check_open("write to")
-        self._file.native.flush(self._number)
-
     @property
     def compression(self) -> Compression | dict[str, Compression | None] | None:
         """Codec and level of the baskets to come: one for all branches, or by name if they differ.
@@ -183,27 +116,8 @@ class WritableTree:
 
     def set_branch_code(self, name: str, code: int) -> None:
         """Set the compression setting of a branch as ROOT's number."""
-        self._file.native.set_branch_compression(self._number, self._places[name], code)
+        self._file.native.set_field_compression(self._number, self._places[name], code)
         self._codes[name] = code
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-
-    @property
-    def closed(self) -> bool:
-        """Whether the file is closed."""
-        return self._file.closed
-
-    def __enter__(self) -> Self:
-        """Give itself; the end of the block closes the file."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close the file, also after an exception."""
-        self._file.leave(error)
 
 
 class WritableBranch:

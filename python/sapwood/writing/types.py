@@ -113,6 +113,10 @@ def _from_awkward_type(kind: Foreign) -> Type:
         return ("list", _from_awkward_type(kind.content))
     if isinstance(kind, types.RecordType):
         return ("record", "", [(name, _from_awkward_type(kind.content(name))) for name in kind.fields])
+    if isinstance(kind, types.OptionType):
+        return ("option", _from_awkward_type(kind.content))
+    if isinstance(kind, types.UnionType):
+        return ("union", [_from_awkward_type(content) for content in kind.contents])
     raise UnsupportedError(f"arrays of type {kind} cannot be written")
 
 

@@ -32,6 +32,9 @@ const LARGE: u64 = 4 << 20;
 /// Who opens a file far away asks for some more than this of its end at once.
 const NEAR: u64 = 128 << 10;
 
+/// Class of records that no directory lists.
+const BLOB: &str = "RBlob";
+
 /// What holds for a whole file.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -576,8 +579,55 @@ impl FileWriter {
     /// Whether an object is to be written once more before the last commit, since it lies far from the end.
     pub fn is_far(&self, key: KeyId) -> bool {
         let numbers = self.entry(key).map(|entry| entry.numbers).unwrap_or_default();
-        let end = numbers.seek + numbers.total_bytes as u64;
-        self.closing && numbers.seek != 0 && self.end - end > NEAR
+        self.is_distant((numbers.seek, numbers.seek + numbers.total_bytes as u64))
+    }
+    /// The same of a record from its first byte to its end.
+    pub fn is_distant(&self, (start, end): (u64, u64)) -> bool {
+        self.closing && start != 0 && self.end - end > NEAR
+    }
+
+    /// Bytes of the key before a record that no directory lists.
+    pub fn blob_key_bytes(&self) -> usize {
+        KeyText::new(BLOB, "", "").size(true)
+    }
+    /// The key of a record that no directory lists, of so many bytes, which will lie at `seek`.
+    pub fn blob_key(&self, seek: u64, bytes: usize) -> Result<Vec<u8>> {
+        let text = KeyText::new(BLOB, "", "");
+        let key_bytes = text.size(true);
+        let numbers = KeyNumbers {
+            total_bytes: key_bytes + bytes,
+            object_bytes: bytes,
+            datime: self.datime(),
+            key_bytes,
+            cycle: 1,
+            seek,
+            seek_parent: BEGIN,
+            big: true,
+        };
+        let mut w = Writer::new(0);
+        encode_key(&mut w, &text, &numbers)?;
+        Ok(w.into_bytes())
+    }
+    /// Writes a record that no directory lists to a new place; returns its range, and where its content begins.
+    pub fn write_blob(&mut self, body: &[u8]) -> Result<((u64, u64), u64)> {
+        let size = self.blob_key_bytes() + body.len();
+        let seek = self.allocate(size);
+        let key = self.blob_key(seek, body.len())?;
+        self.put(seek, &[&key, body])?;
+        Ok(((seek, seek + size as u64), seek + key.len() as u64))
+    }
+    /// Frees a record that no directory lists, from its first byte to its end, with the next commit.
+    pub fn release_record(&mut self, record: (u64, u64)) {
+        self.released.push(record);
+    }
+    /// What the file keeps of a table after an error that ended its writing.
+    pub fn kept(&self, table: &str, written: u64, lost: u64) -> String {
+        if self.options.atomic {
+            return format!(
+                "0 entries of {table} are safe: the file is not kept, and its path is as it was before"
+            );
+        }
+        format!("{written} entries of {table} are safe, {lost} more were not written")
     }
 
     /// Makes all records written so far part of the readable file.

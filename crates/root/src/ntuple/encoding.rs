@@ -363,7 +363,7 @@ fn half_to_float(half: u16) -> f32 {
 }
 
 /// Converts numbers; those that do not fit are an error, as in ROOT.
-fn convert(from: Number, values: &[u8], to: Number, out: &mut [u8]) -> Result<()> {
+pub fn convert(from: Number, values: &[u8], to: Number, out: &mut [u8]) -> Result<()> {
     macro_rules! each {
         ($from:ty, |$v:ident| $value:expr) => {{
             for (out, word) in out.chunks_exact_mut(to.size()).zip(values.as_chunks().0) {

@@ -23,5 +23,6 @@ pub mod plan;
 pub mod schema;
 pub mod structure;
 mod table;
+pub mod writer;
 
 pub use table::{AttributeSet, CLASS, EXPERIMENTAL, NTuple};

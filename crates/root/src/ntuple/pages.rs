@@ -151,9 +151,23 @@ impl PageList {
         }
         Ok(list)
     }
+    /// Adds a cluster: for each column its range, whose `pages` are filled in here, and its pages.
+    pub fn push(&mut self, first_entry: u64, entries: u64, columns: Vec<(ColumnRange, Vec<Page>)>) {
+        let mut ranges = Vec::with_capacity(columns.len());
+        for (range, pages) in columns {
+            let start = self.pages.len();
+            self.pages.extend(pages);
+            ranges.push(ColumnRange { pages: start..self.pages.len(), ..range });
+        }
+        self.clusters.push(Cluster { first_entry, entries, columns: ranges });
+    }
     /// The pages of a column.
     pub fn pages(&self, column: &ColumnRange) -> &[Page] {
         self.pages.get(column.pages.clone()).unwrap_or_default()
+    }
+    /// Pages of all columns.
+    pub fn count(&self) -> usize {
+        self.pages.len()
     }
     /// The elements of a column that are stored.
     pub fn elements(&self, column: &ColumnRange) -> u64 {

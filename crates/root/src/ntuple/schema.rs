@@ -92,13 +92,15 @@ impl PartialEq for Error {
     }
 }
 
-/// Field flags.
-const REPETITIVE: u16 = 1;
-const PROJECTED: u16 = 2;
+/// Field flag: an array or bitset.
+pub const REPETITIVE: u16 = 1;
+/// Field flag: a projection of another field.
+pub const PROJECTED: u16 = 2;
 const TYPE_CHECKSUM: u16 = 4;
-/// Column flags.
-const DEFERRED: u16 = 1;
-const RANGE: u16 = 2;
+/// Column flag: elements are missing at the start.
+pub const DEFERRED: u16 = 1;
+/// Column flag: smallest and largest value are given.
+pub const RANGE: u16 = 2;
 /// Extra type information that is streamer info.
 const STREAMER_INFO: u32 = 0;
 
@@ -122,6 +124,10 @@ pub struct Schema {
     pub header_fields: usize,
     /// The same of columns.
     pub header_columns: usize,
+    /// The same of aliases.
+    pub header_aliases: usize,
+    /// The same of streamer info.
+    pub header_streamers: usize,
 }
 
 impl Schema {
@@ -160,6 +166,8 @@ impl Schema {
     pub fn end_of_header(&mut self) {
         self.header_fields = self.fields.len();
         self.header_columns = self.columns.len();
+        self.header_aliases = self.aliases.len();
+        self.header_streamers = self.streamers.len();
     }
 
     /// Links fields to their subfields and columns, when all are there.
@@ -225,6 +233,25 @@ impl Schema {
             }
         }
         Ok(())
+    }
+
+    /// Forgets the links, so that the schema can be extended and linked again.
+    pub fn unlink(&mut self) {
+        self.top.clear();
+        for field in &mut self.fields {
+            field.children.clear();
+            field.representations.clear();
+        }
+    }
+
+    /// The column of the first representation of a field that stands for a column of another.
+    pub fn first_choice(&self, column: usize) -> usize {
+        let field = self.columns.get(column).and_then(|column| self.fields.get(column.field));
+        let find = |field: &Field| {
+            let place = field.representations.iter().find_map(|r| r.iter().position(|&id| id == column))?;
+            field.representations.first()?.get(place).copied()
+        };
+        field.and_then(find).unwrap_or(column)
     }
 
     fn attach(&mut self, column: usize, field: usize, representation: u16) {

@@ -324,7 +324,7 @@ impl<'a> Compiler<'a> {
 }
 
 /// Types that a variant may have.
-const MOST_VARIANTS: usize = 125;
+pub const MOST_VARIANTS: usize = 125;
 
 /// How objects of a streamed field are decoded.
 fn class(field: &Field, programs: &Programs) -> Kind {

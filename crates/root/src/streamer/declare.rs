@@ -23,8 +23,12 @@ pub enum Shape {
     Map(Box<Self>, Box<Self>),
     /// Another collection, laid out as this vector or map.
     Other(Collection, Box<Self>),
-    /// A class with its members.
+    /// A class with its members; without a name a record that no class describes, which trees do not hold.
     Class(Class),
+    /// `std::optional`, which trees do not hold.
+    Optional(Box<Self>),
+    /// `std::variant`, which trees do not hold.
+    Variant(Vec<Self>),
 }
 
 /// A collection of the standard library that is neither `std::vector` nor `std::map`.
@@ -85,6 +89,10 @@ impl Shape {
                 collection.name.to_owned() + like.trim_start_matches(|c| c != '<')
             }
             Self::Class(class) => class.name.clone(),
+            Self::Optional(item) => closed(format!("optional<{}", item.cpp())),
+            Self::Variant(items) => {
+                closed(format!("variant<{}", items.iter().map(Self::cpp).collect::<Vec<_>>().join(",")))
+            }
         }
     }
 
@@ -103,7 +111,10 @@ impl Shape {
     pub fn has_objects(&self) -> bool {
         match self {
             Self::Map(..) | Self::Class(_) => true,
-            Self::Array(_, item) | Self::Vector(item) | Self::Other(_, item) => item.has_objects(),
+            Self::Array(_, item) | Self::Vector(item) | Self::Other(_, item) | Self::Optional(item) => {
+                item.has_objects()
+            }
+            Self::Variant(items) => items.iter().any(Self::has_objects),
             Self::Number(_) | Self::Long(_) | Self::Packed(..) | Self::Text => false,
         }
     }
@@ -157,14 +168,17 @@ impl Shape {
             Self::Vector(_) => 24,
             Self::Map(..) => 48,
             Self::Other(_, like) => like.memory(),
-            Self::Class(_) => 0,
+            Self::Class(_) | Self::Optional(_) | Self::Variant(_) => 0,
         }
     }
 
     /// The classes that it names, innermost first.
     pub fn classes<'a>(&'a self, into: &mut Vec<&'a Class>) {
         match self {
-            Self::Array(_, item) | Self::Vector(item) | Self::Other(_, item) => item.classes(into),
+            Self::Array(_, item) | Self::Vector(item) | Self::Other(_, item) | Self::Optional(item) => {
+                item.classes(into);
+            }
+            Self::Variant(items) => items.iter().for_each(|item| item.classes(into)),
             Self::Map(key, value) => {
                 key.classes(into);
                 value.classes(into);
@@ -269,6 +283,12 @@ fn element(name: &str, shape: &Shape) -> Result<Element> {
             (e.stl_type, e.ctype) = (collection.code, like.ctype);
         }
         Shape::Class(_) => (e.class, e.kind) = (ElementClass::ObjectAny, 62),
+        Shape::Optional(_) | Shape::Variant(_) => {
+            return Err(Error::unsupported(format!(
+                "member {name} is a {}, which objects do not hold",
+                inner.cpp()
+            )));
+        }
         Shape::Array(..) => {}
     }
     Ok(e)

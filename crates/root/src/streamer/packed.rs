@@ -51,6 +51,10 @@ impl Packing {
         bracket(&bracketed)?;
         Some(Self::of(single, &bracketed))
     }
+    /// Lowest and highest value and number of bits that the text inside the brackets gives.
+    pub fn range(range: &str) -> Option<(f64, f64, Option<u32>)> {
+        bracket(&format!("[{range}]"))
+    }
     /// Bytes on disk.
     pub const fn disk_bytes(self) -> usize {
         match self.form {

@@ -35,6 +35,7 @@
 mod field;
 mod kept;
 mod page;
+pub mod writer;
 
 pub use field::{Ends, FieldInfo, FieldPlan, FieldReader, Lane, LaneValues, Target};
 pub use kept::{Kept, PageCache, Tail};

@@ -19,11 +19,10 @@ mod row;
 use crate::array::Column;
 use crate::compress::encode::Compression;
 use crate::error::{Error, ErrorKind, Result, Within};
-use crate::file::writer::{DirectoryId, FileWriter, KeyId, KeyNumbers, Options, Stretch};
+use crate::file::writer::{DirectoryId, FileWriter, KeyId, KeyNumbers, Stretch};
 use crate::file::{Key, RootFile};
-use crate::streamer::{Classes, ElementClass};
-use crate::tree::{Place, Tree};
-use crate::wire::Cursor;
+use crate::table::writer::TableWriter;
+use crate::tree::Place;
 use crate::wire::writer::Writer;
 use basket::{Basket, Job, Sizes, Slot};
 use branch::Branch;
@@ -31,10 +30,8 @@ use existing::Existing;
 use item::{Item, View};
 use plan::Plan;
 use rayon::prelude::*;
-use sapwood_io::Cause;
-use sapwood_io::sink::Sink;
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 pub use branch::{BranchKind, BranchSpec};
@@ -45,8 +42,6 @@ pub use plan::encode_value;
 const BATCH: usize = 128 << 10;
 /// Batches that wait to be written, beside one for each thread.
 const AHEAD: usize = 2;
-/// Bytes of a basket that hold its key, unless names are very long.
-const BASKET_KEY: u64 = 4096;
 /// ROOT's setting for the size of clusters: this many compressed bytes (`fAutoFlush`).
 pub const AUTO_FLUSH: i64 = -30_000_000;
 /// A cluster measured in bytes takes at most so many times its compressed size before compression.
@@ -245,36 +240,9 @@ impl TreeWriter {
         file.commit()
     }
 
-    /// Name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-    /// Entries taken so far.
-    pub fn entries(&self) -> u64 {
-        self.entries_written + self.waiting as u64
-    }
-    /// Entries in the file: those of full clusters.
-    pub fn entries_written(&self) -> u64 {
-        self.entries_written
-    }
-    /// Baskets in the file, of the branch that has most.
-    pub fn baskets(&self) -> usize {
-        self.branches.iter().map(|b| b.baskets.len()).max().unwrap_or(0)
-    }
     /// Ends of the clusters in the file.
     pub fn clusters(&self) -> &[u64] {
         &self.clusters
-    }
-    /// Changes codec and level of a branch, and of those inside it, for the baskets to come; without one those of the
-    /// file.
-    pub fn set_compression(&mut self, branch: usize, compression: Option<Compression>) -> Result<()> {
-        let missing = || Error::not_found(format!("no branch {branch}"));
-        let first = self.made.get(branch).copied().ok_or_else(missing)?;
-        let end = self.made.get(branch + 1).copied().unwrap_or(self.branches.len());
-        for branch in self.branches.get_mut(first..end).unwrap_or_default() {
-            branch.compression = compression;
-        }
-        Ok(())
     }
     /// What `fAutoFlush` says: the entries of a cluster once one was full.
     fn auto_flush(&self) -> i64 {
@@ -282,99 +250,6 @@ impl TreeWriter {
             Some(entries) if self.options.auto_flush > 0 || !self.clusters.is_empty() => entries as i64,
             _ => self.options.auto_flush,
         }
-    }
-
-    /// Takes entries: one column of equal length for each branch that is not a counter, in the order of the branches.
-    /// Columns are copied or written before this returns. Nothing is taken if the columns do not fit.
-    pub fn extend(&mut self, file: &mut FileWriter, columns: &[Column]) -> Result<()> {
-        if let Some(reason) = &self.failed {
-            return Err(
-                Error::new(ErrorKind::Io, format!("writing failed before: {reason}")).within(self.place())
-            );
-        }
-        let projected = self.project(columns).within(|| self.place())?;
-        let items: Vec<Option<Arc<Item>>> = self.branches.iter().map(|b| b.item.clone()).collect();
-        let views = self.views(&items, &projected).within(|| self.place())?;
-        let lengths = views.iter().zip(&self.branches);
-        let lengths = lengths.filter_map(|(view, branch)| view.as_ref().map(|v| (v.len(), branch)));
-        let rows = lengths.clone().map(|(length, _)| length).max().unwrap_or(0);
-        for (length, branch) in lengths {
-            if length != rows {
-                return Err(Error::argument(format!(
-                    "branch {} has {length} entries where another has {rows}",
-                    branch.name
-                ))
-                .within(self.place()));
-            }
-        }
-        let known = self.borders.as_ref().map(|borders| borders.last().copied().unwrap_or(0));
-        if let Some(entries) = known.filter(|entries| *entries != rows as u64) {
-            return Err(
-                Error::argument(format!("{rows} entries where the tree has {entries}")).within(self.place())
-            );
-        }
-        for (view, branch) in views.iter().zip(&self.branches) {
-            let Some(view) = view.as_ref().filter(|view| view.bytes(0, rows) > MAX_ENTRY) else { continue };
-            if let Some(entry) = (0..rows).find(|i| view.bytes(*i, i + 1) > MAX_ENTRY) {
-                let size = view.bytes(entry, entry + 1);
-                return Err(Error::limit(format!("entry {entry} has {size} bytes, more than {MAX_ENTRY}"))
-                    .within(format!("branch {}", branch.name))
-                    .within(self.place()));
-            }
-        }
-        let varies: Vec<usize> = self.branches.iter().map(|b| if b.varies() { 4 } else { 0 }).collect();
-        let bytes = |from: usize, to: usize| -> u64 {
-            let each = views.iter().zip(&varies);
-            let sizes =
-                each.filter_map(|(v, more)| v.as_ref().map(|v| v.bytes(from, to) + more * (to - from)));
-            sizes.map(|size| size as u64).sum()
-        };
-        let mut from = 0;
-        while from < rows {
-            let room = self.room();
-            let left = self.left().unwrap_or(rows).max(1);
-            let mut to = rows.min(from.saturating_add(left));
-            if bytes(from, to) > room {
-                // The first entry that fills the cluster, by bisection.
-                let (mut below, mut above) = (from, to);
-                while below + 1 < above {
-                    let middle = below.midpoint(above);
-                    if bytes(from, middle) > room { above = middle } else { below = middle }
-                }
-                to = above;
-            }
-            let result = self.take(&views, from, to, bytes(from, to)).and_then(|()| self.flush_if_full(file));
-            if let Err(error) = result {
-                return Err(self.fail(file, &error));
-            }
-            from = to;
-        }
-        Ok(())
-    }
-
-    /// Writes what waits as a cluster of its own, however small.
-    pub fn flush(&mut self, file: &mut FileWriter) -> Result<()> {
-        if self.failed.is_some() || self.waiting == 0 {
-            return Ok(());
-        }
-        self.write_cluster(file).map_err(|error| self.fail(file, &error))
-    }
-
-    /// Writes the tree's object for all entries in the file; entries that wait go on waiting. The file's next commit
-    /// makes it the one that readers see.
-    pub fn save(&mut self, file: &mut FileWriter) -> Result<()> {
-        let partly = |borders: &Vec<u64>| borders.last().is_some_and(|last| self.entries_written < *last);
-        if !self.changed || self.borders.as_ref().is_some_and(partly) {
-            return Ok(());
-        }
-        let compression = file.compression();
-        file.write(self.key, |displacement| match (&self.existing, &self.borders) {
-            (None, _) => metadata::encode(self, compression, displacement),
-            (Some(tree), None) => tree.encode(self, displacement),
-            (Some(tree), Some(_)) => tree.encode_more(self, compression, displacement),
-        })?;
-        self.changed = false;
-        Ok(())
     }
 
     fn place(&self) -> String {
@@ -388,14 +263,7 @@ impl TreeWriter {
         self.waiting = 0;
         self.waiting_bytes = 0;
         self.clear();
-        let name = &self.name;
-        let kept = if file.is_atomic() {
-            format!(
-                "0 entries of tree {name} are safe: the file is not kept, and its path is as it was before"
-            )
-        } else {
-            format!("{written} entries of tree {name} are safe, {lost} more were not written")
-        };
+        let kept = file.kept(&self.place(), written, lost);
         Error::new(error.kind(), format!("{error}: {kept}"))
     }
 
@@ -613,6 +481,123 @@ impl TreeWriter {
     }
 }
 
+impl TableWriter for TreeWriter {
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn entries(&self) -> u64 {
+        self.entries_written + self.waiting as u64
+    }
+    fn entries_written(&self) -> u64 {
+        self.entries_written
+    }
+    fn pages(&self) -> usize {
+        self.branches.iter().map(|b| b.baskets.len()).max().unwrap_or(0)
+    }
+    fn set_compression(&mut self, branch: usize, compression: Option<Compression>) -> Result<()> {
+        let missing = || Error::not_found(format!("no branch {branch}"));
+        let first = self.made.get(branch).copied().ok_or_else(missing)?;
+        let end = self.made.get(branch + 1).copied().unwrap_or(self.branches.len());
+        for branch in self.branches.get_mut(first..end).unwrap_or_default() {
+            branch.compression = compression;
+        }
+        Ok(())
+    }
+    fn extend(&mut self, file: &mut FileWriter, columns: &[Column]) -> Result<()> {
+        if let Some(reason) = &self.failed {
+            return Err(
+                Error::new(ErrorKind::Io, format!("writing failed before: {reason}")).within(self.place())
+            );
+        }
+        let projected = self.project(columns).within(|| self.place())?;
+        let items: Vec<Option<Arc<Item>>> = self.branches.iter().map(|b| b.item.clone()).collect();
+        let views = self.views(&items, &projected).within(|| self.place())?;
+        let lengths = views.iter().zip(&self.branches);
+        let lengths = lengths.filter_map(|(view, branch)| view.as_ref().map(|v| (v.len(), branch)));
+        let rows = lengths.clone().map(|(length, _)| length).max().unwrap_or(0);
+        for (length, branch) in lengths {
+            if length != rows {
+                return Err(Error::argument(format!(
+                    "branch {} has {length} entries where another has {rows}",
+                    branch.name
+                ))
+                .within(self.place()));
+            }
+        }
+        let known = self.borders.as_ref().map(|borders| borders.last().copied().unwrap_or(0));
+        if let Some(entries) = known.filter(|entries| *entries != rows as u64) {
+            return Err(
+                Error::argument(format!("{rows} entries where the tree has {entries}")).within(self.place())
+            );
+        }
+        for (view, branch) in views.iter().zip(&self.branches) {
+            let Some(view) = view.as_ref().filter(|view| view.bytes(0, rows) > MAX_ENTRY) else { continue };
+            if let Some(entry) = (0..rows).find(|i| view.bytes(*i, i + 1) > MAX_ENTRY) {
+                let size = view.bytes(entry, entry + 1);
+                return Err(Error::limit(format!("entry {entry} has {size} bytes, more than {MAX_ENTRY}"))
+                    .within(format!("branch {}", branch.name))
+                    .within(self.place()));
+            }
+        }
+        let varies: Vec<usize> = self.branches.iter().map(|b| if b.varies() { 4 } else { 0 }).collect();
+        let bytes = |from: usize, to: usize| -> u64 {
+            let each = views.iter().zip(&varies);
+            let sizes =
+                each.filter_map(|(v, more)| v.as_ref().map(|v| v.bytes(from, to) + more * (to - from)));
+            sizes.map(|size| size as u64).sum()
+        };
+        let mut from = 0;
+        while from < rows {
+            let room = self.room();
+            let left = self.left().unwrap_or(rows).max(1);
+            let mut to = rows.min(from.saturating_add(left));
+            if bytes(from, to) > room {
+                // The first entry that fills the cluster, by bisection.
+                let (mut below, mut above) = (from, to);
+                while below + 1 < above {
+                    let middle = below.midpoint(above);
+                    if bytes(from, middle) > room { above = middle } else { below = middle }
+                }
+                to = above;
+            }
+            let result = self.take(&views, from, to, bytes(from, to)).and_then(|()| self.flush_if_full(file));
+            if let Err(error) = result {
+                return Err(self.fail(file, &error));
+            }
+            from = to;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self, file: &mut FileWriter) -> Result<()> {
+        if self.failed.is_some() || self.waiting == 0 {
+            return Ok(());
+        }
+        self.write_cluster(file).map_err(|error| self.fail(file, &error))
+    }
+
+    fn save(&mut self, file: &mut FileWriter) -> Result<()> {
+        let partly = |borders: &Vec<u64>| borders.last().is_some_and(|last| self.entries_written < *last);
+        if !self.changed || self.borders.as_ref().is_some_and(partly) {
+            return Ok(());
+        }
+        let compression = file.compression();
+        file.write(self.key, |displacement| match (&self.existing, &self.borders) {
+            (None, _) => metadata::encode(self, compression, displacement),
+            (Some(tree), None) => tree.encode(self, displacement),
+            (Some(tree), Some(_)) => tree.encode_more(self, compression, displacement),
+        })?;
+        self.changed = false;
+        Ok(())
+    }
+    fn close(&mut self, file: &FileWriter) {
+        self.changed |= file.is_far(self.key);
+    }
+    fn failure(&self) -> Option<&str> {
+        self.failed.as_deref()
+    }
+}
+
 /// A field of records, or of lists of records.
 fn field<'a>(column: &Cow<'a, Column>, member: usize) -> Result<Cow<'a, Column>> {
     let of = |column: &Column| match column {
@@ -626,183 +611,6 @@ fn field<'a>(column: &Cow<'a, Column>, member: usize) -> Result<Cow<'a, Column>>
         _ => None,
     };
     of(column).map(Cow::Owned).ok_or_else(|| Error::argument(format!("records have no member {member}")))
-}
-
-fn finished() -> Error {
-    Error::argument("branches were added to the tree since: take it from the file again")
-}
-
-/// A file and the trees being written to it.
-pub struct Output {
-    /// The file.
-    pub file: FileWriter,
-    /// None for those that are finished.
-    trees: Vec<Option<TreeWriter>>,
-    closed: bool,
-}
-
-/// Where the baskets of a tree lie in its own file, and how long they are.
-fn baskets(file: &Arc<RootFile>, key: &Key) -> Result<Vec<(u64, u64)>> {
-    let tree = Tree::read(file, key)?;
-    let own = tree.branches.iter().filter(|b| b.other_file.is_empty());
-    Ok(own.flat_map(|b| &b.baskets).map(|b| (b.seek(), b.bytes())).collect())
-}
-
-/// What the object of a key holds besides its record; none if that cannot be found out.
-fn holdings(file: &Arc<RootFile>, classes: &Classes, key: &Key) -> Option<Vec<(u64, u64)>> {
-    if is_tree(classes, &key.classname) {
-        let places = baskets(file, key).ok()?.into_iter();
-        return Some(places.map(|(seek, bytes)| (seek, seek.saturating_add(bytes))).collect());
-    }
-    // The pages of an RNTuple are described by records of its own.
-    let table = key.classname.starts_with("ROOT::") && key.classname.contains("RNTuple");
-    (!table).then(Vec::new)
-}
-
-fn is_tree(classes: &Classes, class: &str) -> bool {
-    let (mut todo, mut seen) = (vec![class], HashSet::new());
-    while let Some(class) = todo.pop() {
-        if matches!(class, "TTree" | "TNtuple" | "TNtupleD") {
-            return true;
-        }
-        if let Some(info) = classes.latest(class).filter(|_| seen.insert(class)) {
-            let bases = info.elements.iter().filter(|e| e.class == ElementClass::Base);
-            todo.extend(bases.map(|base| &*base.name));
-        }
-    }
-    false
-}
-
-impl Output {
-    /// Around a fresh file.
-    pub fn new(file: FileWriter) -> Self {
-        Self { file, trees: Vec::new(), closed: false }
-    }
-    /// Goes on with a file, as [`FileWriter::update`] does.
-    pub fn update(
-        file: &Arc<RootFile>,
-        sink: Box<dyn Sink>,
-        compression: Option<Compression>,
-        options: Options,
-    ) -> Result<Self> {
-        let classes = file.classes().within(|| file.name().to_owned())?;
-        let holdings = |key: &Key| holdings(file, &classes, key);
-        FileWriter::update(file, sink, compression, options, &holdings).map(Self::new)
-    }
-    /// Adds a tree; gives its number.
-    pub fn make_tree(
-        &mut self,
-        directory: DirectoryId,
-        name: &str,
-        branches: &[BranchSpec],
-        options: TreeOptions,
-    ) -> Result<usize> {
-        let tree = TreeWriter::new(&mut self.file, directory, name, branches, options)?;
-        self.trees.push(Some(tree));
-        Ok(self.trees.len() - 1)
-    }
-    /// Goes on with a tree in the file, as [`TreeWriter::append`] does; gives its number and its branches.
-    pub fn append_tree(
-        &mut self,
-        directory: DirectoryId,
-        source: &Arc<RootFile>,
-        key: &Key,
-    ) -> Result<(usize, Vec<BranchSpec>)> {
-        let (tree, specs) = TreeWriter::append(&mut self.file, directory, source, key)?;
-        self.trees.push(Some(tree));
-        Ok((self.trees.len() - 1, specs))
-    }
-    /// Deletes the records of a name as [`FileWriter::delete`] does, and with them the baskets of the trees among them,
-    /// which `doomed` are the keys of. Those stay that a tree of `kept` has, too, as older cycles of one name do.
-    pub fn delete(
-        &mut self,
-        directory: DirectoryId,
-        name: &str,
-        cycle: Option<u16>,
-        source: &Arc<RootFile>,
-        [doomed, kept]: [&[Key]; 2],
-    ) -> Result<()> {
-        let kept: Result<Vec<_>> = kept.iter().map(|key| baskets(source, key)).collect();
-        // A tree that cannot be read may have any of them.
-        let (found, kept): (BTreeSet<(u64, u64)>, Vec<_>) = match kept {
-            Ok(kept) => {
-                let found = doomed.iter().filter_map(|key| baskets(source, key).ok()).flatten();
-                (found.collect(), kept.into_iter().flatten().collect())
-            }
-            Err(_) => Default::default(),
-        };
-        let is_basket = |(seek, bytes): &(u64, u64)| {
-            let head = source.bytes(*seek, (*bytes).min(BASKET_KEY), Cause::Directory).unwrap_or_default();
-            Key::parse(&mut Cursor::new(&head, *seek)).is_ok_and(|key| {
-                key.classname == "TBasket" && key.seek == *seek && u64::from(key.total_bytes) == *bytes
-            })
-        };
-        let records = found.into_iter().filter(is_basket).collect();
-        self.file.delete(directory, name, cycle)?;
-        self.file.release_records(records, kept);
-        Ok(())
-    }
-    /// A tree by its number.
-    pub fn tree(&self, tree: usize) -> Result<&TreeWriter> {
-        self.trees.get(tree).and_then(Option::as_ref).ok_or_else(finished)
-    }
-    /// A tree and the file it goes to.
-    pub fn tree_mut(&mut self, tree: usize) -> Result<(&mut TreeWriter, &mut FileWriter)> {
-        let found = self.trees.get_mut(tree).and_then(Option::as_mut).ok_or_else(finished)?;
-        Ok((found, &mut self.file))
-    }
-    /// Writes all that waits of a tree, makes it part of the readable file, and takes no more.
-    pub fn finish_tree(&mut self, tree: usize) -> Result<()> {
-        let (found, file) = self.tree_mut(tree)?;
-        found.flush(file)?;
-        self.save()?;
-        if let Some(found) = self.trees.get_mut(tree) {
-            *found = None;
-        }
-        Ok(())
-    }
-    /// Makes all that was given part of the readable file: what waits becomes a cluster, however small.
-    pub fn commit(&mut self) -> Result<()> {
-        for tree in self.trees.iter_mut().flatten() {
-            tree.flush(&mut self.file)?;
-        }
-        self.save()
-    }
-    /// Makes all full clusters part of the readable file.
-    fn save(&mut self) -> Result<()> {
-        for tree in self.trees.iter_mut().flatten() {
-            tree.save(&mut self.file)?;
-        }
-        self.file.commit()
-    }
-    /// Lets go of the storage as it is; what waits is lost.
-    pub fn abandon(&mut self) {
-        self.closed = true;
-        self.file.release();
-    }
-    /// Writes all that waits and makes it part of the readable file. An error comes after everything that could be
-    /// saved is.
-    pub fn close(&mut self) -> Result<()> {
-        if self.closed {
-            return Ok(());
-        }
-        self.closed = true;
-        self.file.begin_closing();
-        let mut first = Ok(());
-        let failed = self.trees.iter().flatten().find_map(|tree| tree.failed.as_ref());
-        if let Some(reason) = failed.filter(|_| self.file.is_atomic()) {
-            let text = format!("writing failed before: {reason}: the file is not kept");
-            first = Err(Error::new(ErrorKind::Io, text));
-        }
-        for tree in self.trees.iter_mut().flatten() {
-            let flushed = tree.flush(&mut self.file);
-            first = first.and(flushed);
-            tree.changed |= self.file.is_far(tree.key);
-        }
-        let committed = self.save();
-        self.file.release();
-        first.and(committed)
-    }
 }
 
 #[cfg(test)]

@@ -62,6 +62,9 @@ fn value(shape: &Shape) -> Result<Item> {
         Shape::Map(key, of) => Item::List(Box::new(Item::Record(vec![value(key)?, value(of)?]))),
         Shape::Other(_, like) => value(like)?,
         Shape::Class(class) => object(class, false)?,
+        Shape::Optional(_) | Shape::Variant(_) => {
+            return Err(Error::unsupported(format!("trees do not hold {}; RNTuples do", shape.cpp())));
+        }
     })
 }
 

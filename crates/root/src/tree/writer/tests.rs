@@ -5,6 +5,7 @@ use crate::array::Number;
 use crate::compress::encode::Algorithm;
 use crate::file::RootFile;
 use crate::file::writer::{CommitEvery, Options};
+use crate::output::Output;
 use crate::read::{Part, read};
 use crate::streamer::declare::Shape;
 use crate::tree::{Tree, describe};
@@ -53,6 +54,17 @@ fn output_that_commits(commit_every: CommitEvery, room: usize, compression: Comp
     let options = Options { compression, commit_every, ..Options::default() };
     let file = FileWriter::create(Box::new(sink.clone()), "x.root", options).unwrap();
     (sink, Output::new(file))
+}
+
+fn make_tree(
+    out: &mut Output,
+    directory: DirectoryId,
+    name: &str,
+    branches: &[BranchSpec],
+    options: TreeOptions,
+) -> Result<usize> {
+    let tree = TreeWriter::new(&mut out.file, directory, name, branches, options)?;
+    Ok(out.add(tree))
 }
 
 fn open(sink: &Shared) -> Tree {
@@ -198,8 +210,8 @@ fn every_kind_comes_back_with_every_codec_cluster_and_basket_size() {
         {
             let (sink, mut out) = output(usize::MAX, compression);
             let options = TreeOptions { auto_flush, max_basket, ..TreeOptions::default() };
-            let id = out.make_tree(0, "t", &mixed(), options).unwrap();
-            let (tree, file) = out.tree_mut(id).unwrap();
+            let id = make_tree(&mut out, 0, "t", &mixed(), options).unwrap();
+            let (tree, file) = out.table_mut(id).unwrap();
             tree.extend(file, &want).unwrap();
             out.close().unwrap();
             let tree = open(&sink);
@@ -219,15 +231,18 @@ fn many_small_extensions_fill_the_same_clusters_as_one() {
     for step in [1000, 7, 1] {
         let (sink, mut out) = output(usize::MAX, Compression::None);
         let options = TreeOptions { auto_flush: -4000, ..TreeOptions::default() };
-        let id = out.make_tree(0, "t", &specs(), options).unwrap();
+        let id = make_tree(&mut out, 0, "t", &specs(), options).unwrap();
         let all = &mixed_columns(1000)[..2];
         for from in (0..1000).step_by(step) {
-            let (tree, file) = out.tree_mut(id).unwrap();
+            let (tree, file) = out.table_mut(id).unwrap();
             tree.extend(file, &slice(all, from, 1000.min(from + step))).unwrap();
         }
         out.close().unwrap();
-        assert!(out.tree(id).unwrap().clusters().len() > 2);
-        files.push((out.tree(id).unwrap().clusters().to_vec(), open(&sink).cluster_borders()));
+        assert!(out.writer::<TreeWriter>(id).unwrap().0.clusters().len() > 2);
+        files.push((
+            out.writer::<TreeWriter>(id).unwrap().0.clusters().to_vec(),
+            open(&sink).cluster_borders(),
+        ));
     }
     assert_eq!(files[0].0, files[1].0);
     assert_eq!(files[0].0, files[2].0);
@@ -245,8 +260,8 @@ fn a_cluster_is_one_stretch_of_the_file_in_the_order_of_branches() {
     ] {
         let (sink, mut out) = output(usize::MAX, Compression::None);
         let options = TreeOptions { auto_flush: cluster, max_basket: Some(most), ..TreeOptions::default() };
-        let id = out.make_tree(0, "t", branches, options).unwrap();
-        let (tree, file) = out.tree_mut(id).unwrap();
+        let id = make_tree(&mut out, 0, "t", branches, options).unwrap();
+        let (tree, file) = out.table_mut(id).unwrap();
         tree.extend(file, columns).unwrap();
         out.close().unwrap();
         let tree = open(&sink);
@@ -276,10 +291,10 @@ fn the_first_cluster_is_measured_by_what_it_compresses_to() {
     {
         let (_, mut out) = output(usize::MAX, compression);
         let options = TreeOptions { auto_flush: -10_000, ..TreeOptions::default() };
-        let id = out.make_tree(0, "t", &[spec("x", floats(&[]))], options).unwrap();
-        let (tree, file) = out.tree_mut(id).unwrap();
+        let id = make_tree(&mut out, 0, "t", &[spec("x", floats(&[]))], options).unwrap();
+        let (tree, file) = out.table_mut(id).unwrap();
         tree.extend(file, &[float_column((0..40_000).map(|_| 1.0))]).unwrap();
-        let clusters = tree.clusters();
+        let clusters = out.writer::<TreeWriter>(id).unwrap().0.clusters();
         assert!((least..=most).contains(&clusters[0]), "{compression:?}: {clusters:?}");
         assert_eq!(clusters[1], 2 * clusters[0]);
     }
@@ -288,7 +303,7 @@ fn the_first_cluster_is_measured_by_what_it_compresses_to() {
 #[test]
 fn no_entries_and_no_elements_are_written_as_such() {
     let (sink, mut out) = output(usize::MAX, Compression::None);
-    out.make_tree(0, "t", &mixed(), TreeOptions::default()).unwrap();
+    make_tree(&mut out, 0, "t", &mixed(), TreeOptions::default()).unwrap();
     out.close().unwrap();
     let tree = open(&sink);
     assert_eq!((tree.entries, tree.branches.len()), (0, 5));
@@ -298,8 +313,8 @@ fn no_entries_and_no_elements_are_written_as_such() {
     let specs = vec![spec("n", BranchKind::Counter), spec("s", BranchKind::Text)];
     let mut list = mixed().swap_remove(2);
     list.kind = BranchKind::Counted { number: Shape::Number(Number::I16), dims: vec![], counter: 0 };
-    let id = out.make_tree(0, "t", &[specs, vec![list]].concat(), TreeOptions::default()).unwrap();
-    let (tree, file) = out.tree_mut(id).unwrap();
+    let id = make_tree(&mut out, 0, "t", &[specs, vec![list]].concat(), TreeOptions::default()).unwrap();
+    let (tree, file) = out.table_mut(id).unwrap();
     let columns = [text_column(&["", "", ""]), list_column(&[0, 0, 0])];
     tree.extend(file, &columns).unwrap();
     out.close().unwrap();
@@ -309,8 +324,8 @@ fn no_entries_and_no_elements_are_written_as_such() {
 #[test]
 fn columns_that_do_not_fit_are_refused_and_leave_no_trace() {
     let (sink, mut out) = output(usize::MAX, Compression::None);
-    let id = out.make_tree(0, "t", &mixed(), TreeOptions::default()).unwrap();
-    let (tree, file) = out.tree_mut(id).unwrap();
+    let id = make_tree(&mut out, 0, "t", &mixed(), TreeOptions::default()).unwrap();
+    let (tree, file) = out.table_mut(id).unwrap();
     let good = mixed_columns(8);
     let replaced = |index: usize, column: Column| {
         let mut columns = good.clone();
@@ -344,8 +359,8 @@ fn lists_that_share_a_counter_have_equal_lengths() {
         spec(name, BranchKind::Counted { number: Shape::Number(Number::I16), dims: vec![], counter: 0 })
     };
     let specs = vec![spec("n", BranchKind::Counter), counted("a"), counted("b")];
-    let id = out.make_tree(0, "t", &specs, TreeOptions::default()).unwrap();
-    let (tree, file) = out.tree_mut(id).unwrap();
+    let id = make_tree(&mut out, 0, "t", &specs, TreeOptions::default()).unwrap();
+    let (tree, file) = out.table_mut(id).unwrap();
     tree.extend(file, &[list_column(&[1, 2]), list_column(&[1, 2])]).unwrap();
     let error = tree.extend(file, &[list_column(&[1, 2]), list_column(&[2, 1])]).unwrap_err();
     assert!(error.to_string().contains("share the counter n"), "{error}");
@@ -367,7 +382,7 @@ fn branches_that_cannot_be_are_refused() {
         (vec![spec("x", floats(&[0]))], "arrays of [0]"),
         (vec![spec("x", floats(&[1 << 20, 1 << 20]))], "arrays of"),
     ] {
-        let error = out.make_tree(0, "t", &specs, TreeOptions::default()).unwrap_err();
+        let error = make_tree(&mut out, 0, "t", &specs, TreeOptions::default()).unwrap_err();
         assert!(error.to_string().contains(message), "{error} does not say {message:?}");
     }
     assert!(out.file.list(0).is_empty());
@@ -377,8 +392,8 @@ fn branches_that_cannot_be_are_refused() {
 fn a_full_disk_leaves_the_clusters_before_it() {
     let (sink, mut out) = output(90_000, Compression::None);
     let options = TreeOptions { auto_flush: 1000, ..TreeOptions::default() };
-    let id = out.make_tree(0, "t", &[spec("x", floats(&[]))], options).unwrap();
-    let (tree, file) = out.tree_mut(id).unwrap();
+    let id = make_tree(&mut out, 0, "t", &[spec("x", floats(&[]))], options).unwrap();
+    let (tree, file) = out.table_mut(id).unwrap();
     let column = || [float_column((0..10_000).map(|i| i as f32))];
     let error = tree.extend(file, &column()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Io);
@@ -399,8 +414,8 @@ fn a_full_disk_leaves_the_clusters_that_were_committed() {
         for commit_every in [CommitEvery::Cluster, CommitEvery::Bytes(8000)] {
             let (sink, mut out) = output_that_commits(commit_every, room, Compression::None);
             let options = TreeOptions { auto_flush: 500, ..TreeOptions::default() };
-            let id = out.make_tree(0, "t", &[spec("x", floats(&[]))], options).unwrap();
-            let (tree, file) = out.tree_mut(id).unwrap();
+            let id = make_tree(&mut out, 0, "t", &[spec("x", floats(&[]))], options).unwrap();
+            let (tree, file) = out.table_mut(id).unwrap();
             let Err(error) = tree.extend(file, &[float_column((0..20_000).map(|i| i as f32))]) else {
                 panic!("80,000 bytes in {room}")
             };
@@ -453,10 +468,10 @@ fn every_write_leaves_a_whole_file_with_all_commits() {
     let first = states.lock().unwrap().len() - 1;
     let directory = out.file.mkdir(0, "d", "").unwrap();
     let options = TreeOptions { auto_flush: 100, ..TreeOptions::default() };
-    let id = out.make_tree(directory, "t", &mixed(), options).unwrap();
+    let id = make_tree(&mut out, directory, "t", &mixed(), options).unwrap();
     let mut marks = vec![(0, 0)];
     for round in 1..=8_u64 {
-        let (tree, file) = out.tree_mut(id).unwrap();
+        let (tree, file) = out.table_mut(id).unwrap();
         tree.extend(file, &mixed_columns(100)).unwrap();
         marks.push((states.lock().unwrap().len(), round * 100));
     }
@@ -493,13 +508,13 @@ fn every_write_leaves_a_whole_file_with_all_commits() {
 fn every_commit_shows_what_was_written() {
     let (sink, mut out) = output(usize::MAX, Compression::Level(Algorithm::Lz4, 1));
     let options = TreeOptions { auto_flush: 100, ..TreeOptions::default() };
-    let id = out.make_tree(0, "t", &mixed(), options).unwrap();
+    let id = make_tree(&mut out, 0, "t", &mixed(), options).unwrap();
     for round in 1..=5 {
-        let (tree, file) = out.tree_mut(id).unwrap();
+        let (tree, file) = out.table_mut(id).unwrap();
         tree.extend(file, &mixed_columns(144)).unwrap();
         out.commit().unwrap();
         // Bytes past the commit do not matter.
-        let (tree, file) = out.tree_mut(id).unwrap();
+        let (tree, file) = out.table_mut(id).unwrap();
         tree.extend(file, &mixed_columns(6)).unwrap();
         assert_eq!(open(&sink).entries, 150 * round - 6);
     }
@@ -512,8 +527,8 @@ fn every_commit_shows_what_was_written() {
 #[test]
 fn a_counter_that_counts_itself_is_refused() {
     let (sink, mut out) = output(usize::MAX, Compression::None);
-    let id = out.make_tree(0, "t", &mixed(), TreeOptions::default()).unwrap();
-    let (tree, file) = out.tree_mut(id).unwrap();
+    let id = make_tree(&mut out, 0, "t", &mixed(), TreeOptions::default()).unwrap();
+    let (tree, file) = out.table_mut(id).unwrap();
     tree.extend(file, &mixed_columns(10)).unwrap();
     out.close().unwrap();
     let mut tree = open(&sink);
@@ -529,8 +544,8 @@ fn a_counter_that_counts_itself_is_refused() {
 fn clusters_are_no_more_than_baskets() {
     let (sink, mut out) = output(usize::MAX, Compression::None);
     let options = TreeOptions { auto_flush: 5, ..TreeOptions::default() };
-    let id = out.make_tree(0, "t", &mixed(), options).unwrap();
-    let (tree, file) = out.tree_mut(id).unwrap();
+    let id = make_tree(&mut out, 0, "t", &mixed(), options).unwrap();
+    let (tree, file) = out.table_mut(id).unwrap();
     tree.extend(file, &mixed_columns(20)).unwrap();
     out.close().unwrap();
     let mut tree = open(&sink);
@@ -545,8 +560,8 @@ fn clusters_are_no_more_than_baskets() {
 fn baskets_that_have_more_bytes_than_the_file_are_refused() {
     let (sink, mut out) = output(usize::MAX, Compression::None);
     let options = TreeOptions { auto_flush: 1000, ..TreeOptions::default() };
-    let id = out.make_tree(0, "t", &[spec("x", floats(&[]))], options).unwrap();
-    let (tree, file) = out.tree_mut(id).unwrap();
+    let id = make_tree(&mut out, 0, "t", &[spec("x", floats(&[]))], options).unwrap();
+    let (tree, file) = out.table_mut(id).unwrap();
     tree.extend(file, &[float_column((0..20_000).map(|i| i as f32))]).unwrap();
     out.close().unwrap();
     let size = sink.0.lock().unwrap().len() as u64;

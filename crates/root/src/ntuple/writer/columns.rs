@@ -1,0 +1,408 @@
+//! Columns that wait to be written: values are appended in the order of the fields, and cut into pages.
+
+use super::encode::encode;
+use crate::array::{Column, Number};
+use crate::compress::encode::{Compression, compress};
+use crate::error::{Error, Result};
+use crate::ntuple::encoding::Encoding;
+use crate::ntuple::envelope::checksum;
+use crate::ntuple::schema::Schema;
+use crate::ntuple::structure::{Stored, Structure};
+
+/// A page, ready to be written.
+#[derive(Debug)]
+pub struct Sealed {
+    pub elements: usize,
+    /// Bytes of the page before compression.
+    pub length: usize,
+    pub bytes: Vec<u8>,
+    pub checksum: u64,
+}
+
+/// A column of the cluster that is being filled.
+#[derive(Debug)]
+pub struct Pending {
+    /// The physical column.
+    pub column: usize,
+    pub encoding: Encoding,
+    /// Type of the numbers that wait.
+    memory: Number,
+    /// Elements that wait.
+    pub data: Vec<u8>,
+    pub sealed: Vec<Sealed>,
+    /// Of offsets the last one, of a switch the elements of each type: counted from the start of the cluster.
+    counts: Vec<u64>,
+    /// Elements in the clusters before.
+    pub first_element: u64,
+    /// Elements that wait and are in a sealed page already.
+    pub taken: usize,
+    /// Compression of the sealed pages, if they were copied.
+    pub code: Option<u32>,
+}
+
+impl Pending {
+    fn new(column: usize, encoding: Encoding, memory: Number) -> Self {
+        let (data, sealed, counts) = Default::default();
+        Self { column, encoding, memory, data, sealed, counts, first_element: 0, taken: 0, code: None }
+    }
+    /// Bytes of an element that waits.
+    pub fn width(&self) -> usize {
+        if self.encoding == Encoding::Switch { 12 } else { self.memory.size() }
+    }
+    /// Elements of the sealed pages.
+    pub fn elements(&self) -> u64 {
+        self.sealed.iter().map(|page| page.elements as u64).sum()
+    }
+    /// Goes on with the next cluster.
+    pub fn begin_cluster(&mut self) {
+        self.first_element += self.elements();
+        self.sealed.clear();
+        self.data.clear();
+        self.counts.clear();
+    }
+    /// Forgets the elements that are in sealed pages.
+    pub fn drain(&mut self) {
+        let bytes = std::mem::take(&mut self.taken) * self.width();
+        if bytes > 0 {
+            self.data.drain(..bytes.min(self.data.len()));
+        }
+    }
+    /// Elements of the pages to seal now: full ones, or all.
+    pub fn cuts(&self, page_bytes: usize, all: bool) -> Vec<usize> {
+        let most = (page_bytes / self.width()).max(1);
+        let mut left = self.data.len() / self.width();
+        let mut cuts = Vec::new();
+        // A page is begun when it will be half full at least.
+        while left >= most + most.div_ceil(2) && left > most {
+            cuts.push(most);
+            left -= most;
+        }
+        if all && left > most {
+            cuts.push(left.div_ceil(2));
+            left /= 2;
+        }
+        if all && left > 0 {
+            cuts.push(left);
+        }
+        cuts
+    }
+    /// Makes a page of elements.
+    pub fn seal(
+        &self,
+        from: usize,
+        to: usize,
+        compression: Compression,
+        room: &mut [Vec<u8>; 2],
+    ) -> Result<Sealed> {
+        let width = self.width();
+        let values = self.data.get(from * width..to * width).unwrap_or_default();
+        let [page, packed] = room;
+        page.clear();
+        encode(self.encoding, self.memory, values, page)?;
+        let used = compress(compression, page, packed)?;
+        let bytes = used.and_then(|used| packed.get(..used)).unwrap_or(page).to_vec();
+        Ok(Sealed { elements: to - from, length: page.len(), checksum: checksum(&bytes), bytes })
+    }
+}
+
+/// All columns of a field, whatever its values are.
+pub fn whole(
+    schema: &Schema,
+    field: usize,
+    encoding: &impl Fn(usize) -> Result<Encoding>,
+    to: &mut Vec<(usize, Pending)>,
+) -> Result<()> {
+    let Some(field) = schema.fields.get(field) else { return Ok(()) };
+    for &column in field.representations.first().into_iter().flatten() {
+        let encoding = encoding(column)?;
+        to.push((to.len(), Pending::new(column, encoding, encoding.natural())));
+    }
+    field.children.iter().try_for_each(|&child| whole(schema, child, encoding, to))
+}
+
+/// The columns of a structure, by their slots; encodings are those of the physical columns.
+pub fn pending(
+    structure: &Structure,
+    encoding: &impl Fn(usize) -> Result<Encoding>,
+    to: &mut Vec<(usize, Pending)>,
+) -> Result<()> {
+    let mut add = |stored: &Stored, memory: Option<Number>| {
+        let column = stored.choices.first().copied();
+        let column = column.ok_or_else(|| Error::corrupt("a field without columns"))?;
+        let encoding = encoding(column)?;
+        let memory = memory.unwrap_or_else(|| encoding.natural());
+        to.push((stored.slot, Pending::new(column, encoding, memory)));
+        Ok::<_, Error>(())
+    };
+    match structure {
+        Structure::Number { stored, number } => add(stored, Some(*number)),
+        Structure::Text { offsets, chars } => {
+            add(offsets, Some(Number::U64))?;
+            add(chars, None)
+        }
+        Structure::List { offsets, item } | Structure::Option { offsets, item } => {
+            add(offsets, Some(Number::U64))?;
+            pending(item, encoding, to)
+        }
+        Structure::Fixed { item, .. } => pending(item, encoding, to),
+        Structure::Record { fields, .. } => {
+            fields.iter().try_for_each(|(_, field)| pending(field, encoding, to))
+        }
+        Structure::Variant { switch, items } => {
+            add(switch, Some(Number::U64))?;
+            items.iter().try_for_each(|item| pending(item, encoding, to))
+        }
+        Structure::Sizes { .. } | Structure::Streamed { .. } => {
+            Err(Error::unsupported("objects that their class streams cannot be added to"))
+        }
+    }
+}
+
+fn words(bytes: &[u8]) -> impl Iterator<Item = i64> + Clone {
+    bytes.as_chunks().0.iter().map(|word| i64::from_ne_bytes(*word))
+}
+fn word(bytes: &[u8], at: usize) -> i64 {
+    bytes.as_chunks().0.get(at).map_or(0, |word| i64::from_ne_bytes(*word))
+}
+
+fn check_offsets(offsets: &[u8], end: usize) -> Result<()> {
+    let mut last = 0;
+    for offset in words(offsets) {
+        if offset < last {
+            return Err(Error::argument(format!("list offsets fall from {last} to {offset}")));
+        }
+        last = offset;
+    }
+    if last as u64 > end as u64 {
+        return Err(Error::argument(format!("list offsets reach {last} where there are {end} elements")));
+    }
+    Ok(())
+}
+
+/// Checks that a column holds values of a structure.
+pub fn check(structure: &Structure, column: &Column) -> Result<()> {
+    let wrong = || Error::argument(format!("it takes {}, not {}", takes(structure), kind_of(column)));
+    match (structure, column) {
+        (Structure::Number { number, .. }, Column::Number { number: got, values }) if number == got => {
+            if values.len().is_multiple_of(number.size()) {
+                return Ok(());
+            }
+            Err(Error::argument(format!("{} bytes of {}-byte numbers", values.len(), number.size())))
+        }
+        (Structure::Text { .. }, Column::Text { offsets, bytes }) => check_offsets(offsets, bytes.len()),
+        (Structure::List { item, .. }, Column::List { offsets, values }) => {
+            check(item, values)?;
+            check_offsets(offsets, values.len())
+        }
+        (Structure::Option { item, .. }, Column::Option { index, values }) => {
+            check(item, values)?;
+            let end = values.len() as i64;
+            match words(index).find(|place| *place >= end) {
+                Some(place) => Err(Error::argument(format!("value {place} of {end}"))),
+                None => Ok(()),
+            }
+        }
+        // Every value is there.
+        (Structure::Option { item, .. }, _) => check(item, column),
+        (Structure::Fixed { size, item }, Column::FixedList { length, size: got, values }) if size == got => {
+            check(item, values)?;
+            if length.checked_mul(*size).is_some_and(|want| want <= values.len()) {
+                return Ok(());
+            }
+            Err(Error::argument(format!("{} values where {length} arrays of {size} belong", values.len())))
+        }
+        (Structure::Record { fields, .. }, Column::Record { length, fields: got, .. })
+            if fields.len() == got.len() =>
+        {
+            for ((name, member), (_, values)) in fields.iter().zip(got) {
+                check(member, values).map_err(|e| e.within(format!("member {name}")))?;
+                if values.len() < *length {
+                    return Err(Error::argument(format!(
+                        "member {name} has {} values where there are {length} records",
+                        values.len()
+                    )));
+                }
+            }
+            Ok(())
+        }
+        (Structure::Variant { items, .. }, Column::Union { tags, index, variants })
+            if items.len() == variants.len() =>
+        {
+            for (item, values) in items.iter().zip(variants) {
+                // A value that is none makes the variant hold none.
+                let values = if let Column::Option { values, .. } = values { values } else { values };
+                check(item, values)?;
+            }
+            if tags.len() * 8 != index.len() {
+                return Err(Error::argument("as many tags as indexes make a union"));
+            }
+            for (tag, place) in tags.iter().zip(words(index)) {
+                let end = variants.get(usize::from(*tag)).map_or(0, Column::len);
+                if place < 0 || place as u64 >= end as u64 {
+                    return Err(Error::argument(format!("value {place} of type {tag}, which has {end}")));
+                }
+            }
+            Ok(())
+        }
+        _ => Err(wrong()),
+    }
+}
+
+/// Appends the values of a column between two, as [`check`] has found them to fit.
+pub fn append(structure: &Structure, to: &mut [Pending], column: &Column, start: usize, end: usize) {
+    match (structure, column) {
+        (Structure::Number { stored, number }, Column::Number { values, .. }) => {
+            let size = number.size();
+            if let (Some(pending), Some(values)) =
+                (to.get_mut(stored.slot), values.get(start * size..end * size))
+            {
+                pending.data.extend_from_slice(values);
+            }
+        }
+        (Structure::Text { offsets: stored, chars }, Column::Text { offsets, bytes }) => {
+            let (first, last) = push_ends(to, stored, offsets, start, end);
+            if let (Some(pending), Some(text)) = (to.get_mut(chars.slot), bytes.get(first..last)) {
+                pending.data.extend_from_slice(text);
+            }
+        }
+        (Structure::List { offsets: stored, item }, Column::List { offsets, values }) => {
+            let (first, last) = push_ends(to, stored, offsets, start, end);
+            append(item, to, values, first, last);
+        }
+        (Structure::Option { offsets, item }, Column::Option { index, values }) => {
+            let places = words(index).skip(start).take(end - start);
+            push_counts(to, offsets, places.clone().map(|place| u64::from(place >= 0)));
+            for (first, last) in runs(places.filter(|place| *place >= 0)) {
+                append(item, to, values, first, last);
+            }
+        }
+        (Structure::Option { offsets, item }, _) => {
+            push_counts(to, offsets, std::iter::repeat_n(1, end - start));
+            append(item, to, column, start, end);
+        }
+        (Structure::Fixed { size, item }, Column::FixedList { values, .. }) => {
+            append(item, to, values, start * size, end * size);
+        }
+        (Structure::Record { fields, .. }, Column::Record { fields: values, .. }) => {
+            for ((_, member), (_, values)) in fields.iter().zip(values) {
+                append(member, to, values, start, end);
+            }
+        }
+        (Structure::Variant { switch, items }, Column::Union { tags, index, variants }) => {
+            let mut places: Vec<Vec<i64>> = vec![Vec::new(); items.len()];
+            let Some(pending) = to.get_mut(switch.slot) else { return };
+            pending.counts.resize(items.len(), 0);
+            for (tag, place) in tags.iter().zip(words(index)).skip(start).take(end - start) {
+                let tag = usize::from(*tag);
+                let place = match variants.get(tag) {
+                    Some(Column::Option { index, .. }) => word(index, place as usize),
+                    _ => place,
+                };
+                let count = pending.counts.get_mut(tag).filter(|_| place >= 0);
+                let (element, number) = match (count, places.get_mut(tag)) {
+                    (Some(count), Some(places)) => {
+                        places.push(place);
+                        *count += 1;
+                        (*count - 1, tag as u32 + 1)
+                    }
+                    _ => (0, 0),
+                };
+                pending.data.extend(element.to_ne_bytes());
+                pending.data.extend(number.to_ne_bytes());
+            }
+            for ((item, values), places) in items.iter().zip(variants).zip(places) {
+                let values = if let Column::Option { values, .. } = values { values } else { values };
+                for (first, last) in runs(places.into_iter()) {
+                    append(item, to, values, first, last);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Appends where lists end; returns the elements that they hold.
+fn push_ends(
+    to: &mut [Pending],
+    stored: &Stored,
+    offsets: &[u8],
+    start: usize,
+    end: usize,
+) -> (usize, usize) {
+    let (first, last) = (word(offsets, start), word(offsets, end));
+    if let Some(pending) = to.get_mut(stored.slot) {
+        pending.counts.resize(1, 0);
+        let before = pending.counts.first().copied().unwrap_or_default();
+        let base = before.wrapping_sub(first as u64);
+        pending.data.reserve(8 * (end - start));
+        for offset in words(offsets.get(8 * (start + 1)..8 * (end + 1)).unwrap_or_default()) {
+            pending.data.extend(base.wrapping_add(offset as u64).to_ne_bytes());
+        }
+        pending.counts.fill(base.wrapping_add(last as u64));
+    }
+    (first as usize, last as usize)
+}
+
+/// Appends where lists of these lengths end.
+fn push_counts(to: &mut [Pending], stored: &Stored, lengths: impl Iterator<Item = u64>) {
+    let Some(pending) = to.get_mut(stored.slot) else { return };
+    let mut end = pending.counts.first().copied().unwrap_or_default();
+    for length in lengths {
+        end += length;
+        pending.data.extend(end.to_ne_bytes());
+    }
+    pending.counts = vec![end];
+}
+
+/// Places one after another as ranges.
+fn runs(places: impl Iterator<Item = i64>) -> Vec<(usize, usize)> {
+    let mut runs: Vec<(usize, usize)> = Vec::new();
+    for place in places {
+        let place = place as usize;
+        match runs.last_mut() {
+            Some((_, end)) if *end == place => *end += 1,
+            _ => runs.push((place, place + 1)),
+        }
+    }
+    runs
+}
+
+/// Bytes of the values of a column.
+pub fn bytes(column: &Column) -> usize {
+    match column {
+        Column::Number { values, .. } => values.len(),
+        Column::Text { offsets, bytes } => offsets.len() + bytes.len(),
+        Column::FixedList { values, .. } => bytes(values),
+        Column::List { offsets, values } => offsets.len() + bytes(values),
+        Column::Record { fields, .. } => fields.iter().map(|(_, field)| bytes(field)).sum(),
+        Column::Option { index, values } => index.len() + bytes(values),
+        Column::Union { index, variants, .. } => 2 * index.len() + variants.iter().map(bytes).sum::<usize>(),
+        Column::Empty => 0,
+    }
+}
+
+fn takes(structure: &Structure) -> String {
+    match structure {
+        Structure::Number { number, .. } => number.dtype().into(),
+        Structure::Text { .. } => "strings".into(),
+        Structure::List { item, .. } => format!("lists of {}", takes(item)),
+        Structure::Option { item, .. } => format!("{} or none", takes(item)),
+        Structure::Fixed { size, item } => format!("arrays of {size} {}", takes(item)),
+        Structure::Record { fields, .. } => format!("records of {} members", fields.len()),
+        Structure::Variant { items, .. } => format!("values of {} types", items.len()),
+        Structure::Sizes { .. } | Structure::Streamed { .. } => "nothing".into(),
+    }
+}
+
+fn kind_of(column: &Column) -> String {
+    match column {
+        Column::Number { number, .. } => number.dtype().into(),
+        Column::Text { .. } => "strings".into(),
+        Column::FixedList { size, values, .. } => format!("arrays of {size} {}", kind_of(values)),
+        Column::List { values, .. } => format!("lists of {}", kind_of(values)),
+        Column::Record { fields, .. } => format!("records of {} members", fields.len()),
+        Column::Option { values, .. } => format!("{} or none", kind_of(values)),
+        Column::Union { variants, .. } => format!("values of {} types", variants.len()),
+        Column::Empty => "nothing".into(),
+    }
+}

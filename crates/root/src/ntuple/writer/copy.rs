@@ -1,0 +1,179 @@
+//! Copying clusters of another RNTuple without decompressing their pages.
+
+use super::columns::Sealed;
+use super::{NTupleOptions, NTupleWriter, WRITER, envelopes, sum_of, tops};
+use crate::error::{Error, Result, Within};
+use crate::file::writer::{DirectoryId, FileWriter};
+use crate::ntuple::envelope::{Locator, checksum};
+use crate::ntuple::pages::{Cluster, Page, PageList};
+use crate::ntuple::schema::{DEFERRED, Field, Schema};
+use crate::ntuple::table::{CLASS, NTuple};
+use crate::table::writer::TableWriter;
+use sapwood_io::Cause;
+use std::collections::HashMap;
+
+/// Pages that lie as near as this to each other are read together, in bytes.
+const NEAR: u64 = 64 << 10;
+/// Bytes that are read together at most.
+const MOST: u64 = 32 << 20;
+
+/// The pages of a column that can be copied.
+struct Copied<'a> {
+    pages: &'a [Page],
+    compression: u32,
+}
+
+impl NTupleWriter {
+    /// Takes a name in a directory for an RNTuple with the fields and columns of another.
+    pub fn like(
+        file: &mut FileWriter,
+        directory: DirectoryId,
+        name: &str,
+        source: &NTuple,
+        options: NTupleOptions,
+    ) -> Result<Self> {
+        let place = || format!("RNTuple {name}");
+        let mut schema = source.schema.clone();
+        if let Some(why) = schema.fields.iter().find_map(|field| field.broken.as_ref()) {
+            return Err(why.clone().within(place()));
+        }
+        for column in &mut schema.columns {
+            column.encoding.clone().within(place)?;
+            column.flags &= !DEFERRED;
+            (column.first_element, column.starts_suppressed) = (0, false);
+        }
+        schema.end_of_header();
+        let header = envelopes::header(name, &source.description, WRITER, &schema).within(place)?;
+        let tops = tops(&schema).within(place)?;
+        let key = file.reserve(directory, CLASS, name, "")?;
+        Ok(Self::from_parts(name, key, schema, tops, sum_of(&header), header, options))
+    }
+
+    /// Copies the cluster that begins at an entry, as it is stored. Returns false, with nothing done, if its columns are not those of this RNTuple;
+    /// then its entries are to be read and written again.
+    pub fn copy_cluster(&mut self, file: &mut FileWriter, source: &NTuple, first_entry: u64) -> Result<bool> {
+        self.flush(file)?;
+        let found = source.clusters(first_entry, first_entry + 1)?;
+        let found = found.first().and_then(|pages| Some((pages.list(), pages.cluster()?)));
+        let Some((list, cluster)) = found.filter(|(_, cluster)| cluster.first_entry == first_entry) else {
+            return Err(
+                Error::argument(format!("no cluster begins at entry {first_entry}")).within(self.place())
+            );
+        };
+        let Some(columns) = self.copied(source, list, cluster) else { return Ok(false) };
+        let place = || {
+            format!("the cluster at entry {first_entry} of RNTuple {} in {}", source.name, source.file.name())
+        };
+        let blocks = read(source, &columns).within(place)?;
+        let mut columns = columns.iter();
+        for pending in self.tops.iter_mut().flat_map(|top| &mut top.columns) {
+            let Some(from) = columns.next() else { break };
+            let mut before = 0;
+            for page in from.pages {
+                let elements = (page.end - before) as usize;
+                before = page.end;
+                let stored = blocks.page(page).within(place)?;
+                let length = pending.encoding.stored_bytes(elements as u64).unwrap_or(usize::MAX);
+                pending.sealed.push(Sealed {
+                    elements,
+                    length,
+                    checksum: checksum(stored),
+                    bytes: stored.to_vec(),
+                });
+            }
+            pending.code = Some(from.compression);
+        }
+        self.waiting = cluster.entries as usize;
+        self.write_cluster(file).map_err(|error| self.fail(file, &error))?;
+        Ok(true)
+    }
+
+    /// The pages that go into each column; none if a column has no counterpart of the same encoding.
+    fn copied<'a>(
+        &self,
+        source: &NTuple,
+        list: &'a PageList,
+        cluster: &'a Cluster,
+    ) -> Option<Vec<Copied<'a>>> {
+        let paths: HashMap<String, &Field> = source
+            .schema
+            .fields
+            .iter()
+            .enumerate()
+            .filter(|(_, field)| field.source.is_none())
+            .map(|(id, field)| (source.schema.path(id), field))
+            .collect();
+        let counterpart = |column: usize| {
+            let own = self.schema.columns.get(column)?;
+            let field = self.schema.fields.get(own.field)?;
+            let place = field.representations.first()?.iter().position(|&id| id == column)?;
+            let other = paths.get(&self.schema.path(own.field))?;
+            let same = (&other.typename, other.role, other.array_size, other.type_version)
+                == (&field.typename, field.role, field.array_size, field.type_version)
+                && subfields(&self.schema, field) == subfields(&source.schema, other);
+            let stored = |id: &usize| cluster.columns.get(*id).is_some_and(|range| !range.suppressed);
+            let choices = other.representations.iter().filter_map(|columns| columns.get(place).copied());
+            let chosen = choices.into_iter().find(stored).filter(|_| same)?;
+            let other = source.schema.columns.get(chosen)?;
+            let range = cluster.columns.get(chosen)?;
+            let alike = (own.kind, own.bits, own.range) == (other.kind, other.bits, other.range);
+            alike.then(|| Copied { pages: list.pages(range), compression: range.compression })
+        };
+        let columns = self.tops.iter().flat_map(|top| &top.columns);
+        columns.map(|pending| counterpart(pending.column)).collect()
+    }
+}
+
+fn subfields<'a>(schema: &'a Schema, field: &Field) -> Vec<(&'a str, &'a str)> {
+    let of = |id: &usize| schema.fields.get(*id).map(|field| (field.name.as_str(), field.typename.as_str()));
+    field.children.iter().filter_map(of).collect()
+}
+
+/// Stretches of a file that were read.
+struct Blocks(Vec<(u64, Vec<u8>)>);
+
+impl Blocks {
+    /// The bytes of a page, verified if it has a checksum.
+    fn page(&self, page: &Page) -> Result<&[u8]> {
+        let Locator::File { offset, bytes } = page.locator else { return Ok(&[]) };
+        let range = page.range().unwrap_or(sapwood_io::Range { offset, length: bytes });
+        let block = self.0.partition_point(|(start, _)| *start <= offset).checked_sub(1);
+        let block = block.and_then(|block| self.0.get(block));
+        let found = block.and_then(|(start, block)| {
+            let from = (offset - start) as usize;
+            block.get(from..from + range.length as usize)
+        });
+        let found = found.ok_or_else(|| Error::corrupt("a page that was not read").at(offset))?;
+        let (stored, sum) = found.split_at_checked(bytes as usize).unwrap_or_default();
+        let wanted = sum.first_chunk().copied().map(u64::from_le_bytes);
+        if wanted.is_some_and(|wanted| wanted != checksum(stored)) {
+            return Err(Error::corrupt("the checksum of a page is not that of its bytes").at(offset));
+        }
+        Ok(stored)
+    }
+}
+
+fn read(source: &NTuple, columns: &[Copied<'_>]) -> Result<Blocks> {
+    let mut ranges = Vec::new();
+    for page in columns.iter().flat_map(|column| column.pages) {
+        match (page.locator, page.range()) {
+            (Locator::Elsewhere(kind), _) => return Err(Locator::unreadable(kind)),
+            (_, Some(range)) => ranges.push((range.offset, range.offset.saturating_add(range.length))),
+            _ => {}
+        }
+    }
+    ranges.sort_unstable();
+    let mut stretches: Vec<(u64, u64)> = Vec::new();
+    for (start, end) in ranges {
+        match stretches.last_mut() {
+            Some((first, last))
+                if start <= *last || start <= last.saturating_add(NEAR) && end - *first <= MOST =>
+            {
+                *last = end.max(*last);
+            }
+            _ => stretches.push((start, end)),
+        }
+    }
+    let fetch = |(start, end): (u64, u64)| Ok((start, source.file.bytes(start, end - start, Cause::Object)?));
+    stretches.into_iter().map(fetch).collect::<Result<_>>().map(Blocks)
+}

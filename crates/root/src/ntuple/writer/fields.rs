@@ -1,0 +1,259 @@
+//! From types to fields and columns.
+
+use crate::array::Number;
+use crate::error::{Error, Result, Within};
+use crate::ntuple::encoding::Encoding;
+use crate::ntuple::schema::{Column, DEEPEST, DEFERRED, Field, RANGE, REPETITIVE, Role, Schema};
+use crate::ntuple::structure::MOST_VARIANTS;
+use crate::streamer::declare::{Class, Shape};
+use crate::streamer::packed::Packing;
+use std::collections::{HashSet, VecDeque};
+
+/// A field to be written.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FieldSpec {
+    /// Name.
+    pub name: String,
+    /// Type.
+    pub shape: Shape,
+    /// Columns of encodings that compress well; without, values are stored as they are in memory.
+    pub split: bool,
+}
+
+/// A column's type, bits of an element, and range.
+type Stored = (u16, u16, Option<(f64, f64)>);
+
+/// The column types of numbers, plain and split.
+const fn stored(number: Number, split: bool) -> Stored {
+    let (plain, better, bits) = match number {
+        Number::Bool => (0x00, 0x00, 1),
+        Number::I8 => (0x03, 0x03, 8),
+        Number::U8 => (0x04, 0x04, 8),
+        Number::I16 => (0x05, 0x11, 16),
+        Number::U16 => (0x06, 0x12, 16),
+        Number::I32 => (0x07, 0x13, 32),
+        Number::U32 => (0x08, 0x14, 32),
+        Number::I64 => (0x09, 0x15, 64),
+        Number::U64 => (0x0a, 0x16, 64),
+        Number::F32 => (0x0c, 0x18, 32),
+        Number::F64 => (0x0d, 0x19, 64),
+    };
+    (if split { better } else { plain }, bits, None)
+}
+const CHAR: Stored = (0x02, 8, None);
+const SWITCH: Stored = (0x10, 96, None);
+
+const fn index(split: bool) -> Stored {
+    (if split { 0x1b } else { 0x0f }, 64, None)
+}
+
+/// The column type of numbers of fewer bits.
+fn packed(single: bool, range: &str, split: bool) -> Result<Stored> {
+    let single_column = (if split { 0x18 } else { 0x0c }, 32, None);
+    if range.is_empty() {
+        // `Float16_t` has 12 bits of the mantissa, sign and exponent; `Double32_t` is single precision.
+        return Ok(if single { (0x1c, 21, None) } else { single_column });
+    }
+    let wrong = || Error::argument(format!("[{range}] does not state how to pack a number"));
+    let (low, high, bits) = Packing::range(range).ok_or_else(wrong)?;
+    if low < high {
+        let bits = bits.filter(|bits| (1..=32).contains(bits)).unwrap_or(32);
+        return Ok((0x1d, bits as u16, Some((low, high))));
+    }
+    match bits {
+        Some(bits @ 1..=22) => Ok((0x1c, 9 + bits as u16, None)),
+        _ => Err(wrong()),
+    }
+}
+
+/// The name of a type as RNTuple spells it; empty if a part of it has none.
+pub fn typename(shape: &Shape) -> String {
+    let of = |template: &str, arguments: &[&Shape], last: &str| {
+        let names: Vec<String> = arguments.iter().map(|one| typename(one)).collect();
+        if names.iter().any(String::is_empty) {
+            return String::new();
+        }
+        format!("std::{template}<{}{last}>", names.join(","))
+    };
+    match shape {
+        Shape::Number(number) => match number {
+            Number::Bool => "bool".into(),
+            Number::F32 => "float".into(),
+            Number::F64 => "double".into(),
+            other => format!("std::{}_t", other.dtype()),
+        },
+        Shape::Long(signed) => if *signed { "std::int64_t" } else { "std::uint64_t" }.into(),
+        Shape::Packed(single, _) => if *single { "float" } else { "double" }.into(),
+        Shape::Text => "std::string".into(),
+        Shape::Array(size, item) => of("array", &[item], &format!(",{size}")),
+        Shape::Vector(item) => of("vector", &[item], ""),
+        Shape::Map(key, value) => of("map", &[key, value], ""),
+        Shape::Other(collection, like) => match like.as_ref() {
+            Shape::Map(key, value) => of(collection.name, &[key, value], ""),
+            Shape::Vector(item) => of(collection.name, &[item], ""),
+            _ => String::new(),
+        },
+        Shape::Optional(item) => of("optional", &[item], ""),
+        Shape::Variant(items) => of("variant", &items.iter().collect::<Vec<_>>(), ""),
+        Shape::Class(class) => match plain(class) {
+            Some(template) => of(template, &class.members.iter().map(|(_, m)| m).collect::<Vec<_>>(), ""),
+            None => class.name.clone(),
+        },
+    }
+}
+
+/// The template of a class that is a pair or a tuple.
+fn plain(class: &Class) -> Option<&'static str> {
+    let numbered = class.members.iter().enumerate().all(|(i, (name, _))| *name == i.to_string());
+    match class.name.as_str() {
+        name if name.starts_with("pair<") => Some("pair"),
+        "" if numbered && !class.members.is_empty() => Some("tuple"),
+        _ => None,
+    }
+}
+
+/// Adds fields and their columns to a schema, level by level. After some `entries`, columns are deferred: these entries
+/// have none of their elements.
+pub fn add(schema: &mut Schema, specs: &[FieldSpec], entries: u64) -> Result<()> {
+    let mut names: HashSet<String> = HashSet::new();
+    names.extend(schema.fields.iter().filter(|field| field.parent.is_none()).map(|field| field.name.clone()));
+    let mut queue: VecDeque<(Option<usize>, String, Shape, bool, usize, u64)> = VecDeque::new();
+    for spec in specs {
+        check_name(&spec.name)?;
+        if !names.insert(spec.name.clone()) {
+            return Err(Error::argument(format!("two fields have the name {}", spec.name)));
+        }
+        queue.push_back((None, spec.name.clone(), spec.shape.clone(), spec.split, 1, 1));
+    }
+    while let Some((parent, name, shape, split, depth, repeat)) = queue.pop_front() {
+        if depth > DEEPEST {
+            return Err(Error::limit(format!("fields nested deeper than {DEEPEST}")));
+        }
+        let id = schema.fields.len();
+        let place = || format!("field {name}");
+        let (field, columns, children) = field(&shape, split).within(place)?;
+        for (member, _) in &children {
+            check_name(member).within(place)?;
+        }
+        // Elements of a field that is in no collection are as many as entries have; those in one are none.
+        let (inside, repeat) = match (field.role, field.array_size) {
+            (Role::Collection | Role::Variant, _) => (0, repeat),
+            (_, Some(size)) => (repeat.saturating_mul(size), repeat.saturating_mul(size)),
+            _ => (repeat, repeat),
+        };
+        for (kind, bits, range) in columns {
+            let first = entries.saturating_mul(repeat);
+            let deferred = if first > 0 { DEFERRED } else { 0 };
+            schema.columns.push(Column {
+                kind,
+                bits,
+                field: id,
+                flags: deferred | if range.is_some() { RANGE } else { 0 },
+                representation: 0,
+                first_element: first,
+                starts_suppressed: false,
+                range,
+                encoding: Encoding::of(kind, bits, range),
+            });
+        }
+        queue.extend(children.into_iter().map(|(n, s)| (Some(id), n, s, split, depth + 1, inside)));
+        schema.fields.push(Field { parent, name, ..field });
+    }
+    Ok(())
+}
+
+/// A field without its name, its columns, and its subfields.
+type Parts = (Field, Vec<Stored>, Vec<(String, Shape)>);
+
+fn field(shape: &Shape, split: bool) -> Result<Parts> {
+    let item = |shape: &Shape| vec![("_0".to_owned(), shape.clone())];
+    let numbered = |shapes: &[&Shape]| -> Vec<(String, Shape)> {
+        shapes.iter().enumerate().map(|(i, shape)| (format!("_{i}"), (*shape).clone())).collect()
+    };
+    let (role, columns, children) = match shape {
+        Shape::Number(number) => (Role::Leaf, vec![stored(*number, split)], Vec::new()),
+        Shape::Long(signed) => {
+            let number = if *signed { Number::I64 } else { Number::U64 };
+            (Role::Leaf, vec![stored(number, split)], Vec::new())
+        }
+        Shape::Packed(single, range) => (Role::Leaf, vec![packed(*single, range, split)?], Vec::new()),
+        Shape::Text => (Role::Leaf, vec![index(split), CHAR], Vec::new()),
+        Shape::Array(_, inner) => (Role::Leaf, Vec::new(), item(inner)),
+        Shape::Vector(inner) | Shape::Optional(inner) => (Role::Collection, vec![index(split)], item(inner)),
+        Shape::Map(key, value) => {
+            let pair = Shape::pair(key.as_ref().clone(), value.as_ref().clone());
+            (Role::Collection, vec![index(split)], item(&pair))
+        }
+        Shape::Other(collection, like) => {
+            if matches!(collection.name, "list" | "deque" | "forward_list") {
+                return Err(Error::unsupported(format!("RNTuples do not hold std::{}", collection.name)));
+            }
+            let (role, columns, children) = match like.as_ref() {
+                Shape::Map(..) | Shape::Vector(_) => field(like, split).map(|(f, c, s)| (f.role, c, s))?,
+                _ => return Err(Error::argument(format!("{} is no collection", shape.cpp()))),
+            };
+            (role, columns, children)
+        }
+        Shape::Variant(items) => {
+            if !(1..=MOST_VARIANTS).contains(&items.len()) {
+                return Err(Error::unsupported(format!("a variant of {} types", items.len())));
+            }
+            (Role::Variant, vec![SWITCH], numbered(&items.iter().collect::<Vec<_>>()))
+        }
+        Shape::Class(class) => {
+            let children = match plain(class) {
+                Some(_) => numbered(&class.members.iter().map(|(_, member)| member).collect::<Vec<_>>()),
+                None => class.members.clone(),
+            };
+            (Role::Record, Vec::new(), children)
+        }
+    };
+    let typename = typename(shape);
+    let whole = !typename.is_empty();
+    if !whole && !matches!(shape, Shape::Vector(_) | Shape::Class(_)) {
+        return Err(Error::unsupported(
+            "records in an array, an optional value, a map, a tuple or a variant are of a class: give its name",
+        ));
+    }
+    let array_size = if let Shape::Array(size, _) = shape { Some(*size as u64) } else { None };
+    let alias = match shape {
+        Shape::Long(true) => "long",
+        Shape::Long(false) => "unsigned long",
+        Shape::Packed(false, _) => "Double32_t",
+        _ => "",
+    };
+    let type_version = match shape {
+        Shape::Class(class) if plain(class).is_none() && whole => u32::from(class.version.unsigned_abs()),
+        _ => 0,
+    };
+    let field = Field {
+        parent: None,
+        children: Vec::new(),
+        name: String::new(),
+        typename,
+        alias: alias.to_owned(),
+        description: String::new(),
+        field_version: 0,
+        type_version,
+        role,
+        flags: if array_size.is_some() { REPETITIVE } else { 0 },
+        array_size,
+        source: None,
+        checksum: None,
+        representations: Vec::new(),
+        broken: None,
+    };
+    Ok((field, columns, children))
+}
+
+/// Names must be readable again: dots separate the names of fields, and ROOT refuses these.
+fn check_name(name: &str) -> Result<()> {
+    let wrong = |c: char| c == '.' || c == '/' || c == '\\' || c.is_control();
+    if name.is_empty() {
+        return Err(Error::argument("a field without a name"));
+    }
+    match name.chars().find(|c| wrong(*c)) {
+        Some(c) => Err(Error::argument(format!("{name:?} cannot name a field: it has {c:?}"))),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,617 @@
+//! Writing RNTuples.
+//!
+//! ```text
+//!   types ─▶ fields, columns ─▶ values appended to each column ─▶ pages, compressed in parallel ─▶ cluster ─▶ file
+//! ```
+//!
+//! Entries are appended to the columns, which are cut into pages and compressed as they fill up. When the pages come to
+//! the size of a cluster they are written column by column, so that a cluster, or some neighbouring columns of it, is one
+//! stretch of the file. Pages with the same bytes are written once. Then come page list, footer and anchor, which make
+//! the file whole.
+//!
+//! Memory: the compressed pages of a cluster, and what waits of each column, at most [`NTupleOptions::cluster_bytes`]
+//! for all together.
+
+mod columns;
+mod copy;
+mod encode;
+mod envelopes;
+mod fields;
+
+use super::anchor::{Anchor, Blob};
+use super::envelope::{Locator, checksum};
+use super::pages::{ClusterGroup, ColumnRange, Page, PageList};
+use super::schema::Schema;
+use super::structure::{Compiler, Structure};
+use super::table::{AttributeSet, CLASS, NTuple};
+use crate::array::Column;
+use crate::compress::encode::{Compression, compress};
+use crate::error::{Error, ErrorKind, Result, Within};
+use crate::file::writer::{DirectoryId, FileWriter, KeyId, Stretch};
+use crate::file::{Key, RootFile};
+use crate::table::writer::TableWriter;
+use columns::{Pending, Sealed};
+use rayon::prelude::*;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+pub use fields::{FieldSpec, typename};
+
+/// Version of the format that is written.
+const VERSION: [u16; 4] = [1, 0, 0, 0];
+/// Blobs larger than this would be split over several keys (ROOT's default).
+const MAX_KEY_SIZE: u64 = 1 << 30;
+/// Bytes of pages that one key holds.
+const KEY_BYTES: u64 = 512 << 20;
+/// What a header names as its writer.
+const WRITER: &str = concat!("sapwood ", env!("CARGO_PKG_VERSION"));
+/// Bytes of a page list, before compression, from which on clusters go into a new one.
+const PAGE_LIST: usize = 256 << 10;
+/// Uncompressed bytes that are appended before full pages are compressed.
+const STEP: usize = 16 << 20;
+/// A cluster has at most this many times its compressed size before compression.
+const MOST_EXPANSION: u64 = 10;
+
+/// How an RNTuple is laid out.
+#[derive(Debug, Clone)]
+pub struct NTupleOptions {
+    /// Description of the RNTuple.
+    pub description: String,
+    /// Compressed bytes of a cluster, about.
+    pub cluster_bytes: u64,
+    /// Entries of a cluster at most.
+    pub cluster_entries: Option<usize>,
+    /// Bytes of a page before compression at most.
+    pub page_bytes: usize,
+}
+
+impl Default for NTupleOptions {
+    /// The defaults of ROOT.
+    fn default() -> Self {
+        Self {
+            description: String::new(),
+            cluster_bytes: 128 << 20,
+            cluster_entries: None,
+            page_bytes: 1 << 20,
+        }
+    }
+}
+
+/// A top-level field being written.
+struct Top {
+    name: String,
+    /// How values become elements of the columns, or why they cannot.
+    structure: Result<Structure>,
+    columns: Vec<Pending>,
+    compression: Option<Compression>,
+}
+
+/// A record of the file, and what it holds.
+#[derive(Debug, Clone, Copy)]
+struct Written {
+    record: (u64, u64),
+    blob: Blob,
+}
+
+/// An RNTuple being written.
+pub struct NTupleWriter {
+    name: String,
+    key: KeyId,
+    options: NTupleOptions,
+    schema: Schema,
+    tops: Vec<Top>,
+    /// The bytes of the header, and their checksum.
+    header: Vec<u8>,
+    header_checksum: u64,
+    /// Records of what describes the pages, as the file has them now.
+    header_at: Option<Written>,
+    footer_at: Option<Written>,
+    list_at: Option<Written>,
+    /// Cluster groups that are complete.
+    groups: Vec<ClusterGroup>,
+    /// The clusters since.
+    list: PageList,
+    sets: Vec<AttributeSet>,
+    version: [u16; 4],
+    max_key_size: u64,
+    pages: usize,
+    entries_written: u64,
+    safe: u64,
+    waiting: usize,
+    /// Bytes of the cluster's sealed pages, before and after compression.
+    sealed: (u64, u64),
+    changed: bool,
+    failed: Option<String>,
+}
+
+impl NTupleWriter {
+    /// Takes a name in a directory for an RNTuple of these fields. It is in the file once it is saved.
+    pub fn new(
+        file: &mut FileWriter,
+        directory: DirectoryId,
+        name: &str,
+        fields: &[FieldSpec],
+        options: NTupleOptions,
+    ) -> Result<Self> {
+        let place = || format!("RNTuple {name}");
+        if options.cluster_bytes == 0 || options.page_bytes == 0 || options.cluster_entries == Some(0) {
+            return Err(Error::argument("pages and clusters have at least one byte, clusters one entry"));
+        }
+        if fields.is_empty() {
+            return Err(Error::argument("an RNTuple has at least one field").within(place()));
+        }
+        let mut schema = Schema::default();
+        fields::add(&mut schema, fields, 0).within(place)?;
+        schema.end_of_header();
+        schema.link().within(place)?;
+        let header = envelopes::header(name, &options.description, WRITER, &schema).within(place)?;
+        let tops = tops(&schema).within(place)?;
+        let key = file.reserve(directory, CLASS, name, "")?;
+        Ok(Self::from_parts(name, key, schema, tops, sum_of(&header), header, options))
+    }
+
+    fn from_parts(
+        name: &str,
+        key: KeyId,
+        schema: Schema,
+        tops: Vec<Top>,
+        header_checksum: u64,
+        header: Vec<u8>,
+        options: NTupleOptions,
+    ) -> Self {
+        Self {
+            name: name.to_owned(),
+            key,
+            options,
+            schema,
+            tops,
+            header_checksum,
+            header,
+            header_at: None,
+            footer_at: None,
+            list_at: None,
+            groups: Vec::new(),
+            list: PageList::default(),
+            sets: Vec::new(),
+            version: VERSION,
+            max_key_size: MAX_KEY_SIZE,
+            pages: 0,
+            entries_written: 0,
+            safe: 0,
+            waiting: 0,
+            sealed: (0, 0),
+            changed: true,
+            failed: None,
+        }
+    }
+
+    /// Goes on with an RNTuple that is in the file: `key` is that of its newest state, which `source` reads.
+    pub fn append(
+        file: &mut FileWriter,
+        directory: DirectoryId,
+        source: &Arc<RootFile>,
+        key: &Key,
+        options: NTupleOptions,
+    ) -> Result<Self> {
+        let place = || format!("RNTuple {}", key.name);
+        let ntuple = NTuple::read(source, key)?;
+        let mut tops = tops(&ntuple.schema).within(place)?;
+        // New clusters continue each column where the last one that has it ends.
+        let mut ends: HashMap<usize, u64> = HashMap::new();
+        for group in 0..ntuple.groups.len() {
+            let list = ntuple.page_list(group)?;
+            for cluster in &list.clusters {
+                for (id, column) in cluster.columns.iter().enumerate().filter(|(_, c)| !c.suppressed) {
+                    let logical = ntuple.schema.first_choice(id);
+                    ends.insert(logical, column.first_element + list.elements(column));
+                }
+            }
+        }
+        for pending in tops.iter_mut().flat_map(|top| &mut top.columns) {
+            let deferred = ntuple.schema.columns.get(pending.column).map_or(0, |c| c.first_element);
+            pending.first_element = ends.get(&pending.column).copied().unwrap_or(deferred);
+        }
+        let id = file.find_key(directory, &key.name, key.cycle)?;
+        let options = NTupleOptions { description: ntuple.description.clone(), ..options };
+        let made =
+            Self::from_parts(&key.name, id, ntuple.schema, tops, ntuple.header_checksum, Vec::new(), options);
+        Ok(Self {
+            header_at: Some(Written { record: (0, 0), blob: ntuple.anchor.header }),
+            groups: ntuple.groups,
+            sets: ntuple.attributes,
+            version: ntuple.anchor.version,
+            max_key_size: ntuple.anchor.max_key_size,
+            entries_written: ntuple.entries,
+            safe: ntuple.entries,
+            changed: false,
+            ..made
+        })
+    }
+
+    /// Names and types of the top-level fields that take data.
+    pub fn fields(&self) -> Vec<(String, crate::array::Type)> {
+        let kind = |top: &Top| top.structure.as_ref().map_or(crate::array::Type::Dynamic, Structure::type_of);
+        self.tops.iter().map(|top| (top.name.clone(), kind(top))).collect()
+    }
+
+    /// Adds fields, which the entries from the next cluster on have; the entries before read as zero or empty.
+    pub fn add_fields(&mut self, file: &mut FileWriter, fields: &[FieldSpec]) -> Result<()> {
+        self.flush(file)?;
+        let mut schema = self.schema.clone();
+        schema.unlink();
+        let known = self.tops.len();
+        fields::add(&mut schema, fields, self.entries_written).within(|| self.place())?;
+        schema.link().within(|| self.place())?;
+        let mut more = tops(&schema).within(|| self.place())?.split_off(known);
+        for pending in more.iter_mut().flat_map(|top| &mut top.columns) {
+            pending.first_element = schema.columns.get(pending.column).map_or(0, |c| c.first_element);
+        }
+        self.tops.append(&mut more);
+        self.schema = schema;
+        self.changed = true;
+        Ok(())
+    }
+
+    fn place(&self) -> String {
+        format!("RNTuple {}", self.name)
+    }
+
+    fn take(&mut self, file: &mut FileWriter, columns: &[Column], rows: usize) -> Result<()> {
+        let bytes: usize = columns.iter().map(columns::bytes).sum();
+        let step = STEP.min((self.options.cluster_bytes / 4).max(1) as usize).max(64 << 10);
+        let step = (step as f64 / (bytes.max(1) as f64 / rows.max(1) as f64)).max(1.0) as usize;
+        let mut from = 0;
+        while from < rows {
+            let left = self.options.cluster_entries.map_or(usize::MAX, |most| most - self.waiting);
+            let to = rows.min(from.saturating_add(step.min(left)));
+            self.tops.par_iter_mut().zip(columns).for_each(|(top, column)| {
+                if let Ok(structure) = &top.structure {
+                    columns::append(structure, &mut top.columns, column, from, to);
+                }
+            });
+            self.waiting += to - from;
+            self.seal(file, Seal::Full)?;
+            if self.is_full() {
+                self.write_cluster(file)?;
+            }
+            from = to;
+        }
+        Ok(())
+    }
+
+    fn is_full(&self) -> bool {
+        if self.options.cluster_entries.is_some_and(|most| self.waiting >= most) {
+            return true;
+        }
+        let waiting = self.waiting_bytes();
+        let (raw, packed) = self.sealed;
+        // Pages that wait will be compressed like those before them, or to the half.
+        let ratio = if raw > 0 { packed as f64 / raw as f64 } else { 0.5 };
+        packed + (waiting as f64 * ratio) as u64 >= self.options.cluster_bytes
+            || raw + waiting >= self.options.cluster_bytes.saturating_mul(MOST_EXPANSION)
+    }
+    fn waiting_bytes(&self) -> u64 {
+        self.tops.iter().flat_map(|top| &top.columns).map(|column| column.data.len() as u64).sum()
+    }
+
+    /// Compresses pages: full ones, and more if too much waits; or all.
+    fn seal(&mut self, file: &FileWriter, which: Seal) -> Result<()> {
+        let mut page_bytes = self.options.page_bytes;
+        let mut jobs = Vec::new();
+        loop {
+            jobs.clear();
+            let mut left = 0;
+            for (top, found) in self.tops.iter().enumerate() {
+                for (column, pending) in found.columns.iter().enumerate() {
+                    let mut start = 0;
+                    for elements in pending.cuts(page_bytes, which == Seal::All) {
+                        jobs.push((top, column, start, start + elements));
+                        start += elements;
+                    }
+                    left += pending.data.len() - start * pending.width();
+                }
+            }
+            // Many columns together wait for too much: they get smaller pages.
+            if left as u64 <= self.options.cluster_bytes || page_bytes <= SMALLEST_PAGE {
+                break;
+            }
+            page_bytes /= 2;
+        }
+        let (tops, usual) = (&self.tops, file.compression());
+        let seal = |room: &mut [Vec<u8>; 2], &(top, column, from, to): &(usize, usize, usize, usize)| {
+            let top = tops.get(top).ok_or_else(|| Error::argument("no such field"))?;
+            let pending = top.columns.get(column).ok_or_else(|| Error::argument("no such column"))?;
+            pending
+                .seal(from, to, top.compression.unwrap_or(usual), room)
+                .within(|| format!("field {}", top.name))
+        };
+        let pages: Result<Vec<Sealed>> = jobs.par_iter().map_init(Default::default, seal).collect();
+        for ((top, column, _, to), page) in jobs.iter().zip(pages?) {
+            self.sealed.0 += page.length as u64;
+            self.sealed.1 += page.bytes.len() as u64;
+            let pending = self.tops.get_mut(*top).and_then(|top| top.columns.get_mut(*column));
+            if let Some(pending) = pending {
+                pending.sealed.push(page);
+                pending.taken = *to;
+            }
+        }
+        for pending in self.tops.iter_mut().flat_map(|top| &mut top.columns) {
+            pending.drain();
+        }
+        Ok(())
+    }
+
+    /// Writes all that waits.
+    fn write_cluster(&mut self, file: &mut FileWriter) -> Result<()> {
+        self.seal(file, Seal::All)?;
+        let (stretch, columns) = self.write_pages(file)?;
+        self.pages += columns.iter().map(|(_, pages)| pages.len()).max().unwrap_or(0);
+        self.list.push(self.entries_written, self.waiting as u64, columns);
+        let due = file.accept(&stretch, self.key, self.bytes_needed())?;
+        self.entries_written += self.waiting as u64;
+        self.waiting = 0;
+        self.sealed = (0, 0);
+        self.changed = true;
+        for pending in self.tops.iter_mut().flat_map(|top| &mut top.columns) {
+            pending.begin_cluster();
+        }
+        if due {
+            self.save(file)?;
+            file.commit()?;
+        }
+        self.safe = self.entries_written;
+        Ok(())
+    }
+
+    /// Bytes that header, page list, footer and anchor take at most.
+    fn bytes_needed(&self) -> usize {
+        let list = self.list.clusters.iter().map(|c| 64 + 40 * c.columns.len()).sum::<usize>();
+        4096 + self.header.len()
+            + list
+            + 20 * self.list.count()
+            + 64 * self.groups.len()
+            + 128 * (self.schema.fields.len() - self.schema.header_fields)
+    }
+
+    /// Writes the pages of a cluster, column by column; pages of the same bytes once.
+    fn write_pages(&self, file: &mut FileWriter) -> Result<(Stretch, Vec<(ColumnRange, Vec<Page>)>)> {
+        let suppressed = ColumnRange { suppressed: true, ..ColumnRange::default() };
+        let mut ranges: Vec<(ColumnRange, Vec<Page>)> =
+            self.schema.columns.iter().map(|_| (suppressed.clone(), Vec::new())).collect();
+        let mut unique: Vec<&Sealed> = Vec::new();
+        let mut known: HashMap<(u64, usize), usize> = HashMap::new();
+        // Pages by column, as numbers of unique ones.
+        let mut places: Vec<(&Pending, u32, Vec<usize>)> = Vec::new();
+        let usual = file.compression();
+        for top in &self.tops {
+            for pending in &top.columns {
+                let code = pending.code.unwrap_or_else(|| top.compression.unwrap_or(usual).code());
+                let numbers = pending.sealed.iter().map(|page| {
+                    let next = unique.len();
+                    let number = *known.entry((page.checksum, page.bytes.len())).or_insert(next);
+                    match unique.get(number) {
+                        Some(same) if same.bytes == page.bytes => number,
+                        _ => {
+                            unique.push(page);
+                            next
+                        }
+                    }
+                });
+                places.push((pending, code, numbers.collect()));
+            }
+        }
+        let mut keys: Vec<std::ops::Range<usize>> = Vec::new();
+        let mut bytes = KEY_BYTES;
+        for (number, page) in unique.iter().enumerate() {
+            let size = page.bytes.len() as u64 + 8;
+            match keys.last_mut() {
+                Some(key) if bytes + size <= KEY_BYTES => {
+                    key.end += 1;
+                    bytes += size;
+                }
+                _ => {
+                    keys.push(number..number + 1);
+                    bytes = size;
+                }
+            }
+        }
+        let total = |pages: &[&Sealed]| pages.iter().map(|page| page.bytes.len() as u64 + 8).sum::<u64>();
+        let key_bytes = file.blob_key_bytes();
+        let mut stretch = file.begin_stretch(total(&unique) + (keys.len() * key_bytes) as u64);
+        let mut offsets = Vec::with_capacity(unique.len());
+        for key in keys {
+            let pages = unique.get(key).unwrap_or_default();
+            let head = file.blob_key(stretch.end, total(pages) as usize)?;
+            let mut at = stretch.end + head.len() as u64;
+            let sums: Vec<[u8; 8]> = pages.iter().map(|page| page.checksum.to_le_bytes()).collect();
+            let mut parts: Vec<&[u8]> = vec![&head];
+            for (page, sum) in pages.iter().zip(&sums) {
+                offsets.push(at);
+                at += page.bytes.len() as u64 + 8;
+                parts.extend([page.bytes.as_slice(), sum]);
+            }
+            let written = file.append(&mut stretch, &parts);
+            if written.is_err() {
+                file.give_back(&stretch);
+            }
+            written?;
+        }
+        for (pending, compression, numbers) in places {
+            let mut end = 0;
+            let pages = numbers.iter().zip(&pending.sealed).map(|(number, sealed)| {
+                end += sealed.elements as u64;
+                let offset = offsets.get(*number).copied().unwrap_or_default();
+                let locator = Locator::File { offset, bytes: sealed.bytes.len() as u64 };
+                Page { end, locator, checksum: true }
+            });
+            if let Some(range) = ranges.get_mut(pending.column) {
+                let about = ColumnRange {
+                    suppressed: false,
+                    first_element: pending.first_element,
+                    pages: 0..0,
+                    compression,
+                };
+                *range = (about, pages.collect());
+            }
+        }
+        Ok((stretch, ranges))
+    }
+
+    /// Gives up waiting entries after an error that cannot be undone, and says what is safe.
+    fn fail(&mut self, file: &FileWriter, error: &Error) -> Error {
+        let (written, lost) = (self.safe, self.entries() - self.safe);
+        self.failed = Some(error.message().to_owned());
+        self.waiting = 0;
+        for pending in self.tops.iter_mut().flat_map(|top| &mut top.columns) {
+            pending.begin_cluster();
+        }
+        let kept = file.kept(&self.place(), written, lost);
+        Error::new(error.kind(), format!("{error}: {kept}"))
+    }
+
+    fn write_envelope(file: &mut FileWriter, bytes: &[u8], old: Option<Written>) -> Result<Written> {
+        let mut packed = Vec::new();
+        let used = compress(file.compression(), bytes, &mut packed)?;
+        let body = used.and_then(|used| packed.get(..used)).unwrap_or(bytes);
+        let (record, offset) = file.write_blob(body)?;
+        if let Some(old) = old.filter(|old| old.record.1 > old.record.0) {
+            file.release_record(old.record);
+        }
+        Ok(Written { record, blob: Blob { offset, stored: body.len() as u64, length: bytes.len() as u64 } })
+    }
+}
+
+/// Pages of many columns are not made smaller than this, in bytes before compression.
+const SMALLEST_PAGE: usize = 1 << 10;
+
+/// Which pages are made of what waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Seal {
+    Full,
+    All,
+}
+
+fn sum_of(envelope: &[u8]) -> u64 {
+    envelope.last_chunk().copied().map_or_else(|| checksum(envelope), u64::from_le_bytes)
+}
+
+/// The top-level fields that take data, with their columns.
+fn tops(schema: &Schema) -> Result<Vec<Top>> {
+    let programs = || Err(Error::unsupported("objects that their class streams can be copied, not added to"));
+    let mut tops = Vec::with_capacity(schema.top.len());
+    for &id in &schema.top {
+        let Some(field) = schema.fields.get(id).filter(|field| field.source.is_none()) else { continue };
+        let place = || format!("field {}", field.name);
+        let structure = Compiler::new(schema, &programs).field(id);
+        let mut columns = Vec::new();
+        let encoding = |id: usize| {
+            let column = schema.columns.get(id).ok_or_else(|| Error::argument("no such column"))?;
+            column.encoding.clone()
+        };
+        match &structure {
+            Ok(structure) => columns::pending(structure, &encoding, &mut columns).within(place)?,
+            // Its columns can be copied.
+            Err(_) => columns::whole(schema, id, &encoding, &mut columns).within(place)?,
+        }
+        columns.sort_by_key(|(slot, _)| *slot);
+        let columns = columns.into_iter().map(|(_, pending)| pending).collect();
+        tops.push(Top { name: field.name.clone(), structure, columns, compression: None });
+    }
+    Ok(tops)
+}
+
+impl TableWriter for NTupleWriter {
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn entries(&self) -> u64 {
+        self.entries_written + self.waiting as u64
+    }
+    fn entries_written(&self) -> u64 {
+        self.entries_written
+    }
+    fn pages(&self) -> usize {
+        self.pages
+    }
+    fn failure(&self) -> Option<&str> {
+        self.failed.as_deref()
+    }
+    fn set_compression(&mut self, field: usize, compression: Option<Compression>) -> Result<()> {
+        let top = self.tops.get_mut(field);
+        top.ok_or_else(|| Error::not_found(format!("no field {field}")))?.compression = compression;
+        Ok(())
+    }
+    fn extend(&mut self, file: &mut FileWriter, columns: &[Column]) -> Result<()> {
+        let place = self.place();
+        if let Some(reason) = &self.failed {
+            return Err(Error::new(ErrorKind::Io, format!("writing failed before: {reason}")).within(place));
+        }
+        if columns.len() != self.tops.len() {
+            let text = format!("{} columns for {} fields", columns.len(), self.tops.len());
+            return Err(Error::argument(text).within(place));
+        }
+        let rows = columns.first().map_or(0, Column::len);
+        for (top, column) in self.tops.iter().zip(columns) {
+            top.structure
+                .as_ref()
+                .map_err(Clone::clone)
+                .and_then(|structure| columns::check(structure, column))
+                .within(|| format!("field {}", top.name))
+                .within(|| place.clone())?;
+            if column.len() != rows {
+                let text =
+                    format!("field {} has {} entries where another has {rows}", top.name, column.len());
+                return Err(Error::argument(text).within(place));
+            }
+        }
+        self.take(file, columns, rows).map_err(|error| self.fail(file, &error))
+    }
+    fn flush(&mut self, file: &mut FileWriter) -> Result<()> {
+        if self.failed.is_some() || self.waiting == 0 {
+            return Ok(());
+        }
+        self.write_cluster(file).map_err(|error| self.fail(file, &error))
+    }
+    fn save(&mut self, file: &mut FileWriter) -> Result<()> {
+        if !self.changed {
+            return Ok(());
+        }
+        let header = match self.header_at {
+            Some(header) if !file.is_distant(header.record) => header,
+            old => Self::write_envelope(file, &self.header, old)?,
+        };
+        self.header_at = Some(header);
+        let mut groups = self.groups.clone();
+        let clusters = self.list.clusters.len() as u32;
+        if let Some(first) = self.list.clusters.first() {
+            let bytes = envelopes::page_list(self.header_checksum, &self.list)?;
+            let written = Self::write_envelope(file, &bytes, self.list_at)?;
+            self.list_at = Some(written);
+            let locator = Locator::File { offset: written.blob.offset, bytes: written.blob.stored };
+            let (first_entry, length) = (first.first_entry, written.blob.length);
+            let entries = self.entries_written - first_entry;
+            groups.push(ClusterGroup { first_entry, entries, clusters, length, locator });
+            if bytes.len() >= PAGE_LIST {
+                self.groups.clone_from(&groups);
+                self.list = PageList::default();
+                self.list_at = None;
+            }
+        }
+        let footer = envelopes::footer(self.header_checksum, &self.schema, &groups, &self.sets)?;
+        let footer = Self::write_envelope(file, &footer, self.footer_at)?;
+        self.footer_at = Some(footer);
+        let anchor = Anchor {
+            version: self.version,
+            header: header.blob,
+            footer: footer.blob,
+            max_key_size: self.max_key_size,
+        };
+        file.write(self.key, |_| Ok(envelopes::anchor(&anchor)))?;
+        self.changed = false;
+        Ok(())
+    }
+    fn close(&mut self, file: &FileWriter) {
+        self.changed |= self.footer_at.is_some_and(|footer| file.is_distant(footer.record))
+            || self.header_at.is_some_and(|header| file.is_distant(header.record));
+    }
+}

@@ -1,0 +1,184 @@
+//! A file being written, with the tables that go into it, whatever their formats.
+
+use crate::compress::encode::Compression;
+use crate::error::{Error, ErrorKind, Result, Within};
+use crate::file::writer::{DirectoryId, FileWriter, Options};
+use crate::file::{Key, RootFile};
+use crate::streamer::{Classes, ElementClass};
+use crate::table::writer::TableWriter;
+use crate::tree::Tree;
+use crate::wire::Cursor;
+use sapwood_io::Cause;
+use sapwood_io::sink::Sink;
+use std::any::Any;
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+
+/// Bytes of a basket that hold its key, unless names are very long.
+const BASKET_KEY: u64 = 4096;
+
+/// A file and the tables being written to it.
+pub struct Output {
+    /// The file.
+    pub file: FileWriter,
+    /// None for those that are finished.
+    tables: Vec<Option<Box<dyn TableWriter>>>,
+    closed: bool,
+}
+
+fn finished() -> Error {
+    Error::argument("the table was finished when branches were added to it: take it from the file again")
+}
+
+/// Where the baskets of a tree lie in its own file, and how long they are.
+fn baskets(file: &Arc<RootFile>, key: &Key) -> Result<Vec<(u64, u64)>> {
+    let tree = Tree::read(file, key)?;
+    let own = tree.branches.iter().filter(|b| b.other_file.is_empty());
+    Ok(own.flat_map(|b| &b.baskets).map(|b| (b.seek(), b.bytes())).collect())
+}
+
+/// What the object of a key holds besides its record; none if that cannot be found out.
+fn holdings(file: &Arc<RootFile>, classes: &Classes, key: &Key) -> Option<Vec<(u64, u64)>> {
+    if is_tree(classes, &key.classname) {
+        let places = baskets(file, key).ok()?.into_iter();
+        return Some(places.map(|(seek, bytes)| (seek, seek.saturating_add(bytes))).collect());
+    }
+    // The pages of an RNTuple are described by records of its own.
+    let table = key.classname.starts_with("ROOT::") && key.classname.contains("RNTuple");
+    (!table).then(Vec::new)
+}
+
+fn is_tree(classes: &Classes, class: &str) -> bool {
+    let (mut todo, mut seen) = (vec![class], HashSet::new());
+    while let Some(class) = todo.pop() {
+        if matches!(class, "TTree" | "TNtuple" | "TNtupleD") {
+            return true;
+        }
+        if let Some(info) = classes.latest(class).filter(|_| seen.insert(class)) {
+            let bases = info.elements.iter().filter(|e| e.class == ElementClass::Base);
+            todo.extend(bases.map(|base| &*base.name));
+        }
+    }
+    false
+}
+
+impl Output {
+    /// Around a fresh file.
+    pub fn new(file: FileWriter) -> Self {
+        Self { file, tables: Vec::new(), closed: false }
+    }
+    /// Goes on with a file, as [`FileWriter::update`] does.
+    pub fn update(
+        file: &Arc<RootFile>,
+        sink: Box<dyn Sink>,
+        compression: Option<Compression>,
+        options: Options,
+    ) -> Result<Self> {
+        let classes = file.classes().within(|| file.name().to_owned())?;
+        let holdings = |key: &Key| holdings(file, &classes, key);
+        FileWriter::update(file, sink, compression, options, &holdings).map(Self::new)
+    }
+    /// Adds a table; returns its number.
+    pub fn add(&mut self, table: impl TableWriter) -> usize {
+        self.tables.push(Some(Box::new(table)));
+        self.tables.len() - 1
+    }
+    /// Deletes the records of a name as [`FileWriter::delete`] does, and with them the baskets of the trees among them,
+    /// which `doomed` are the keys of. Those stay that a tree of `kept` has, too, as older cycles of one name do.
+    pub fn delete(
+        &mut self,
+        directory: DirectoryId,
+        name: &str,
+        cycle: Option<u16>,
+        source: &Arc<RootFile>,
+        [doomed, kept]: [&[Key]; 2],
+    ) -> Result<()> {
+        let kept: Result<Vec<_>> = kept.iter().map(|key| baskets(source, key)).collect();
+        // A tree that cannot be read may have any of them.
+        let (found, kept): (BTreeSet<(u64, u64)>, Vec<_>) = match kept {
+            Ok(kept) => {
+                let found = doomed.iter().filter_map(|key| baskets(source, key).ok()).flatten();
+                (found.collect(), kept.into_iter().flatten().collect())
+            }
+            Err(_) => Default::default(),
+        };
+        let is_basket = |(seek, bytes): &(u64, u64)| {
+            let head = source.bytes(*seek, (*bytes).min(BASKET_KEY), Cause::Directory).unwrap_or_default();
+            Key::parse(&mut Cursor::new(&head, *seek)).is_ok_and(|key| {
+                key.classname == "TBasket" && key.seek == *seek && u64::from(key.total_bytes) == *bytes
+            })
+        };
+        let records = found.into_iter().filter(is_basket).collect();
+        self.file.delete(directory, name, cycle)?;
+        self.file.release_records(records, kept);
+        Ok(())
+    }
+    /// A table by its number.
+    pub fn table(&self, table: usize) -> Result<&dyn TableWriter> {
+        self.tables.get(table).and_then(Option::as_deref).ok_or_else(finished)
+    }
+    /// A table and the file it goes to.
+    pub fn table_mut(&mut self, table: usize) -> Result<(&mut dyn TableWriter, &mut FileWriter)> {
+        let found = self.tables.get_mut(table).and_then(Option::as_deref_mut).ok_or_else(finished)?;
+        Ok((found, &mut self.file))
+    }
+    /// The same of a table of one format.
+    pub fn writer<T: TableWriter>(&mut self, table: usize) -> Result<(&mut T, &mut FileWriter)> {
+        let (found, file) = self.table_mut(table)?;
+        let found: &mut dyn Any = found;
+        let found = found.downcast_mut();
+        Ok((found.ok_or_else(|| Error::argument("a table of another format"))?, file))
+    }
+    /// Writes all that waits of a table, makes it part of the readable file, and takes no more.
+    pub fn finish(&mut self, table: usize) -> Result<()> {
+        let (found, file) = self.table_mut(table)?;
+        found.flush(file)?;
+        self.save()?;
+        if let Some(found) = self.tables.get_mut(table) {
+            *found = None;
+        }
+        Ok(())
+    }
+    /// Makes all that was given part of the readable file: what waits becomes a cluster, however small.
+    pub fn commit(&mut self) -> Result<()> {
+        for table in self.tables.iter_mut().flatten() {
+            table.flush(&mut self.file)?;
+        }
+        self.save()
+    }
+    /// Makes all full clusters part of the readable file.
+    fn save(&mut self) -> Result<()> {
+        for table in self.tables.iter_mut().flatten() {
+            table.save(&mut self.file)?;
+        }
+        self.file.commit()
+    }
+    /// Lets go of the storage as it is; what waits is lost.
+    pub fn abandon(&mut self) {
+        self.closed = true;
+        self.file.release();
+    }
+    /// Writes all that waits and makes it part of the readable file. An error comes after everything that could be
+    /// saved is.
+    pub fn close(&mut self) -> Result<()> {
+        if self.closed {
+            return Ok(());
+        }
+        self.closed = true;
+        self.file.begin_closing();
+        let mut first = Ok(());
+        let failed = self.tables.iter().flatten().find_map(|table| table.failure());
+        if let Some(reason) = failed.filter(|_| self.file.is_atomic()) {
+            let text = format!("writing failed before: {reason}: the file is not kept");
+            first = Err(Error::new(ErrorKind::Io, text));
+        }
+        for table in self.tables.iter_mut().flatten() {
+            let flushed = table.flush(&mut self.file);
+            first = first.and(flushed);
+            table.close(&self.file);
+        }
+        let committed = self.save();
+        self.file.release();
+        first.and(committed)
+    }
+}

@@ -1,0 +1,112 @@
+"""What every table has while it is written, whatever its format."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from sapwood.columns import Foreign
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from sapwood.writing.output import OutputFile
+
+
+class WritableTable:
+    """A table being written.
+
+    Entries given to `extend` are gathered until a cluster is full, then written together; closing the file writes the
+    rest.
+    """
+
+    def __init__(self, path: tuple[str, ...], file: OutputFile, number: int) -> None:
+        """Take a table that the native core has made."""
+        self._path = path
+        self._file = file
+        self._number = number
+
+    def __repr__(self) -> str:
+        """Show what it is."""
+        return f"<{type(self).__name__} {self.object_path!r}, {self.num_entries} entries>"
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """Names of the directories and of the table."""
+        return self._path
+
+    @property
+    def object_path(self) -> str:
+        """The same as one string."""
+        return "/" + "/".join(self._path)
+
+    @property
+    def name(self) -> str:
+        """Name of the table."""
+        return self._path[-1]
+
+    @property
+    def file(self) -> OutputFile:
+        """The file."""
+        return self._file
+
+    @property
+    def file_path(self) -> str | None:
+        """Path of the file."""
+        return self._file.file_path
+
+    @property
+    def num_entries(self) -> int:
+        """Entries taken so far."""
+        return self._file.native.table_counts(self._number)[0]
+
+    @property
+    def num_entries_written(self) -> int:
+        """Entries in the file, which are those of full clusters."""
+        return self._file.native.table_counts(self._number)[1]
+
+    def read(self) -> Foreign:
+        """Open the table for reading, with all entries so far; those that wait for their cluster to be full end it."""
+        self._file.commit()
+        return self._file.read()["/".join(self._path)]
+
+    def arrays(self, *arguments: Foreign, **options: Foreign) -> Foreign:
+        """Read the entries so far: `arrays` of `read`."""
+        return self.read().arrays(*arguments, **options)
+
+    def show(self, *arguments: Foreign, **options: Foreign) -> None:
+        """Print the fields: `show` of `read`."""
+        self.read().show(*arguments, **options)
+
+    def extend(self, data: object) -> None:
+        """Add entries: data for every field, all of one length."""
+        raise NotImplementedError
+
+    def finish(self) -> None:
+        """Write the entries gathered so far and make them part of the readable file; it takes no more."""
+        self._file.check_open("write to")
+        self._file.native.finish(self._number)
+
+    def flush(self) -> None:
+        """Write the entries gathered so far, as a cluster of its own however small."""
+        self._file.check_open("write to")
+        self._file.native.flush(self._number)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the file is closed."""
+        return self._file.closed
+
+    def __enter__(self) -> Self:
+        """Give itself; the end of the block closes the file."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the file, also after an exception."""
+        self._file.leave(error)

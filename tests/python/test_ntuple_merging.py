@@ -1,0 +1,92 @@
+"""RNTuples are merged: clusters are copied as they are stored where that can be, and written again where not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import awkward as ak
+import numpy as np
+import pytest
+
+import sapwood
+from sapwood.errors import ArgumentError, CorruptError
+
+TYPES = Path(__file__).parent.parent / "golden" / "ntuple" / "types.root"
+
+
+def table(start: int, count: int) -> dict[str, Any]:
+    return {
+        "x": np.arange(start, start + count, dtype=np.int32),
+        "v": ak.Array([[i] * (i % 4) for i in range(start, start + count)]),
+        "s": [f"s{i}" for i in range(start, start + count)],
+    }
+
+
+def written(path: Path, data: Any, **options: Any) -> Any:
+    compression = options.pop("file_compression", sapwood.ZSTD(5))
+    with sapwood.recreate(path, compression=compression) as file:
+        file.mkrntuple("n", data, **options)
+    return sapwood.open(path)["n"]
+
+
+def test_clusters_are_copied_as_they_are_stored(tmp_path: Path) -> None:
+    sources = [
+        written(tmp_path / "a.root", table(0, 100), cluster_entries=30, page_size=64),
+        written(tmp_path / "b.root", table(100, 50), file_compression=sapwood.LZ4(1)),
+    ]
+    with sapwood.recreate(tmp_path / "all.root", compression=None) as file:
+        assert file.merge_rntuples("n", sources) == (150, 5)
+    found = sapwood.open(tmp_path / "all.root")["n"]
+    for name, values in table(0, 150).items():
+        assert found[name].array().to_list() == ak.to_list(values)
+    assert found.compressed_bytes == sum(source.compressed_bytes for source in sources)
+
+
+def test_other_encodings_are_written_again(tmp_path: Path) -> None:
+    sources = [
+        written(tmp_path / "a.root", table(0, 100)),
+        written(tmp_path / "b.root", table(100, 50), file_compression=None),
+        written(tmp_path / "c.root", table(150, 10) | {"x": np.arange(150, 160, dtype=np.int16)}),
+    ]
+    with sapwood.recreate(tmp_path / "all.root") as file:
+        assert file.merge_rntuples("n", sources) == (160, 1)
+    found = sapwood.open(tmp_path / "all.root")["n"]
+    for name, values in table(0, 160).items():
+        assert found[name].array().to_list() == ak.to_list(values)
+
+
+def test_fields_are_united_if_asked(tmp_path: Path) -> None:
+    one, two = table(0, 5), table(5, 5)
+    two["new"] = ak.Array([[None, 1.5]] * 5)
+    del two["v"]
+    sources = [written(tmp_path / "a.root", one), written(tmp_path / "b.root", two)]
+    with sapwood.recreate(tmp_path / "all.root") as file:
+        with pytest.raises(ArgumentError, match="'new' is new, 'v' is missing"):
+            file.merge_rntuples("different", sources)
+        assert file.merge_rntuples("n", sources, unite=True) == (10, 1)
+    found = sapwood.open(tmp_path / "all.root")["n"].arrays()
+    assert found["v"].to_list() == [*one["v"].to_list(), *[[]] * 5]
+    assert found["new"].to_list() == [[]] * 5 + [[None, 1.5]] * 5
+
+
+def test_a_file_of_root_is_copied_with_all_its_types(tmp_path: Path) -> None:
+    source = sapwood.open(TYPES)
+    name = source.keys(cycle=False)[0]
+    with sapwood.recreate(tmp_path / "copy.root") as file:
+        file[name] = source[name]
+    found = sapwood.open(tmp_path / "copy.root")[name]
+    want = source[name].arrays()
+    assert found.typenames() == source[name].typenames()
+    assert ak.to_list(found.arrays()) == ak.to_list(want)
+
+
+def test_a_damaged_page_is_not_copied(tmp_path: Path) -> None:
+    path = tmp_path / "a.root"
+    written(path, {"x": np.arange(1000)}, file_compression=None)
+    bad = bytearray(path.read_bytes())
+    place = bad.index(np.arange(100, 110).tobytes())
+    bad[place] ^= 1
+    path.write_bytes(bad)
+    with sapwood.recreate(tmp_path / "all.root") as file, pytest.raises(CorruptError, match="checksum of a page"):
+        file.merge_rntuples("n", [sapwood.open(path)["n"]])

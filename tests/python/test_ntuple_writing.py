@@ -1,0 +1,243 @@
+"""RNTuples are written: every type, pages and clusters of every size, continued, extended, and whole at all times."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import awkward as ak
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sapwood
+from sapwood.errors import ArgumentError, UnsupportedError
+
+ENTRIES = 300
+N = range(ENTRIES)
+NUMBERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64", "bool"]
+TABLE: dict[str, Any] = {
+    **{kind: (np.arange(ENTRIES) * 37 % 251 - 100 * (kind[0] == "i")).astype(kind) for kind in NUMBERS},
+    "text": [f"sé{i}" * (i % 4) for i in N],
+    "lists": ak.Array([[i + k / 4 for k in range(i % 5)] for i in N]),
+    "deep": ak.Array([[[k] * (k + 1) for k in range(i % 3)] for i in N]),
+    "texts": ak.Array([[str(k) for k in range(i % 3)] for i in N]),
+    "array": np.arange(ENTRIES * 6, dtype=np.float32).reshape(ENTRIES, 2, 3),
+    "record": ak.Array([{"a": i, "b": [i] * (i % 3)} for i in N]),
+    "hits": ak.Array([[{"x": float(i), "inner": {"id": k}} for k in range(i % 4)] for i in N]),
+    "option": ak.Array([None if i % 3 == 0 else i / 2 for i in N]),
+    "options": ak.Array([[None if (i + k) % 3 == 0 else k for k in range(i % 4)] for i in N]),
+    "option_of_lists": ak.Array([None if i % 3 == 0 else [i] * (i % 4) for i in N]),
+    "union": ak.Array([i if i % 2 else f"t{i}" for i in N]),
+    "tuple": ak.Array([(i, i / 2) for i in N]),
+    "pairs": ak.to_regular(ak.Array([[[1.5 * i, 2.0]] for i in N]), axis=2),
+}
+
+
+def written(path: Path, data: Any, **options: Any) -> Any:
+    with sapwood.recreate(path, compression=options.pop("file_compression", sapwood.ZSTD(5))) as file:
+        file.mkrntuple("n", data, **options)
+    return sapwood.open(path)["n"]
+
+
+def check(found: Any, table: dict[str, Any], repeats: int = 1) -> None:
+    arrays = found.arrays()
+    assert arrays.fields == list(table)
+    for name, values in table.items():
+        assert ak.to_list(arrays[name]) == ak.to_list(values) * repeats, name
+
+
+@pytest.mark.parametrize("codec", [None, sapwood.ZLIB(1), sapwood.LZ4(4), sapwood.LZMA(1), sapwood.ZSTD(5)])
+@pytest.mark.parametrize(("page", "cluster"), [(1, 100), (64, 7), (1000, None), (1 << 20, 300)])
+def test_every_type_comes_back(tmp_path: Path, codec: Any, page: int, cluster: int | None) -> None:
+    table = (
+        TABLE if (codec is None or page == 64) else {k: TABLE[k] for k in ("int32", "text", "hits", "options", "union")}
+    )
+    found = written(tmp_path / "a.root", table, file_compression=codec, page_size=page, cluster_entries=cluster)
+    check(found, table)
+
+
+def test_names_of_types_are_those_of_root(tmp_path: Path) -> None:
+    kinds = {
+        "a": "Long64_t",
+        "b": "vector<vector<float>>",
+        "c": "map<string, int>",
+        "d": "set<short>",
+        "e": "Double32_t",
+        "f": "optional<float>",
+        "g": "variant<int, string>",
+        "h": "var * {x: float32, y: string}",
+        "i": ("int32", (2,)),
+        "j": "pair<int, double>",
+    }
+    found = written(tmp_path / "a.root", kinds)
+    names = {name: found[name].typename for name in kinds}
+    assert names == {
+        "a": "std::int64_t",
+        "b": "std::vector<std::vector<float>>",
+        "c": "std::map<std::string,std::int32_t>",
+        "d": "std::set<std::int16_t>",
+        "e": "double",
+        "f": "std::optional<float>",
+        "g": "std::variant<std::int32_t,std::string>",
+        "h": "",
+        "i": "std::array<std::int32_t,2>",
+        "j": "std::pair<std::int32_t,double>",
+    }
+
+
+def test_columns_are_split_only_where_they_are_compressed(tmp_path: Path) -> None:
+    found = written(tmp_path / "a.root", {"x": np.arange(5.0), "y": np.arange(5)}, compression={"y": None})
+    assert [column.type for column in found.column_records] == [0x19, 0x09]
+
+
+def test_maps_and_packed_numbers(tmp_path: Path) -> None:
+    data = {"m": [{"a": 1}, {}, {"b": 2, "c": 3}], "q": np.array([0.0, 0.5, 1.0]), "t": np.array([1.0, -2.0, 0.5])}
+    kinds = {"m": "map<string, int>", "q": "Double32_t[0, 1, 16]", "t": "Float16_t"}
+    found = written(tmp_path / "a.root", data, field_types=kinds).arrays()
+    assert [dict(entry) for entry in found["m"].to_list()] == data["m"]
+    assert np.allclose(found["q"], data["q"], atol=1e-5)
+    assert found["t"].to_list() == data["t"].tolist()
+
+
+def test_entries_are_added_to_an_rntuple_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.root"
+    written(path, TABLE, cluster_entries=70)
+    for _ in range(2):
+        with sapwood.update(path) as file:
+            file["n"].extend(TABLE)
+    found = sapwood.open(path)["n"]
+    check(found, TABLE, 3)
+    assert len(found.cluster_group_records) == 3
+    assert found.arrays(entry_start=250, entry_stop=350)["text"].to_list() == (TABLE["text"] * 2)[250:350]
+
+
+def test_fields_are_added_while_entries_are_written(tmp_path: Path) -> None:
+    with sapwood.recreate(tmp_path / "a.root") as file:
+        out = file.mkrntuple("n", {"x": "int32"})
+        out.extend({"x": [1, 2, 3]})
+        out.add_fields({"y": "float64", "z": "var * int16", "a": ("int8", (2,))})
+        out.extend({"x": [4], "y": [0.5], "z": [[7, 8]], "a": [[1, 2]]})
+        with pytest.raises(ArgumentError, match="two fields have the name"):
+            out.add_fields({"y": "int8"})
+        out.extend({"x": [5], "y": [1.5], "z": [[]], "a": [[3, 4]]})
+    found = sapwood.open(tmp_path / "a.root")["n"].arrays()
+    assert found.to_list() == [
+        *({"x": x, "y": 0, "z": [], "a": [0, 0]} for x in (1, 2, 3)),
+        {"x": 4, "y": 0.5, "z": [7, 8], "a": [1, 2]},
+        {"x": 5, "y": 1.5, "z": [], "a": [3, 4]},
+    ]
+    with sapwood.update(tmp_path / "a.root") as file:
+        file["n"].extend({"x": [6], "y": [2.5], "z": [[9]], "a": [[5, 6]]})
+    found = sapwood.open(tmp_path / "a.root")["n"].arrays()
+    assert found[-2:].to_list() == [{"x": 5, "y": 1.5, "z": [], "a": [3, 4]}, {"x": 6, "y": 2.5, "z": [9], "a": [5, 6]}]
+
+
+def test_a_file_is_whole_after_every_cluster(tmp_path: Path) -> None:
+    path = tmp_path / "a.root"
+    with sapwood.recreate(path) as file:
+        out = file.mkrntuple("n", {"x": "int64"}, cluster_entries=10)
+        for count in range(1, 30):
+            out.extend({"x": np.arange(10 * (count - 1), 10 * count)})
+            seen = sapwood.open(path)["n"]
+            assert seen.arrays()["x"].to_list() == list(range(10 * count))
+    assert len(sapwood.open(path)["n"].cluster_summaries) == 29
+
+
+def test_pages_of_the_same_bytes_are_written_once(tmp_path: Path) -> None:
+    zeros = np.zeros(100_000)
+    one = written(tmp_path / "one.root", {"a": zeros}, file_compression=None)
+    many = written(tmp_path / "many.root", {f"a{i}": zeros for i in range(20)}, file_compression=None)
+    sizes = [Path(found.file.file_path).stat().st_size for found in (one, many)]
+    assert sizes[1] < sizes[0] + 20_000
+    assert (ak.to_numpy(many.arrays()["a7"]) == 0).all()
+
+
+def test_assigning_a_table_makes_what_the_file_was_made_for(tmp_path: Path) -> None:
+    for kind, name in (("ttree", "TTree"), ("rntuple", "ROOT::RNTuple")):
+        with sapwood.recreate(tmp_path / f"{kind}.root", format=kind) as file:
+            file["dir/t"] = pa.table({"x": [1, 2], "y": ["a", "b"]})
+            file["chunks"] = iter([{"x": np.arange(3)}, {"x": np.arange(2)}])
+        found = sapwood.open(tmp_path / f"{kind}.root")
+        assert found.classnames(cycle=False)["dir/t"] == name
+        assert found["dir/t"].arrays().to_list() == [{"x": 1, "y": "a"}, {"x": 2, "y": "b"}]
+        assert found["chunks"].arrays()["x"].to_list() == [0, 1, 2, 0, 1]
+    with pytest.raises(ArgumentError, match="format is 'ttree' or 'rntuple'"):
+        sapwood.recreate(tmp_path / "x.root", format="csv")
+
+
+def test_missing_values_of_every_library(tmp_path: Path) -> None:
+    values = [1.5, None, 3.5]
+    masked = np.ma.MaskedArray([1.5, 0, 3.5], [False, True, False])
+    for number, data in enumerate((ak.Array(values), pa.array(values), masked, values)):
+        found = written(tmp_path / f"{number}.root", {"x": data})
+        assert found["x"].typename == "std::optional<double>"
+        assert found.arrays()["x"].to_list() == values
+
+
+def test_data_that_do_not_fit_change_nothing(tmp_path: Path) -> None:
+    with sapwood.recreate(tmp_path / "a.root") as file:
+        out = file.mkrntuple("n", {"x": "int8", "y": "var * int8"})
+        out.extend({"x": [1], "y": [[2]]})
+        for wrong in (
+            {"x": [1]},
+            {"x": [300], "y": [[1]]},
+            {"x": ["a"], "y": [[1]]},
+            {"x": [1, 2], "y": [[1]]},
+            {"x": [1], "y": [[None]]},
+            {"x": [1], "y": [[1]], "z": [1]},
+        ):
+            with pytest.raises((ArgumentError, UnsupportedError)):
+                out.extend(wrong)
+        out.extend({"x": [3], "y": [[]]})
+    assert sapwood.open(tmp_path / "a.root")["n"].arrays().to_list() == [{"x": 1, "y": [2]}, {"x": 3, "y": []}]
+
+
+def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:
+    with sapwood.recreate(tmp_path / "a.root") as file:
+        for data, words in (
+            ({}, "at least one field"),
+            ({"a.b": [1]}, "cannot name a field"),
+            ({"x": "list<int>"}, "std::list"),
+            ({"x": np.array([1 + 2j])}, "complex"),
+        ):
+            with pytest.raises((ArgumentError, UnsupportedError), match=words):
+                file.mkrntuple("n", data)
+        assert file.keys() == []
+
+
+def test_records_become_classes_by_name(tmp_path: Path) -> None:
+    found = written(tmp_path / "a.root", {"hits": TABLE["hits"]}, classes={"hits": ("Hit", 3)})
+    assert found["hits"].typename == "std::vector<Hit>"
+    assert ak.to_list(found.arrays()["hits"]) == ak.to_list(TABLE["hits"])
+
+
+def test_many_columns_take_little_memory_and_come_back(tmp_path: Path) -> None:
+    table = {f"c{i}": np.full(50, i) for i in range(3000)}
+    found = written(tmp_path / "a.root", table)
+    assert found.num_entries == 50
+    assert found["c2999"].array().to_list() == [2999] * 50
+
+
+@dataclasses.dataclass
+class Point:
+    """An object of its own."""
+
+    x: float
+    y: float
+
+
+def test_two_rntuples_and_a_tree_share_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.root"
+    with sapwood.recreate(path) as file:
+        one = file.mkrntuple("one", {"x": "int32"}, cluster_entries=4)
+        two = file.mktree("two", {"x": "int32"}, auto_flush=4)
+        three = file.mkrntuple("dir/three", {"x": "int32"}, cluster_entries=3)
+        for i in range(20):
+            for out in (one, two, three):
+                out.extend({"x": [i]})
+        file["point"] = Point(1, 2)
+    found = sapwood.open(path)
+    for name in ("one", "two", "dir/three"):
+        assert found[name].arrays()["x"].to_list() == list(range(20))
