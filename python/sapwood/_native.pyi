@@ -795,7 +795,7 @@ class Output:
     ) -> tuple[int, builtins.list[tuple[str, tuple[Any, ...]]]]:
         """Make an RNTuple with the fields and columns of another; return as `append_ntuple` does."""
     def copy_cluster(self, table: int, source: NTuple, first_entry: int) -> bool:
-        """Copy the cluster that begins at an entry as it is stored; return False and do nothing if columns differ."""
+        """Copy the cluster that begins at an entry; return False, with nothing done, if its columns differ."""
     def add_fields(self, table: int, fields: Sequence[tuple[str, tuple[Any, ...], bool, int | None]]) -> None:
         """Add fields to an RNTuple, which the entries to come have; they are given as for `make_ntuple`."""
     def extend(self, table: int, columns: builtins.list[Column]) -> None:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from sapwood.columns import Column, Type, length_of, type_of
 from sapwood.compression import Compression, code_of
-from sapwood.errors import ArgumentError
-from sapwood.writing.columns import is_types, to_columns, to_type
+from sapwood.errors import ArgumentError, UnsupportedError
+from sapwood.writing.columns import to_columns
 from sapwood.writing.plan import check_name
 from sapwood.writing.shapes import Shape, blank, fit, has_maps, shape_of
 from sapwood.writing.table import WritableTable
+from sapwood.writing.types import is_types, to_type
 
 if TYPE_CHECKING:
     from sapwood.files.ntuple import RNTuple
@@ -121,6 +122,8 @@ class FieldPlan:
         ------
         ArgumentError
             Names or types of the data are not those of the fields.
+        UnsupportedError
+            A field holds objects that their class streams.
         """
         missing = [name for name in self.shapes if name not in data]
         if missing and fill and data:
@@ -131,6 +134,11 @@ class FieldPlan:
         unknown = [name for name in data if name not in self.shapes]
         if unknown:
             raise ArgumentError(f"no field takes {unknown[0]!r}: there are {', '.join(map(repr, self.shapes))}")
+        streamed = [name for name, shape in self.shapes.items() if shape[0] == "dynamic"]
+        if streamed:
+            raise UnsupportedError(
+                f"field {streamed[0]!r}: objects that their class streams can be copied, not added to"
+            )
         return [fit(shape, data[name], name) for name, shape in self.shapes.items()]
 
 

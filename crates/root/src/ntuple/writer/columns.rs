@@ -38,12 +38,25 @@ pub struct Pending {
     pub taken: usize,
     /// Compression of the sealed pages, if they were copied.
     pub code: Option<u32>,
+    /// The physical column that copied pages become; none in a cluster from before the column was added.
+    pub target: Option<Option<usize>>,
 }
 
 impl Pending {
     fn new(column: usize, encoding: Encoding, memory: Number) -> Self {
         let (data, sealed, counts) = Default::default();
-        Self { column, encoding, memory, data, sealed, counts, first_element: 0, taken: 0, code: None }
+        Self {
+            column,
+            encoding,
+            memory,
+            data,
+            sealed,
+            counts,
+            first_element: 0,
+            taken: 0,
+            code: None,
+            target: None,
+        }
     }
     /// Bytes of an element that waits.
     pub fn width(&self) -> usize {
@@ -59,6 +72,7 @@ impl Pending {
         self.sealed.clear();
         self.data.clear();
         self.counts.clear();
+        (self.code, self.target) = (None, None);
     }
     /// Forgets the elements that are in sealed pages.
     pub fn drain(&mut self) {

@@ -6,7 +6,7 @@ use crate::error::{Error, Result, Within};
 use crate::file::writer::{DirectoryId, FileWriter};
 use crate::ntuple::envelope::{Locator, checksum};
 use crate::ntuple::pages::{Cluster, Page, PageList};
-use crate::ntuple::schema::{DEFERRED, Field, Schema};
+use crate::ntuple::schema::{Field, Schema};
 use crate::ntuple::table::{CLASS, NTuple};
 use crate::table::writer::TableWriter;
 use sapwood_io::Cause;
@@ -21,6 +21,8 @@ const MOST: u64 = 32 << 20;
 struct Copied<'a> {
     pages: &'a [Page],
     compression: u32,
+    /// The column that they become; none if the cluster is from before the column was added.
+    column: Option<usize>,
 }
 
 impl NTupleWriter {
@@ -33,16 +35,13 @@ impl NTupleWriter {
         options: NTupleOptions,
     ) -> Result<Self> {
         let place = || format!("RNTuple {name}");
-        let mut schema = source.schema.clone();
+        let schema = source.schema.clone();
         if let Some(why) = schema.fields.iter().find_map(|field| field.broken.as_ref()) {
             return Err(why.clone().within(place()));
         }
-        for column in &mut schema.columns {
+        for column in &schema.columns {
             column.encoding.clone().within(place)?;
-            column.flags &= !DEFERRED;
-            (column.first_element, column.starts_suppressed) = (0, false);
         }
-        schema.end_of_header();
         let header = envelopes::header(name, &source.description, WRITER, &schema).within(place)?;
         let tops = tops(&schema).within(place)?;
         let key = file.reserve(directory, CLASS, name, "")?;
@@ -81,7 +80,7 @@ impl NTupleWriter {
                     bytes: stored.to_vec(),
                 });
             }
-            pending.code = Some(from.compression);
+            (pending.code, pending.target) = (Some(from.compression), Some(from.column));
         }
         self.waiting = cluster.entries as usize;
         self.write_cluster(file).map_err(|error| self.fail(file, &error))?;
@@ -103,24 +102,43 @@ impl NTupleWriter {
             .filter(|(_, field)| field.source.is_none())
             .map(|(id, field)| (source.schema.path(id), field))
             .collect();
-        let counterpart = |column: usize| {
+        let counterpart = |column: usize, first: u64| {
             let own = self.schema.columns.get(column)?;
             let field = self.schema.fields.get(own.field)?;
             let place = field.representations.first()?.iter().position(|&id| id == column)?;
-            let other = paths.get(&self.schema.path(own.field))?;
+            let other =
+                paths.get(&self.schema.path(own.field)).filter(|other| !other.representations.is_empty())?;
             let same = (&other.typename, other.role, other.array_size, other.type_version)
                 == (&field.typename, field.role, field.array_size, field.type_version)
                 && subfields(&self.schema, field) == subfields(&source.schema, other);
             let stored = |id: &usize| cluster.columns.get(*id).is_some_and(|range| !range.suppressed);
-            let choices = other.representations.iter().filter_map(|columns| columns.get(place).copied());
-            let chosen = choices.into_iter().find(stored).filter(|_| same)?;
-            let other = source.schema.columns.get(chosen)?;
+            if !same {
+                return None;
+            }
+            let mut choices = other.representations.iter().filter_map(|columns| columns.get(place).copied());
+            let Some(chosen) = choices.find(stored) else {
+                // All clusters so far are from before the column was added, as this one is.
+                return (first == own.first_element && own.is_deferred()).then_some(Copied {
+                    pages: &[],
+                    compression: 0,
+                    column: None,
+                });
+            };
+            let stored = source.schema.columns.get(chosen)?;
             let range = cluster.columns.get(chosen)?;
-            let alike = (own.kind, own.bits, own.range) == (other.kind, other.bits, other.range);
-            alike.then(|| Copied { pages: list.pages(range), compression: range.compression })
+            let alike = |id: &usize| {
+                let own = self.schema.columns.get(*id);
+                own.is_some_and(|own| {
+                    (own.kind, own.bits, own.range) == (stored.kind, stored.bits, stored.range)
+                })
+            };
+            let mut own = field.representations.iter().filter_map(|columns| columns.get(place).copied());
+            let column = own.find(alike);
+            column?;
+            Some(Copied { pages: list.pages(range), compression: range.compression, column })
         };
         let columns = self.tops.iter().flat_map(|top| &top.columns);
-        columns.map(|pending| counterpart(pending.column)).collect()
+        columns.map(|pending| counterpart(pending.column, pending.first_element)).collect()
     }
 }
 

@@ -154,11 +154,14 @@ impl NTupleWriter {
         name: &str,
         key: KeyId,
         schema: Schema,
-        tops: Vec<Top>,
+        mut tops: Vec<Top>,
         header_checksum: u64,
         header: Vec<u8>,
         options: NTupleOptions,
     ) -> Self {
+        for pending in tops.iter_mut().flat_map(|top| &mut top.columns) {
+            pending.first_element = schema.columns.get(pending.column).map_or(0, |c| c.first_element);
+        }
         Self {
             name: name.to_owned(),
             key,
@@ -195,7 +198,7 @@ impl NTupleWriter {
     ) -> Result<Self> {
         let place = || format!("RNTuple {}", key.name);
         let ntuple = NTuple::read(source, key)?;
-        let mut tops = tops(&ntuple.schema).within(place)?;
+        let tops = tops(&ntuple.schema).within(place)?;
         // New clusters continue each column where the last one that has it ends.
         let mut ends: HashMap<usize, u64> = HashMap::new();
         for group in 0..ntuple.groups.len() {
@@ -207,14 +210,15 @@ impl NTupleWriter {
                 }
             }
         }
-        for pending in tops.iter_mut().flat_map(|top| &mut top.columns) {
-            let deferred = ntuple.schema.columns.get(pending.column).map_or(0, |c| c.first_element);
-            pending.first_element = ends.get(&pending.column).copied().unwrap_or(deferred);
-        }
         let id = file.find_key(directory, &key.name, key.cycle)?;
         let options = NTupleOptions { description: ntuple.description.clone(), ..options };
-        let made =
+        let mut made =
             Self::from_parts(&key.name, id, ntuple.schema, tops, ntuple.header_checksum, Vec::new(), options);
+        for pending in made.tops.iter_mut().flat_map(|top| &mut top.columns) {
+            if let Some(end) = ends.get(&pending.column) {
+                pending.first_element = *end;
+            }
+        }
         Ok(Self {
             header_at: Some(Written { record: (0, 0), blob: ntuple.anchor.header }),
             groups: ntuple.groups,
@@ -444,7 +448,8 @@ impl NTupleWriter {
                 let locator = Locator::File { offset, bytes: sealed.bytes.len() as u64 };
                 Page { end, locator, checksum: true }
             });
-            if let Some(range) = ranges.get_mut(pending.column) {
+            let column = pending.target.unwrap_or(Some(pending.column));
+            if let Some(range) = column.and_then(|column| ranges.get_mut(column)) {
                 let about = ColumnRange {
                     suppressed: false,
                     first_element: pending.first_element,
@@ -453,6 +458,12 @@ impl NTupleWriter {
                 };
                 *range = (about, pages.collect());
             }
+        }
+        // Columns that were added later are the last ones.
+        let known = ranges.iter().rposition(|(range, _)| !range.suppressed).map_or(0, |last| last + 1);
+        let absent = self.tops.iter().flat_map(|top| &top.columns).any(|column| column.target == Some(None));
+        if absent {
+            ranges.truncate(known);
         }
         Ok((stretch, ranges))
     }
