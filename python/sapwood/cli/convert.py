@@ -21,6 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--columns", nargs="+", metavar="EXPR", help="fields or expressions; default: all")
     parser.add_argument("--cut", metavar="EXPR", help="only entries for which this expression is true")
     parser.add_argument("--name", default="Events", help="name of the table in a ROOT or HDF5 file (Events)")
+    parser.add_argument("--format", choices=("ttree", "rntuple"), help="of the table in a new ROOT file (ttree)")
     parser.add_argument("--step-size", default="64 MB", metavar="SIZE", help="size of a step in memory (64 MB)")
     storage.add_argument(parser)
 
@@ -38,6 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
         name=arguments.name,
         step_size=arguments.step_size,
         options=options_of(arguments.storage),
+        table_format=arguments.format,
     )
     say(f"{arguments.target}: {entries} entries")
     return 0

@@ -62,6 +62,7 @@ def convert(
     name: str = "Events",
     step_size: str | int = STEP,
     options: Mapping[str, Any] | None = None,
+    table_format: str | None = None,
     **layout: object,
 ) -> int:
     """Convert one table and return the number of entries written.
@@ -83,8 +84,10 @@ def convert(
         Size of a step (ROOT and HBOOK sources only).
     options
         Options of `sapwood.open` for the source.
+    table_format
+        What the table of a ROOT target is: ``"ttree"`` (the default) or ``"rntuple"``.
     layout
-        Options of `WritableDirectory.mktree` for a ROOT target.
+        Options of `WritableDirectory.mktree` or `WritableDirectory.mkrntuple` for a ROOT target.
 
     Raises
     ------
@@ -100,6 +103,10 @@ def convert(
         raise ArgumentError(f"{target} is the input")
     if layout and kinds[1] != "root":
         raise ArgumentError(f"{', '.join(layout)}: only ROOT files have such a layout, not {target}")
+    if table_format is not None:
+        if kinds[1] != "root":
+            raise ArgumentError(f"only ROOT files hold trees and RNTuples, not {target}")
+        layout["table_format"] = table_format
     if kinds[0] in _OTHERS and (expressions or cut):
         raise ArgumentError("expressions and cuts need a ROOT or HBOOK file as source")
     beside = f"{target}.{os.getpid()}.partial"
@@ -226,8 +233,11 @@ Write = Callable[[Any], int]
 
 
 def _to_root(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign, layout: Mapping[str, Any]) -> Write:
-    file = stack.enter_context(sapwood.recreate(path))
-    tree = file.mktree(name, _writable(empty), **layout)
+    options = dict(layout)
+    table_format = options.pop("table_format", "ttree")
+    file = stack.enter_context(sapwood.recreate(path, format=table_format))
+    make = file.mktree if table_format == "ttree" else file.mkrntuple
+    tree = make(name, _writable(empty), **options)
 
     def write(batch: Foreign) -> int:
         tree.extend(_writable(batch))
