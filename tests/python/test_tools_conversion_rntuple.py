@@ -27,7 +27,7 @@ def test_a_tree_becomes_an_rntuple_and_a_tree_again(tmp_path: Path) -> None:
     assert found.typenames()["pt"] == "std::vector<double>"
     assert convert(f"{tmp_path}/nt.root", f"{tmp_path}/again.root", expressions=list(DATA), step_size="2 kB") == 1000
     again = sapwood.open(tmp_path / "again.root")["Events"]
-    assert again.file["Events"].__class__.__name__ == "TTree"
+    assert type(again).__name__ == "TTree"
     for table in (found, again):
         for name, values in DATA.items():
             assert table[name].array().to_list() == ak.to_list(values)
