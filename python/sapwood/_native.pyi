@@ -89,6 +89,15 @@ class File:
     @property
     def size(self) -> int:
         """The size of the file, in bytes."""
+    def bytes(self, offset: int, length: int) -> builtins.bytes:
+        """Read bytes of the file."""
+    def places(self) -> tuple[int, int, int, int]:
+        """Return what the header says: offset and size of the list of free segments, and of the streamer info."""
+    def check_baskets(self, baskets: Sequence[tuple[int, int, int, str]], deep: bool) -> list[tuple[str, str] | None]:
+        """Check baskets: offset, size, entries and branch name of each. Return a code and a text for each with a fault.
+
+        With `deep` they are decompressed, and the offsets of their entries looked at.
+        """
     def directory(self) -> Directory:
         """Read the directory at the top."""
     def streamers(self) -> list[tuple[str, int, int]]:
@@ -158,6 +167,9 @@ class Directory:
     @property
     def modified(self) -> int:
         """When it was last changed, packed as in `TDatime` (`fDatimeM`)."""
+    @property
+    def seek(self) -> int:
+        """The offset of its record (`fSeekDir`)."""
     @property
     def recovered(self) -> bool:
         """Whether its list of keys was lost and the keys were found by going through the records of the file."""
@@ -638,6 +650,28 @@ class Branch(Field):
         """The offset of each basket in the file, in bytes (`fBasketSeek`); 0 for one inside the tree's record."""
 
 @final
+class Sum:
+    """An object and others of the same shape, added."""
+
+    def __new__(cls, file: File, key: Key) -> Sum:
+        """Read the first object."""
+    @staticmethod
+    def add_all(file: File, pairs: Sequence[tuple[Sum, Key]]) -> list[bool]:
+        """Add objects of a file, each to a sum; return which had the same shape and were added.
+
+        If one cannot be read, none is added.
+        """
+    @property
+    def is_additive(self) -> bool:
+        """Whether the object is a histogram or holds some. Another object takes only objects that are the same."""
+    @property
+    def count(self) -> int:
+        """Number of objects added, the first included."""
+    @property
+    def bytes(self) -> int:
+        """Bytes in memory."""
+
+@final
 class Output:
     """A ROOT file being written, with its tables. Directories and tables go by numbers; the root directory is 0."""
 
@@ -693,6 +727,29 @@ class Output:
         """Delete with the baskets of trees: those of the keys that go, but for what trees that stay have, too."""
     def copy_key(self, directory: int, name: str, file: File, key: Key) -> None:
         """Copy the object of a key of another file as it is, with the streamer info of its classes."""
+    def write_sum(self, directory: int, name: str, total: Sum) -> None:
+        """Write a sum of objects, with the streamer info of its classes."""
+    def join_tree(self, directory: int, name: str, file: File, key: Key, compression: int | None) -> tuple[int, bool]:
+        """Begin a tree made of the baskets of others, laid out like that of a key.
+
+        Returns its number, and whether the tree has an index, which is left out. Baskets are stored with `compression`,
+        or as they are if None.
+        """
+    def join_more(self, tree: int, file: File, key: Key, processes: int) -> int:
+        """Add the baskets of a tree; returns its entries.
+
+        `processes` is the number of process identifiers of other files that were written before those of this file.
+        """
+    def join_baskets(
+        self, tree: int, file: File, baskets: Sequence[tuple[int, int, int, int, int]], entries: int
+    ) -> None:
+        """Add baskets that no description lists, and their entries, as one cluster.
+
+        Of each basket: place of its branch, offset and size in the file, first entry counted from the end of the joined
+        tree, and number of entries.
+        """
+    def mark_joined(self, back: bool) -> None:
+        """Note the state of the joined trees, or go back to the state noted last."""
     @property
     def compression(self) -> int:
         """The compression setting of what is written from now on; can be set."""

@@ -3,17 +3,19 @@
 use crate::errors::raise;
 use crate::ntuple::PyNTuple;
 use crate::objects;
-use crate::runtime::{Deadline, interruptible, with_file};
+use crate::runtime::{Deadline, interruptible, pool, with_file};
 use crate::storage::{self, Far};
 use crate::trace::snapshot;
 use crate::tree::PyTree;
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString};
-use sapwood_io::Source;
+use pyo3::types::{PyBytes, PyDict, PyList, PyString};
+use rayon::prelude::*;
+use sapwood_io::{Cause, Source};
 use sapwood_root::file::{Directory, Key, RootFile};
 use sapwood_root::ntuple::NTuple;
 use sapwood_root::tree::Tree;
+use sapwood_root::tree::basket::verify_basket;
 use std::sync::Arc;
 
 #[pyclass(frozen, name = "File", module = "sapwood._native")]
@@ -87,6 +89,32 @@ impl PyFile {
     #[getter]
     fn size(&self) -> u64 {
         self.file.source().size()
+    }
+    /// Bytes of the file.
+    fn bytes<'py>(&self, py: Python<'py>, offset: u64, length: u64) -> PyResult<Bound<'py, PyBytes>> {
+        let found = with_file(py, &self.file, || self.file.bytes(offset, length, Cause::Object))?;
+        Ok(PyBytes::new(py, &found))
+    }
+    /// Where the header says that other records are, and how long they are: free segments, streamer info.
+    fn places(&self) -> (u64, u64, u64, u64) {
+        let h = self.file.header();
+        (h.seek_free, h.nbytes_free.into(), h.seek_info, h.nbytes_info.into())
+    }
+    /// What is wrong with baskets: place, length, entries and branch name of each. `deep` decompresses them, too.
+    #[allow(clippy::type_complexity, reason = "a list of tuples")]
+    fn check_baskets(
+        &self,
+        py: Python<'_>,
+        baskets: Vec<(u64, u64, u64, String)>,
+        deep: bool,
+    ) -> PyResult<Vec<Option<(String, String)>>> {
+        let pool = pool()?;
+        let file = self.file.clone();
+        let check = |(seek, bytes, entries, name): &(u64, u64, u64, String)| {
+            let fault = verify_basket(&file, (*seek, *bytes), *entries, name, deep).err()?;
+            Some((fault.0.to_owned(), fault.1.to_string()))
+        };
+        Ok(py.detach(|| pool.install(|| baskets.par_iter().map(check).collect())))
     }
     fn directory(&self, py: Python<'_>) -> PyResult<PyDirectory> {
         let directory = with_file(py, &self.file, || self.file.directory())?;
@@ -201,6 +229,10 @@ impl PyDirectory {
     #[getter]
     fn modified(&self) -> u32 {
         self.directory.modified
+    }
+    #[getter]
+    fn seek(&self) -> u64 {
+        self.directory.seek
     }
     #[getter]
     fn recovered(&self) -> bool {

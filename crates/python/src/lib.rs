@@ -41,5 +41,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     trace::register(module)?;
     lab::register(module)?;
     zebra::register(module)?;
+    module.add_class::<writing::PySum>()?;
     module.add_class::<writing::Output>()
 }

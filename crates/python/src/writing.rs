@@ -9,12 +9,13 @@ use crate::runtime::pool;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
+use rayon::prelude::*;
 use sapwood_io::Owner;
 use sapwood_io::sink::{FileSink, Sink};
 use sapwood_root::array::{Column, Number};
 use sapwood_root::compress::encode::Compression;
-use sapwood_root::file::RootFile;
-use sapwood_root::file::writer::{CommitEvery, FileWriter, Options, Record};
+use sapwood_root::file::writer::{CommitEvery, FileWriter, Options, Record, Sum};
+use sapwood_root::file::{Key, RootFile};
 use sapwood_root::ntuple::writer::{FieldSpec, NTupleOptions, NTupleWriter};
 use sapwood_root::output::Output as Inner;
 use sapwood_root::streamer::declare::{Class, Collection, Shape};
@@ -194,6 +195,69 @@ impl Output {
         // Outside the pool: it may lie far away.
         let record = py.detach(|| Record::read(&file, key)).map_err(raise)?;
         self.with(py, |inner| inner.file.copy(directory, name, &record))
+    }
+
+    /// Writes a sum of objects.
+    fn write_sum(&self, py: Python<'_>, directory: usize, name: &str, total: &PySum) -> PyResult<()> {
+        let sum = total.sum.clone();
+        self.with(py, move |inner| {
+            inner.file.write_sum(directory, name, &sum.lock().unwrap_or_else(PoisonError::into_inner))
+        })
+    }
+    /// Begins a tree made of the baskets of others; returns its number and whether an index is left out.
+    fn join_tree(
+        &self,
+        py: Python<'_>,
+        directory: usize,
+        name: &str,
+        file: &PyFile,
+        key: &PyKey,
+        compression: Option<u32>,
+    ) -> PyResult<(usize, bool)> {
+        let (file, key) = (file.file(), key.key());
+        let compression = compression.map(Compression::from_code).transpose().map_err(raise)?;
+        self.with(py, |inner| {
+            let tree = inner.join_tree(directory, name, &file, key, compression)?;
+            Ok((tree, inner.joined_mut(tree)?.0.lost_index()))
+        })
+    }
+    /// Adds the baskets of a tree to such a tree; returns its entries.
+    fn join_more(
+        &self,
+        py: Python<'_>,
+        tree: usize,
+        file: &PyFile,
+        key: &PyKey,
+        processes: u16,
+    ) -> PyResult<u64> {
+        let (source, key) = (file.file(), key.key());
+        self.with(py, |inner| {
+            let (tree, file) = inner.joined_mut(tree)?;
+            tree.add(file, &source, key, processes)
+        })
+    }
+
+    /// Adds baskets that no description lists: branch, place, length, first entry and entries of each.
+    fn join_baskets(
+        &self,
+        py: Python<'_>,
+        tree: usize,
+        file: &PyFile,
+        baskets: Vec<(usize, u64, u64, u64, u64)>,
+        entries: u64,
+    ) -> PyResult<()> {
+        let source = file.file();
+        self.with(py, |inner| {
+            let (tree, file) = inner.joined_mut(tree)?;
+            tree.add_baskets(file, &source, &baskets, entries)
+        })
+    }
+    /// Notes the state of the joined trees, or goes back to it.
+    fn mark_joined(&self, py: Python<'_>, back: bool) -> PyResult<()> {
+        self.with(py, |inner| {
+            inner.mark_joined(back);
+            Ok(())
+        })
     }
 
     #[getter]
@@ -468,6 +532,59 @@ impl Output {
             let compression = code.map(Compression::from_code).transpose()?;
             inner.table_mut(table)?.0.set_compression(field, compression)
         })
+    }
+}
+
+/// Objects of one shape, added.
+#[pyclass(frozen, name = "Sum", module = "sapwood._native")]
+pub struct PySum {
+    sum: Arc<Mutex<Sum>>,
+}
+
+#[pymethods]
+impl PySum {
+    #[new]
+    fn new(py: Python<'_>, file: &PyFile, key: &PyKey) -> PyResult<Self> {
+        let (file, key) = (file.file(), key.key());
+        let sum = py.detach(|| Sum::read(&file, key)).map_err(raise)?;
+        Ok(Self { sum: Arc::new(Mutex::new(sum)) })
+    }
+    /// Adds objects of a file, each to a sum; returns which were added.
+    #[staticmethod]
+    fn add_all(
+        py: Python<'_>,
+        file: &PyFile,
+        pairs: Vec<(PyRef<'_, Self>, PyRef<'_, PyKey>)>,
+    ) -> PyResult<Vec<bool>> {
+        let file = file.file();
+        let pairs: Vec<_> = pairs.iter().map(|(sum, key)| (sum.sum.clone(), key.key().clone())).collect();
+        let pool = pool()?;
+        let like = |(sum, key): &(Arc<Mutex<Sum>>, Key)| {
+            sum.lock().unwrap_or_else(PoisonError::into_inner).like(&file, key)
+        };
+        let add = |((sum, _), other): (&(Arc<Mutex<Sum>>, Key), &Option<Vec<u8>>)| {
+            let Some(other) = other else { return false };
+            sum.lock().unwrap_or_else(PoisonError::into_inner).add(other);
+            true
+        };
+        // All are read before one is added: a damaged file adds nothing.
+        let work = || -> Result<Vec<bool>> {
+            let found = pairs.par_iter().with_min_len(16).map(like).collect::<Result<Vec<_>>>()?;
+            Ok(pairs.par_iter().zip(&found).with_min_len(16).map(add).collect())
+        };
+        py.detach(|| pool.install(work)).map_err(raise)
+    }
+    #[getter]
+    fn is_additive(&self) -> bool {
+        self.sum.lock().unwrap_or_else(PoisonError::into_inner).is_additive()
+    }
+    #[getter]
+    fn count(&self) -> usize {
+        self.sum.lock().unwrap_or_else(PoisonError::into_inner).count()
+    }
+    #[getter]
+    fn bytes(&self) -> usize {
+        self.sum.lock().unwrap_or_else(PoisonError::into_inner).bytes()
     }
 }
 

@@ -7,6 +7,7 @@ use crate::file::{Key, RootFile};
 use crate::streamer::{Classes, ElementClass};
 use crate::table::writer::TableWriter;
 use crate::tree::Tree;
+use crate::tree::writer::JoinedTree;
 use crate::wire::Cursor;
 use sapwood_io::Cause;
 use sapwood_io::sink::Sink;
@@ -23,6 +24,8 @@ pub struct Output {
     pub file: FileWriter,
     /// None for those that are finished.
     tables: Vec<Option<Box<dyn TableWriter>>>,
+    /// Trees made of the baskets of others.
+    joined: Vec<JoinedTree>,
     closed: bool,
 }
 
@@ -65,7 +68,7 @@ fn is_tree(classes: &Classes, class: &str) -> bool {
 impl Output {
     /// Around a fresh file.
     pub fn new(file: FileWriter) -> Self {
-        Self { file, tables: Vec::new(), closed: false }
+        Self { file, tables: Vec::new(), joined: Vec::new(), closed: false }
     }
     /// Goes on with a file, as [`FileWriter::update`] does.
     pub fn update(
@@ -82,6 +85,30 @@ impl Output {
     pub fn add(&mut self, table: impl TableWriter) -> usize {
         self.tables.push(Some(Box::new(table)));
         self.tables.len() - 1
+    }
+    /// Begins a tree that is made of the baskets of others, laid out like that of a key; returns its number.
+    pub fn join_tree(
+        &mut self,
+        directory: DirectoryId,
+        name: &str,
+        source: &Arc<RootFile>,
+        key: &Key,
+        compression: Option<Compression>,
+    ) -> Result<usize> {
+        let tree = JoinedTree::new(&mut self.file, directory, name, source, key, compression)?;
+        self.joined.push(tree);
+        Ok(self.joined.len() - 1)
+    }
+    /// Notes the state of all such trees, or goes back to it.
+    pub fn mark_joined(&mut self, back: bool) {
+        let each = self.joined.iter_mut();
+        each.for_each(|tree| if back { tree.roll_back() } else { tree.mark() });
+    }
+    /// Such a tree and the file it goes to.
+    pub fn joined_mut(&mut self, tree: usize) -> Result<(&mut JoinedTree, &mut FileWriter)> {
+        let found =
+            self.joined.get_mut(tree).ok_or_else(|| Error::not_found(format!("no joined tree {tree}")))?;
+        Ok((found, &mut self.file))
     }
     /// Deletes the records of a name as [`FileWriter::delete`] does, and with them the baskets of the trees among them,
     /// which `doomed` are the keys of. Those stay that a tree of `kept` has, too, as older cycles of one name do.
@@ -150,6 +177,9 @@ impl Output {
     fn save(&mut self) -> Result<()> {
         for table in self.tables.iter_mut().flatten() {
             table.save(&mut self.file)?;
+        }
+        for tree in &mut self.joined {
+            tree.save(&mut self.file)?;
         }
         self.file.commit()
     }

@@ -14,7 +14,26 @@ import warnings
 from collections.abc import Sequence
 from typing import NoReturn
 
-from sapwood.cli import advise, convert, diff, hist, lab, ls, replay, rewrite, rows, run, schema, show, stats, trace
+from sapwood.cli import (
+    advise,
+    check,
+    convert,
+    copying,
+    diff,
+    hist,
+    lab,
+    ls,
+    merge,
+    recover,
+    replay,
+    rewrite,
+    rows,
+    run,
+    schema,
+    show,
+    stats,
+    trace,
+)
 from sapwood.errors import ArgumentError, SapwoodError, similar
 from sapwood.show.safe import complain, say
 
@@ -30,6 +49,14 @@ _COMMANDS = {
     "stats": stats,
     "diff": diff,
     "convert": convert,
+    "copy": copying.copy,
+    "mv": copying.move,
+    "rm": copying.remove,
+    "mkdir": copying.mkdir,
+    "split": copying.split,
+    "merge": merge,
+    "check": check,
+    "recover": recover,
     "run": run,
     "advise": advise,
     "rewrite": rewrite,

@@ -42,3 +42,27 @@ def progress_bar(*, shown: bool) -> Generator[Callable[[Progress], None] | None]
             )
 
         yield tell
+
+
+@contextmanager
+def counter(*, shown: bool) -> Generator[Callable[[int, int, str], None] | None]:
+    """Return a function that shows how many of some things are done; None where nobody watches."""
+    if not shown or not sys.stderr.isatty():
+        yield None
+        return
+    try:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
+    except ImportError:
+        yield None
+        return
+    columns = (
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[where]}", markup=False),
+        TimeRemainingColumn(),
+    )
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        line = bar.add_task("", total=None, where="")
+        yield lambda done, total, where: bar.update(line, total=max(total, 1), completed=done, where=where)

@@ -552,7 +552,8 @@ impl FileWriter {
             CommitEvery::Bytes(bytes) => written >= bytes,
             CommitEvery::Never => false,
         };
-        if !due {
+        // Of a file that is not kept if it cannot be written in full, nothing needs to be made whole.
+        if !due && !self.options.atomic {
             let keys =
                 self.directories.iter().flat_map(|d| d.entries.iter().map(|e| &e.text).chain([&d.text]));
             let keys: usize = keys.map(|text| text.size(true)).sum();
@@ -1040,10 +1041,12 @@ fn random_uuid() -> [u8; 16] {
 
 mod copy;
 mod key;
+mod sum;
 mod update;
 
 pub use copy::Record;
 pub use key::{KeyNumbers, KeyText, encode_key};
+pub use sum::Sum;
 pub use update::Holdings;
 
 #[cfg(test)]

@@ -3,10 +3,12 @@
 
 use crate::compress::decode;
 use crate::error::{Error, Result};
+use crate::file::{Key, RootFile};
 use crate::streamer::Value;
 use crate::streamer::name::Name;
 use crate::table::{Page, Unpacked};
 use crate::wire::Cursor;
+use sapwood_io::Cause;
 
 /// The uncompressed start of a basket's record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,6 +120,60 @@ fn decompress(stored: &[u8], bytes: usize, scratch: &mut Vec<u8>) -> Result<()> 
     }
     decode::decompress(stored, scratch.get_mut(..bytes).unwrap_or_default())
 }
+
+/// Finds out what is wrong with a basket: a word for the kind of fault, and what was found. `deep` decompresses it and
+/// looks at its offsets, too.
+pub fn verify_basket(
+    file: &RootFile,
+    (seek, bytes): (u64, u64),
+    entries: u64,
+    name: &str,
+    deep: bool,
+) -> std::result::Result<(), (&'static str, Error)> {
+    let head = if deep { bytes } else { bytes.min(HEAD) };
+    let record = file.bytes(seek, head, Cause::Basket).map_err(|e| ("basket-place", e))?;
+    let key = Key::parse(&mut Cursor::new(&record, seek)).map_err(|e| ("basket-header", e))?;
+    let header = BasketHeader::parse(&mut Cursor::new(&record, seek)).map_err(|e| ("basket-header", e))?;
+    let fault = |code: &'static str, text: String| Err((code, Error::corrupt(text).at(seek)));
+    if key.classname != "TBasket" || key.name != name {
+        return fault("basket-header", format!("a {} named {}", key.classname, key.name));
+    }
+    if key.seek != seek {
+        return fault("basket-header", format!("its key gives byte {} as its place", key.seek));
+    }
+    if header.total_bytes as u64 != bytes {
+        let size = header.total_bytes;
+        return fault("basket-header", format!("its key gives {size} bytes where the tree gives {bytes}"));
+    }
+    if header.entries as u64 != entries {
+        let found = header.entries;
+        return fault("basket-entries", format!("{found} entries where the tree gives {entries}"));
+    }
+    if !deep {
+        return Ok(());
+    }
+    let mut scratch = Vec::new();
+    let found = unpack(&record, seek, &mut scratch).map_err(|e| ("basket-data", e))?;
+    let plain = if found.in_scratch { &scratch } else { &record };
+    let table = found.table.and_then(|table| plain.get(table));
+    let (mut before, origin) = (0, header.key_bytes);
+    for word in table.filter(|_| !header.sizes).map_or(&[][..], |table| table.as_chunks::<4>().0) {
+        // The upper byte may hold flags.
+        let offset = (u32::from_be_bytes(*word) & 0x00ff_ffff) as usize;
+        let whole = u32::from_be_bytes(*word) as usize;
+        let offset = if whole > header.last { offset } else { whole };
+        if offset < before || offset < origin || offset > header.last {
+            let last = header.last;
+            let text = format!("an entry begins at byte {offset}, not in {}..={last}", before.max(origin));
+            return fault("basket-offsets", text);
+        }
+        before = offset;
+    }
+    Ok(())
+}
+
+/// Bytes of a basket's record that hold its key, unless names are very long.
+const HEAD: u64 = 4096;
 
 /// A basket inside the tree object.
 #[derive(Debug, Clone, Default)]

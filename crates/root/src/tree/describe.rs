@@ -59,7 +59,7 @@ fields!(Number:
     Entries = "fEntries", TotBytes = "fTotBytes", ZipBytes = "fZipBytes", Compress = "fCompress",
     WriteBasket = "fWriteBasket", MaxBaskets = "fMaxBaskets", Id = "fID", Type = "fType",
     StreamerType = "fStreamerType", ClassVersion = "fClassVersion", CheckSum = "fCheckSum", IoBits = "fIOBits",
-    Len = "fLen", LenType = "fLenType", IsUnsigned = "fIsUnsigned", Virtual = "fVirtual",
+    Len = "fLen", LenType = "fLenType", IsUnsigned = "fIsUnsigned", Virtual = "fVirtual", Maximum = "fMaximum",
 );
 fields!(Text:
     Name = "fName", Title = "fTitle", FileName = "fFileName", ClassName = "fClassName", ClonesName = "fClonesName",
@@ -72,7 +72,7 @@ type Arrays = [Vec<i64>; Array::Seek as usize + 1];
 /// What is read of a branch or leaf.
 #[derive(Default)]
 struct Fields<'a> {
-    numbers: [Option<i64>; Number::Virtual as usize + 1],
+    numbers: [Option<i64>; Number::Maximum as usize + 1],
     texts: [Option<&'a [u8]>; Text::ClonesName as usize + 1],
     arrays: Arrays,
     leaves: Vec<Leaf>,
@@ -268,6 +268,7 @@ impl<'a> Reader<'a, '_> {
             counted: fields.counter != 0,
             kind: fields.number(Number::Type).unwrap_or(-1) as i32,
             named: fields.number(Number::Virtual).unwrap_or(1) != 0,
+            maximum: fields.number(Number::Maximum).unwrap_or(0),
             reference,
             counter: fields.counter,
         })
@@ -320,6 +321,7 @@ impl<'a> Reader<'a, '_> {
                 streamer_type: fields.number(Number::StreamerType).unwrap_or(-1) as i32,
             }),
             other_file: fields.text(Text::FileName),
+            maximum: number(Number::Maximum),
             offsets_from_counter: number(Number::IoBits) & 1 != 0,
             leaves,
         };
@@ -376,6 +378,8 @@ fn step(e: &Element) -> Option<Step> {
         _ if e.class == ElementClass::Base => Step::Object(e.name.clone()),
         65 => Step::Text(Text::of(name)),
         1..=18 => match Number::of(name) {
+            // Of packed numbers only the bytes matter here.
+            Some(Number::Maximum) if e.kind == 9 => Step::Skip(size(e.kind)?),
             Some(field) => size(e.kind).map(|_| Step::Number(e.kind, field))?,
             None => Step::Skip(size(e.kind)?),
         },

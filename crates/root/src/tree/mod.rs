@@ -88,6 +88,8 @@ pub struct Branch {
     pub element: Option<BranchElement>,
     /// File that holds the baskets, when it is another one (`fFileName`).
     pub other_file: String,
+    /// Largest number of elements of a split list (`fMaximum` of a `TBranchElement`).
+    pub maximum: i64,
     /// Baskets leave out the table of entry offsets; the counter gives it (`TIOFeatures::kGenerateOffsetMap`).
     pub offsets_from_counter: bool,
 }
@@ -132,6 +134,8 @@ pub struct Leaf {
     pub kind: i32,
     /// The class name precedes each object of a `TLeafObject` (`fVirtual`).
     pub named: bool,
+    /// Largest value of a leaf that counts others (`fMaximum`), where it is an integer.
+    pub maximum: i64,
     reference: u64,
     counter: u64,
 }
@@ -399,10 +403,21 @@ fn wanted(class: &str) -> Option<&'static [&'static str]> {
             "fID",
             "fType",
             "fStreamerType",
+            "fMaximum",
         ]);
     }
     let leaf = class.starts_with("TLeaf");
-    leaf.then_some(&["fName", "fTitle", "fLen", "fLenType", "fIsUnsigned", "fLeafCount", "fType", "fVirtual"])
+    leaf.then_some(&[
+        "fName",
+        "fTitle",
+        "fLen",
+        "fLenType",
+        "fIsUnsigned",
+        "fLeafCount",
+        "fType",
+        "fVirtual",
+        "fMaximum",
+    ])
 }
 
 /// Fails when a member could not be read: a tree that lost some of its description would look like a smaller one.
@@ -512,6 +527,7 @@ fn add_branch(branches: &mut Vec<Branch>, object: &Arc<Object>, parent: Option<u
         baskets: found,
         element,
         other_file: object.text("fFileName").unwrap_or_default().to_owned(),
+        maximum: object.int("fMaximum").unwrap_or(0),
         offsets_from_counter: matches!(object.get("fIOFeatures"), Some(Value::Object(f)) if f.int("fIOBits").unwrap_or(0) & 1 != 0),
         name,
     };
@@ -548,6 +564,7 @@ fn leaf(o: &Arc<Object>) -> Result<Leaf> {
         counted: counter != 0,
         kind: o.int("fType").unwrap_or(-1) as i32,
         named: o.int("fVirtual").unwrap_or(1) != 0,
+        maximum: o.int("fMaximum").unwrap_or(0),
         reference: o.reference,
         counter,
     })

@@ -196,7 +196,7 @@ def rewrite(
             objects, lost = _copy_objects(new, [file for _, file in files]) if tree is None else ([], {})
             for path, parts in trees.items():
                 tell(f"writing {path}")
-                _write_tree([new], path, parts, layout)
+                write_tree([new], path, parts, layout)
             if summaries:
                 Summary.joined(summaries).write(new)
         tell("measuring")
@@ -243,7 +243,7 @@ def _check_drop(patterns: Sequence[str], trees: Mapping[str, Sequence[Foreign]])
 def write_part(tree: Foreign, path: str | os.PathLike[str], layout: Layout, start: int, stop: int) -> None:
     """Write a range of entries of a tree into a file of its own, as tree ``T``."""
     with sapwood.recreate(path, compression=_file_codec(layout, {"T": [tree]})) as file:
-        _write_tree([file], "T", [tree], layout, start, stop)
+        write_tree([file], "T", [tree], layout, start, stop)
 
 
 def write_streams(
@@ -257,7 +257,7 @@ def write_streams(
         codec = _file_codec(layout, {"T": [tree]})
         files = [stack.enter_context(sapwood.recreate(path, compression=codec)) for path in paths]
         copies = max(1, -(-stop // max(1, tree.num_entries)))
-        _write_tree(files, "T", [tree] * copies, layout, 0, stop, chunk=chunk)
+        write_tree(files, "T", [tree] * copies, layout, 0, stop, chunk=chunk)
         if summary is not None:
             for file in files:
                 summary.write(file)
@@ -486,7 +486,7 @@ def _columns(tree: Foreign, shapes: _Shapes, start: int, stop: int) -> dict[str,
     return columns
 
 
-def _write_tree(
+def write_tree(
     files: Sequence[Foreign],
     path: str,
     parts: Sequence[Foreign],
@@ -495,8 +495,14 @@ def _write_tree(
     stop: int | None = None,
     *,
     chunk: int = CHUNK,
-) -> None:
-    """Write trees, one behind the other, into each of the files."""
+    cut: str | None = None,
+    define: Mapping[str, str] | None = None,
+) -> int:
+    """Write trees, one behind the other, into each of the files; return the number of entries written.
+
+    Only entries for which `cut` is true are written. `define` has expressions of new columns, by name.
+    """
+    define = define or {}
     first = parts[0]
     shapes = _shapes(first, layout)
     if not shapes.names:
@@ -504,11 +510,29 @@ def _write_tree(
     for part in parts[1:]:
         if not first.same_shape(part):
             raise ArgumentError(f"{part.file.file_path}:{path} has other branches than {first.file.file_path}:{path}")
+    for name in define:
+        if name in shapes.names:
+            raise ArgumentError(f"{path} has a branch {name!r} already")
+
+    def columns_of(part: Foreign, begin: int, until: int) -> dict[str, Any]:
+        columns = _columns(part, shapes, begin, until)
+        for name, expression in define.items():
+            columns[name] = part.arrays([expression], entry_start=begin, entry_stop=until)[expression]
+        if cut is not None:
+            mask = np.asarray(part.arrays([cut], entry_start=begin, entry_stop=until)[cut], np.bool_)
+            columns = {name: column[mask] for name, column in columns.items()}
+        return columns
+
     codecs = _branch_codecs(first, shapes.names, layout)
+    usual = (
+        layout.compression if not isinstance(layout.compression, EllipsisType) else _file_codec(layout, {path: parts})
+    )
+    codecs |= dict.fromkeys(define, usual)
+    written = 0
     made = [
         file.mktree(
             path,
-            _columns(first, shapes, 0, 0),
+            columns_of(first, 0, 0),
             first.title,
             counter_name=lambda name: shapes.counters.get(name, f"n{name}"),
             branch_types=shapes.types,
@@ -525,9 +549,11 @@ def _write_tree(
     for part in parts:
         end = part.num_entries if stop is None else min(stop, part.num_entries)
         for begin, until in _chunks(part, start, end, chunk):
-            columns = _columns(part, shapes, begin, until)
+            columns = columns_of(part, begin, until)
+            written += len(next(iter(columns.values())))
             for new in made:
                 new.extend(columns)
+    return written
 
 
 def _compare(parts: Sequence[Foreign], new: Foreign, layout: Layout) -> None:

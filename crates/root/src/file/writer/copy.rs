@@ -8,15 +8,15 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 /// An object as its file has it, with what another file needs to hold it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Record {
-    class: String,
+    pub(super) class: String,
     name: String,
     title: String,
     /// The object, decompressed.
-    payload: Vec<u8>,
+    pub(super) payload: Vec<u8>,
     /// Bytes of its key, from whose start references count.
-    key_bytes: u64,
+    pub(super) key_bytes: u64,
     /// Where in the payload words refer to other places in it; none if that is not known.
     references: Option<Vec<u64>>,
     infos: Vec<Arc<StreamerInfo>>,

@@ -4,6 +4,7 @@
 //! put in place, and byte counts and references around and behind them are adjusted.
 
 use super::TreeWriter;
+use super::basket::Basket;
 use super::branch::{Branch, BranchKind, BranchSpec};
 use super::cluster::ranges;
 use super::metadata::{self, MIN_BASKETS};
@@ -17,6 +18,7 @@ use crate::streamer::{Classes, ElementClass, Object, ObjectReader, StreamerInfo,
 use crate::tree::{self, Leaf, Place, Tree};
 use crate::wire::Cursor;
 use crate::wire::cursor::{BYTE_COUNT_MASK, CLASS_MASK, MAP_OFFSET, NEW_CLASS_TAG};
+use crate::wire::writer::Writer;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
@@ -41,8 +43,40 @@ pub struct Existing {
     branches: Vec<Places>,
     /// By the references of the leaves.
     leaves: HashMap<u64, Places>,
-    /// The reference of the first leaf of each branch.
-    first_leaves: Vec<u64>,
+    /// The reference and class of the first leaf of each branch.
+    first_leaves: Vec<(u64, String)>,
+    /// Where the pointer to its index stands, if it has one.
+    index: Option<Range<usize>>,
+}
+
+/// What a tree has grown to.
+pub struct Grown<'a> {
+    pub entries: u64,
+    /// Ends of the clusters.
+    pub clusters: &'a [u64],
+    /// As [`super::TreeOptions::auto_flush`].
+    pub auto_flush: i64,
+    /// In the order of [`Tree::branches`].
+    pub branches: Vec<GrownBranch<'a>>,
+    /// Entries of other trees were added: an index of the first does not hold any more.
+    pub whole: bool,
+    /// Its name.
+    pub name: &'a str,
+}
+
+/// What a branch has grown to.
+pub struct GrownBranch<'a> {
+    pub name: &'a str,
+    pub baskets: &'a [Basket],
+    pub entries: u64,
+    pub total_bytes: u64,
+    pub zip_bytes: u64,
+    /// Largest count of its leaf, or one more than the length of its longest string, where readers need it.
+    pub maximum: Option<i64>,
+    /// What follows the first entries of all baskets.
+    pub last: u64,
+    /// Its compression from here on, if that changes.
+    pub codec: Option<u32>,
 }
 
 /// Bytes in place of others. An insertion at the end of a frame belongs to the one that begins at `within`, not to those
@@ -93,11 +127,21 @@ impl Existing {
                 leaves.insert(*reference, places);
             }
         }
-        let first_leaves =
-            tree.branches.iter().map(|b| b.leaves.first().map_or(0, |l| l.reference)).collect();
+        let first_leaves = tree
+            .branches
+            .iter()
+            .map(|b| b.leaves.first().map_or((0, String::new()), |l| (l.reference, l.class.clone())));
+        let first_leaves = first_leaves.collect();
+        let index = match object.get("fTreeIndex") {
+            Some(Value::Object(index)) if index.reference > 1 => {
+                let start = (index.reference as usize).saturating_sub(origin + MAP_OFFSET as usize);
+                frames.get(&start).map(|end| start..*end)
+            }
+            _ => None,
+        };
         let Notes { tree: places, branches, .. } = notes;
         let known =
-            Self { payload, origin, frames, references, tree: places, branches, leaves, first_leaves };
+            Self { payload, origin, frames, references, tree: places, branches, leaves, first_leaves, index };
         if !matches!(object.get("fBranchRef"), None | Some(Value::Null)) {
             return Err(Error::unsupported("it has a table of references between objects"));
         }
@@ -146,32 +190,57 @@ impl Existing {
         cursor.u32()
     }
 
+    /// Whether it has an index (`TTreeIndex`).
+    pub fn has_index(&self) -> bool {
+        self.index.is_some()
+    }
+
     /// The tree's object with the entries that were added; its first byte will be byte `displacement` of its record.
-    pub fn encode(&self, writer: &TreeWriter, displacement: usize) -> Result<Vec<u8>> {
+    pub fn encode(&self, grown: &Grown<'_>, displacement: usize) -> Result<Vec<u8>> {
         let mut edits = Edits::default();
-        let entries = writer.entries_written;
-        let branches = writer.branches.iter().zip(self.branches.iter().zip(&self.first_leaves));
-        for (branch, (places, leaf)) in branches {
-            self.encode_branch(&mut edits, branch, places, entries)
-                .within(|| format!("branch {}", branch.name))?;
+        let branches = grown.branches.iter().zip(self.branches.iter().zip(&self.first_leaves));
+        for (branch, (places, (leaf, class))) in branches {
+            self.encode_branch(&mut edits, branch, places).within(|| format!("branch {}", branch.name))?;
             // What readers make room for.
             let leaf = self.leaves.get(leaf);
-            let text = branch.leaves.iter().any(|l| l.class == "TLeafC");
-            for (places, member) in
-                [(leaf, "fMaximum"), (leaf.filter(|_| text), "fLen"), (Some(places), "fMaximum")]
+            let width = match class.as_str() {
+                "TLeafB" => 1,
+                "TLeafS" => 2,
+                "TLeafL" => 8,
+                _ => 4,
+            };
+            let text = class == "TLeafC";
+            for (places, member, width) in
+                [(leaf, "fMaximum", width), (leaf.filter(|_| text), "fLen", 4), (Some(places), "fMaximum", 4)]
             {
-                let counts =
-                    branch.leaves.iter().any(|l| matches!(l.class, "TLeafI" | "TLeafC" | "TLeafElement"));
+                let counts = matches!(
+                    class.as_str(),
+                    "TLeafB" | "TLeafS" | "TLeafI" | "TLeafL" | "TLeafC" | "TLeafElement"
+                );
                 if let Some(places) = places.filter(|p| counts && p.contains_key(member))
-                    && branch.maximum > self.number(places, member)?
+                    && let Some(maximum) = branch.maximum
+                    && maximum > self.signed(places, member, width)?
                 {
-                    edits.number(places, member, &branch.maximum.to_be_bytes())?;
+                    let bytes = maximum.to_be_bytes();
+                    edits.number(places, member, bytes.get(8 - width..).unwrap_or_default())?;
                 }
             }
         }
-        self.encode_totals(&mut edits, writer, 0)?;
-        edits.number(&self.tree, "fEntries", &entries.to_be_bytes())?;
-        let (ranges, auto_flush) = ranges(&writer.clusters, writer.auto_flush());
+        let name = Self::place(&self.tree, "fName")?;
+        let mut cursor = Cursor::new(&self.payload, self.origin as u64);
+        cursor.seek(name)?;
+        if cursor.string_bytes()? != grown.name.as_bytes() {
+            let mut new = Writer::new(0);
+            new.string(grown.name);
+            edits.0.push(Edit { range: name..cursor.pos(), bytes: new.into_bytes(), within: 0 });
+        }
+        if let Some(index) = self.index.clone().filter(|_| grown.whole) {
+            edits.0.push(Edit { range: index, bytes: vec![0; 4], within: 0 });
+        }
+        let sum = |of: fn(&GrownBranch<'_>) -> u64| grown.branches.iter().map(of).sum::<u64>();
+        self.encode_totals(&mut edits, [sum(|b| b.total_bytes), sum(|b| b.zip_bytes)], 0)?;
+        edits.number(&self.tree, "fEntries", &grown.entries.to_be_bytes())?;
+        let (ranges, auto_flush) = ranges(grown.clusters, grown.auto_flush);
         let old = self.number(&self.tree, "fNClusterRange")? as usize;
         edits.number(&self.tree, "fNClusterRange", &(ranges.len() as u32).to_be_bytes())?;
         edits.number(&self.tree, "fAutoFlush", &auto_flush.to_be_bytes())?;
@@ -187,13 +256,21 @@ impl Existing {
         self.apply(edits, displacement)
     }
 
-    /// `fTotBytes` and `fZipBytes` of the tree: those of the branches of a writer, and others.
-    fn encode_totals(&self, edits: &mut Edits, writer: &TreeWriter, others: usize) -> Result<()> {
-        let sums = [
-            ("fTotBytes", writer.branches.iter().map(|b| b.total_bytes).sum::<u64>()),
-            ("fZipBytes", writer.branches.iter().map(|b| b.zip_bytes).sum()),
-        ];
-        for (member, sum) in sums {
+    /// A signed member of a width.
+    fn signed(&self, places: &Places, member: &str, width: usize) -> Result<i64> {
+        let mut cursor = Cursor::new(&self.payload, self.origin as u64);
+        cursor.seek(Self::place(places, member)?)?;
+        Ok(match width {
+            1 => cursor.i8()?.into(),
+            2 => cursor.i16()?.into(),
+            8 => cursor.i64()?,
+            _ => cursor.i32()?.into(),
+        })
+    }
+
+    /// `fTotBytes` and `fZipBytes` of the tree: sums over branches, and others.
+    fn encode_totals(&self, edits: &mut Edits, sums: [u64; 2], others: usize) -> Result<()> {
+        for (member, sum) in ["fTotBytes", "fZipBytes"].into_iter().zip(sums) {
             let mut cursor = Cursor::new(&self.payload, self.origin as u64);
             cursor.seek(Self::place(&self.tree, member)?)?;
             let before = if others > 0 { cursor.u64()? } else { 0 };
@@ -202,23 +279,25 @@ impl Existing {
         Ok(())
     }
 
-    fn encode_branch(&self, edits: &mut Edits, branch: &Branch, places: &Places, entries: u64) -> Result<()> {
+    fn encode_branch(&self, edits: &mut Edits, branch: &GrownBranch<'_>, places: &Places) -> Result<()> {
         let count = branch.baskets.len();
         let old = self.number(places, "fMaxBaskets")? as usize;
         let room = (count + 1).max(MIN_BASKETS).max(old);
         edits.number(places, "fMaxBaskets", &(room as u32).to_be_bytes())?;
         edits.number(places, "fWriteBasket", &(count as u32).to_be_bytes())?;
+        if let Some(codec) = branch.codec {
+            edits.number(places, "fCompress", &codec.to_be_bytes())?;
+        }
         for (member, value) in [
-            ("fEntryNumber", entries),
-            ("fEntries", entries),
+            ("fEntryNumber", branch.entries),
+            ("fEntries", branch.entries),
             ("fTotBytes", branch.total_bytes),
             ("fZipBytes", branch.zip_bytes),
         ] {
             edits.number(places, member, &value.to_be_bytes())?;
         }
-        let last = if branch.item.is_some() { entries } else { 0 };
         let bytes = branch.baskets.iter().flat_map(|b| b.bytes.to_be_bytes());
-        let firsts = branch.baskets.iter().map(|b| b.entry).chain([last]).flat_map(u64::to_be_bytes);
+        let firsts = branch.baskets.iter().map(|b| b.entry).chain([branch.last]).flat_map(u64::to_be_bytes);
         let seeks = branch.baskets.iter().flat_map(|b| b.seek.to_be_bytes());
         let filled = |bytes: Vec<u8>, width: usize| {
             let mut all = vec![1];
@@ -254,7 +333,8 @@ impl Existing {
         displacement: usize,
     ) -> Result<Vec<u8>> {
         let mut edits = Edits::default();
-        self.encode_totals(&mut edits, writer, 1)?;
+        let sum = |of: fn(&Branch) -> u64| writer.branches.iter().map(of).sum::<u64>();
+        self.encode_totals(&mut edits, [sum(|b| b.total_bytes), sum(|b| b.zip_bytes)], 1)?;
         let (count, end, start) = self.list("fBranches")?;
         let (bytes, leaves) = metadata::encode_branches(writer, compression, displacement + end)?;
         let top = writer.branches.iter().filter(|b| b.parent.is_none()).count();
@@ -317,7 +397,10 @@ impl Existing {
             out.get_mut(at..at + 4).ok_or_else(overlap)?.copy_from_slice(&value.to_be_bytes());
             Ok(())
         };
-        for (start, end) in &self.frames {
+        // What an edit replaced has no frames and references of its own any more.
+        let dropped = edits.iter().map(|e| &e.range).find(|range| self.index.as_ref() == Some(*range));
+        let replaced = |at: usize| dropped.is_some_and(|range| range.contains(&at));
+        for (start, end) in self.frames.iter().filter(|(start, _)| !replaced(**start)) {
             let inserted =
                 edits.iter().filter(|e| e.range.is_empty() && e.range.start == *end && e.within < *start);
             let outside: usize = inserted.map(|e| e.bytes.len()).sum();
@@ -326,7 +409,7 @@ impl Existing {
             let bytes = bytes.ok_or_else(|| Error::limit("the tree's object has more than 1 GiB"))?;
             put(moved(*start), bytes | BYTE_COUNT_MASK)?;
         }
-        for reference in &self.references {
+        for reference in self.references.iter().filter(|at| !replaced(**at)) {
             let value = self.count(*reference)? as u32;
             let target = (value & !CLASS_MASK) as usize;
             // 1 is the object itself.
@@ -373,6 +456,8 @@ impl Notes {
     fn add(&mut self, class: &str, member: &str, at: usize) {
         let places = match class {
             "TTree" => Some(&mut self.tree),
+            // The tree's own name comes before all others.
+            "TNamed" if member == "fName" => Some(&mut self.tree),
             "TBranch" => {
                 if member == "fCompress" {
                     self.open.push(self.branches.len());
@@ -391,7 +476,7 @@ impl Notes {
                 }
                 self.leaves.last_mut()
             }
-            "TLeafI" | "TLeafC" => self.leaves.last_mut(),
+            "TLeafI" | "TLeafC" | "TLeafB" | "TLeafS" | "TLeafL" => self.leaves.last_mut(),
             _ => None,
         };
         // Only the first is the tree's own.

@@ -12,6 +12,7 @@ mod branch;
 mod cluster;
 mod existing;
 mod item;
+mod joined;
 mod metadata;
 mod plan;
 mod row;
@@ -26,7 +27,7 @@ use crate::tree::Place;
 use crate::wire::writer::Writer;
 use basket::{Basket, Job, Sizes, Slot};
 use branch::Branch;
-use existing::Existing;
+use existing::{Existing, Grown, GrownBranch};
 use item::{Item, View};
 use plan::Plan;
 use rayon::prelude::*;
@@ -36,6 +37,7 @@ use std::sync::Arc;
 
 pub use branch::{BranchKind, BranchSpec};
 pub use cluster::ClusterRange;
+pub use joined::JoinedTree;
 pub use plan::encode_value;
 
 /// Uncompressed bytes of small baskets that are compressed and written together.
@@ -249,6 +251,29 @@ impl TreeWriter {
         match self.cluster_entries {
             Some(entries) if self.options.auto_flush > 0 || !self.clusters.is_empty() => entries as i64,
             _ => self.options.auto_flush,
+        }
+    }
+
+    /// What a tree that is continued has grown to.
+    fn grown(&self) -> Grown<'_> {
+        let entries = self.entries_written;
+        let branches = self.branches.iter().map(|branch| GrownBranch {
+            name: &branch.name,
+            baskets: &branch.baskets,
+            entries,
+            total_bytes: branch.total_bytes,
+            zip_bytes: branch.zip_bytes,
+            maximum: Some(branch.maximum.into()),
+            last: if branch.item.is_some() { entries } else { 0 },
+            codec: None,
+        });
+        Grown {
+            entries,
+            clusters: &self.clusters,
+            auto_flush: self.auto_flush(),
+            branches: branches.collect(),
+            whole: false,
+            name: &self.name,
         }
     }
 
@@ -584,7 +609,7 @@ impl TableWriter for TreeWriter {
         let compression = file.compression();
         file.write(self.key, |displacement| match (&self.existing, &self.borders) {
             (None, _) => metadata::encode(self, compression, displacement),
-            (Some(tree), None) => tree.encode(self, displacement),
+            (Some(tree), None) => tree.encode(&self.grown(), displacement),
             (Some(tree), Some(_)) => tree.encode_more(self, compression, displacement),
         })?;
         self.changed = false;

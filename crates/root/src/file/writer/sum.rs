@@ -1,0 +1,297 @@
+//! Histograms of several files added, alone or inside other objects, without making values of them.
+//!
+//! Where two objects differ in nothing but contents, squares of weights and statistics, adding them is adding numbers at
+//! known places of their bytes. [`Sum::add`] refuses everything else.
+
+use super::{DirectoryId, FileWriter, Record};
+use crate::array::Number;
+use crate::error::{Error, Result, Within};
+use crate::file::{Key, RootFile};
+use crate::streamer::{Object, ObjectReader, Value};
+use crate::wire::Cursor;
+use std::collections::HashSet;
+
+/// `TH1::kIsAverage`: adding such a histogram means averaging it.
+const IS_AVERAGE: u32 = 1 << 18;
+
+/// Numbers that are added.
+#[derive(Debug)]
+struct Span {
+    /// Where they begin in the payload.
+    at: usize,
+    number: Number,
+    total: Totals,
+}
+
+#[derive(Debug)]
+enum Totals {
+    Real(Vec<f64>),
+    Whole(Vec<i64>),
+}
+
+/// An object, and the sum of it and others like it.
+#[derive(Debug)]
+pub struct Sum {
+    record: Record,
+    spans: Vec<Span>,
+    /// How many objects were added, the first included.
+    count: usize,
+}
+
+impl Sum {
+    /// Reads the object of a key. What cannot be added in part or in whole has no spans.
+    pub fn read(file: &RootFile, key: &Key) -> Result<Self> {
+        let record = Record::read(file, key)?;
+        let spans = spans(file, key, &record.payload).unwrap_or_default();
+        Ok(Self { record, spans, count: 1 })
+    }
+
+    /// Whether there is anything in the object that can be added.
+    pub fn is_additive(&self) -> bool {
+        !self.spans.is_empty()
+    }
+    /// How many objects were added, the first included.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+    /// Bytes in memory.
+    pub fn bytes(&self) -> usize {
+        let values = |span: &Span| match &span.total {
+            Totals::Real(values) => values.len(),
+            Totals::Whole(values) => values.len(),
+        };
+        self.record.payload.len() + 8 * self.spans.iter().map(values).sum::<usize>()
+    }
+
+    /// Reads the object of a key, if it differs in nothing but the numbers that are added.
+    pub fn like(&self, file: &RootFile, key: &Key) -> Result<Option<Vec<u8>>> {
+        if key.classname != self.record.class || u64::from(key.key_bytes) != self.record.key_bytes {
+            return Ok(None);
+        }
+        let other = file.object(key)?;
+        let alike = other.len() == self.record.payload.len() && self.is_alike(&other);
+        Ok(alike.then_some(other))
+    }
+
+    /// Adds what [`Self::like`] read.
+    pub fn add(&mut self, other: &[u8]) {
+        self.spans.iter_mut().for_each(|span| span.add(other));
+        self.count += 1;
+    }
+
+    fn is_alike(&self, other: &[u8]) -> bool {
+        let mut at = 0;
+        let ours = &self.record.payload;
+        let same = |from: usize, to: usize| ours.get(from..to) == other.get(from..to);
+        for span in &self.spans {
+            if !same(at, span.at) {
+                return false;
+            }
+            at = span.end();
+        }
+        same(at, ours.len())
+    }
+
+    /// The sum as a record. Fails if it does not fit into the integers of the class.
+    fn summed(&self) -> Result<Record> {
+        let mut payload = self.record.payload.clone();
+        if self.count > 1 {
+            for span in &self.spans {
+                let room = payload.get_mut(span.at..span.end());
+                let room = room.ok_or_else(|| Error::corrupt("a span past the end of its object"))?;
+                span.put(room)
+                    .within(|| format!("the sum of {} {}", self.record.class, self.record.name()))?;
+            }
+        }
+        let mut record = self.record.clone();
+        record.payload = payload;
+        Ok(record)
+    }
+}
+
+impl Span {
+    fn new(at: usize, number: Number, bytes: &[u8]) -> Self {
+        let count = bytes.len() / number.size();
+        let total = match number {
+            Number::F32 | Number::F64 => Totals::Real(vec![0.0; count]),
+            _ => Totals::Whole(vec![0; count]),
+        };
+        let mut span = Self { at, number, total };
+        span.add_bytes(bytes);
+        span
+    }
+    fn end(&self) -> usize {
+        let count = match &self.total {
+            Totals::Real(values) => values.len(),
+            Totals::Whole(values) => values.len(),
+        };
+        self.at + count * self.number.size()
+    }
+    fn add(&mut self, payload: &[u8]) {
+        let bytes = payload.get(self.at..self.end()).unwrap_or_default();
+        self.add_bytes(bytes);
+    }
+    fn add_bytes(&mut self, bytes: &[u8]) {
+        macro_rules! each {
+            ($type:ty, $values:expr, $wide:ty) => {
+                for (total, chunk) in $values.iter_mut().zip(bytes.as_chunks::<{ size_of::<$type>() }>().0) {
+                    *total += <$wide>::from(<$type>::from_be_bytes(*chunk));
+                }
+            };
+        }
+        match (&mut self.total, self.number) {
+            (Totals::Real(values), Number::F32) => each!(f32, values, f64),
+            (Totals::Real(values), _) => each!(f64, values, f64),
+            (Totals::Whole(values), Number::I8) => each!(i8, values, i64),
+            (Totals::Whole(values), Number::I16) => each!(i16, values, i64),
+            (Totals::Whole(values), Number::I32) => each!(i32, values, i64),
+            (Totals::Whole(values), _) => {
+                for (total, chunk) in values.iter_mut().zip(bytes.as_chunks::<8>().0) {
+                    *total = total.saturating_add(i64::from_be_bytes(*chunk));
+                }
+            }
+        }
+    }
+    fn put(&self, room: &mut [u8]) -> Result<()> {
+        macro_rules! each {
+            ($type:ty, $values:expr) => {
+                for (value, chunk) in $values.iter().zip(room.as_chunks_mut::<{ size_of::<$type>() }>().0) {
+                    let fits = <$type>::try_from(*value);
+                    let value = fits.map_err(|_| {
+                        Error::argument(format!(
+                            "{value} does not fit into its bins of type {}",
+                            stringify!($type)
+                        ))
+                    })?;
+                    *chunk = value.to_be_bytes();
+                }
+            };
+        }
+        match (&self.total, self.number) {
+            (Totals::Real(values), Number::F32) => {
+                for (value, chunk) in values.iter().zip(room.as_chunks_mut::<4>().0) {
+                    *chunk = (*value as f32).to_be_bytes();
+                }
+            }
+            (Totals::Real(values), _) => {
+                for (value, chunk) in values.iter().zip(room.as_chunks_mut::<8>().0) {
+                    *chunk = value.to_be_bytes();
+                }
+            }
+            (Totals::Whole(values), Number::I8) => each!(i8, values),
+            (Totals::Whole(values), Number::I16) => each!(i16, values),
+            (Totals::Whole(values), Number::I32) => each!(i32, values),
+            (Totals::Whole(values), _) => each!(i64, values),
+        }
+        Ok(())
+    }
+}
+
+fn is_histogram(class: &str) -> bool {
+    matches!(class, "TH1" | "TH2" | "TH3" | "TProfile" | "TProfile2D" | "TProfile3D")
+}
+
+/// Where the numbers of histograms stand in an object; none if it cannot be read in full or is added in another way.
+fn spans(file: &RootFile, key: &Key, payload: &[u8]) -> Result<Vec<Span>> {
+    let origin = u64::from(key.key_bytes);
+    let classes = file.classes()?;
+    let mut statistics = Vec::new();
+    let mut arrays = Vec::new();
+    let mut averaged = false;
+    let mut note = |class: &str, member: &str, cursor: &mut Cursor<'_>, _: &mut _| {
+        let at = cursor.pos();
+        if class == "TNamed" && member == "fName" {
+            let bits = at.checked_sub(4).and_then(|bits| payload.get(bits..at)?.first_chunk::<4>());
+            averaged |= bits.is_some_and(|bits| u32::from_be_bytes(*bits) & IS_AVERAGE != 0);
+        } else if is_histogram(class) {
+            match member {
+                "fEntries" => statistics.push(at),
+                "fSumw2" | "fBinEntries" | "fBinSumw2" => arrays.push((at, Number::F64)),
+                other if other.starts_with("fTsumw") => statistics.push(at),
+                _ => {}
+            }
+        }
+        false
+    };
+    let mut reader = ObjectReader::new(&classes, payload, origin);
+    reader.instead = Some(&mut note);
+    let value = reader.payload(&key.classname)?;
+    if reader.problems > 0 {
+        return Ok(Vec::new());
+    }
+    drop(reader);
+    let mut walk = Walk { origin, arrays: Vec::new(), seen: HashSet::new(), old: false };
+    walk.value(&value);
+    if averaged || walk.old || statistics.is_empty() {
+        return Ok(Vec::new());
+    }
+    arrays.append(&mut walk.arrays);
+    let mut spans = Vec::new();
+    for at in statistics {
+        let bytes = payload.get(at..at + 8).ok_or_else(|| Error::corrupt("statistics past the end"))?;
+        spans.push(Span::new(at, Number::F64, bytes));
+    }
+    for (at, number) in arrays {
+        let mut cursor = Cursor::new(payload, origin);
+        cursor.seek(at)?;
+        let count = cursor.count(number.size())?;
+        let bytes = cursor.take(count * number.size())?;
+        spans.push(Span::new(at + 4, number, bytes));
+    }
+    spans.sort_by_key(|span| span.at);
+    if spans.windows(2).any(|w| matches!(w, [a, b] if a.end() > b.at)) {
+        return Ok(Vec::new());
+    }
+    Ok(spans)
+}
+
+/// Finds the contents of histograms: the arrays that are their bases.
+struct Walk {
+    origin: u64,
+    arrays: Vec<(usize, Number)>,
+    seen: HashSet<u64>,
+    /// A histogram of ROOT before 3, or one that holds more than these classes say.
+    old: bool,
+}
+
+impl Walk {
+    fn value(&mut self, value: &Value) {
+        match value {
+            Value::Object(object) => self.object(object),
+            Value::List(items) => items.iter().for_each(|item| self.value(item)),
+            Value::Map(pairs) => pairs.iter().for_each(|(key, value)| {
+                self.value(key);
+                self.value(value);
+            }),
+            Value::Pair(pair) => {
+                self.value(&pair.0);
+                self.value(&pair.1);
+            }
+            _ => {}
+        }
+    }
+    fn object(&mut self, object: &Object) {
+        if object.reference > 1 && !self.seen.insert(object.reference) {
+            return;
+        }
+        self.old |= object.class == "TH1" && object.version < 3;
+        let holds = object.bases.iter().any(|base| base.is("TH1"));
+        for base in &object.bases {
+            match Number::of_array(&base.class) {
+                Some(number) if holds => {
+                    let at = usize::try_from(base.place.0.saturating_sub(self.origin)).unwrap_or(usize::MAX);
+                    self.arrays.push((at, number));
+                }
+                _ => self.object(base),
+            }
+        }
+        object.members.iter().for_each(|(_, value)| self.value(value));
+    }
+}
+
+impl FileWriter {
+    /// Writes a sum under a name, with the streamer info of its classes.
+    pub fn write_sum(&mut self, directory: DirectoryId, name: &str, sum: &Sum) -> Result<()> {
+        self.copy(directory, name, &sum.summed()?)
+    }
+}

@@ -1,0 +1,521 @@
+//! Trees of several files joined into one: baskets are copied as they are stored.
+//!
+//! The object of the first tree becomes that of the joined one, with all that this library knows nothing of. A basket keeps
+//! its bytes but for its place, the place of its directory, and the offset of its process identifiers. With a codec its
+//! bytes are decompressed and compressed again; they are never decoded, so every class can be joined.
+
+use super::Basket;
+use super::existing::{Existing, Grown, GrownBranch};
+use super::metadata;
+use crate::compress::decode;
+use crate::compress::encode::{Compression, compress};
+use crate::error::{Error, Result, Within};
+use crate::file::writer::{DirectoryId, FileWriter, KeyId};
+use crate::file::{Key, RootFile};
+use crate::tree::basket::BasketHeader;
+use crate::tree::{self, Place, Tree};
+use crate::wire::Cursor;
+use rayon::prelude::*;
+use sapwood_io::{Cause, Range};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// Compressed bytes that are read at once, unless one basket has more.
+const BATCH: u64 = 8 << 20;
+/// Baskets with no more bytes than this between them are read together.
+const GAP: u64 = 32 << 10;
+/// Where a key has its own place and that of its directory (`fSeekKey`, `fSeekPdir`).
+const SEEKS: usize = 18;
+/// Bits of the directory's place; above them stands the offset of process identifiers (`TKey::fPidOffset`).
+const PLACE_BITS: u32 = 48;
+
+/// A tree to which the baskets of others are added.
+pub struct JoinedTree {
+    key: KeyId,
+    name: String,
+    seek_directory: u64,
+    existing: Existing,
+    tree: Tree,
+    compression: Option<Compression>,
+    entries: u64,
+    clusters: Vec<u64>,
+    branches: Vec<Totals>,
+    described: HashSet<(String, i32, u32)>,
+    mark: Mark,
+    changed: bool,
+}
+
+/// A state to go back to.
+#[derive(Default)]
+struct Mark {
+    entries: u64,
+    clusters: usize,
+    /// Baskets, bytes before and after compression and the maximum of each branch.
+    branches: Vec<(usize, u64, u64, i64)>,
+}
+
+/// What a branch has come to.
+#[derive(Default)]
+struct Totals {
+    baskets: Vec<Basket>,
+    total_bytes: u64,
+    zip_bytes: u64,
+    maximum: i64,
+}
+
+/// A basket on its way.
+struct Piece {
+    branch: usize,
+    first: u64,
+    entries: u64,
+    seek: u64,
+    bytes: u64,
+    /// Where it lies in the buffer.
+    at: usize,
+}
+
+impl JoinedTree {
+    /// Takes a name in a directory for a tree that is laid out like the tree of a key of another file.
+    pub fn new(
+        file: &mut FileWriter,
+        directory: DirectoryId,
+        name: &str,
+        source: &Arc<RootFile>,
+        key: &Key,
+        compression: Option<Compression>,
+    ) -> Result<Self> {
+        let place = || format!("tree {}", key.name);
+        let (existing, tree) = Existing::read(source, key).within(place)?;
+        let id = file.reserve(directory, &tree.classname, name, &tree.title)?;
+        let branches = tree.branches.iter().map(|_| Totals::default()).collect();
+        Ok(Self {
+            key: id,
+            name: name.to_owned(),
+            seek_directory: file.seek_of(directory),
+            existing,
+            tree,
+            compression,
+            entries: 0,
+            clusters: Vec::new(),
+            branches,
+            described: HashSet::new(),
+            mark: Mark::default(),
+            changed: true,
+        })
+    }
+
+    /// Entries so far.
+    pub fn entries(&self) -> u64 {
+        self.entries
+    }
+    /// Notes the state that [`Self::roll_back`] goes back to.
+    pub fn mark(&mut self) {
+        let branches = self.branches.iter().map(|b| (b.baskets.len(), b.total_bytes, b.zip_bytes, b.maximum));
+        self.mark =
+            Mark { entries: self.entries, clusters: self.clusters.len(), branches: branches.collect() };
+    }
+    /// Forgets what was added since the mark. The bytes of the baskets stay in the file, unused.
+    pub fn roll_back(&mut self) {
+        self.entries = self.mark.entries;
+        self.clusters.truncate(self.mark.clusters);
+        let marks = self.mark.branches.iter().copied().chain(std::iter::repeat((0, 0, 0, 0)));
+        for (branch, (baskets, total_bytes, zip_bytes, maximum)) in self.branches.iter_mut().zip(marks) {
+            branch.baskets.truncate(baskets);
+            (branch.total_bytes, branch.zip_bytes, branch.maximum) = (total_bytes, zip_bytes, maximum);
+        }
+        self.changed = true;
+    }
+    /// Whether the tree had an index (`TTreeIndex`), which does not hold for the joined tree and is left out.
+    pub fn lost_index(&self) -> bool {
+        self.existing.has_index()
+    }
+
+    /// Adds all entries of a tree and returns their number. Nothing was added if the trees differ.
+    ///
+    /// `processes` is the number of process identifiers (`TProcessID`) in the file before those of the tree's own file.
+    pub fn add(
+        &mut self,
+        file: &mut FileWriter,
+        source: &Arc<RootFile>,
+        key: &Key,
+        processes: u16,
+    ) -> Result<u64> {
+        let place = || format!("tree {} of {}", key.name, source.name());
+        let tree = Tree::read(source, key)?;
+        let places = match_branches(&self.tree, &tree).within(place)?;
+        for info in source.classes()?.iter() {
+            if self.described.insert((info.name.to_string(), info.version, info.checksum)) {
+                file.describe(crate::streamer::StreamerInfo::clone(info)).within(place)?;
+            }
+        }
+        let (mut pieces, mut nowhere) = (Vec::new(), Vec::new());
+        for (branch, to) in tree.branches.iter().zip(&places) {
+            for basket in &branch.baskets {
+                let first = self.entries + basket.first;
+                match basket.place {
+                    Place::File(seek, bytes) => {
+                        let entries = basket.entries;
+                        pieces.push(Piece { branch: *to, first, entries, seek, bytes, at: 0 });
+                    }
+                    Place::Nowhere => nowhere.push((*to, Basket { bytes: 0, entry: first, seek: 0 })),
+                    Place::Tree(_) => {}
+                }
+            }
+        }
+        let written = self.copy_all(file, source, pieces, processes).within(place)?;
+        self.enter(written, nowhere, tree.entries, &tree.cluster_borders());
+        for (branch, to) in tree.branches.iter().zip(&places) {
+            if let Some(totals) = self.branches.get_mut(*to) {
+                totals.maximum = totals.maximum.max(maximum(branch));
+            }
+        }
+        Ok(tree.entries)
+    }
+
+    /// Adds baskets of a file whose tree has no description, or one that does not list them: branch, place, length, first
+    /// entry and entries of each, where the first entry counts from the end of the tree so far.
+    pub fn add_baskets(
+        &mut self,
+        file: &mut FileWriter,
+        source: &RootFile,
+        baskets: &[(usize, u64, u64, u64, u64)],
+        entries: u64,
+    ) -> Result<()> {
+        let piece = |(branch, seek, bytes, first, entries): &(usize, u64, u64, u64, u64)| Piece {
+            branch: *branch,
+            first: self.entries + first,
+            entries: *entries,
+            seek: *seek,
+            bytes: *bytes,
+            at: 0,
+        };
+        let pieces = baskets.iter().map(piece).collect();
+        let written = self.copy_all(file, source, pieces, 0)?;
+        self.enter(written, Vec::new(), entries, &[0, entries]);
+        for (branch, totals) in self.tree.branches.iter().zip(&mut self.branches) {
+            totals.maximum = totals.maximum.max(maximum(branch));
+        }
+        Ok(())
+    }
+
+    /// Takes baskets that were written, and clusters with these borders, into the tree.
+    fn enter(
+        &mut self,
+        written: Vec<(usize, Basket, u64)>,
+        nowhere: Vec<(usize, Basket)>,
+        entries: u64,
+        borders: &[u64],
+    ) {
+        for (branch, basket, total) in written {
+            if let Some(totals) = self.branches.get_mut(branch) {
+                totals.total_bytes += total;
+                totals.zip_bytes += u64::from(basket.bytes);
+                totals.baskets.push(basket);
+            }
+        }
+        for (branch, basket) in nowhere {
+            self.branches.get_mut(branch).into_iter().for_each(|totals| totals.baskets.push(basket));
+        }
+        for totals in &mut self.branches {
+            let before = totals.baskets.partition_point(|basket| basket.entry < self.entries);
+            totals.baskets.get_mut(before..).unwrap_or_default().sort_by_key(|basket| basket.entry);
+        }
+        self.clusters.extend(borders.iter().skip(1).map(|border| self.entries + border));
+        self.entries += entries;
+        self.changed = true;
+    }
+
+    /// Copies baskets in the order of their places, about [`BATCH`] bytes at a time.
+    fn copy_all(
+        &self,
+        file: &mut FileWriter,
+        source: &RootFile,
+        mut pieces: Vec<Piece>,
+        processes: u16,
+    ) -> Result<Vec<(usize, Basket, u64)>> {
+        pieces.sort_by_key(|piece| piece.seek);
+        let mut written = Vec::with_capacity(pieces.len());
+        let mut rest = pieces.as_mut_slice();
+        while !rest.is_empty() {
+            let mut bytes = 0_u64;
+            let count = rest.iter().take_while(|p| {
+                let fits = bytes == 0 || bytes + p.bytes <= BATCH;
+                bytes += p.bytes;
+                fits
+            });
+            let (batch, more) = rest.split_at_mut(count.count().max(1));
+            rest = more;
+            self.copy(file, source, batch, processes, &mut written)?;
+        }
+        Ok(written)
+    }
+
+    /// Copies baskets to the end of the file, in the order of their places.
+    fn copy(
+        &self,
+        file: &mut FileWriter,
+        source: &RootFile,
+        pieces: &mut [Piece],
+        processes: u16,
+        written: &mut Vec<(usize, Basket, u64)>,
+    ) -> Result<()> {
+        let mut ranges: Vec<Range> = Vec::new();
+        let mut before = 0;
+        for piece in pieces.iter_mut() {
+            match ranges.last_mut() {
+                Some(last) if piece.seek.saturating_sub(last.offset + last.length) <= GAP => {
+                    let end = (last.offset + last.length).max(piece.seek.saturating_add(piece.bytes));
+                    before += (end - last.offset - last.length) as usize;
+                    last.length = end - last.offset;
+                }
+                _ => {
+                    ranges.push(Range { offset: piece.seek, length: piece.bytes });
+                    before += piece.bytes as usize;
+                }
+            }
+            // The last range ends at `before` in the buffer.
+            if let Some(last) = ranges.last() {
+                let back = (last.offset + last.length).saturating_sub(piece.seek) as usize;
+                piece.at = before.saturating_sub(back);
+            }
+        }
+        let size = source.source().size();
+        if ranges.iter().any(|r| r.offset.checked_add(r.length).is_none_or(|end| end > size)) {
+            return Err(Error::corrupt("a basket reaches past the end of the file"));
+        }
+        let mut buffer = Vec::new();
+        buffer
+            .try_reserve_exact(before)
+            .map_err(|_| Error::limit(format!("no memory for {before} bytes")))?;
+        buffer.resize(before, 0);
+        source.source().fetch(&ranges, &mut buffer, Cause::Basket)?;
+        let numbers = (self.seek_directory, processes, &self.tree);
+        let records: Result<Vec<(Vec<u8>, u64)>> = pieces
+            .par_iter()
+            .map(|piece| {
+                let record = buffer.get(piece.at..piece.at + piece.bytes as usize).unwrap_or_default();
+                let branch = self.tree.branches.get(piece.branch).map_or("", |b| b.name.as_str());
+                let place = || format!("branch {branch}, the basket at byte {}", piece.seek);
+                prepare(record, piece, numbers, self.compression).within(place)
+            })
+            .collect();
+        let mut records = records?;
+        let most = records.iter().map(|(record, _)| record.len() as u64).sum();
+        let mut stretch = file.begin_stretch(most);
+        let mut seek = stretch.end;
+        for ((record, total), piece) in records.iter_mut().zip(pieces) {
+            put_seek(record, seek)?;
+            let basket = Basket { bytes: record.len() as u32, entry: piece.first, seek };
+            written.push((piece.branch, basket, *total));
+            seek += record.len() as u64;
+        }
+        let parts: Vec<&[u8]> = records.iter().map(|(record, _)| record.as_slice()).collect();
+        let appended = file.append(&mut stretch, &parts);
+        if appended.is_err() {
+            file.give_back(&stretch);
+        }
+        appended?;
+        let baskets: usize = self.branches.iter().map(|b| b.baskets.len()).sum();
+        let need = self.existing.size() + 20 * (baskets + written.len());
+        file.accept(&stretch, self.key, need + metadata::MIN_BASKETS).map(|_| ())
+    }
+
+    /// Writes the tree's object for all entries so far.
+    pub fn save(&mut self, file: &mut FileWriter) -> Result<()> {
+        if !self.changed {
+            return Ok(());
+        }
+        let codec = self.compression.map(Compression::code);
+        let branches = self.tree.branches.iter().zip(&self.branches).map(|(branch, totals)| GrownBranch {
+            name: &branch.name,
+            baskets: &totals.baskets,
+            total_bytes: totals.total_bytes,
+            zip_bytes: totals.zip_bytes,
+            maximum: Some(totals.maximum),
+            last: if totals.baskets.is_empty() { 0 } else { self.entries },
+            entries: self.entries,
+            codec,
+        });
+        let grown = Grown {
+            entries: self.entries,
+            clusters: &self.clusters,
+            auto_flush: self.tree.auto_flush,
+            branches: branches.collect(),
+            whole: true,
+            name: &self.name,
+        };
+        let existing = &self.existing;
+        file.write(self.key, |displacement| existing.encode(&grown, displacement))
+            .within(|| format!("tree {}", self.name))?;
+        self.changed = false;
+        Ok(())
+    }
+}
+
+/// The largest count of a branch's leaf, or the longest of its strings.
+fn maximum(branch: &tree::Branch) -> i64 {
+    branch.leaves.first().map_or(0, |leaf| match leaf.class.as_str() {
+        "TLeafC" => leaf.length,
+        _ => leaf.maximum.max(branch.maximum),
+    })
+}
+
+/// The record of a basket as the new file holds it but for its place, and its bytes before compression.
+fn prepare(
+    record: &[u8],
+    piece: &Piece,
+    (seek_directory, processes, tree): (u64, u16, &Tree),
+    compression: Option<Compression>,
+) -> Result<(Vec<u8>, u64)> {
+    let mut cursor = Cursor::new(record, piece.seek);
+    let key = Key::parse(&mut cursor)?;
+    let header = BasketHeader::parse(&mut Cursor::new(record, piece.seek))?;
+    let name = tree.branches.get(piece.branch).map_or("", |branch| branch.name.as_str());
+    if key.classname != "TBasket" || header.total_bytes != record.len() || key.name != name {
+        return Err(Error::corrupt(format!(
+            "a record {} of class {} with {} bytes is not a basket of {} bytes",
+            key.name,
+            key.classname,
+            header.total_bytes,
+            record.len()
+        )));
+    }
+    if header.entries as u64 != piece.entries {
+        return Err(Error::corrupt(format!(
+            "{} entries in the basket where the tree has {}",
+            header.entries, piece.entries
+        )));
+    }
+    let (head, stored) = record.split_at_checked(header.key_bytes).unwrap_or_default();
+    let mut out = Vec::with_capacity(record.len());
+    out.extend_from_slice(head);
+    match compression {
+        None => out.extend_from_slice(stored),
+        Some(compression) => {
+            let mut plain = Vec::new();
+            let body = if stored.len() == header.object_bytes {
+                stored
+            } else {
+                decode::verify_size(stored, header.object_bytes)?;
+                let no_room = |_| Error::limit(format!("no memory for {} bytes", header.object_bytes));
+                plain.try_reserve_exact(header.object_bytes).map_err(no_room)?;
+                plain.resize(header.object_bytes, 0);
+                decode::decompress(stored, &mut plain)?;
+                &plain
+            };
+            let mut packed = Vec::new();
+            let used = compress(compression, body, &mut packed)?;
+            out.extend_from_slice(used.and_then(|used| packed.get(..used)).unwrap_or(body));
+        }
+    }
+    let length = i32::try_from(out.len()).map_err(|_| Error::limit("a basket of 2 GiB"))?;
+    put(&mut out, 0, &length.to_be_bytes())?;
+    if is_big(&out) {
+        let mut old = Cursor::new(&out, 0);
+        old.seek(SEEKS + 8)?;
+        let before = (old.u64()? >> PLACE_BITS) as u16;
+        let offset = before
+            .checked_add(processes)
+            .ok_or_else(|| Error::limit("more than 65535 process identifiers in one file"))?;
+        let parent = seek_directory | u64::from(offset) << PLACE_BITS;
+        put(&mut out, SEEKS + 8, &parent.to_be_bytes())?;
+    } else {
+        let parent = u32::try_from(seek_directory).ok().filter(|_| processes == 0);
+        put(&mut out, SEEKS + 4, &parent.ok_or_else(too_narrow)?.to_be_bytes())?;
+    }
+    Ok((out, (header.key_bytes + header.object_bytes) as u64))
+}
+
+/// Whether the key of a record has positions of 64 bits.
+fn is_big(record: &[u8]) -> bool {
+    matches!(record.get(4..6), Some([high, low]) if u16::from_be_bytes([*high, *low]) > 1000)
+}
+
+fn too_narrow() -> Error {
+    Error::unsupported(
+        "a basket with 32-bit positions cannot lie at that place: write the tree again instead",
+    )
+}
+
+/// Puts the place of a record into its key.
+fn put_seek(record: &mut [u8], seek: u64) -> Result<()> {
+    if is_big(record) {
+        return put(record, SEEKS, &seek.to_be_bytes());
+    }
+    let seek = u32::try_from(seek).map_err(|_| too_narrow())?;
+    put(record, SEEKS, &seek.to_be_bytes())
+}
+
+fn put(record: &mut [u8], at: usize, bytes: &[u8]) -> Result<()> {
+    let place = record.get_mut(at..at + bytes.len());
+    place.ok_or_else(|| Error::corrupt("a basket shorter than its key"))?.copy_from_slice(bytes);
+    Ok(())
+}
+
+/// The branch of the first tree that each branch of another tree belongs to, in the order of the other tree.
+///
+/// Fails if a branch is missing in one of them or is laid out in another way, and for baskets that cannot be copied.
+fn match_branches(first: &Tree, other: &Tree) -> Result<Vec<usize>> {
+    let mut names: HashMap<(Option<usize>, &str), Vec<usize>> = HashMap::new();
+    for (index, branch) in first.branches.iter().enumerate().rev() {
+        names.entry((branch.parent, &branch.name)).or_default().push(index);
+    }
+    let mut places: Vec<usize> = Vec::with_capacity(other.branches.len());
+    for (index, branch) in other.branches.iter().enumerate() {
+        let parent = branch.parent.and_then(|parent| places.get(parent).copied());
+        let found = names.get_mut(&(parent, branch.name.as_str())).and_then(Vec::pop);
+        let found = found
+            .ok_or_else(|| Error::argument(format!("the first tree has no branch {}", other.path(index))))?;
+        places.push(found);
+    }
+    if let Some(missing) = names.values().flatten().min() {
+        return Err(Error::argument(format!("there is no branch {}", first.path(*missing))));
+    }
+    for (index, (branch, to)) in other.branches.iter().zip(&places).enumerate() {
+        let Some(like) = first.branches.get(*to) else { continue };
+        let place = || format!("branch {}", other.path(index));
+        let fail = |why: String| Err(Error::argument(why).within(place()));
+        let leaf = |l: &tree::Leaf| {
+            let length = if l.class == "TLeafC" { 0 } else { l.length };
+            (l.class.clone(), l.title.clone(), length, l.width, l.unsigned, l.counted, l.kind)
+        };
+        let leaves = |b: &tree::Branch| b.leaves.iter().map(leaf).collect::<Vec<_>>();
+        let counter = branch.counter.and_then(|counter| places.get(counter).copied());
+        if (&branch.class, leaves(branch), &branch.element) != (&like.class, leaves(like), &like.element)
+            || counter != like.counter
+            || branch.offsets_from_counter != like.offsets_from_counter
+        {
+            return fail(format!(
+                "it is laid out in another way than in the first tree ({} {}, not {} {})",
+                branch.class,
+                leaf_text(branch),
+                like.class,
+                leaf_text(like)
+            ));
+        }
+        if !branch.other_file.is_empty() {
+            return fail(format!("its baskets are in another file, {}", branch.other_file));
+        }
+        if branch.baskets.iter().any(|b| matches!(b.place, Place::Tree(_))) {
+            let why = "a basket of it is in the tree's own object, so it cannot be copied as it is";
+            return Err(Error::unsupported(why).within(place()));
+        }
+        if branch.entries != other.entries && !branch.baskets.is_empty() {
+            return fail(format!("it has {} entries where the tree has {}", branch.entries, other.entries));
+        }
+        let covered: u64 = branch.baskets.iter().map(|b| b.entries).sum();
+        if !branch.baskets.is_empty() && covered != other.entries {
+            return fail(format!("its baskets have {covered} of {} entries", other.entries));
+        }
+        if branch.baskets.is_empty() && !like.baskets.is_empty() && other.entries > 0 {
+            return fail("it has no baskets".to_owned());
+        }
+    }
+    Ok(places)
+}
+
+fn leaf_text(branch: &tree::Branch) -> String {
+    let class = branch.element.as_ref().map_or("", |e| e.class_name.as_str());
+    let leaves: Vec<String> = branch.leaves.iter().map(|l| format!("{}:{}", l.class, l.title)).collect();
+    format!("{class}[{}]", leaves.join(", "))
+}

@@ -1,0 +1,55 @@
+"""`sapwood check`."""
+
+from __future__ import annotations
+
+import argparse
+
+from sapwood.cli import storage
+from sapwood.show.safe import say
+
+HELP = "Check files: records, keys, baskets, pages, clusters, free segments, streamer info."
+EPILOG = (
+    "Prints one line for each finding: severity, code, place. --codes lists all codes. "
+    "Exit codes: 0 no error, 1 an error, or with --strict any finding but an info. "
+    "Example: sapwood check events.root --deep"
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "files", nargs="*", metavar="FILE", help="files, URLs, patterns, or @FILE with one of them a line"
+    )
+    parser.add_argument("--deep", action="store_true", help="decompress and decode everything, too")
+    parser.add_argument("--strict", action="store_true", help="a warning is a failure, too")
+    parser.add_argument("--codes", action="store_true", help="list all codes with severity and meaning, and exit")
+    storage.add_argument(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON object a line")
+    parser.set_defaults(trailing="files")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Check the files."""
+    import json
+
+    from sapwood.errors import ArgumentError
+    from sapwood.storage.sources import options_of
+    from sapwood.tools.checking import CODES, check
+    from sapwood.tools.merging import input_paths
+
+    if arguments.codes:
+        for code, (severity, meaning) in CODES.items():
+            say(f"{severity:8}{code:16} {meaning}")
+        return 0
+    if not arguments.files:
+        raise ArgumentError("no file is named")
+    options = options_of(arguments.storage)
+    failed = 0
+    for path in input_paths(arguments.files, options):
+        for one in check(path, deep=arguments.deep, options=options):
+            failed |= one.severity == "error" or (arguments.strict and one.severity == "warning")
+            if arguments.json:
+                print(json.dumps({"file": path, **one.described()}))
+            else:
+                say(f"{path}: {one.line()}")
+    return int(failed)

@@ -1,0 +1,204 @@
+"""`sapwood copy`, `mv`, `rm`, `mkdir` and `split`."""
+
+from __future__ import annotations
+
+import argparse
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+from sapwood.cli import storage
+from sapwood.show.safe import say
+
+if TYPE_CHECKING:
+    from sapwood.tools.copying import Selection
+
+
+def _selection_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--keep", action="append", default=[], metavar="PATTERN", help="copy only these branches")
+    parser.add_argument("--drop", action="append", default=[], metavar="PATTERN", help="leave out these branches")
+    parser.add_argument("--start", type=int, default=0, metavar="ENTRY", help="first entry (0)")
+    parser.add_argument("--stop", type=int, metavar="ENTRY", help="stop before this entry")
+    parser.add_argument("--cut", metavar="EXPR", help="only entries for which this expression is true")
+    parser.add_argument("--define", action="append", default=[], metavar="NAME=EXPR", help="add a branch")
+    parser.add_argument("--compression", metavar="CODEC:LEVEL", help="zstd:5, lz4:4, zlib:1, lzma:6, none")
+    parser.add_argument("--cluster-size", metavar="SIZE", help="entries (10000), or compressed bytes (30 MB)")
+
+
+def _selection(arguments: argparse.Namespace) -> Selection:
+    from sapwood.errors import ArgumentError
+    from sapwood.lab.advice.rewriting import parse_cluster, parse_codec
+    from sapwood.tools.copying import Selection
+
+    define: dict[str, str] = {}
+    for text in arguments.define:
+        name, equals, expression = text.partition("=")
+        if not (equals and name.strip() and expression.strip()):
+            raise ArgumentError(f"--define takes NAME=EXPR, not {text!r}")
+        define[name.strip()] = expression.strip()
+    return Selection(
+        tuple(arguments.keep),
+        tuple(arguments.drop),
+        arguments.start,
+        arguments.stop,
+        arguments.cut,
+        define,
+        parse_codec(arguments.compression) if arguments.compression else ...,
+        parse_cluster(arguments.cluster_size) if arguments.cluster_size else None,
+    )
+
+
+def _copy_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "sources", nargs="+", metavar="FILE[:PATH]", help="objects, patterns or whole files; last: target"
+    )
+    _selection_arguments(parser)
+    parser.add_argument("--replace", action="store_true", help="delete objects of the same name first")
+    parser.add_argument("--recreate", action="store_true", help="replace the target file")
+    storage.add_argument(parser)
+    parser.add_argument("--json", action="store_true", help="print the copied objects as JSON")
+    parser.set_defaults(trailing="sources")
+
+
+def _copy(arguments: argparse.Namespace) -> int:
+    """Copy the objects."""
+    from sapwood.storage.sources import options_of
+    from sapwood.tools.copying import copy
+
+    done = copy(
+        *_sources(arguments),
+        selection=_selection(arguments),
+        replace=arguments.replace,
+        recreate=arguments.recreate,
+        options=options_of(arguments.storage),
+    )
+    _print(done, arguments)
+    return 0
+
+
+def _sources(arguments: argparse.Namespace) -> tuple[list[str], str]:
+    from sapwood.errors import ArgumentError
+
+    *sources, target = arguments.sources
+    if not sources:
+        raise ArgumentError("name a source and a target")
+    return sources, target
+
+
+def _print(done: dict[str, int | None], arguments: argparse.Namespace) -> None:
+    import json
+
+    if arguments.json:
+        print(json.dumps(done, indent=1))
+        return
+    for path, entries in done.items():
+        say(path if entries is None else f"{path}: {entries} entries")
+
+
+def _move_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("sources", nargs="+", metavar="FILE:PATH", help="objects or patterns; last: FILE or FILE:PATH")
+    parser.add_argument("--json", action="store_true", help="print the moved objects as JSON")
+    parser.set_defaults(trailing="sources")
+
+
+def _move(arguments: argparse.Namespace) -> int:
+    """Move the objects."""
+    from sapwood.tools.copying import move
+
+    _print(move(*_sources(arguments)), arguments)
+    return 0
+
+
+def _remove_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("targets", nargs="+", metavar="FILE:PATH", help="objects or patterns, with a cycle or without")
+    parser.add_argument("-r", "--recursive", action="store_true", help="delete directories, too")
+    parser.add_argument("--json", action="store_true", help="print the deleted objects as JSON")
+    parser.set_defaults(trailing="targets")
+
+
+def _remove(arguments: argparse.Namespace) -> int:
+    """Delete the objects."""
+    from sapwood.tools.copying import remove
+
+    _print(dict.fromkeys(remove(arguments.targets, recursive=arguments.recursive)), arguments)
+    return 0
+
+
+def _directory_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("targets", nargs="+", metavar="FILE:PATH", help="directories to make")
+    parser.add_argument("-p", "--parents", action="store_true", help="make those above; accept those that are there")
+    parser.set_defaults(trailing="targets")
+
+
+def _directory(arguments: argparse.Namespace) -> int:
+    """Make the directories."""
+    from sapwood.tools.copying import make_directories
+
+    make_directories(arguments.targets, parents=arguments.parents)
+    return 0
+
+
+def _split_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("source", metavar="FILE:TREE", help="the tree; its path may be absent if the file has only one")
+    parser.add_argument("target", metavar="OUT", help="names of the files, with {} for the number or value")
+    parser.add_argument("--entries", type=int, metavar="N", help="entries of a file")
+    parser.add_argument("--size", metavar="SIZE", help="compressed size of a file, about")
+    parser.add_argument("--by", metavar="EXPR", help="a file for each value of this column or expression")
+    _selection_arguments(parser)
+    storage.add_argument(parser)
+    parser.add_argument("--json", action="store_true", help="print the files and their entries as JSON")
+
+
+def _split(arguments: argparse.Namespace) -> int:
+    """Split the tree."""
+    from sapwood.storage.sources import options_of
+    from sapwood.tools.copying import split
+
+    done = split(
+        arguments.source,
+        arguments.target,
+        entries=arguments.entries,
+        size=arguments.size,
+        by=arguments.by,
+        selection=_selection(arguments),
+        options=options_of(arguments.storage),
+    )
+    _print(dict(done), arguments)
+    return 0
+
+
+copy = SimpleNamespace(
+    HELP="Copy objects, trees, branches and entries to another file.",
+    EPILOG="Whole trees are copied basket by basket. "
+    "Example: sapwood copy events.root:Events skim.root --cut 'nMuon >= 2' --keep 'nMuon' --keep 'Muon_*'",
+    add_arguments=_copy_arguments,
+    run=_copy,
+)
+move = SimpleNamespace(
+    HELP="Move or rename objects.",
+    EPILOG="Example: sapwood mv events.root:Events events.root:Old",
+    add_arguments=_move_arguments,
+    run=_move,
+)
+remove = SimpleNamespace(
+    HELP="Delete objects of files.",
+    EPILOG="Example: sapwood rm events.root:Old",
+    add_arguments=_remove_arguments,
+    run=_remove,
+)
+mkdir = SimpleNamespace(
+    HELP="Make directories in files.",
+    EPILOG="Example: sapwood mkdir -p events.root:plots/muons",
+    add_arguments=_directory_arguments,
+    run=_directory,
+)
+split = SimpleNamespace(
+    HELP="Split a tree into several files.",
+    EPILOG="Example: sapwood split events.root:Events 'part-{}.root' --entries 100",
+    add_arguments=_split_arguments,
+    run=_split,
+)

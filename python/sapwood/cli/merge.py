@@ -1,0 +1,83 @@
+"""`sapwood merge`."""
+
+from __future__ import annotations
+
+import argparse
+
+from sapwood.cli import storage
+from sapwood.cli.progress import counter
+from sapwood.show.safe import complain, say
+
+HELP = "Merge files: trees joined by copying their baskets, histograms added, other objects copied."
+EPILOG = (
+    "Exit codes: 0 all merged, 3 files were skipped or histograms could not be added. "
+    "Example: sapwood merge all.root run1.root run2.root --verify"
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("output", metavar="OUT", help="the new file; an existing one is replaced when all is done")
+    parser.add_argument(
+        "inputs", nargs="+", metavar="IN", help="files, URLs, patterns, or @FILE with one of them a line"
+    )
+    parser.add_argument(
+        "--compression", metavar="CODEC:LEVEL", help="compress baskets again without decoding: zstd:5, lz4:4, none"
+    )
+    parser.add_argument("--recluster", action="store_true", help="decode trees and write them with clusters of 30 MB")
+    parser.add_argument(
+        "--others",
+        choices=("first", "all", "error"),
+        default="first",
+        help="objects that differ and cannot be added: take the first, write all as cycles, or fail (first)",
+    )
+    parser.add_argument("--only", action="append", default=[], metavar="PATTERN", help="merge only these objects")
+    parser.add_argument("--drop", action="append", default=[], metavar="PATTERN", help="leave out these objects")
+    parser.add_argument("--max-memory", default="512 MB", metavar="SIZE", help="limit for objects in memory (512 MB)")
+    parser.add_argument("-j", "--jobs", type=int, default=1, metavar="N", help="processes that merge parts (1)")
+    parser.add_argument("--skip-bad", action="store_true", help="leave out files that cannot be read, and list them")
+    parser.add_argument("-n", "--dry-run", action="store_true", help="print what would be merged; write nothing")
+    parser.add_argument("--verify", action="store_true", help="compare the values of the new file with the inputs")
+    parser.add_argument(
+        "--resume", action="store_true", help="keep finished parts, and go on with those that are there"
+    )
+    storage.add_argument(parser)
+    parser.add_argument("--no-progress", action="store_true", help="show no progress bar")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.set_defaults(trailing="inputs")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Merge the files."""
+    import json
+
+    from sapwood.lab.advice.rewriting import parse_codec
+    from sapwood.storage.sources import options_of
+    from sapwood.tools.merging import merge
+
+    with counter(shown=not arguments.no_progress and not arguments.json) as tell:
+        done = merge(
+            arguments.output,
+            arguments.inputs,
+            compression=parse_codec(arguments.compression) if arguments.compression else ...,
+            recluster=arguments.recluster,
+            others=arguments.others,
+            only=arguments.only,
+            drop=arguments.drop,
+            max_memory=arguments.max_memory,
+            jobs=arguments.jobs,
+            skip_bad=arguments.skip_bad,
+            dry_run=arguments.dry_run,
+            verify=arguments.verify,
+            resume=arguments.resume,
+            progress=tell,
+            options=options_of(arguments.storage),
+        )
+    if arguments.json:
+        print(json.dumps(done.described(), indent=1))
+    else:
+        for line in done.text():
+            say(line)
+    if not done.is_complete:
+        complain(f"{len(done.skipped)} files skipped, {len(done.not_added)} histograms not added")
+    return 0 if done.is_complete else 3

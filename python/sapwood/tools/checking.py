@@ -1,0 +1,418 @@
+"""Check a file: every record, key, basket, page, cluster and free segment, and with `deep` every value."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import sapwood
+from sapwood import _native
+from sapwood.errors import SapwoodError, UnsupportedError
+from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES
+
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
+
+CODES: dict[str, tuple[str, str]] = {
+    "open": ("error", "The file cannot be opened: its header is damaged."),
+    "truncated": ("error", "The header says that the file ends behind its last byte."),
+    "trailing-bytes": ("warning", "Bytes follow the end that the header gives."),
+    "not-closed": ("warning", "The file was not closed: its key list was made again from its records."),
+    "records": ("error", "The records do not follow each other: a length is zero or leads past the end."),
+    "record-key": ("error", "The key of a record cannot be parsed, or does not fit into the record."),
+    "record-place": ("error", "The key of a record gives another place than its own."),
+    "directory": ("error", "A directory or its key list cannot be read."),
+    "key-place": ("error", "A key leads past the end of the file, or to no record."),
+    "key-record": ("error", "A key differs from the key of the record that it leads to."),
+    "key-overlap": ("error", "Two records share bytes."),
+    "free-list": ("error", "The list of free segments cannot be read."),
+    "free-segment": ("error", "A free segment overlaps a record that is in use, or lies outside the file."),
+    "free-mark": ("warning", "A free segment does not carry its negative length."),
+    "streamer-info": ("error", "The streamer info cannot be read."),
+    "object": ("error", "An object cannot be decompressed or decoded (deep)."),
+    "class-unknown": ("info", "An object, or a part of it, is of a class that sapwood cannot decode (deep)."),
+    "tree": ("error", "The description of a tree cannot be read."),
+    "branch-entries": ("error", "A branch has another number of entries than its tree."),
+    "branch-order": ("error", "The first entries of the baskets of a branch do not increase."),
+    "basket-place": ("error", "A basket lies outside the file."),
+    "basket-overlap": ("error", "Two baskets share bytes."),
+    "basket-header": ("error", "The record of a basket is not a basket, or not of that branch or size."),
+    "basket-entries": ("error", "A basket has another number of entries than the tree says."),
+    "basket-data": ("error", "A basket cannot be decompressed (deep)."),
+    "basket-offsets": ("error", "The offsets of entries in a basket do not increase or lead outside (deep)."),
+    "tree-values": ("error", "The values of a branch cannot be decoded (deep)."),
+    "cluster": ("warning", "A cluster of the tree does not end at the end of a basket of each branch."),
+    "ntuple": ("error", "The anchor, header, footer or page list of an RNTuple is damaged."),
+    "ntuple-values": ("error", "A page of an RNTuple cannot be read: its checksum or values are wrong (deep)."),
+}
+"""All kinds of findings: their severity and meaning."""
+
+SEVERITIES = ("info", "warning", "error")
+_HEAD = 1024
+_CHUNK = 1 << 20
+_DEEP_BYTES = 32_000_000
+"""Uncompressed bytes that are decoded at a time."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is wrong, or odd, in a file; `code` is one of `CODES`."""
+
+    code: str
+    path: str
+    text: str
+    byte: int | None = None
+
+    @property
+    def severity(self) -> str:
+        """``"error"``, ``"warning"`` or ``"info"``."""
+        return CODES[self.code][0]
+
+    def line(self) -> str:
+        """Return the finding as one line."""
+        place = f" (byte {self.byte})" if self.byte is not None else ""
+        where = f"{self.path}: " if self.path else ""
+        return f"{self.severity} {self.code}: {where}{self.text}{place}"
+
+    def described(self) -> dict[str, Any]:
+        """Return the finding as a dictionary for JSON."""
+        return {"severity": self.severity, **asdict(self)}
+
+
+class RecordHead(NamedTuple):
+    """The start of a record: offset, length (negative for a free segment), and what its key says."""
+
+    offset: int
+    length: int
+    key_bytes: int
+    object_bytes: int
+    place: int
+    parent: int
+    classname: str
+    name: str
+    title: str
+
+
+def check(path: str, *, deep: bool = False, options: Mapping[str, Any] | None = None) -> Iterator[Finding]:
+    """Yield what is wrong with a file.
+
+    Parameters
+    ----------
+    path
+        A path or URL.
+    deep
+        Decompress and decode everything.
+    options
+        Options of `sapwood.open`.
+    """
+    try:
+        file = sapwood.open({path: None}, **(options or {}))
+    except SapwoodError as error:
+        yield Finding("open", "", _line(error))
+        return
+    with file:
+        native: _native.File = file.file.native
+        yield from _Check(file, native, deep).run()
+
+
+def parse_head(data: bytes, offset: int) -> RecordHead | None:
+    """Parse the start of a record; None if that cannot be one."""
+    try:
+        length, version, object_bytes, _, key_bytes = struct.unpack_from(">iHiIH", data)
+        if length < 0:
+            return RecordHead(offset, length, 0, 0, offset, 0, "", "", "")
+        place, parent = struct.unpack_from(">QQ" if version > 1000 else ">II", data, 18)
+        at = 34 if version > 1000 else 26
+        texts: list[str] = []
+        for _ in range(3):
+            size = data[at]
+            at += 1
+            if size == 255:
+                (size,) = struct.unpack_from(">I", data, at)
+                at += 4
+            if at + size > len(data):
+                return None
+            texts.append(data[at : at + size].decode("utf-8", "replace"))
+            at += size
+    except (struct.error, IndexError):
+        return None
+    if version % 1000 > 10 or object_bytes < 0 or key_bytes < at or key_bytes > length:
+        return None
+    return RecordHead(offset, length, key_bytes, object_bytes, place, parent & (1 << 48) - 1, *texts)
+
+
+def records(native: _native.File, start: int, end: int) -> Iterator[RecordHead | int]:
+    """Yield the records from an offset on; where the next one is not a record, yield its offset and stop."""
+    chunk, first = b"", 0
+    at = start
+    while at < end:
+        if not (first <= at and at + _HEAD <= first + len(chunk)) and first + len(chunk) < end:
+            first = at
+            chunk = native.bytes(at, min(_CHUNK if chunk else 8 * _HEAD, end - at))
+        elif not first <= at < first + len(chunk):
+            first = at
+            chunk = native.bytes(at, min(_CHUNK, end - at))
+        head = parse_head(chunk[at - first : at - first + 4 * _HEAD], at)
+        if head is None or head.length == 0 or -4 < head.length < 0 or at + abs(head.length) > end:
+            yield at
+            return
+        yield head
+        at += abs(head.length)
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+class _Check:
+    def __init__(self, file: Foreign, native: _native.File, deep: bool) -> None:
+        self._file = file
+        self._native = native
+        self._deep = deep
+        self._end = min(native.end, native.size)
+        self._heads: dict[int, RecordHead] = {}
+        self._used: list[tuple[int, int, str, bool]] = []
+        """Offset, end and name of the records in use, and whether it is a basket."""
+
+    def run(self) -> Iterator[Finding]:
+        """Yield all findings."""
+        native = self._native
+        if native.end > native.size:
+            yield Finding("truncated", "", f"the header gives {native.end} bytes, the file has {native.size}")
+        elif native.size > native.end:
+            yield Finding("trailing-bytes", "", f"{native.size - native.end} bytes", native.end)
+        yield from self._records()
+        yield from self._infos()
+        try:
+            root = native.directory()
+        except SapwoodError as error:
+            yield Finding("directory", "/", _line(error))
+            return
+        if root.recovered:
+            yield Finding("not-closed", "", "the key list is missing")
+        yield from self._directory("", root)
+        yield from self._overlaps()
+        yield from self._segments()
+
+    def _records(self) -> Iterator[Finding]:
+        for head in records(self._native, self._native.begin, self._end):
+            if isinstance(head, int):
+                yield Finding("records", "", "no record begins here, though others should follow", head)
+                return
+            self._heads[head.offset] = head
+            if head.length > 0 and head.place != head.offset:
+                text = f"a {head.classname} {head.name} gives byte {head.place} as its place"
+                yield Finding("record-place", "", text, head.offset)
+
+    def _infos(self) -> Iterator[Finding]:
+        _, _, seek, size = self._native.places()
+        if seek == 0:
+            return
+        head = self._heads.get(seek)
+        if head is not None and head.length != size:
+            yield Finding("streamer-info", "", f"its record has {head.length} bytes, the header gives {size}", seek)
+        self._used.append((seek, seek + size, "the streamer info", False))
+        try:
+            self._native.classes()
+        except SapwoodError as error:
+            yield Finding("streamer-info", "", _line(error), seek)
+
+    def _directory(self, prefix: str, directory: _native.Directory) -> Iterator[Finding]:
+        names: dict[str, int] = {}
+        for key in directory.keys:
+            path = f"{prefix}{key.name};{key.cycle}"
+            names[key.name] = names.get(key.name, 0) + 1
+            fault = self._key(path, key)
+            if fault is not None:
+                yield fault
+                continue
+            if key.classname in DIRECTORIES:
+                try:
+                    inner = directory.subdirectory(key)
+                except SapwoodError as error:
+                    yield Finding("directory", path, _line(error), key.seek)
+                    continue
+                yield from self._directory(f"{prefix}{key.name}/", inner)
+            elif key.classname in TREES:
+                yield from self._tree(path, directory, key)
+            elif key.classname in RNTUPLES:
+                yield from self._ntuple(path, directory, key)
+            elif self._deep:
+                yield from self._object(path, key)
+
+    def _key(self, path: str, key: _native.Key) -> Finding | None:
+        """Compare a key with the record that it leads to."""
+        end = key.seek + key.total_bytes
+        if key.seek < self._native.begin or end > self._end:
+            return Finding("key-place", path, f"bytes {key.seek} to {end} of a file that ends at {self._end}")
+        self._used.append((key.seek, end, path, False))
+        head = self._heads.get(key.seek) or parse_head(
+            self._native.bytes(key.seek, min(4 * _HEAD, self._end - key.seek)), key.seek
+        )
+        if head is None or head.length < 0:
+            return Finding("key-place", path, "there is no record", key.seek)
+        said = (key.total_bytes, key.object_bytes, key.key_bytes, key.classname, key.name)
+        found = (head.length, head.object_bytes, head.key_bytes, head.classname, head.name)
+        # The records of directories are written with another class by some versions.
+        if said != found and key.classname not in DIRECTORIES:
+            names = ("bytes", "bytes of the object", "bytes of the key", "class", "name")
+            differ = [
+                f"{n}: {a} in the list, {b} in the record" for n, a, b in zip(names, said, found, strict=True) if a != b
+            ]
+            return Finding("key-record", path, "; ".join(differ), key.seek)
+        return None
+
+    def _object(self, path: str, key: _native.Key) -> Iterator[Finding]:
+        try:
+            one = self._file[path]
+        except (UnsupportedError, NotImplementedError) as error:
+            yield Finding("class-unknown", path, _line(error), key.seek)
+            return
+        except (SapwoodError, ValueError, TypeError) as error:
+            yield Finding("object", path, _line(error), key.seek)
+            return
+        for where, why in dict(getattr(one, "unreadable", {}) or {}).items():
+            yield Finding("class-unknown", path, f"{where}: {why}", key.seek)
+
+    def _tree(self, path: str, directory: _native.Directory, key: _native.Key) -> Iterator[Finding]:
+        try:
+            tree = directory.tree(key)
+        except (SapwoodError, NotImplementedError) as error:
+            code = "class-unknown" if isinstance(error, UnsupportedError) else "tree"
+            yield Finding(code, path, _line(error), key.seek)
+            return
+        shared: set[int] | None = None
+        baskets: list[tuple[int, int, int, str]] = []
+        for branch in tree.branches:
+            seeks, sizes, firsts = branch.basket_seeks, branch.basket_bytes, branch.basket_entries
+            if not seeks:
+                continue
+            where = f"{path}: branch {branch.name}"
+            if any(a > b for a, b in itertools.pairwise(firsts)):
+                yield Finding("branch-order", where, "the first entries of its baskets do not increase")
+                continue
+            if firsts[-1] != tree.num_entries:
+                text = f"its baskets end at entry {firsts[-1]}, the tree at {tree.num_entries}"
+                yield Finding("branch-entries", where, text)
+            shared = set(firsts) if shared is None else shared & set(firsts)
+            for seek, size, (first, last) in zip(seeks, sizes, itertools.pairwise(firsts), strict=True):
+                if seek:
+                    baskets.append((seek, size, last - first, branch.name))
+                    self._used.append((seek, seek + size, f"{where}, entry {first}", True))
+        if shared is not None:
+            odd = [border for border in self._file[path].clusters if border not in shared and border < tree.num_entries]
+            if odd:
+                yield Finding(
+                    "cluster", path, f"a cluster begins at entry {odd[0]}, where not all branches have a basket"
+                )
+        faulty = False
+        for start in range(0, len(baskets), 512):
+            part = baskets[start : start + 512]
+            for one, fault in zip(part, self._native.check_baskets(part, self._deep), strict=True):
+                if fault is not None:
+                    faulty = True
+                    yield Finding(fault[0], f"{path}: branch {one[3]}", _line(Exception(fault[1])), one[0])
+        if self._deep and not faulty:
+            yield from self._values(path, "tree-values")
+
+    def _ntuple(self, path: str, directory: _native.Directory, key: _native.Key) -> Iterator[Finding]:
+        try:
+            directory.ntuple(key)
+        except (SapwoodError, NotImplementedError) as error:
+            code = "class-unknown" if isinstance(error, UnsupportedError) else "ntuple"
+            yield Finding(code, path, _line(error), key.seek)
+            return
+        if self._deep:
+            yield from self._values(path, "ntuple-values")
+
+    def _values(self, path: str, code: str) -> Iterator[Finding]:
+        """Decode all fields, a few entries at a time; of each field the first fault is told."""
+        try:
+            table = self._file[path]
+            fields = [name for name in table.keys() if not len(table[name])]  # noqa: SIM118
+        except (SapwoodError, NotImplementedError) as error:
+            yield Finding(code, path, _line(error))
+            return
+        left: list[str] = []
+        for name in fields:
+            if table[name].reason is None:
+                left.append(name)
+            else:
+                yield Finding("class-unknown", f"{path}: {name}", _line(Exception(str(table[name].reason))))
+        first = 0
+        while first < table.num_entries and left:
+            last = min(table.num_entries, first + max(1, table.num_entries_for(_DEEP_BYTES, left)))
+            try:
+                table.arrays(left, entry_start=first, entry_stop=last, how=dict)
+            except SapwoodError:
+                for name in list(left):
+                    try:
+                        table.arrays([name], entry_start=first, entry_stop=last, how=dict)
+                    except SapwoodError as error:
+                        left.remove(name)
+                        kind = "class-unknown" if isinstance(error, UnsupportedError) else code
+                        yield Finding(kind, f"{path}: {name}", _line(error))
+            first = last
+
+    def _overlaps(self) -> Iterator[Finding]:
+        before: tuple[int, int, str, bool] | None = None
+        for one in sorted(self._used):
+            # Cycles of one tree share their baskets.
+            if before is not None and one[0] < before[1] and not (one[:2] == before[:2] and one[3] and before[3]):
+                code = "basket-overlap" if one[3] and before[3] else "key-overlap"
+                yield Finding(code, one[2], f"it shares bytes with {before[2]}", one[0])
+            if before is None or one[1] > before[1]:
+                before = one
+
+    def _segments(self) -> Iterator[Finding]:
+        seek, size, _, _ = self._native.places()
+        if seek == 0:
+            return
+        head = self._heads.get(seek)
+        if seek + size > self._end or size < 26 or (head is not None and head.length != size):
+            yield Finding("free-list", "", f"{size} bytes at byte {seek} are no list of free segments", seek)
+            return
+        record = self._native.bytes(seek, size)
+        head = parse_head(record, seek)
+        if head is None:
+            yield Finding("free-list", "", "its key cannot be parsed", seek)
+            return
+        self._used.append((seek, seek + size, "the list of free segments", False))
+        at = head.key_bytes
+        used = sorted(self._used)
+        starts = [one[0] for one in used]
+        while at < len(record):
+            try:
+                (version,) = struct.unpack_from(">H", record, at)
+                first, last = struct.unpack_from(">qq" if version > 1000 else ">ii", record, at + 2)
+            except struct.error:
+                yield Finding("free-list", "", "it ends inside a segment", seek + at)
+                return
+            at += 18 if version > 1000 else 10
+            if version % 1000 != 1 or first > last:
+                yield Finding("free-list", "", f"a segment from {first} to {last} of version {version}", seek + at)
+                return
+            yield from self._segment(first, last, used, starts)
+
+    def _segment(
+        self, first: int, last: int, used: list[tuple[int, int, str, bool]], starts: list[int]
+    ) -> Iterator[Finding]:
+        import bisect
+
+        if first >= self._native.end:
+            return  # the endless one behind the file
+        if first < self._native.begin:
+            yield Finding("free-segment", "", f"bytes {first} to {last} are part of the header", first)
+            return
+        place = bisect.bisect_right(starts, first)
+        for one in used[max(0, place - 1) : place + 1]:
+            if one[0] <= last and one[1] > first:
+                yield Finding("free-segment", one[2], f"bytes {first} to {last} are in use", first)
+                return
+        if last < self._end:
+            (mark,) = struct.unpack(">i", self._native.bytes(first, 4))
+            if mark != -(last - first + 1) and last - first + 1 < 1 << 31:
+                yield Finding("free-mark", "", f"{last - first + 1} bytes are marked {mark}", first)

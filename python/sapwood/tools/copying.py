@@ -1,0 +1,409 @@
+"""Copy, move, delete and split what is in files: keys, trees, branches, entries."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import sapwood
+from sapwood import _native
+from sapwood.compression import Compression, code_of
+from sapwood.errors import ArgumentError, NotFoundError, UnsupportedError
+from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES
+from sapwood.lab.advice.rewriting import Layout, write_tree
+from sapwood.storage.locate import split_path
+from sapwood.tools.merging import Item, objects_of
+from sapwood.train.data.dataset import parse_size
+
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
+
+_MOST_VALUES = 1000
+"""Values of a column by which a tree is split, at most."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What of a tree is copied, and how it is laid out.
+
+    `keep` and `drop` are patterns of branches, `define` has expressions of new branches by name, `cut` selects entries
+    from `start` to `stop`. Clusters have `auto_flush` entries, or bytes if negative.
+    """
+
+    keep: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    start: int = 0
+    stop: int | None = None
+    cut: str | None = None
+    define: Mapping[str, str] = field(default_factory=dict[str, str])
+    compression: Compression | EllipsisType | None = ...
+    auto_flush: int | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all entries and branches are copied in the same clusters: then baskets are copied as they are."""
+        return self == Selection(compression=self.compression)
+
+
+def copy(
+    sources: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    target: str | os.PathLike[str],
+    *,
+    selection: Selection | None = None,
+    recursive: bool = True,
+    replace: bool = False,
+    recreate: bool = False,
+    options: Mapping[str, Any] | None = None,
+) -> dict[str, int | None]:
+    """Copy objects of files into another file.
+
+    Parameters
+    ----------
+    sources
+        Files, or ``file:path`` for an object or directory in it; the path may be a pattern.
+    target
+        A file, or ``file:directory``. It is made if it is not there.
+    selection
+        Which branches and entries of trees are copied. By default trees are copied basket by basket.
+    recursive
+        Copy what is in directories, too. If false, a directory is an error.
+    replace
+        Delete objects of the same name in the target first; by default the copy becomes a new cycle.
+    recreate
+        Replace a target that is there.
+    options
+        Options of `sapwood.open` for the sources.
+
+    Returns
+    -------
+    dict[str, int | None]
+        Paths in the target; entries of trees, None for other objects.
+
+    Raises
+    ------
+    NotFoundError
+        Nothing in a source has that name.
+    ArgumentError
+        The source and the target are one file, or a pattern of branches matches nothing.
+    UnsupportedError
+        A branch cannot be written, or an RNTuple is to be copied.
+    """
+    selection = selection or Selection()
+    many = [sources] if isinstance(sources, (str, os.PathLike)) else list(sources)
+    path, inside = split_path(os.fspath(target))
+    path = str(Path(path).expanduser())
+    each = [split_path(os.fspath(source)) for source in many]
+    for file, _ in each:
+        if Path(file).exists() and Path(path).exists() and Path(file).samefile(path):
+            raise ArgumentError(f"{path} is source and target; move renames objects in a file")
+    code = selection.compression
+    if recreate or not Path(path).exists():
+        first = code
+        if isinstance(first, EllipsisType):
+            with sapwood.open({each[0][0]: None}, **(options or {})) as source:
+                first = source.file.compression
+        new = sapwood.recreate(path, compression=first, commit_every=None, atomic=True)
+    else:
+        new = sapwood.update(path, compression=code, commit_every=None)
+    done: dict[str, int | None] = {}
+    with new:
+        for file, pattern in each:
+            with sapwood.open({file: None}, **(options or {})) as source:
+                done |= _copy_from(source, pattern, new, inside or "", selection, recursive, replace)
+    return done
+
+
+def _chosen(source: Foreign, pattern: str | None) -> list[tuple[Item, str]]:
+    """List the objects that a path or pattern means, each with its name in the target."""
+    items = list(objects_of(source.file.native))
+    if pattern is None:
+        return [(item, item.path) for item in items]
+    plain = pattern.partition(";")[0]
+    found: list[tuple[Item, str]] = []
+    for item in items:
+        if ";" in pattern and item.path == plain:
+            key = source.key(pattern)
+            found.append((Item(plain, key.fClassName, key.native), plain.rpartition("/")[2]))
+        elif fnmatch.fnmatchcase(item.path, plain) and item.path.count("/") == plain.count("/"):
+            found.append((item, item.path.rpartition("/")[2]))
+    for holder, name in [one for one in found if one[0].classname in DIRECTORIES]:
+        head = f"{holder.path}/"
+        found += [(item, f"{name}/{item.path[len(head) :]}") for item in items if item.path.startswith(head)]
+    if not found:
+        raise NotFoundError(
+            f"{source.file_path} has nothing named {pattern}: there are {[item.path for item in items]}"
+        )
+    return found
+
+
+def _copy_from(
+    source: Foreign,
+    pattern: str | None,
+    new: Foreign,
+    inside: str,
+    selection: Selection,
+    recursive: bool,
+    replace: bool,
+) -> dict[str, int | None]:
+    native: _native.Output = new.file.native
+    done: dict[str, int | None] = {}
+    for item, name in _chosen(source, pattern):
+        where = f"{inside}/{name}" if inside else name
+        holder, _, last = where.rpartition("/")
+        if item.classname in DIRECTORIES:
+            if not recursive:
+                raise ArgumentError(f"{item.path} is a directory; copy it recursively")
+            new.mkdir(where)
+            continue
+        directory = 0
+        for part in holder.split("/") if holder else ():
+            directory = native.mkdir(directory, part, part)
+        if replace and any(known[0] == last for known in native.list(directory)):
+            del new[where]
+        if item.classname in TREES:
+            done[where] = _copy_tree(source, item, new, (directory, last, where), selection)
+        elif item.classname in RNTUPLES:
+            raise UnsupportedError(f"{source.file_path}: {item.path} is an RNTuple; RNTuples cannot be copied")
+        else:
+            native.copy_key(directory, last, source.file.native, item.key)
+            done[where] = None
+    return done
+
+
+def _copy_tree(source: Foreign, item: Item, new: Foreign, place: tuple[int, str, str], selection: Selection) -> int:
+    directory, last, where = place
+    native: _native.Output = new.file.native
+    if selection.is_whole:
+        code = selection.compression
+        code = None if isinstance(code, EllipsisType) else code_of(code)
+        number, _ = native.join_tree(directory, last, source.file.native, item.key, code)
+        return native.join_more(number, source.file.native, item.key, 0)
+    tree = source[f"{item.path};{item.key.cycle}"]
+    names = [branch.name for branch in tree.branches]
+    for pattern in (*selection.keep, *selection.drop):
+        if not any(fnmatch.fnmatchcase(name, pattern) for name in names):
+            raise ArgumentError(f"{item.path} has no branch that matches {pattern!r}: there are {names}")
+    unwanted = [
+        name
+        for name in names
+        if (selection.keep and not any(fnmatch.fnmatchcase(name, one) for one in selection.keep))
+        or any(fnmatch.fnmatchcase(name, one) for one in selection.drop)
+    ]
+    layout = Layout(
+        compression=selection.compression,
+        auto_flush=-30_000_000 if selection.auto_flush is None else selection.auto_flush,
+        unused={"/".join(part for part in item.path.split("/")): frozenset(unwanted)},
+    )
+    return write_tree(
+        [new],
+        where,
+        [tree],
+        layout,
+        selection.start,
+        selection.stop,
+        cut=selection.cut,
+        define=selection.define,
+    )
+
+
+def remove(targets: str | Sequence[str], *, recursive: bool = False) -> list[str]:
+    """Delete objects of files; return what was deleted.
+
+    Parameters
+    ----------
+    targets
+        ``file:path``; the path may be a pattern, and may have a cycle.
+    recursive
+        Delete directories, too.
+
+    Raises
+    ------
+    NotFoundError
+        Nothing has that name.
+    ArgumentError
+        It is a directory, and `recursive` is false; or no object is named.
+    """
+    done: list[str] = []
+    for target in [targets] if isinstance(targets, str) else targets:
+        path, inside = split_path(target)
+        if not inside:
+            raise ArgumentError(f"{target} names no object: write FILE:PATH")
+        with sapwood.open({path: None}) as file:
+            chosen = [item for item, _ in _chosen(file, inside)]
+            top = [one for one in chosen if one.path.count("/") == inside.count("/")]
+        for item in top:
+            if item.classname in DIRECTORIES and not recursive:
+                raise ArgumentError(f"{path}: {item.path} is a directory; delete it recursively")
+        with sapwood.update(path) as file:
+            for item in top:
+                cycle = f";{item.key.cycle}" if ";" in inside else ""
+                del file[f"{item.path}{cycle}"]
+                done.append(f"{path}:{item.path}{cycle}")
+    return done
+
+
+def move(sources: str | Sequence[str], target: str) -> dict[str, int | None]:
+    """Move objects to another file or directory, or rename one; parameters as for `copy`.
+
+    Raises
+    ------
+    ArgumentError
+        Several objects are to get one name.
+    """
+    many = [sources] if isinstance(sources, str) else list(sources)
+    path, inside = split_path(target)
+    done: dict[str, int | None] = {}
+    for source in many:
+        file, name = split_path(source)
+        if not name:
+            raise ArgumentError(f"{source} names no object: write FILE:PATH")
+        if not (Path(path).exists() and Path(file).samefile(path)):
+            done |= copy(source, target)
+        else:
+            done |= _rename(file, name, inside or "", len(many))
+        remove(source, recursive=True)
+    return done
+
+
+def _rename(path: str, name: str, new: str, count: int) -> dict[str, int | None]:
+    """Copy objects of a file under another name, or into a directory of the same file."""
+    done: dict[str, int | None] = {}
+    with sapwood.open({path: None}) as source:
+        kinds = source.classnames(cycle=False)
+        into = not new or kinds.get(new) in DIRECTORIES
+        chosen = _chosen(source, name)
+        tops = [one for one in chosen if "/" not in one[1]]
+        if not into and (len(tops) > 1 or count > 1):
+            raise ArgumentError(f"{new} is not a directory, and {len(tops) * count} objects are to be moved there")
+        with sapwood.update(path, commit_every=None) as file:
+            native: _native.Output = file.file.native
+            for item, relative in chosen:
+                tail = relative.partition("/")[2]
+                where = "/".join(part for part in ((new, relative) if into else (new, tail)) if part)
+                if where == item.path or where.startswith(f"{item.path}/"):
+                    raise ArgumentError(f"{item.path} cannot be moved to {where}")
+                if item.classname in DIRECTORIES:
+                    file.mkdir(where)
+                    continue
+                holder, _, last = where.rpartition("/")
+                directory = 0
+                for part in holder.split("/") if holder else ():
+                    directory = native.mkdir(directory, part, part)
+                done[where] = None
+                if item.classname in TREES:
+                    done[where] = _copy_tree(source, item, file, (directory, last, where), Selection())
+                else:
+                    native.copy_key(directory, last, source.file.native, item.key)
+    return done
+
+
+def make_directories(targets: str | Sequence[str], *, parents: bool = False) -> None:
+    """Make directories in files: ``file:path``.
+
+    Parameters
+    ----------
+    targets
+        Files and paths. A file that is not there is made.
+    parents
+        Make the directories above, too, and accept one that is there.
+
+    Raises
+    ------
+    ArgumentError
+        It is there, or its directory is not, and `parents` is false.
+    """
+    for target in [targets] if isinstance(targets, str) else targets:
+        path, inside = split_path(target)
+        if not inside:
+            raise ArgumentError(f"{target} names no directory: write FILE:PATH")
+        with sapwood.update(path) if Path(path).exists() else sapwood.create(path) as file:
+            there = file.keys(cycle=False)
+            holder = inside.rpartition("/")[0]
+            if not parents and inside in there:
+                raise ArgumentError(f"{path} has {inside} already")
+            if not parents and holder and holder not in there:
+                raise ArgumentError(f"{path} has no directory {holder}")
+            file.mkdir(inside)
+
+
+def split(
+    source: str,
+    target: str,
+    *,
+    entries: int | None = None,
+    size: str | int | None = None,
+    by: str | None = None,
+    selection: Selection | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> dict[str, int]:
+    """Write the entries of a tree to several files; return the entries of each.
+
+    Parameters
+    ----------
+    source
+        ``file:tree``; the tree may be left out if there is only one.
+    target
+        Names of the files, with ``{}`` for the number of the file, or for the value of the column.
+    entries
+        Entries of a file.
+    size
+        Compressed bytes of a file, about.
+    by
+        A column or expression: a file for each of its values.
+    selection
+        Branches, entries and layout, as for `copy`.
+    options
+        Options of `sapwood.open`.
+
+    Raises
+    ------
+    ArgumentError
+        Not exactly one of `entries`, `size` and `by` is given; there are more than a thousand values; or the name of
+        the target has no place for them.
+    """
+    from dataclasses import replace
+
+    if sum(one is not None for one in (entries, size, by)) != 1:
+        raise ArgumentError("split takes one of entries, size and by")
+    if "{}" not in target:
+        raise ArgumentError(f"{target} has no {{}} for the number of the file or the value of the column")
+    selection = selection or Selection()
+    path, inside = split_path(source)
+    done: dict[str, int] = {}
+    with sapwood.open({path: None}, **(options or {})) as file:
+        trees = [item for item in objects_of(file.file.native) if item.classname in TREES]
+        found = [item for item in trees if inside in (None, item.path)]
+        if len(found) != 1:
+            raise ArgumentError(f"{path} has the trees {[item.path for item in trees]}: name one of them")
+        tree = file[found[0].path]
+        first, last = selection.start, min(tree.num_entries, selection.stop or tree.num_entries)
+        parts: list[tuple[str, Selection]] = []
+        if by is not None:
+            values: set[Any] = set()
+            for batch in tree.iterate([by], entry_start=first, entry_stop=last, step_size="64 MB"):
+                values |= set(np.unique(np.asarray(batch[by])).tolist())
+                if len(values) > _MOST_VALUES:
+                    raise ArgumentError(f"{by} has more than {_MOST_VALUES} values")
+            for value in sorted(values):
+                cut = f"({by}) == {value!r}" if selection.cut is None else f"(({by}) == {value!r}) & ({selection.cut})"
+                name = "".join(c if c.isalnum() or c in "-+." else "_" for c in str(value))
+                parts.append((name, replace(selection, cut=cut)))
+        else:
+            if size is not None:
+                wanted = parse_size(size) if isinstance(size, str) else size
+                entries = max(1, round(wanted * tree.num_entries / max(1, tree.compressed_bytes)))
+            step = max(1, entries or 1)
+            for place, start in enumerate(range(first, last, step)):
+                parts.append((str(place), replace(selection, start=start, stop=min(last, start + step))))
+        for name, part in parts:
+            where = target.replace("{}", name)
+            with sapwood.recreate(where, compression=file.file.compression, commit_every=None, atomic=True) as new:
+                done[where] = _copy_tree(file, found[0], new, (0, tree.name, tree.name), part)
+    return done

@@ -1,0 +1,642 @@
+"""Merge ROOT files: trees joined by copying their baskets, histograms added, other objects by a stated policy."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import fnmatch
+import hashlib
+import io
+import json
+import multiprocessing
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+
+import sapwood
+from sapwood import _native, columns
+from sapwood.compression import Compression, code_of
+from sapwood.errors import ArgumentError, CorruptError, LimitError, MissingFileError, SapwoodError, UnsupportedError
+from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES
+from sapwood.new import NewObject
+from sapwood.storage.locate import is_url, matches
+from sapwood.tools.difference import first_difference
+from sapwood.train.data.dataset import parse_size
+from sapwood.train.task.outputs import SUMMARY, Summary
+from sapwood.writing.adding import added, can_be_added
+
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
+
+Others = Literal["first", "all", "error"]
+_PROCESS = re.compile(r"ProcessID[0-9]+")
+_PART = 64
+"""Inputs of a part, where parts are kept so that a merge can be resumed."""
+_STEP = 32_000_000
+"""Uncompressed bytes that are compared at a time."""
+
+
+@dataclass
+class Merged:
+    """What a merge did, or with `dry_run` what it would do.
+
+    `inputs` and `skipped` (with the error of each) are paths; `trees` has the entries of each joined tree, `added` the
+    number of histograms in each sum, `kept` the objects of which the first was taken though others differ, `not_added`
+    histograms that could not be added (the policy for other objects was applied to them), and why, and `indices` the
+    trees whose index was left out.
+    """
+
+    output: str
+    inputs: list[str] = field(default_factory=list[str])
+    skipped: dict[str, str] = field(default_factory=dict[str, str])
+    trees: dict[str, int] = field(default_factory=dict[str, int])
+    added: dict[str, int] = field(default_factory=dict[str, int])
+    copied: list[str] = field(default_factory=list[str])
+    kept: list[str] = field(default_factory=list[str])
+    not_added: dict[str, str] = field(default_factory=dict[str, str])
+    indices: list[str] = field(default_factory=list[str])
+    bytes_in: int = 0
+    bytes_out: int = 0
+    verified: bool = False
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing of the inputs was left out."""
+        return not (self.skipped or self.not_added)
+
+    def described(self) -> dict[str, Any]:
+        """Return the report as a dictionary for JSON."""
+        return asdict(self)
+
+    def text(self) -> Iterator[str]:
+        """Yield the report line by line."""
+        for path, entries in self.trees.items():
+            yield f"tree {path}: {entries} entries"
+        if self.added:
+            yield f"{len(self.added)} histograms added"
+        if self.copied:
+            yield f"{len(self.copied)} other objects copied"
+        for path in self.kept:
+            yield f"{path}: differs between files; that of the first file was taken"
+        for path, why in self.not_added.items():
+            yield f"{path}: not added: {why}"
+        for path in self.indices:
+            yield f"{path}: its index does not hold for the joined tree and was left out"
+        for path, why in self.skipped.items():
+            yield f"skipped {path}: {why}"
+        yield f"{self.output}: {len(self.inputs)} files, {self.bytes_in} bytes in, {self.bytes_out} bytes out"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How files are merged; see `merge`."""
+
+    compression: Compression | EllipsisType | None = ...
+    others: Others = "first"
+    only: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    max_memory: int = 512_000_000
+    skip_bad: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def takes(self, path: str) -> bool:
+        """Return whether an object is merged."""
+        wanted = not self.only or _matches(path, self.only)
+        return wanted and not _matches(path, self.drop)
+
+    def enters(self, path: str) -> bool:
+        """Return whether a directory is looked into."""
+        return not _matches(path, self.drop)
+
+
+def _matches(path: str, patterns: Iterable[str]) -> bool:
+    """Return whether a path, or a directory that it lies in, matches one of some patterns."""
+    parts = path.split("/")
+    heads = ["/".join(parts[: i + 1]) for i in range(len(parts))]
+    return any(fnmatch.fnmatchcase(head, pattern) for pattern in patterns for head in heads)
+
+
+class Item(NamedTuple):
+    """An object of a file: its path, class, and key."""
+
+    path: str
+    classname: str
+    key: _native.Key
+
+
+def merge(
+    output: str | os.PathLike[str],
+    inputs: Iterable[str | os.PathLike[str]] | str | os.PathLike[str],
+    *,
+    compression: Compression | EllipsisType | None = ...,
+    recluster: bool = False,
+    others: Others = "first",
+    only: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    max_memory: str | int = "512 MB",
+    jobs: int = 1,
+    skip_bad: bool = False,
+    dry_run: bool = False,
+    verify: bool = False,
+    resume: bool = False,
+    progress: Callable[[int, int, str], None] | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Merged:
+    """Merge ROOT files into one.
+
+    Trees of the same path are joined: their baskets are copied as they are stored. Histograms and profiles are added,
+    also those inside lists and other objects. Of other objects the first is copied; see `others`.
+
+    Parameters
+    ----------
+    output
+        The new file. It is written beside its place and put there when all is done.
+    inputs
+        Paths, URLs and patterns, in order; ``@list`` names a text file with one of these a line.
+    compression
+        Compress all baskets again, without decoding them, and store objects with this codec. By default baskets stay as
+        they are.
+    recluster
+        Decode and write trees again, with clusters of 30 MB. Only for trees of types that sapwood can write.
+    others
+        What is done with objects that cannot be added and differ between files: take the ``"first"``, write ``"all"``
+        as cycles of one name, or fail with an ``"error"``.
+    only, drop
+        Patterns of paths of objects to merge, and to leave out. A directory stands for all that it holds.
+    max_memory
+        Limit for the objects in memory; trees need about 40 MB beside the lists of their baskets.
+    jobs
+        Number of processes that merge parts of the inputs. The parts are joined in the end, so all is written twice.
+    skip_bad
+        Leave out files that cannot be read, instead of failing; they are listed in the result.
+    dry_run
+        Read the keys and descriptions only, and write nothing.
+    verify
+        Compare all values of the joined trees, and the sums of histograms, with the inputs.
+    resume
+        Merge in parts, which are kept in the folder ``OUTPUT.parts`` if the merge is interrupted, and go on with the
+        parts that are there.
+    progress
+        Called with the number of files done, the number of files, and a path.
+    options
+        Options of `sapwood.open`.
+
+    Returns
+    -------
+    Merged
+        What was done.
+
+    Raises
+    ------
+    ArgumentError
+        Branches differ between files; no file is named; the output is one of the inputs.
+    UnsupportedError
+        A tree cannot be copied as it is, or is an RNTuple.
+    """
+    settings = Settings(
+        compression,
+        others,
+        tuple(only),
+        tuple(drop),
+        parse_size(max_memory) if isinstance(max_memory, str) else max_memory,
+        skip_bad,
+        dict(options or {}),
+    )
+    paths = input_paths(inputs, settings.options)
+    target = Path(output).expanduser()
+    if any(not is_url(path) and Path(path).resolve() == target.resolve() for path in paths):
+        raise ArgumentError(f"{target} is one of the inputs")
+    tell = progress or (lambda *_: None)
+    if dry_run:
+        return _planned(str(target), paths, settings)
+    if recluster:
+        return _reclustered(target, paths, settings)
+    if (jobs > 1 or resume) and len(paths) > 1:
+        result = _in_parts(target, paths, settings, jobs, resume, tell)
+    else:
+        result = _merged(target, paths, settings, tell)
+    if verify:
+        _verify(result, settings)
+        result.verified = True
+    return result
+
+
+def input_paths(
+    inputs: Iterable[str | os.PathLike[str]] | str | os.PathLike[str], options: Mapping[str, Any] | None = None
+) -> list[str]:
+    """List the files that paths, patterns and ``@list`` files name, in order.
+
+    Raises
+    ------
+    ArgumentError
+        There is none, or a pattern matches nothing.
+    """
+    found: list[str] = []
+    for one in [inputs] if isinstance(inputs, (str, os.PathLike)) else inputs:
+        text = os.fspath(one)
+        if text.startswith("@"):
+            try:
+                lines = Path(text[1:]).expanduser().read_text("utf-8").splitlines()
+            except OSError as error:
+                raise MissingFileError(f"cannot read the list {text[1:]}: {error.strerror}") from error
+            found += input_paths([line.strip() for line in lines if line.strip() and line[0] != "#"], options)
+            continue
+        matched = matches(text, options or {})
+        if not matched:
+            raise ArgumentError(f"no file matches {text}")
+        found += matched
+    if not found:
+        raise ArgumentError("no input files")
+    return found
+
+
+def objects_of(file: _native.File, settings: Settings | None = None) -> Iterator[Item]:
+    """Yield all objects of a file, the newest cycle of each name: directories before what they hold."""
+    settings = settings or Settings()
+    todo: list[tuple[str, _native.Directory]] = [("", file.directory())]
+    while todo:
+        prefix, directory = todo.pop(0)
+        names, classes, cycles = directory.listing()
+        newest: dict[str, int] = {}
+        for index, name in enumerate(names):
+            before = newest.get(name)
+            if before is None or cycles[index] > cycles[before]:
+                newest[name] = index
+        for name, index in newest.items():
+            path, classname = prefix + name, classes[index]
+            if classname in DIRECTORIES:
+                if settings.enters(path):
+                    key = directory.key(index)
+                    if settings.takes(path) and not settings.only:
+                        yield Item(path, classname, key)
+                    todo.append((f"{path}/", directory.subdirectory(key)))
+            elif settings.takes(path):
+                yield Item(path, classname, directory.key(index))
+
+
+def _open(path: str, settings: Settings) -> Foreign:
+    return sapwood.open({path: None}, **settings.options)
+
+
+def _refuse_ntuple(path: str, item: Item) -> None:
+    if item.classname in RNTUPLES:
+        raise UnsupportedError(f"{path}: {item.path} is an RNTuple; RNTuples cannot be merged")
+
+
+class _Merger:
+    """A merge that is under way."""
+
+    def __init__(self, new: Foreign, settings: Settings, result: Merged) -> None:
+        self._new = new
+        self._native: _native.Output = new.file.native
+        self._settings = settings
+        self._result = result
+        self._directories: dict[str, int] = {"": 0}
+        self._trees: dict[str, int] = {}
+        self._sums: dict[str, list[_native.Sum]] = {}
+        self._classes: dict[str, str] = {}
+        self._summaries: list[Summary] = []
+        self._processes = 0
+        self._bytes = 0
+
+    def add(self, path: str) -> None:
+        """Add all objects of a file; if that fails, nothing of it was added."""
+        self._native.mark_joined(back=False)
+        entries = dict(self._result.trees)
+        try:
+            with _open(path, self._settings) as file:
+                size = file.file.size
+                self._add(path, file)
+        except (SapwoodError, OSError):
+            self._native.mark_joined(back=True)
+            self._result.trees = entries
+            raise
+        self._result.bytes_in += size
+        self._result.inputs.append(path)
+
+    def _add(self, path: str, file: Foreign) -> None:
+        native: _native.File = file.file.native
+        fresh: dict[str, tuple[str, list[_native.Sum]]] = {}
+        pairs: list[tuple[str, _native.Sum, _native.Key]] = []
+        processes: list[Item] = []
+        summaries: list[Summary] = []
+        for item in objects_of(native, self._settings):
+            _refuse_ntuple(path, item)
+            if item.path in self._classes and self._classes[item.path] != item.classname:
+                raise ArgumentError(
+                    f"{path}: {item.path} is a {item.classname}, in the files before a {self._classes[item.path]}"
+                )
+            if item.classname in DIRECTORIES:
+                self._directory(item.path, item.key.title)
+            elif item.classname == "TProcessID" and _PROCESS.fullmatch(item.path):
+                processes.append(item)
+            elif item.path == SUMMARY and item.classname in TREES and Summary.is_in(file):
+                summaries.append(Summary.read(file))
+            elif item.classname in TREES:
+                self._tree(native, item)
+            elif item.path in self._sums:
+                pairs.append((item.path, self._sums[item.path][0], item.key))
+            else:
+                fresh[item.path] = (item.classname, [_native.Sum(native, item.key)])
+        more: dict[str, _native.Sum] = {}
+        taken = _native.Sum.add_all(native, [(one, key) for _, one, key in pairs])
+        for (where, _, key), done in zip(pairs, taken, strict=True):
+            if not done:
+                more[where] = _native.Sum(native, key)
+        # From here on nothing fails for what is in the file.
+        for item in processes:
+            self._native.copy_key(0, f"ProcessID{self._processes}", native, item.key)
+            self._processes += 1
+        self._summaries += summaries
+        for where, (classname, sums) in fresh.items():
+            self._classes[where] = classname
+            self._sums[where] = sums
+            self._keep(sums[0])
+        for where, one in more.items():
+            variants = self._sums[where]
+            if not one.is_additive and self._settings.others == "error":
+                raise ArgumentError(f"{path}: {where} differs from that of the files before")
+            if one.is_additive or self._settings.others == "all":
+                variants.append(one)
+                self._keep(one)
+            elif where not in self._result.kept:
+                self._result.kept.append(where)
+
+    def _keep(self, one: _native.Sum) -> None:
+        self._bytes += one.bytes
+        if self._bytes > self._settings.max_memory:
+            raise LimitError(
+                f"the objects to be added take more than {self._settings.max_memory} bytes; raise max_memory, or merge "
+                "some of them with only and drop"
+            )
+
+    def _directory(self, path: str, title: str = "") -> int:
+        if path not in self._directories:
+            holder, _, name = path.rpartition("/")
+            self._directories[path] = self._native.mkdir(self._directory(holder), name, title or name)
+        return self._directories[path]
+
+    def _tree(self, native: _native.File, item: Item) -> None:
+        if item.path not in self._trees:
+            holder, _, name = item.path.rpartition("/")
+            code = self._settings.compression
+            code = None if isinstance(code, EllipsisType) else code_of(code)
+            number, lost = self._native.join_tree(self._directory(holder), name, native, item.key, code)
+            self._trees[item.path] = number
+            self._classes[item.path] = item.classname
+            if lost:
+                self._result.indices.append(item.path)
+        entries = self._native.join_more(self._trees[item.path], native, item.key, self._processes)
+        self._result.trees[item.path] = self._result.trees.get(item.path, 0) + entries
+
+    def finish(self) -> None:
+        """Write what was added."""
+        for path, sums in self._sums.items():
+            holder, _, name = path.rpartition("/")
+            directory = self._directory(holder)
+            if len(sums) > 1 and sums[0].is_additive and self._add_values(path, sums):
+                continue
+            for one in reversed(sums if self._settings.others == "all" else sums[:1]):
+                self._native.write_sum(directory, name, one)
+            if sums[0].is_additive:
+                self._result.added[path] = sums[0].count
+            else:
+                self._result.copied.append(path)
+        if self._summaries:
+            Summary.joined(self._summaries).write(self._new)
+            self._result.trees[SUMMARY] = 1
+
+    def _add_values(self, path: str, sums: Sequence[_native.Sum]) -> bool:
+        """Add objects of several shapes, such as histograms with and without squares of weights."""
+        stream = io.BytesIO()
+        with sapwood.recreate(stream) as file:
+            native: _native.Output = file.file.native
+            for place, one in enumerate(sums):
+                native.write_sum(0, f"v{place}", one)
+        holder, _, name = path.rpartition("/")
+        with sapwood.open(io.BytesIO(stream.getvalue())) as file:
+            objects = [file[f"v{place}"] for place in range(len(sums))]
+            try:
+                if not can_be_added(objects[0].classname):
+                    raise UnsupportedError(f"a {objects[0].classname} has parts that differ between files")
+                title, (classname, members) = added(objects, name)
+            except (UnsupportedError, ArgumentError) as error:
+                if self._settings.others == "error":
+                    raise UnsupportedError(f"{path}: {error}") from error
+                self._result.not_added[path] = str(error)
+                return False
+        directory = self._new[holder] if holder else self._new
+        directory[name] = NewObject(classname, title, members)
+        self._result.added[path] = sum(one.count for one in sums)
+        return True
+
+
+def _merged(target: Path, paths: Sequence[str], settings: Settings, tell: Callable[[int, int, str], None]) -> Merged:
+    """Merge files one after the other."""
+    result = Merged(str(target))
+    codec = settings.compression
+    if isinstance(codec, EllipsisType):
+        codec = _first_codec(paths, settings)
+    with sapwood.recreate(target, compression=codec, commit_every=None, atomic=True) as new:
+        merger = _Merger(new, settings, result)
+        for place, path in enumerate(paths):
+            tell(place, len(paths), path)
+            try:
+                merger.add(path)
+            except (SapwoodError, OSError) as error:
+                if not settings.skip_bad:
+                    raise
+                result.skipped[path] = " ".join(str(error).split())
+        if not result.inputs:
+            raise ArgumentError(
+                f"none of the {len(paths)} files can be read; the last one: {result.skipped[paths[-1]]}"
+            )
+        merger.finish()
+    tell(len(paths), len(paths), str(target))
+    result.bytes_out = target.stat().st_size
+    return result
+
+
+def _first_codec(paths: Sequence[str], settings: Settings) -> Compression | None:
+    for path in paths:
+        try:
+            with _open(path, settings) as file:
+                return file.file.compression
+        except (SapwoodError, OSError):
+            if not settings.skip_bad:
+                raise
+    return None
+
+
+def _planned(target: str, paths: Sequence[str], settings: Settings) -> Merged:
+    """Read what would be merged."""
+    result = Merged(target)
+    counts: dict[str, int] = {}
+    for path in paths:
+        try:
+            with _open(path, settings) as file:
+                trees: dict[str, int] = {}
+                for item in objects_of(file.file.native, settings):
+                    _refuse_ntuple(path, item)
+                    if item.classname in TREES:
+                        trees[item.path] = file[item.path].num_entries
+                    elif item.classname not in DIRECTORIES:
+                        counts[item.path] = counts.get(item.path, 0) + 1
+                        if can_be_added(item.classname):
+                            result.added[item.path] = counts[item.path]
+                        elif item.path not in result.copied:
+                            result.copied.append(item.path)
+                for name, entries in trees.items():
+                    result.trees[name] = result.trees.get(name, 0) + entries
+                result.bytes_in += file.file.size
+        except (SapwoodError, OSError) as error:
+            if not settings.skip_bad:
+                raise
+            result.skipped[path] = " ".join(str(error).split())
+            continue
+        result.inputs.append(path)
+    return result
+
+
+def _reclustered(target: Path, paths: Sequence[str], settings: Settings) -> Merged:
+    """Decode all trees and write them again."""
+    from sapwood.lab.advice.rewriting import Layout, rewrite
+
+    if settings.only or settings.drop or settings.skip_bad or settings.others != "first":
+        raise ArgumentError("recluster takes whole files, and no only, drop, skip_bad or others")
+    done = rewrite(list(paths), target, Layout(compression=settings.compression))
+    with sapwood.open({str(target): None}) as file:
+        trees = {path: int(file[path].num_entries) for path in done["trees"]}
+    result = Merged(str(target), list(paths), trees=trees, copied=done["objects"], not_added=done["not_added"])
+    result.bytes_in, result.bytes_out = done["before"]["stored"], target.stat().st_size
+    result.verified = True
+    return result
+
+
+def _in_parts(
+    target: Path,
+    paths: Sequence[str],
+    settings: Settings,
+    jobs: int,
+    resume: bool,
+    tell: Callable[[int, int, str], None],
+) -> Merged:
+    """Merge groups of files into parts, at the same time if asked, and the parts into the output."""
+    if settings.others == "all":
+        raise ArgumentError("others='all' needs one process and no resume: parts keep one object of a name")
+    folder = target.with_name(f"{target.name}.parts")
+    size = min(_PART, -(-len(paths) // jobs)) if resume else -(-len(paths) // jobs)
+    groups = [list(paths[start : start + size]) for start in range(0, len(paths), size)]
+    if folder.exists() and not resume:
+        raise ArgumentError(f"{folder} is there from an earlier merge: resume it, or remove the folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        parts: list[Merged] = []
+        context = multiprocessing.get_context("spawn")
+        with concurrent.futures.ProcessPoolExecutor(max(1, jobs), context) as pool:
+            tasks = [
+                pool.submit(_part, folder / f"{place:05d}.root", group, settings) for place, group in enumerate(groups)
+            ]
+            try:
+                for group, task in zip(groups, tasks, strict=True):
+                    parts.append(task.result())
+                    tell(len(parts) * size, len(paths), group[-1])
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+        whole = [part for part in parts if part.inputs]
+        final = Settings(others=settings.others, max_memory=settings.max_memory)
+        result = _merged(target, [part.output for part in whole], final, lambda *_: None)
+    except BaseException:
+        if not resume:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    shutil.rmtree(folder)
+    result.inputs = [path for part in whole for path in part.inputs]
+    result.bytes_in = sum(part.bytes_in for part in parts)
+    result.added = {path: sum(part.added.get(path, 0) for part in parts) for path in result.added}
+    for part in parts:
+        result.skipped |= part.skipped
+        result.not_added |= part.not_added
+        result.kept += [path for path in part.kept if path not in result.kept]
+        result.indices += [path for path in part.indices if path not in result.indices]
+    return result
+
+
+def _part(target: Path, paths: Sequence[str], settings: Settings) -> Merged:
+    """Merge a group of files, unless that was done before."""
+    record = target.with_suffix(".json")
+    stamp = hashlib.sha256(repr((settings, [_stamp(path) for path in paths])).encode()).hexdigest()
+    if record.exists() and target.exists():
+        known = json.loads(record.read_text("utf-8"))
+        if known["stamp"] == stamp:
+            return Merged(**known["merged"])
+    record.unlink(missing_ok=True)
+    try:
+        result = _merged(target, paths, settings, lambda *_: None)
+    except ArgumentError as error:
+        if not settings.skip_bad or "none of the" not in str(error):
+            raise
+        return Merged(str(target), skipped=dict.fromkeys(paths, str(error)))
+    record.write_text(json.dumps({"stamp": stamp, "merged": result.described()}), "utf-8")
+    return result
+
+
+def _stamp(path: str) -> tuple[str, int, int]:
+    if is_url(path):
+        return path, 0, 0
+    try:
+        about = Path(path).stat()
+    except OSError:
+        return path, -1, -1
+    return path, about.st_size, about.st_mtime_ns
+
+
+def _verify(result: Merged, settings: Settings) -> None:
+    """Compare an output with its inputs.
+
+    Raises
+    ------
+    CorruptError
+        Entries, values or sums differ.
+    """
+    sums: dict[str, Any] = {}
+    starts = dict.fromkeys(result.trees, 0)
+    with sapwood.open({result.output: None}) as new:
+        for path in result.inputs:
+            with _open(path, settings) as file:
+                for item in objects_of(file.file.native, settings):
+                    if item.classname in TREES and item.path != SUMMARY:
+                        tree = file[item.path]
+                        _compare(new[item.path], tree, starts[item.path], f"{result.output}: {item.path}", path)
+                        starts[item.path] += tree.num_entries
+                    elif can_be_added(item.classname) and item.path not in result.not_added:
+                        filled = np.asarray(file[item.path].filled.member("fArray"), np.float64)
+                        sums[item.path] = sums[item.path] + filled if item.path in sums else filled
+        for name, entries in starts.items():
+            if name != SUMMARY and new[name].num_entries != entries:
+                raise CorruptError(f"{result.output}: {name} has {new[name].num_entries} entries, not {entries}")
+        for name, total in sums.items():
+            if not np.allclose(new[name].filled.member("fArray"), total, rtol=1e-5, equal_nan=True):
+                raise CorruptError(f"{result.output}: {name} is not the sum of those of the inputs")
+
+
+def _compare(new: Foreign, old: Foreign, start: int, place: str, path: str) -> None:
+    names = [name for name in old.keys() if not len(old[name]) and old[name].reason is None]  # noqa: SIM118
+    first = 0
+    while first < old.num_entries:
+        last = min(old.num_entries, first + max(1, old.num_entries_for(_STEP, names)))
+        ours = new.arrays(names, entry_start=start + first, entry_stop=start + last, how=dict)
+        theirs = old.arrays(names, entry_start=first, entry_stop=last, how=dict)
+        for name in names:
+            differs = first_difference(columns.from_awkward(ours[name]), columns.from_awkward(theirs[name]))
+            if differs is not None:
+                entry = start + first + differs
+                raise CorruptError(f"{place}: {name} differs from {path} at entry {entry}")
+        first = last

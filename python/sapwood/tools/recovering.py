@@ -1,0 +1,345 @@
+"""Save what can be saved of a file that was not closed, was cut, or has holes."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import sapwood
+from sapwood import _native
+from sapwood.errors import ArgumentError, SapwoodError
+from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES
+from sapwood.storage.locate import is_url
+from sapwood.tools.checking import parse_head, records
+from sapwood.tools.merging import Item, objects_of
+
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
+
+_BASKET = b"\x07TBasket"
+_CHUNK = 8 << 20
+_HEAD = 4096
+_DEEP = 512
+"""Baskets that are verified at a time."""
+
+
+@dataclass
+class RecoveredTree:
+    """What was saved of a tree: entries and clusters, and the clusters that were lost.
+
+    `described_by` is ``"itself"``, or the path of the file whose tree has the same branches.
+    """
+
+    entries: int = 0
+    clusters: int = 0
+    lost_clusters: int = 0
+    lost_entries: int = 0
+    described_by: str = "itself"
+
+
+@dataclass
+class Recovered:
+    """What was saved of a file: trees, the paths of other objects, and what was lost, with the reason."""
+
+    output: str
+    trees: dict[str, RecoveredTree] = field(default_factory=dict[str, RecoveredTree])
+    objects: list[str] = field(default_factory=list[str])
+    lost: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing is known to be lost."""
+        return not self.lost and not any(tree.lost_clusters for tree in self.trees.values())
+
+    def described(self) -> dict[str, Any]:
+        """Return the report as a dictionary for JSON."""
+        return asdict(self)
+
+    def text(self) -> Iterator[str]:
+        """Yield the report line by line."""
+        for path, tree in self.trees.items():
+            lost = f"; lost {tree.lost_clusters} clusters, {tree.lost_entries} entries" if tree.lost_clusters else ""
+            yield f"tree {path}: saved {tree.entries} entries in {tree.clusters} clusters{lost}"
+        if self.objects:
+            yield f"saved {len(self.objects)} objects: {', '.join(self.objects)}"
+        for path, why in self.lost.items():
+            yield f"lost {path}: {why}"
+
+
+class _Basket(NamedTuple):
+    seek: int
+    size: int
+    entries: int
+    number: int
+    follows: bool
+    """Whether no hole lies between it and the record before."""
+
+
+def recover(
+    path: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    *,
+    like: str | os.PathLike[str] | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Recovered:
+    """Write a new file with everything of a damaged one that is whole.
+
+    Of a tree, all clusters are saved of which each branch has all baskets. Baskets are copied as they are. A tree whose
+    description was lost, as in a file that was cut, is saved if `like` has a tree of that name with the same branches.
+
+    Parameters
+    ----------
+    path
+        The damaged file.
+    output
+        The new file.
+    like
+        A file whose trees have the same branches, such as another file of the same dataset.
+    options
+        Options of `sapwood.open`.
+
+    Raises
+    ------
+    CorruptError
+        The header of the file is damaged.
+    ArgumentError
+        The output is the damaged file.
+    """
+    path, target = os.fspath(path), Path(output).expanduser()
+    if not is_url(path) and Path(path).resolve() == target.resolve():
+        raise ArgumentError(f"{target} is the damaged file itself")
+    result = Recovered(str(target))
+    with sapwood.open({path: None}, **(options or {})) as file:
+        codec = file.file.compression
+        with sapwood.recreate(target, compression=codec, commit_every=None, atomic=True) as new:
+            _Recovery(file.file.native, new.file.native, result).run(
+                os.fspath(like) if like is not None else None, options
+            )
+    return result
+
+
+def baskets_of(native: _native.File) -> dict[tuple[str, str], list[_Basket]]:
+    """Find all baskets in a file, by the names of tree and branch, in the order of their places."""
+    found: dict[tuple[str, str], list[_Basket]] = {}
+    start, follows = native.begin, True
+    while start < native.size:
+        hole = None
+        for head in records(native, start, native.size):
+            if isinstance(head, int):
+                hole = head
+                break
+            if head.classname == "TBasket" and head.place == head.offset:
+                basket = _basket(native.bytes(head.offset, min(_HEAD, head.length)), head.offset, head.length, follows)
+                if basket is not None:
+                    found.setdefault((head.title, head.name), []).append(basket)
+                follows = True
+        if hole is None:
+            break
+        follows = False
+        start = _next_basket(native, hole + 1)
+    return found
+
+
+def _basket(data: bytes, seek: int, size: int, follows: bool) -> _Basket | None:
+    """Read the entries and the number of a basket from the start of its record."""
+    try:
+        (version,) = struct.unpack_from(">H", data, 4)
+        (number,) = struct.unpack_from(">H", data, 16)
+        at = 34 if version > 1000 else 26
+        for _ in range(3):
+            length = data[at]
+            at += 1
+            if length == 255:
+                (length,) = struct.unpack_from(">I", data, at)
+                at += 4
+            at += length
+        (offsets,) = struct.unpack_from(">i", data, at + 6)
+        (entries,) = struct.unpack_from(">i", data, at + 10 + (offsets < 0))
+    except (struct.error, IndexError):
+        return None
+    return _Basket(seek, size, entries, number, follows) if entries >= 0 else None
+
+
+def _next_basket(native: _native.File, start: int) -> int:
+    """Find the next record behind a hole that is a basket at its own place; the end of the file if there is none."""
+    at = start
+    while at < native.size:
+        chunk = native.bytes(at, min(_CHUNK + _HEAD, native.size - at))
+        place = chunk.find(_BASKET)
+        while place >= 0:
+            for back in (34, 26):
+                offset = at + place - back
+                if offset >= start:
+                    head = parse_head(native.bytes(offset, min(_HEAD, native.size - offset)), offset)
+                    if head is not None and head.place == offset and offset + head.length <= native.size:
+                        return offset
+            place = chunk.find(_BASKET, place + 1)
+        at += _CHUNK
+    return native.size
+
+
+class _Recovery:
+    def __init__(self, native: _native.File, new: _native.Output, result: Recovered) -> None:
+        self._native = native
+        self._new = new
+        self._result = result
+        self._scan = baskets_of(native)
+        self._directories = {"": 0}
+        self._used: set[int] = set()
+
+    def run(self, like: str | None, options: Mapping[str, Any] | None) -> None:
+        """Save everything."""
+        lost: dict[str, str] = {}
+        try:
+            for item in objects_of(self._native):
+                self._save(item, lost)
+        except SapwoodError as error:
+            lost["/"] = _line(error)
+        if like is not None:
+            with sapwood.open({like: None}, **(options or {})) as file:
+                self._by_example(file, like, lost)
+        for tree, names in self._orphans().items():
+            lost[tree] = (
+                f"{names} baskets are there, but no description of the tree: give a file with the same tree as `like`"
+            )
+        self._result.lost = lost
+
+    def _save(self, item: Item, lost: dict[str, str]) -> None:
+        try:
+            if item.classname in DIRECTORIES:
+                self._directory(item.path)
+            elif item.classname in TREES:
+                self._tree(self._native, item, "itself")
+            elif item.classname in RNTUPLES:
+                lost[item.path] = "an RNTuple; RNTuples cannot be recovered"
+            else:
+                holder, _, name = item.path.rpartition("/")
+                self._new.copy_key(self._directory(holder), name, self._native, item.key)
+                self._result.objects.append(item.path)
+        except (SapwoodError, OSError) as error:
+            lost[item.path] = _line(error)
+
+    def _by_example(self, file: Foreign, path: str, lost: dict[str, str]) -> None:
+        """Save the trees that have lost their description, by that of another file."""
+        for item in objects_of(file.file.native):
+            name = item.path.rpartition("/")[2]
+            if item.classname in TREES and item.path not in self._result.trees and name in self._orphans():
+                try:
+                    self._tree(file.file.native, item, path)
+                    lost.pop(item.path, None)
+                except (SapwoodError, OSError) as error:
+                    lost[item.path] = _line(error)
+
+    def _orphans(self) -> dict[str, int]:
+        """Count the baskets of trees of which none was used."""
+        counts: dict[str, int] = {}
+        used: set[str] = set()
+        for (tree, _), baskets in self._scan.items():
+            counts[tree] = counts.get(tree, 0) + len(baskets)
+            if any(one.seek in self._used for one in baskets):
+                used.add(tree)
+        known = {path.rpartition("/")[2] for path in self._result.trees}
+        return {tree: count for tree, count in counts.items() if tree not in used and tree not in known}
+
+    def _directory(self, path: str) -> int:
+        if path not in self._directories:
+            holder, _, name = path.rpartition("/")
+            self._directories[path] = self._new.mkdir(self._directory(holder), name, name)
+        return self._directories[path]
+
+    def _tree(self, described: _native.File, item: Item, by: str) -> None:
+        holder, _, name = item.path.rpartition("/")
+        directory = described.directory()
+        for part in item.path.split("/")[:-1]:
+            key = next(key for key in directory.keys if key.name == part)
+            directory = directory.subdirectory(key)
+        tree = directory.tree(item.key)
+        # The description may be unusable for copying: then nothing was begun.
+        number, _ = self._new.join_tree(self._directory(holder), name, described, item.key, None)
+        saved = self._result.trees[item.path] = RecoveredTree(described_by=by)
+        own = by == "itself"
+        lists: dict[int, list[_Basket]] = {}
+        names = [branch.name for branch in tree.branches]
+        for place, branch in enumerate(tree.branches):
+            if not branch.basket_seeks:
+                continue
+            if names.count(branch.name) > 1 and not own:
+                raise ArgumentError(
+                    f"several branches are named {branch.name}, so their baskets cannot be told from each other"
+                )
+            lists[place] = self._baskets(branch, name, own and names.count(branch.name) == 1, own)
+        self._clusters(number, names, lists, saved)
+
+    def _baskets(self, branch: _native.Branch, tree: str, extend: bool, own: bool) -> list[_Basket]:
+        """List the baskets of a branch: those that its own description has, and those that were found behind them."""
+        listed: list[_Basket] = []
+        if own:
+            firsts = branch.basket_entries
+            each = zip(branch.basket_seeks, branch.basket_bytes, itertools.pairwise(firsts), strict=False)
+            listed = [_Basket(seek, size, last - first, 0, True) for seek, size, (first, last) in each]
+            if not extend:
+                return listed
+        last_seek = max((one.seek for one in listed), default=0)
+        before: _Basket | None = None
+        for one in self._scan.get((tree, branch.name), []):
+            if one.seek <= last_seek:
+                before = one
+                continue
+            # Behind a hole only a basket with the next number is known to follow.
+            if (
+                not one.follows
+                and (before is None or one.number != (before.number + 1) % 65536)
+                and (listed or one.number)
+            ):
+                break
+            listed.append(one)
+            before = one
+        return listed
+
+    def _clusters(
+        self, number: int, names: Sequence[str], lists: Mapping[int, list[_Basket]], saved: RecoveredTree
+    ) -> None:
+        """Copy the clusters of which all baskets are whole."""
+        borders: set[int] | None = None
+        placed: dict[int, list[tuple[int, _Basket]]] = {}
+        furthest = 0
+        for place, baskets in lists.items():
+            ends = [0, *itertools.accumulate(one.entries for one in baskets)]
+            placed[place] = list(zip(ends, baskets, strict=False))
+            borders = set(ends) if borders is None else borders & set(ends)
+            furthest = max(furthest, ends[-1])
+        order = sorted(borders or {0})
+        every = [(one.seek, one.size, one.entries, names[place]) for place, ones in placed.items() for _, one in ones]
+        bad: set[int] = set()
+        for start in range(0, len(every), _DEEP):
+            part = every[start : start + _DEEP]
+            faults = self._native.check_baskets(part, deep=True)
+            bad |= {one[0] for one, fault in zip(part, faults, strict=True) if fault is not None}
+        self._used |= {one[0] for one in every}
+        at = dict.fromkeys(placed, 0)
+        for first, last in itertools.pairwise(order):
+            pieces: list[tuple[int, int, int, int, int]] = []
+            for place, ones in placed.items():
+                while at[place] < len(ones) and ones[at[place]][0] < last:
+                    entry, one = ones[at[place]]
+                    pieces.append((place, one.seek, one.size, entry - first, one.entries))
+                    at[place] += 1
+            if any(seek in bad for _, seek, _, _, _ in pieces):
+                saved.lost_clusters += 1
+                saved.lost_entries += last - first
+                continue
+            self._new.join_baskets(number, self._native, pieces, last - first)
+            saved.entries += last - first
+            saved.clusters += 1
+        if furthest > order[-1]:
+            saved.lost_clusters += 1
+            saved.lost_entries += furthest - order[-1]
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

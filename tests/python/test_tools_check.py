@@ -1,0 +1,219 @@
+"""Checking files, and saving what is whole of damaged ones."""
+
+from __future__ import annotations
+
+import json
+import random
+import shlex
+import struct
+from pathlib import Path
+
+import awkward as ak
+import numpy as np
+import pytest
+
+import sapwood
+from sapwood.cli import main
+from sapwood.compression import LZ4, ZLIB, Compression
+from sapwood.tools.checking import CODES, Finding, check, parse_head
+from sapwood.tools.recovering import recover
+
+N = 600
+GUIDE = Path(__file__).resolve().parent.parent.parent / "docs" / "guide" / "merging.md"
+
+
+def write(path: Path, codec: Compression, seed: int = 1, *, commit: str | None = None, close: bool = True) -> str:
+    """Write a file with two trees of 50 entries a cluster, a text and a directory."""
+    values = np.random.default_rng(seed)
+    file = sapwood.recreate(path, compression=codec, commit_every=commit, reproducible=True)
+    data = {
+        "i": np.arange(N, dtype=np.int32) * seed,
+        "x": values.integers(0, 50, N).astype(np.float64),
+        "pt": ak.unflatten(values.integers(0, 9, 2 * N).astype(np.float32), np.full(N, 2)),
+        "name": ak.Array(["ab" * (i % 3) for i in range(N)]),
+    }
+    file["folder/note"] = "a text that is long enough to be compressed " * 20
+    tree = file.mktree("Events", {name: column[:0] for name, column in data.items()}, auto_flush=50)
+    for start in range(0, N, 50):
+        tree.extend({name: column[start : start + 50] for name, column in data.items()})
+    if close:
+        file.close()
+    else:
+        file.file.native.abandon()
+    return str(path)
+
+
+def codes(path: str, *, deep: bool = True) -> set[str]:
+    return {one.code for one in check(path, deep=deep)}
+
+
+@pytest.mark.parametrize("codec", [ZLIB(1), LZ4(4)])
+def test_good_files_have_no_findings(tmp_path: Path, codec: Compression) -> None:
+    path = write(tmp_path / "a.root", codec, commit="cluster")
+    assert list(check(path, deep=True)) == []
+    with sapwood.update(path) as file:
+        file["more"] = "text"
+        del file["folder"]
+    assert list(check(path, deep=True)) == []
+
+
+class Planter:
+    """Plants one fault at a time into a copy of a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.raw = path.read_bytes()
+        with sapwood.open(path) as file:
+            self.native = file.file.native
+            self.branches = [
+                list(zip(b.basket_seeks, b.basket_bytes, strict=True)) for b in file["Events"].native.branches
+            ]
+            self.tree = file.key("Events").fSeekKey
+            self.note = file.key("folder/note").fSeekKey
+            self.places = file.file.native.places()
+            self.end, self.begin = file.file.native.end, file.file.native.begin
+
+    def faults(self) -> list[tuple[str, bytes]]:
+        """Return a hundred kinds and places of damage, and the bytes of the damaged file."""
+        found: list[tuple[str, bytes]] = []
+
+        def put(name: str, at: int, new: bytes) -> None:
+            assert self.raw[at : at + len(new)] != new, name
+            found.append((name, self.raw[:at] + new + self.raw[at + len(new) :]))
+
+        chosen = random.Random(1)
+        baskets = [one for branch in self.branches for one in branch]
+        for seek, size in chosen.sample(baskets, 14):
+            head = parse_head(self.raw[seek : seek + 200], seek)
+            assert head is not None
+            put("basket length", seek, struct.pack(">i", size + 1))
+            put("basket place", seek + 18, struct.pack(">Q", seek + 8))
+            put("basket entries", seek + head.key_bytes - 9, struct.pack(">i", 49))
+            put("basket class", seek + 35, b"X")
+            put("basket name", seek + 43, b"?")
+            middle = seek + head.key_bytes + (size - head.key_bytes) // 2
+            put("basket data", middle, bytes([self.raw[middle] ^ 0xFF]))
+        for name, seek in (("tree", self.tree), ("note", self.note), ("infos", self.places[2])):
+            head = parse_head(self.raw[seek : seek + 200], seek)
+            assert head is not None
+            put(f"{name} length", seek, struct.pack(">i", head.length - 1))
+            put(f"{name} object", seek + 6, struct.pack(">i", head.object_bytes + 3))
+            middle = seek + head.length // 2
+            put(f"{name} data", middle, bytes([self.raw[middle] ^ 0xFF]))
+        put("free list length", self.places[0], struct.pack(">i", 7))
+        put("free segment", self.places[0] + 60, struct.pack(">i", 3))
+        found.extend((f"cut by {cut}", self.raw[:-cut]) for cut in (1, 40, 300, 5000))
+        put("end", 12, struct.pack(">i", self.end - 10))
+        return found
+
+
+@pytest.mark.parametrize("codec", [ZLIB(1)])
+def test_all_planted_faults_are_found(tmp_path: Path, codec: Compression) -> None:
+    whole = Path(write(tmp_path / "a.root", codec))
+    faults = Planter(whole).faults()
+    assert len(faults) >= 100
+    missed: list[str] = []
+    for name, raw in faults:
+        bad = tmp_path / "bad.root"
+        bad.write_bytes(raw)
+        found = list(check(str(bad), deep=True))
+        assert all(one.code in CODES for one in found)
+        if not any(one.severity != "info" for one in found):
+            missed.append(name)
+    assert missed == []
+
+
+def test_findings_have_codes_places_and_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = Path(write(tmp_path / "a.root", ZLIB(1)))
+    seek, size = Planter(whole).branches[0][3]
+    raw = bytearray(whole.read_bytes())
+    raw[seek + size - 20] ^= 0xFF
+    whole.write_bytes(raw)
+    assert main(["check", str(whole)]) == 0
+    assert main(["check", str(whole), "--deep", "--json"]) == 1
+    (found,) = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert (found["code"], found["severity"], found["byte"]) == ("basket-data", "error", seek)
+    assert found["path"] == "Events;1: branch i"
+    assert Finding("not-closed", "", "x").severity == "warning"
+    assert main(["check", "--codes"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == len(CODES)
+
+
+def test_the_guide_has_all_codes() -> None:
+    text = GUIDE.read_text("utf-8")
+    for code, (severity, meaning) in CODES.items():
+        assert f"| `{code}` | {severity} | {meaning} |" in text
+
+
+def expected(path: str, entries: int) -> ak.Array:
+    return sapwood.open(path)["Events"].arrays(entry_stop=entries)
+
+
+def complete_clusters(path: str, size: int) -> int:
+    """Count the clusters of which all baskets end before an offset."""
+    ends = [0] * (N // 50)
+    for branch in sapwood.open(path)["Events"].native.branches:
+        each = zip(branch.basket_entries, branch.basket_seeks, branch.basket_bytes, strict=False)
+        for first, seek, bytes_ in each:
+            ends[first // 50] = max(ends[first // 50], seek + bytes_)
+    return next((place for place, end in enumerate(ends) if end > size), len(ends))
+
+
+def test_cut_files_give_every_complete_cluster(tmp_path: Path) -> None:
+    whole, like = write(tmp_path / "a.root", ZLIB(1)), write(tmp_path / "like.root", ZLIB(1), seed=2)
+    raw = Path(whole).read_bytes()
+    chosen = random.Random(2)
+    for _ in range(200):
+        size = chosen.randrange(1200, len(raw))
+        cut, saved = tmp_path / "cut.root", tmp_path / "saved.root"
+        cut.write_bytes(raw[:size])
+        done = recover(cut, saved, like=like)
+        clusters = complete_clusters(whole, size)
+        tree = done.trees.get("Events")
+        assert (tree.entries if tree else 0) == 50 * clusters, size
+        if clusters:
+            assert ak.array_equal(sapwood.open(saved)["Events"].arrays(), expected(whole, 50 * clusters)), size
+
+
+def test_a_killed_writer_loses_no_committed_cluster(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.root", ZLIB(1), commit="cluster", close=False)
+    done = recover(path, tmp_path / "saved.root")
+    assert done.trees["Events"].entries >= N - 50
+    assert done.objects == ["folder/note"]
+    assert list(check(str(tmp_path / "saved.root"), deep=True)) == []
+
+
+def test_clusters_with_holes_are_left_out_and_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = Path(write(tmp_path / "a.root", ZLIB(1)))
+    before = sapwood.open(path)["Events"].arrays()
+    raw = bytearray(path.read_bytes())
+    seek, size = Planter(path).branches[1][4]
+    raw[seek : seek + size] = bytes(size)
+    path.write_bytes(raw)
+    assert main(["recover", str(path), str(tmp_path / "saved.root"), "--json"]) == 3
+    done = json.loads(capsys.readouterr().out)
+    assert done["trees"]["Events"] == {
+        "entries": N - 50, "clusters": 11, "lost_clusters": 1, "lost_entries": 50, "described_by": "itself",
+    }  # fmt: skip
+    kept = ak.concatenate([before[:200], before[250:]])
+    assert ak.array_equal(sapwood.open(tmp_path / "saved.root")["Events"].arrays(), kept)
+
+
+def test_a_tree_without_description_is_named(tmp_path: Path) -> None:
+    path = Path(write(tmp_path / "a.root", ZLIB(1)))
+    path.write_bytes(path.read_bytes()[: Planter(path).branches[0][-1][0]])
+    done = recover(path, tmp_path / "saved.root")
+    assert not done.trees and not done.is_complete
+    assert "no description of the tree" in done.lost["Events"]
+
+
+@pytest.mark.parametrize("command", ["check", "recover"])
+def test_the_examples_work_as_printed(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("events.root", "damaged.root", "whole.root"):
+        write(tmp_path / name, ZLIB(1))
+    assert main([command, "--help"]) == 0
+    example = " ".join(capsys.readouterr().out.split()).rpartition("Example: sapwood ")[2]
+    assert main(shlex.split(example)) == 0

@@ -1,0 +1,258 @@
+"""Merging files: trees, histograms, other objects; bad files, resuming, memory."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import awkward as ak
+import numpy as np
+import pytest
+
+import sapwood
+from sapwood.cli import main
+from sapwood.compression import LZ4, ZLIB, Compression
+from sapwood.errors import ArgumentError, CorruptError, LimitError, SapwoodError
+from sapwood.tools.merging import merge
+
+hist = pytest.importorskip("hist")
+
+
+def write(path: Path, seed: int, n: int = 400, **more: object) -> str:
+    """Write a file with two trees, a histogram in a folder, and a text."""
+    random = np.random.default_rng(seed)
+    with sapwood.recreate(path, compression=ZLIB(1)) as file:
+        file.mktree(
+            "Events",
+            {
+                "run": np.full(n, seed, np.int32),
+                "x": random.normal(size=n),
+                "pt": ak.unflatten(random.exponential(20, 3 * n).astype(np.float32), np.full(n, 3)),
+                "name": ak.Array(["b" * (seed + i % 3) for i in range(n)]),
+            }
+            | more,
+            auto_flush=150,
+        )
+        file.mktree("folder/Runs", {"lumi": np.arange(seed, dtype=np.int64)})
+        file["folder/h"] = hist.Hist.new.Reg(5, 0, 1).Weight().fill(random.random(50), weight=2.0)
+        file["folder/n"] = np.histogram(random.random(20), 4, (0, 1))
+        file["note"] = "the same in all"
+    return str(path)
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> list[str]:
+    return [write(tmp_path / f"in{seed}.root", seed) for seed in (1, 2, 3)]
+
+
+def check(output: str | Path, inputs: list[str]) -> None:
+    """Compare a merged file with its inputs."""
+    with sapwood.open(output) as new:
+        for tree in ("Events", "folder/Runs"):
+            parts = [sapwood.open(one)[tree].arrays() for one in inputs]
+            assert ak.array_equal(new[tree].arrays(), ak.concatenate(parts)), tree
+        for name in ("folder/h", "folder/n"):
+            total = sum(sapwood.open(one)[name].values(flow=True) for one in inputs)
+            assert np.allclose(new[name].values(flow=True), total)
+            errors = sum(sapwood.open(one)[name].variances(flow=True) for one in inputs)
+            assert np.allclose(new[name].variances(flow=True), errors)
+        assert str(new["note"]) == "the same in all"
+
+
+def test_trees_are_joined_and_histograms_added(inputs: list[str], tmp_path: Path) -> None:
+    out = tmp_path / "out.root"
+    done = sapwood.merge(out, inputs, verify=True)
+    check(out, inputs)
+    assert done.trees == {"Events": 1200, "folder/Runs": 6}
+    assert done.added == {"folder/h": 3, "folder/n": 3}
+    assert done.is_complete and done.verified and done.copied == ["note"]
+    events = sapwood.open(out)["Events"]
+    assert list(events.clusters) == [0, 150, 300, 400, 550, 700, 800, 950, 1100, 1200]
+
+
+def test_baskets_are_copied_byte_for_byte(inputs: list[str], tmp_path: Path) -> None:
+    out = tmp_path / "out.root"
+    merge(out, inputs)
+    raw = out.read_bytes()
+    for one in inputs:
+        source = Path(one).read_bytes()
+        for branch in sapwood.open(one)["Events"].native.branches:
+            for seek, size in zip(branch.basket_seeks, branch.basket_bytes, strict=True):
+                assert source[seek + 80 : seek + size] in raw
+    sizes = [sapwood.open(one)["Events"].compressed_bytes for one in inputs]
+    assert sapwood.open(out)["Events"].compressed_bytes == sum(sizes)
+
+
+@pytest.mark.parametrize("codec", [LZ4(4), None])
+def test_baskets_are_recompressed_without_decoding(
+    inputs: list[str], tmp_path: Path, codec: Compression | None
+) -> None:
+    out = tmp_path / "out.root"
+    merge(out, inputs, compression=codec)
+    check(out, inputs)
+    events = sapwood.open(out)["Events"]
+    assert {branch.compression for branch in events.branches} == {codec}
+    assert (events.compressed_bytes == events.uncompressed_bytes) == (codec is None)
+
+
+def test_the_merged_file_can_be_merged_and_continued(inputs: list[str], tmp_path: Path) -> None:
+    first, second = tmp_path / "first.root", tmp_path / "second.root"
+    merge(first, inputs[:2])
+    merge(second, [first, inputs[2]])
+    check(second, inputs)
+    with sapwood.update(second) as file:
+        file["Events"].extend({"run": [9], "x": [0.5], "pt": ak.Array([[1.0]]), "name": ["c"]})
+    assert sapwood.open(second)["Events"].num_entries == 1201
+
+
+def test_trees_that_differ_are_refused_by_the_branch(inputs: list[str], tmp_path: Path) -> None:
+    more = write(tmp_path / "more.root", 4, extra=np.zeros(400))
+    out = tmp_path / "out.root"
+    with pytest.raises(ArgumentError, match=r"no branch extra") as caught:
+        merge(out, [*inputs, more])
+    assert "more.root" in str(caught.value)
+    with pytest.raises(ArgumentError, match="extra"):
+        merge(out, [more, *inputs])
+    other = write(tmp_path / "other.root", 4, x=np.zeros(400, np.float32))
+    with pytest.raises(ArgumentError, match=r"branch x: it is laid out in another way"):
+        merge(out, [*inputs, other])
+    assert not out.exists() and not list(tmp_path.glob("*.partial"))
+
+
+def test_bad_files_are_skipped_whole_and_listed(
+    inputs: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = Path(write(tmp_path / "bad.root", 5))
+    raw = bytearray(bad.read_bytes())
+    (seek,) = sapwood.open(bad)["folder/Runs"].native.branches[0].basket_seeks
+    raw[seek : seek + 8] = bytes(8)  # the second tree cannot be copied, after the first was
+    bad.write_bytes(raw)
+    missing = str(tmp_path / "missing.root")
+    out = tmp_path / "out.root"
+    with pytest.raises(CorruptError, match="lumi"):
+        merge(out, [inputs[0], str(bad)])
+    assert not out.exists()
+    given = [inputs[0], str(bad), inputs[1], missing, inputs[2]]
+    assert main(["merge", str(out), *given, "--skip-bad", "--json"]) == 3
+    done = json.loads(capsys.readouterr().out)
+    assert list(done["skipped"]) == [str(bad), missing]
+    check(out, inputs)
+    with pytest.raises(ArgumentError, match="none of the 1 files"):
+        merge(out, [missing], skip_bad=True)
+
+
+def test_only_and_drop_take_paths_and_directories(inputs: list[str], tmp_path: Path) -> None:
+    out = tmp_path / "out.root"
+    merge(out, inputs, only=["folder"], drop=["*/n"])
+    assert sapwood.open(out).keys(cycle=False) == ["folder", "folder/Runs", "folder/h"]
+    merge(out, inputs, drop=["folder"])
+    assert sapwood.open(out).keys(cycle=False) == ["Events", "note"]
+
+
+def test_a_dry_run_writes_nothing(inputs: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["merge", str(tmp_path / "out.root"), *inputs, "--dry-run"]) == 0
+    assert "tree Events: 1200 entries" in capsys.readouterr().out
+    assert not (tmp_path / "out.root").exists()
+
+
+def test_patterns_and_lists_name_inputs(inputs: list[str], tmp_path: Path) -> None:
+    (tmp_path / "files.txt").write_text("# a comment\n" + "\n".join(inputs[1:]) + "\n")
+    out = tmp_path / "out.root"
+    assert merge(out, [inputs[0], f"@{tmp_path / 'files.txt'}"]).inputs == inputs
+    assert merge(out, f"{tmp_path}/in*.root").inputs == inputs
+    with pytest.raises(ArgumentError, match="no file matches"):
+        merge(out, f"{tmp_path}/none*.root")
+    with pytest.raises(ArgumentError, match="is one of the inputs"):
+        merge(inputs[0], inputs)
+
+
+def test_other_objects_follow_the_policy(tmp_path: Path) -> None:
+    paths = []
+    for text in ("one", "two"):
+        paths.append(str(tmp_path / f"{text}.root"))
+        with sapwood.recreate(paths[-1]) as file:
+            file["note"] = text
+    out = tmp_path / "out.root"
+    assert merge(out, paths).kept == ["note"]
+    assert str(sapwood.open(out)["note"]) == "one"
+    merge(out, paths, others="all")
+    assert sorted(str(sapwood.open(out)[f"note;{cycle}"]) for cycle in (1, 2)) == ["one", "two"]
+    with pytest.raises(ArgumentError, match=r"two\.root: note differs"):
+        merge(out, paths, others="error")
+
+
+def test_histograms_of_other_shapes_are_added_or_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = []
+    for place, (bins, storage) in enumerate([(5, hist.storage.Double()), (5, hist.storage.Weight()), (6, None)]):
+        paths.append(str(tmp_path / f"{place}.root"))
+        with sapwood.recreate(paths[-1]) as file:
+            axis = hist.axis.Regular(bins, 0, 1)
+            file["h"] = hist.Hist(axis, storage=storage or hist.storage.Double()).fill([0.1, 0.5])
+    out = tmp_path / "out.root"
+    assert merge(out, paths[:2]).added == {"h": 2}
+    assert sapwood.open(out)["h"].values().tolist() == [2, 0, 2, 0, 0]
+    assert main(["merge", str(out), *paths]) == 3
+    assert "h: not added: their axes differ" in capsys.readouterr().out
+    with pytest.raises(SapwoodError, match="axes differ"):
+        merge(out, paths, others="error")
+
+
+def test_objects_in_memory_are_limited(inputs: list[str], tmp_path: Path) -> None:
+    with pytest.raises(LimitError, match="max_memory"):
+        merge(tmp_path / "out.root", inputs, max_memory=10)
+
+
+def test_parts_can_be_merged_at_the_same_time_and_resumed(inputs: list[str], tmp_path: Path) -> None:
+    out = tmp_path / "out.root"
+    assert merge(out, inputs, jobs=2).trees["Events"] == 1200
+    check(out, inputs)
+    assert not (tmp_path / "out.root.parts").exists()
+    hidden = tmp_path / "hidden"
+    Path(inputs[2]).rename(hidden)
+    with pytest.raises((SapwoodError, OSError)):
+        merge(out, inputs, jobs=2, resume=True)
+    part = tmp_path / "out.root.parts" / "00000.root"
+    before = part.stat().st_mtime_ns
+    hidden.rename(inputs[2])
+    seen: list[int] = []
+
+    def tell(done: int, total: int, path: str) -> None:
+        del total, path
+        seen.append(done)
+        if part.exists():
+            assert part.stat().st_mtime_ns == before
+
+    merge(out, inputs, jobs=2, resume=True, progress=tell)
+    assert seen
+    check(out, inputs)
+    assert not part.exists()
+
+
+def test_trees_are_written_again_where_asked(inputs: list[str], tmp_path: Path) -> None:
+    out = tmp_path / "out.root"
+    merge(out, inputs, recluster=True)
+    check(out, inputs)
+    assert list(sapwood.open(out)["Events"].clusters) == [0, 1200]
+
+
+def test_verification_finds_a_value_that_differs(inputs: list[str], tmp_path: Path) -> None:
+    from sapwood.tools import merging
+
+    out = tmp_path / "out.root"
+    done = merge(out, inputs)
+    done.inputs = [inputs[0], inputs[2], inputs[1]]
+    with pytest.raises(CorruptError, match=r"differs from .*in3\.root at entry 400"):
+        merging._verify(done, merging.Settings())
+
+
+def test_the_example_works_as_printed(
+    inputs: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for place, one in enumerate(inputs, 1):
+        Path(one).rename(tmp_path / f"run{place}.root")
+    assert main(["merge", "--help"]) == 0
+    example = " ".join(capsys.readouterr().out.split()).rpartition("Example: sapwood ")[2]
+    assert main(shlex.split(example)) == 0
+    assert sapwood.open("all.root")["Events"].num_entries == 800
