@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import struct
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sapwood
 from sapwood import _native
-from sapwood.errors import SapwoodError, UnsupportedError
+from sapwood.errors import SapwoodError, SapwoodWarning, UnsupportedError
 from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES
 
 if TYPE_CHECKING:
@@ -109,7 +110,9 @@ def check(path: str, *, deep: bool = False, options: Mapping[str, Any] | None = 
         Options of `sapwood.open`.
     """
     try:
-        file = sapwood.open({path: None}, **(options or {}))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SapwoodWarning)  # a finding says the same
+            file = sapwood.open({path: None}, **(options or {}))
     except SapwoodError as error:
         yield Finding("open", "", _line(error))
         return
@@ -274,7 +277,8 @@ class _Check:
         except (SapwoodError, ValueError, TypeError) as error:
             yield Finding("object", path, _line(error), key.seek)
             return
-        for where, why in dict(getattr(one, "unreadable", {}) or {}).items():
+        listed = getattr(one, "unreadable", None)
+        for where, why in dict(listed() if callable(listed) else {}).items():
             yield Finding("class-unknown", path, f"{where}: {why}", key.seek)
 
     def _tree(self, path: str, directory: _native.Directory, key: _native.Key) -> Iterator[Finding]:

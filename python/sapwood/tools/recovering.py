@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import struct
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sapwood
 from sapwood import _native
-from sapwood.errors import ArgumentError, SapwoodError
+from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning
 from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES
 from sapwood.storage.locate import is_url
 from sapwood.tools.checking import parse_head, records
@@ -114,7 +115,10 @@ def recover(
     if not is_url(path) and Path(path).resolve() == target.resolve():
         raise ArgumentError(f"{target} is the damaged file itself")
     result = Recovered(str(target))
-    with sapwood.open({path: None}, **(options or {})) as file:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SapwoodWarning)  # the result says what was lost
+        opened = sapwood.open({path: None}, **(options or {}))
+    with opened as file:
         codec = file.file.compression
         with sapwood.recreate(target, compression=codec, commit_every=None, atomic=True) as new:
             _Recovery(file.file.native, new.file.native, result).run(

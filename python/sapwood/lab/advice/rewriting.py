@@ -508,7 +508,8 @@ def write_tree(
     if not shapes.names:
         raise ArgumentError(f"{path} has no branch left to write")
     for part in parts[1:]:
-        if not first.same_shape(part):
+        types = [one.typenames(full_paths=True) for one in (first, part)]
+        if not first.same_shape(part) and types[0] != types[1]:
             raise ArgumentError(f"{part.file.file_path}:{path} has other branches than {first.file.file_path}:{path}")
     for name in define:
         if name in shapes.names:
