@@ -535,6 +535,9 @@ impl Output {
     }
 }
 
+/// A sum and the key of an object to add to it.
+type Pair = (Arc<Mutex<Sum>>, Key);
+
 /// Objects of one shape, added.
 #[pyclass(frozen, name = "Sum", module = "sapwood._native")]
 pub struct PySum {
@@ -557,12 +560,10 @@ impl PySum {
         pairs: Vec<(PyRef<'_, Self>, PyRef<'_, PyKey>)>,
     ) -> PyResult<Vec<bool>> {
         let file = file.file();
-        let pairs: Vec<_> = pairs.iter().map(|(sum, key)| (sum.sum.clone(), key.key().clone())).collect();
+        let pairs: Vec<Pair> = pairs.iter().map(|(sum, key)| (sum.sum.clone(), key.key().clone())).collect();
         let pool = pool()?;
-        let like = |(sum, key): &(Arc<Mutex<Sum>>, Key)| {
-            sum.lock().unwrap_or_else(PoisonError::into_inner).like(&file, key)
-        };
-        let add = |((sum, _), other): (&(Arc<Mutex<Sum>>, Key), &Option<Vec<u8>>)| {
+        let like = |(sum, key): &Pair| sum.lock().unwrap_or_else(PoisonError::into_inner).like(&file, key);
+        let add = |((sum, _), other): (&Pair, &Option<Vec<u8>>)| {
             let Some(other) = other else { return false };
             sum.lock().unwrap_or_else(PoisonError::into_inner).add(other);
             true

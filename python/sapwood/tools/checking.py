@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import struct
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -110,8 +111,7 @@ def check(path: str, *, deep: bool = False, options: Mapping[str, Any] | None = 
         Options of `sapwood.open`.
     """
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SapwoodWarning)  # a finding says the same
+        with quiet():
             file = sapwood.open({path: None}, **(options or {}))
     except SapwoodError as error:
         yield Finding("open", "", _line(error))
@@ -119,6 +119,14 @@ def check(path: str, *, deep: bool = False, options: Mapping[str, Any] | None = 
     with file:
         native: _native.File = file.file.native
         yield from _Check(file, native, deep).run()
+
+
+@contextlib.contextmanager
+def quiet() -> Generator[None]:
+    """Hide warnings about damage: findings say the same."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SapwoodWarning)
+        yield
 
 
 def parse_head(data: bytes, offset: int) -> RecordHead | None:
@@ -270,7 +278,8 @@ class _Check:
 
     def _object(self, path: str, key: _native.Key) -> Iterator[Finding]:
         try:
-            one = self._file[path]
+            with quiet():
+                one = self._file[path]
         except (UnsupportedError, NotImplementedError) as error:
             yield Finding("class-unknown", path, _line(error), key.seek)
             return
@@ -307,7 +316,9 @@ class _Check:
                     baskets.append((seek, size, last - first, branch.name))
                     self._used.append((seek, seek + size, f"{where}, entry {first}", True))
         if shared is not None:
-            odd = [border for border in self._file[path].clusters if border not in shared and border < tree.num_entries]
+            with quiet():
+                clusters = self._file[path].clusters
+            odd = [border for border in clusters if border not in shared and border < tree.num_entries]
             if odd:
                 yield Finding(
                     "cluster", path, f"a cluster begins at entry {odd[0]}, where not all branches have a basket"
@@ -335,8 +346,9 @@ class _Check:
     def _values(self, path: str, code: str) -> Iterator[Finding]:
         """Decode all fields, a few entries at a time; of each field the first fault is told."""
         try:
-            table = self._file[path]
-            fields = [name for name in table.keys() if not len(table[name])]  # noqa: SIM118
+            with quiet():
+                table = self._file[path]
+                fields = [name for name in table.keys() if not len(table[name])]  # noqa: SIM118
         except (SapwoodError, NotImplementedError) as error:
             yield Finding(code, path, _line(error))
             return
@@ -350,11 +362,13 @@ class _Check:
         while first < table.num_entries and left:
             last = min(table.num_entries, first + max(1, table.num_entries_for(_DEEP_BYTES, left)))
             try:
-                table.arrays(left, entry_start=first, entry_stop=last, how=dict)
+                with quiet():
+                    table.arrays(left, entry_start=first, entry_stop=last, how=dict)
             except SapwoodError:
                 for name in list(left):
                     try:
-                        table.arrays([name], entry_start=first, entry_stop=last, how=dict)
+                        with quiet():
+                            table.arrays([name], entry_start=first, entry_stop=last, how=dict)
                     except SapwoodError as error:
                         left.remove(name)
                         kind = "class-unknown" if isinstance(error, UnsupportedError) else code

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import struct
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -13,10 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sapwood
 from sapwood import _native
-from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning
+from sapwood.errors import ArgumentError, SapwoodError
 from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES
 from sapwood.storage.locate import is_url
-from sapwood.tools.checking import parse_head, records
+from sapwood.tools.checking import parse_head, quiet, records
 from sapwood.tools.merging import Item, objects_of
 
 if TYPE_CHECKING:
@@ -115,8 +114,7 @@ def recover(
     if not is_url(path) and Path(path).resolve() == target.resolve():
         raise ArgumentError(f"{target} is the damaged file itself")
     result = Recovered(str(target))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SapwoodWarning)  # the result says what was lost
+    with quiet():
         opened = sapwood.open({path: None}, **(options or {}))
     with opened as file:
         codec = file.file.compression
