@@ -1,0 +1,172 @@
+"""Copying, moving, deleting and splitting."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import awkward as ak
+import numpy as np
+import pytest
+
+import sapwood
+from sapwood.cli import main
+from sapwood.compression import LZ4
+from sapwood.errors import ArgumentError, NotFoundError
+from sapwood.tools.checking import check
+from sapwood.tools.copying import Selection, copy, make_directories, move, remove, split
+from sapwood.tools.difference import differences
+
+N = 300
+
+
+@pytest.fixture
+def sample(tmp_path: Path) -> str:
+    random = np.random.default_rng(3)
+    counts = random.integers(0, 4, N)
+    with sapwood.recreate(tmp_path / "events.root") as file:
+        file.mktree(
+            "Events",
+            {
+                "run": np.arange(N, dtype=np.int32) // 100,
+                "Muon_pt": ak.unflatten(random.exponential(20, counts.sum()), counts),
+                "Muon_eta": ak.unflatten(random.normal(size=counts.sum()), counts),
+                "met": random.exponential(30, N),
+            },
+            counter_name=lambda name: "nMuon",
+            auto_flush=100,
+        )
+        file["plots/deep/h"] = np.histogram([1, 2, 3], 3)
+        file["plots/note"] = "text"
+        file["old/note"] = "other"
+    return str(tmp_path / "events.root")
+
+
+def good(path: str | Path) -> None:
+    assert list(check(str(path), deep=True)) == []
+
+
+def test_a_whole_file_is_copied_basket_by_basket(sample: str, tmp_path: Path) -> None:
+    out = str(tmp_path / "out.root")
+    assert copy(sample, out) == {"Events": N, "plots/deep/h": None, "plots/note": None, "old/note": None}
+    assert list(differences(sample, out, layout=True)) == []
+    good(out)
+
+
+def test_objects_go_into_directories_and_cycles(sample: str, tmp_path: Path) -> None:
+    out = str(tmp_path / "out.root")
+    copy(f"{sample}:plots", f"{out}:kept")
+    assert set(sapwood.open(out).keys(cycle=False)) == {
+        "kept",
+        "kept/plots",
+        "kept/plots/deep",
+        "kept/plots/deep/h",
+        "kept/plots/note",
+    }
+    copy(f"{sample}:plots/no*", out)
+    copy(f"{sample}:plots/note", out)
+    assert "note;2" in sapwood.open(out).keys()  # noqa: SIM118
+    copy(f"{sample}:old/note", out, replace=True)
+    assert [key for key in sapwood.open(out).keys() if key.startswith("note")] == ["note;1"]  # noqa: SIM118
+    assert str(sapwood.open(out)["note"]) == "other"
+    good(out)
+
+
+def test_a_tree_is_skimmed_slimmed_and_extended(sample: str, tmp_path: Path) -> None:
+    out = str(tmp_path / "out.root")
+    selection = Selection(
+        keep=("nMuon", "Muon_*"),
+        drop=("Muon_eta",),
+        start=10,
+        stop=250,
+        cut="nMuon >= 2",
+        define={"pt2": "Muon_pt * 2"},
+    )
+    events = sapwood.open(sample)["Events"].arrays()[10:250]
+    kept = events[events["nMuon"] >= 2]
+    assert copy(f"{sample}:Events", out, selection=selection) == {"Events": len(kept)}
+    new = sapwood.open(out)["Events"].arrays()
+    assert set(new.fields) == {"nMuon", "Muon_pt", "npt2", "pt2"} or set(new.fields) == {"nMuon", "Muon_pt", "pt2"}
+    assert ak.array_equal(new["Muon_pt"], kept["Muon_pt"])
+    assert ak.array_equal(new["pt2"], kept["Muon_pt"] * 2)
+    with pytest.raises(ArgumentError, match="no branch that matches 'Electron"):
+        copy(f"{sample}:Events", out, selection=Selection(keep=("Electron*",)))
+    with pytest.raises(ArgumentError, match="has a branch 'met' already"):
+        copy(f"{sample}:Events", out, selection=Selection(define={"met": "met * 2"}))
+
+
+def test_baskets_are_recompressed(sample: str, tmp_path: Path) -> None:
+    out = str(tmp_path / "out.root")
+    copy(f"{sample}:Events", out, selection=Selection(compression=LZ4(4)))
+    assert {branch.compression for branch in sapwood.open(out)["Events"].branches} == {LZ4(4)}
+    assert list(differences(f"{sample}:Events", f"{out}:Events")) == []
+
+
+def test_objects_are_renamed_and_moved(sample: str, tmp_path: Path) -> None:
+    before = sapwood.open(sample)["Events"].arrays()
+    assert main(["mv", f"{sample}:Events", f"{sample}:Renamed"]) == 0
+    assert ak.array_equal(sapwood.open(sample)["Renamed"].arrays(), before)
+    assert sapwood.open(sample)["Renamed"].name == "Renamed"
+    assert move(f"{sample}:plots/*e*", f"{sample}:old").keys() == {"old/deep/h", "old/note"}
+    assert "plots/note" not in sapwood.open(sample).keys(cycle=False)
+    other = str(tmp_path / "other.root")
+    move(f"{sample}:old/deep", other)
+    assert "old/deep" not in sapwood.open(sample).keys(cycle=False)
+    assert sapwood.open(other)["deep/h"].values().tolist() == [1, 1, 1]
+    with pytest.raises(ArgumentError, match="cannot be moved"):
+        move(f"{sample}:Renamed", f"{sample}:Renamed")
+    good(sample)
+    good(other)
+
+
+def test_objects_are_deleted_and_directories_made(sample: str, tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="is a directory"):
+        remove(f"{sample}:plots")
+    assert main(["rm", "-r", f"{sample}:plots", f"{sample}:Events"]) == 0
+    assert sapwood.open(sample).keys(cycle=False) == ["old", "old/note"]
+    with pytest.raises(NotFoundError, match="nothing named Events"):
+        remove(f"{sample}:Events")
+    with pytest.raises(ArgumentError, match="has no directory a"):
+        make_directories(f"{sample}:a/b")
+    make_directories(f"{sample}:a/b", parents=True)
+    with pytest.raises(ArgumentError, match="has a/b already"):
+        make_directories(f"{sample}:a/b")
+    make_directories(f"{tmp_path}/fresh.root:x")
+    assert sapwood.open(tmp_path / "fresh.root").keys(cycle=False) == ["x"]
+    good(sample)
+
+
+def test_trees_are_split(sample: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    events = sapwood.open(sample)["Events"].arrays()
+    done = split(sample, f"{tmp_path}/part-{{}}.root", entries=120)
+    assert list(done.values()) == [120, 120, 60]
+    parts = [sapwood.open(path)["Events"].arrays() for path in done]
+    assert ak.array_equal(ak.concatenate(parts), events)
+    assert main(["split", sample, f"{tmp_path}/run-{{}}.root", "--by", "run", "--cut", "met > 20", "--json"]) == 0
+    done = json.loads(capsys.readouterr().out)
+    assert [Path(path).name for path in done] == ["run-0.root", "run-1.root", "run-2.root"]
+    assert sum(done.values()) == int(ak.sum(events["met"] > 20))
+    assert set(sapwood.open(f"{tmp_path}/run-1.root")["Events"]["run"].array()) == {1}
+    assert (
+        len(split(sample, f"{tmp_path}/size-{{}}.root", size=sapwood.open(sample)["Events"].compressed_bytes // 2)) == 2
+    )
+    for wrong in ({}, {"entries": 1, "by": "run"}):
+        with pytest.raises(ArgumentError, match="one of entries, size and by"):
+            split(sample, "{}.root", **wrong)
+    with pytest.raises(ArgumentError, match="has no {}"):
+        split(sample, "x.root", entries=1)
+
+
+@pytest.mark.parametrize("command", ["copy", "mv", "rm", "mkdir", "split"])
+def test_the_examples_work_as_printed(
+    command: str, sample: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if command == "rm":
+        copy(f"{sample}:Events", f"{sample}.tmp")
+        move(f"{sample}:Events", f"{sample}:Old")
+    capsys.readouterr()
+    assert main([command, "--help"]) == 0
+    example = " ".join(capsys.readouterr().out.split()).rpartition("Example: sapwood ")[2]
+    assert main(shlex.split(example)) == 0
