@@ -87,7 +87,7 @@ def test_a_tree_is_skimmed_slimmed_and_extended(sample: str, tmp_path: Path) -> 
     kept = events[events["nMuon"] >= 2]
     assert copy(f"{sample}:Events", out, selection=selection) == {"Events": len(kept)}
     new = sapwood.open(out)["Events"].arrays()
-    assert set(new.fields) == {"nMuon", "Muon_pt", "npt2", "pt2"} or set(new.fields) == {"nMuon", "Muon_pt", "pt2"}
+    assert {"nMuon", "Muon_pt", "pt2"} <= set(new.fields) <= {"nMuon", "Muon_pt", "pt2", "npt2"}
     assert ak.array_equal(new["Muon_pt"], kept["Muon_pt"])
     assert ak.array_equal(new["pt2"], kept["Muon_pt"] * 2)
     with pytest.raises(ArgumentError, match="no branch that matches 'Electron"):
@@ -154,7 +154,7 @@ def test_trees_are_split(sample: str, tmp_path: Path, capsys: pytest.CaptureFixt
     for wrong in ({}, {"entries": 1, "by": "run"}):
         with pytest.raises(ArgumentError, match="one of entries, size and by"):
             split(sample, "{}.root", **wrong)
-    with pytest.raises(ArgumentError, match="has no {}"):
+    with pytest.raises(ArgumentError, match=r"has no \{\}"):
         split(sample, "x.root", entries=1)
 
 
@@ -164,7 +164,6 @@ def test_the_examples_work_as_printed(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     if command == "rm":
-        copy(f"{sample}:Events", f"{sample}.tmp")
         move(f"{sample}:Events", f"{sample}:Old")
     capsys.readouterr()
     assert main([command, "--help"]) == 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 
 from sapwood.cli import storage
-from sapwood.cli.progress import counter
 from sapwood.show.safe import complain, say
 
 HELP = "Merge files: trees joined by copying their baskets, histograms added, other objects copied."
@@ -51,15 +50,20 @@ def run(arguments: argparse.Namespace) -> int:
     """Merge the files."""
     import json
 
-    from sapwood.lab.advice.rewriting import parse_codec
+    from sapwood.cli.progress import counter
     from sapwood.storage.sources import options_of
     from sapwood.tools.merging import merge
 
+    codec = ...
+    if arguments.compression:
+        from sapwood.lab.advice.rewriting import parse_codec
+
+        codec = parse_codec(arguments.compression)
     with counter(shown=not arguments.no_progress and not arguments.json) as tell:
         done = merge(
             arguments.output,
             arguments.inputs,
-            compression=parse_codec(arguments.compression) if arguments.compression else ...,
+            compression=codec,
             recluster=arguments.recluster,
             others=arguments.others,
             only=arguments.only,

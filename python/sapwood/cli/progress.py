@@ -5,8 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from sapwood.train import Progress
+if TYPE_CHECKING:
+    from sapwood.train import Progress
 
 
 @contextmanager

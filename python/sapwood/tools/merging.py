@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import fnmatch
 import hashlib
 import io
 import json
-import multiprocessing
 import os
 import re
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-import numpy as np
-
 import sapwood
-from sapwood import _native, columns
+from sapwood import _native
 from sapwood.compression import Compression, code_of
 from sapwood.errors import ArgumentError, CorruptError, LimitError, MissingFileError, SapwoodError, UnsupportedError
-from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES
+from sapwood.files.kinds import DIRECTORIES, RNTUPLES, SUMMARY, TREES
 from sapwood.new import NewObject
+from sapwood.show.units import memory_size
 from sapwood.storage.locate import is_url, matches
-from sapwood.tools.difference import first_difference
-from sapwood.train.data.dataset import parse_size
-from sapwood.train.task.outputs import SUMMARY, Summary
-from sapwood.writing.adding import added, can_be_added
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
+    from sapwood.train.task.outputs import Summary
 
+# Heavy modules are imported where they are needed: most merges need none of them.
 Others = Literal["first", "all", "error"]
 _PROCESS = re.compile(r"ProcessID[0-9]+")
 _PART = 64
@@ -199,12 +193,16 @@ def merge(
     UnsupportedError
         A tree cannot be copied as it is, or is an RNTuple.
     """
+    try:
+        limit = memory_size(max_memory)
+    except TypeError as error:
+        raise ArgumentError(f"max_memory: {error}") from error
     settings = Settings(
         compression,
         others,
         tuple(only),
         tuple(drop),
-        parse_size(max_memory) if isinstance(max_memory, str) else max_memory,
+        limit,
         skip_bad,
         dict(options or {}),
     )
@@ -336,8 +334,8 @@ class _Merger:
                 self._directory(item.path, item.key.title)
             elif item.classname == "TProcessID" and _PROCESS.fullmatch(item.path):
                 processes.append(item)
-            elif item.path == SUMMARY and item.classname in TREES and Summary.is_in(file):
-                summaries.append(Summary.read(file))
+            elif (summary := self._summary(file, item)) is not None:
+                summaries.append(summary)
             elif item.classname in TREES:
                 self._tree(native, item)
             elif item.path in self._sums:
@@ -367,6 +365,13 @@ class _Merger:
                 self._keep(one)
             elif where not in self._result.kept:
                 self._result.kept.append(where)
+
+    def _summary(self, file: Foreign, item: Item) -> Summary | None:
+        if item.path != SUMMARY or item.classname not in TREES:
+            return None
+        from sapwood.train.task.outputs import Summary
+
+        return Summary.read(file) if Summary.is_in(file) else None
 
     def _keep(self, one: _native.Sum) -> None:
         self._bytes += one.bytes
@@ -409,11 +414,13 @@ class _Merger:
             else:
                 self._result.copied.append(path)
         if self._summaries:
-            Summary.joined(self._summaries).write(self._new)
+            type(self._summaries[0]).joined(self._summaries).write(self._new)
             self._result.trees[SUMMARY] = 1
 
     def _add_values(self, path: str, sums: Sequence[_native.Sum]) -> bool:
         """Add objects of several shapes, such as histograms with and without squares of weights."""
+        from sapwood.writing.adding import added, can_be_added
+
         stream = io.BytesIO()
         with sapwood.recreate(stream) as file:
             native: _native.Output = file.file.native
@@ -476,6 +483,8 @@ def _first_codec(paths: Sequence[str], settings: Settings) -> Compression | None
 
 def _planned(target: str, paths: Sequence[str], settings: Settings) -> Merged:
     """Read what would be merged."""
+    from sapwood.writing.adding import can_be_added
+
     result = Merged(target)
     counts: dict[str, int] = {}
     for path in paths:
@@ -528,6 +537,10 @@ def _in_parts(
     tell: Callable[[int, int, str], None],
 ) -> Merged:
     """Merge groups of files into parts, at the same time if asked, and the parts into the output."""
+    import concurrent.futures
+    import multiprocessing
+    import shutil
+
     if settings.others == "all":
         raise ArgumentError("others='all' needs one process and no resume: parts keep one object of a name")
     folder = target.with_name(f"{target.name}.parts")
@@ -606,6 +619,10 @@ def _verify(result: Merged, settings: Settings) -> None:
     CorruptError
         Entries, values or sums differ.
     """
+    import numpy as np
+
+    from sapwood.writing.adding import can_be_added
+
     sums: dict[str, Any] = {}
     starts = dict.fromkeys(result.trees, 0)
     with sapwood.open({result.output: None}) as new:
@@ -628,6 +645,9 @@ def _verify(result: Merged, settings: Settings) -> None:
 
 
 def _compare(new: Foreign, old: Foreign, start: int, place: str, path: str) -> None:
+    from sapwood import columns
+    from sapwood.tools.difference import first_difference
+
     names = [name for name in old.keys() if not len(old[name]) and old[name].reason is None]  # noqa: SIM118
     first = 0
     while first < old.num_entries:

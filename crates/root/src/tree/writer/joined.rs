@@ -74,6 +74,13 @@ struct Piece {
     at: usize,
 }
 
+impl Piece {
+    /// Its bytes in the buffer.
+    fn range(&self) -> std::ops::Range<usize> {
+        self.at..self.at + self.bytes as usize
+    }
+}
+
 impl JoinedTree {
     /// Takes a name in a directory for a tree that is laid out like the tree of a key of another file.
     pub fn new(
@@ -260,8 +267,13 @@ impl JoinedTree {
         written: &mut Vec<(usize, Basket, u64)>,
     ) -> Result<()> {
         let mut ranges: Vec<Range> = Vec::new();
-        let mut before = 0;
+        let (mut before, mut end) = (0, 0);
         for piece in pieces.iter_mut() {
+            if piece.seek < end {
+                let text = format!("two baskets share bytes at byte {}", piece.seek);
+                return Err(Error::corrupt(text).at(piece.seek));
+            }
+            end = piece.seek.saturating_add(piece.bytes);
             match ranges.last_mut() {
                 Some(last) if piece.seek.saturating_sub(last.offset + last.length) <= GAP => {
                     let end = (last.offset + last.length).max(piece.seek.saturating_add(piece.bytes));
@@ -289,27 +301,38 @@ impl JoinedTree {
             .map_err(|_| Error::limit(format!("no memory for {before} bytes")))?;
         buffer.resize(before, 0);
         source.source().fetch(&ranges, &mut buffer, Cause::Basket)?;
-        let numbers = (self.seek_directory, processes, &self.tree);
-        let records: Result<Vec<(Vec<u8>, u64)>> = pieces
+        let place = |piece: &Piece| {
+            let branch = self.tree.branches.get(piece.branch).map_or("", |b| b.name.as_str());
+            format!("branch {branch}, the basket at byte {}", piece.seek)
+        };
+        let prepared: Result<Vec<(BasketHeader, Option<Vec<u8>>)>> = pieces
             .par_iter()
             .map(|piece| {
-                let record = buffer.get(piece.at..piece.at + piece.bytes as usize).unwrap_or_default();
-                let branch = self.tree.branches.get(piece.branch).map_or("", |b| b.name.as_str());
-                let place = || format!("branch {branch}, the basket at byte {}", piece.seek);
-                prepare(record, piece, numbers, self.compression).within(place)
+                let record = buffer.get(piece.range()).unwrap_or_default();
+                let header = verify(record, piece, &self.tree).within(|| place(piece))?;
+                let packed = self.compression.map(|codec| recompress(record, header, codec)).transpose();
+                Ok((header, packed.within(|| place(piece))?))
             })
             .collect();
-        let mut records = records?;
-        let most = records.iter().map(|(record, _)| record.len() as u64).sum();
-        let mut stretch = file.begin_stretch(most);
+        let mut prepared = prepared?;
+        let bytes = |(header, packed): &(BasketHeader, Option<Vec<u8>>)| {
+            packed.as_ref().map_or(header.total_bytes, Vec::len) as u64
+        };
+        let mut stretch = file.begin_stretch(prepared.iter().map(bytes).sum());
         let mut seek = stretch.end;
-        for ((record, total), piece) in records.iter_mut().zip(pieces) {
-            put_seek(record, seek)?;
+        for ((header, packed), piece) in prepared.iter_mut().zip(pieces.iter()) {
+            let stored = buffer.get_mut(piece.range()).unwrap_or_default();
+            let record = packed.as_mut().map_or(stored, Vec::as_mut_slice);
+            readdress(record, seek, self.seek_directory, processes).within(|| place(piece))?;
             let basket = Basket { bytes: record.len() as u32, entry: piece.first, seek };
-            written.push((piece.branch, basket, *total));
+            written.push((piece.branch, basket, (header.key_bytes + header.object_bytes) as u64));
             seek += record.len() as u64;
         }
-        let parts: Vec<&[u8]> = records.iter().map(|(record, _)| record.as_slice()).collect();
+        let parts = prepared.iter().zip(pieces.iter()).map(|((_, packed), piece)| {
+            let stored = buffer.get(piece.range()).unwrap_or_default();
+            packed.as_ref().map_or(stored, Vec::as_slice)
+        });
+        let parts: Vec<&[u8]> = parts.collect();
         let appended = file.append(&mut stretch, &parts);
         if appended.is_err() {
             file.give_back(&stretch);
@@ -360,15 +383,9 @@ fn maximum(branch: &tree::Branch) -> i64 {
     })
 }
 
-/// The record of a basket as the new file holds it but for its place, and its bytes before compression.
-fn prepare(
-    record: &[u8],
-    piece: &Piece,
-    (seek_directory, processes, tree): (u64, u16, &Tree),
-    compression: Option<Compression>,
-) -> Result<(Vec<u8>, u64)> {
-    let mut cursor = Cursor::new(record, piece.seek);
-    let key = Key::parse(&mut cursor)?;
+/// Fails if a record is not the basket that the tree says it is.
+fn verify(record: &[u8], piece: &Piece, tree: &Tree) -> Result<BasketHeader> {
+    let key = Key::parse(&mut Cursor::new(record, piece.seek))?;
     let header = BasketHeader::parse(&mut Cursor::new(record, piece.seek))?;
     let name = tree.branches.get(piece.branch).map_or("", |branch| branch.name.as_str());
     if key.classname != "TBasket" || header.total_bytes != record.len() || key.name != name {
@@ -386,44 +403,50 @@ fn prepare(
             header.entries, piece.entries
         )));
     }
+    Ok(header)
+}
+
+/// The record of a basket with its bytes compressed by another codec.
+fn recompress(record: &[u8], header: BasketHeader, compression: Compression) -> Result<Vec<u8>> {
     let (head, stored) = record.split_at_checked(header.key_bytes).unwrap_or_default();
-    let mut out = Vec::with_capacity(record.len());
+    let mut plain = Vec::new();
+    let body = if stored.len() == header.object_bytes {
+        stored
+    } else {
+        decode::verify_size(stored, header.object_bytes)?;
+        let no_room = |_| Error::limit(format!("no memory for {} bytes", header.object_bytes));
+        plain.try_reserve_exact(header.object_bytes).map_err(no_room)?;
+        plain.resize(header.object_bytes, 0);
+        decode::decompress(stored, &mut plain)?;
+        &plain
+    };
+    let mut packed = Vec::new();
+    let used = compress(compression, body, &mut packed)?;
+    let packed = used.and_then(|used| packed.get(..used)).unwrap_or(body);
+    let mut out = Vec::with_capacity(head.len() + packed.len());
     out.extend_from_slice(head);
-    match compression {
-        None => out.extend_from_slice(stored),
-        Some(compression) => {
-            let mut plain = Vec::new();
-            let body = if stored.len() == header.object_bytes {
-                stored
-            } else {
-                decode::verify_size(stored, header.object_bytes)?;
-                let no_room = |_| Error::limit(format!("no memory for {} bytes", header.object_bytes));
-                plain.try_reserve_exact(header.object_bytes).map_err(no_room)?;
-                plain.resize(header.object_bytes, 0);
-                decode::decompress(stored, &mut plain)?;
-                &plain
-            };
-            let mut packed = Vec::new();
-            let used = compress(compression, body, &mut packed)?;
-            out.extend_from_slice(used.and_then(|used| packed.get(..used)).unwrap_or(body));
-        }
-    }
-    let length = i32::try_from(out.len()).map_err(|_| Error::limit("a basket of 2 GiB"))?;
-    put(&mut out, 0, &length.to_be_bytes())?;
-    if is_big(&out) {
-        let mut old = Cursor::new(&out, 0);
+    out.extend_from_slice(packed);
+    Ok(out)
+}
+
+/// Puts the length, the place, the directory and the offset of process identifiers into the key of a record.
+fn readdress(record: &mut [u8], seek: u64, seek_directory: u64, processes: u16) -> Result<()> {
+    let length = i32::try_from(record.len()).map_err(|_| Error::limit("a basket of 2 GiB"))?;
+    put(record, 0, &length.to_be_bytes())?;
+    if is_big(record) {
+        let mut old = Cursor::new(record, 0);
         old.seek(SEEKS + 8)?;
         let before = (old.u64()? >> PLACE_BITS) as u16;
         let offset = before
             .checked_add(processes)
             .ok_or_else(|| Error::limit("more than 65535 process identifiers in one file"))?;
         let parent = seek_directory | u64::from(offset) << PLACE_BITS;
-        put(&mut out, SEEKS + 8, &parent.to_be_bytes())?;
-    } else {
-        let parent = u32::try_from(seek_directory).ok().filter(|_| processes == 0);
-        put(&mut out, SEEKS + 4, &parent.ok_or_else(too_narrow)?.to_be_bytes())?;
+        put(record, SEEKS, &seek.to_be_bytes())?;
+        return put(record, SEEKS + 8, &parent.to_be_bytes());
     }
-    Ok((out, (header.key_bytes + header.object_bytes) as u64))
+    let narrow = |place: u64| u32::try_from(place).ok().filter(|_| processes == 0).ok_or_else(too_narrow);
+    put(record, SEEKS, &narrow(seek)?.to_be_bytes())?;
+    put(record, SEEKS + 4, &narrow(seek_directory)?.to_be_bytes())
 }
 
 /// Whether the key of a record has positions of 64 bits.
@@ -435,15 +458,6 @@ fn too_narrow() -> Error {
     Error::unsupported(
         "a basket with 32-bit positions cannot lie at that place: write the tree again instead",
     )
-}
-
-/// Puts the place of a record into its key.
-fn put_seek(record: &mut [u8], seek: u64) -> Result<()> {
-    if is_big(record) {
-        return put(record, SEEKS, &seek.to_be_bytes());
-    }
-    let seek = u32::try_from(seek).map_err(|_| too_narrow())?;
-    put(record, SEEKS, &seek.to_be_bytes())
 }
 
 fn put(record: &mut [u8], at: usize, bytes: &[u8]) -> Result<()> {

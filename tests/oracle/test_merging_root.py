@@ -1,0 +1,114 @@
+"""Merged files: ROOT reads them, and finds what its own hadd makes of the same inputs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sapwood
+from sapwood.compression import ZSTD
+from sapwood.tools.checking import check
+from sapwood.tools.difference import differences
+
+pytestmark = [pytest.mark.oracle, pytest.mark.timeout(900)]
+
+WRITE = """
+import sys, ROOT
+for place, path in enumerate(sys.argv[1:]):
+    file = ROOT.TFile(path, "RECREATE")
+    ROOT.gInterpreter.Declare("struct Hit { float x; int n; };") if not place else None
+    tree = ROOT.TTree("T", "a title")
+    tree.SetAutoFlush(40)
+    n, values = ROOT.std.vector("int")(), ROOT.std.vector("float")()
+    from array import array
+    i, count, many = array("i", [0]), array("i", [0]), array("d", [0.0] * 200)
+    tree.Branch("i", i, "i/I")
+    tree.Branch("count", count, "count/I")
+    tree.Branch("many", many, "many[count]/D")
+    tree.Branch("values", values)
+    tree.Branch("h", ROOT.TNamed("name", "title"))
+    for entry in range(100 + 10 * place):
+        i[0] = 1000 * place + entry
+        count[0] = (entry + 30 * place) % (5 + 60 * place)
+        for k in range(count[0]):
+            many[k] = entry + k
+        values.clear()
+        for k in range(entry % 4):
+            values.push_back(k + place)
+        tree.Fill()
+    tree.BuildIndex("i")
+    h = ROOT.TH1D("h", "", 10, 0, 1)
+    h2 = ROOT.TH2F("h2", "", 4, 0, 1, 4, 0, 1)
+    p = ROOT.TProfile("p", "", 4, 0, 1)
+    random = ROOT.TRandom3(place + 1)
+    for _ in range(100):
+        h.Fill(random.Uniform(), 2.0)
+        h2.Fill(random.Uniform(), random.Uniform())
+        p.Fill(random.Uniform(), random.Uniform())
+    listed = ROOT.TList()
+    listed.Add(h.Clone("inside"))
+    file.mkdir("d").cd()
+    h2.Write()
+    file.cd()
+    listed.Write("list", ROOT.TObject.kSingleKey)
+    file.Write()
+    file.Close()
+"""
+
+READ = """
+import json, sys, ROOT
+file = ROOT.TFile(sys.argv[1])
+tree = file.Get("T")
+rows = [[e.i, list(e.many)[: e.count], list(e.values), e.h.GetName()] for e in tree]
+clusters, it = [], tree.GetClusterIterator(0)
+while it.Next() < tree.GetEntries():
+    clusters.append(it.GetNextEntry())
+frame = ROOT.RDataFrame("T", sys.argv[1])
+h = file.Get("h")
+inside = file.Get("list").FindObject("inside")
+print(json.dumps({"rows": rows, "clusters": clusters, "maximum": int(tree.GetLeaf("count").GetMaximum()),
+    "sum": frame.Sum("i").GetValue(), "h": [h.GetBinContent(i) for i in range(12)], "error": h.GetBinError(3),
+    "entries": h.GetEntries(), "mean": h.GetMean(), "inside": inside.GetEntries(),
+    "h2": file.Get("d/h2").Integral(), "p": [file.Get("p").GetBinContent(i) for i in range(6)],
+    "compression": tree.GetBranch("i").GetCompressionSettings()}))
+"""
+
+
+def root(python: Path, script: str, *arguments: object) -> str:
+    """Run a script in a process with ROOT, which must not warn of anything; return what it prints."""
+    done = subprocess.run(
+        [python, "-W", "ignore", "-c", script, *map(str, arguments)], capture_output=True, text=True, timeout=500
+    )
+    assert done.stderr[:2000] == ""
+    assert done.returncode == 0
+    return done.stdout
+
+
+def read(python: Path, path: Path) -> dict[str, Any]:
+    return json.loads(root(python, READ, path))
+
+
+def test_root_reads_what_its_own_hadd_would_make(root_python: Path, tmp_path: Path) -> None:
+    paths = [tmp_path / f"{place}.root" for place in range(3)]
+    root(root_python, WRITE, *paths)
+    hadd = next((Path(root_python).parent.parent / "lib").glob("python3*/site-packages/ROOT/bin/hadd"))
+    subprocess.run([hadd, "-v", "0", tmp_path / "theirs.root", *paths], check=True, capture_output=True, timeout=500)
+    theirs = read(root_python, tmp_path / "theirs.root")
+    done = sapwood.merge(tmp_path / "ours.root", paths, verify=True)
+    assert done.trees == {"T": 330} and done.indices == ["T"] and done.is_complete
+    assert list(check(str(tmp_path / "ours.root"), deep=True)) == []
+    ours = read(root_python, tmp_path / "ours.root")
+    assert ours.pop("clusters")[-1] == theirs.pop("clusters")[-1] == 330
+    assert ours.pop("p") == pytest.approx(theirs.pop("p"))
+    assert ours == theirs
+    sapwood.merge(tmp_path / "zstd.root", paths, compression=ZSTD(5))
+    again = read(root_python, tmp_path / "zstd.root")
+    assert again["compression"] == 505
+    assert {name: again[name] for name in ("rows", "sum", "maximum")} == {
+        name: ours[name] for name in ("rows", "sum", "maximum")
+    }
+    assert list(differences(f"{tmp_path}/ours.root:T", f"{tmp_path}/zstd.root:T")) == []
