@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 DIRECTORIES = frozenset({"TDirectory", "TDirectoryFile", "RZDirectory"})
 
 TREES = frozenset({"TTree", "TNtuple", "TNtupleD"})
@@ -18,6 +20,14 @@ TABLES = TREES | RNTUPLES | HBOOK_NTUPLES
 
 BANKS = frozenset({"Banks", "Vector"})
 """What RZ files hold besides: banks of ZEBRA, and vectors of words."""
+
+
+def native_table(directory: Any, key: Any) -> Any:
+    """Open the native table of a native key, of whatever kind it is."""
+    if key.classname in TREES:
+        return directory.tree(key)
+    return directory.ntuple(key) if key.classname in RNTUPLES else directory.table(key)
+
 
 SUMMARY = "FileSummary"
 """The tree with one entry in which a train says what went into a file."""

@@ -19,7 +19,7 @@ import numpy as np
 
 import sapwood
 from sapwood.errors import ArgumentError, SapwoodError, StorageError, UnsupportedError
-from sapwood.files.kinds import SUMMARY
+from sapwood.files.kinds import SUMMARY, TABLES
 from sapwood.train.data.dataset import Dataset, is_url
 from sapwood.train.execution.checkpoint import check_folder
 from sapwood.train.task.columns import Declaration
@@ -50,7 +50,7 @@ class Output:
     auto_flush
         Size of a cluster, in entries or (negative) compressed bytes; what waits for a cluster is kept in memory.
     basket_size
-        Bytes of a basket before compression, at most.
+        Bytes of a page of one column before compression, at most.
     layout
         What else `sapwood.writing.file.WritableDirectory.mktree` takes: ``lists``, ``records``, ``classes``, ...
     """
@@ -550,7 +550,7 @@ def _join(parts: Sequence[Path], target: Path, summary: Summary) -> None:
 def _trees(path: Path) -> set[str]:
     with sapwood.open({path: None}) as file:
         kinds = file.classnames(cycle=False)
-    return {name for name, kind in kinds.items() if kind == "TTree" and name != SUMMARY}
+    return {name for name, kind in kinds.items() if kind in TABLES and name != SUMMARY}
 
 
 def _entries(tree: Foreign, given: Collection[str] = ()) -> Iterator[dict[str, Any]]:
