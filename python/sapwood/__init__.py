@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from sapwood.files.ntuple import RField, RNTuple
     from sapwood.files.patching import patch_uproot
     from sapwood.files.tree import HasBranches, TBranch, TTree
+    from sapwood.frames.batches import Batches, Sample, batches
     from sapwood.frames.dataset import dataset
     from sapwood.frames.polars import scan_polars
     from sapwood.objects.model import Model, Unreadable
@@ -58,6 +59,7 @@ __all__ = [
     "ZLIB",
     "ZSTD",
     "ArgumentError",
+    "Batches",
     "CorruptError",
     "DeserializationError",
     "HasBranches",
@@ -75,6 +77,7 @@ __all__ = [
     "STLMap",
     "STLSet",
     "STLVector",
+    "Sample",
     "SapwoodError",
     "SapwoodWarning",
     "StorageError",
@@ -89,6 +92,7 @@ __all__ = [
     "WritableTree",
     "__version__",
     "as_vectors",
+    "batches",
     "concatenate",
     "counters",
     "create",
@@ -130,6 +134,7 @@ __getattr__, __dir__ = lazily(
             "KeyInFileError=NotFoundError",
             "DeserializationError=CorruptError",
         ),
+        "sapwood.frames.batches": ("Batches", "Sample", "batches"),
         "sapwood.frames.dataset": ("dataset",),
         "sapwood.frames.polars": ("scan_polars",),
         "sapwood.objects.model": ("Model", "Unreadable"),

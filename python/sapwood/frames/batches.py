@@ -1,0 +1,374 @@
+"""Batches for training: clusters of files in random order, as arrays of equal length."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from hashlib import blake2b
+from importlib import import_module
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sapwood import columns
+from sapwood.columns import Array, Column
+from sapwood.errors import ArgumentError, UnsupportedError
+from sapwood.files.many import OpenFiles
+from sapwood.storage.locate import Files
+from sapwood.table.libraries import library_of
+from sapwood.table.query import Expressions, Query
+from sapwood.table.results import ResultForm
+from sapwood.table.scan import Slice, read
+from sapwood.table.schema import HasFields
+from sapwood.table.steps import read_ahead
+
+_MIXED = 8
+"""How many clusters are mixed unless that is given."""
+_OPEN = 64
+"""How many files are kept open."""
+_MODULES = {"torch": "torch", "jax": "jax.dlpack"}
+
+
+class Sample(NamedTuple):
+    """Files whose entries all have one weight."""
+
+    files: Files
+    weight: float = 1.0
+
+
+class _Unit(NamedTuple):
+    """A cluster: the number of its sample, its file and table, and its entries."""
+
+    sample: int
+    path: str
+    table: str
+    start: int
+    stop: int
+
+    @property
+    def entries(self) -> int:
+        """The number of entries."""
+        return self.stop - self.start
+
+
+@dataclass(frozen=True)
+class _Order:
+    """The windows of an epoch: clusters that are read and mixed together, and the numbers of their first rows."""
+
+    windows: Sequence[Sequence[_Unit]]
+    edges: Array
+
+
+class Batches:
+    """An epoch for each iteration; `sapwood.batches` makes it.
+
+    Every entry comes once in an epoch, in one of the ranks. The order follows from seed and epoch alone.
+    """
+
+    def __init__(
+        self,
+        samples: Mapping[str, Sample],
+        expressions: Expressions,
+        batch_size: int,
+        *,
+        named: bool,
+        shuffle: bool | int,
+        seed: int,
+        rank: int,
+        world: int,
+        pad: int | Mapping[str, int] | None,
+        library: str,
+        drop_last: bool,
+        options: Mapping[str, Any],
+    ) -> None:
+        if batch_size < 1:
+            raise ArgumentError(f"a batch has at least 1 entry, not {batch_size}")
+        if not 0 <= rank < world:
+            raise ArgumentError(f"the rank is between 0 and {world - 1}, not {rank}")
+        if library != "np" and library not in _MODULES:
+            raise ArgumentError(f"batches are given as 'np', 'torch' or 'jax', not {library!r}")
+        self._samples = dict(samples)
+        self._expressions = expressions
+        self._size = batch_size
+        self._named = named
+        self._mixed = int(shuffle) if shuffle is not True else _MIXED
+        self._seed = seed
+        self._rank, self._world = rank, world
+        self._pad = pad
+        self._library = library
+        self._drop_last = drop_last
+        self._options = dict(options)
+        self._units = [
+            unit for number, sample in enumerate(self._samples.values()) for unit in self._clusters(number, sample)
+        ]
+        self._open: OrderedDict[tuple[str, str], tuple[HasFields, Callable[[], None]]] = OrderedDict()
+        self._query: Query | None = None
+        self._epoch = self._done = 0
+
+    def _clusters(self, number: int, sample: Sample) -> Iterator[_Unit]:
+        opened = OpenFiles(sample.files, False, self._options)
+        for table, ranges in opened:
+            for start, stop in ranges:
+                edges = [start, *(edge for edge in table.table.clusters if start < edge < stop), stop]
+                for pair in pairwise(edges):
+                    if pair[0] < pair[1]:
+                        yield _Unit(number, table.file.file_path, table.object_path, *pair)
+            opened.done_with(table)
+
+    @property
+    def num_entries(self) -> int:
+        """The number of entries in an epoch, of all ranks."""
+        return sum(unit.entries for unit in self._units)
+
+    def __len__(self) -> int:
+        """Count the batches of the current epoch in this rank."""
+        entries = int(self._order(self._epoch).edges[-1])
+        return entries // self._size if self._drop_last else -(-entries // self._size)
+
+    def _order(self, epoch: int) -> _Order:
+        units = self._units
+        if self._mixed:
+            units = [units[place] for place in np.random.default_rng([self._seed, epoch]).permutation(len(units))]
+        own = units[self._rank :: self._world]
+        step = max(1, self._mixed)
+        windows = [own[first : first + step] for first in range(0, len(own), step)]
+        return _Order(windows, np.cumsum([0, *(sum(unit.entries for unit in window) for window in windows)]))
+
+    # Where it is
+
+    def state(self) -> dict[str, Any]:
+        """Return what `resume` needs to go on behind the last batch that was returned; JSON can hold it."""
+        return {"epoch": self._epoch, "batch": self._done, "plan": self._digest()}
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Go on where another one with the same arguments was.
+
+        Raises
+        ------
+        ArgumentError
+            It had other files, or other arguments.
+        """
+        if state["plan"] != self._digest():
+            raise ArgumentError("cannot resume: the files, or the arguments that decide the order, have changed")
+        self._epoch, self._done = int(state["epoch"]), int(state["batch"])
+
+    def _digest(self) -> str:
+        decisive = self._units, self._size, self._mixed, self._seed, self._rank, self._world
+        return blake2b(repr(decisive).encode(), digest_size=16).hexdigest()
+
+    # Batches
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Read the rest of the epoch; the next iteration is of the next epoch."""
+        order, size = self._order(self._epoch), self._size
+        position = self._done * size
+        first = int(np.searchsorted(order.edges, position, "right")) - 1
+        jobs = (partial(self._read, order, number) for number in range(first, len(order.windows)))
+        skip = position - int(order.edges[first]) if first < len(order.windows) else 0
+        rest: list[dict[str, Column]] = []
+        waiting = 0
+        try:
+            with closing(read_ahead(jobs, _nothing)) as windows:
+                for data, rows in windows:
+                    used, skip = skip, 0
+                    while waiting + len(rows) - used >= size:
+                        take = size - waiting
+                        rest.append(_rows(data, rows[used : used + take]))
+                        used, waiting = used + take, 0
+                        self._done += 1
+                        yield self._batch(rest)
+                        rest = []
+                    if used < len(rows):
+                        rest.append(_rows(data, rows[used:]))
+                        waiting += len(rows) - used
+            if waiting and not self._drop_last:
+                self._done += 1
+                yield self._batch(rest)
+            self._epoch, self._done = self._epoch + 1, 0
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Close the files."""
+        while self._open:
+            self._open.popitem()[1][1]()
+
+    def _read(self, order: _Order, number: int) -> tuple[dict[str, Column], Array | range]:
+        """Read the clusters of a window; return their columns, joined, and the order of the rows."""
+        units = order.windows[number]
+        slices: list[Slice] = []
+        for unit in units:
+            query = self._query_of(unit)
+            one = slices[0].joined(query, unit.start, unit.stop) if slices else Slice.of(query, unit.start, unit.stop)
+            if one is None:
+                raise ArgumentError(f"the fields have other types than in the first file\n{query.source.location}")
+            slices.append(one)
+        length = sum(unit.entries for unit in units)
+        query = slices[0].query
+        results, _ = ResultForm(library_of("np")).results(query, read(slices), range(length))
+        while len(self._open) > _OPEN:
+            self._open.popitem(last=False)[1][1]()
+        data = {name: result.column for name, result in results}
+        if self._named:
+            lengths = [unit.entries for unit in units]
+            weights = [sample.weight for sample in self._samples.values()]
+            data["sample"] = ("number", np.repeat(np.array([unit.sample for unit in units], np.int32), lengths))
+            data["weight"] = ("number", np.repeat(np.array([weights[unit.sample] for unit in units]), lengths))
+        if not self._mixed:
+            return data, range(length)
+        return data, np.random.default_rng([self._seed, order_key(units)]).permutation(length)
+
+    def _query_of(self, unit: _Unit) -> Query:
+        key = unit.path, unit.table
+        if key not in self._open:
+            given = {unit.path: unit.table} if isinstance(unit.path, str) else unit.path
+            opened = OpenFiles(given, False, self._options)
+            table, _ = next(iter(opened))
+            self._open[key] = table, partial(opened.done_with, table)
+        self._open.move_to_end(key)
+        table, _ = self._open[key]
+        known = None if self._query is None else self._query.on(table)
+        self._query = known or Query(table, self._expressions)
+        return self._query
+
+    def _batch(self, pieces: list[dict[str, Column]]) -> dict[str, Any]:
+        batch: dict[str, Any] = {}
+        for name in pieces[0]:
+            batch.update(self._arrays(name, [piece[name] for piece in pieces]))
+        if self._library == "np":
+            return batch
+        take = import_module(_MODULES[self._library]).from_dlpack
+        return {name: take(array) for name, array in batch.items()}
+
+    def _arrays(self, name: str, pieces: list[Column]) -> dict[str, Array]:
+        if pieces[0][0] == "list" and columns.is_rectangular(columns.type_of(pieces[0][2])):
+            lengths = np.concatenate([np.diff(piece[1]) for piece in pieces])
+            values = np.concatenate([_flat(piece[2]) for piece in pieces])
+            pad = self._pad.get(name) if isinstance(self._pad, Mapping) else self._pad
+            if pad is None:
+                return {name: values, f"{name}_offsets": np.concatenate([[0], np.cumsum(lengths)])}
+            return _padded(name, lengths, values, pad)
+        if not columns.is_rectangular(columns.type_of(pieces[0])):
+            kind = columns.describe(columns.type_of(pieces[0]))
+            raise UnsupportedError(f"{name!r} is {kind}: batches hold numbers, arrays of numbers and lists of these")
+        arrays = [columns.to_numpy(piece, copy=False) for piece in pieces]
+        return {name: arrays[0] if len(arrays) == 1 and arrays[0].flags.owndata else np.concatenate(arrays)}
+
+
+def _nothing() -> None:
+    """Have nothing to end: a window is read to its end."""
+
+
+def order_key(units: Sequence[_Unit]) -> int:
+    """Return a number that stands for some clusters in their order."""
+    return int.from_bytes(blake2b(repr(units).encode(), digest_size=8).digest(), "little")
+
+
+def _flat(column: Column) -> Array:
+    return columns.to_numpy(column, copy=False)
+
+
+def _rows(data: Mapping[str, Column], rows: Array | range) -> dict[str, Column]:
+    """Return some rows of columns, in this order."""
+    known: dict[int, tuple[Array, Array | slice]] = {}
+    return {name: _taken(column, rows, known) for name, column in data.items()}
+
+
+def _taken(column: Column, rows: Array | range, known: dict[int, tuple[Array, Array | slice]]) -> Column:
+    where = slice(rows.start, rows.stop) if isinstance(rows, range) else rows
+    match column:
+        case ("number", values):
+            return ("number", values[where])
+        case ("fixed", length, size, content):
+            values = _flat(content).reshape(length, -1)[where]
+            return columns.from_numpy(values.reshape(len(rows), size, *_flat(content).shape[1:]))
+        case ("list", offsets, content):
+            # Columns with one counter share their offsets.
+            if id(offsets) not in known:
+                known[id(offsets)] = _items(offsets, rows)
+            own, places = known[id(offsets)]
+            return ("list", own, columns.from_numpy(_flat(content)[places]))
+        case _:
+            return columns.from_awkward(columns.to_awkward(column)[where])
+
+
+def _items(offsets: Array, rows: Array | range) -> tuple[Array, Array | slice]:
+    """Return the offsets of the lists in some rows, and the places of their items."""
+    if isinstance(rows, range):
+        own = offsets[rows.start : rows.stop + 1]
+        return own - own[0], slice(int(own[0]), int(own[-1]))
+    starts = offsets[rows]
+    lengths = offsets[rows + 1] - starts
+    own = np.zeros(len(rows) + 1, np.int64)
+    np.cumsum(lengths, out=own[1:])
+    return own, np.arange(own[-1]) + np.repeat(starts - own[:-1], lengths)
+
+
+def _padded(name: str, lengths: Array, values: Array, pad: int) -> dict[str, Array]:
+    """Cut lists off at a length, or fill them with zeros to it; `name_mask` says which values are there."""
+    mask = np.arange(pad) < lengths[:, None]
+    firsts = np.cumsum(lengths) - lengths
+    padded = np.zeros((len(lengths), pad, *values.shape[1:]), values.dtype)
+    padded[mask] = values[(firsts[:, None] + np.arange(pad))[mask]]
+    return {name: padded, f"{name}_mask": mask}
+
+
+def batches(
+    files: Files | Mapping[str, Sample],
+    expressions: Expressions,
+    batch_size: int,
+    *,
+    shuffle: bool | int = False,
+    seed: int = 0,
+    rank: int = 0,
+    world: int = 1,
+    pad: int | Mapping[str, int] | None = None,
+    library: str = "np",
+    drop_last: bool = False,
+    **options: object,
+) -> Batches:
+    """Return batches of entries for training, as dicts of arrays.
+
+    Each iteration is an epoch, in which every entry comes once. While a batch is in use, the next clusters are read.
+
+    Parameters
+    ----------
+    files
+        As in `sapwood.iterate`; or several samples, ``{"signal": Sample(files, weight), ...}``: batches have the number
+        of the sample and the weight of each entry, too, as ``sample`` and ``weight``.
+    expressions
+        Names of fields, or expressions, as in `TTree.arrays`. Lists of numbers come as their values and
+        ``NAME_offsets``, or padded.
+    batch_size
+        Entries of a batch; the last one of an epoch may have fewer.
+    shuffle
+        Read clusters in random order, and mix the entries of 8 of them, or of this many, at a time.
+    seed
+        The order follows from this number and the number of the epoch.
+    rank, world
+        Return only the part of this rank of so many. The parts of all ranks are disjoint, and together complete.
+    pad
+        Cut lists off at this length, or fill them with zeros to it; ``NAME_mask`` is true where there is a value. One
+        length, or some by name.
+    library
+        ``"np"``; ``"torch"`` or ``"jax"``, which take the arrays through DLPack without a copy.
+    drop_last
+        Leave out the last batch of an epoch if it has fewer entries.
+    options
+        As in `sapwood.open`.
+
+    Raises
+    ------
+    ArgumentError, NotFoundError, UnsupportedError, StorageError, CorruptError
+        As in `sapwood.iterate`. Batches hold numbers, arrays of numbers, and lists of these.
+    """
+    named = isinstance(files, Mapping) and bool(files) and all(isinstance(one, Sample) for one in files.values())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    samples: Mapping[str, Sample] = files if named else {"": Sample(files)}
+    return Batches(
+        samples, expressions, batch_size, named=named, shuffle=shuffle, seed=seed, rank=rank, world=world, pad=pad,
+        library=library, drop_last=drop_last, options=options,
+    )  # fmt: skip

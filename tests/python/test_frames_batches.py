@@ -1,0 +1,144 @@
+"""Batches for training: each entry once an epoch, in an order that can be repeated, resumed and shared out."""
+
+from __future__ import annotations
+
+import json
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import awkward as ak
+import numpy as np
+import pytest
+
+import sapwood
+from sapwood.errors import ArgumentError, UnsupportedError
+
+ENTRIES, CLUSTER = 1000, 37
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("batches") / "file.root"
+    n = np.arange(ENTRIES)
+    data = {
+        "id": n, "x": n / 2, "pt": ak.unflatten((np.repeat(n, n % 4)).astype(np.float32), n % 4),
+        "vec": np.stack([n, n + 0.5], axis=1), "hits": ak.unflatten(np.ones((3 * ENTRIES, 2)), np.full(ENTRIES, 3)),
+        "word": ak.Array([str(i) for i in n]),
+    }  # fmt: skip
+    with sapwood.recreate(path) as file:
+        kinds = {
+            "id": "int64", "x": "float64", "pt": "var * float32", "vec": ("float64", (2,)), "hits": "var * 2 * float64",
+            "word": "string",
+        }  # fmt: skip
+        tree = file.mktree("t", kinds, auto_flush=CLUSTER)
+        for start in range(0, ENTRIES, CLUSTER):
+            tree.extend({name: values[start : start + CLUSTER] for name, values in data.items()})
+    return path
+
+
+def ids(batches: Any) -> list[int]:
+    return [entry for batch in batches for entry in batch["id"].tolist()]
+
+
+def test_batches_have_one_size_and_the_order_of_the_files(path: Path) -> None:
+    batches = sapwood.batches(f"{path}:t", ["id", "x"], 64)
+    found = list(batches)
+    assert [len(batch["id"]) for batch in found] == [64] * 15 + [40] and len(batches) == 16
+    assert ids(found) == list(range(ENTRIES)) and all((batch["x"] == batch["id"] / 2).all() for batch in found)
+    assert len(list(sapwood.batches(f"{path}:t", "id", 64, drop_last=True))) == 15
+    assert all(batch["x"].flags.writeable for batch in found)
+
+
+@pytest.mark.parametrize("shuffle", [False, True, 1, 3, 1000])
+@pytest.mark.parametrize("world", [1, 3, 50])
+def test_each_entry_comes_once_an_epoch(path: Path, shuffle: Any, world: int) -> None:
+    ranks = [
+        sapwood.batches([f"{path}:t"] * 2, ["id"], 50, shuffle=shuffle, seed=3, rank=rank, world=world)
+        for rank in range(world)
+    ]
+    orders: list[list[int]] = []
+    for _ in range(2):
+        found = [entry for rank in ranks for entry in ids(rank)]
+        assert sorted(found) == sorted([*range(ENTRIES)] * 2)
+        orders.append(found)
+    assert (orders[0] != orders[1]) == bool(shuffle)
+    assert ranks[0].num_entries == 2 * ENTRIES
+
+
+def test_the_order_follows_from_the_seed(path: Path) -> None:
+    def order(seed: int) -> list[int]:
+        return ids(sapwood.batches(f"{path}:t", "id", 50, shuffle=4, seed=seed))
+
+    assert order(1) == order(1) != order(2)
+    # Entries of several clusters are in one batch.
+    first = np.array(order(1)[:50]) // CLUSTER
+    assert len(set(first.tolist())) == 4
+
+
+@pytest.mark.parametrize("shuffle", [False, 3])
+def test_batches_are_resumed_behind_any_batch(path: Path, shuffle: Any) -> None:
+    def make() -> Any:
+        return sapwood.batches(f"{path}:t", ["id", "pt"], 90, shuffle=shuffle, seed=5)
+
+    whole = [*map(ids, ([batch] for batch in make()))]
+    for done in range(len(whole) + 1):
+        stopped = make()
+        state = stopped.state()
+        for count, _ in enumerate(stopped):
+            if count == done:
+                break
+            state = json.loads(json.dumps(stopped.state()))
+        again = make()
+        again.resume(state)
+        assert [*map(ids, ([batch] for batch in again))] == whole[done:]
+    after = make()
+    both = ids(after), ids(after)
+    again = make()
+    again.resume({**make().state(), "epoch": 1})
+    assert ids(again) == both[1]
+    with pytest.raises(ArgumentError, match="have changed"):
+        sapwood.batches(f"{path}:t", "id", 91).resume(make().state())
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_lists_come_as_offsets_or_padded(path: Path, shuffle: bool) -> None:
+    for batch in sapwood.batches(f"{path}:t", ["id", "pt", "vec", "hits", "2 * x"], 33, shuffle=shuffle):
+        found = ak.unflatten(batch["pt"], np.diff(batch["pt_offsets"]))
+        assert found.tolist() == [[entry] * (entry % 4) for entry in batch["id"].tolist()]
+        assert (batch["vec"] == np.stack([batch["id"], batch["id"] + 0.5], axis=1)).all()
+        assert batch["hits"].shape == (3 * len(batch["id"]), 2) and (batch["2 * x"] == batch["id"]).all()
+    for batch in sapwood.batches(f"{path}:t", ["id", "pt", "hits"], 33, shuffle=shuffle, pad={"pt": 2, "hits": 4}):
+        lengths = np.minimum(batch["id"] % 4, 2)
+        assert batch["pt"].shape == batch["pt_mask"].shape == (len(batch["id"]), 2)
+        assert (batch["pt_mask"].sum(axis=1) == lengths).all()
+        assert (batch["pt"] == np.where(batch["pt_mask"], batch["id"][:, None], 0)).all()
+        assert batch["hits"].shape == (len(batch["id"]), 4, 2) and batch["hits"].sum() == 6 * len(batch["id"])
+
+
+def test_several_samples_have_weights(path: Path) -> None:
+    samples = {"signal": sapwood.Sample(f"{path}:t", 0.5), "background": sapwood.Sample([f"{path}:t"] * 2, 2.0)}
+    found = list(sapwood.batches(samples, "id", 100, shuffle=True))
+    sample, weight = (np.concatenate([batch[name] for batch in found]) for name in ("sample", "weight"))
+    assert np.bincount(sample).tolist() == [ENTRIES, 2 * ENTRIES] and (weight == np.array([0.5, 2.0])[sample]).all()
+    assert len(set(found[0]["sample"].tolist())) == 2
+
+
+@pytest.mark.parametrize("library", ["torch", "jax"])
+def test_other_libraries_take_arrays_through_dlpack(path: Path, library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType(library)
+    module.from_dlpack = np.from_dlpack  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, library, module)
+    monkeypatch.setitem(sys.modules, "jax.dlpack", module)
+    for shuffle in (False, True):
+        found = list(sapwood.batches(f"{path}:t", ["id", "pt", "vec"], 400, shuffle=shuffle, library=library, pad=3))
+        assert sorted(ids(found)) == list(range(ENTRIES))
+
+
+def test_what_cannot_be_a_batch_is_refused(path: Path) -> None:
+    with pytest.raises(UnsupportedError, match="'word' is string"):
+        next(iter(sapwood.batches(f"{path}:t", "word", 10)))
+    for arguments in ({"batch_size": 0}, {"rank": 2, "world": 2}, {"library": "tf"}):
+        with pytest.raises(ArgumentError):
+            sapwood.batches(f"{path}:t", "id", **{"batch_size": 10, **arguments})
