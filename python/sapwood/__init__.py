@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from sapwood.storage.trace import Trace, trace
     from sapwood.table.filters import no_filter
     from sapwood.table.steps import Report
-    from sapwood.tools.merging import merge
     from sapwood.vectors import as_vectors
     from sapwood.writing.file import WritableDirectory, WritableFile, create, recreate, update
     from sapwood.writing.pyroot import from_pyroot, to_pyroot, to_writable
@@ -99,7 +98,6 @@ __all__ = [
     "dataset",
     "from_pyroot",
     "iterate",
-    "merge",
     "no_filter",
     "num_entries",
     "num_threads",
@@ -142,7 +140,6 @@ __getattr__, __dir__ = lazily(
         "sapwood.files.file": ("ReadOnlyDirectory", "ReadOnlyFile", "ReadOnlyKey", "open"),
         "sapwood.table.filters": ("no_filter",),
         "sapwood.table.steps": ("Report",),
-        "sapwood.tools.merging": ("merge",),
         "sapwood.storage.trace": ("Trace", "trace"),
         "sapwood.files.ntuple": ("RField", "RNTuple"),
         "sapwood.files.patching": ("patch_uproot",),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import sapwood
+import sapwood.tools
 from sapwood.compression import ZSTD
 from sapwood.tools.checking import check
 from sapwood.tools.difference import differences
@@ -98,14 +99,14 @@ def test_root_reads_what_its_own_hadd_would_make(root_python: Path, tmp_path: Pa
     hadd = next((Path(root_python).parent.parent / "lib").glob("python3*/site-packages/ROOT/bin/hadd"))
     subprocess.run([hadd, "-v", "0", tmp_path / "theirs.root", *paths], check=True, capture_output=True, timeout=500)
     theirs = read(root_python, tmp_path / "theirs.root")
-    done = sapwood.merge(tmp_path / "ours.root", paths, verify=True)
+    done = sapwood.tools.merge(tmp_path / "ours.root", paths, verify=True)
     assert done.trees == {"T": 330} and done.indices == ["T"] and done.is_complete
     assert list(check(str(tmp_path / "ours.root"), deep=True)) == []
     ours = read(root_python, tmp_path / "ours.root")
     assert ours.pop("clusters")[-1] == theirs.pop("clusters")[-1] == 330
     assert ours.pop("p") == pytest.approx(theirs.pop("p"))
     assert ours == theirs
-    sapwood.merge(tmp_path / "zstd.root", paths, compression=ZSTD(5))
+    sapwood.tools.merge(tmp_path / "zstd.root", paths, compression=ZSTD(5))
     again = read(root_python, tmp_path / "zstd.root")
     assert again["compression"] == 505
     assert {name: again[name] for name in ("rows", "sum", "maximum")} == {
