@@ -285,6 +285,8 @@ def test_pickling(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         ("simplecache::https://host/file.root:t", ("simplecache::https://host/file.root", "t")),
         ("zip://inner.root:t::https://host/all.zip", ("zip://inner.root::https://host/all.zip", "t")),
         ("file.dat:tree", ("file.dat:tree", None)),
+        ("lep.hbook:MUONS/20", ("lep.hbook", "MUONS/20")),
+        ("lep.rz:-3;2", ("lep.rz", "-3;2")),
         ("a.root:b.root:c", ("a.root:b.root", "c")),
     ],
 )

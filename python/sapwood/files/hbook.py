@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from sapwood.errors import ArgumentError, NotFoundError
-from sapwood.table.reading import ReadableField, ReadableTable
+from sapwood.files.keyed import KeyedTable
+from sapwood.table.reading import ReadableField
 from sapwood.table.schema import HasFields, Words
 
 if TYPE_CHECKING:
@@ -31,51 +32,17 @@ B bits, I integers, F floats, D doubles, H text, C a count in front of what it c
 """
 
 
-class Ntuple(ReadableTable):
+class Ntuple(KeyedTable):
     """A row-wise or column-wise ntuple: rows, each with a value in every column."""
 
     words = _WORDS
 
-    def __init__(self, native: _native.Table, key: Any) -> None:
-        super().__init__(native)
-        self._key = key
-
     def _field(self, stored: StoredField, number: int, parent: HasFields) -> NtupleColumn:
         return NtupleColumn(stored, number, parent, self)
-
-    @property
-    def native(self) -> _native.Table:
-        """The native table; raises `StorageError` once the file is closed."""
-        _ = self.file.native
-        return self._native
-
-    @property
-    def file(self) -> Any:
-        """The file."""
-        return self._key.file
-
-    @property
-    def parent(self) -> Any:
-        """The key of the ntuple."""
-        return self._key
-
-    @property
-    def object_path(self) -> str:
-        """The path of the ntuple in the file, with its cycle."""
-        return self._key.object_path
-
-    @property
-    def cache_key(self) -> str:
-        """A string that stands for this ntuple among all files."""
-        return self._key.cache_key
 
     def __repr__(self) -> str:
         """Show what it is."""
         return f"<{self.classname} {self.name!r} ({len(self)} columns) at 0x{id(self):012x}>"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as the file and the path in it."""
-        return _object_at, (self.file, self._key.object_path)
 
 
 class NtupleColumn(ReadableField):
@@ -97,10 +64,6 @@ class NtupleColumn(ReadableField):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as the file and the path in it."""
         return _column_at, (self._table, self.number)
-
-
-def _object_at(file: Any, path: str) -> Any:
-    return file.root_directory[path]
 
 
 def _column_at(table: Ntuple, number: int) -> NtupleColumn:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sapwood.columns import Foreign, form_of, is_settled
 from sapwood.errors import ArgumentError, NotFoundError
+from sapwood.files.keyed import KeyedTable
 from sapwood.objects.standard import read_model
 from sapwood.table.filters import Filter, NameFilter, no_filter
-from sapwood.table.reading import Readable, ReadableField, ReadableTable
+from sapwood.table.reading import Readable, ReadableField
 from sapwood.table.results import documentation
 from sapwood.table.schema import FieldFilter, HasFields, Words, ratio
 
@@ -139,16 +140,12 @@ class HasRFields(Readable):
         return ak.forms.RecordForm(forms, names, form_key="toplevel")
 
 
-class RNTuple(HasRFields, ReadableTable):
+class RNTuple(HasRFields, KeyedTable):
     """An RNTuple: entries, each with a value in every field.
 
     It is an Arrow stream too: ``pyarrow.table(ntuple)``, ``polars.DataFrame(ntuple)`` and DuckDB take it as it is,
     reading one record batch after another.
     """
-
-    def __init__(self, native: _native.NTuple, key: Any) -> None:
-        super().__init__(native)
-        self._key = key
 
     @property
     def _stored_fields(self) -> Sequence[StoredField]:
@@ -158,35 +155,9 @@ class RNTuple(HasRFields, ReadableTable):
         return RField(stored, number, parent, self)
 
     @property
-    def native(self) -> _native.NTuple:
-        """The native RNTuple; raises `StorageError` once the file is closed."""
-        _ = self.file.native
-        return self._native
-
-    @property
     def ntuple(self) -> RNTuple:
         """The RNTuple itself."""
         return self
-
-    @property
-    def file(self) -> Any:
-        """The file."""
-        return self._key.file
-
-    @property
-    def parent(self) -> Any:
-        """The key of the RNTuple."""
-        return self._key
-
-    @property
-    def object_path(self) -> str:
-        """The path of the RNTuple in the file, with its cycle."""
-        return self._key.object_path
-
-    @property
-    def cache_key(self) -> str:
-        """A string that stands for this RNTuple among all files."""
-        return f"{self._key.parent.cache_key}{self.name};{self._key.fCycle}"
 
     @property
     def path(self) -> str:
@@ -286,10 +257,6 @@ class RNTuple(HasRFields, ReadableTable):
         count = f" ({len(self)} fields)" if len(self) else ""
         return f"<RNTuple {self.name!r}{count} at 0x{id(self):012x}>"
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as the file and the path in it."""
-        return _object_at, (self.file, self._key.object_path)
-
 
 class AttributeSet(RNTuple):
     """An RNTuple that describes ranges of entries of another one."""
@@ -370,10 +337,6 @@ class RField(HasRFields, ReadableField):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as the RNTuple and the number of the field."""
         return _field_at, (self._table, self.number)
-
-
-def _object_at(file: Any, path: str) -> Any:
-    return file.root_directory[path]
 
 
 def _attribute_set_of(ntuple: RNTuple, name: str) -> RNTuple:

@@ -6,11 +6,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sapwood.compression import Compression
+from sapwood.files.keyed import KeyedTable
 from sapwood.files.members import HasMembers, described_by
 from sapwood.objects.standard import read_model
 from sapwood.show.safe import safe_line
 from sapwood.table.explain import Explanation
-from sapwood.table.reading import Readable, ReadableField, ReadableTable
+from sapwood.table.reading import Readable, ReadableField
 from sapwood.table.schema import HasFields, Words, ratio
 from sapwood.table.signatures import in_words, passes_on
 
@@ -93,7 +94,7 @@ class HasBranches(Readable, HasMembers):
         return sorted(set.intersection(*edges)) if edges else [0]
 
 
-class TTree(HasBranches, ReadableTable):
+class TTree(HasBranches, KeyedTable):
     """A tree: entries, each with a value in every branch.
 
     It is an Arrow stream too: ``pyarrow.table(tree)``, ``polars.DataFrame(tree)`` and DuckDB take it as it is, reading
@@ -101,8 +102,7 @@ class TTree(HasBranches, ReadableTable):
     """
 
     def __init__(self, native: _native.Tree, key: Any) -> None:
-        super().__init__(native)
-        self._key = key
+        super().__init__(native, key)
         self._model: Model | None = None
 
     @property
@@ -111,12 +111,6 @@ class TTree(HasBranches, ReadableTable):
 
     def _field(self, stored: StoredField, number: int, parent: HasFields) -> TBranch:
         return TBranch(stored, number, parent, self)
-
-    @property
-    def native(self) -> _native.Tree:
-        """The native tree; raises `StorageError` once the file is closed."""
-        _ = self.file.native
-        return self._native
 
     @property
     def model(self) -> Model:
@@ -130,26 +124,6 @@ class TTree(HasBranches, ReadableTable):
     def tree(self) -> TTree:
         """The tree itself."""
         return self
-
-    @property
-    def file(self) -> Any:
-        """The file."""
-        return self._key.file
-
-    @property
-    def parent(self) -> Any:
-        """The key of the tree."""
-        return self._key
-
-    @property
-    def object_path(self) -> str:
-        """The path of the tree in the file, with its cycle."""
-        return self._key.object_path
-
-    @property
-    def cache_key(self) -> str:
-        """A string that stands for this tree among all files."""
-        return f"{self._key.parent.cache_key}{self.name};{self._key.fCycle}"
 
     @property
     def uncompressed_bytes(self) -> int:
@@ -183,10 +157,6 @@ class TTree(HasBranches, ReadableTable):
         """Show what it is."""
         count = f" ({len(self)} branches)" if len(self) else ""
         return f"<TTree {self.name!r}{count} at 0x{id(self):012x}>"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as the file and the path in it."""
-        return _object_at, (self.file, self._key.object_path)
 
 
 class TBranch(HasBranches, ReadableField):
@@ -276,10 +246,6 @@ class TBranch(HasBranches, ReadableField):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as the file and the path in it."""
         return _branch_at, (self._table, self.number)
-
-
-def _object_at(file: Any, path: str) -> Any:
-    return file.root_directory[path]
 
 
 def _branch_at(tree: TTree, number: int) -> TBranch:
