@@ -7,6 +7,7 @@ import json
 import os
 import random
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -458,6 +459,23 @@ def test_a_value_that_differs_is_found(tmp_path: Path) -> None:
     path.write_bytes(data)
     with pytest.raises(SapwoodError, match="zlast of entries 0 to 500 differs"):
         engine.verify(path, 500)
+
+
+def test_a_program_of_cernlib_takes_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # In its place stands one with the same arguments, which writes and reads the same format.
+    program = tmp_path / "cernlib"
+    settings = engines.told(engines.Settings("none"))
+    own = shlex.join([sys.executable, "-m", "sapwood.lab.children.engines", "zebra"])
+    program.write_text(f'#!/bin/sh\nexec {own} "$@" {shlex.quote(settings)}\n')
+    program.chmod(0o755)
+    names = ["zebra", "cernlib"]
+    made, _ = event.run(tmp_path / "without", names=names, events=500, rounds=1)
+    assert made.content["left_out"] == {"cernlib": "SAPWOOD_CERNLIB_EVENT names no program of CERNLIB"}
+    monkeypatch.setenv(event.CERNLIB, str(program))
+    made, written = event.run(tmp_path / "with", names=names, events=500, rounds=1)
+    assert not made.content["left_out"]
+    (reading,) = (table for table in json.loads(written["json"].read_text())["tables"] if table["title"] == "Reading")
+    assert [row[0] for row in reading["rows"]] == names
 
 
 def test_engines_that_are_not_there_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import argparse
 
 from sapwood.cli.lab.options import add_engine_argument, add_study_arguments, engines_of, run_study
 
-HELP = "Make, write, read and histogram events, beside ROOT, uproot, Parquet, HDF5 and plain bytes."
+HELP = "Make, write, read and histogram events, beside ROOT, uproot, Parquet, HDF5, ZEBRA and plain bytes."
 EPILOG = (
     "Each engine does each thing in a process of its own; those that are not installed are named and left out. No "
     "privileges are needed; a warning names what the superuser could make the system forget before cold readings."
@@ -16,7 +16,7 @@ EPILOG = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_study_arguments(parser)
-    add_engine_argument(parser, "sapwood,root,uproot,parquet,hdf5,zebra,zebra-rz,raw")
+    add_engine_argument(parser, "sapwood,root,uproot,parquet,hdf5,zebra,zebra-rz,cernlib,raw")
     parser.add_argument("--events", type=int, metavar="N", help="how many events (default 10000; 1000 with --quick)")
     parser.add_argument(
         "--compression",

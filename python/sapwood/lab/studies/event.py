@@ -25,7 +25,9 @@ from sapwood.lab.children import engines
 from sapwood.lab.studies.study import Step, Study, ratio_text, scratch
 from sapwood.show.units import bytes_text, number_text, seconds_text
 
-ALL = ("sapwood", "root", "uproot", "parquet", "hdf5", "zebra", "zebra-rz", "raw")
+ALL = ("sapwood", "root", "uproot", "parquet", "hdf5", "zebra", "zebra-rz", "cernlib", "raw")
+CERNLIB = "SAPWOOD_CERNLIB_EVENT"
+"""The variable of the environment that names a program linked with CERNLIB; see the guide to studies."""
 EVENTS, QUICK_EVENTS, ROUNDS = 10_000, 1_000, 3
 CREATE, WRITE, READ, COLD, RANDOM, COLD_RANDOM, FILL = (
     "create",
@@ -162,6 +164,9 @@ def _workers(
             program, reason = compiled(folder, dictionary=how.split is not None)
             tail = [str(events), *root_words(how)]
             command, codec = [str(program)], how.codec
+        elif name == "cernlib":
+            command, tail, codec = [os.environ.get(CERNLIB, "")], [str(events)], "none"
+            reason = engines.Zebra().refuses(how) if command[0] else f"{CERNLIB} names no program of CERNLIB"
         else:
             engine = engines.ENGINES[name]()
             reason = engines.missing(name) or engine.refuses(how)
