@@ -337,6 +337,21 @@ def test_trains_take_ntuples_by_their_names(tmp_path: Path) -> None:
     assert outcome["sums"]["PT"] == pytest.approx(float(ak.sum(expected()["PT"])), rel=1e-4)
 
 
+def test_a_directory_that_holds_itself_is_an_error(tmp_path: Path) -> None:
+    writer = Writer()
+    path = tmp_path / "ring.hbook"
+    path.write_bytes(
+        writer.rz([((1, 0), writer.one(1, "a", (2, 0, 1), [0, 1, 2, 0]), False)], directories=[("RING", 2)])
+    )
+    assert command("ls", path).split()[::2] == ["RING;1", "1;1"]
+    with pytest.raises(sapwood.CorruptError, match="listed twice"), sapwood.open(path) as file:
+        file.keys()
+    done = subprocess.run(
+        [sys.executable, "-m", "sapwood", "ls", "-R", path], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1 and "directory RING/RING (byte 4096) is listed twice" in done.stderr
+
+
 def test_the_records_of_sequential_files_are_counted(tmp_path: Path) -> None:
     write(tmp_path / "made.fz", "fz", 900)
     lines = [line.split() for line in command("ls", tmp_path / "made.fz").splitlines()]

@@ -77,10 +77,12 @@ class Writer:
         width: int = 2,
         gap: bool = False,
         tags: Sequence[str] = ("HBOOK-ID", "VARIABLE"),
+        directories: Sequence[tuple[str, int]] = (),
     ) -> bytes:
         """Write a file of one directory with objects (key, words, hidden), one cycle each unless a key comes again.
 
-        With `gap` the second record of an object does not follow the first.
+        With `gap` the second record of an object does not follow the first. It lists `directories`, each by its name
+        and its first record, but does not write them.
         """
         size = 7 if wide else 4
         body: list[np.ndarray[Any, Any]] = []
@@ -115,7 +117,18 @@ class Writer:
                     cycles.append([before | second << 16, about, word | first << 16, len(words) | number << 20])
                 keys[key] = len(cycles)
             bitmap = place // 32 + 2
-            total = 32 + 1 + 2 * width + 1 + records + 3 + bitmap + len(keys) * (1 + width) + len(cycles) * size
+            total = (
+                32
+                + 1
+                + 2 * width
+                + 1
+                + records
+                + 3
+                + bitmap
+                + 7 * len(directories)
+                + len(keys) * (1 + width)
+                + len(cycles) * size
+            )
             if -(-total // record) <= records:
                 break
             records *= 2
@@ -126,6 +139,8 @@ class Writer:
         directory += [records, 2, *range(3, records + 2)]
         lb = len(directory) + 1
         directory += [bitmap, record, 0, *[0xFFFFFFFF] * bitmap]
+        ls = len(directory) + 1
+        directory += [word for name, first in directories for word in [*six(name, 4), len(name), first, 0]]
         lk = len(directory) + 1
         lc = records * record - len(cycles) * size + 1
         where = lambda cycle: lc + (cycle - 1) * size if cycle else 0  # noqa: E731
@@ -137,8 +152,8 @@ class Writer:
             before = cycle[0] if wide else cycle[0] & 0xFFFF
             cycle[0] = where(before) if wide else (cycle[0] & ~0xFFFF) | where(before)
             directory += cycle
-        values = {9: 5 | (1 << 11 if self.order == ">" else 0), 16: int(wide), 24: ld, 25: lb, 26: lk, 27: lk, 28: lf,
-                  29: lc, 30: records * record, 31: len(keys), 32: width}  # fmt: skip
+        values = {9: 5 | (1 << 11 if self.order == ">" else 0), 16: int(wide), 23: len(directories), 24: ld, 25: lb,
+                  26: ls, 27: lk, 28: lf, 29: lc, 30: records * record, 31: len(keys), 32: width}  # fmt: skip
         for word, value in values.items():
             directory[word - 1] = value
         content = np.concatenate([np.zeros(record, np.uint32), np.asarray(directory, np.uint32), *body])

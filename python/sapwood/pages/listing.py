@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sapwood import _native
-from sapwood.errors import NotFoundError, SapwoodError, warn_of_lost_keys
+from sapwood.errors import CorruptError, NotFoundError, SapwoodError, warn_of_lost_keys
 from sapwood.files.kinds import DIRECTORIES, TABLES, native_table
 from sapwood.show.safe import safe_line
 from sapwood.show.text import layout
@@ -69,7 +69,7 @@ def list_file(
     if isinstance(file, _native.FzFile):
         return _listed(where, file) | {"records": _records(file)}
     top = file.directory()
-    found = list(_keys(path, top, "", inside.split("/") if inside else [], recursive=recursive))
+    found = list(_keys(path, top, "", inside.split("/") if inside else [], set(), recursive=recursive))
     if inside and not found:
         raise NotFoundError(f"{path} has no {inside}")
     return _listed(where, file) | {
@@ -138,9 +138,9 @@ def compression_text(setting: int) -> str:
 
 
 def _keys(
-    file: str, directory: Foreign, prefix: str, inside: Sequence[str], *, recursive: bool
+    file: str, directory: Foreign, prefix: str, inside: Sequence[str], seen: set[int], *, recursive: bool
 ) -> Iterator[tuple[Any, Any, str]]:
-    """Walk through a directory, or down a path inside it."""
+    """Walk through a directory, or down a path inside it. `seen` has the byte offsets of the directories so far."""
     if directory.recovered:
         warn_of_lost_keys(len(directory.keys), f"/{prefix}", file)
     for key in directory.keys:
@@ -150,13 +150,17 @@ def _keys(
                 continue
             if is_directory:
                 below = directory.subdirectory(key)
-                yield from _keys(file, below, f"{prefix}{key.name}/", inside[1:], recursive=recursive)
+                yield from _keys(file, below, f"{prefix}{key.name}/", inside[1:], seen, recursive=recursive)
                 continue
             if len(inside) > 1:
                 continue
         yield directory, key, f"{prefix}{key.name}"
         if recursive and is_directory:
-            yield from _keys(file, directory.subdirectory(key), f"{prefix}{key.name}/", (), recursive=True)
+            if key.seek in seen:
+                # A damaged file may hold a directory that holds itself, or many keys for one directory.
+                raise CorruptError(f"directory {prefix}{key.name} (byte {key.seek}) is listed twice\nin file {file}")
+            seen.add(key.seek)
+            yield from _keys(file, directory.subdirectory(key), f"{prefix}{key.name}/", (), seen, recursive=True)
 
 
 def _described(directory: Foreign, key: Foreign, name: str, *, branches: bool, check: bool) -> dict[str, Any]:
