@@ -131,7 +131,7 @@ pub fn verify_basket(
     deep: bool,
 ) -> std::result::Result<(), (&'static str, Error)> {
     let head = if deep { bytes } else { bytes.min(HEAD) };
-    let record = file.bytes(seek, head, Cause::Basket).map_err(|e| ("basket-place", e))?;
+    let record = file.bytes(seek, head, Cause::Page).map_err(|e| ("basket-place", e))?;
     let key = Key::parse(&mut Cursor::new(&record, seek)).map_err(|e| ("basket-header", e))?;
     let header = BasketHeader::parse(&mut Cursor::new(&record, seek)).map_err(|e| ("basket-header", e))?;
     let fault = |code: &'static str, text: String| Err((code, Error::corrupt(text).at(seek)));

@@ -300,7 +300,7 @@ impl JoinedTree {
             .try_reserve_exact(before)
             .map_err(|_| Error::limit(format!("no memory for {before} bytes")))?;
         buffer.resize(before, 0);
-        source.source().fetch(&ranges, &mut buffer, Cause::Basket)?;
+        source.source().fetch(&ranges, &mut buffer, Cause::Page)?;
         let place = |piece: &Piece| {
             let branch = self.tree.branches.get(piece.branch).map_or("", |b| b.name.as_str());
             format!("branch {branch}, the basket at byte {}", piece.seek)
