@@ -62,7 +62,7 @@ def check(output: str | Path, inputs: list[str]) -> None:
 
 def test_trees_are_joined_and_histograms_added(inputs: list[str], tmp_path: Path) -> None:
     out = tmp_path / "out.root"
-    done = sapwood.merge(out, inputs, verify=True)
+    done = merge(out, inputs, verify=True)
     check(out, inputs)
     assert done.trees == {"Events": 1200, "folder/Runs": 6}
     assert done.added == {"folder/h": 3, "folder/n": 3}
