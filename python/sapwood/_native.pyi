@@ -556,6 +556,26 @@ def open_file(
     """Open a file of any known format: what it begins with says which."""
 
 @final
+class Program:
+    """Expressions, ready to be computed natively.
+
+    A node is (operation, numbers of earlier nodes, value). A fill is (axes, select, weight, sample, storage): numbers of
+    nodes, and of each axis (kind, numbers, underflow, overflow, node).
+    """
+
+    def __new__(cls, nodes: Sequence[tuple[str, list[int], Any]], kept: Sequence[int], regular: bool) -> Program: ...
+    def columns(self, kept: Sequence[int], data: list[Any], length: int) -> list[Any]:
+        """Compute the columns of nodes from columns of `length` entries."""
+    def types(self, kept: Sequence[int], data: list[Any], length: int) -> list[tuple[str, int, bool]]:
+        """Return for nodes the type of number, how deep in lists, and whether some may be None."""
+    def fill(self, wanted: Sequence[Any], data: list[Any], length: int) -> list[tuple[Any, Any, Any]]:
+        """Fill bins with columns, on this thread: sums, squares or means, squared deviations."""
+    def fill_tables(
+        self, wanted: Sequence[Any], parts: Sequence[tuple[Table, Sequence[int], int, int]]
+    ) -> list[tuple[Any, Any, Any]]:
+        """Fill bins with fields of tables while these are read, on all threads."""
+
+@final
 class Tree(Table):
     """A tree (`TTree`): what only trees have."""
 

@@ -6,6 +6,7 @@ mod arrow;
 mod borrow;
 mod columns;
 mod errors;
+mod expr;
 mod file;
 mod lab;
 #[cfg(target_os = "linux")]
@@ -34,6 +35,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     file::register(module)?;
     table::register(module)?;
     tree::register(module)?;
+    expr::register(module)?;
     ntuple::register(module)?;
     module.add_function(wrap_pyfunction!(arrow::arrow_stream, module)?)?;
     objects::register(module)?;

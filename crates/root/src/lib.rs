@@ -3,8 +3,8 @@
 //! Layers; each knows only those before it in this list:
 //! [`types`] the table of number types; [`wire`] bytes to numbers, strings and framed objects; [`compress`] the block codecs;
 //! [`mod@array`] columns in Arrow layout; [`streamer`] classes and their versions; [`mod@file`] header, keys, directories, free segments;
-//! [`table`] what any table of entries is; [`read`] the engine that reads them; [`tree`] the tables called trees;
-//! [`ntuple`] those called RNTuples; [`output`] a file with the tables that are written to it.
+//! [`table`] what any table of entries is; [`read`] the engine that reads them; [`expr`] expressions over
+//! what it reads; [`tree`] the tables called trees; [`ntuple`] those called RNTuples; [`output`] a file with the tables that are written to it.
 //!
 //! Untrusted bytes: no input makes this crate panic, loop without end, or allocate more than a small multiple of
 //! the input plus the output asked for. Damage is an [`Error`] with its place, never a partial result.
@@ -12,6 +12,7 @@
 pub mod array;
 pub mod compress;
 pub mod error;
+pub mod expr;
 pub mod file;
 pub mod ntuple;
 pub mod output;

@@ -8,7 +8,8 @@ stranger can do no more than arithmetic on the arrays it names. It may hold
 - arithmetic, comparisons, ``& | ^ ~``, calls of the known functions, and indexing (``jet_pt[:, 0]``, ``x[x > 0]``);
 - C's ``&&`` and ``||``, which combine comparisons without parentheses;
 - functions as members of ``np`` and ``ak``: ``np.sqrt(x)``, ``ak.num(x)``, ``ak.sum(x, axis=1)``;
-- ``.field`` after a value that is a record.
+- ``.field`` after a value that is a record;
+- functions of lists and four-vectors: see `sapwood.table.functions`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ import numpy as np
 
 from sapwood.columns import Foreign
 from sapwood.errors import ArgumentError, LimitError, NotFoundError, SapwoodError, similar
+from sapwood.table.functions import LIST_FUNCTIONS
+from sapwood.table.symbols import NotNativeError, is_plain, is_symbolic
 
 _MAX_BITS = 4096
 """The largest whole number that an expression may make out of its own numbers, in bits."""
@@ -83,6 +86,10 @@ def _erf(x: Foreign) -> Foreign:
 
 
 def _where(condition: Foreign, yes: Foreign, no: Foreign) -> Foreign:
+    if any(map(is_symbolic, (condition, yes, no))):
+        if is_plain(condition):
+            raise NotNativeError("a condition is an array")
+        return condition.apply("where", yes, no)
     if any(type(value).__module__.startswith("awkward") for value in (condition, yes, no)):
         import awkward as ak
 
@@ -160,6 +167,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "tgamma": lambda x: np.exp(_lgamma(x)),
     "factorial": lambda x: np.round(np.exp(_lgamma(np.round(x) + 1.0))),
     "where": _where,
+    **LIST_FUNCTIONS,
 }
 """The functions that an expression may call."""
 _REDUCERS = frozenset({

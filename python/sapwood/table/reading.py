@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import islice
@@ -13,6 +13,7 @@ from sapwood.errors import ArgumentError, LimitError
 from sapwood.table.explain import Explanation, explain
 from sapwood.table.filters import no_filter
 from sapwood.table.groups import GroupBy, Stretch, iterate_groups
+from sapwood.table.histograms import Wants, fill, histogram_of
 from sapwood.table.libraries import How, Library, library_of
 from sapwood.table.query import Expressions, Query, Wanted, unreadable_error
 from sapwood.table.results import ResultForm
@@ -177,6 +178,52 @@ class Readable(HasFields):
                 box = [array]
                 del array
                 yield (box.pop(), Report(self, start, stop)) if report else box.pop()
+
+    @passes_on(Query.__init__)
+    def hist(
+        self,
+        expressions: str | Sequence[str],
+        *axes: Foreign,
+        where: str | None = None,
+        weight: str | None = None,
+        sample: str | None = None,
+        storage: Foreign = None,
+        entry_start: int | None = None,
+        entry_stop: int | None = None,
+        **wanted: Unpack[Wanted],
+    ) -> Foreign:
+        """Fill a histogram with expressions while they are read, on all threads, without arrays of all entries.
+
+        Parameters
+        ----------
+        expressions
+            One field or expression for each axis. Each item of a list is filled; a number of an entry goes with each.
+        axes
+            Axes of `hist` or `boost_histogram`.
+        where
+            An expression; only entries, or items of lists, for which it is true are filled.
+        weight
+            An expression for the weight.
+        sample
+            An expression for a profile: the histogram has its mean in each bin.
+        storage
+            A storage of `hist`; default: ``Double()``, with weights ``Weight()``, with a sample ``Mean()``.
+        aliases, language, entry_start, entry_stop
+            As in `arrays`, as are the errors.
+
+        Returns
+        -------
+        hist.Hist
+            None is not filled, and NaN goes to the overflow.
+        """
+        texts = [expressions] if isinstance(expressions, str) else list(expressions)
+        if len(texts) != len(axes):
+            raise ArgumentError(f"a histogram of {len(axes)} axes needs as many expressions, not {len(texts)}")
+        start, stop = entry_range(self.table.num_entries, entry_start, entry_stop)
+        one = Wants(texts, () if where is None else (where,), () if weight is None else (weight,), sample)
+        histogram = histogram_of(axes, storage, weighted=weight is not None, sampled=sample is not None)
+        fill(self._query(one.texts, None, wanted), [one], [histogram], start, stop)
+        return histogram
 
     @passes_on(Query.__init__)
     def explain(

@@ -57,6 +57,8 @@ class ResultForm(NamedTuple):
         """
         work = _Work({field: place for place, field in enumerate(query.fields)}, data, len(entries), self.library)
         mask = None
+        for node, column in query.exact.columns(data, stop - start):
+            work.know(node, column)
         if query.cut is not None:
             mask = work.mask(query.cut)
         if only is not None and (mask is None or isinstance(mask, np.ndarray)):
@@ -126,6 +128,10 @@ class _Work:
             return self._data[self._reads[node.field]]
         fields = [(name, column) for name, field in node.fields if (column := self.column(field)) is not None]
         return ("record", self._length, "", fields) if fields else None
+
+    def know(self, node: Formula, column: Column) -> None:
+        """Take the column that the engine has computed for an expression."""
+        self._values[id(node)] = column[1] if column[0] == "number" else columns.to_awkward(column)
 
     def value(self, node: Node) -> Foreign:
         known = self._values.get(id(node))

@@ -1,0 +1,414 @@
+//! Programs over columns and tables, in parallel.
+
+use super::Program;
+use super::fill::{Bins, Fill};
+use super::value::{Value, View};
+use crate::array::{Column, Number};
+use crate::error::{Error, Result};
+use crate::read::{Carry, Part, read_with};
+use arrow_buffer::Buffer;
+use rayon::prelude::*;
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use sapwood_io::Token;
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+/// How many numbers of each column a chunk has, about: a few arrays of these fit a second-level cache.
+const CELLS: usize = 1 << 13;
+/// How many uncompressed bytes a thread reads at once, about.
+const STEP_BYTES: f64 = (8 << 20) as f64;
+/// Steps of a cluster that is larger than this.
+const MOST_BYTES: f64 = (64 << 20) as f64;
+
+/// Columns, ready for a program.
+struct Inputs<'a> {
+    views: Vec<View<'a>>,
+    length: usize,
+    /// Entries of a chunk.
+    chunk: usize,
+}
+
+impl<'a> Inputs<'a> {
+    fn of(program: &Program, columns: &'a [Column], length: usize) -> Result<Self> {
+        let mut known = Vec::new();
+        let mut views = Vec::with_capacity(columns.len());
+        for column in columns {
+            if column.len() != length {
+                return Err(Error::argument("the columns differ in length"));
+            }
+            views.push(View::of(column, program.regular, &mut known)?);
+        }
+        let cells = columns.iter().map(cells).max().unwrap_or(0).max(length).max(1);
+        let chunk = ((CELLS as u128 * length as u128 / cells as u128) as usize).max(64);
+        Ok(Self { views, length, chunk })
+    }
+    /// Chunks of a range of entries.
+    fn chunks(&self, start: usize, stop: usize) -> impl Iterator<Item = (usize, usize)> {
+        let stop = stop.min(self.length);
+        (start..stop).step_by(self.chunk).map(move |from| (from, stop.min(from + self.chunk)))
+    }
+}
+
+/// The most numbers in one of the buffers of a column.
+fn cells(column: &Column) -> usize {
+    match column {
+        Column::List { values, .. } | Column::FixedList { values, .. } => cells(values),
+        Column::Record { fields, .. } => fields.iter().map(|(_, field)| cells(field)).max().unwrap_or(0),
+        other => other.len(),
+    }
+}
+
+/// A column that grows chunk by chunk.
+struct Growing {
+    number: Number,
+    /// For each level of lists.
+    offsets: Vec<Vec<i64>>,
+    bytes: Vec<u8>,
+}
+
+impl Growing {
+    fn like(value: &Value<'_>) -> Result<Self> {
+        let (number, depth, optional) = value.type_of()?;
+        if optional {
+            return Err(Error::unsupported("the engine makes no columns with none in them"));
+        }
+        Ok(Self { number, offsets: vec![vec![0]; depth], bytes: Vec::new() })
+    }
+    fn add(&mut self, value: &Value<'_>) -> Result<()> {
+        let mut value = value;
+        for level in &mut self.offsets {
+            let Value::Lists(offsets, items) = value else { return Err(changed()) };
+            let end = level.last().copied().unwrap_or(0);
+            let base = offsets.first().copied().unwrap_or(0);
+            level.extend(offsets.iter().skip(1).map(|offset| offset - base + end));
+            value = items;
+        }
+        match value {
+            Value::Numbers(numbers, None) if numbers.number() == self.number => {
+                numbers.append_to(&mut self.bytes);
+                Ok(())
+            }
+            _ => Err(changed()),
+        }
+    }
+    fn join(&mut self, other: Self) {
+        for (level, more) in self.offsets.iter_mut().zip(other.offsets) {
+            let end = level.last().copied().unwrap_or(0);
+            level.extend(more.into_iter().skip(1).map(|offset| offset + end));
+        }
+        self.bytes.extend(other.bytes);
+    }
+    fn column(self) -> Column {
+        let values = Column::Number { number: self.number, values: aligned(self.number, &self.bytes) };
+        self.offsets.into_iter().rev().fold(values, |values, offsets| Column::List {
+            offsets: Buffer::from_vec(offsets),
+            values: Box::new(values),
+        })
+    }
+}
+
+fn changed() -> Error {
+    Error::unsupported("the type of an expression changed from chunk to chunk")
+}
+
+/// Bytes at an address that suits their numbers.
+fn aligned(number: Number, bytes: &[u8]) -> Buffer {
+    debug_assert!(bytes.len().is_multiple_of(number.size()));
+    Buffer::from_slice_ref(bytes)
+}
+
+/// Computes columns of `kept` nodes from columns of `length` entries.
+pub fn columns(
+    pool: &ThreadPool,
+    program: &Program,
+    kept: &[usize],
+    columns: &[Column],
+    length: usize,
+) -> Result<Vec<Column>> {
+    let inputs = Inputs::of(program, columns, length)?;
+    let run = |start: usize, stop: usize| -> Result<Vec<Growing>> {
+        let mut found: Vec<Growing> = Vec::new();
+        // The first, even of no entries, tells the types.
+        for (from, to) in std::iter::once((start, start)).chain(inputs.chunks(start, stop)) {
+            let values = program.evaluate(&inputs.views, from, to)?;
+            for (place, &node) in kept.iter().enumerate() {
+                let value = value_of(&values, node)?;
+                match found.get_mut(place) {
+                    Some(column) => column.add(value)?,
+                    None => found.push(Growing::like(value)?),
+                }
+            }
+        }
+        Ok(found)
+    };
+    let parts = pool.current_num_threads().min(length / (2 * inputs.chunk)).max(1);
+    let found: Vec<Vec<Growing>> = if parts == 1 {
+        vec![run(0, length)?]
+    } else {
+        let each = length.div_ceil(parts);
+        pool.install(|| {
+            (0..parts).into_par_iter().map(|part| run(part * each, (part + 1) * each)).collect::<Result<_>>()
+        })?
+    };
+    let mut found = found.into_iter();
+    let mut whole = found.next().unwrap_or_default();
+    for more in found {
+        whole.iter_mut().zip(more).for_each(|(column, more)| column.join(more));
+    }
+    Ok(whole.into_iter().map(Growing::column).collect())
+}
+
+fn value_of<'v, 'a>(values: &'v [Option<Value<'a>>], node: usize) -> Result<&'v Value<'a>> {
+    values.get(node).and_then(Option::as_ref).ok_or_else(|| Error::argument("there is no such value"))
+}
+
+/// Fills histograms with what a program makes of columns, on this thread.
+pub fn fill_columns(
+    program: &Program,
+    fills: &[Fill],
+    columns: &[Column],
+    length: usize,
+    bins: &mut [Bins],
+) -> Result<()> {
+    let inputs = Inputs::of(program, columns, length)?;
+    fill_inputs(program, fills, &inputs, 0, length, bins)
+}
+
+fn fill_inputs(
+    program: &Program,
+    fills: &[Fill],
+    inputs: &Inputs<'_>,
+    start: usize,
+    stop: usize,
+    bins: &mut [Bins],
+) -> Result<()> {
+    for (from, to) in inputs.chunks(start, stop) {
+        let values = program.evaluate(&inputs.views, from, to)?;
+        for (fill, bins) in fills.iter().zip(&mut *bins) {
+            bins.fill(fill, to - from, |node| value_of(&values, node))?;
+        }
+    }
+    Ok(())
+}
+
+fn empty(fills: &[Fill]) -> Result<Vec<Bins>> {
+    fills.iter().map(Bins::new).collect()
+}
+
+/// Entries that one thread reads and computes.
+#[derive(Clone, Copy)]
+struct Stretch {
+    part: usize,
+    start: u64,
+    stop: u64,
+    /// In how many steps.
+    steps: u64,
+}
+
+/// Whole clusters, of about [`STEP_BYTES`] together.
+fn stretches(parts: &[Part<'_>]) -> Vec<Stretch> {
+    let mut found = Vec::new();
+    for (part, of) in parts.iter().enumerate() {
+        let bytes = |start: u64, stop: u64| of.table.bytes_between(of.fields, start, stop);
+        let mut start = of.start;
+        let borders = of.table.cluster_borders();
+        let mut ends =
+            borders.into_iter().filter(|&end| end > of.start && end < of.stop).chain([of.stop]).peekable();
+        while let Some(end) = ends.next() {
+            let next = ends.peek().copied();
+            if next.is_some_and(|next| bytes(start, next) <= STEP_BYTES) || end <= start {
+                continue;
+            }
+            let steps = (bytes(start, end) / MOST_BYTES).ceil().clamp(1.0, (end - start) as f64) as u64;
+            found.push(Stretch { part, start, stop: end, steps });
+            start = end;
+        }
+    }
+    found
+}
+
+/// Fills histograms with what a program makes of the fields of tables. Each thread reads whole clusters, computes, and
+/// fills bins of its own, which are joined at the end; where clusters are too few, all threads share each.
+///
+/// Must not be called on a thread of `pool`.
+pub fn fill_tables(
+    pool: &ThreadPool,
+    parts: &[Part<'_>],
+    program: &Program,
+    fills: &[Fill],
+) -> Result<Vec<Bins>> {
+    let mut whole = empty(fills)?;
+    let stretches = stretches(parts);
+    let near = parts.iter().all(|part| part.table.source().is_near());
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let threads = pool.current_num_threads().min(if near { cores } else { usize::MAX });
+    if threads == 1 || stretches.len() < 2 * threads {
+        for stretch in &stretches {
+            steps(parts, *stretch, pool, |columns, length| {
+                let inputs = Inputs::of(program, columns, length)?;
+                let shares = threads.min(length / (2 * inputs.chunk)).max(1);
+                if shares == 1 {
+                    return fill_inputs(program, fills, &inputs, 0, length, &mut whole);
+                }
+                let each = length.div_ceil(shares);
+                let share = |share: usize| {
+                    let mut bins = empty(fills)?;
+                    fill_inputs(program, fills, &inputs, share * each, (share + 1) * each, &mut bins)?;
+                    Ok(bins)
+                };
+                let found: Vec<Vec<Bins>> =
+                    pool.install(|| (0..shares).into_par_iter().map(share).collect::<Result<_>>())?;
+                join(&mut whole, &found);
+                Ok(())
+            })?;
+        }
+        return Ok(whole);
+    }
+    let (next, failed, token) = (AtomicUsize::new(0), AtomicBool::new(false), Token::current());
+    let work = |own: &ThreadPool| -> Result<Vec<Bins>> {
+        let mut bins = empty(fills)?;
+        while !failed.load(Ordering::Relaxed) {
+            let Some(stretch) = stretches.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
+            let done = steps(parts, *stretch, own, |columns, length| {
+                fill_columns(program, fills, columns, length, &mut bins)
+            });
+            if let Err(error) = done {
+                failed.store(true, Ordering::Relaxed);
+                return Err(error);
+            }
+        }
+        Ok(bins)
+    };
+    let worker = || -> Result<Vec<Bins>> {
+        let own = ThreadPoolBuilder::new().num_threads(1).build();
+        let own = own.map_err(|error| Error::new(crate::ErrorKind::Io, error.to_string()))?;
+        let run = || token.during(|| work(&own));
+        // What must be waited for is waited for outside of the pool.
+        if near { own.install(run) } else { run() }
+    };
+    let found: Vec<Result<Vec<Bins>>> = thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(worker)).collect();
+        let mine = worker();
+        std::iter::once(mine)
+            .chain(others.into_iter().map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic))))
+            .collect()
+    });
+    join(&mut whole, &found.into_iter().collect::<Result<Vec<_>>>()?);
+    Ok(whole)
+}
+
+fn join(whole: &mut [Bins], found: &[Vec<Bins>]) {
+    for bins in found {
+        whole.iter_mut().zip(bins).for_each(|(mine, more)| mine.join(more));
+    }
+}
+
+/// Reads a stretch step by step, no page twice.
+fn steps(
+    parts: &[Part<'_>],
+    stretch: Stretch,
+    pool: &ThreadPool,
+    mut work: impl FnMut(&[Column], usize) -> Result<()>,
+) -> Result<()> {
+    let Some(part) = parts.get(stretch.part) else { return Ok(()) };
+    let carry = (stretch.steps > 1).then(|| Carry::new(MOST_BYTES as usize));
+    let entries = (stretch.stop - stretch.start).div_ceil(stretch.steps);
+    let mut start = stretch.start;
+    while start < stretch.stop {
+        let stop = stretch.stop.min(start + entries);
+        let columns = read_with(pool, &[Part { start, stop, ..*part }], carry.as_ref(), None)?;
+        work(
+            &columns,
+            usize::try_from(stop - start).map_err(|_| Error::limit("a step of too many entries"))?,
+        )?;
+        start = stop;
+    }
+    Ok(())
+}
+
+/// Types of the results of nodes, whether lists they lie in, and whether some may be none: found by computing with none
+/// of the entries.
+pub fn types(
+    program: &Program,
+    kept: &[usize],
+    columns: &[Column],
+    length: usize,
+) -> Result<Vec<(Number, usize, bool)>> {
+    let inputs = Inputs::of(program, columns, length)?;
+    let values = program.evaluate(&inputs.views, 0, 0)?;
+    kept.iter().map(|&node| value_of(&values, node)?.type_of()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::expr::Constant;
+    use crate::expr::fill::{Axis, Edges, Storage};
+    use crate::expr::{Binary, Node, Op, Reduction};
+
+    fn node(op: Op, args: &[usize]) -> Node {
+        Node { op, args: args.to_vec() }
+    }
+    fn jets() -> Column {
+        let values = Column::Number {
+            number: Number::F32,
+            values: Buffer::from_vec(vec![50f32, 45.0, 10.0, 60.0, 30.0]),
+        };
+        Column::List { offsets: Buffer::from_vec(vec![0i64, 3, 3, 5]), values: Box::new(values) }
+    }
+    fn above_forty() -> Vec<Node> {
+        vec![
+            node(Op::Input(0, Vec::new()), &[]),
+            node(Op::Constant(Constant::Int(40)), &[]),
+            node(Op::Binary(Binary::Greater), &[0, 1]),
+            node(Op::Reduce(Reduction::Sum), &[2]),
+        ]
+    }
+
+    #[test]
+    fn items_of_lists_are_counted() {
+        let pool = ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+        let program = Program::new(above_forty(), &[3], false).unwrap();
+        let found = columns(&pool, &program, &[3], &[jets()], 3).unwrap();
+        let [Column::Number { number: Number::I64, values }] = &found[..] else { unreachable!() };
+        assert_eq!(values.typed_data::<i64>(), [2, 0, 1]);
+    }
+
+    #[test]
+    fn lists_of_other_lengths_are_refused() {
+        let nodes = vec![
+            node(Op::Input(0, Vec::new()), &[]),
+            node(Op::Input(1, Vec::new()), &[]),
+            node(Op::Binary(Binary::Add), &[0, 1]),
+        ];
+        let mut other = jets();
+        if let Column::List { offsets, .. } = &mut other {
+            *offsets = Buffer::from_vec(vec![0i64, 2, 3, 5]);
+        }
+        let pool = ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+        let program = Program::new(nodes, &[2], false).unwrap();
+        assert!(columns(&pool, &program, &[2], &[jets(), other], 3).is_err());
+    }
+
+    #[test]
+    fn bins_have_flow_and_joined_means_are_those_of_all() {
+        let axis = Axis { edges: Edges::Regular { bins: 2, low: 0.0, high: 50.0 }, under: true, over: true };
+        let fill = Fill {
+            axes: vec![(axis, 0)],
+            select: None,
+            weight: None,
+            sample: Some(0),
+            storage: Storage::Mean,
+        };
+        let program = Program::new(above_forty(), &[0], false).unwrap();
+        let mut bins = Bins::new(&fill).unwrap();
+        fill_columns(&program, std::slice::from_ref(&fill), &[jets()], 3, std::slice::from_mut(&mut bins))
+            .unwrap();
+        assert_eq!(bins.sums, [0.0, 1.0, 2.0, 2.0]);
+        assert_eq!(bins.squares, [0.0, 10.0, 37.5, 55.0]);
+        let half = bins.clone();
+        bins.join(&half);
+        assert_eq!((bins.sums[3], bins.squares[3], bins.deviations[3]), (4.0, 55.0, 100.0));
+    }
+}

@@ -1,0 +1,468 @@
+//! Values of an evaluation: numbers, and lists of them, borrowed from columns or computed.
+
+use crate::array::{Column, Number};
+use crate::error::{Error, Result};
+use arrow_buffer::Buffer;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// Elements that are borrowed from a column, or were computed.
+pub enum Cells<'a, T> {
+    /// Of a column.
+    Borrowed(&'a [T]),
+    /// Computed.
+    Owned(Arc<Vec<T>>),
+}
+
+impl<T> Clone for Cells<'_, T> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Borrowed(cells) => Self::Borrowed(cells),
+            Self::Owned(cells) => Self::Owned(cells.clone()),
+        }
+    }
+}
+
+impl<T> Deref for Cells<'_, T> {
+    type Target = [T];
+    fn deref(&self) -> &[T] {
+        match self {
+            Self::Borrowed(cells) => cells,
+            Self::Owned(cells) => cells,
+        }
+    }
+}
+
+impl<T> From<Vec<T>> for Cells<'_, T> {
+    fn from(cells: Vec<T>) -> Self {
+        Self::Owned(Arc::new(cells))
+    }
+}
+
+/// A type of number that is computed with. Bools are bytes of their own kind.
+pub trait Element: Copy + Default + PartialOrd + 'static {
+    /// What it is.
+    const NUMBER: Number;
+    /// Its smallest and largest value, or the infinities.
+    const LEAST: Self;
+    /// As [`Self::LEAST`].
+    const MOST: Self;
+    fn wrap<'a>(cells: Cells<'a, Self>) -> Numbers<'a>;
+    /// Numbers of any type as this one; those of the same type are shared.
+    fn of<'a>(numbers: &Numbers<'a>) -> Cells<'a, Self>;
+    fn constant(value: Constant) -> Self;
+    fn plus(self, other: Self) -> Self;
+    fn minus(self, other: Self) -> Self;
+    fn times(self, other: Self) -> Self;
+    /// Rounded down, as in `NumPy`.
+    fn floor_divided(self, other: Self) -> Self;
+    /// With the sign of the divisor, as in `NumPy`.
+    fn modulo(self, other: Self) -> Self;
+    fn is_nan(self) -> bool;
+    fn double(self) -> f64;
+}
+
+/// A number of an expression, without a type of its own.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Constant {
+    /// True or false.
+    Bool(bool),
+    /// A whole number.
+    Int(i64),
+    /// Any other.
+    Float(f64),
+}
+
+macro_rules! numbers {
+    ($($name:ident $type:ty),*) => {
+        /// Numbers of one type.
+        #[derive(Clone)]
+        #[allow(missing_docs, reason = "as in `Number`")]
+        pub enum Numbers<'a> { Bool(Cells<'a, u8>), $($name(Cells<'a, $type>)),* }
+
+        /// Does the same with the cells of numbers of every type.
+        macro_rules! each {
+            ($numbers:expr, $cells:ident => $work:expr) => {
+                match $numbers {
+                    Numbers::Bool($cells) => $work,
+                    $(Numbers::$name($cells) => $work),*
+                }
+            };
+        }
+        /// Does the same with a number type; bools have none.
+        macro_rules! typed {
+            ($number:expr, $T:ident => $work:expr, else $other:expr) => {
+                match $number {
+                    $(Number::$name => { type $T = $type; $work })*
+                    Number::Bool => $other,
+                }
+            };
+        }
+
+        impl<'a> Numbers<'a> {
+            /// What they are.
+            pub fn number(&self) -> Number {
+                match self { Self::Bool(_) => Number::Bool, $(Self::$name(_) => Number::$name),* }
+            }
+            /// Elements `start` to `stop` of a buffer.
+            pub fn of(number: Number, buffer: &'a Buffer, start: usize, stop: usize) -> Self {
+                match number {
+                    Number::Bool => Self::Bool(Cells::Borrowed(buffer.as_slice().get(start..stop).unwrap_or_default())),
+                    $(Number::$name => Self::$name(Cells::Borrowed(
+                        buffer.typed_data::<$type>().get(start..stop).unwrap_or_default(),
+                    ))),*
+                }
+            }
+            /// Those at some places.
+            pub fn gather(&self, places: &[usize]) -> Self {
+                fn taken<'a, T: Copy + Default>(cells: &[T], places: &[usize]) -> Cells<'a, T> {
+                    places.iter().map(|&place| cells.get(place).copied().unwrap_or_default()).collect::<Vec<T>>().into()
+                }
+                match self {
+                    Self::Bool(cells) => Self::Bool(taken(cells, places)),
+                    $(Self::$name(cells) => Self::$name(taken(cells, places))),*
+                }
+            }
+            /// Each of them repeated until the end of its list.
+            pub fn repeated(&self, offsets: &[i64]) -> Self {
+                fn spread<'a, T: Copy>(cells: &[T], offsets: &[i64]) -> Cells<'a, T> {
+                    let mut all = Vec::with_capacity(span(offsets));
+                    for (&cell, count) in cells.iter().zip(counts(offsets)) {
+                        all.extend(std::iter::repeat_n(cell, count));
+                    }
+                    all.into()
+                }
+                match self {
+                    Self::Bool(cells) => Self::Bool(spread(cells, offsets)),
+                    $(Self::$name(cells) => Self::$name(spread(cells, offsets))),*
+                }
+            }
+            /// Their bytes, behind others.
+            pub fn append_to(&self, bytes: &mut Vec<u8>) {
+                match self {
+                    Self::Bool(cells) => bytes.extend_from_slice(cells),
+                    $(Self::$name(cells) => cells.iter().for_each(|cell| bytes.extend_from_slice(&cell.to_ne_bytes()))),*
+                }
+            }
+        }
+    };
+}
+
+numbers!(I8 i8, U8 u8, I16 i16, U16 u16, I32 i32, U32 u32, I64 i64, U64 u64, F32 f32, F64 f64);
+
+macro_rules! element {
+    ($name:ident $type:ty, $least:expr, $most:expr, $($arithmetic:tt)*) => {
+        impl Element for $type {
+            const NUMBER: Number = Number::$name;
+            const LEAST: Self = $least;
+            const MOST: Self = $most;
+            fn wrap<'a>(cells: Cells<'a, Self>) -> Numbers<'a> {
+                Numbers::$name(cells)
+            }
+            #[allow(clippy::cast_lossless, clippy::unnecessary_cast, reason = "one conversion for all types")]
+            fn of<'a>(numbers: &Numbers<'a>) -> Cells<'a, Self> {
+                if let Numbers::$name(cells) = numbers {
+                    return cells.clone();
+                }
+                each!(numbers, cells => cells.iter().map(|&cell| cell as $type).collect::<Vec<_>>().into())
+            }
+            #[allow(clippy::cast_lossless, clippy::unnecessary_cast, reason = "one conversion for all types")]
+            fn constant(value: Constant) -> Self {
+                match value {
+                    Constant::Bool(value) => u8::from(value) as $type,
+                    Constant::Int(value) => value as $type,
+                    Constant::Float(value) => value as $type,
+                }
+            }
+            #[allow(clippy::cast_lossless, clippy::unnecessary_cast, reason = "one conversion for all types")]
+            fn double(self) -> f64 {
+                self as f64
+            }
+            $($arithmetic)*
+        }
+    };
+}
+
+macro_rules! integers {
+    ($($name:ident $type:ty),*) => {$(
+        element!($name $type, <$type>::MIN, <$type>::MAX,
+            fn plus(self, other: Self) -> Self { self.wrapping_add(other) }
+            fn minus(self, other: Self) -> Self { self.wrapping_sub(other) }
+            fn times(self, other: Self) -> Self { self.wrapping_mul(other) }
+            #[allow(unused_comparisons, reason = "for all types")]
+            fn floor_divided(self, other: Self) -> Self {
+                let Some(quotient) = self.checked_div(other) else {
+                    return if other == 0 { 0 } else { self };
+                };
+                let rest = self.wrapping_rem(other);
+                if rest != 0 && ((rest < 0) != (other < 0)) { quotient.wrapping_sub(1) } else { quotient }
+            }
+            #[allow(unused_comparisons, reason = "for all types")]
+            fn modulo(self, other: Self) -> Self {
+                let Some(rest) = self.checked_rem(other) else { return 0 };
+                if rest != 0 && ((rest < 0) != (other < 0)) { rest.wrapping_add(other) } else { rest }
+            }
+            fn is_nan(self) -> bool { false }
+        );
+    )*};
+}
+
+macro_rules! floats {
+    ($($name:ident $type:ident),*) => {$(
+        element!($name $type, $type::NEG_INFINITY, $type::INFINITY,
+            fn plus(self, other: Self) -> Self { self + other }
+            fn minus(self, other: Self) -> Self { self - other }
+            fn times(self, other: Self) -> Self { self * other }
+            #[allow(clippy::float_cmp, reason = "as NumPy computes it")]
+            fn floor_divided(self, other: Self) -> Self {
+                if other == 0.0 {
+                    return self / other;
+                }
+                let rest = self % other;
+                let mut quotient = (self - rest) / other;
+                if rest != 0.0 && ((other < 0.0) != (rest < 0.0)) {
+                    quotient -= 1.0;
+                }
+                if quotient == 0.0 {
+                    return (0.0 as $type).copysign(self / other);
+                }
+                let floor = quotient.floor();
+                if quotient - floor > 0.5 { floor + 1.0 } else { floor }
+            }
+            fn modulo(self, other: Self) -> Self {
+                let rest = self % other;
+                if other == 0.0 {
+                    rest
+                } else if rest == 0.0 {
+                    (0.0 as $type).copysign(other)
+                } else if (other < 0.0) != (rest < 0.0) {
+                    rest + other
+                } else {
+                    rest
+                }
+            }
+            fn is_nan(self) -> bool { <$type>::is_nan(self) }
+        );
+    )*};
+}
+
+integers!(I8 i8, U8 u8, I16 i16, U16 u16, I32 i32, U32 u32, I64 i64, U64 u64);
+floats!(F32 f32, F64 f64);
+
+pub(super) use {each, typed};
+
+impl Numbers<'_> {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        each!(self, cells => cells.len())
+    }
+    /// Which of them are not zero.
+    pub fn truths(&self) -> Cells<'_, u8> {
+        match self {
+            Self::Bool(cells) => cells.clone(),
+            other => {
+                each!(other, cells => cells.iter().map(|&cell| u8::from(cell.double() != 0.0)).collect::<Vec<_>>().into())
+            }
+        }
+    }
+}
+
+/// The lengths of lists.
+pub fn counts(offsets: &[i64]) -> impl Iterator<Item = usize> {
+    offsets.array_windows().map(|&[start, stop]| usize::try_from(stop - start).unwrap_or(0))
+}
+
+/// The length of all lists together.
+pub fn span(offsets: &[i64]) -> usize {
+    let ends = offsets.first().zip(offsets.last());
+    ends.map_or(0, |(start, stop)| usize::try_from(stop - start).unwrap_or(0))
+}
+
+/// Values of entries, or of the items of lists.
+#[derive(Clone)]
+pub enum Value<'a> {
+    /// One number of the expression for all of them.
+    Constant(Constant),
+    /// One number each; none where the second says 0.
+    Numbers(Numbers<'a>, Option<Cells<'a, u8>>),
+    /// A list each: the items lie between two offsets, of which the first need not be 0.
+    Lists(Cells<'a, i64>, Box<Value<'a>>),
+}
+
+impl<'a> Value<'a> {
+    /// Numbers, all of which are there.
+    pub fn all<T: Element>(cells: Vec<T>) -> Self {
+        Self::Numbers(T::wrap(cells.into()), None)
+    }
+    /// Bools.
+    pub fn bools(cells: Vec<u8>) -> Self {
+        Self::Numbers(Numbers::Bool(cells.into()), None)
+    }
+    /// How many there are; none for a constant.
+    pub fn len(&self) -> Option<usize> {
+        match self {
+            Self::Constant(_) => None,
+            Self::Numbers(numbers, _) => Some(numbers.len()),
+            Self::Lists(offsets, _) => Some(offsets.len().saturating_sub(1)),
+        }
+    }
+    /// Those at some places.
+    pub fn gather(&self, places: &[usize]) -> Self {
+        match self {
+            Self::Constant(value) => Self::Constant(*value),
+            Self::Numbers(numbers, there) => {
+                let taken = |there: &Cells<'a, u8>| -> Vec<u8> {
+                    places.iter().map(|&place| there.get(place).copied().unwrap_or(0)).collect()
+                };
+                Self::Numbers(numbers.gather(places), there.as_ref().map(|there| taken(there).into()))
+            }
+            Self::Lists(offsets, items) => {
+                let base = offsets.first().copied().unwrap_or(0);
+                let (mut ends, mut inner) = (vec![0i64], Vec::new());
+                for &place in places {
+                    if let Some(&[start, stop]) = offsets.get(place..place + 2) {
+                        inner.extend((start - base) as usize..(stop - base) as usize);
+                    }
+                    ends.push(inner.len() as i64);
+                }
+                Self::Lists(ends.into(), Box::new(items.gather(&inner)))
+            }
+        }
+    }
+    /// Each of them repeated until the end of its list.
+    pub fn repeated(&self, offsets: &[i64]) -> Self {
+        match self {
+            Self::Constant(value) => Self::Constant(*value),
+            Self::Numbers(numbers, None) => Self::Numbers(numbers.repeated(offsets), None),
+            other => {
+                let places = counts(offsets).enumerate().flat_map(|(place, n)| std::iter::repeat_n(place, n));
+                other.gather(&places.collect::<Vec<_>>())
+            }
+        }
+    }
+    /// A column of them.
+    pub fn type_of(&self) -> Result<(Number, usize, bool)> {
+        match self {
+            Self::Constant(_) => Err(Error::unsupported("a constant")),
+            Self::Numbers(numbers, there) => Ok((numbers.number(), 0, there.is_some())),
+            Self::Lists(_, items) => items.type_of().map(|(number, depth, some)| (number, depth + 1, some)),
+        }
+    }
+}
+
+/// Whether two offsets divide their items in the same way.
+pub fn same_lists(one: &[i64], other: &[i64]) -> bool {
+    if std::ptr::eq(one, other) {
+        return true;
+    }
+    let (Some(&first), Some(&second)) = (one.first(), other.first()) else { return one.len() == other.len() };
+    if first == second {
+        return one == other;
+    }
+    one.len() == other.len() && one.iter().zip(other).all(|(a, b)| a - first == b - second)
+}
+
+/// Applies a function to values of the same lists, and to those of entries repeated for the items of these.
+pub fn broadcast<'a>(
+    values: &[&Value<'a>],
+    work: &mut dyn FnMut(&[&Value<'a>]) -> Result<Value<'a>>,
+) -> Result<Value<'a>> {
+    let mut lists: Option<&Cells<'a, i64>> = None;
+    for value in values {
+        if let Value::Lists(offsets, _) = value {
+            if lists.is_some_and(|first| !same_lists(first, offsets)) {
+                return Err(Error::argument("the lists differ in length"));
+            }
+            lists = lists.or(Some(offsets));
+        }
+    }
+    let Some(offsets) = lists else {
+        let mut lengths = values.iter().filter_map(|value| value.len());
+        let first = lengths.next();
+        if lengths.any(|length| Some(length) != first) {
+            return Err(Error::argument("the lengths differ"));
+        }
+        return work(values);
+    };
+    let mut spread: Vec<Value<'a>> = Vec::with_capacity(values.len());
+    for value in values {
+        if matches!(value, Value::Numbers(..)) && value.len() != Some(offsets.len().saturating_sub(1)) {
+            return Err(Error::argument("the lengths differ"));
+        }
+        spread.push(match value {
+            Value::Lists(_, items) => (**items).clone(),
+            other => other.repeated(offsets),
+        });
+    }
+    let inner: Vec<&Value<'a>> = spread.iter().collect();
+    Ok(Value::Lists(offsets.clone(), Box::new(broadcast(&inner, work)?)))
+}
+
+/// A column, ready to be looked at in parts. Columns whose lists are equal share one view of their offsets.
+pub enum View<'a> {
+    Numbers(Number, &'a Buffer),
+    Lists(Cells<'a, i64>, Box<View<'a>>),
+    Record(Vec<(&'a str, View<'a>)>),
+}
+
+impl<'a> View<'a> {
+    /// Looks at a column. `regular`: lists of one size are lists like others.
+    pub fn of(column: &'a Column, regular: bool, known: &mut Vec<Cells<'a, i64>>) -> Result<Self> {
+        Ok(match column {
+            Column::Number { number, values } => Self::Numbers(*number, values),
+            Column::List { offsets, values } => {
+                let mut found: Cells<'a, i64> = Cells::Borrowed(offsets.typed_data());
+                let length = values.len() as i64;
+                let fits = found.array_windows().all(|[start, stop]| start <= stop);
+                if !fits || found.first().is_some_and(|&o| o < 0) || found.last().is_some_and(|&o| o > length)
+                {
+                    return Err(Error::argument("the offsets of lists do not fit their items"));
+                }
+                match known.iter().find(|other| ***other == *found) {
+                    Some(same) => found = same.clone(),
+                    None => known.push(found.clone()),
+                }
+                Self::Lists(found, Box::new(Self::of(values, regular, known)?))
+            }
+            Column::FixedList { length, size, values } if regular => {
+                let offsets: Vec<i64> =
+                    (0..=*length).map(|place| place.saturating_mul(*size) as i64).collect();
+                Self::Lists(offsets.into(), Box::new(Self::of(values, regular, known)?))
+            }
+            Column::Record { fields, .. } => {
+                let views =
+                    fields.iter().map(|(name, field)| Ok((name.as_str(), Self::of(field, regular, known)?)));
+                Self::Record(views.collect::<Result<_>>()?)
+            }
+            _ => {
+                return Err(Error::unsupported("the engine computes with numbers and lists of numbers only"));
+            }
+        })
+    }
+    /// Elements `start` to `stop`, of records the field that a path names.
+    pub fn slice(&'a self, path: &[String], start: usize, stop: usize) -> Result<Value<'a>> {
+        match self {
+            Self::Numbers(number, values) if path.is_empty() => {
+                Ok(Value::Numbers(Numbers::of(*number, values, start, stop), None))
+            }
+            Self::Lists(offsets, items) => {
+                let part = offsets.get(start..=stop).unwrap_or_default();
+                let (from, to) = part.first().zip(part.last()).map_or((0, 0), |(from, to)| (*from, *to));
+                Ok(Value::Lists(
+                    Cells::Borrowed(part),
+                    Box::new(items.slice(path, from as usize, to as usize)?),
+                ))
+            }
+            Self::Record(fields) => {
+                let found = path.split_first().and_then(|(name, rest)| {
+                    fields.iter().find(|(field, _)| field == name).map(|(_, view)| (view, rest))
+                });
+                let Some((view, rest)) = found else {
+                    return Err(Error::unsupported("a record is no number"));
+                };
+                view.slice(rest, start, stop)
+            }
+            Self::Numbers(..) => Err(Error::unsupported("a number has no fields")),
+        }
+    }
+}

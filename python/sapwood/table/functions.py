@@ -1,0 +1,252 @@
+"""Functions of expressions that work on lists and four-vectors, for arrays and for symbols of the native engine.
+
+Lists are those of entries: ``sum``, ``any``, ``all``, ``min``, ``max``, ``argmin``, ``argmax`` and ``mean`` reduce the
+innermost ones, the others work on the outermost. ``min``, ``max``, ``argmin``, ``argmax`` and ``first`` of an empty list
+are None. Four-vectors are records with the fields ``pt``, ``eta``, ``phi`` and ``mass``; their functions compute in
+double precision.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sapwood.errors import LimitError
+from sapwood.table.symbols import NotNativeError, Record, Symbol, is_plain, is_symbolic, items_at
+
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
+
+_MOST = 1 << 28
+"""The most combinations of items that an expression may make at once."""
+
+
+def _lists(value: Foreign, name: str) -> Foreign:
+    """Return an array of lists.
+
+    Raises
+    ------
+    ValueError
+        There are no lists in it.
+    """
+    import awkward as ak
+
+    array = value if isinstance(value, ak.Array) else ak.Array(value)
+    if array.ndim < 2:
+        raise ValueError(f"{name} needs a list in each entry")
+    return array
+
+
+def _reduction(name: str) -> Callable[[Any], Any]:
+    def reduce(x: Foreign) -> Foreign:
+        if isinstance(x, Symbol):
+            return x.apply(name)
+        import awkward as ak
+
+        return getattr(ak, name)(_lists(x, name), axis=-1)
+
+    return reduce
+
+
+def _count(x: Foreign) -> Foreign:
+    if is_symbolic(x):
+        return (x.first() if isinstance(x, Record) else x).apply("count")
+    import awkward as ak
+
+    return ak.num(_lists(x, "count"), axis=1)
+
+
+def _first(x: Foreign) -> Foreign:
+    if isinstance(x, Record):
+        return Record({name: (lambda name=name: _first(x[name])) for name in x.fields})
+    if isinstance(x, Symbol):
+        return x.apply("first")
+    import awkward as ak
+
+    return ak.firsts(_lists(x, "first"), axis=1)
+
+
+def _argsort(x: Foreign) -> Foreign:
+    if isinstance(x, Symbol):
+        return x.apply("argsort")
+    import awkward as ak
+
+    return ak.argsort(_lists(x, "argsort"), axis=1)
+
+
+def _sort(x: Foreign) -> Foreign:
+    if isinstance(x, Symbol):
+        return x.apply("take", x.apply("argsort"))
+    import awkward as ak
+
+    return ak.sort(_lists(x, "sort"), axis=1)
+
+
+def _at(x: Foreign, place: Foreign) -> Foreign:
+    if isinstance(x, Record):
+        return Record({name: (lambda name=name: _at(x[name], place)) for name in x.fields})
+    if isinstance(x, Symbol):
+        return x.apply("at", place)
+    import awkward as ak
+
+    places = ak.Array(place) if not isinstance(place, ak.Array) else place
+    return ak.firsts(_lists(x, "at")[ak.singletons(places)], axis=1)
+
+
+def _fill_none(x: Foreign, value: Foreign) -> Foreign:
+    if isinstance(x, Symbol):
+        if not is_plain(value):
+            raise NotNativeError("None is filled with a number")
+        return x.apply("fill_none", value=value)
+    import awkward as ak
+
+    return ak.fill_none(x, value, axis=-1) if isinstance(x, ak.Array) else x
+
+
+def _check_number(many: float) -> None:
+    if many > _MOST:
+        raise LimitError(f"{many:.0f} combinations of items; the limit is {_MOST}")
+
+
+def _combinations(x: Foreign, n: Foreign) -> Foreign:
+    if type(n) is not int or not 1 <= n <= 16:
+        raise ValueError(f"combinations are of 1 to 16 items, not {n!r}")
+    if is_symbolic(x):
+        of: Symbol = x.first() if isinstance(x, Record) else x
+
+        def member(k: int) -> Callable[[], Symbol | Record]:
+            return lambda: items_at(x, of.apply("combinations", value=(n, k)))
+
+        return Record({str(k): member(k) for k in range(n)})
+    import awkward as ak
+
+    array = _lists(x, "combinations") if not getattr(x, "fields", None) else x
+    sizes, counts = np.unique(ak.to_numpy(ak.num(array, axis=1)), return_counts=True)
+    _check_number(sum(math.comb(int(size), n) * int(count) for size, count in zip(sizes, counts, strict=True)))
+    return ak.combinations(array, n, axis=1)
+
+
+def _cartesian(*values: Foreign) -> Foreign:
+    if any(map(is_symbolic, values)):
+        if not all(map(is_symbolic, values)):
+            raise NotNativeError("a Cartesian product is of lists")
+        of: list[Symbol] = [value.first() if isinstance(value, Record) else value for value in values]
+
+        def member(k: int) -> Callable[[], Symbol | Record]:
+            return lambda: items_at(values[k], of[0].apply("cartesian", *of[1:], value=k))
+
+        return Record({str(k): member(k) for k in range(len(values))})
+    import awkward as ak
+
+    product: Any = 1.0
+    for value in values:
+        product = product * ak.to_numpy(ak.num(value, axis=1)).astype(np.float64)
+    _check_number(float(np.sum(product)))
+    return ak.cartesian(values, axis=1)
+
+
+# Four-vectors
+
+
+def _vector(pt: Foreign, eta: Foreign, phi: Foreign, mass: Foreign, charge: Foreign = None) -> Foreign:
+    given = {"pt": pt, "eta": eta, "phi": phi, "mass": mass}
+    if charge is not None:
+        given["charge"] = charge
+    if any(map(is_symbolic, given.values())):
+        return Record({name: (lambda value=value: value) for name, value in given.items()})
+    import awkward as ak
+
+    return ak.zip(given)
+
+
+def _double(x: Foreign) -> Foreign:
+    if isinstance(x, Symbol):
+        return x.apply("double")
+    if is_plain(x):
+        return float(x)
+    if isinstance(x, np.ndarray):
+        return x.astype(np.float64)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    import awkward as ak
+
+    return ak.values_astype(x, np.float64)
+
+
+def _components(v: Foreign) -> tuple[Any, Any, Any, Any]:
+    """Return x, y, z and energy of a four-vector, or of the sum of those in a combination."""
+    fields = list(getattr(v, "fields", ()))
+    if fields and all(name.isdigit() for name in fields):
+        return _total([v[name] for name in fields])
+    lacking = [name for name in ("pt", "eta", "phi", "mass") if name not in fields]
+    if lacking:
+        raise ValueError(f"a four-vector has the fields pt, eta, phi and mass; there is no {lacking[0]}")
+    if isinstance(v, Record):
+        if v.cartesian is None:
+            if v.taken is not None:
+                parent, places = v.taken
+                v.cartesian = tuple(items_at(part, places) for part in _components(parent))
+            else:
+                v.cartesian = _computed(v)
+        return v.cartesian
+    return _computed(v)
+
+
+def _computed(v: Foreign) -> tuple[Any, Any, Any, Any]:
+    pt, eta, phi, mass = (_double(v[name]) for name in ("pt", "eta", "phi", "mass"))
+    x, y, z = pt * np.cos(phi), pt * np.sin(phi), pt * np.sinh(eta)
+    return x, y, z, np.sqrt(np.maximum(mass * np.absolute(mass) + (x * x + y * y + z * z), 0.0))
+
+
+def _total(vectors: Foreign) -> tuple[Any, Any, Any, Any]:
+    x, y, z, energy = _components(vectors[0])
+    for vector in vectors[1:]:
+        more = _components(vector)
+        x, y, z, energy = x + more[0], y + more[1], z + more[2], energy + more[3]
+    return x, y, z, energy
+
+
+def _of_sum(work: Callable[[Any, Any, Any, Any], Any]) -> Callable[..., Any]:
+    def function(*vectors: Foreign) -> Foreign:
+        if not vectors:
+            raise ValueError("at least one four-vector is needed")
+        return work(*_total(vectors))
+
+    return function
+
+
+def _mass(x: Foreign, y: Foreign, z: Foreign, energy: Foreign) -> Foreign:
+    square = energy * energy - (x * x + y * y + z * z)
+    return np.copysign(np.sqrt(np.absolute(square)), square)
+
+
+def _delta_phi(a: Foreign, b: Foreign) -> Foreign:
+    return (_double(a["phi"]) - _double(b["phi"]) + math.pi) % (2 * math.pi) - math.pi
+
+
+def _delta_r(a: Foreign, b: Foreign) -> Foreign:
+    eta, phi = _double(a["eta"]) - _double(b["eta"]), _delta_phi(a, b)
+    return np.sqrt(eta * eta + phi * phi)
+
+
+LIST_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    **{name: _reduction(name) for name in ("sum", "any", "all", "min", "max", "argmin", "argmax", "mean")},
+    "count": _count,
+    "first": _first,
+    "argsort": _argsort,
+    "sort": _sort,
+    "at": _at,
+    "fill_none": _fill_none,
+    "combinations": _combinations,
+    "cartesian": _cartesian,
+    "vector": _vector,
+    "mass": _of_sum(_mass),
+    "pt": _of_sum(lambda x, y, z, energy: np.sqrt(x * x + y * y)),
+    "eta": _of_sum(lambda x, y, z, energy: np.arcsinh(z / np.sqrt(x * x + y * y))),
+    "phi": _of_sum(lambda x, y, z, energy: np.arctan2(y, x)),
+    "energy": _of_sum(lambda x, y, z, energy: energy),
+    "deltaphi": _delta_phi,
+    "deltaR": _delta_r,
+}
+"""The functions, by name."""

@@ -1,0 +1,185 @@
+"""Histograms of expressions over tables: filled by the native engine while it reads, or step by step in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from sapwood.errors import ArgumentError, LimitError, SapwoodError, UnsupportedError
+from sapwood.table.native import Lowering, add_bins, axis_of, storage_of
+from sapwood.table.symbols import NotNativeError
+
+if TYPE_CHECKING:
+    from sapwood.columns import Array, Foreign
+    from sapwood.table.query import Node, Query
+
+_STEP = "64 MB"
+
+
+class Wants(NamedTuple):
+    """What one histogram is filled with: expressions by text, all of them among those of a query."""
+
+    values: Sequence[str]
+    where: Sequence[str] = ()
+    weights: Sequence[str] = ()
+    sample: str | None = None
+
+    @property
+    def texts(self) -> list[str]:
+        """All expressions, each once."""
+        more = () if self.sample is None else (self.sample,)
+        return list(dict.fromkeys([*self.values, *self.where, *self.weights, *more]))
+
+
+class Filling:
+    """Histograms that a query fills.
+
+    Parameters
+    ----------
+    query
+        Has all expressions of the histograms among its results.
+    wanted
+        What each is filled with.
+    histograms
+        Empty ones.
+    """
+
+    def __init__(self, query: Query, wanted: Sequence[Wants], histograms: Sequence[Foreign]) -> None:
+        self.query = query
+        self._wanted = wanted
+        self._histograms = histograms
+        nodes = dict(query.outputs)
+        types = {field: field.type or ("dynamic",) for field in query.fields}
+        self._lowering = Lowering(types, exact=False, regular=True)
+        self._fills = [self._fill(one, histogram, nodes) for one, histogram in zip(wanted, histograms, strict=True)]
+        self._inputs = self._lowering.inputs()
+        kept = [number for axes, *more, _ in self._fills for number in (*(axis[-1] for axis in axes), *more)]
+        self._program = self._lowering.recorder.program([number for number in kept if number is not None])
+
+    def _fill(self, wanted: Wants, histogram: Foreign, nodes: dict[str, Node]) -> tuple[Any, ...]:
+        operand = self._lowering.operand
+        axes = [(*axis_of(axis), operand(nodes[text])) for axis, text in zip(histogram.axes, wanted.values, strict=True)]
+        recorder = self._lowering.recorder
+
+        def joined(texts: Sequence[str], operation: str) -> int | None:
+            numbers = [operand(nodes[text]) for text in texts]
+            if not numbers:
+                return None
+            found = numbers[0]
+            for number in numbers[1:]:
+                found = recorder.of_numbers(operation, found, number)
+            return found
+
+        weight = joined(wanted.weights, "multiply")
+        sample = None if wanted.sample is None else operand(nodes[wanted.sample])
+        storage = storage_of(histogram, weighted=weight is not None)
+        if (storage == "mean") != (sample is not None):
+            raise NotNativeError("a profile needs a sample")
+        return axes, joined(wanted.where, "logical_and"), weight, sample, storage
+
+    def read(self, start: int, stop: int) -> None:
+        """Fill all histograms with a range of entries of the query's table, while it is read."""
+        native = self.query.source.table.native
+        numbers = self.query.numbers
+        fields = [numbers[place] for place in self._inputs] or numbers[:1]
+        self._add(self._program.fill_tables(self._fills, [(native, fields, start, stop)]))
+
+    def columns(self, data: Sequence[Any], length: int) -> None:
+        """Fill all histograms with columns of the query's fields."""
+        self._add(self._program.fill(self._fills, [data[place] for place in self._inputs], length))
+
+    def _add(self, bins: Sequence[Any]) -> None:
+        for histogram, found in zip(self._histograms, bins, strict=True):
+            add_bins(histogram, found)
+
+
+def fill(query: Query, wanted: Sequence[Wants], histograms: Sequence[Foreign], start: int, stop: int) -> None:
+    """Fill empty histograms with a range of entries.
+
+    Raises
+    ------
+    ArgumentError
+        An expression cannot be computed, or gives no numbers.
+    """
+    from sapwood import _native
+
+    engine: Any = query.source.table.engine
+    if query.fields and engine is _native:
+        try:
+            Filling(query, wanted, histograms).read(start, stop)
+        except (NotNativeError, ArgumentError, UnsupportedError, LimitError):
+            # What is wrong with an expression is found, and marked, where it is computed without the engine.
+            for histogram in histograms:
+                histogram.reset()
+        else:
+            return
+    from sapwood.table.libraries import library_of
+    from sapwood.table.results import ResultForm
+    from sapwood.table.scan import Scan
+    from sapwood.table.steps import StepPlan
+
+    steps = StepPlan(query, _STEP, (start, stop))
+    scan = Scan.stepping(query, _STEP, steps)
+    form = ResultForm(library_of("ak"), dict)
+    for step in steps:
+        arrays = scan.arrays(*step, form)
+        for one, histogram in zip(wanted, histograms, strict=True):
+            fill_arrays(histogram, one, arrays)
+
+
+def fill_arrays(histogram: Foreign, wanted: Wants, arrays: Foreign) -> None:
+    """Fill a histogram with arrays of expressions, by name."""
+    import awkward as ak
+
+    broadcast: Any = ak.broadcast_arrays(*(arrays[text] for text in wanted.texts))
+    columns = dict(zip(wanted.texts, broadcast, strict=True))
+    there = None
+    for column in columns.values():
+        known = ~ak.is_none(ak.Array(column), axis=-1)
+        there = known if there is None else there & known
+    for text in wanted.where:
+        there = there & (ak.fill_none(columns[text], 0, axis=-1) != 0)
+    flat = {text: _flat(column, there) for text, column in columns.items()}
+    options: dict[str, Any] = {}
+    for text in wanted.weights:
+        options["weight"] = flat[text] * options.get("weight", 1.0)
+    if wanted.sample is not None:
+        options["sample"] = flat[wanted.sample]
+    values = [flat[text] for text in wanted.values]
+    try:
+        histogram.fill(*values, **options)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(f"the histogram cannot be filled: {error}") from error
+
+
+def _flat(values: Foreign, there: Foreign) -> Array:
+    import awkward as ak
+
+    flat: Any = ak.to_numpy(ak.drop_none(ak.ravel(values[there])), allow_missing=False)
+    if flat.dtype.kind not in "biuf":
+        raise ArgumentError(f"a histogram needs numbers, not {ak.type(values)}")
+    return np.asarray(flat)
+
+
+def histogram_of(axes: Sequence[Foreign], storage: Foreign, *, weighted: bool, sampled: bool) -> Foreign:
+    """Make an empty `hist.Hist` of axes.
+
+    Raises
+    ------
+    ArgumentError
+        There are no axes, or hist is not installed.
+    """
+    try:
+        import hist
+    except ImportError as error:
+        raise ArgumentError("histograms need the package hist: pip install hist") from error
+    if storage is None:
+        storage = hist.storage.Mean() if sampled else hist.storage.Weight() if weighted else hist.storage.Double()
+    try:
+        return hist.Hist(*axes, storage=storage)
+    except SapwoodError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(f"these are no axes of a histogram: {error}") from error
