@@ -559,8 +559,8 @@ def open_file(
 class Program:
     """Expressions, ready to be computed natively.
 
-    A node is (operation, numbers of earlier nodes, value). A fill is (axes, select, weight, sample, storage): numbers of
-    nodes, and of each axis (kind, numbers, underflow, overflow, node).
+    A node is (operation, numbers of earlier nodes, value). A fill is (axes, select, weight, sample, storage): numbers
+    of nodes, and of each axis (kind, numbers, underflow, overflow, node).
     """
 
     def __new__(cls, nodes: Sequence[tuple[str, list[int], Any]], kept: Sequence[int], regular: bool) -> Program: ...

@@ -57,6 +57,7 @@ fn operation(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Op> {
             let (n, k) = value.extract()?;
             Op::Combinations(n, k)
         }
+        "combination_sums" => Op::CombinationSums(value.extract()?),
         "cartesian" => Op::Cartesian(value.extract()?),
         "fill_none" => Op::FillNone(constant(value)?),
         _ => {

@@ -1,9 +1,9 @@
 """Functions of expressions that work on lists and four-vectors, for arrays and for symbols of the native engine.
 
 Lists are those of entries: ``sum``, ``any``, ``all``, ``min``, ``max``, ``argmin``, ``argmax`` and ``mean`` reduce the
-innermost ones, the others work on the outermost. ``min``, ``max``, ``argmin``, ``argmax`` and ``first`` of an empty list
-are None. Four-vectors are records with the fields ``pt``, ``eta``, ``phi`` and ``mass``; their functions compute in
-double precision.
+innermost ones, the others work on the outermost. ``min``, ``max``, ``argmin``, ``argmax`` and ``first`` of an empty
+list are None. Four-vectors are records with the fields ``pt``, ``eta``, ``phi`` and ``mass``; their functions compute
+in double precision.
 """
 
 from __future__ import annotations
@@ -120,7 +120,9 @@ def _combinations(x: Foreign, n: Foreign) -> Foreign:
         def member(k: int) -> Callable[[], Symbol | Record]:
             return lambda: items_at(x, of.apply("combinations", value=(n, k)))
 
-        return Record({str(k): member(k) for k in range(n)})
+        record = Record({str(k): member(k) for k in range(n)})
+        record.combined = (x, n) if isinstance(x, Record) and n in (2, 3) else None
+        return record
     import awkward as ak
 
     array = _lists(x, "combinations") if not getattr(x, "fields", None) else x
@@ -176,7 +178,11 @@ def _double(x: Foreign) -> Foreign:
 
 def _components(v: Foreign) -> tuple[Any, Any, Any, Any]:
     """Return x, y, z and energy of a four-vector, or of the sum of those in a combination."""
-    fields = list(getattr(v, "fields", ()))
+    fields: list[str] = list(getattr(v, "fields", ()))
+    if isinstance(v, Record) and v.combined is not None:
+        parent, n = v.combined
+        x, y, z, energy = (part.apply("combination_sums", value=n) for part in _components(parent))
+        return x, y, z, energy
     if fields and all(name.isdigit() for name in fields):
         return _total([v[name] for name in fields])
     lacking = [name for name in ("pt", "eta", "phi", "mass") if name not in fields]

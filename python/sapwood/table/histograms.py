@@ -60,7 +60,9 @@ class Filling:
 
     def _fill(self, wanted: Wants, histogram: Foreign, nodes: dict[str, Node]) -> tuple[Any, ...]:
         operand = self._lowering.operand
-        axes = [(*axis_of(axis), operand(nodes[text])) for axis, text in zip(histogram.axes, wanted.values, strict=True)]
+        axes = [
+            (*axis_of(axis), operand(nodes[text])) for axis, text in zip(histogram.axes, wanted.values, strict=True)
+        ]
         recorder = self._lowering.recorder
 
         def joined(texts: Sequence[str], operation: str) -> int | None:
@@ -86,13 +88,9 @@ class Filling:
         fields = [numbers[place] for place in self._inputs] or numbers[:1]
         self._add(self._program.fill_tables(self._fills, [(native, fields, start, stop)]))
 
-    def columns(self, data: Sequence[Any], length: int) -> None:
-        """Fill all histograms with columns of the query's fields."""
-        self._add(self._program.fill(self._fills, [data[place] for place in self._inputs], length))
-
     def _add(self, bins: Sequence[Any]) -> None:
-        for histogram, found in zip(self._histograms, bins, strict=True):
-            add_bins(histogram, found)
+        for one, histogram, found in zip(self._wanted, self._histograms, bins, strict=True):
+            add_bins(histogram, found, weighted=bool(one.weights))
 
 
 def fill(query: Query, wanted: Sequence[Wants], histograms: Sequence[Foreign], start: int, stop: int) -> None:

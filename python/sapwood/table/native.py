@@ -167,8 +167,8 @@ def storage_of(histogram: Foreign, *, weighted: bool) -> str:
     return kept
 
 
-def add_bins(histogram: Foreign, found: tuple[Any, Any, Any]) -> None:
-    """Add bins of the engine to an empty histogram."""
+def add_bins(histogram: Foreign, found: tuple[Any, Any, Any], *, weighted: bool) -> None:
+    """Put bins of the engine into an empty histogram."""
     import numpy as np
 
     shape = histogram.axes.extent
@@ -182,3 +182,5 @@ def add_bins(histogram: Foreign, found: tuple[Any, Any, Any]) -> None:
             view["_sum_of_deltas_squared"] = deviations
         case _:
             view[...] = sums.astype(view.dtype) if view.dtype != np.float64 else sums
+            if weighted:
+                histogram._variance_known = False  # as after a fill with weights

@@ -1,8 +1,8 @@
 """Symbols: operands that record what an expression does to them, as operations of the native engine.
 
 An expression is evaluated with symbols in place of arrays. Each operation adds a node to a `Recorder`, which makes a
-`_native.Program` of them; equal nodes are one. What the engine does not have raises `NotNativeError`, and the expression
-is computed with NumPy and Awkward instead.
+`_native.Program` of them; equal nodes are one. What the engine does not have raises `NotNativeError`, and the
+expression is computed with NumPy and Awkward instead.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _EXACT = frozenset({
     "add", "subtract", "multiply", "divide", "floor_divide", "modulo", "and", "or", "xor", "logical_and",
     "logical_or", "logical_not", "less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "negative",
     "positive", "invert", "absolute", "floor", "ceil", "trunc", "rint", "sqrt", "isnan", "isinf", "isfinite",
-    "where", "sum", "any", "all", "count", "filter", "slice", "index", "combinations", "cartesian", "input", "constant",
-    "mean", "argsort", "take", "min", "max", "argmin", "argmax", "first", "at", "fill_none",
+    "sum", "any", "all", "count", "filter", "slice", "index", "combinations", "cartesian", "input", "constant",
+    "mean", "argsort", "take", "min", "max", "argmin", "argmax", "first", "at",
 })  # fmt: skip
 """Operations whose results are those of NumPy and Awkward to the last bit."""
 
@@ -31,7 +31,8 @@ _UFUNCS = {
 _PLAIN = frozenset({
     "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin", "arccos", "arctan",
     "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh", "power", "minimum", "maximum", "fmin", "fmax", "arctan2",
-    "hypot", "copysign", "sign", "double",
+    "hypot", "copysign", "sign", "double", "where", "fill_none",
+    "combination_sums",
 }) | _EXACT  # fmt: skip
 
 
@@ -147,7 +148,8 @@ class Symbol:
         """Record a function of NumPy."""
         if method != "__call__" or options:
             raise NotNativeError(f"the engine has no {ufunc.__name__}.{method}")
-        return self.recorder.node(_UFUNCS.get(ufunc.__name__, ufunc.__name__), inputs)
+        name: str = ufunc.__name__
+        return self.recorder.node(_UFUNCS.get(name, name), inputs)
 
     def apply(self, name: str, *others: Any, value: Any = None) -> Symbol:
         """Record an operation of this and others."""
@@ -264,6 +266,8 @@ class Record:
         self._fields = fields
         self._found: dict[str, Any] = {}
         self.taken = taken
+        self.combined: tuple[Record, int] | None = None
+        """The record of which these are all combinations of some items, and of how many."""
         self.cartesian: Any = None
         """The components of a four-vector, once they were asked for."""
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sapwood.train.task.columns import Columns
     from sapwood.train.task.merging import Bounded, Sum, merge
     from sapwood.train.task.outputs import Output, Streams, Summary, merge_outputs
+    from sapwood.train.task.results import CutFlow, Declared, Hist, NMinusOne, Total
     from sapwood.train.task.tasks import (
         EntryTask,
         NativeTask,
@@ -42,14 +43,18 @@ __all__ = [
     "Bounded",
     "Catalogue",
     "Columns",
+    "CutFlow",
     "Dask",
     "Dataset",
+    "Declared",
     "EntryTask",
     "Estimate",
     "Executor",
     "FileRecord",
     "Friend",
     "Futures",
+    "Hist",
+    "NMinusOne",
     "NativeTask",
     "Output",
     "Plot",
@@ -66,6 +71,7 @@ __all__ = [
     "TaskError",
     "TaskRecord",
     "Threads",
+    "Total",
     "TreeInfo",
     "estimate",
     "executor_of",

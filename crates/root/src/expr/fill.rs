@@ -49,6 +49,11 @@ impl Axis {
         self.bins().saturating_add(usize::from(self.under)).saturating_add(usize::from(self.over))
     }
     /// Adds the bin of each value, times a stride, to its place.
+    #[allow(
+        clippy::float_cmp,
+        clippy::neg_cmp_op_on_partial_ord,
+        reason = "NaN goes where Boost.Histogram puts it"
+    )]
     fn add(&self, numbers: &Numbers<'_>, stride: u32, places: &mut [u32]) -> Result<()> {
         let (bins, under, over) = (self.bins() as i64, i64::from(self.under), self.over);
         let put = |bin: i64, place: &mut u32| {
@@ -78,7 +83,7 @@ impl Axis {
                         bin -= 1;
                     }
                     put(bin, place);
-                })
+                });
             }
             &Edges::Integer { first, .. } => {
                 if matches!(numbers, Numbers::F32(_) | Numbers::F64(_) | Numbers::U64(_)) {
@@ -206,7 +211,7 @@ impl Bins {
         self.put(fill, &values)
     }
 
-    fn put<'a>(&mut self, fill: &Fill, values: &[&Value<'a>]) -> Result<()> {
+    fn put(&mut self, fill: &Fill, values: &[&Value<'_>]) -> Result<()> {
         broadcast(values, &mut |values| {
             self.numbers(fill, values)?;
             Ok(Value::Constant(super::value::Constant::Int(0)))

@@ -1,6 +1,6 @@
 //! Operations on lists: reductions, selections, sorting, combinations.
 
-use super::value::{Constant, Element, Numbers, Value, counts, same_lists, span, typed};
+use super::value::{Constant, Element, Numbers, Value, counts, pairs, same_lists, span, typed};
 use crate::array::Number;
 use crate::error::{Error, Result};
 use std::cmp::Ordering;
@@ -47,7 +47,7 @@ fn no_such(what: &str) -> Error {
 /// The items of each list.
 fn each_list<'v, T>(offsets: &'v [i64], cells: &'v [T]) -> impl Iterator<Item = &'v [T]> {
     let base = offsets.first().copied().unwrap_or(0);
-    offsets.array_windows().map(move |&[start, stop]| {
+    pairs(offsets).map(move |(start, stop)| {
         cells.get((start - base) as usize..(stop - base) as usize).unwrap_or_default()
     })
 }
@@ -55,7 +55,7 @@ fn each_list<'v, T>(offsets: &'v [i64], cells: &'v [T]) -> impl Iterator<Item = 
 /// Where each list begins in its items, and how many it has.
 fn places(offsets: &[i64]) -> impl Iterator<Item = (usize, usize)> {
     let base = offsets.first().copied().unwrap_or(0);
-    offsets.array_windows().map(move |&[start, stop]| ((start - base) as usize, (stop - start) as usize))
+    pairs(offsets).map(move |(start, stop)| ((start - base) as usize, (stop - start) as usize))
 }
 
 /// Reduces the innermost lists.
@@ -68,7 +68,7 @@ pub fn reduce<'a>(what: Reduction, value: &Value<'a>) -> Result<Value<'a>> {
     }
 }
 
-fn summed<'a, T: Element>(offsets: &[i64], numbers: &Numbers<'a>) -> Vec<T> {
+fn summed<T: Element>(offsets: &[i64], numbers: &Numbers<'_>) -> Vec<T> {
     each_list(offsets, &T::of(numbers))
         .map(|list| list.iter().fold(T::default(), |sum, &item| sum.plus(item)))
         .collect()
@@ -234,11 +234,14 @@ pub fn at<'a>(value: &Value<'a>, wanted: &Value<'a>) -> Result<Value<'a>> {
     Ok(Value::Numbers(numbers.gather(&found), there.clone()))
 }
 
-/// The items of each list for which bools in lists of the same lengths are true.
+/// The items of each list for which bools in lists of the same lengths are true, or those at places in lists.
 pub fn filter<'a>(value: &Value<'a>, mask: &Value<'a>) -> Result<Value<'a>> {
     let (Value::Lists(offsets, items), Value::Lists(ends, inner)) = (value, mask) else {
         return Err(no_such("selection"));
     };
+    if matches!(**inner, Value::Numbers(Numbers::I64(_), None)) {
+        return take(value, mask);
+    }
     if !same_lists(offsets, ends) {
         return Err(Error::argument("the lists differ in length"));
     }
@@ -344,6 +347,41 @@ pub fn combinations<'a>(value: &Value<'a>, n: usize, k: usize) -> Result<Value<'
         ends.push(found.len() as i64);
     }
     Ok(Value::Lists(ends.into(), Box::new(Value::all(found))))
+}
+
+/// Sums of the members of all combinations of `n` items of the lists, in the order of [`combinations`].
+pub fn combination_sums<'a>(value: &Value<'a>, n: usize) -> Result<Value<'a>> {
+    let Value::Lists(offsets, items) = value else { return Err(not_lists()) };
+    let Value::Numbers(Numbers::F64(cells), None) = &**items else {
+        return Err(no_such("sum of combinations"));
+    };
+    let (mut ends, mut found) = (Vec::with_capacity(offsets.len()), Vec::<f64>::new());
+    ends.push(0i64);
+    for list in each_list(offsets, cells) {
+        if !match n {
+            2 => add_pairs(0.0, true, list, &mut found),
+            3 => list.iter().enumerate().all(|(a, &first)| {
+                add_pairs(first, false, list.get(a + 1..).unwrap_or_default(), &mut found)
+            }),
+            _ => return Err(no_such("sum of combinations")),
+        } {
+            return Err(too_many());
+        }
+        ends.push(found.len() as i64);
+    }
+    Ok(Value::Lists(ends.into(), Box::new(Value::all(found))))
+}
+
+/// Adds sums of a number and each pair of items; `alone`: of each pair only. Returns whether there are not too many.
+fn add_pairs(first: f64, alone: bool, list: &[f64], found: &mut Vec<f64>) -> bool {
+    for (b, &second) in list.iter().enumerate() {
+        let begun = if alone { second } else { first + second };
+        found.extend(list.get(b + 1..).unwrap_or_default().iter().map(|third| begun + third));
+        if found.len() > MOST {
+            return false;
+        }
+    }
+    true
 }
 
 /// Places, in list `k` of several of each entry, of its member in their Cartesian product.

@@ -195,6 +195,7 @@ pub fn common(one: Number, other: Number) -> Number {
 
 /// The type in which numbers and a constant are computed: the constant has no type of its own.
 fn with_constant(number: Number, constant: Constant) -> Result<Number> {
+    #[allow(clippy::float_cmp, reason = "whether it is the same number")]
     match constant {
         Constant::Bool(_) => Ok(number),
         Constant::Float(_) => Ok(if is_float(number) { number } else { Number::F64 }),
@@ -259,7 +260,7 @@ enum Operand<'v, 'a> {
     One(Constant),
 }
 
-impl<'a> Operand<'_, 'a> {
+impl Operand<'_, '_> {
     fn with<T: Element, R>(self, work: impl FnOnce(Side<'_, T>) -> R) -> R {
         match self {
             Self::Of(numbers) => work(Side::Cells(&T::of(numbers))),
@@ -455,8 +456,7 @@ fn single<'a>(what: Unary, numbers: &Numbers<'a>) -> Result<Numbers<'a>> {
             return bits(Binary::Xor, number, Operand::Of(numbers), Operand::One(ones));
         }
         U::Negative | U::Absolute => typed!(number, T => match what {
-            U::Negative if is_float(number) => return float_single(what, number, numbers),
-            U::Absolute if is_float(number) => return float_single(what, number, numbers),
+            _ if is_float(number) => return float_single(what, number, numbers),
             U::Negative => mapped::<T, T>(numbers, |a| T::default().minus(a)),
             _ => mapped::<T, T>(numbers, |a| if a < T::default() { T::default().minus(a) } else { a }),
         }, else if what == U::Absolute { numbers.clone() } else { return Err(no_such("negative")) }),

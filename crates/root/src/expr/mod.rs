@@ -55,6 +55,8 @@ pub enum Op {
     Index(i64),
     /// Places of a member of all combinations of some items of each list: how many, which.
     Combinations(usize, usize),
+    /// Sums of the members of all combinations of two or three items of each list.
+    CombinationSums(usize),
     /// Places of a member in the Cartesian product of lists: which.
     Cartesian(usize),
     /// A constant in place of none.
@@ -171,6 +173,7 @@ impl Node {
             (Op::Slice(start, stop, step), [of]) => lists::slice(of, *start, *stop, *step),
             (Op::Index(place), [of]) => lists::index(of, *place),
             (Op::Combinations(n, k), [of]) => lists::combinations(of, *n, *k),
+            (Op::CombinationSums(n), [of]) => lists::combination_sums(of, *n),
             (Op::Cartesian(k), values) => lists::cartesian(values, *k),
             (Op::FillNone(with), [of]) => lists::fill_none(of, *with),
             _ => Err(Error::argument("an operation has a wrong number of arguments")),

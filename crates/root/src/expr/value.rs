@@ -47,7 +47,7 @@ pub trait Element: Copy + Default + PartialOrd + 'static {
     const LEAST: Self;
     /// As [`Self::LEAST`].
     const MOST: Self;
-    fn wrap<'a>(cells: Cells<'a, Self>) -> Numbers<'a>;
+    fn wrap(cells: Cells<'_, Self>) -> Numbers<'_>;
     /// Numbers of any type as this one; those of the same type are shared.
     fn of<'a>(numbers: &Numbers<'a>) -> Cells<'a, Self>;
     fn constant(value: Constant) -> Self;
@@ -156,7 +156,7 @@ macro_rules! element {
             const NUMBER: Number = Number::$name;
             const LEAST: Self = $least;
             const MOST: Self = $most;
-            fn wrap<'a>(cells: Cells<'a, Self>) -> Numbers<'a> {
+            fn wrap(cells: Cells<'_, Self>) -> Numbers<'_> {
                 Numbers::$name(cells)
             }
             #[allow(clippy::cast_lossless, clippy::unnecessary_cast, reason = "one conversion for all types")]
@@ -267,9 +267,14 @@ impl Numbers<'_> {
     }
 }
 
+/// Where each list begins and ends.
+pub fn pairs(offsets: &[i64]) -> impl Iterator<Item = (i64, i64)> {
+    offsets.iter().copied().zip(offsets.iter().skip(1).copied())
+}
+
 /// The lengths of lists.
 pub fn counts(offsets: &[i64]) -> impl Iterator<Item = usize> {
-    offsets.array_windows().map(|&[start, stop]| usize::try_from(stop - start).unwrap_or(0))
+    pairs(offsets).map(|(start, stop)| usize::try_from(stop - start).unwrap_or(0))
 }
 
 /// The length of all lists together.
@@ -413,7 +418,7 @@ impl<'a> View<'a> {
             Column::List { offsets, values } => {
                 let mut found: Cells<'a, i64> = Cells::Borrowed(offsets.typed_data());
                 let length = values.len() as i64;
-                let fits = found.array_windows().all(|[start, stop]| start <= stop);
+                let fits = pairs(&found).all(|(start, stop)| start <= stop);
                 if !fits || found.first().is_some_and(|&o| o < 0) || found.last().is_some_and(|&o| o > length)
                 {
                     return Err(Error::argument("the offsets of lists do not fit their items"));

@@ -39,12 +39,7 @@ def pack(*columns: Foreign) -> ak.Array:
     return ak.from_regular(ak.concatenate([ak.Array(column)[:, np.newaxis] for column in columns], axis=1))
 
 
-def count(column: Foreign) -> ak.Array:
-    """Give the number of elements in the list of each entry."""
-    return ak.num(column, axis=1)
-
-
-LANGUAGE = Language({**FUNCTIONS, "pack": pack, "count": count})
+LANGUAGE = Language({**FUNCTIONS, "pack": pack})
 
 
 class Block:

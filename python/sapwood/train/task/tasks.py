@@ -239,7 +239,10 @@ def as_task(given: Foreign) -> Foreign:
     return Processor(given) if _is_processor(type(given)) else given
 
 
-_RESERVED = {"name", "branches", "plots", "outputs", "cut", "kernel", "begin", "process", "end", "start", "each"}
+_RESERVED = {
+    "name", "branches", "plots", "outputs", "cut", "kernel", "begin", "process", "end", "start", "each",
+    "results", "vary", "aliases",
+}  # fmt: skip
 
 
 def task_name(task: Foreign) -> str:

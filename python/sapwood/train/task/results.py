@@ -1,0 +1,451 @@
+"""Declared results: histograms, sums and cut flows that the native engine fills, without a `process` in Python."""
+
+from __future__ import annotations
+
+import ast
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import awkward as ak
+import numpy as np
+
+from sapwood import columns
+from sapwood.errors import ArgumentError, NotFoundError, SapwoodError
+from sapwood.table.expressions import MAX_DEPTH, Expression
+from sapwood.table.histograms import Wants, fill_arrays, histogram_of
+from sapwood.table.native import add_bins, axis_of, storage_of
+from sapwood.table.symbols import NotNativeError, Recorder, Symbol, is_plain
+from sapwood.train.task.columns import LANGUAGE, Declaration
+from sapwood.train.task.merging import Added
+from sapwood.train.task.tasks import Task
+
+if TYPE_CHECKING:
+    from sapwood.columns import Foreign
+
+NOMINAL = "nominal"
+"""The name of what is filled without a variation."""
+
+
+def _texts(given: str | Sequence[str] | None) -> tuple[str, ...]:
+    return () if given is None else (given,) if isinstance(given, str) else tuple(given)
+
+
+@dataclass(frozen=True)
+class Hist:
+    """A histogram of expressions; the result is a `hist.Hist`.
+
+    Parameters
+    ----------
+    expressions
+        One for each axis. Each item of a list is filled; a number of an event goes with each.
+    axes
+        One axis of `hist`, or several.
+    where
+        Cuts: only events, or items of lists, for which all are true are filled.
+    weight
+        A weight, or several that are multiplied.
+    sample
+        An expression of which each bin has the mean: a profile.
+    storage
+        A storage of `hist`; default: ``Double()``, with weights ``Weight()``, with a sample ``Mean()``.
+    """
+
+    expressions: str | Sequence[str]
+    axes: Any
+    where: str | Sequence[str] | None = None
+    weight: str | Sequence[str] | None = None
+    sample: str | None = None
+    storage: Any = None
+
+    def parts(self) -> Iterator[tuple[str, Hist]]:
+        """List what is filled, each by a name of its own."""
+        yield "", self
+
+    def joined(self, filled: Mapping[str, Foreign]) -> Foreign:
+        """Return the result, of what was filled by the names of `parts`."""
+        return filled[""]
+
+    def empty(self) -> Foreign:
+        """Make the histogram without entries."""
+        axes = list(self.axes) if isinstance(self.axes, (list, tuple)) else [self.axes]
+        if len(axes) != len(_texts(self.expressions)):
+            raise ArgumentError(f"{self.expressions!r} needs as many axes as expressions, not {len(axes)}")
+        return histogram_of(axes, self.storage, weighted=bool(_texts(self.weight)), sampled=self.sample is not None)
+
+    def wants(self, where: tuple[str, ...]) -> Wants:
+        """Return what it is filled with, where further cuts are true."""
+        return Wants(_texts(self.expressions), where + _texts(self.where), _texts(self.weight), self.sample)
+
+
+@dataclass(frozen=True)
+class Total:
+    """The sum of an expression, or the number of events, where cuts are true."""
+
+    expression: str | None = None
+    where: str | Sequence[str] | None = None
+    weight: str | Sequence[str] | None = None
+
+    def parts(self) -> Iterator[tuple[str, Any]]:
+        """List what is filled, each by a name of its own."""
+        yield "", self
+
+    def joined(self, filled: Mapping[str, Foreign]) -> Foreign:
+        """Return the result, of what was filled by the names of `parts`."""
+        return filled[""]
+
+    def wants(self, where: tuple[str, ...]) -> Wants:
+        """Return what it is filled with, where further cuts are true."""
+        return Wants((), where + _texts(self.where), _texts(self.expression) + _texts(self.weight))
+
+
+@dataclass(frozen=True)
+class CutFlow:
+    """How many events are left after each of several cuts, one after the other; a dictionary from ``all`` on.
+
+    `cuts` have names, or are named by their texts.
+    """
+
+    cuts: Mapping[str, str] | Sequence[str]
+    weight: str | Sequence[str] | None = None
+
+    def parts(self) -> Iterator[tuple[str, Any]]:
+        """List what is filled, each by a name of its own."""
+        named = dict(self.cuts) if isinstance(self.cuts, Mapping) else {cut: cut for cut in self.cuts}
+        done: tuple[str, ...] = ()
+        yield "all", Total(None, done, self.weight)
+        for name, cut in named.items():
+            done = (*done, cut)
+            yield name, Total(None, done, self.weight)
+
+    def joined(self, filled: Mapping[str, Foreign]) -> Foreign:
+        """Return the result, of what was filled by the names of `parts`."""
+        return dict(filled)
+
+
+@dataclass(frozen=True)
+class NMinusOne:
+    """For each of several cuts a histogram of the events that pass all others; a dictionary by the cuts."""
+
+    cuts: Mapping[str, str]
+    histograms: Mapping[str, Hist]
+
+    def parts(self) -> Iterator[tuple[str, Any]]:
+        """List what is filled, each by a name of its own."""
+        for name, histogram in self.histograms.items():
+            others = tuple(cut for other, cut in self.cuts.items() if other != name)
+            yield name, replace(histogram, where=_texts(histogram.where) + others)
+
+    def joined(self, filled: Mapping[str, Foreign]) -> Foreign:
+        """Return the result, of what was filled by the names of `parts`."""
+        return dict(filled)
+
+
+_NOTHING = (np.zeros(0), np.zeros(0), np.zeros(0))
+
+
+class Bins:
+    """Bins of all results of a chunk; those of two chunks are added."""
+
+    def __init__(self, found: Sequence[tuple[Any, Any, Any]], filled: Sequence[Foreign]) -> None:
+        self.found = found
+        self.filled = filled
+
+    def __add__(self, other: Bins) -> Bins:
+        """Return the bins of both."""
+        pairs = zip(self.filled, other.filled, strict=True)
+        filled = [b if a is None else a if b is None else a + b for a, b in pairs]
+        return Bins([_added(a, b) for a, b in zip(self.found, other.found, strict=True)], filled)
+
+
+def _added(first: tuple[Any, Any, Any], second: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+    (n, mean, deviation), (m, more, others) = first, second
+    if not len(n) or not len(m):
+        return second if not len(n) else first
+    if not len(deviation):
+        return n + m, mean + more, deviation
+    both = n + m
+    whole = np.where(both > 0, (n * mean + m * more) / np.where(both > 0, both, 1), 0.0)
+    return both, whole, deviation + others + n * (whole - mean) ** 2 + m * (whole - more) ** 2
+
+
+class Declared(Task):
+    """A task that only declares its results; the native engine fills them, on all threads and without Python.
+
+    Parameters
+    ----------
+    results
+        By name: `Hist`, `Total`, `CutFlow` or `NMinusOne`. A subclass may set it as a class attribute instead.
+    aliases
+        Names for expressions.
+    where
+        Cuts that hold for all results.
+    vary
+        Systematic variations: by name, expressions that take the place of columns or aliases. ``{"jes_up": {"Jet_pt":
+        "Jet_pt * 1.02"}}`` fills every result that depends on ``Jet_pt`` a second time; such a result is a dictionary
+        with ``nominal`` and the variations that change it. What they have in common is computed once.
+
+    Without `branches`, the names in the expressions are read. Expressions are those of `sapwood.table.expressions`.
+    """
+
+    results: ClassVar[Mapping[str, Any]] = {}
+    aliases: ClassVar[Mapping[str, str]] = {}
+    where: str | Sequence[str] | None = None
+    vary: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+
+    def __init__(
+        self,
+        results: Mapping[str, Any] | None = None,
+        *,
+        name: str = "",
+        branches: Declaration = (),
+        aliases: Mapping[str, str] | None = None,
+        where: str | Sequence[str] | None = None,
+        vary: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> None:
+        given = {"results": results, "name": name, "aliases": aliases, "where": where, "vary": vary}
+        for attribute, value in given.items():
+            if value:
+                setattr(self, attribute, value)
+        self._fills = list(self._all())
+        self.branches = branches or type(self).branches or self._names()  # pyright: ignore[reportAttributeAccessIssue]
+        self._lock = threading.Lock()
+        self._programs: dict[Any, _Program] = {}
+        self._parsed: dict[tuple[str, int], Expression] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what belongs to this process."""
+        return {name: value for name, value in vars(self).items() if name not in ("_lock", "_programs", "_parsed")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take what was sent."""
+        vars(self).update(state)
+        self._lock = threading.Lock()
+        self._programs = {}
+        self._parsed = {}
+
+    def _all(self) -> Iterator[_Fill]:
+        """List everything that is filled."""
+        common = _texts(self.where)
+        for name, result in self.results.items():
+            for part, one in result.parts():
+                wants = one.wants(common)
+                varied = [variation for variation, changed in self.vary.items() if self._uses(wants.texts, changed)]
+                for variation in [NOMINAL, *varied]:
+                    yield _Fill(name, part, variation, one, wants)
+
+    def _uses(self, texts: Sequence[str], names: Mapping[str, str]) -> bool:
+        """Return whether expressions use one of some names, in aliases, too."""
+        found, todo = set[str](), list(texts)
+        while todo:
+            for name in names_in(todo.pop()) - found:
+                found.add(name)
+                if name in self.aliases:
+                    todo.append(self.aliases[name])
+        return not found.isdisjoint(names)
+
+    def _names(self) -> list[str]:
+        """List the columns that the expressions name."""
+        changed = [text for names in self.vary.values() for text in names.values()]
+        texts = [*self.aliases.values(), *changed, *(text for one in self._fills for text in one.wants.texts)]
+        names = dict.fromkeys(name for text in texts for name in sorted(names_in(text)))
+        return [name for name in names if name not in self.aliases]
+
+    def process(self, events: Foreign) -> Mapping[str, Any]:
+        """Fill all results with a chunk of events."""
+        layout = ak.to_layout(events)
+        if layout.is_indexed:
+            layout = layout.project()
+        data = {name: columns.from_awkward(layout.content(name)[: len(events)]) for name in layout.fields}
+        kind = tuple((name, repr(columns.type_of(column))) for name, column in data.items())
+        with self._lock:
+            program = self._programs.get(kind)
+            if program is None:
+                program = self._programs[kind] = _Program(self, data)
+        return {"bins": Added(program.fill(data, events))}
+
+    def end(self, results: dict[str, Any]) -> Mapping[str, Any]:
+        """Make the histograms and numbers."""
+        bins: Bins | None = results.get("bins")
+        if bins is None:
+            bins = Bins([_NOTHING] * len(self._fills), [None] * len(self._fills))
+        values = [one.result(*pair) for one, *pair in zip(self._fills, bins.found, bins.filled, strict=True)]
+        made: dict[str, dict[str, dict[str, Any]]] = {}
+        for one, value in zip(self._fills, values, strict=True):
+            made.setdefault(one.name, {}).setdefault(one.part, {})[one.variation] = value
+        found: dict[str, Any] = {}
+        for name, parts in made.items():
+            plain = {part: by if len(by) > 1 else by[NOMINAL] for part, by in parts.items()}
+            found[name] = self.results[name].joined(plain)
+        return found
+
+    def evaluated(self, text: str, variation: str, names: Sequence[str], column: Callable[[str], Any]) -> Foreign:
+        """Compute an expression in a variation from columns. Expressions of variations see everything unvaried."""
+        return self._value(text, names, column, self.vary.get(variation, {}), ())
+
+    def _value(
+        self,
+        text: str,
+        names: Sequence[str],
+        column: Callable[[str], Any],
+        changed: Mapping[str, str],
+        within: tuple[str, ...],
+    ) -> Foreign:
+        if len(within) > MAX_DEPTH:
+            raise ArgumentError(f"the alias {within[0]!r} is defined by itself: {' → '.join(within[:4])} …")
+
+        def value_of(name: str) -> Foreign:
+            if name in changed:
+                return self._value(changed[name], names, column, {}, (*within, name))
+            if name in self.aliases:
+                return self._value(self.aliases[name], names, column, changed, (*within, name))
+            return column(name)
+
+        known = self._parsed.get((text, len(names)))
+        if known is None:
+            where = f"in the results of task {self.name or type(self).__name__}"
+            known = self._parsed[text, len(names)] = LANGUAGE.parse(text, [*names, *self.aliases], where)
+        return known.evaluate(value_of)
+
+
+@dataclass(frozen=True)
+class _Fill:
+    """One histogram or number: which part of which result, in which variation."""
+
+    name: str
+    part: str
+    variation: str
+    of: Any
+    wants: Wants
+
+    def empty(self) -> Foreign:
+        return self.of.empty() if isinstance(self.of, Hist) else None
+
+    def result(self, found: tuple[Any, Any, Any], filled: Foreign) -> Foreign:
+        """Return the histogram or number: what the engine has found, and what Python has filled."""
+        weighted = bool(self.wants.weights)
+        if not isinstance(self.of, Hist):
+            total = float(sum(found[0])) + (filled or 0.0)
+            return total if weighted else round(total)
+        histogram = self.of.empty()
+        if len(found[0]):
+            add_bins(histogram, found, weighted=weighted)
+        return histogram if filled is None else histogram + filled
+
+
+def names_in(text: str) -> set[str]:
+    """Return the names in an expression that are not called: columns and aliases.
+
+    Raises
+    ------
+    ArgumentError
+        It is no expression.
+    """
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+    except SyntaxError as error:
+        raise ArgumentError(f"{error.msg}\n    {text.strip()}\n    {' ' * ((error.offset or 1) - 1)}^") from None
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in called}
+
+
+class _Program:
+    """The fills of a task for columns of certain types: those of the engine, and those that Python must do."""
+
+    def __init__(self, task: Declared, data: Mapping[str, Any]) -> None:
+        self._task = task
+        self._names = list(data)
+        self._recorder = Recorder(regular=True)
+        self._symbols: dict[str, Any] = {}
+        self._kinds = {name: columns.type_of(column) for name, column in data.items()}
+        self._fills = task._fills  # pyright: ignore[reportPrivateUsage]
+        self._native: list[int] = []
+        self._given: list[Any] = []
+        self._values: dict[tuple[str, str], int] = {}
+        for place, one in enumerate(self._fills):
+            try:
+                self._given.append(self._lowered(one))
+                self._native.append(place)
+            except (NotNativeError, ArgumentError, NotFoundError):
+                continue  # what is wrong with it is said when it is computed without the engine
+        kept = [number for axes, *more, _ in self._given for number in (*(axis[-1] for axis in axes), *more)]
+        self._program = self._recorder.program([number for number in kept if number is not None])
+
+    def _column(self, name: str) -> Foreign:
+        if name not in self._symbols:
+            self._symbols[name] = self._recorder.column(self._names.index(name), self._kinds[name])
+        return self._symbols[name]
+
+    def _number(self, text: str, variation: str) -> int:
+        known = self._values.get((text, variation))
+        if known is None:
+            value = self._task.evaluated(text, variation, self._names, self._column)
+            if is_plain(value):
+                value = self._recorder.node("constant", (), value)
+            if not isinstance(value, Symbol):
+                raise NotNativeError("records have no bins")
+            known = self._values[text, variation] = value.number
+        return known
+
+    def _joined(self, texts: Sequence[str], variation: str, operation: str) -> int | None:
+        numbers = [self._number(text, variation) for text in texts]
+        if not numbers:
+            return None
+        found = numbers[0]
+        for number in numbers[1:]:
+            found = self._recorder.of_numbers(operation, found, number)
+        return found
+
+    def _lowered(self, one: _Fill) -> tuple[Any, ...]:
+        wants, variation = one.wants, one.variation
+        empty = one.empty()
+        axes: list[Any] = []
+        storage = "sum"
+        if empty is not None:
+            storage = storage_of(empty, weighted=bool(wants.weights))
+            pairs = zip(empty.axes, wants.values, strict=True)
+            axes = [(*axis_of(axis), self._number(text, variation)) for axis, text in pairs]
+        sample = None if wants.sample is None else self._number(wants.sample, variation)
+        if (storage == "mean") != (sample is not None):
+            raise NotNativeError("a profile needs a sample")
+        weight = self._joined(wants.weights, variation, "multiply")
+        return axes, self._joined(wants.where, variation, "logical_and"), weight, sample, storage
+
+    def fill(self, data: Mapping[str, Any], events: Foreign) -> Bins:
+        """Fill all with a chunk of events."""
+        found: list[Any] = [_NOTHING] * len(self._fills)
+        filled: list[Any] = [None] * len(self._fills)
+        native = dict(zip(self._native, self._given, strict=True))
+        try:
+            made = self._program.fill(list(native.values()), list(data.values()), len(events)) if native else []
+            for place, bins in zip(native, made, strict=True):
+                found[place] = bins
+        except (SapwoodError, TypeError):
+            native = {}
+        arrays: dict[tuple[str, str], Any] = {}
+        for place, one in enumerate(self._fills):
+            if place not in native:
+                filled[place] = self._in_python(one, events, arrays)
+        return Bins(found, filled)
+
+    def _in_python(self, one: _Fill, events: Foreign, arrays: dict[tuple[str, str], Any]) -> Foreign:
+        def value(text: str) -> Foreign:
+            key = text, one.variation
+            if key not in arrays:
+                array = self._task.evaluated(text, one.variation, self._names, lambda name: events[name])
+                arrays[key] = np.full(len(events), array) if is_plain(array) else array
+            return arrays[key]
+
+        histogram = one.empty()
+        given = {text: value(text) for text in one.wants.texts}
+        if histogram is not None:
+            fill_arrays(histogram, one.wants, given)
+            return histogram
+        passed: Any = np.ones(len(events), dtype=bool)
+        for text in one.wants.where:
+            passed = passed & (ak.fill_none(given[text], 0) != 0)
+        weight: Any = passed
+        for text in one.wants.weights:
+            weight = weight * given[text]
+        return float(ak.sum(weight, axis=None))

@@ -1,0 +1,369 @@
+"""The native engine of expressions: the results of NumPy and Awkward, and histograms filled while tables are read."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import awkward as ak
+import hist
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import sapwood
+from sapwood import columns
+from sapwood.errors import ArgumentError, LimitError, NotFoundError
+from sapwood.table.expressions import Language
+from sapwood.table.histograms import Wants, fill_arrays
+from sapwood.table.symbols import Record, Recorder, Symbol
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+CASES = int(os.environ.get("SAPWOOD_EXPRESSIONS", "300"))
+"""How many expressions are tried."""
+
+NUMBERS = ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64"]
+
+
+def computed(text: str, arrays: dict[str, Any], *, exact: bool = False) -> Any:
+    """Compute an expression with the engine alone; None where that does not take it."""
+    given_columns = {name: columns.from_awkward(ak.Array(array)) for name, array in arrays.items()}
+    recorder = Recorder(exact=exact)
+    symbols = {
+        name: recorder.column(place, columns.type_of(column))
+        for place, (name, column) in enumerate(given_columns.items())
+    }
+    expression = Language().parse(text, list(arrays), "")
+    try:
+        value = expression.evaluate(lambda name: symbols[name])
+    except ArgumentError:
+        raise
+    except sapwood.SapwoodError:
+        return None
+    assert not isinstance(value, Record)
+    if not isinstance(value, Symbol):
+        return None
+    length = len(next(iter(arrays.values())))
+    try:
+        (column,) = recorder.program([value.number]).columns([value.number], list(given_columns.values()), length)
+    except sapwood.errors.UnsupportedError:
+        return None
+    return columns.to_awkward(column)
+
+
+def expected(text: str, arrays: dict[str, Any]) -> Any:
+    """Compute it with Awkward."""
+    with np.errstate(all="ignore"):
+        return Language().parse(text, list(arrays), "").evaluate(lambda name: ak.Array(arrays[name]))
+
+
+def same(ours: Any, theirs: Any, *, exact: bool = True) -> None:
+    theirs = ak.Array(theirs)
+    if exact:
+        assert str(ours.type) == str(theirs.type).replace("?", "")
+        mine, other = columns.from_awkward(ours), columns.from_awkward(ak.drop_none(theirs))
+        while mine[0] == "list":
+            assert mine[0] == other[0]
+            assert np.array_equal(mine[1], other[1])
+            mine, other = mine[2], other[2]
+        assert mine[1].dtype == other[1].dtype
+        np.testing.assert_array_equal(mine[1], other[1])
+    else:
+        assert ak.num(ours, axis=0) == ak.num(theirs, axis=0)
+        np.testing.assert_allclose(
+            ak.to_numpy(ak.flatten(ours, axis=None)), ak.to_numpy(ak.flatten(theirs, axis=None)), rtol=2e-6, atol=1e-12
+        )
+
+
+@st.composite
+def tables(draw: Any) -> dict[str, Any]:
+    """Numbers of entries ``n`` and ``m``, and lists ``x`` and ``y`` of the same lengths, of any types."""
+    length = draw(st.integers(0, 6))
+    counts = np.array(draw(st.lists(st.integers(0, 4), min_size=length, max_size=length)), dtype=np.int64)
+    kinds = {name: draw(st.sampled_from(NUMBERS)) for name in "nmxy"}
+
+    def numbers(kind: str, size: int) -> Any:
+        if kind.startswith("float"):
+            items: Any = st.one_of(
+                st.integers(-9, 9).map(float), st.floats(-1e6, 1e6, width=32), st.sampled_from([np.nan, np.inf, -0.0])
+            )
+        elif kind == "bool":
+            items = st.booleans()
+        else:
+            limits = np.iinfo(kind)
+            items = st.one_of(st.integers(0, 9), st.integers(int(limits.min), int(limits.max)))
+        return np.array(draw(st.lists(items, min_size=size, max_size=size)), dtype=kind)
+
+    total = int(counts.sum())
+    return {
+        "n": numbers(kinds["n"], length),
+        "m": numbers(kinds["m"], length),
+        "x": ak.unflatten(numbers(kinds["x"], total), counts),
+        "y": ak.unflatten(numbers(kinds["y"], total), counts),
+    }
+
+
+REDUCTIONS = ["sum", "any", "all", "count", "mean", "sort"]
+SLICES = [":2", "1:", "::-1", "-2:", ":-1", "::2"]
+NAMES = st.sampled_from(["n", "m", "x", "y", "2", "3.5", "0"])
+
+
+def _larger(inner: Any) -> Any:
+    binary = st.sampled_from(["+", "-", "*", "/", "//", "%", "<", "<=", ">", ">=", "==", "!=", "&", "|", "^"])
+    return st.one_of(
+        st.tuples(inner, binary, inner).map(lambda t: f"({t[0]} {t[1]} {t[2]})"),
+        st.tuples(st.sampled_from(["-", "~", "abs", "sqrt", "isfinite", "logical_not", "rint"]), inner).map(
+            lambda t: f"{t[0]}({t[1]})"
+        ),
+        st.tuples(st.sampled_from(["sum", "any", "all", "count", "mean", "sort"]), inner).map(
+            lambda t: f"{t[0]}({t[1]})"
+        ),
+        st.tuples(inner, st.sampled_from([":2", "1:", "::-1", "-2:", ":-1", "::2"])).map(
+            lambda t: f"({t[0]})[:, {t[1]}]"
+        ),
+        st.tuples(inner, inner).map(lambda t: f"({t[0]})[({t[1]}) > 1]"),
+        inner.map(lambda t: f"fill_none(max({t}), -1)"),
+        inner.map(lambda t: f"combinations({t}, 2)['1']"),
+        st.tuples(inner, inner).map(lambda t: f"cartesian({t[0]}, {t[1]})['0']"),
+    )
+
+
+@settings(max_examples=CASES, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@given(tables(), st.recursive(NAMES, _larger, max_leaves=6))
+@pytest.mark.filterwarnings("ignore")
+def test_what_the_engine_computes_is_what_awkward_computes(arrays: dict[str, Any], text: str) -> None:
+    try:
+        theirs = expected(text, arrays)
+    except (sapwood.SapwoodError, ValueError, TypeError):
+        theirs = None
+    try:
+        ours = computed(text, arrays, exact=True)
+    except ArgumentError:
+        # The data do not fit together, which Awkward must have found, too.
+        assert theirs is None
+        return
+    if ours is not None and theirs is not None:
+        same(ours, theirs)
+
+
+@pytest.fixture(scope="module")
+def events() -> dict[str, Any]:
+    rng = np.random.default_rng(5)
+    n = 20_000
+    counts = rng.poisson(2.5, n)
+    total = int(counts.sum())
+    return {
+        "MET_pt": rng.exponential(30, n).astype(np.float32),
+        "run": rng.integers(1, 4, n).astype(np.int32),
+        "pt": ak.unflatten(rng.exponential(40, total).astype(np.float32), counts),
+        "eta": ak.unflatten(rng.normal(0, 1.5, total).astype(np.float32), counts),
+        "phi": ak.unflatten(rng.uniform(-3.14, 3.14, total).astype(np.float32), counts),
+        "m": ak.unflatten(rng.uniform(0, 5, total).astype(np.float32), counts),
+        "q": ak.unflatten(rng.choice([-1, 1], total).astype(np.int32), counts),
+    }
+
+
+@pytest.fixture(scope="module")
+def table(events: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Any:
+    path = tmp_path_factory.mktemp("engine") / "events.root"
+    with sapwood.recreate(path) as file:
+        tree = file.mktree("Events", {name: array[:0] for name, array in events.items()}, auto_flush=2_000)
+        for start in range(0, 20_000, 4_000):
+            tree.extend({name: array[start : start + 4_000] for name, array in events.items()})
+    with sapwood.open(f"{path}:Events") as found:
+        yield found
+
+
+FUNCTIONS = [
+    "sqrt(MET_pt**2 + 4)", "sin(pt) * exp(-abs(eta))", "hypot(pt, m) + arctan2(eta, phi)", "maximum(pt, MET_pt)",
+    "where(pt > 30, eta, 0.0)", "pt[argsort(eta)]", "fill_none(at(pt, argmax(eta)), -1.0)",
+    "pt[(pt > 20) & (abs(eta) < 2)]",
+    "mass(vector(pt, eta, phi, m))", "mass(combinations(vector(pt, eta, phi, m), 2))",
+    "deltaR(combinations(vector(pt, eta, phi, m), 2)['0'], combinations(vector(pt, eta, phi, m), 2)['1'])",
+    "pt(combinations(vector(pt, eta, phi, m), 3))", "eta(combinations(vector(pt, eta, phi, m), 2))",
+    "sum(pt[pt > 30]) / count(pt)", "combinations(pt, 4)['2']", "cartesian(pt, eta, m)['1']", "MET_pt > mean(pt)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", FUNCTIONS)
+def test_functions_of_lists_and_vectors_agree(text: str, events: dict[str, Any]) -> None:
+    part = {name: array[:2000] for name, array in events.items()}
+    ours = computed(text, part)
+    assert ours is not None
+    same(ours, expected(text, part), exact=False)
+
+
+def test_four_vectors_are_those_of_vector(events: dict[str, Any]) -> None:
+    vector = pytest.importorskip("vector")
+    pairs = ak.combinations(
+        ak.zip({name: ak.values_astype(events[key][:3000], np.float64)
+                for name, key in [("pt", "pt"), ("eta", "eta"), ("phi", "phi"), ("mass", "m")]},
+               with_name="Momentum4D", behavior=vector.backends.awkward.behavior), 2)  # fmt: skip
+    a, b = ak.unzip(pairs)
+    part = {name: array[:3000] for name, array in events.items()}
+    pair = "combinations(vector(pt, eta, phi, m), 2)"
+    for text, theirs in [
+        (f"mass({pair})", (a + b).mass), (f"pt({pair})", (a + b).pt), (f"eta({pair})", (a + b).eta),
+        (f"phi({pair})", (a + b).phi), (f"energy({pair})", (a + b).energy),
+        (f"deltaR({pair}['0'], {pair}['1'])", a.deltaR(b)), (f"deltaphi({pair}['0'], {pair}['1'])", a.deltaphi(b)),
+    ]:  # fmt: skip
+        np.testing.assert_allclose(ak.flatten(computed(text, part)), ak.flatten(theirs), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_histogram_is_filled_while_the_table_is_read(table: Any, events: dict[str, Any], threads: int) -> None:
+    before = sapwood.num_threads()
+    sapwood.set_num_threads(threads)
+    try:
+        ours = table.hist("MET_pt", hist.axis.Regular(100, 0, 200), where="sum(pt > 40) >= 2")
+    finally:
+        sapwood.set_num_threads(before)
+    theirs = hist.Hist(hist.axis.Regular(100, 0, 200))
+    theirs.fill(events["MET_pt"][ak.to_numpy(ak.sum(events["pt"] > 40, axis=-1)) >= 2])
+    assert isinstance(ours, hist.Hist)
+    assert ours == theirs
+    assert ours.sum() > 1000
+
+
+AXES = [
+    hist.axis.Regular(20, -3, 3), hist.axis.Regular(20, -3, 3, flow=False), hist.axis.Variable([-2, -1, 0, 0.5, 2]),
+    hist.axis.Variable([-2, 0, 2], flow=False), hist.axis.Regular(20, -3, 3, underflow=False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("axis", AXES)
+def test_axes_have_the_bins_of_boost(table: Any, events: dict[str, Any], axis: Any) -> None:
+    theirs = hist.Hist(axis, storage=hist.storage.Weight())
+    theirs.fill(ak.flatten(events["eta"]), weight=ak.flatten(events["pt"]))
+    ours = table.hist("eta", axis, weight="pt")
+    np.testing.assert_allclose(ours.values(flow=True), theirs.values(flow=True), rtol=1e-12)
+    np.testing.assert_allclose(ours.variances(flow=True), theirs.variances(flow=True), rtol=1e-12)
+
+
+def test_edges_and_nan_fall_where_boost_puts_them(tmp_path: Path) -> None:
+    values = np.array([0, 1, 10, -1e-300, np.nan, np.inf, -np.inf, 0.1, 0.2, 0.3, 9.999999999999999, 10.0])
+    with sapwood.recreate(tmp_path / "edges.root") as file:
+        file["t"] = {"x": values, "i": np.arange(len(values), dtype=np.int16)}
+    axes = [
+        hist.axis.Regular(100, 0, 10),
+        hist.axis.Variable([0, 0.1, 0.2, 10]),
+        hist.axis.Regular(7, 0, 10, flow=False),
+    ]
+    with sapwood.open(tmp_path / "edges.root") as file:
+        for axis in axes:
+            assert file["t"].hist("x", axis) == hist.Hist(axis).fill(values)
+        integers = hist.axis.Integer(2, 7)
+        assert file["t"].hist("i", integers) == hist.Hist(integers).fill(np.arange(len(values)))
+
+
+def test_profiles_and_more_axes(table: Any, events: dict[str, Any]) -> None:
+    axes = hist.axis.Regular(10, 0, 100), hist.axis.Integer(1, 4)
+    theirs = hist.Hist(*axes).fill(
+        ak.flatten(events["pt"]), ak.flatten(ak.broadcast_arrays(events["run"], events["pt"])[0])
+    )
+    assert table.hist(["pt", "run"], *axes) == theirs
+    ours = table.hist("pt", axes[0], sample="eta")
+    profile = hist.Hist(axes[0], storage=hist.storage.Mean())
+    profile.fill(ak.flatten(events["pt"]), sample=ak.flatten(events["eta"]))
+    np.testing.assert_allclose(ours.values(flow=True), profile.values(flow=True), rtol=1e-9)
+    np.testing.assert_allclose(ours.counts(flow=True), profile.counts(flow=True))
+    np.testing.assert_allclose(ours.variances(flow=True), profile.variances(flow=True), rtol=1e-6)
+
+
+def test_a_range_of_entries_and_items_chosen_in_lists(table: Any, events: dict[str, Any]) -> None:
+    axis = hist.axis.Regular(30, 0, 150)
+    part = events["pt"][1_500:13_000]
+    theirs = hist.Hist(axis).fill(ak.flatten(part[abs(events["eta"][1_500:13_000]) < 1]))
+    assert table.hist("pt", axis, where="abs(eta) < 1", entry_start=1_500, entry_stop=13_000) == theirs
+    assert table.hist("max(pt)", axis).sum(flow=True) == ak.sum(ak.num(events["pt"]) > 0)
+
+
+def test_what_the_engine_lacks_is_filled_in_python(table: Any, events: dict[str, Any]) -> None:
+    axis = hist.axis.Regular(30, 1, 150, transform=hist.axis.transform.log)
+    assert table.hist("MET_pt", axis) == hist.Hist(axis).fill(events["MET_pt"])
+    ours = table.hist("round(MET_pt)", hist.axis.Regular(30, 0, 150))
+    assert ours == hist.Hist(hist.axis.Regular(30, 0, 150)).fill(np.round(events["MET_pt"]))
+
+
+def test_both_ways_of_filling_agree(events: dict[str, Any], table: Any) -> None:
+    wants = Wants(["pt"], ("eta > 0", "MET_pt > 10"), ("m",))
+    arrays = {text: Language().parse(text, list(events), "").evaluate(lambda name: ak.Array(events[name]))
+              for text in wants.texts}  # fmt: skip
+    theirs = hist.Hist(hist.axis.Regular(30, 0, 150), storage=hist.storage.Weight())
+    fill_arrays(theirs, wants, arrays)
+    ours = table.hist("pt", hist.axis.Regular(30, 0, 150), where="(eta > 0) & (MET_pt > 10)", weight="m")
+    np.testing.assert_allclose(ours.values(flow=True), theirs.values(flow=True), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "error", "mark"),
+    [
+        ("pt + combinations(pt, 2)['0']", None, ArgumentError, "^"),
+        ("sum(MET_pt)", None, ArgumentError, "^"),
+        ("MET_pt", "nothing > 2", NotFoundError, "^"),
+        ("mass(pt)", None, ArgumentError, "^"),
+    ],
+)
+def test_errors_mark_their_place(table: Any, text: str, where: str | None, error: type[Exception], mark: str) -> None:
+    with pytest.raises(error) as raised:
+        table.hist(text, hist.axis.Regular(10, 0, 1), where=where)
+    assert mark in str(raised.value)
+
+
+def test_combinations_are_bounded(tmp_path: Path) -> None:
+    with sapwood.recreate(tmp_path / "long.root") as file:
+        file["t"] = {"x": ak.Array([np.arange(30_000, dtype=np.float64)])}
+    with sapwood.open(tmp_path / "long.root") as file:
+        with pytest.raises(LimitError):
+            file["t"].arrays("sum(combinations(x, 3)['0'])")
+        with pytest.raises(LimitError):
+            file["t"].hist("combinations(x, 3)['0']", hist.axis.Regular(10, 0, 1))
+
+
+def test_cuts_and_expressions_of_arrays_use_the_engine(table: Any, events: dict[str, Any], monkeypatch: Any) -> None:
+    from sapwood.table.native import Exact
+
+    made: list[int] = []
+    columns_of = Exact.columns
+
+    def noted(self: Any, data: Any, length: int) -> Any:
+        found = columns_of(self, data, length)
+        made.append(len(found))
+        return found
+
+    monkeypatch.setattr(Exact, "columns", noted)
+    arrays = table.arrays(["pt / MET_pt", "sin(pt)", "MET_pt"], "(sum(pt > 40) >= 2) & (MET_pt > 5)", library="ak")
+    keep = (ak.sum(events["pt"] > 40, axis=-1) >= 2) & (events["MET_pt"] > 5)
+    assert made == [2]
+    assert ak.array_equal(arrays["pt / MET_pt"], (events["pt"] / events["MET_pt"])[keep])
+    assert ak.array_equal(arrays["sin(pt)"], np.sin(events["pt"])[keep])
+    assert arrays["MET_pt"].to_list() == events["MET_pt"][keep].tolist()
+
+
+def test_four_vectors_may_be_records(events: dict[str, Any]) -> None:
+    members = {"pt": "pt", "eta": "eta", "phi": "phi", "mass": "m"}
+    muons = ak.zip({name: events[key][:500] for name, key in members.items()})
+    text = "mass(combinations(muon, 2))"
+    ours = computed(text, {"muon": muons})
+    same(ours, expected(text, {"muon": muons}), exact=False)
+    assert ak.sum(ours) > 0
+
+
+@pytest.mark.parametrize("name", ["plain", "types"])
+def test_rntuples_fill_histograms(name: str) -> None:
+    axis = hist.axis.Regular(50, -10, 40)
+    with sapwood.open(GOLDEN / "ntuple" / f"{name}.root") as file:
+        (table,) = (file[key] for key in file.keys(cycle=False))
+        numbers = 0
+        for field in table.keys(recursive=False):
+            kind = table[field].type
+            while kind is not None and kind[0] in ("list", "fixed"):
+                kind = kind[-1]
+            if kind is None or kind[0] != "number":
+                continue
+            numbers += 1
+            values = ak.to_numpy(ak.ravel(table[field].array()))
+            assert table.hist(field, axis) == hist.Hist(axis).fill(values.astype(np.float64))
+    assert numbers >= 2
