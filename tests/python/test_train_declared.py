@@ -1,0 +1,118 @@
+"""Declared results of trains: histograms, sums, cut flows and variations without a `process`."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import awkward as ak
+import hist
+import numpy as np
+import pytest
+
+import sapwood
+from sapwood import train
+from sapwood.train import CutFlow, Declared, Hist, NMinusOne, Total
+
+
+@pytest.fixture(scope="module")
+def events() -> dict[str, Any]:
+    random = np.random.default_rng(3)
+    counts = random.poisson(2.0, 6_000)
+    return {
+        "met": random.exponential(30, 6_000).astype(np.float32),
+        "w": random.uniform(0.5, 1.5, 6_000),
+        "pt": ak.unflatten(random.exponential(40, int(counts.sum())).astype(np.float32), counts),
+        "eta": ak.unflatten(random.normal(0, 2, int(counts.sum())), counts),
+    }
+
+
+@pytest.fixture(scope="module")
+def file(events: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("declared") / "events.root"
+    with sapwood.recreate(path) as target:
+        tree = target.mktree("Events", {name: array[:0] for name, array in events.items()}, auto_flush=1_000)
+        tree.extend(events)
+    return path
+
+
+AXIS = hist.axis.Regular(20, 0, 100)
+
+
+class Python(train.Task):
+    """The same in Python."""
+
+    branches = ["met"]
+
+    def process(self, events: Any) -> dict[str, Any]:
+        return {"met": hist.Hist(AXIS).fill(events.met)}
+
+
+def declared() -> Declared:
+    return Declared(
+        {
+            "met": Hist("met", AXIS, where="sum(pt > 30) >= 1"),
+            "weighted": Hist("pt", AXIS, where="good", weight=["w", "2.0"]),
+            "plane": Hist(["met", "count(pt)"], [AXIS, hist.axis.Integer(0, 6)]),
+            "profile": Hist("met", AXIS, sample="sum(pt)"),
+            "log": Hist("met", hist.axis.Regular(5, 1, 100, transform=hist.axis.transform.log)),
+            "events": Total(),
+            "energy": Total("met", "met > 10"),
+            "flow": CutFlow({"jets": "count(pt) >= 2", "met": "met > 20"}),
+            "n-1": NMinusOne(
+                {"met": "met > 20", "jets": "count(pt) >= 2"},
+                {"met": Hist("met", AXIS), "jets": Hist("count(pt)", hist.axis.Integer(0, 9))},
+            ),
+        },
+        name="declared",
+        aliases={"good": "abs(eta) < 1.5"},
+        vary={"up": {"pt": "pt * 1.1"}, "wide": {"good": "abs(eta) < 2.5"}},
+    )
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_declared_results_are_filled_beside_a_task_of_python(file: Path, events: dict[str, Any], threads: int) -> None:
+    outcome = train.run([declared(), Python()], str(file), threads=threads, step_size=1_500)
+    found: Any = outcome["declared"]
+    met, pt, eta, w = (events[name] for name in ("met", "pt", "eta", "w"))
+    assert outcome["python"]["met"] == hist.Hist(AXIS).fill(met)
+    for name, scale in [("nominal", 1.0), ("up", 1.1)]:
+        varied = pt * scale if name == "up" else pt
+        assert found["met"][name] == hist.Hist(AXIS).fill(met[ak.sum(varied > 30, axis=1) >= 1])
+    assert set(found["met"]) == {"nominal", "up"}
+    assert set(found["weighted"]) == {"nominal", "up", "wide"}
+    for name, cut in [("nominal", 1.5), ("wide", 2.5)]:
+        good = abs(eta) < cut
+        theirs = hist.Hist(AXIS, storage=hist.storage.Weight())
+        weights = ak.flatten(ak.broadcast_arrays(w * 2, pt)[0][good])
+        theirs.fill(ak.flatten(pt[good]), weight=weights)
+        np.testing.assert_allclose(found["weighted"][name].values(flow=True), theirs.values(flow=True), rtol=1e-9)
+        np.testing.assert_allclose(found["weighted"][name].variances(flow=True), theirs.variances(flow=True), rtol=1e-9)
+    assert (
+        found["plane"]["nominal"]
+        if isinstance(found["plane"], dict)
+        else found["plane"] == hist.Hist(AXIS, hist.axis.Integer(0, 6)).fill(met, ak.num(pt))
+    )
+    profile = hist.Hist(AXIS, storage=hist.storage.Mean()).fill(met, sample=ak.sum(pt, axis=1))
+    mine = found["profile"]["nominal"]
+    np.testing.assert_allclose(mine.values(flow=True), profile.values(flow=True), rtol=1e-6)
+    np.testing.assert_allclose(mine.variances(flow=True), profile.variances(flow=True), rtol=1e-6)
+    assert found["log"] == hist.Hist(hist.axis.Regular(5, 1, 100, transform=hist.axis.transform.log)).fill(met)
+    assert found["events"] == 6_000
+    assert found["energy"] == pytest.approx(float(np.sum(met[met > 10], dtype=np.float64)))
+    jets = ak.to_numpy(ak.num(pt) >= 2)
+    flow = {"all": 6_000, "jets": int(jets.sum()), "met": int((jets & (met > 20)).sum())}
+    assert {name: one["nominal"] if isinstance(one, dict) else one for name, one in found["flow"].items()} == flow
+    one: Any = found["n-1"]["met"]
+    one = one["nominal"] if isinstance(one, dict) else one
+    assert one == hist.Hist(AXIS).fill(met[jets])
+
+
+def test_a_declared_task_is_sent_and_names_what_is_wrong(file: Path) -> None:
+    sent = pickle.loads(pickle.dumps(declared()))
+    assert train.run([sent], str(file))["declared"]["events"] == 6_000
+    with pytest.raises(sapwood.SapwoodError, match=r"nothing"):
+        train.run([Declared({"x": Hist("met + nothing", AXIS)})], str(file))
+    with pytest.raises(sapwood.SapwoodError, match=r"\^"):
+        train.run([Declared({"x": Hist("sum(met)", AXIS)})], str(file))
