@@ -57,7 +57,7 @@ class ResultForm(NamedTuple):
         """
         work = _Work({field: place for place, field in enumerate(query.fields)}, data, len(entries), self.library)
         mask = None
-        for node, column in query.exact.columns(data, stop - start):
+        for node, column in query.exact.columns(data, len(entries)):
             work.know(node, column)
         if query.cut is not None:
             mask = work.mask(query.cut)
