@@ -97,8 +97,10 @@ class Exact:
     """
 
     def __init__(self, nodes: Iterable[Node], fields: Sequence[Field]) -> None:
-        self._lowering = Lowering({field: field.type or ("dynamic",) for field in fields}, exact=True, regular=False)
-        found = [(node, self._lowering.symbol(node)) for node in nodes if isinstance(node, Formula)]
+        formulas = [node for node in nodes if isinstance(node, Formula)]
+        types = {field: field.type or ("dynamic",) for field in fields} if formulas else {}
+        self._lowering = Lowering(types, exact=True, regular=False)
+        found = [(node, self._lowering.symbol(node)) for node in formulas]
         self._found = [(node, symbol.number) for node, symbol in found if symbol is not None]
         self._inputs = self._lowering.inputs()
         self._program: Any = None
