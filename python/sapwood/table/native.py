@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sapwood.errors import ArgumentError, LimitError, NotFoundError, SapwoodError, UnsupportedError
-from sapwood.table.query import Formula, Group, Leaf, Node
+from sapwood.table.query import Formula, Group, Leaf, Node, Query
 from sapwood.table.schema import Field
 from sapwood.table.symbols import NotNativeError, Record, Recorder, Symbol, is_plain
 
@@ -104,6 +104,14 @@ class Exact:
         self._found = [(node, symbol.number) for node, symbol in found if symbol is not None]
         self._inputs = self._lowering.inputs()
         self._program: Any = None
+
+    @staticmethod
+    def of(query: Query) -> Exact:
+        """Return those of a query."""
+        if query.prepared is None:
+            nodes = [node for _, node in query.outputs] + ([] if query.cut is None else [query.cut])
+            query.prepared = Exact(nodes, query.fields)
+        return query.prepared
 
     def columns(self, data: Sequence[Column | None], length: int) -> list[tuple[Formula, Column]]:
         """Compute the columns of as many of the expressions as can be; the others are left to the caller."""

@@ -5,16 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import Any, TypedDict
 
 from sapwood.errors import ArgumentError, LimitError, SapwoodWarning, UnsupportedError, stacklevel
 from sapwood.table.expressions import MAX_DEPTH, Expression, Language
 from sapwood.table.filters import Filter, NameFilter, no_filter
 from sapwood.table.schema import Field, FieldFilter, HasFields, Interpretation, Table
-
-if TYPE_CHECKING:
-    from sapwood.table.native import Exact
 
 Expressions = str | Iterable["str | tuple[str, None]"] | Mapping[str, None] | None
 """Names or expressions: one, or several; None for all fields that filters let pass."""
@@ -109,6 +105,8 @@ class Query:
                     stacklevel=stacklevel(),
                 )
 
+        self.prepared: Any = None
+        """What computes its expressions natively, once it was used (see `sapwood.table.native.Exact`)."""
         self.outputs: list[tuple[str, Node]] = []
         """The names of the results, and what they are made of."""
         self.repeated: list[str] = []
@@ -144,13 +142,6 @@ class Query:
         if query._unreadable:
             raise unreadable_error(query._unreadable)
         return query
-
-    @cached_property
-    def exact(self) -> Exact:
-        """The expressions that the native engine computes."""
-        from sapwood.table.native import Exact
-
-        return Exact([node for _, node in self.outputs] + ([] if self.cut is None else [self.cut]), self.fields)
 
     @property
     def fields(self) -> list[Field]:

@@ -14,6 +14,7 @@ from sapwood import columns
 from sapwood.columns import Array, Column, Foreign
 from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning, UnsupportedError, stacklevel
 from sapwood.table.libraries import Entries, How, Library, Result
+from sapwood.table.native import Exact
 from sapwood.table.query import Formula, Group, Leaf, Node, Query
 from sapwood.table.schema import Field, HasFields
 
@@ -57,7 +58,7 @@ class ResultForm(NamedTuple):
         """
         work = _Work({field: place for place, field in enumerate(query.fields)}, data, len(entries), self.library)
         mask = None
-        for node, column in query.exact.columns(data, len(entries)):
+        for node, column in Exact.of(query).columns(data, len(entries)):
             work.know(node, column)
         if query.cut is not None:
             mask = work.mask(query.cut)

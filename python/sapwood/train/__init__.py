@@ -106,6 +106,7 @@ __getattr__, __dir__ = lazily(
         "sapwood.train.execution.job": ("Progress", "run"),
         "sapwood.train.task.merging": ("Bounded", "Sum", "merge"),
         "sapwood.train.task.outputs": ("Output", "Streams", "Summary", "merge_outputs"),
+        "sapwood.train.task.results": ("CutFlow", "Declared", "Hist", "NMinusOne", "Total"),
         "sapwood.train.account.record": ("FileRecord", "Run", "Skipped", "TaskRecord"),
         "sapwood.train.task.tasks": (
             "EntryTask",
