@@ -476,6 +476,10 @@ def test_a_program_of_cernlib_takes_part(tmp_path: Path, monkeypatch: pytest.Mon
     assert not made.content["left_out"]
     (reading,) = (table for table in json.loads(written["json"].read_text())["tables"] if table["title"] == "Reading")
     assert [row[0] for row in reading["rows"]] == names
+    # Neither of them fills histograms.
+    assert [figure["title"] for figure in made.content["figures"]] == ["Writing", "Reading", "Direct access"]
+    (finding,) = (text for text in made.content["findings"] if "Time of cernlib to that of zebra: " in text)
+    assert "its file is 1.00 times as large" in finding
 
 
 def test_engines_that_are_not_there_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -449,7 +449,8 @@ def _figures(study: Study, workers: Sequence[_Worker], threads: int) -> list[dic
         "Direct access": (RANDOM, COLD_RANDOM),
         "Filling": (FILL,),
     }
-    return [bars(title, whats, note) for title, whats in wanted.items()]
+    made = [bars(title, whats, note) for title, whats in wanted.items()]
+    return [figure for figure in made if figure["engines"]]
 
 
 def _findings(study: Study, workers: Sequence[_Worker], threads: int) -> list[str]:
@@ -457,23 +458,24 @@ def _findings(study: Study, workers: Sequence[_Worker], threads: int) -> list[st
     names = {worker.name for worker in workers}
     if threads > 1 and len(names) > 1:
         found.append(f"sapwood worked on {threads} threads, the others on one.")
-    for rival in ("root", "uproot", "parquet", "hdf5"):
-        if not {"sapwood", rival} <= names:
+    rivals = ("root", "uproot", "parquet", "hdf5", "zebra", "zebra-rz", "cernlib")
+    for own, rival in (*(("sapwood", rival) for rival in rivals), ("zebra", "cernlib")):
+        if not {own, rival} <= names:
             continue
         words: list[str] = []
         slower: list[str] = []
         for what, text in _COMPARED.items():
-            ours, theirs = (_rounds(study, what, name) for name in ("sapwood", rival))
+            ours, theirs = (_rounds(study, what, name) for name in (own, rival))
             if not ours or not theirs or min(*ours, *theirs) <= 0:
                 continue
             rounds = [b / a for a, b in zip(ours, theirs, strict=False)]
             words.append(f"{ratio_text(statistics.median(theirs) / statistics.median(ours), rounds, 2)} {text}")
             if max(rounds) < 1:
                 slower.append(text)
-        sizes = [study.figure(WRITE, name, "bytes") for name in (rival, "sapwood")]
+        sizes = [study.figure(WRITE, name, "bytes") for name in (rival, own)]
         words.append(f"its file is {sizes[0] / sizes[1]:.2f} times as large")
-        loses = f" sapwood is slower {', '.join(slower)}." if slower else ""
-        found.append(f"Time of {rival} to that of sapwood: {'; '.join(words)}.{loses}")
+        loses = f" {own} is slower {', '.join(slower)}." if slower else ""
+        found.append(f"Time of {rival} to that of {own}: {'; '.join(words)}.{loses}")
     if {"sapwood", "raw"} <= names:
         part = (study.median(READ, "raw") or 0.0) / (study.median(READ, "sapwood") or 1.0)
         found.append(f"Reading bytes without a format takes {100 * part:.0f} % of sapwood's time to read.")
