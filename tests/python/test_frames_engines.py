@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from test_frames_index import CLUSTER, DATA, ENTRIES, make_index, write
 
 import sapwood
+from sapwood import cli
 from sapwood.errors import ArgumentError, MissingFileError
 from sapwood.frames.expressions import names_in, of_arrow, of_polars
 from sapwood.table.predicates import UNKNOWN
@@ -258,3 +260,17 @@ def test_columns_of_all_types_arrive(tmp_path: Path) -> None:
     frame = sapwood.scan_polars(tmp_path / "types.root").collect()
     assert frame["deep"].to_list() == data["deep"].tolist()
     assert duckdb.sql("SELECT deep FROM events WHERE word = ''").fetchall() == [([],)]
+
+
+def test_sql_on_the_command_line(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    query = "SELECT flag, count(*) AS n, min(f8) AS low FROM events WHERE small < 2 GROUP BY flag ORDER BY flag"
+    assert cli.main(["sql", query, f"events={path}:t", f"events={path}:t", "--json"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(row["flag"], row["n"]) for row in rows] == [(False, 100), (True, 100)]
+    assert rows[1]["low"] == pytest.approx(DATA["f8"][0])
+    joined = "SELECT sorted AS s FROM a JOIN b USING (sorted) WHERE sorted > 497"
+    assert cli.main(["sql", joined, f"a={path}:t", f"b={path}"]) == 0
+    assert sorted(capsys.readouterr().out.split()) == ["498", "499", "s"]
+    for wrong in (["SELECT x FROM events", f"events={path}"], ["SELECT 1", str(path)], ["SELECT 1", f"a b={path}"]):
+        assert cli.main(["sql", *wrong]) == 2
+    assert "cannot run the query" in capsys.readouterr().err

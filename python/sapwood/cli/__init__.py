@@ -31,6 +31,7 @@ from sapwood.cli import (
     run,
     schema,
     show,
+    sql,
     stats,
     trace,
 )
@@ -47,6 +48,7 @@ _COMMANDS = {
     "hist": hist,
     "schema": schema,
     "stats": stats,
+    "sql": sql,
     "diff": diff,
     "convert": convert,
     "copy": copying.copy,

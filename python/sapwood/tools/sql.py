@@ -1,0 +1,77 @@
+"""Queries in SQL over the tables of files, computed by DuckDB."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from sapwood.errors import ArgumentError
+from sapwood.pages.listing import layout
+
+_ROWS = 1000
+"""How many rows are shown in one block."""
+
+
+def query(
+    sql: str, tables: Mapping[str, Sequence[str]], options: Mapping[str, Any] | None = None
+) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
+    """Run a query; return the names of its columns, and its rows.
+
+    Parameters
+    ----------
+    sql
+        The query, in DuckDB's SQL.
+    tables
+        The names of tables, and the files of each as in `sapwood.dataset`.
+    options
+        Options of `sapwood.open`.
+
+    Raises
+    ------
+    ArgumentError
+        DuckDB cannot run the query, or is not installed.
+    """
+    try:
+        import duckdb
+    except ImportError as error:
+        raise ArgumentError("queries in SQL need the package duckdb: pip install 'sapwood[frames]'") from error
+    from sapwood.frames.dataset import dataset
+
+    connection = duckdb.connect()
+    for name, files in tables.items():
+        connection.register(name, dataset(list(files), **(options or {})))
+    try:
+        result = connection.execute(sql)
+    except duckdb.Error as error:
+        raise ArgumentError(f"cannot run the query: {error}") from error
+    return [column[0] for column in result.description or ()], _rows(result)
+
+
+def _rows(result: Any) -> Iterator[tuple[Any, ...]]:
+    import duckdb
+
+    try:
+        while rows := result.fetchmany(_ROWS):
+            yield from rows
+    except duckdb.Error as error:
+        raise ArgumentError(f"cannot run the query: {error}") from error
+
+
+def lines_of(names: Sequence[str], rows: Iterator[tuple[Any, ...]]) -> Iterator[str]:
+    """Yield rows as lines of JSON."""
+    for row in rows:
+        yield json.dumps(dict(zip(names, row, strict=True)), default=str)
+
+
+def text_of(names: Sequence[str], rows: Iterator[tuple[Any, ...]]) -> Iterator[str]:
+    """Yield rows as aligned tables."""
+    block: list[list[str]] = []
+    shown = False
+    for row in rows:
+        block.append([f"{value:.6g}" if isinstance(value, float) else str(value) for value in row])
+        if len(block) == _ROWS:
+            yield layout([list(names), *block])
+            block, shown = [], True
+    if block or not shown:
+        yield layout([list(names), *block])
