@@ -364,7 +364,7 @@ class Plan:
         for branch, column in zip(stored, columns, strict=True):
             if branch.kind in ("numbers", "counted") and branch.shape[0] == "number":
                 found[branch.name] = column
-            if branch.kind == "counted":
+            if branch.kind == "counted" and self.branches[branch.counter].name not in found:
                 found[self.branches[branch.counter].name] = ("number", np.diff(column[1]).astype(np.int32))
         return found
 

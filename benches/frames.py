@@ -1,0 +1,193 @@
+"""Lazy tables against Parquet: queries of the ADL benchmark in DuckDB and Polars, skipping by the index, batches.
+
+The same events are written as ROOT trees and as Parquet with the same codec. Results are compared before times; the
+times of both come by turns from one run, and ratios of medians are printed. ``python benches/frames.py [--events N]``
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import awkward as ak
+import duckdb
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.parquet as pq
+
+import sapwood
+
+CLUSTER = 20_000
+
+
+def events(count: int) -> dict[str, Any]:
+    """Make events like those of NanoAOD: muons, electrons and jets, sorted by `event`."""
+    rng = np.random.default_rng(1)
+    found: dict[str, Any] = {
+        "event": np.arange(count, dtype=np.int32),
+        "MET_pt": rng.exponential(30, count).astype(np.float32),
+        "MET_phi": rng.uniform(-np.pi, np.pi, count).astype(np.float32),
+    }
+    for kind, mean in (("Muon", 1.2), ("Electron", 0.8), ("Jet", 4.0)):
+        counts = rng.poisson(mean, count)
+        total = int(counts.sum())
+        values = {
+            "pt": rng.exponential(25, total) + 3, "eta": rng.normal(0, 1.5, total),
+            "phi": rng.uniform(-np.pi, np.pi, total), "mass": rng.exponential(5, total),
+        }  # fmt: skip
+        for name, value in values.items():
+            found[f"{kind}_{name}"] = ak.unflatten(value.astype(np.float32), counts)
+        found[f"{kind}_charge"] = ak.unflatten(rng.choice(np.array([-1, 1], np.int32), total), counts)
+    return found
+
+
+def write(folder: Path, data: dict[str, Any], index: bool) -> Path:
+    """Write a tree; one name of counter a kind of particle."""
+    path = folder / ("indexed.root" if index else "plain.root")
+    kinds = {name: str(ak.type(values).content) for name, values in data.items()}
+    with sapwood.recreate(path, compression=sapwood.ZSTD(3), index=index) as file:
+        tree = file.mktree(
+            "Events", kinds, auto_flush=CLUSTER, counter_name=lambda name: "n" + name.partition("_")[0]
+        )  # fmt: skip
+        for start in range(0, len(data["event"]), 5 * CLUSTER):
+            tree.extend({name: values[start : start + 5 * CLUSTER] for name, values in data.items()})
+    return path
+
+
+QUERIES = {
+    "Q1": "SELECT round(MET_pt / 2) AS bin, count(*) AS n FROM events GROUP BY bin ORDER BY bin",
+    "Q2": """SELECT round(pt / 5) AS bin, count(*) AS n FROM (SELECT unnest(Jet_pt) AS pt FROM events)
+        GROUP BY bin ORDER BY bin""",
+    "Q3": """SELECT round(pt / 5) AS bin, count(*) AS n
+        FROM (SELECT unnest(Jet_pt) AS pt, unnest(Jet_eta) AS eta FROM events)
+        WHERE abs(eta) < 1 GROUP BY bin ORDER BY bin""",
+    "Q4": """SELECT round(MET_pt / 2) AS bin, count(*) AS n FROM events
+        WHERE len(list_filter(Jet_pt, lambda x: x > 40)) > 1 GROUP BY bin ORDER BY bin""",
+    "Q5": """WITH muons AS (
+            SELECT event, MET_pt, unnest(range(len(Muon_pt))) AS i, unnest(Muon_pt) AS pt, unnest(Muon_eta) AS eta,
+                unnest(Muon_phi) AS phi, unnest(Muon_charge) AS charge FROM events WHERE len(Muon_pt) > 1)
+        SELECT round(met / 2) AS bin, count(*) AS n FROM (
+            SELECT a.event, any_value(a.MET_pt) AS met
+            FROM muons a JOIN muons b ON a.event = b.event AND a.i < b.i AND a.charge != b.charge
+            WHERE sqrt(2.0 * a.pt * b.pt * (cosh(a.eta - b.eta) - cos(a.phi - b.phi))) BETWEEN 60 AND 120
+            GROUP BY a.event) GROUP BY bin ORDER BY bin""",
+}
+"""The first five queries of the ADL benchmark, as histograms."""
+
+
+def polars_queries(frame: pl.LazyFrame) -> dict[str, pl.LazyFrame]:
+    """Return those of the queries that Polars has a short form for."""
+    jets = frame.select("Jet_pt", "Jet_eta").explode("Jet_pt", "Jet_eta").drop_nulls()
+    two = pl.col("Jet_pt").list.eval((pl.element() > 40).cast(pl.Int32)).list.sum() > 1
+    return {
+        "Q1": frame.select(pl.col("MET_pt").sum().cast(pl.Float64)),
+        "Q2": frame.select(pl.col("Jet_pt").explode().drop_nulls().max()),
+        "Q3": jets.filter(pl.col("Jet_eta").abs() < 1).select(pl.len(), pl.col("Jet_pt").max()),
+        "Q4": frame.filter(two).select(pl.len(), pl.col("MET_pt").max()),
+    }
+
+
+def timed(repeats: int, *works: Callable[[], Any]) -> list[float]:
+    """Run pieces of work by turns; return the median time of each, in seconds."""
+    times: list[list[float]] = [[] for _ in works]
+    for _ in range(repeats):
+        for work, found in zip(works, times, strict=True):
+            began = time.perf_counter()
+            work()
+            found.append(time.perf_counter() - began)
+    return [statistics.median(found) for found in times]
+
+
+def sql(source: Any, query: str) -> Any:
+    connection = duckdb.connect()
+    connection.register("events", source)
+    return connection.execute(query).fetchall()
+
+
+def used(work: Callable[[], Any]) -> int:
+    with sapwood.trace() as trace:
+        work()
+    return trace.layers()["bytes_requested"]
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--events", type=int, default=400_000)
+    arguments.add_argument("--repeats", type=int, default=5)
+    chosen = arguments.parse_args()
+    data = events(chosen.events)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        table = pa.table({key: ak.to_arrow(values, extensionarray=False) for key, values in data.items()})
+        parquet = folder / "events.parquet"
+        pq.write_table(table, parquet, compression="zstd", compression_level=3, row_group_size=CLUSTER)
+        without, indexed = timed(3, lambda: write(folder, data, False), lambda: write(folder, data, True))
+        print(f"writing with an index: {indexed / without:.3f} of the time without")
+        plain, path = f"{folder / 'plain.root'}:Events", f"{folder / 'indexed.root'}:Events"
+        size = (folder / "plain.root").stat().st_size
+        print(f"{chosen.events} events; ROOT {size / 1e6:.1f} MB, Parquet {parquet.stat().st_size / 1e6:.1f} MB")
+
+        root, rival = sapwood.dataset(plain), pa.dataset.dataset(parquet)
+        for name_of, query in QUERIES.items():
+            assert sql(root, query) == sql(rival, query), name_of
+            ours, theirs = timed(chosen.repeats, lambda q=query: sql(root, q), lambda q=query: sql(rival, q))
+            share = used(lambda q=query: sql(root, q)) / size
+            print(f"DuckDB {name_of}: {ours / theirs:.2f} of Parquet's time; {100 * share:.1f} % of the bytes read")
+        lazy, scanned = polars_queries(sapwood.scan_polars(plain)), polars_queries(pl.scan_parquet(parquet))
+        for name_of in lazy:
+            one, other = lazy[name_of].collect(), scanned[name_of].collect()
+            assert all(np.isclose(a, b, rtol=1e-3) for a, b in zip(one.row(0), other.row(0), strict=True)), name_of
+            ours, theirs = timed(
+                chosen.repeats, lambda q=lazy[name_of]: q.collect(), lambda q=scanned[name_of]: q.collect()
+            )
+            print(f"Polars {name_of}: {ours / theirs:.2f} of Parquet's time")
+
+        low, high = chosen.events // 2, chosen.events // 2 + chosen.events // 100
+        cut, columns = f"(event >= {low}) & (event < {high})", ["MET_pt", "Jet_pt", "Muon_pt"]
+        where = f"WHERE event >= {low} AND event < {high}"
+        ways: dict[str, Callable[[str], Any]] = {
+            "arrays": lambda path: len(sapwood.open(path).arrays(columns, cut)),
+            "DuckDB": lambda path: len(sql(sapwood.dataset(path), f"SELECT {', '.join(columns)} FROM events {where}")),
+            "Polars": lambda path: len(
+                sapwood.scan_polars(path).filter(pl.col("event").is_between(low, high - 1)).select(columns).collect()
+            ),
+        }
+        for way, work in ways.items():
+            assert work(plain) == work(path) == high - low
+            whole, part = used(lambda w=work: w(plain)), used(lambda w=work: w(path))
+            ours, theirs = timed(chosen.repeats, lambda w=work: w(path), lambda w=work: w(plain))
+            print(f"1 % cut in {way}: {100 * part / whole:.1f} % of the bytes, {ours / theirs:.2f} of the time")
+        unsorted = "MET_pt > 5"
+        ours, theirs = timed(
+            4 * chosen.repeats, lambda: sapwood.open(path).arrays(columns, unsorted),
+            lambda: sapwood.open(plain).arrays(columns, unsorted),
+        )  # fmt: skip
+        print(f"cut that excludes nothing: {ours / theirs:.3f} of the time without an index")
+
+        names = ["MET_pt", "MET_phi", "event", "Jet_pt", "Jet_eta"]
+
+        def stepped() -> int:
+            return sum(len(array) for array in sapwood.iterate(plain, names, step_size="8 MB"))
+
+        def batched(**options: Any) -> int:
+            return sum(len(batch["event"]) for batch in sapwood.batches(plain, names, 8192, **options))
+
+        assert stepped() == batched() == batched(shuffle=True)
+        base, straight, shuffled, padded = timed(
+            chosen.repeats, stepped, batched, lambda: batched(shuffle=True), lambda: batched(shuffle=True, pad=8)
+        )
+        print(
+            f"batches at {base / straight:.2f} of iterate's rate; shuffled {base / shuffled:.2f}, "
+            f"shuffled and padded {base / padded:.2f}"
+        )
+
+
+if __name__ == "__main__":
+    main()
