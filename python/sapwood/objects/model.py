@@ -155,7 +155,7 @@ def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
                 raise found.error()
             if not isinstance(found, wanted):
                 raise CorruptError(f"{place_of(self)}: {function.__name__!r} is {found!r}, expected {wanted.__name__}")
-            if wanted is int and found < 0:
+            if isinstance(found, int) and found < 0:
                 raise CorruptError(f"{place_of(self)}: its members say that it has {found} elements")
             return found
         except SapwoodError:
