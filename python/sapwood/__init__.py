@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sapwood.containers import STLMap, STLSet, STLVector
     from sapwood.errors import (
         ArgumentError,
+        ChangedFileError,
         CorruptError,
         LimitError,
         MissingFileError,
@@ -59,6 +60,7 @@ __all__ = [
     "ZSTD",
     "ArgumentError",
     "Batches",
+    "ChangedFileError",
     "CorruptError",
     "DeserializationError",
     "HasBranches",
@@ -121,6 +123,7 @@ __getattr__, __dir__ = lazily(
         "sapwood.containers": ("STLMap", "STLSet", "STLVector"),
         "sapwood.errors": (
             "ArgumentError",
+            "ChangedFileError",
             "CorruptError",
             "LimitError",
             "MissingFileError",

@@ -104,6 +104,10 @@ class StorageError(SapwoodError, OSError):
     """The requests for the file that did not go well, as its `ledger()` lists them; of an `open` that failed, too."""
 
 
+class ChangedFileError(StorageError):
+    """The file was written to while it was read; open it again to read what it holds now."""
+
+
 class MissingFileError(StorageError, FileNotFoundError):
     """No file has that name, or none matches the pattern."""
 

@@ -86,6 +86,51 @@ def test_a_file_overwritten_under_a_reader_is_noticed(tmp_path: Path, how: str) 
             assert file["t"]["y"].array().tolist() == [2] * 1000
 
 
+@pytest.mark.parametrize("opened", [True, False])
+def test_a_contradiction_in_a_file_that_grows_is_said_to_be_a_change(tmp_path: Path, *, opened: bool) -> None:
+    """A writer that goes on with a file may have put something else where a deleted tree was."""
+    data = _write(tmp_path / "a.root", 1)
+    path = tmp_path / "a.root"
+    with sapwood.open(path) as file:
+        tree = file["t"] if opened else None
+        with path.open("r+b") as out:
+            out.seek(300)
+            out.write(bytes(len(data) - 300) + b"more")
+        with pytest.raises(sapwood.ChangedFileError, match="open it again"):
+            (file["t"] if tree is None else tree["x"]).array()
+
+
+def test_what_is_seen_while_a_writer_commits_is_one_commit(tmp_path: Path) -> None:
+    """Each commit has the trees of one number, in the place of older ones that are deleted."""
+    path = tmp_path / "live.root"
+    program = f"""
+import numpy as np, sapwood
+for number in range(60):
+    with sapwood.recreate({str(path)!r}) if number == 0 else sapwood.update({str(path)!r}) as file:
+        for name in ("a", "b"):
+            if number > 0:
+                del file[name]
+            file[name] = {{"x": np.full(1000 + number, number)}}
+"""
+    writer = subprocess.Popen([sys.executable, "-c", program])
+    seen: set[int] = set()
+    while writer.poll() is None or not seen:
+        try:
+            with sapwood.open(path) as file:
+                names = file.keys(cycle=False)
+                assert names in ([], ["a"], ["a", "b"], ["b"])
+                for name in names:
+                    values = file[name]["x"].array(library="np")
+                    assert values.tolist() == [int(values[0])] * (1000 + int(values[0]))
+                    seen.add(int(values[0]))
+        except sapwood.MissingFileError:
+            assert not seen
+        except sapwood.ChangedFileError:
+            continue
+    assert writer.wait() == 0
+    assert len(seen) > 1
+
+
 def test_a_local_file_that_changed_since_it_was_pickled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.root"
     _write(path, 1)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import pickle
 import random
+import resource
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -438,6 +440,20 @@ def test_damaged_files_give_errors_or_results(tmp_path: Path, kind: str) -> None
         except sapwood.SapwoodError:
             errors += 1
     assert errors < 200
+
+
+def test_labels_need_no_memory_for_bins_that_are_not_there(tmp_path: Path) -> None:
+    writer = Writer(">")
+    data = writer.rz([((2, 0), writer.two(2, "t", (3, 0, 3), (5, 0, 1), np.ones((5, 7)), labels=["a"]), False)])
+    bins = struct.pack(">I2f", 3, 0, 3)
+    assert data.count(bins) == 1
+    path = tmp_path / "h.rz"
+    path.write_bytes(data.replace(bins, struct.pack(">I2f", 1 << 26, 0, 3)))
+    with sapwood.open(path) as file:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        with pytest.raises(sapwood.CorruptError):
+            file["2"]
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before + (100 << 10)
 
 
 def test_errors_have_their_places(tmp_path: Path) -> None:

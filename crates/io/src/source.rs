@@ -106,6 +106,10 @@ pub trait Source: Send + Sync {
     fn changed(&self) -> Option<String> {
         None
     }
+    /// Whether a local file was written to since it was opened, which is no error as long as what is read fits together.
+    fn written_to(&self) -> bool {
+        false
+    }
     /// Which version of the file it is, if storage says so.
     fn version(&self) -> Option<Version> {
         None
@@ -255,6 +259,10 @@ impl Source for Local {
         }
         let later = now.len() == self.size && now.modified().ok() != self.written;
         later.then(|| "it was written to".to_owned())
+    }
+    fn written_to(&self) -> bool {
+        let now = self.open_file().and_then(|file| file.metadata().ok());
+        now.is_some_and(|now| now.modified().ok() != self.written)
     }
     fn version(&self) -> Option<Version> {
         self.version.clone()

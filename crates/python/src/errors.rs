@@ -10,6 +10,7 @@ mod raised {
     pyo3::import_exception!(sapwood.errors, ArgumentError);
     pyo3::import_exception!(sapwood.errors, NotFoundError);
     pyo3::import_exception!(sapwood.errors, StorageError);
+    pyo3::import_exception!(sapwood.errors, ChangedFileError);
 }
 
 /// The exception for an error.
@@ -22,6 +23,7 @@ pub fn raise(error: impl Into<Error>) -> PyErr {
         ErrorKind::NotFound => raised::NotFoundError::new_err(message),
         ErrorKind::Argument => raised::ArgumentError::new_err(message),
         ErrorKind::Io => raised::StorageError::new_err(message),
+        ErrorKind::Changed => raised::ChangedFileError::new_err(message),
         _ => {
             let raised = raised::UnsupportedError::new_err(message);
             if let Some(column) = error.column() {

@@ -12,6 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 use rayon::prelude::*;
 use sapwood_io::{Cause, Source};
+use sapwood_root::Error;
 use sapwood_root::file::{Directory, Key, RootFile};
 use sapwood_root::ntuple::NTuple;
 use sapwood_root::tree::Tree;
@@ -30,7 +31,8 @@ impl PyFile {
         let file = if source.latency().is_some() {
             interruptible(py, deadline, || source.interrupt(), move || RootFile::open(theirs))
         } else {
-            Ok(py.detach(|| RootFile::open(theirs)))
+            let changed = |error: Error| if source.written_to() { error.of_change() } else { error };
+            Ok(py.detach(|| RootFile::open(theirs).map_err(changed)))
         };
         let file = file.and_then(|file| file.map_err(raise));
         let file = file.map_err(|error| storage::with_ledger(py, error, source.ledger()))?;

@@ -106,8 +106,9 @@ impl PyObjectTree {
         Ok(members)
     }
     /// What could not be read: (the way there through members, why).
-    fn problems(&self) -> Vec<(String, String)> {
-        self.object.problems().into_iter().map(|(path, error)| (path, error.to_string())).collect()
+    fn problems(&self) -> PyResult<Vec<(String, String)>> {
+        let found = self.object.problems().map_err(raise)?;
+        Ok(found.into_iter().map(|(path, error)| (path, error.to_string())).collect())
     }
     fn __repr__(&self) -> String {
         format!("<Object of {}>", self.object.class)
@@ -300,7 +301,8 @@ fn read_value(file: &RootFile, key: &Key) -> Result<Read, Error> {
             return Err(error.clone().within(place()));
         }
         if troubled {
-            problems = object.problems().into_iter().map(|(path, error)| (path, error.to_string())).collect();
+            let found = object.problems().map_err(|e| e.within(place()))?;
+            problems = found.into_iter().map(|(path, error)| (path, error.to_string())).collect();
         }
         seen.insert(TOP, object.clone());
     }

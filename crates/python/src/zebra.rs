@@ -477,7 +477,7 @@ fn piece<'py>(
     let part = words.slice(start, count).map_err(raise)?;
     let data = match kind {
         Kind::Int => part.iter().map(u32::cast_signed).collect::<Vec<i32>>().into_pyarray(py).into_any(),
-        Kind::Float => part.floats().into_pyarray(py).into_any(),
+        Kind::Float => part.floats().map_err(raise)?.into_pyarray(py).into_any(),
         Kind::Double => {
             let doubles: Result<Vec<f64>, Error> =
                 (0..count / 2).map(|place| part.double(2 * place)).collect();

@@ -8,6 +8,8 @@ use std::fmt;
 pub enum ErrorKind {
     /// The storage could not deliver or take the bytes.
     Io,
+    /// The file was written to while it was read.
+    Changed,
     /// The bytes contradict the format.
     Corrupt,
     /// The bytes may be right, but this version of sapwood cannot read or write them.
@@ -121,6 +123,15 @@ impl Error {
     /// Which of the columns that were to be read failed.
     pub fn column(&self) -> Option<usize> {
         self.0.column
+    }
+    /// Says of a contradiction in a file that was written to since it was opened that this is why.
+    #[must_use]
+    pub fn of_change(mut self) -> Self {
+        if self.0.kind == ErrorKind::Corrupt {
+            self.0.kind = ErrorKind::Changed;
+            self.0.message.insert_str(0, "the file was written to while it was read: open it again; ");
+        }
+        self
     }
     /// The kind of the error.
     pub fn kind(&self) -> ErrorKind {

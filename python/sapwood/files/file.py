@@ -6,6 +6,7 @@ import datetime
 import platform
 import sys
 import threading
+import time
 import uuid
 from collections.abc import Iterator, Mapping
 from itertools import islice
@@ -16,6 +17,7 @@ from sapwood.columns import Foreign
 from sapwood.compression import Compression
 from sapwood.errors import (
     ArgumentError,
+    ChangedFileError,
     CorruptError,
     Incident,
     LimitError,
@@ -91,6 +93,8 @@ def open(path: object, *, object_cache: int | None = 100, **options: object) -> 
     ------
     MissingFileError
         There is no such file.
+    ChangedFileError
+        It is written to again and again, so that no look at it shows one commit.
     StorageError
         The bytes cannot be had; the error's ``ledger`` has what was tried.
     CorruptError
@@ -105,6 +109,22 @@ def open(path: object, *, object_cache: int | None = 100, **options: object) -> 
         ((path, inside),) = path.items()  # pyright: ignore[reportUnknownVariableType]
     elif isinstance(path, str):
         path, inside = split_path(path)
+    for pause in (*_PAUSES, None):
+        try:
+            return _opened(path, inside, object_cache, options)
+        except ChangedFileError:
+            # Its writer has committed just now: the next look sees one commit.
+            if pause is None:
+                raise
+            time.sleep(pause)
+    raise AssertionError("the last look returns or raises")
+
+
+_PAUSES = (0.0, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032)
+"""Seconds to wait, one after another, when a file changes while it is opened."""
+
+
+def _opened(path: object, inside: str | None, object_cache: int | None, options: dict[str, object]) -> Any:
     file = ReadOnlyFile(path, object_cache=object_cache, **options)
     try:
         return file.root_directory if inside is None else file.root_directory[inside]

@@ -2,6 +2,7 @@
 
 use super::{Column, Number, Type, pool};
 use crate::error::{Error, Result};
+use crate::wire::grow::{self, Grow};
 use arrow_buffer::Buffer;
 
 /// A column that values are appended to.
@@ -68,9 +69,9 @@ struct Places {
 }
 
 impl Places {
-    fn push(&mut self, tag: i32, index: i64) {
-        self.tags.push(tag);
-        self.index.push(index);
+    fn push(&mut self, tag: i32, index: i64) -> Result<()> {
+        self.tags.try_push(tag)?;
+        self.index.try_push(index)
     }
 }
 
@@ -81,16 +82,20 @@ impl Dynamic {
             None => self.variants.first().map_or(0, |(_, values)| values.len()),
         }
     }
-    fn places(&mut self) -> &mut Places {
-        let n = self.len();
-        self.places.get_or_insert_with(|| Places { tags: vec![0; n], index: (0..n as i64).collect() })
+    fn places(&mut self) -> Result<&mut Places> {
+        if self.places.is_none() {
+            let n = self.len();
+            let (tags, index) = (grow::filled(n, 0)?, grow::collected(0..n as i64)?);
+            self.places = Some(Places { tags, index });
+        }
+        Ok(self.places.get_or_insert_default())
     }
     fn find(&self, class: &str) -> usize {
         self.variants.iter().position(|(name, _)| name == class).unwrap_or(self.variants.len())
     }
     /// Appends nothing.
-    pub fn push_none(&mut self) {
-        self.places().push(-1, 0);
+    pub fn push_none(&mut self) -> Result<()> {
+        self.places()?.push(-1, 0)
     }
     /// The column for values of a class, made at its first occurrence; the caller appends `n` values to it.
     ///
@@ -110,26 +115,27 @@ impl Dynamic {
             }
             let made = make()?;
             if number > 0 {
-                self.places();
+                self.places()?;
             }
             self.variants.push((class.to_owned(), made));
         }
         let (_, values) = self.variants.get_mut(number).ok_or_else(too_many)?;
         if let Some(places) = &mut self.places {
             let start = values.len() as i64;
-            places.tags.resize(places.tags.len() + n, number as i32);
+            places.tags.try_fill(n, number as i32)?;
+            places.index.room(n)?;
             places.index.extend(start..start + n as i64);
         }
         Ok(values)
     }
-    fn append(&mut self, other: &Dynamic) {
+    fn append(&mut self, other: &Dynamic) -> Result<()> {
         let alike = match (self.variants.as_slice(), other.variants.as_slice()) {
             ([], [_]) => true,
             ([(mine, _)], [(class, _)]) => mine == class,
             _ => false,
         };
         if !(alike && self.places.is_none() && other.places.is_none()) {
-            self.places();
+            self.places()?;
         }
         let mut numbers = Vec::new();
         let mut starts = Vec::new();
@@ -140,19 +146,19 @@ impl Dynamic {
             }
             if let Some((_, mine)) = self.variants.get_mut(found) {
                 starts.push(mine.len() as i64);
-                mine.append(builder);
+                mine.append(builder)?;
             }
             numbers.push(found as i32);
         }
-        let Some(places) = &mut self.places else { return };
+        let Some(places) = &mut self.places else { return Ok(()) };
         let mut push = |tag: i32, index: i64| {
             let at = usize::try_from(tag).ok();
             let number = at.and_then(|t| numbers.get(t)).copied().unwrap_or(-1);
-            places.push(number, at.and_then(|t| starts.get(t)).map_or(0, |start| start + index));
+            places.push(number, at.and_then(|t| starts.get(t)).map_or(0, |start| start + index))
         };
         match &other.places {
-            Some(more) => more.tags.iter().zip(&more.index).for_each(|(&tag, &index)| push(tag, index)),
-            None => (0..other.len() as i64).for_each(|index| push(0, index)),
+            Some(more) => more.tags.iter().zip(&more.index).try_for_each(|(&tag, &index)| push(tag, index)),
+            None => (0..other.len() as i64).try_for_each(|index| push(0, index)),
         }
     }
     fn finish(mut self) -> Column {
@@ -342,55 +348,57 @@ impl Builder {
     }
 
     /// Appends the values of a builder of the same type.
-    pub fn append(&mut self, other: &Builder) {
+    pub fn append(&mut self, other: &Builder) -> Result<()> {
         match (self, other) {
             (Self::Number { values, .. }, Self::Number { values: more, .. }) => {
                 provide(values, more.len());
-                values.extend_from_slice(more);
+                values.try_extend(more)?;
             }
             (Self::Text { offsets, bytes }, Self::Text { offsets: more, bytes: text }) => {
-                extend_offsets(offsets, more);
+                extend_offsets(offsets, more)?;
                 provide(bytes, text.len());
-                bytes.extend_from_slice(text);
+                bytes.try_extend(text)?;
             }
             (Self::FixedList { length, values, .. }, Self::FixedList { length: n, values: more, .. }) => {
                 *length += n;
-                values.append(more);
+                values.append(more)?;
             }
             (Self::List { offsets, values }, Self::List { offsets: more, values: items }) => {
-                extend_offsets(offsets, more);
-                values.append(items);
+                extend_offsets(offsets, more)?;
+                values.append(items)?;
             }
             (Self::Record { length, fields, .. }, Self::Record { length: n, fields: more, .. }) => {
                 *length += n;
                 for ((_, field), (_, more)) in fields.iter_mut().zip(more) {
-                    field.append(more);
+                    field.append(more)?;
                 }
             }
-            (Self::Dynamic(mine), Self::Dynamic(more)) => mine.append(more),
+            (Self::Dynamic(mine), Self::Dynamic(more)) => mine.append(more)?,
             // Builders of one branch are made from one type.
             _ => debug_assert!(false, "builders of different types"),
         }
+        Ok(())
     }
 
     /// Appends `n` zeros, empty strings, empty lists.
-    pub fn append_default(&mut self, n: usize) {
+    pub fn append_default(&mut self, n: usize) -> Result<()> {
         match self {
-            Self::Number { number, values } => values.resize(values.len() + n * number.size(), 0),
+            Self::Number { number, values } => values.try_fill(n.saturating_mul(number.size()), 0)?,
             Self::Text { offsets, .. } | Self::List { offsets, .. } => {
                 let last = offsets.last().copied().unwrap_or_default();
-                offsets.resize(offsets.len() + n, last);
+                offsets.try_fill(n, last)?;
             }
             Self::FixedList { length, size, values } => {
-                values.append_default(n * *size);
+                values.append_default(n.saturating_mul(*size))?;
                 *length += n;
             }
             Self::Record { length, fields, .. } => {
-                fields.iter_mut().for_each(|(_, field)| field.append_default(n));
+                fields.iter_mut().try_for_each(|(_, field)| field.append_default(n))?;
                 *length += n;
             }
-            Self::Dynamic(d) => (0..n).for_each(|_| d.push_none()),
+            Self::Dynamic(d) => (0..n).try_for_each(|_| d.push_none())?,
         }
+        Ok(())
     }
 
     /// Appends the values of a builder of another type: numbers are converted, fields are found by name, those not
@@ -402,14 +410,15 @@ impl Builder {
         match (self, other) {
             (Self::Number { number, values }, Self::Number { number: from, values: more }) => {
                 if number == from {
-                    values.extend_from_slice(more);
+                    values.try_extend(more)?;
                 } else {
+                    values.room(more.len() / from.size() * number.size())?;
                     convert(*number, *from, more, values);
                 }
             }
             (Self::Text { offsets, bytes }, Self::Text { offsets: more, bytes: text }) => {
-                extend_offsets(offsets, more);
-                bytes.extend_from_slice(text);
+                extend_offsets(offsets, more)?;
+                bytes.try_extend(text)?;
             }
             (
                 Self::FixedList { length, size, values },
@@ -419,19 +428,19 @@ impl Builder {
                 values.append_converted(more)?;
             }
             (Self::List { offsets, values }, Self::List { offsets: more, values: items }) => {
-                extend_offsets(offsets, more);
+                extend_offsets(offsets, more)?;
                 values.append_converted(items)?;
             }
             (Self::Record { length, fields, .. }, Self::Record { length: n, fields: more, .. }) => {
                 for (name, field) in fields.iter_mut() {
                     match more.iter().find(|(other, _)| other == name) {
                         Some((_, value)) => field.append_converted(value)?,
-                        None => field.append_default(*n),
+                        None => field.append_default(*n)?,
                     }
                 }
                 *length += n;
             }
-            (Self::Dynamic(mine), Self::Dynamic(more)) => mine.append(more),
+            (Self::Dynamic(mine), Self::Dynamic(more)) => mine.append(more)?,
             _ => {
                 return Err(Error::unsupported(
                     "a member changed its type in a way that cannot be converted",
@@ -484,8 +493,11 @@ impl Visit for Foresee {
         let wanted = self.wanted(values);
         if wanted > values.capacity() {
             let mut larger = pool::with_capacity(wanted);
-            larger.extend_from_slice(values);
-            pool::give_back(std::mem::replace(values, larger));
+            // Refusal is no error yet, as below.
+            if larger.capacity() >= values.len() {
+                larger.extend_from_slice(values);
+                pool::give_back(std::mem::replace(values, larger));
+            }
         }
     }
     fn words<T>(&mut self, values: &mut Vec<T>) {
@@ -533,10 +545,12 @@ fn provide<T>(values: &mut Vec<T>, more: usize) {
     pool::provide(spare.get_mut(before..to).unwrap_or_default());
 }
 
-fn extend_offsets(offsets: &mut Vec<i64>, more: &[i64]) {
+fn extend_offsets(offsets: &mut Vec<i64>, more: &[i64]) -> Result<()> {
     let last = offsets.last().copied().unwrap_or_default();
+    offsets.room(more.len())?;
     provide(offsets, more.len());
     offsets.extend(more.iter().skip(1).map(|o| last + o));
+    Ok(())
 }
 
 /// Numbers of one type as numbers of another, as C++ converts them.
@@ -626,12 +640,12 @@ mod tests {
             Builder::List { offsets, values }
         };
         let mut list = make(&[2, 0]);
-        list.append(&make(&[1, 3]));
+        list.append(&make(&[1, 3])).unwrap();
         let Builder::List { offsets, values } = &list else { unreachable!() };
         assert_eq!(offsets, &[0, 2, 2, 3, 6]);
         assert_eq!(values.len(), 6);
         list.clear();
-        list.append(&make(&[4]));
+        list.append(&make(&[4])).unwrap();
         let Builder::List { offsets, values } = list else { unreachable!() };
         assert_eq!((offsets, values.len()), (vec![0, 4], 4));
     }

@@ -13,7 +13,7 @@ pub use header::Header;
 use crate::compress::decode;
 use crate::error::{Error, ErrorKind, Result, Within};
 use crate::streamer::Classes;
-use crate::wire::Cursor;
+use crate::wire::{Cursor, grow};
 use sapwood_io::{Cause, Range, Source};
 use std::sync::{Arc, OnceLock};
 
@@ -86,7 +86,7 @@ impl RootFile {
             return Ok(());
         }
         let message = format!("the file was changed while it was read ({how})");
-        Err(Error::new(ErrorKind::Io, message).within(self.name()))
+        Err(Error::new(ErrorKind::Changed, message).within(self.name()))
     }
 
     /// Bytes of the file; an error names the file.
@@ -98,7 +98,7 @@ impl RootFile {
             ))
             .within(self.name()));
         }
-        let mut out = zeros(length as usize).within(|| self.name().to_owned())?;
+        let mut out = grow::filled(length as usize, 0).within(|| self.name().to_owned())?;
         self.source.fetch(&[Range { offset, length }], &mut out, cause)?;
         Ok(out)
     }
@@ -160,7 +160,7 @@ impl RootFile {
         let mut cursor = Cursor::new(&record, seek);
         Key::parse(&mut cursor).within(|| "the record of the key list")?;
         let count = cursor.count(Key::SMALLEST)?;
-        let mut keys = Vec::with_capacity(count);
+        let mut keys = grow::with_room(count)?;
         for i in 0..count {
             keys.push(Key::parse(&mut cursor).within(|| format!("key {i} of {count}"))?);
         }
@@ -196,18 +196,11 @@ impl RootFile {
         let record = self.bytes(h.seek_info, u64::from(h.nbytes_info), Cause::Streamers)?;
         let mut cursor = Cursor::new(&record, h.seek_info);
         let key = Key::parse(&mut cursor).within(place)?;
-        let stored = record.get(usize::from(key.key_bytes)..).unwrap_or_default().to_vec();
+        let stored = record.get(usize::from(key.key_bytes)..).unwrap_or_default();
+        let stored = grow::copied(stored).within(place)?;
         let object = unpack(stored, key.object_bytes as usize).map_err(|e| e.within(place()))?;
         Classes::parse(&object, u64::from(key.key_bytes)).within(place)
     }
-}
-
-/// Memory for so many bytes of a file.
-fn zeros(bytes: usize) -> Result<Vec<u8>> {
-    let mut out = Vec::new();
-    out.try_reserve_exact(bytes).map_err(|_| Error::limit(format!("no memory for {bytes} bytes")))?;
-    out.resize(bytes, 0);
-    Ok(out)
 }
 
 /// The bytes of an object from those stored: equal length means not compressed.
@@ -216,7 +209,7 @@ fn unpack(stored: Vec<u8>, size: usize) -> Result<Vec<u8>> {
         return Ok(stored);
     }
     decode::verify_size(&stored, size)?;
-    let mut object = zeros(size)?;
+    let mut object = grow::filled(size, 0)?;
     decode::decompress(&stored, &mut object)?;
     Ok(object)
 }

@@ -2,6 +2,7 @@
 
 use crate::array::Number;
 use crate::error::{Error, Result};
+use crate::wire::grow;
 
 /// The way the elements of a column are packed.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -177,7 +178,7 @@ pub fn decode(encoding: Encoding, page: &[u8], number: Number, out: &mut [u8]) -
         }
         _ if same => native(encoding, page, out),
         _ => {
-            let mut values = vec![0; n * encoding.natural().size()];
+            let mut values = grow::filled(n * encoding.natural().size(), 0)?;
             native(encoding, page, &mut values);
             convert(encoding.natural(), &values, number, out)?;
         }

@@ -4,6 +4,7 @@ use super::anchor::Blob;
 use crate::compress::decode;
 use crate::error::{Error, Result};
 use crate::file::RootFile;
+use crate::wire::grow::{self, Grow};
 use sapwood_io::Cause;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -252,7 +253,7 @@ pub fn fetch(file: &RootFile, blob: Blob, max_key_size: u64, cause: Cause) -> Re
         let mut places = Reader::new(&places, 0);
         while (bytes.len() as u64) < blob.stored {
             let left = (blob.stored - bytes.len() as u64).min(max_key_size);
-            bytes.extend(file.bytes(places.u64()?, left, cause)?);
+            bytes.try_extend(&file.bytes(places.u64()?, left, cause)?)?;
         }
         bytes
     };
@@ -268,7 +269,7 @@ pub fn unpack(stored: Vec<u8>, length: u64) -> Result<Vec<u8>> {
         n if n > length => Err(wrong()),
         _ => {
             decode::verify_size(&stored, length)?;
-            let mut bytes = vec![0; length];
+            let mut bytes = grow::filled(length, 0)?;
             decode::decompress(&stored, &mut bytes)?;
             Ok(bytes)
         }

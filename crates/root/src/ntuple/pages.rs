@@ -2,6 +2,7 @@
 
 use super::envelope::{Locator, Reader};
 use crate::error::{Error, Result, Within};
+use crate::wire::grow::{self, Grow};
 use std::ops::Range;
 
 /// Entries whose page list is one envelope.
@@ -118,7 +119,7 @@ impl PageList {
                 return Err(Error::unsupported(format!("cluster {number} is sharded")).at(place));
             }
             let entries = word & ((1 << 56) - 1);
-            list.clusters.push(Cluster { first_entry, entries, columns: Vec::new() });
+            list.clusters.try_push(Cluster { first_entry, entries, columns: Vec::new() })?;
         }
         let (mut clusters, count) = reader.list(12)?;
         if count != list.clusters.len() {
@@ -177,7 +178,7 @@ impl PageList {
 
 fn columns(clusters: &mut Reader<'_>, pages: &mut Vec<Page>) -> Result<Vec<ColumnRange>> {
     let (mut items, count) = clusters.list(20)?;
-    let mut columns = Vec::with_capacity(count);
+    let mut columns = grow::with_room(count)?;
     for number in 0..count {
         let column = column(&mut items, pages);
         columns.push(column.within(|| format!("column {number}"))?);
@@ -194,7 +195,7 @@ fn column(items: &mut Reader<'_>, pages: &mut Vec<Page>) -> Result<ColumnRange> 
         let locator = inner.locator()?;
         if elements != 0 {
             end += u64::from(elements.unsigned_abs());
-            pages.push(Page { end, locator, checksum: elements < 0 });
+            pages.try_push(Page { end, locator, checksum: elements < 0 })?;
         }
     }
     let place = inner.place();

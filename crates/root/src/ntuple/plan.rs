@@ -15,6 +15,7 @@ use crate::table::{
     PageWanted, PartsLeftOut, Table, Target, Unpacked,
 };
 use crate::wire::Cursor;
+use crate::wire::grow;
 use arrow_buffer::Buffer;
 use std::any::Any;
 use std::sync::Arc;
@@ -684,7 +685,7 @@ impl PageDecoder for ColumnDecoder {
         } else if slice.from == 0 && slice.to == slice.items {
             encoding::decode(stored.encoding, page.data, number, out)?;
         } else {
-            let mut all = vec![0; slice.items * number.size()];
+            let mut all = grow::filled(slice.items.saturating_mul(number.size()), 0)?;
             encoding::decode(stored.encoding, page.data, number, &mut all)?;
             let some = all.get(slice.from * number.size()..slice.to * number.size());
             let some = some.filter(|some| some.len() == out.len());
@@ -750,7 +751,7 @@ impl Assembly<'_> {
             Structure::Option { offsets, item } => {
                 let offsets = self.buffer(offsets)?;
                 let items = words(&offsets).last().unwrap_or_default();
-                let mut index = Vec::with_capacity(length);
+                let mut index = grow::with_room(length)?;
                 let starts = words(&offsets);
                 for (start, end) in starts.zip(words(&offsets).skip(1)) {
                     index.push(match end - start {
@@ -764,7 +765,7 @@ impl Assembly<'_> {
             Structure::Sizes { offsets, number, .. } => {
                 let offsets = self.buffer(offsets)?;
                 let sizes = words(&offsets).zip(words(&offsets).skip(1)).map(|(start, end)| end - start);
-                let mut values: Vec<u8> = Vec::with_capacity(length * number.size());
+                let mut values: Vec<u8> = grow::with_room(length.saturating_mul(number.size()))?;
                 for size in sizes {
                     if *number == Number::U64 {
                         values.extend(size.to_ne_bytes());
@@ -830,8 +831,8 @@ impl Assembly<'_> {
     fn variants(&mut self, bytes: &[u8], items: &[Arc<Structure>]) -> Result<Column> {
         let mut counts = vec![0i64; items.len()];
         let length = bytes.len() / SWITCH_BYTES;
-        let mut tags = Vec::with_capacity(length);
-        let mut index = Vec::with_capacity(length);
+        let mut tags = grow::with_room(length)?;
+        let mut index = grow::with_room(length)?;
         for (_, tag) in encoding::switch(bytes) {
             let tag = (tag as usize).checked_sub(1).and_then(|tag| Some((tag, counts.get_mut(tag)?)));
             let (tag, place) = tag.map_or((-1, 0), |(tag, count)| {

@@ -3,6 +3,7 @@
 use super::encoding::Encoding;
 use super::envelope::Reader;
 use crate::error::{Error, Result, Within};
+use crate::wire::grow::{self, Grow};
 
 /// What a field is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,18 +138,18 @@ impl Schema {
         for _ in 0..count {
             let place = self.fields.len();
             let field = items.record().and_then(|mut record| field(&mut record, place));
-            self.fields.push(field.within(|| format!("field {place}"))?);
+            self.fields.try_push(field.within(|| format!("field {place}"))?)?;
         }
         let (mut items, count) = reader.list(8).within(|| "the list of columns")?;
         for _ in 0..count {
             let place = self.columns.len();
             let column = items.record().and_then(|mut record| column(&mut record));
-            self.columns.push(column.within(|| format!("column {place}"))?);
+            self.columns.try_push(column.within(|| format!("column {place}"))?)?;
         }
         let (mut items, count) = reader.list(8).within(|| "the list of alias columns")?;
         for _ in 0..count {
             let mut record = items.record()?;
-            self.aliases.push((record.u32()? as usize, record.u32()? as usize));
+            self.aliases.try_push((record.u32()? as usize, record.u32()? as usize))?;
         }
         let (mut items, count) = reader.list(8).within(|| "the list of extra type information")?;
         for _ in 0..count {
@@ -156,7 +157,7 @@ impl Schema {
             let (kind, _version) = (record.u32()?, record.u32()?);
             let _typename = record.string_bytes()?;
             if kind == STREAMER_INFO {
-                self.streamers.push(record.string_bytes()?.to_vec());
+                self.streamers.try_push(grow::copied(record.string_bytes()?)?)?;
             }
         }
         Ok(())

@@ -264,7 +264,7 @@ impl NTuple {
             infos.extend(classes.iter().map(|info| info.as_ref().clone()));
         }
         infos.extend(self.file.classes()?.iter().map(|info| info.as_ref().clone()));
-        let programs = Arc::new(Programs::new(Arc::new(Classes::new(infos))));
+        let programs = Arc::new(Programs::new(Arc::new(Classes::new(infos)?)));
         Ok(self.programs.get_or_init(|| programs).clone())
     }
 

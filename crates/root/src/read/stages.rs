@@ -184,6 +184,10 @@ impl<'a> Reading<'a> {
             }
             stages.run(lanes, start)?;
         }
+        if verified {
+            // What was read belongs to the file that was opened, too.
+            self.verify()?;
+        }
         stages.check()?;
         let Stages { plans, groups, .. } = stages;
         let mut groups: Vec<Option<Group>> = groups.into_iter().map(Some).collect();

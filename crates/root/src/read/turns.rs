@@ -171,8 +171,7 @@ impl<'a> Turns<'a> {
             if turn.number == 0 && turn.length > 0 {
                 self.foresee(to, turn.length as f64);
             }
-            self.pass_on(turn.number + 1, to);
-            return Ok(());
+            return self.pass_on(turn.number + 1, to);
         }
         state.done += bytes;
         let mut aside = self.aside(&mut state);
@@ -187,7 +186,7 @@ impl<'a> Turns<'a> {
         let to = if state.next == turn.number { state.to.take() } else { None };
         drop(state);
         if let Some(to) = to {
-            self.pass_on(turn.number, to);
+            self.pass_on(turn.number, to)?;
         }
         Ok(())
     }
@@ -223,7 +222,7 @@ impl<'a> Turns<'a> {
         let result = self.append_pieces(turn, &page, to, failed);
         self.lock().large = None;
         let left_out = result?;
-        self.pass_on(turn.number + 1, to);
+        self.pass_on(turn.number + 1, to)?;
         Ok((waited, left_out))
     }
 
@@ -242,7 +241,7 @@ impl<'a> Turns<'a> {
             if let Some(ready) = large.ready.remove(&piece) {
                 drop(state);
                 let (mut aside, more) = ready?;
-                to.append(&aside);
+                to.append(&aside)?;
                 left_out.extend(more);
                 aside.clear();
                 state = self.lock();
@@ -314,11 +313,11 @@ impl<'a> Turns<'a> {
     }
 
     /// Appends what is there of the pages from `next` on, and leaves the column to whoever has the one behind them.
-    fn pass_on(&self, mut next: usize, to: &'a mut Builder) {
+    fn pass_on(&self, mut next: usize, to: &'a mut Builder) -> Result<()> {
         let mut state = self.lock();
         while let Some(mut aside) = state.early.remove(&next) {
             drop(state);
-            to.append(&aside);
+            to.append(&aside)?;
             aside.clear();
             next += 1;
             state = self.lock();
@@ -328,6 +327,7 @@ impl<'a> Turns<'a> {
         state.to = Some(to);
         drop(state);
         self.moved.notify_all();
+        Ok(())
     }
 }
 

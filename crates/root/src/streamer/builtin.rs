@@ -9,7 +9,7 @@ const TABLE: &str = include_str!("builtin.tsv");
 /// The standard classes, the version that ROOT 6.40 writes of each.
 pub fn classes() -> &'static Classes {
     static CLASSES: OnceLock<Classes> = OnceLock::new();
-    CLASSES.get_or_init(|| Classes::new(parse(TABLE)))
+    CLASSES.get_or_init(|| Classes::new(parse(TABLE)).unwrap_or_default())
 }
 
 fn parse(table: &str) -> Vec<StreamerInfo> {

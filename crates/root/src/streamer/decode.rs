@@ -5,6 +5,7 @@ use super::values::{number_lists, numbers, strided, texts};
 use crate::array::{Builder, Dynamic, Number};
 use crate::error::{Error, ErrorKind, Result, Within};
 use crate::wire::cursor::{ClassTag, Frame, IS_REFERENCED, Pointer};
+use crate::wire::grow::Grow;
 use crate::wire::{Cursor, swap};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -139,8 +140,7 @@ impl<'a> Decoder<'a> {
         // What occurs most often and is small, so that nothing is prepared for the rest.
         match (kind, out) {
             (Kind::Number(number), Builder::Number { values, .. }) => {
-                numbers(*number, c.take(sized(c, n, number.size())?)?, values);
-                Ok(())
+                numbers(*number, c.take(sized(c, n, number.size())?)?, values)
             }
             (Kind::Framed(inner), out) => self.framed(inner, c, out, n),
             (Kind::List(item), Builder::List { offsets, values }) => self.lists(item, c, offsets, values, n),
@@ -179,7 +179,7 @@ impl<'a> Decoder<'a> {
             let count = c.count(least)?;
             self.decode(item, c, values, count)?;
             end += count as i64;
-            offsets.push(end);
+            offsets.try_push(end)?;
         }
         Ok(())
     }
@@ -190,7 +190,7 @@ impl<'a> Decoder<'a> {
             (Kind::Packed(packing), Builder::Number { number, values }) => {
                 let bytes = c.take(sized(c, n, packing.disk_bytes())?)?;
                 let start = values.len();
-                values.resize(start + n * number.size(), 0);
+                values.try_fill(n * number.size(), 0)?;
                 packing.decode(bytes, values.get_mut(start..).unwrap_or_default());
             }
             (Kind::Fixed { size, item }, Builder::FixedList { length, values, .. }) => {
@@ -199,15 +199,15 @@ impl<'a> Decoder<'a> {
             }
             (Kind::LeafText, Builder::Text { offsets, bytes }) => {
                 for _ in 0..n {
-                    bytes.extend_from_slice(if c.remaining() == 0 { &[] } else { c.string_bytes()? });
-                    offsets.push(bytes.len() as i64);
+                    bytes.try_extend(if c.remaining() == 0 { &[] } else { c.string_bytes()? })?;
+                    offsets.try_push(bytes.len() as i64)?;
                 }
             }
             (Kind::LongText, Builder::Text { offsets, bytes }) => {
                 for _ in 0..n {
                     let length = c.count(1)?;
-                    bytes.extend_from_slice(c.take(length)?);
-                    offsets.push(bytes.len() as i64);
+                    bytes.try_extend(c.take(length)?)?;
+                    offsets.try_push(bytes.len() as i64)?;
                 }
             }
             (Kind::Bits, Builder::List { offsets, values }) => {
@@ -224,12 +224,12 @@ impl<'a> Decoder<'a> {
                         self.decode(key, c, keys, 1)?;
                         self.decode(value, c, items, 1)?;
                     }
-                    offsets.push(values.len() as i64);
+                    offsets.try_push(values.len() as i64)?;
                 }
             }
             (Kind::Record(record), Builder::Record { length, fields, .. }) => {
                 if let Some(stride) = kind.fixed_bytes() {
-                    strided(record, c.take(sized(c, n, stride)?)?, stride, fields, n);
+                    strided(record, c.take(sized(c, n, stride)?)?, stride, fields, n)?;
                 } else {
                     for _ in 0..n {
                         self.record(record, c, fields)?;
@@ -250,7 +250,7 @@ impl<'a> Decoder<'a> {
                             return Err(misfit(kind, c));
                         };
                         self.decode(item, c, values, rows).within(|| format!("member {}", step.name))?;
-                        offsets.push(values.len() as i64);
+                        offsets.try_push(values.len() as i64)?;
                     }
                 }
                 *length += n;
@@ -297,20 +297,20 @@ impl<'a> Decoder<'a> {
                     let id = c.u32()?;
                     let bits = c.u32()?;
                     c.skip(if bits & IS_REFERENCED == 0 { 2 } else { 4 })?;
-                    push(fields, 0, id.to_ne_bytes());
+                    push(fields, 0, id.to_ne_bytes())?;
                 }
                 *length += n;
             }
             (Kind::StatusBits, Builder::Number { values, .. }) => {
                 let bytes = c.rest().get(..n.saturating_mul(4)).filter(|bytes| unreferenced(bytes));
                 if let Some(bytes) = bytes {
-                    numbers(Number::U32, bytes, values);
+                    numbers(Number::U32, bytes, values)?;
                     return c.skip(bytes.len());
                 }
                 for _ in 0..n {
                     let bits = c.u32()?;
                     c.skip(if bits & IS_REFERENCED == 0 { 0 } else { 2 })?;
-                    values.extend_from_slice(&bits.to_ne_bytes());
+                    values.try_extend(&bits.to_ne_bytes())?;
                 }
             }
             (Kind::ObjectBits, Builder::Record { length, fields, .. }) => {
@@ -319,8 +319,8 @@ impl<'a> Decoder<'a> {
                     let bits = c.object_bits()?;
                     peek.frame()?;
                     let id = peek.u32()?;
-                    push(fields, 0, id.to_ne_bytes());
-                    push(fields, 1, bits.to_ne_bytes());
+                    push(fields, 0, id.to_ne_bytes())?;
+                    push(fields, 1, bits.to_ne_bytes())?;
                 }
                 *length += n;
             }
@@ -339,13 +339,13 @@ impl<'a> Decoder<'a> {
             (Kind::Clones, Builder::List { offsets, values }) => {
                 for _ in 0..n {
                     self.clones(c, values).within(|| "TClonesArray")?;
-                    offsets.push(values.len() as i64);
+                    offsets.try_push(values.len() as i64)?;
                 }
             }
             (Kind::Collection(collection), Builder::List { offsets, values }) => {
                 for _ in 0..n {
                     self.collection(*collection, c, values)?;
-                    offsets.push(values.len() as i64);
+                    offsets.try_push(values.len() as i64)?;
                 }
             }
             (Kind::Loop { item, .. }, Builder::List { offsets, values }) => {
@@ -359,7 +359,7 @@ impl<'a> Decoder<'a> {
                         }
                     }
                     end_at(c, frame, "a row of objects")?;
-                    offsets.push(values.len() as i64);
+                    offsets.try_push(values.len() as i64)?;
                 }
             }
             (Kind::References, Builder::Record { length, fields, .. }) => {
@@ -424,7 +424,7 @@ impl<'a> Decoder<'a> {
                 let count = if *triangle { sized(c, count, count + 1)? / 2 } else { count };
                 for _ in 0..rows {
                     self.decode(item, c, values, if present { count } else { 0 })?;
-                    offsets.push(values.len() as i64);
+                    offsets.try_push(values.len() as i64)?;
                 }
             }
             other => return Err(misfit(other, c)),
@@ -543,7 +543,7 @@ impl<'a> Decoder<'a> {
     fn pointer_inside(&mut self, c: &mut Cursor<'_>, out: &mut Dynamic) -> Result<()> {
         self.began.get_or_insert(c.pos());
         match c.pointer()? {
-            Pointer::Null => out.push_none(),
+            Pointer::Null => out.push_none()?,
             Pointer::Seen(reference) => match self.seen.get(&reference).cloned() {
                 Some(Seen::Done(class, start, end)) => {
                     self.repeated += 1;
@@ -571,11 +571,11 @@ impl<'a> Decoder<'a> {
                 }
                 Some(Seen::Open(class)) => {
                     self.leave_out(&format!("pointers to class {class}"), CYCLE, c.place())?;
-                    out.push_none();
+                    out.push_none()?;
                 }
                 None => {
                     self.leave_out("pointers", NEVER_MET, c.place())?;
-                    out.push_none();
+                    out.push_none()?;
                 }
             },
             Pointer::New { class, reference, end } => {
@@ -668,7 +668,7 @@ impl<'a> Decoder<'a> {
         } else if bits & BYPASS == 0 {
             for _ in 0..count {
                 if c.u8()? == 0 {
-                    out.push_none();
+                    out.push_none()?;
                 } else {
                     self.dynamic(class, c, out, 1)?;
                 }
@@ -746,7 +746,7 @@ fn adopt(first: &Version, piece: &Builder, fields: &mut Fields, n: usize) -> Res
         match found.iter().find(|(n, _)| n == name) {
             Some((_, value)) => field.append_converted(value).within(|| format!("member {name}"))?,
             // A member that the old version lacks has its type's zero.
-            None => field.append_default(n),
+            None => field.append_default(n)?,
         }
     }
     Ok(())
@@ -774,9 +774,10 @@ fn end_at(c: &Cursor<'_>, frame: Frame, what: &str) -> Result<()> {
     }
 }
 
-fn push(fields: &mut Fields, field: usize, word: [u8; 4]) {
-    if let Some((_, Builder::Number { values, .. })) = fields.get_mut(field) {
-        values.extend_from_slice(&word);
+fn push(fields: &mut Fields, field: usize, word: [u8; 4]) -> Result<()> {
+    match fields.get_mut(field) {
+        Some((_, Builder::Number { values, .. })) => values.try_extend(&word),
+        _ => Ok(()),
     }
 }
 
@@ -826,14 +827,14 @@ fn references(c: &mut Cursor<'_>, fields: &mut Fields) -> Result<()> {
     if let [(_, Builder::Text { offsets, bytes }), (_, Builder::Number { values: sizes, .. }), (_, refs)] =
         fields
     {
-        bytes.extend_from_slice(name);
-        offsets.push(bytes.len() as i64);
-        sizes.extend_from_slice(&(count as i32).to_ne_bytes());
+        bytes.try_extend(name)?;
+        offsets.try_push(bytes.len() as i64)?;
+        sizes.try_extend(&(count as i32).to_ne_bytes())?;
         if let Builder::List { offsets, values } = refs {
             if let Builder::Number { values, .. } = values.as_mut() {
-                swap::extend(4, ids, values);
+                swap::extend(4, ids, values)?;
             }
-            offsets.push(values.len() as i64);
+            offsets.try_push(values.len() as i64)?;
         }
     }
     end_at(c, frame, "a TRefArray")

@@ -6,6 +6,7 @@ use crate::array::Number;
 use crate::error::{Error, Result, Within};
 use crate::wire::Cursor;
 use crate::wire::cursor::{ClassTag, Pointer};
+use crate::wire::grow::{self, Grow};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -135,20 +136,25 @@ struct Enumeration {
 
 impl Classes {
     /// A set of classes; of two with one name and version the first stays.
-    pub fn new(infos: impl IntoIterator<Item = StreamerInfo>) -> Self {
+    pub fn new(infos: impl IntoIterator<Item = StreamerInfo>) -> Result<Self> {
         let mut classes = Self::default();
         let mut seen = HashSet::new();
         for info in infos {
-            let twice = !seen.insert((info.name.to_string(), info.version, info.checksum));
+            let twice = !grow::insert(&mut seen, (info.name.to_string(), info.version, info.checksum))?;
             if !twice {
+                grow::place(&mut classes.by_name)?;
                 let known = classes.by_name.entry(info.name.to_string()).or_default();
                 let in_pair = info.name.starts_with("pair<");
+                if in_pair {
+                    grow::place(&mut classes.pairs)?;
+                }
                 if in_pair && let Ok(pair @ Cpp::Pair(..)) = typename::parse(&info.name) {
                     classes.pairs.entry(pair).or_insert(classes.infos.len());
                 }
                 for (element, (name, number)) in
                     info.elements.iter().filter_map(|e| Some((e, named_number(e)?)))
                 {
+                    grow::place(&mut classes.enumerations)?;
                     let found = classes.enumerations.entry(name);
                     let found = found.or_insert(Enumeration { number: Number::I32, own: None });
                     // Members are called signed, even those that are not.
@@ -159,18 +165,18 @@ impl Classes {
                         found.own = Some(number);
                     }
                 }
-                known.push(classes.infos.len());
-                classes.infos.push(Arc::new(info));
+                known.try_push(classes.infos.len())?;
+                classes.infos.try_push(Arc::new(info))?;
             }
         }
-        classes
+        Ok(classes)
     }
 
     /// Parses the object of the streamer info's key: a `TList` of `TStreamerInfo`.
     pub fn parse(object: &[u8], origin: u64) -> Result<Self> {
         let mut reader = Reader { cursor: Cursor::new(object, origin), classes: HashMap::new() };
         let infos = reader.list()?;
-        Ok(Self::new(infos))
+        Self::new(infos)
     }
 
     /// All of them in the order of the file.
@@ -304,7 +310,7 @@ impl Reader<'_> {
             if let Some((class, end)) = self.object().within(|| format!("entry {i} of {count}"))? {
                 if class == "TStreamerInfo" {
                     let info = self.info().within(|| format!("entry {i} of {count}"))?;
-                    infos.push(info);
+                    infos.try_push(info)?;
                 }
                 // Other entries are the list of schema evolution rules.
                 self.cursor.seek(end)?;
@@ -360,7 +366,7 @@ impl Reader<'_> {
         }
         let count = self.cursor.count(4)?;
         self.cursor.skip(4)?;
-        let mut elements = Vec::with_capacity(count);
+        let mut elements = grow::with_room(count)?;
         for i in 0..count {
             if let Some((class, end)) = self.object()? {
                 let class = ElementClass::from_name(&class)

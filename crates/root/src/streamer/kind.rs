@@ -813,6 +813,7 @@ mod tests {
             checksum: 1,
             elements: vec![element("a", format!("C{}", i + 1)), element("b", format!("C{}", i + 1))],
         }))
+        .unwrap()
     }
 
     /// A class with members of the types given, by their codes.
@@ -839,7 +840,7 @@ mod tests {
             ("c", 300, "vector<Secret>", ElementClass::Stl),
             ("d", 3, "int", ElementClass::BasicType),
         ];
-        let classes = Arc::new(Classes::new([with_members("Outer", &members)]));
+        let classes = Arc::new(Classes::new([with_members("Outer", &members)]).unwrap());
         let programs = Programs::new(classes);
         let mut compiler = programs.compiler();
         let kind = compiler.object("Outer");
@@ -893,7 +894,7 @@ mod tests {
             [("n", 6, "int", ElementClass::BasicType), ("x", 45, "float*", ElementClass::BasicPointer)];
         let mut info = with_members("Counted", &members);
         info.elements[1].count_name = "n".to_owned();
-        let programs = Programs::new(Arc::new(Classes::new([info])));
+        let programs = Programs::new(Arc::new(Classes::new([info]).unwrap()));
         let kind = programs.object("Counted");
         let mut builder = Builder::new(&kind.type_of().unwrap());
         let bytes = [0x40, 0, 0, 11, 0, 1, 255, 255, 255, 255, 1, 0, 0, 0, 0];
@@ -911,7 +912,7 @@ mod tests {
         let mut infos =
             vec![with_members("Holder", &members[..1]), with_members("pair<Small,int>", &members[1..])];
         infos.push(with_members("Known", &[]));
-        let classes = Classes::new(infos);
+        let classes = Classes::new(infos).unwrap();
         assert_eq!(classes.enumeration("Colour", true), Some(Number::I32));
         assert_eq!(classes.enumeration("Small", false), Some(Number::I32));
         assert_eq!(classes.enumeration("Small", true), Some(Number::U8));
@@ -937,14 +938,14 @@ mod tests {
             each.map(|(name, class)| (name.as_str(), 3, class.as_str(), ElementClass::BasicType)).collect()
         };
         for (count, fits) in [(MOST_MEMBERS - 1, true), (MOST_MEMBERS, false)] {
-            let classes = Classes::new([with_members("C", &members(count))]);
+            let classes = Classes::new([with_members("C", &members(count))]).unwrap();
             let kind = Compiler::new(&classes).object("C");
             let why = kind.problem().unwrap_or_default();
             assert_eq!(why.contains("classes of more than 20000 members in all"), !fits, "{count}: {why}");
         }
         let start = std::time::Instant::now();
         let version = |version| StreamerInfo { version, ..with_members("C", &[]) };
-        let classes = Classes::new((0..200_000).map(version));
+        let classes = Classes::new((0..200_000).map(version)).unwrap();
         assert_eq!(classes.versions("C").count(), 200_000);
         assert!(Compiler::new(&classes).object("C").problem().is_some());
         // Versions that were compared with each other would take a minute.

@@ -13,6 +13,7 @@ use super::typename::{self, Cpp};
 use crate::array::Number;
 use crate::error::{Error, Result, Within};
 use crate::wire::cursor::{ClassTag, Frame, IS_REFERENCED, Pointer};
+use crate::wire::grow::{self, Grow};
 use crate::wire::{Cursor, swap};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -143,10 +144,10 @@ impl Object {
         self.class == class || self.bases.iter().any(|b| b.is(class))
     }
     /// What of it and of all it leads to could not be read: the way there through members, and why.
-    pub fn problems(&self) -> Vec<(String, Error)> {
+    pub fn problems(&self) -> Result<Vec<(String, Error)>> {
         let mut walk = Problems { path: Vec::new(), visited: HashSet::new(), found: Vec::new() };
-        walk.object(self);
-        walk.found
+        walk.object(self)?;
+        Ok(walk.found)
     }
 }
 
@@ -158,44 +159,46 @@ struct Problems {
 }
 
 impl Problems {
-    fn object(&mut self, object: &Object) {
-        if object.reference != 0 && !self.visited.insert(object.reference) {
-            return;
+    fn object(&mut self, object: &Object) -> Result<()> {
+        if object.reference != 0 && !grow::insert(&mut self.visited, object.reference)? {
+            return Ok(());
         }
         let before = self.found.len();
         for base in &object.bases {
-            self.object(base);
+            self.object(base)?;
         }
         for (name, value) in &object.members {
             self.path.push(if name == ITEMS { String::new() } else { format!(".{name}") });
-            self.value(value);
+            self.value(value)?;
             self.path.pop();
         }
         if let Some(error) = &object.unreadable
             && self.found.len() == before
         {
-            self.found.push((self.path.concat(), error.clone()));
+            self.found.try_push((self.path.concat(), error.clone()))?;
         }
+        Ok(())
     }
-    fn value(&mut self, value: &Value) {
+    fn value(&mut self, value: &Value) -> Result<()> {
         match value {
-            Value::Unreadable(error) => self.found.push((self.path.concat(), error.clone())),
+            Value::Unreadable(error) => self.found.try_push((self.path.concat(), error.clone())),
             Value::Object(object) => self.object(object),
             Value::Pair(pair) => {
-                self.value(&pair.0);
-                self.value(&pair.1);
+                self.value(&pair.0)?;
+                self.value(&pair.1)
             }
             Value::List(items) => self.items(items.iter()),
             Value::Map(pairs) => self.items(pairs.iter().flat_map(|(k, v)| [k, v])),
-            _ => {}
+            _ => Ok(()),
         }
     }
-    fn items<'v>(&mut self, items: impl Iterator<Item = &'v Value>) {
+    fn items<'v>(&mut self, items: impl Iterator<Item = &'v Value>) -> Result<()> {
         for (i, item) in items.enumerate() {
             self.path.push(format!("[{i}]"));
-            self.value(item);
+            self.value(item)?;
             self.path.pop();
         }
+        Ok(())
     }
 }
 
@@ -442,7 +445,7 @@ impl<'a> ObjectReader<'a> {
     pub(super) fn in_columns(&mut self, info: &StreamerInfo, count: usize) -> Result<Vec<Object>> {
         self.spend(count.max(1), &info.name)?;
         let fresh = || Object { class: info.name.clone(), version: info.version, ..Object::default() };
-        Ok(std::iter::repeat_with(fresh).take(count).collect())
+        grow::collected(std::iter::repeat_with(fresh).take(count))
     }
 
     /// An object of a known class: version header, bases, members.
@@ -613,7 +616,7 @@ impl<'a> ObjectReader<'a> {
                 let mut items = Vec::new();
                 for i in 0..count {
                     let item = if e.typename.ends_with("**") { self.pointer() } else { self.embedded(class) };
-                    items.push(item.within(|| format!("element {i} of {count}"))?);
+                    items.try_push(item.within(|| format!("element {i} of {count}"))?)?;
                 }
                 Ok(Value::List(items))
             }
@@ -717,7 +720,7 @@ impl<'a> ObjectReader<'a> {
 
     pub(super) fn plain(&mut self, number: Number, count: usize) -> Result<Value> {
         let bytes = self.cursor.take(count.saturating_mul(number.size()))?;
-        let mut out = vec![0; bytes.len()];
+        let mut out = grow::filled(bytes.len(), 0)?;
         swap::copy(number.size(), bytes, &mut out);
         if number == Number::Bool {
             out.iter_mut().for_each(|b| *b = u8::from(*b != 0));
@@ -728,7 +731,7 @@ impl<'a> ObjectReader<'a> {
     pub(super) fn packed(&mut self, packing: Packing, count: usize) -> Result<Value> {
         let bytes = self.cursor.take(count.saturating_mul(packing.disk_bytes()))?;
         let number = packing.number();
-        let mut out = vec![0; count * number.size()];
+        let mut out = grow::filled(count.saturating_mul(number.size()), 0)?;
         packing.decode(bytes, &mut out);
         Ok(Value::Numbers(number, out))
     }
@@ -742,7 +745,7 @@ impl<'a> ObjectReader<'a> {
         let (class, reference, end) = match self.cursor.pointer()? {
             Pointer::Null => return Ok(Value::Null),
             Pointer::Seen(reference) => {
-                self.references.push(tag);
+                self.references.try_push(tag)?;
                 return Ok(self
                     .seen
                     .get(&reference)
@@ -755,11 +758,12 @@ impl<'a> ObjectReader<'a> {
             name = match class {
                 ClassTag::Named { name, reference } => {
                     let name = Name::from(name);
+                    grow::place(&mut reader.named)?;
                     reader.named.insert(reference, name.clone());
                     name
                 }
                 ClassTag::Seen(reference) => {
-                    reader.references.push(tag);
+                    reader.references.try_push(tag)?;
                     reader.named.get(&reference).cloned().ok_or_else(|| {
                         reader.cursor.corrupt(format!("no class was named at byte {reference}"))
                     })?
@@ -787,6 +791,7 @@ impl<'a> ObjectReader<'a> {
             object.keep(names);
         }
         let object = Arc::new(object);
+        grow::place(&mut self.seen)?;
         self.seen.insert(reference, object.clone());
         Ok(Value::Object(object))
     }

@@ -8,6 +8,7 @@ use super::object::{ITEMS, OPTIONS, Object, ObjectReader, Value};
 use crate::array::Number;
 use crate::error::{Error, Result, Within};
 use crate::wire::cursor::{ClassTag, Frame, IS_REFERENCED, Pointer};
+use crate::wire::grow::Grow;
 use std::sync::Arc;
 
 /// `TRef::kHasUUID`: the object is in another file, whose identity follows.
@@ -290,10 +291,10 @@ impl ObjectReader<'_> {
             matches!(&*object.class, "TList" | "THashList" | "TSortedList") && object.version > 3;
         let (mut items, mut options) = (Vec::new(), Vec::new());
         for i in 0..count {
-            items.push(self.pointer().within(|| format!("element {i} of {count}"))?);
+            items.try_push(self.pointer().within(|| format!("element {i} of {count}"))?)?;
             if has_options {
                 // The option that a histogram or graph was drawn with.
-                options.push(Value::Text(self.cursor.string()?));
+                options.try_push(Value::Text(self.cursor.string()?))?;
             }
         }
         put(object, ITEMS, Value::List(items));
@@ -572,7 +573,7 @@ impl ObjectReader<'_> {
         put(object, "_size", Value::Int(count as i64));
         let mut items = Vec::new();
         for i in 0..count {
-            items.push(self.pointer().within(|| format!("element {i} of {count}"))?);
+            items.try_push(self.pointer().within(|| format!("element {i} of {count}"))?)?;
         }
         put(object, ITEMS, Value::List(items));
         if matches!(object.version, 2 | 3) { self.put_text(object, "_name") } else { Ok(()) }

@@ -105,6 +105,10 @@ impl Kept {
             return;
         }
         let mut copy = pool::with_capacity(bytes);
+        if copy.capacity() < bytes {
+            // It is read again instead.
+            return;
+        }
         copy.spare_capacity_mut().get_mut(..bytes).into_iter().for_each(pool::provide);
         copy.extend_from_slice(data);
         copy.extend_from_slice(table.unwrap_or_default());

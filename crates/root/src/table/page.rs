@@ -2,6 +2,7 @@
 
 use crate::array::Builder;
 use crate::error::{Error, Result};
+use crate::wire::grow;
 use sapwood_io::Range;
 
 /// A page of which some items are wanted.
@@ -126,7 +127,7 @@ impl<'a> Page<'a> {
     /// Start of each item and end of the last, checked to rise and stay within the values.
     pub fn bounds(&self) -> Result<Option<Vec<u32>>> {
         let Some(table) = self.table else { return Ok(None) };
-        let mut bounds = Vec::with_capacity(table.len() / 4 + 1);
+        let mut bounds = grow::with_room(table.len() / 4 + 1)?;
         let border = self.data.len() as u32;
         let mut wrong = false;
         let mut last = 0u32;
@@ -244,7 +245,7 @@ pub trait PageDecoder: Send + Sync {
     fn fill(&self, page: &PageWanted, to: Output<'_>) -> Result<()> {
         match to {
             Output::Place(place) => place.fill(0),
-            Output::Append(builder) => builder.append_default(page.wanted()),
+            Output::Append(builder) => builder.append_default(page.wanted())?,
         }
         Ok(())
     }

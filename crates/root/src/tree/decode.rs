@@ -8,6 +8,7 @@ use crate::error::{Error, Result, Within};
 use crate::streamer::decode::Decoder;
 use crate::streamer::kind::Kind;
 use crate::table::{Output, Page, PageDecoder, PageSlice, PageWanted, PartsLeftOut, Unpacked};
+use crate::wire::grow::{self, Grow};
 use crate::wire::{Cursor, swap};
 use std::sync::Arc;
 
@@ -175,7 +176,7 @@ fn place(kind: &Kind, from: &[u8], to: &mut [u8]) -> Result<()> {
 
 fn from_counts(values: &Page<'_>, counts: &[u64], bytes: usize) -> Result<Vec<u32>> {
     let first = counts.first().copied().unwrap_or_default();
-    let mut bounds = Vec::with_capacity(values.items + 1);
+    let mut bounds = grow::with_room(values.items + 1)?;
     for i in 0..=values.items {
         let sum = counts.get(i).ok_or_else(|| Error::corrupt("its counter has fewer entries"))?;
         let bound = (sum - first).saturating_mul(bytes as u64);
@@ -203,11 +204,14 @@ fn counted(
     let Builder::List { offsets, values } = to else {
         return Err(Error::unsupported("a list in a column of no lists"));
     };
+    if bytes == 0 {
+        return Err(Error::corrupt("a list of elements that have no bytes"));
+    }
     let bounds = bounds
         .get(slice.from..=slice.to)
         .ok_or_else(|| Error::corrupt("a table of entry offsets too short"))?;
     let (Some(&first), Some(&last)) = (bounds.first(), bounds.last()) else { return Ok(()) };
-    offsets.reserve(bounds.len());
+    offsets.room(bounds.len())?;
     let mut end = offsets.last().copied().unwrap_or_default();
     let mut uneven = false;
     // Divided as small numbers, which is quicker.
@@ -219,7 +223,7 @@ fn counted(
             let n = length.saturating_sub(header) / each;
             uneven |= length != n * each + header;
             end += i64::from(n);
-            offsets.push(end);
+            offsets.try_push(end)?;
         }
     }
     if uneven {
@@ -312,7 +316,7 @@ fn column(
         decoder
             .column_to_end(kind, &mut c, items)
             .within(|| format!("entry {} of the basket", slice.dropped + entry))?;
-        offsets.push(items.len() as i64);
+        offsets.try_push(items.len() as i64)?;
     }
     Ok(())
 }
@@ -336,9 +340,9 @@ fn counted_column(
         for &count in share.each.get(numbers).ok_or_else(fewer)? {
             let count = if c.u8()? == 0 { 0 } else { count as usize };
             decoder.decode(kind, c, items, count)?;
-            ends.push(items.len() as i64);
+            ends.try_push(items.len() as i64)?;
         }
-        offsets.push(ends.len() as i64 - 1);
+        offsets.try_push(ends.len() as i64 - 1)?;
         Ok(())
     })
 }
@@ -361,7 +365,7 @@ fn rows(
         if c.remaining() > 0 || !counts.is_empty() {
             decoder.rows(kind, c, rows, counts.iter().map(|&count| count as usize))?;
         }
-        offsets.push(rows.len() as i64);
+        offsets.try_push(rows.len() as i64)?;
         Ok(())
     })
 }
@@ -382,7 +386,7 @@ fn objects(
         if !objects.is_empty() {
             decoder.columns(record, c, items, objects.len())?;
         }
-        offsets.push(items.len() as i64);
+        offsets.try_push(items.len() as i64)?;
         Ok(())
     })
 }
@@ -459,6 +463,10 @@ mod tests {
         }
         let middle = PageSlice { from: 1, to: 2, ..SLICE };
         assert_eq!(decoded(&data, &[0, 2, 8, 12], &middle, 0).unwrap(), (vec![0, 3], 3));
+        let programs = Programs::new(Arc::new(Classes::default()));
+        let kind = Kind::Number(Number::I16);
+        let (mut decoder, mut to) = (Decoder::new(&programs, false), lists());
+        counted(&mut decoder, &data, &[0, 2, 2, 12], &SLICE, &kind, 0, 0, &mut to).unwrap_err();
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! to objects with a tag that names a class or an object seen before (`TBufferFile::ReadObjectAny`).
 
 pub mod cursor;
+pub mod grow;
 mod key;
 pub mod swap;
 pub mod writer;

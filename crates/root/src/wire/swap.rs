@@ -6,6 +6,8 @@
     reason = "AVX2 code runs after asking the processor whether it has it, and must be inlined into what is compiled for it; appended bytes are written before they count"
 )]
 
+use crate::error::Result;
+use crate::wire::grow::Grow;
 use std::mem::MaybeUninit;
 
 /// Copies `from` to `to`, reversing each group of `width` bytes (1, 2, 4 or 8); the lengths are equal and a
@@ -27,19 +29,19 @@ pub fn copy(width: usize, from: &[u8], to: &mut [u8]) {
 
 /// Appends `from` to `to`, reversing each group of `width` bytes; bytes left over are dropped.
 #[inline]
-pub fn extend(width: usize, from: &[u8], to: &mut Vec<u8>) {
+pub fn extend(width: usize, from: &[u8], to: &mut Vec<u8>) -> Result<()> {
     match width {
         2 => extend_reversed::<2>(from, to),
         4 => extend_reversed::<4>(from, to),
         8 => extend_reversed::<8>(from, to),
-        _ => to.extend_from_slice(from),
+        _ => to.try_extend(from),
     }
 }
 
 /// As [`extend`] with the first `length` bytes of `from`, or all of it if it is shorter. Where `from` goes on behind
 /// them, whole blocks are converted, so that short lists of different lengths take the same way.
 #[inline]
-pub fn extend_front(width: usize, from: &[u8], length: usize, to: &mut Vec<u8>) {
+pub fn extend_front(width: usize, from: &[u8], length: usize, to: &mut Vec<u8>) -> Result<()> {
     match width {
         2 => extend_blocks::<2>(from, length, to),
         4 => extend_blocks::<4>(from, length, to),
@@ -52,13 +54,13 @@ pub fn extend_front(width: usize, from: &[u8], length: usize, to: &mut Vec<u8>) 
 const BLOCK: usize = 32;
 
 #[inline]
-fn extend_blocks<const N: usize>(from: &[u8], length: usize, to: &mut Vec<u8>) {
+fn extend_blocks<const N: usize>(from: &[u8], length: usize, to: &mut Vec<u8>) -> Result<()> {
     let blocks = length.div_ceil(BLOCK);
     let (sources, _) = from.as_chunks::<BLOCK>();
     let Some(sources) = sources.get(..blocks).filter(|_| blocks <= 8) else {
         return extend(N, from.get(..length).unwrap_or(from), to);
     };
-    to.reserve(blocks * BLOCK);
+    to.room(blocks * BLOCK)?;
     let (targets, _) = to.spare_capacity_mut().as_chunks_mut::<BLOCK>();
     for (target, source) in targets.iter_mut().zip(sources) {
         fill::<N>(source, target.as_chunks_mut::<N>().0);
@@ -66,10 +68,11 @@ fn extend_blocks<const N: usize>(from: &[u8], length: usize, to: &mut Vec<u8>) {
     // SAFETY: so many blocks were reserved and are in `sources`, so the loop has written at least `length` bytes,
     // provided that a block is a number of groups: N is 1, 2, 4 or 8.
     unsafe { to.set_len(to.len() + length / N * N) };
+    Ok(())
 }
 
 /// Appends the first `width` bytes of each row, reversed; rows too short give zeros.
-pub fn extend_each<'a>(width: usize, rows: impl Iterator<Item = &'a [u8]>, to: &mut Vec<u8>) {
+pub fn extend_each<'a>(width: usize, rows: impl Iterator<Item = &'a [u8]>, to: &mut Vec<u8>) -> Result<()> {
     match width {
         2 => extend_firsts::<2>(rows, to),
         4 => extend_firsts::<4>(rows, to),
@@ -78,19 +81,20 @@ pub fn extend_each<'a>(width: usize, rows: impl Iterator<Item = &'a [u8]>, to: &
     }
 }
 
-fn extend_firsts<'a, const N: usize>(rows: impl Iterator<Item = &'a [u8]>, to: &mut Vec<u8>) {
-    to.reserve(rows.size_hint().0.saturating_mul(N));
+fn extend_firsts<'a, const N: usize>(rows: impl Iterator<Item = &'a [u8]>, to: &mut Vec<u8>) -> Result<()> {
+    to.room(rows.size_hint().0.saturating_mul(N))?;
     for row in rows {
         let mut bytes = row.first_chunk().copied().unwrap_or([0; N]);
         bytes.reverse();
-        to.extend_from_slice(&bytes);
+        to.try_extend(&bytes)?;
     }
+    Ok(())
 }
 
 #[inline]
-fn extend_reversed<const N: usize>(from: &[u8], to: &mut Vec<u8>) {
+fn extend_reversed<const N: usize>(from: &[u8], to: &mut Vec<u8>) -> Result<()> {
     let length = from.len() / N * N;
-    to.reserve(length);
+    to.room(length)?;
     let (spare, _) = to.spare_capacity_mut().as_chunks_mut::<N>();
     #[cfg(target_arch = "x86_64")]
     if length >= 64 && std::arch::is_x86_feature_detected!("avx2") {
@@ -104,6 +108,7 @@ fn extend_reversed<const N: usize>(from: &[u8], to: &mut Vec<u8>) {
     // SAFETY: `length` bytes were reserved, and the loop has written each of them: it stops with the shorter of
     // its sides, which is `from` with `length / N` groups.
     unsafe { to.set_len(to.len() + length) };
+    Ok(())
 }
 
 #[inline(always)]
@@ -163,17 +168,17 @@ mod tests {
                 copy(width, &from, &mut to);
                 assert_eq!(to, want, "width {width}, {count} numbers");
                 let mut appended = vec![9];
-                extend(width, &from, &mut appended);
+                extend(width, &from, &mut appended).unwrap();
                 assert_eq!(appended.split_first(), Some((&9, &want[..])), "width {width}, {count} numbers");
                 for behind in [0usize, 1, 40] {
                     let longer = [from.as_slice(), &vec![7; behind]].concat();
                     let mut appended = vec![9];
-                    extend_front(width, &longer, from.len(), &mut appended);
+                    extend_front(width, &longer, from.len(), &mut appended).unwrap();
                     assert_eq!(appended.split_first(), Some((&9, &want[..])), "{behind} bytes behind");
                 }
                 let rows: Vec<Vec<u8>> = from.chunks(width).map(|row| [row, &[1]].concat()).collect();
                 let mut appended = vec![9];
-                extend_each(width, rows.iter().map(Vec::as_slice), &mut appended);
+                extend_each(width, rows.iter().map(Vec::as_slice), &mut appended).unwrap();
                 assert_eq!(appended.split_first(), Some((&9, &want[..])), "rows of {width} bytes and one");
             }
         }

@@ -3,6 +3,7 @@
 use super::layout::{Layout, Run};
 use super::words::Words;
 use crate::error::Result;
+use crate::wire::grow::{self, Grow};
 
 /// Words of a bank in front of its data: the first I/O word, three links, six words about the bank.
 pub const BANK_WORDS: usize = 10;
@@ -107,8 +108,8 @@ impl<'a> Structure<'a> {
         let mut banks = Vec::new();
         let mut at = 0;
         let ranges: Vec<(u32, u32)> = {
-            let table: Vec<u32> = table.iter().collect();
-            table.as_chunks::<2>().0.iter().map(|&[first, end]| (first, end)).collect()
+            let table: Vec<u32> = grow::collected(table.iter())?;
+            grow::collected(table.as_chunks::<2>().0.iter().map(|&[first, end]| (first, end)))?
         };
         // Where the current range begins in the material, and where it ends.
         let (mut range, mut begin, mut end) = (0, 0usize, 0usize);
@@ -130,14 +131,15 @@ impl<'a> Structure<'a> {
                 if !ranges.is_empty() {
                     bank.address = address.wrapping_add((bank.origin() - at) as u32);
                 }
-                banks.push(bank);
+                banks.try_push(bank)?;
             }
             at += length;
         }
         let mut by_address = Vec::new();
         let mut entry_bank = (!banks.is_empty()).then_some(0);
         if !ranges.is_empty() {
-            by_address = banks.iter().enumerate().map(|(number, bank)| (bank.address, number)).collect();
+            by_address =
+                grow::collected(banks.iter().enumerate().map(|(number, bank)| (bank.address, number)))?;
             if !by_address.is_sorted() {
                 by_address.sort_unstable();
             }

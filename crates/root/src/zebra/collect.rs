@@ -5,6 +5,7 @@ use super::fz::{Meaning, Reader};
 use super::words::{Order, Words};
 use crate::array::pool;
 use crate::error::Result;
+use crate::wire::grow::Grow;
 use crate::wire::swap;
 use arrow_buffer::Buffer;
 
@@ -74,20 +75,21 @@ impl Form {
 impl Column {
     /// Adds the first `length` bytes of these.
     #[inline]
-    fn push(&mut self, order: Order, bytes: &[u8], length: usize) {
+    fn push(&mut self, order: Order, bytes: &[u8], length: usize) -> Result<()> {
         match order {
             Order::Big => swap::extend_front(4, bytes, length, &mut self.data),
             Order::Little => swap::extend_front(1, bytes, length, &mut self.data),
         }
     }
     /// Notes that banks of `length` bytes were added.
-    fn add(&mut self, length: usize, banks: usize) {
+    fn add(&mut self, length: usize, banks: usize) -> Result<()> {
         let size = (length / 4) as u32;
         self.count += banks;
         match self.sizes.last_mut() {
             Some((known, count)) if *known == size => *count += banks,
-            _ => self.sizes.push((size, banks)),
+            _ => self.sizes.try_push((size, banks))?,
         }
+        Ok(())
     }
     fn into_collected(self) -> Result<Collected> {
         let mut sizes = pool::Filled::new(4 * self.count)?;
@@ -134,7 +136,7 @@ impl Collector {
             let mut count = 0;
             loop {
                 if let Some(column) = &mut column {
-                    column.push(words.order(), rest.get(form.data_at..).unwrap_or_default(), form.size());
+                    column.push(words.order(), rest.get(form.data_at..).unwrap_or_default(), form.size())?;
                 }
                 count += 1;
                 rest = rest.get(form.length..).unwrap_or_default();
@@ -143,12 +145,12 @@ impl Collector {
                 }
             }
             if let Some(column) = column {
-                column.add(form.size(), count);
+                column.add(form.size(), count)?;
             }
             at += count * length;
         }
         for column in &mut self.columns {
-            column.offsets.push(column.count as i64);
+            column.offsets.try_push(column.count as i64)?;
         }
         Ok(())
     }

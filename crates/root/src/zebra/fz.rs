@@ -5,6 +5,7 @@ use super::bank::Structure;
 use super::layout::{Layout, Run};
 use super::words::{Order, Words};
 use crate::error::{Error, Result, Within};
+use crate::wire::grow::Grow;
 use sapwood_io::{Cause, Range, Source};
 use std::sync::Arc;
 
@@ -258,6 +259,8 @@ impl Reader {
             // Whole physical records: what is left of one would be fetched twice.
             let want = if length > 4 { WINDOW / length * length } else { WINDOW };
             let want = (size - offset).min(length.max(want) as u64);
+            let more = (want as usize).saturating_sub(self.window.len());
+            self.window.room(more)?;
             self.window.resize(want as usize, 0);
             self.from = offset;
             let fetched =
@@ -410,7 +413,7 @@ impl Reader {
                 let piece = self.piece.start..self.piece.start + take;
                 self.piece.start = piece.end;
                 let from = if self.file.mode == Mode::Alfa { &self.decoded } else { &self.window };
-                self.record.extend_from_slice(from.get(piece).unwrap_or_default());
+                self.record.try_extend(from.get(piece).unwrap_or_default())?;
                 let missing = length - self.record.len();
                 if missing == 0 {
                     return Ok(Some(Found { kind, offset: offset + 8, whole: None }));
@@ -448,16 +451,16 @@ impl Reader {
                 (None, 1..=3) => {
                     offset = start + 12;
                     kind = Some(of_type);
-                    self.record.extend_from_slice(content.bytes());
+                    self.record.try_extend(content.bytes())?;
                     let more = of_type != RUN && content.word(7)? > 0;
                     if !more && (of_type == RUN || pilot_words(&content)? <= content.len()) {
                         return Ok(Some(Found { kind: of_type, offset, whole: None }));
                     }
                 }
                 (None, 5 | 6) => {}
-                (Some(_), 4 | 7) => self.record.extend_from_slice(content.bytes()),
+                (Some(_), 4 | 7) => self.record.try_extend(content.bytes())?,
                 (Some(kind), 8) => {
-                    self.record.extend_from_slice(content.bytes());
+                    self.record.try_extend(content.bytes())?;
                     return Ok(Some(Found { kind, offset, whole: None }));
                 }
                 _ => return Err(words.corrupt(1, format!("a record of type {of_type} where none must be"))),

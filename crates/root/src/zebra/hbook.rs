@@ -4,6 +4,7 @@ use super::bank::Structure;
 use super::rz::{Cycle, RzFile};
 use super::words::Words;
 use crate::error::{Error, Result};
+use crate::wire::grow;
 
 /// Bits of the first data word of a header.
 mod flags {
@@ -134,20 +135,20 @@ pub struct Histogram {
 /// Channels that are packed in words.
 fn unpack(words: &Words<'_>, bits: u32, count: usize, highest_first: bool) -> Result<Vec<f32>> {
     if bits == 32 || bits == 0 {
-        return Ok(words.slice(0, count)?.floats());
+        return words.slice(0, count)?.floats();
     }
     if bits > 32 {
         return Err(words.corrupt(0, format!("channels of {bits} bits")));
     }
     let each = 32 / bits;
-    let packed: Vec<u32> = words.slice(0, count.div_ceil(each as usize))?.iter().collect();
+    let packed: Vec<u32> = grow::collected(words.slice(0, count.div_ceil(each as usize))?.iter())?;
     let mask = (1u32 << bits) - 1;
     let channel = |index: usize| {
         let (word, place) = (index / each as usize, (index % each as usize) as u32);
         let place = if highest_first { each - 1 - place } else { place };
         packed.get(word).map_or(0, |word| word >> (place * bits) & mask) as f32
     };
-    Ok((0..count).map(channel).collect())
+    grow::collected((0..count).map(channel))
 }
 
 /// A title; the words that are there at most.
@@ -185,7 +186,7 @@ impl Histogram {
         if bits & flags::VARIABLE != 0
             && let Some(limits) = structure.child(header, 2)
         {
-            axis.edges = structure.data(limits)?.slice(0, axis.bins + 1)?.floats();
+            axis.edges = structure.data(limits)?.slice(0, axis.bins + 1)?.floats()?;
         }
         axis.labels = labels(structure, header, 8, axis.bins)?;
         let mut made = Self {
@@ -232,11 +233,11 @@ impl Histogram {
         if let super::bank::Link::Bank(squares) = structure.next(bank)
             && structure.name(squares) == "HI1E"
         {
-            self.squares = structure.data(squares)?.slice(0, axis.bins)?.floats();
+            self.squares = structure.data(squares)?.slice(0, axis.bins)?.floats()?;
         }
         if let Some(function) = structure.child(bank, 1) {
             let data = structure.data(function)?;
-            self.function = Some((data.int(0)?, data.int(1)?, data.from(2).floats()));
+            self.function = Some((data.int(0)?, data.int(1)?, data.from(2).floats()?));
         }
         Ok(())
     }
@@ -253,8 +254,8 @@ impl Histogram {
             2 => Spread::Integer,
             _ => Spread::Mean,
         };
-        self.squares = structure.data(squares)?.slice(0, bins)?.floats();
-        let weights = structure.data(weights)?.slice(0, bins)?.floats();
+        self.squares = structure.data(squares)?.slice(0, bins)?.floats()?;
+        let weights = structure.data(weights)?.slice(0, bins)?.floats()?;
         self.profile = Some(ProfileSums { spread, deviations: status & 4 != 0, weights });
         Ok(())
     }
@@ -286,11 +287,11 @@ impl Histogram {
         let count = count.ok_or_else(|| data.corrupt(2, format!("{across} times {up} cells")))?;
         let stored = unpack(&cells.from(2), made.bits, count, true)?;
         // They lie row by row from the top.
-        made.contents = stored.chunks(across).rev().flatten().copied().collect();
+        made.contents = grow::collected(stored.chunks(across).rev().flatten().copied())?;
         if let super::bank::Link::Bank(squares) = structure.next(content)
             && structure.name(squares) == "HI2E"
         {
-            made.squares = structure.data(squares)?.slice(0, x.bins * y.bins)?.floats();
+            made.squares = structure.data(squares)?.slice(0, x.bins * y.bins)?.floats()?;
         }
         made.projections(structure, header, &x, &y)?;
         made.axes = vec![x, y];
@@ -334,7 +335,7 @@ impl Histogram {
     }
 }
 
-/// The labels of an axis of so many bins; none if it has none.
+/// The labels of the first bins of an axis; none if it has none.
 fn labels(structure: &Structure<'_>, header: usize, link: usize, bins: usize) -> Result<Vec<String>> {
     let Some(bank) = structure.child(header, link) else { return Ok(Vec::new()) };
     let data = structure.data(bank)?;
@@ -344,9 +345,7 @@ fn labels(structure: &Structure<'_>, header: usize, link: usize, bins: usize) ->
     if each == 0 || each > 16 || count > bins {
         return Err(data.corrupt(0, format!("{count} labels of {each} words for {bins} bins")));
     }
-    let mut labels: Vec<String> = (0..count).map(label).collect::<Result<_>>()?;
-    labels.resize(bins, String::new());
-    Ok(labels)
+    (0..count).map(label).collect()
 }
 
 /// What a value of an ntuple is.

@@ -13,6 +13,7 @@ use crate::table::{
     FieldInfo, FieldPlan, FieldReader, Hidden, Lane, LaneValues, Output, Page, PageCache, PageDecoder,
     PageListed, PagePlace, PageSlice, PageWanted, PartsLeftOut, Table, Target, Unpacked,
 };
+use crate::wire::grow::{self, Grow};
 use crate::wire::swap;
 use arrow_buffer::Buffer;
 use sapwood_io::{Range, Source};
@@ -275,14 +276,14 @@ impl Ntuple {
         let mut sums: Vec<i64> = Vec::new();
         for page in self.stored.get(column).map_or(&[][..], |stored| &stored.pages) {
             let StoredPlace::File(range) = page.place else { continue };
-            let mut bytes = vec![0; range.length as usize];
+            let mut bytes = grow::filled(range.length as usize, 0)?;
             self.file.source().fetch(&[range], &mut bytes, sapwood_io::Cause::Object)?;
             let words = super::words::Words::new(&bytes, self.file.order(), range.offset);
             for sum in words.iter().map(i64::from) {
                 if sums.last().is_some_and(|&last| sum < last) {
                     return Ok(sums);
                 }
-                sums.push(sum);
+                sums.try_push(sum)?;
             }
         }
         Ok(sums)
@@ -600,7 +601,7 @@ impl ColumnReader {
         let number = number(&self.column);
         let mut length = values.len() / (number.size() * self.numbers()).max(1);
         let mut column = if self.column.kind == Kind::Text {
-            texts(&values, self.column.bytes)
+            texts(&values, self.column.bytes)?
         } else {
             Column::Number { number, values }
         };
@@ -613,16 +614,16 @@ impl ColumnReader {
 }
 
 /// Texts of a fixed length, without blanks and zeros at their ends.
-fn texts(values: &[u8], bytes: usize) -> Column {
-    let mut offsets: Vec<i64> = Vec::with_capacity(values.len() / bytes.max(1) + 1);
-    let mut all = Vec::with_capacity(values.len());
+fn texts(values: &[u8], bytes: usize) -> Result<Column> {
+    let mut offsets: Vec<i64> = grow::with_room(values.len() / bytes.max(1) + 1)?;
+    let mut all = grow::with_room(values.len())?;
     offsets.push(0);
     for text in values.chunks_exact(bytes.max(1)) {
         let end = text.iter().rposition(|&byte| byte != b' ' && byte != 0).map_or(0, |last| last + 1);
         all.extend_from_slice(text.get(..end).unwrap_or_default());
         offsets.push(all.len() as i64);
     }
-    Column::Text { offsets: Buffer::from_vec(offsets), bytes: Buffer::from_vec(all) }
+    Ok(Column::Text { offsets: Buffer::from_vec(offsets), bytes: Buffer::from_vec(all) })
 }
 
 impl FieldReader for ColumnReader {
@@ -647,10 +648,9 @@ impl FieldReader for ColumnReader {
     fn finish(&self, _entries: u64, take: &mut dyn FnMut(usize) -> Result<Column>) -> Result<Column> {
         if self.column.is_index {
             let Column::Number { values, .. } = take(ENDS)? else { return Err(no_numbers()) };
-            let ends: Vec<i64> =
-                values.as_chunks::<8>().0.iter().map(|word| i64::from_ne_bytes(*word)).collect();
-            let counts: Vec<i32> =
-                ends.iter().zip(ends.iter().skip(1)).map(|(start, end)| (end - start) as i32).collect();
+            let ends = || values.as_chunks::<8>().0.iter().map(|word| i64::from_ne_bytes(*word));
+            let counts =
+                grow::collected(ends().zip(ends().skip(1)).map(|(start, end)| (end - start) as i32))?;
             return Ok(Column::Number { number: Number::I32, values: Buffer::from_vec(counts) });
         }
         let Column::Number { values, .. } = take(VALUES)? else { return Err(no_numbers()) };

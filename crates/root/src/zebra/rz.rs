@@ -4,6 +4,7 @@ use super::bank::Structure;
 use super::words::{Order, Words, six_bit};
 use crate::array::pool::{self, Filled};
 use crate::error::{Error, Result, Within};
+use crate::wire::grow::{self, Grow};
 use sapwood_io::{Cause, Range, Source};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -123,7 +124,7 @@ impl RzFile {
     pub fn open(source: Arc<dyn Source>) -> Result<Self> {
         // Nearly all files have short records.
         for most in [16 << 10, Self::FIRST] {
-            let mut first = vec![0; source.size().min(most) as usize];
+            let mut first = grow::filled(source.size().min(most) as usize, 0)?;
             source.fetch(&[Range { offset: 0, length: first.len() as u64 }], &mut first, Cause::Header)?;
             if let Some((order, record)) = recognise(&first) {
                 return Ok(Self { source, order, record });
@@ -147,7 +148,7 @@ impl RzFile {
         u64::from(record).checked_sub(1)?.checked_mul(4 * self.record as u64)
     }
     fn read_ranges(&self, ranges: &[Range], cause: Cause) -> Result<Vec<u8>> {
-        let mut bytes = vec![0; self.total(ranges)?];
+        let mut bytes = grow::filled(self.total(ranges)?, 0)?;
         self.source.fetch(ranges, &mut bytes, cause)?;
         Ok(bytes)
     }
@@ -386,7 +387,8 @@ impl RzDirectory {
         };
         let count = at(31)? as usize;
         let listed = words.slice(keys - 1, count.saturating_mul(1 + width))?;
-        directory.words.reserve(count * width);
+        directory.words.room(count * width)?;
+        directory.starts.room(count)?;
         for index in 0..count {
             let key = listed.slice((1 + width) * index, 1 + width)?;
             directory.words.extend(key.from(1).iter());

@@ -1,6 +1,7 @@
 //! 32-bit words in one byte order, the unit of everything in these formats.
 
 use crate::error::{Error, Result};
+use crate::wire::grow;
 
 /// In which order the bytes of a word lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +44,7 @@ impl<'a> Words<'a> {
     }
     /// Byte offset of a word, for messages.
     pub fn offset(&self, index: usize) -> u64 {
-        self.origin.saturating_add(4 * index as u64)
+        self.origin.saturating_add(4u64.saturating_mul(index as u64))
     }
     /// An error at a word.
     pub fn corrupt(&self, index: usize, message: impl Into<String>) -> Error {
@@ -118,8 +119,8 @@ impl<'a> Words<'a> {
         })
     }
     /// The words as floats.
-    pub fn floats(&self) -> Vec<f32> {
-        self.iter().map(f32::from_bits).collect()
+    pub fn floats(&self) -> Result<Vec<f32>> {
+        grow::collected(self.iter().map(f32::from_bits))
     }
     /// Four characters a word, in the order of the bytes, without blanks and zeros at the end.
     pub fn text(&self) -> String {

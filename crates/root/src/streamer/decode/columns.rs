@@ -7,6 +7,7 @@ use super::{Decoder, Fields, adopt, end_at, field, last_counts, misfit, pair, si
 use crate::array::Builder;
 use crate::error::{Result, Within};
 use crate::wire::Cursor;
+use crate::wire::grow::Grow;
 
 impl Decoder<'_> {
     /// `n` collections streamed member by member, after a class version that stands once for all of them.
@@ -120,7 +121,7 @@ impl Decoder<'_> {
             }
             other => return Err(misfit(other, c)),
         }
-        offsets.push(values.len() as i64);
+        offsets.try_push(values.len() as i64)?;
         Ok(())
     }
 
@@ -254,7 +255,7 @@ impl Decoder<'_> {
         let frame = c.frame()?;
         for count in counts {
             self.decode(item, c, values, count)?;
-            offsets.push(values.len() as i64);
+            offsets.try_push(values.len() as i64)?;
         }
         end_at(c, frame, "a row of objects")
     }
@@ -270,9 +271,9 @@ fn array_columns(item: &Kind, c: &mut Cursor<'_>, out: &mut Builder, n: usize) -
     let counts: Vec<usize> = (0..n).map(|_| c.count(number.size())).collect::<Result<_>>()?;
     for count in counts {
         let count = if c.u8()? == 0 { 0 } else { count };
-        numbers(*number, c.take(sized(c, count, number.size())?)?, values);
+        numbers(*number, c.take(sized(c, count, number.size())?)?, values)?;
         end += count as i64;
-        offsets.push(end);
+        offsets.try_push(end)?;
     }
     Ok(())
 }

@@ -274,7 +274,7 @@ impl<'a> View<'a> {
     pub fn encode(&self, from: usize, to: usize, out: &mut Vec<u8>) -> Result<u32> {
         match self {
             Self::Numbers { width, values } => {
-                swap::extend(*width, values.get(from * width..to * width).unwrap_or_default(), out);
+                swap::extend(*width, values.get(from * width..to * width).unwrap_or_default(), out)?;
             }
             Self::Packed { packing, values } => {
                 let width = packing.number().size();

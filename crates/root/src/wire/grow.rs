@@ -1,0 +1,102 @@
+//! Vectors that grow with what a file says: without memory they end in an error, not in an abort.
+
+use crate::error::{Error, Result};
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, Hash};
+
+/// What grows or says that it cannot.
+pub trait Grow<T> {
+    /// Makes room for `more` values.
+    fn room(&mut self, more: usize) -> Result<()>;
+    /// Appends a value.
+    fn try_push(&mut self, value: T) -> Result<()>;
+    /// Appends copies of values.
+    fn try_extend(&mut self, values: &[T]) -> Result<()>
+    where
+        T: Copy;
+    /// Appends `more` copies of a value.
+    fn try_fill(&mut self, more: usize, value: T) -> Result<()>
+    where
+        T: Copy;
+}
+
+impl<T> Grow<T> for Vec<T> {
+    #[inline]
+    fn room(&mut self, more: usize) -> Result<()> {
+        if more > self.capacity() - self.len() { refill(self, more) } else { Ok(()) }
+    }
+    #[inline]
+    fn try_push(&mut self, value: T) -> Result<()> {
+        self.room(1)?;
+        self.push(value);
+        Ok(())
+    }
+    #[inline]
+    fn try_extend(&mut self, values: &[T]) -> Result<()>
+    where
+        T: Copy,
+    {
+        self.room(values.len())?;
+        self.extend_from_slice(values);
+        Ok(())
+    }
+    fn try_fill(&mut self, more: usize, value: T) -> Result<()>
+    where
+        T: Copy,
+    {
+        self.room(more)?;
+        self.resize(self.len() + more, value);
+        Ok(())
+    }
+}
+
+#[cold]
+fn refill<T>(values: &mut Vec<T>, more: usize) -> Result<()> {
+    let have = values.len();
+    values.try_reserve(more).map_err(|_| {
+        let bytes = have.saturating_add(more).saturating_mul(size_of::<T>());
+        Error::limit(format!("no memory for {bytes} bytes"))
+    })
+}
+
+/// Makes room for one more in a map.
+pub fn place<K: Eq + Hash, V, S: BuildHasher>(map: &mut HashMap<K, V, S>) -> Result<()> {
+    map.try_reserve(1).map_err(|_| Error::limit(format!("no memory for {} objects", map.len() + 1)))
+}
+
+/// Puts a value into a set; returns whether it was not there.
+pub fn insert<T: Eq + Hash, S: BuildHasher>(set: &mut HashSet<T, S>, value: T) -> Result<bool> {
+    set.try_reserve(1).map_err(|_| Error::limit(format!("no memory for {} names", set.len() + 1)))?;
+    Ok(set.insert(value))
+}
+
+/// An empty vector with room for exactly so many values.
+pub fn with_room<T>(count: usize) -> Result<Vec<T>> {
+    let mut out = Vec::new();
+    let bytes = count.saturating_mul(size_of::<T>());
+    out.try_reserve_exact(count).map_err(|_| Error::limit(format!("no memory for {bytes} bytes")))?;
+    Ok(out)
+}
+
+/// So many copies of a value.
+pub fn filled<T: Copy>(count: usize, value: T) -> Result<Vec<T>> {
+    let mut out = with_room(count)?;
+    out.resize(count, value);
+    Ok(out)
+}
+
+/// A copy of values.
+pub fn copied<T: Copy>(values: &[T]) -> Result<Vec<T>> {
+    let mut out = with_room(values.len())?;
+    out.extend_from_slice(values);
+    Ok(out)
+}
+
+/// The values of an iterator.
+pub fn collected<T>(values: impl IntoIterator<Item = T>) -> Result<Vec<T>> {
+    let mut out = Vec::new();
+    for value in values {
+        out.try_push(value)?;
+    }
+    Ok(out)
+}

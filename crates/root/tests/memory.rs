@@ -1,0 +1,283 @@
+//! Readings of which an allocation fails end in an error, not in an abort: each is repeated in a child process for
+//! every allocation of at least [`LEAST`] bytes, which then fails. Smaller ones hold what has a fixed size, or a name.
+#![allow(unsafe_code, reason = "an allocator that fails")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+#![allow(clippy::disallowed_methods, reason = "golden files")]
+
+use arrow_buffer::Buffer;
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use sapwood_io::Memory;
+use sapwood_io::sink::Sink;
+use sapwood_root::array::{Column, Number};
+use sapwood_root::compress::encode::{Algorithm, Compression};
+use sapwood_root::error::{ErrorKind, Result};
+use sapwood_root::file::writer::{CommitEvery, FileWriter, Options};
+use sapwood_root::file::{Directory, RootFile};
+use sapwood_root::ntuple::NTuple;
+use sapwood_root::read::{Part, read};
+use sapwood_root::streamer::declare::Shape;
+use sapwood_root::streamer::object::{ObjectReader, Value};
+use sapwood_root::table::Table;
+use sapwood_root::tree::Tree;
+use sapwood_root::tree::writer::{BranchKind, BranchSpec, Output, TreeOptions};
+use sapwood_root::zebra::hbook::{Class, Histogram};
+use sapwood_root::zebra::ntuple::Ntuple;
+use sapwood_root::zebra::rz::RzFile;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::io;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+
+/// Smaller allocations never fail here.
+const LEAST: usize = 4096;
+
+struct Failing;
+
+/// How many allocations succeed before one fails; none fails while this is negative.
+static LEFT: AtomicIsize = AtomicIsize::new(-1);
+
+/// Whether an allocation is the one that fails.
+fn fails(size: usize) -> bool {
+    size >= LEAST && LEFT.load(Relaxed) >= 0 && LEFT.fetch_sub(1, Relaxed) == 0
+}
+
+// SAFETY: everything else is handed on to the system's allocator; a null pointer says that there is no memory.
+unsafe impl GlobalAlloc for Failing {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if fails(layout.size()) { std::ptr::null_mut() } else { unsafe { System.alloc(layout) } }
+    }
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        if fails(layout.size()) { std::ptr::null_mut() } else { unsafe { System.alloc_zeroed(layout) } }
+    }
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        if fails(size) { std::ptr::null_mut() } else { unsafe { System.realloc(block, layout, size) } }
+    }
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+#[global_allocator]
+static FAILING: Failing = Failing;
+
+#[derive(Clone, Default)]
+struct Shared(Arc<Mutex<Vec<u8>>>);
+
+impl Sink for Shared {
+    fn write_at(&mut self, offset: u64, parts: &[&[u8]]) -> io::Result<()> {
+        let mut bytes = self.0.lock().unwrap();
+        let part = parts.concat();
+        let end = offset as usize + part.len();
+        if bytes.len() < end {
+            bytes.resize(end, 0);
+        }
+        bytes.get_mut(offset as usize..end).unwrap().copy_from_slice(&part);
+        Ok(())
+    }
+    fn finish(&mut self, length: u64) -> io::Result<()> {
+        self.0.lock().unwrap().resize(length as usize, 0);
+        Ok(())
+    }
+    fn name(&self) -> &'static str {
+        "shared"
+    }
+}
+
+/// A file with a tree of numbers, lists, strings and lists of strings.
+fn tree_file() -> Vec<u8> {
+    const ENTRIES: usize = 20_000;
+    let spec = |name: &str, kind| BranchSpec { name: name.into(), kind, compression: None };
+    let object = |shape| BranchKind::Object { shape, split_level: 0, member_wise: false };
+    let number = Shape::Number(Number::F32);
+    let offsets = |each: usize| Buffer::from_vec((0..=ENTRIES).map(|i| (i * each) as i64).collect());
+    let floats = |count: usize| {
+        let values: Vec<f32> = (0..count).map(|i| (i % 100) as f32).collect();
+        Column::Number { number: Number::F32, values: Buffer::from_vec(values) }
+    };
+    let list = |values| Column::List { offsets: offsets(3), values: Box::new(values) };
+    let text = |count: usize| Column::Text {
+        offsets: Buffer::from_vec((0..=count).map(|i| 4 * i as i64).collect()),
+        bytes: Buffer::from_vec(b"text".repeat(count)),
+    };
+    let specs = [
+        spec("x", BranchKind::Numbers { number: number.clone(), dims: vec![] }),
+        spec("n", BranchKind::Counter),
+        spec("j", BranchKind::Counted { number: number.clone(), dims: vec![], counter: 1 }),
+        spec("s", BranchKind::Text),
+        spec("v", object(Shape::Vector(Box::new(number)))),
+        spec("vs", object(Shape::Vector(Box::new(Shape::Text)))),
+    ];
+    let columns = [
+        floats(ENTRIES),
+        list(floats(3 * ENTRIES)),
+        text(ENTRIES),
+        list(floats(3 * ENTRIES)),
+        list(text(3 * ENTRIES)),
+    ];
+    let sink = Shared::default();
+    let compression = Compression::Level(Algorithm::Zstd, 1);
+    let options = Options { compression, commit_every: CommitEvery::Never, ..Options::default() };
+    let file = FileWriter::create(Box::new(sink.clone()), "x.root", options).unwrap();
+    let mut out = Output::new(file);
+    let tree =
+        out.make_tree(0, "t", &specs, TreeOptions { auto_flush: 5000, ..TreeOptions::default() }).unwrap();
+    let (tree, file) = out.tree_mut(tree).unwrap();
+    tree.extend(file, &columns).unwrap();
+    out.close().unwrap();
+    let bytes = sink.0.lock().unwrap();
+    bytes.clone()
+}
+
+fn golden(name: &str) -> Vec<u8> {
+    std::fs::read(format!("{}/../../tests/golden/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+}
+
+/// What was read: values of the columns and objects, and objects that could not be read.
+#[derive(Clone, Copy, Default, PartialEq)]
+struct Found {
+    values: usize,
+    lost: usize,
+}
+
+fn whole(pool: &ThreadPool, table: &dyn Table, found: &mut Found) -> Result<()> {
+    for field in 0..table.num_fields() {
+        match read(pool, &[Part { table, fields: &[field], start: 0, stop: table.entries() }]) {
+            Ok(columns) => found.values += columns.iter().map(count).sum::<usize>(),
+            Err(error) if error.kind() == ErrorKind::Unsupported => found.lost += 1,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// The values of a column, with those of its parts.
+fn count(column: &Column) -> usize {
+    let inside = match column {
+        Column::List { values, .. } | Column::FixedList { values, .. } | Column::Option { values, .. } => {
+            count(values)
+        }
+        Column::Text { bytes, .. } => bytes.len(),
+        Column::Record { fields, .. } => fields.iter().map(|(_, field)| count(field)).sum(),
+        Column::Union { variants, .. } => variants.iter().map(count).sum(),
+        _ => 0,
+    };
+    column.len() + inside
+}
+
+/// Reads all that a file of ROOT holds.
+fn root(pool: &ThreadPool, bytes: &Arc<[u8]>, found: &mut Found) -> Result<()> {
+    fn walk(pool: &ThreadPool, file: &Arc<RootFile>, directory: &Directory, found: &mut Found) -> Result<()> {
+        for key in &directory.keys {
+            match key.classname.as_str() {
+                "TDirectory" | "TDirectoryFile" => walk(pool, file, &file.subdirectory(key)?, found)?,
+                "TTree" => whole(pool, &Tree::read(file, key)?, found)?,
+                "ROOT::RNTuple" => whole(pool, &NTuple::read(file, key)?, found)?,
+                class => {
+                    let (classes, object) = (file.classes()?, file.object(key)?);
+                    let object = ObjectReader::new(&classes, &object, key.key_bytes.into()).payload(class)?;
+                    if let Value::Object(object) = object {
+                        let problems = object.problems()?;
+                        let refused =
+                            problems.iter().find(|(_, error)| error.message().contains("no memory"));
+                        if let Some((_, error)) = refused {
+                            return Err(error.clone());
+                        }
+                        found.values += object.members.len();
+                        found.lost += problems.len();
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+    let file = Arc::new(RootFile::open(Arc::new(Memory::new("memory", bytes.clone())))?);
+    walk(pool, &file, &file.directory()?, found)
+}
+
+/// Reads all that a file of HBOOK holds.
+fn hbook(pool: &ThreadPool, bytes: &Arc<[u8]>, found: &mut Found) -> Result<()> {
+    let file = Arc::new(RzFile::open(Arc::new(Memory::new("memory", bytes.clone())))?);
+    let directory = file.directory()?;
+    for cycle in (0..directory.len()).filter_map(|index| directory.cycles(index).first()) {
+        let bytes = file.object(cycle)?;
+        let structure = file.structure(cycle, &bytes)?;
+        match Class::of(&structure) {
+            Some(Class::RowWise | Class::ColumnWise) => {
+                whole(pool, &Ntuple::open(&file, &directory, "n", cycle, &bytes)?, found)?;
+            }
+            Some(Class::OneD | Class::TwoD | Class::Profile) => {
+                found.values += Histogram::parse(&structure)?.contents.len();
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+type Reading = (&'static str, fn() -> Vec<u8>, fn(&ThreadPool, &Arc<[u8]>, &mut Found) -> Result<()>);
+
+const READINGS: [Reading; 6] = [
+    ("tree", tree_file, root),
+    ("trees of objects", || golden("objects/plain.root"), root),
+    ("objects", || golden("objects/standard.root"), root),
+    ("ntuple", || golden("ntuple/plain.root"), root),
+    ("ntuple of all types", || golden("ntuple/types.root"), root),
+    ("hbook", || golden("zebra/hbook.rz"), hbook),
+];
+
+/// The exit codes of a child: no allocation failed; one did, and an error was returned that says so.
+const COMPLETE: i32 = 10;
+const REFUSED: i32 = 11;
+
+#[test]
+fn child() {
+    let Ok(chosen) = std::env::var("SAPWOOD_FAILING") else { return };
+    let (name, number) = chosen.split_once(':').unwrap();
+    let (_, make, reading) = READINGS.iter().find(|(known, _, _)| *known == name).unwrap();
+    let (pool, bytes) = (ThreadPoolBuilder::new().num_threads(1).build().unwrap(), Arc::from(make()));
+    let (mut expected, mut found) = (Found::default(), Found::default());
+    LEFT.store(number.parse().unwrap(), Relaxed);
+    let result = reading(&pool, &bytes, &mut found);
+    let failed = LEFT.swap(-1, Relaxed) < 0;
+    reading(&pool, &bytes, &mut expected).unwrap();
+    std::process::exit(match result {
+        Ok(()) if found != expected => {
+            eprintln!("{} values instead of {}", found.values, expected.values);
+            1
+        }
+        Ok(()) if !failed => COMPLETE,
+        Err(error) if error.kind() == ErrorKind::Limit => REFUSED,
+        // Memory that was asked for ahead, and did without.
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("{error}");
+            1
+        }
+    });
+}
+
+#[test]
+fn failed_allocations_are_errors() {
+    for (name, _, _) in READINGS {
+        let mut refused = 0;
+        for number in 0.. {
+            let mut child = Command::new(std::env::current_exe().unwrap());
+            child.args(["child", "--exact", "--nocapture", "--test-threads=1"]);
+            let child = child.env("SAPWOOD_FAILING", format!("{name}:{number}"));
+            let done = child.stdin(Stdio::null()).output().unwrap();
+            match done.status.code() {
+                Some(COMPLETE) => {
+                    eprintln!("{name}: {number} allocations of {LEAST} bytes and more, {refused} errors");
+                    assert!(refused > 2, "{name} allocates too little to show anything");
+                    break;
+                }
+                Some(REFUSED) => refused += 1,
+                Some(0) => {}
+                code => {
+                    panic!("{name}, allocation {number}: {code:?}\n{}", String::from_utf8_lossy(&done.stderr))
+                }
+            }
+        }
+    }
+}
