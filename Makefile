@@ -43,6 +43,7 @@ lint: build ## formatting, clippy, ruff, pyright, stubs against the built module
 	cargo clippy --release --workspace --all-targets --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --release --workspace --no-deps --quiet
 	$(BIN)/python tests/support/house.py
+	$(BIN)/python tests/prose.py
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/pyright

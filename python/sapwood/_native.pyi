@@ -54,14 +54,14 @@ class File:
     ) -> File:
         """Open a local path, bytes, URLs that lead to the same bytes, or an object.
 
-        `name` is what errors call it. `far` says how storage far away is read: wanted for URLs, and for an object it
+        `name` is what errors call it. `far` says how remote storage is read: wanted for URLs, and for an object it
         means that many ranges are better asked for at once. `prior` is where it is copied before it is read: "memory",
         "disk", "auto" (where that pays), or not.
 
         Raises
         ------
         StorageError
-            The bytes cannot be had.
+            The bytes are not available.
         CorruptError
             It is not a ROOT file, or a damaged one.
         """
@@ -111,7 +111,7 @@ class File:
     def ledger(self) -> list[tuple[int, int, int, int, bool, str]]:
         """List requests that did not go well: time in ns, offset, length, attempt, whether sent again, and why."""
     def stored_version(self) -> tuple[str, str] | None:
-        """Give who says which version of the file it is, and which.
+        """Return who states the version of the file, and the version.
 
         An ETag or a date; of a local file the time of its last change in nanoseconds, which nobody says (empty).
         """
@@ -131,7 +131,7 @@ class Key:
         """The C++ class of the object (`fClassName`)."""
     @property
     def cycle(self) -> int:
-        """The number that tells apart objects of one name (`fCycle`)."""
+        """The number that distinguishes objects of one name (`fCycle`)."""
     @property
     def seek(self) -> int:
         """The offset of the record, in bytes (`fSeekKey`)."""
@@ -179,7 +179,7 @@ class Directory:
     def listing(self) -> list[list[Any]]:
         """List what keys are called, their classes and their cycles: three lists, in the order of the file."""
     def key(self, index: int) -> Key:
-        """Give a key by its place."""
+        """Return a key by its place."""
     def subdirectory(self, key: Key) -> Directory:
         """Read the directory of a key."""
     def ntuple(self, key: Key) -> NTuple:
@@ -232,7 +232,7 @@ class Object:
     def bases(self, makers: _Makers) -> list[Any]:
         """Make Python objects of its bases."""
     def owner(self, name: str) -> int | None:
-        """Tell the number of the base that has a member; -1 for the object itself, None where there is none."""
+        """Return the number of the base that has a member; -1 for the object itself, None where there is none."""
     def member(self, name: str, makers: _Makers) -> Any:
         """Make a Python object of one of its own members; numbers in arrays become NumPy arrays."""
     def members(self, known: dict[str, Any], makers: _Makers) -> dict[str, Any]:
@@ -461,7 +461,7 @@ class ZebraFile:
     def ledger(self) -> list[tuple[int, int, int, int, bool, str]]:
         """List the requests that did not go well."""
     def stored_version(self) -> tuple[str, str] | None:
-        """Return who says which version of the file it is, and which."""
+        """Return who states the version of the file, and the version."""
 
 @final
 class RzFile(ZebraFile):
@@ -891,7 +891,7 @@ class Carry:
 
     def __new__(cls, room: int) -> Carry: ...  # noqa: PYI034
     def announce(self, table: Table, fields: Sequence[int], start: int, stop: int) -> None:
-        """Tell storage that is far away what all steps together will read, so that it is fetched ahead."""
+        """Announce to remote storage what all steps together will read, so that it is fetched ahead."""
     @property
     def announced(self) -> bool:
         """Whether storage was told, and wants to know."""
@@ -903,7 +903,7 @@ class HeldBuffers:
 
     def __new__(cls) -> HeldBuffers: ...  # noqa: PYI034
     def close(self) -> None:
-        """Give back what is more."""
+        """Free what is more."""
 
 class Stop:
     """Ends jobs from another thread: what they wait for in the native part, now and later."""
@@ -943,7 +943,7 @@ def read(
     UnsupportedError
         A branch cannot be read.
     CorruptError, LimitError, StorageError
-        The bytes are damaged, ask for too much, or cannot be had.
+        The bytes are damaged, ask for too much, or are not available.
     """
 
 def arrow_stream(
@@ -967,7 +967,7 @@ def set_num_threads(n: int) -> None:
     """Set how many threads decompress and decode; the default is SAPWOOD_NUM_THREADS, or one for each CPU."""
 
 def num_threads() -> int:
-    """Tell how many threads decompress and decode."""
+    """Return how many threads decompress and decode."""
 
 def counters() -> dict[str, int]:
     """Count what this process has read so far.
@@ -985,10 +985,10 @@ def stop_trace() -> tuple[int, dict[str, Column]] | None:
     """End recording; gives when it began (ns since 1970) and the columns of `sapwood.storage.trace`."""
 
 def trace_so_far() -> tuple[int, dict[str, Column]] | None:
-    """Give the same of what was recorded so far."""
+    """Return the same of what was recorded so far."""
 
 def take_trace() -> tuple[int, dict[str, Column]] | None:
-    """Give the same, and take it out: the trace goes on without it."""
+    """Return the same, and take it out: the trace goes on without it."""
 
 def requests() -> list[tuple[str, tuple[int, int, int, int]]]:
     """Count requests to storage of this process so far, with or without a trace.
@@ -1024,7 +1024,7 @@ def plan_requests(
     bandwidth: float,
     most_ranges: int,
 ) -> list[list[tuple[int, int]]]:
-    """Give the requests by which (offset, length) ranges, wanted in this order, would be fetched from storage.
+    """Return the requests by which (offset, length) ranges, wanted in this order, would be fetched from storage.
 
     Parameters
     ----------
@@ -1069,7 +1069,7 @@ def lab_events(start: int, stop: int) -> dict[str, Any]:
     """
 
 def lab_sources() -> list[tuple[str, str]]:
-    """Give the sources of the kernels, names and texts; the last is the program."""
+    """Return the sources of the kernels, names and texts; the last is the program."""
 
 def lab_starter() -> bytes:
-    """Give a program that starts processes: ``crates/lab/src/start.rs``; empty where it could not be built."""
+    """Return a program that starts processes: ``crates/lab/src/start.rs``; empty where it could not be built."""

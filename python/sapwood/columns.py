@@ -45,7 +45,7 @@ Foreign = Any
 
 
 def length_of(column: Column) -> int:
-    """Give the number of elements of a column."""
+    """Return the number of elements of a column."""
     match column:
         case ("number", values):
             return len(values)
@@ -62,7 +62,7 @@ def length_of(column: Column) -> int:
 
 
 def type_of(column: Column) -> Type:
-    """Give the type of a column."""
+    """Return the type of a column."""
     match column:
         case ("number", values):
             return ("number", values.dtype.name)
@@ -130,22 +130,22 @@ def _has(kind: Type, what: str) -> bool:
 
 
 def has_records(kind: Type) -> bool:
-    """Tell whether objects are in a column of this type."""
+    """Return whether objects are in a column of this type."""
     return _has(kind, "record")
 
 
 def has_unions(kind: Type) -> bool:
-    """Tell whether a column of this type holds objects of several classes, which the Arrow stream has no form for."""
+    """Return whether a column of this type holds objects of several classes, which the Arrow stream has no form for."""
     return _has(kind, "union")
 
 
 def is_rectangular(kind: Type) -> bool:
-    """Tell whether a NumPy array of numbers has the shape of this type."""
+    """Return whether a NumPy array of numbers has the shape of this type."""
     return kind[0] == "number" or (kind[0] == "fixed" and is_rectangular(kind[2]))
 
 
 def is_settled(kind: Type) -> bool:
-    """Tell whether the type says all: no part of it is only known from the data."""
+    """Return whether the type says all: no part of it is only known from the data."""
     match kind:
         case ("dynamic",):
             return False
@@ -193,7 +193,7 @@ def _plain_nodes() -> _Plain:
 
 
 def _copier(make: Callable[..., Any], *samples: tuple[Any, ...]) -> Callable[..., Any]:
-    """Give what makes the same objects as `make`, faster: a copy of one that was made, with other parts put in.
+    """Return what makes the same objects as `make`, faster: a copy of one that was made, with other parts put in.
 
     Awkward's constructors check each buffer at length, which costs more than all else where branches are many and
     entries few. Whether the parts are all that tells two such objects apart is found out from samples; where it is
@@ -242,7 +242,7 @@ class Layouts:
         return known[1]
 
     def layout(self, column: Column, parameters: dict[str, Any] | None = None) -> Foreign:
-        """Give the `awkward.contents.Content` of a column, with these parameters on its outermost node."""
+        """Return the `awkward.contents.Content` of a column, with these parameters on its outermost node."""
         c = self._contents
         match column:
             case ("number", values):
@@ -282,7 +282,7 @@ class Layouts:
 
 
 def form_of(kind: Type, key: str, parameters: dict[str, Any] | None = None) -> Foreign:
-    """Give the Awkward form of a type; the form keys of its nodes begin with `key`."""
+    """Return the Awkward form of a type; the form keys of its nodes begin with `key`."""
     from awkward import forms as f
 
     match kind:
@@ -318,7 +318,7 @@ def form_of(kind: Type, key: str, parameters: dict[str, Any] | None = None) -> F
 
 
 def buffers_of(column: Column, key: str) -> dict[str, Array]:
-    """Give the arrays in a column by the names that `form_of` its type, with the same key, has for them."""
+    """Return the arrays in a column by the names that `form_of` its type, with the same key, has for them."""
     match column:
         case ("number", values):
             return {f"{key}-data": values}
@@ -347,14 +347,14 @@ def buffers_of(column: Column, key: str) -> dict[str, Array]:
 
 
 def to_awkward(column: Column, parameters: dict[str, Any] | None = None) -> Foreign:
-    """Give the `awkward.Array` of a column, without a copy."""
+    """Return the `awkward.Array` of a column, without a copy."""
     import awkward as ak
 
     return ak.Array(Layouts().layout(column, parameters))
 
 
 def from_awkward(array: Foreign) -> Column:
-    """Give the column of an `awkward.Array` or layout; copies only what is not packed already.
+    """Return the column of an `awkward.Array` or layout; copies only what is not packed already.
 
     Raises
     ------
@@ -411,7 +411,7 @@ def _from_layout(layout: Foreign) -> Column:
 
 
 def from_numpy(array: Array) -> Column:
-    """Give the column of a NumPy array: its first axis counts elements, further axes become lists of one size.
+    """Return the column of a NumPy array: its first axis counts elements, further axes become lists of one size.
 
     Strings, and objects that are strings or (nested) sequences, are taken one by one.
 
@@ -534,7 +534,7 @@ def _objects(items: Iterable[Foreign], count: int) -> Array:
 
 
 def to_arrow(column: Column) -> Foreign:
-    """Give the `pyarrow.Array` of a column, without a copy but for bools, which Arrow packs eight to a byte.
+    """Return the `pyarrow.Array` of a column, without a copy but for bools, which Arrow packs eight to a byte.
 
     Lists become ``large_list`` (64-bit offsets), strings ``large_string``, records ``struct``, unions dense unions.
     """
@@ -611,7 +611,7 @@ class ArrowStream:
         self._data = data
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> Foreign:
-        """Give the capsule of an `ArrowArrayStream`."""
+        """Return the capsule of an `ArrowArrayStream`."""
         from sapwood import _native
 
         return _native.arrow_stream(self._names, self._data)

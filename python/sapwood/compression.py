@@ -31,7 +31,7 @@ class Compression:
 
     @staticmethod
     def from_code(code: int) -> Compression | None:
-        """Give the setting of a stored number, None where it means "not compressed".
+        """Return the setting of a stored number, None where it means "not compressed".
 
         Codec 0 (numbers below 100, as ROOT 5 wrote them) and codec 3 (`kOldCompressionAlgo`) are zlib.
 
@@ -86,7 +86,7 @@ class ZSTD(Compression):
 
 
 def code_of(compression: Compression | None) -> int:
-    """Give ROOT's number of a setting; None means no compression.
+    """Return ROOT's number of a setting; None means no compression.
 
     Raises
     ------

@@ -28,7 +28,7 @@ HIDDEN = "***"
 
 
 def without_secrets(text: str) -> str:
-    """Give a text without the tokens, signatures and passwords in its URLs, to be shown or passed on."""
+    """Return a text without the tokens, signatures and passwords in its URLs, to be shown or passed on."""
     return _PASSWORD.sub(rf"\1{HIDDEN}", _SECRET.sub(rf"\1{HIDDEN}", text))
 
 
@@ -66,7 +66,7 @@ class NotFoundError(SapwoodError, KeyError):
     """A key, tree or branch of that name is not there."""
 
     def __str__(self) -> str:
-        """Give the message as it is (KeyError would quote it)."""
+        """Return the message as it is (KeyError would quote it)."""
         return str(self.args[0]) if self.args else ""
 
 

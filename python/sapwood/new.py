@@ -150,7 +150,7 @@ def TMultiGraph(graphs: Iterable[NewObject], *, title: str = "") -> NewObject:  
 
 
 def _lows_and_highs(errors: Mapping[str, Foreign], x: ArrayLike) -> dict[str, ArrayLike]:
-    """Give the members for lower and upper errors of each axis."""
+    """Return the members for lower and upper errors of each axis."""
     members: dict[str, ArrayLike] = {}
     for axis, error in errors.items():
         low, high = error if isinstance(error, tuple) else (error, error)

@@ -32,7 +32,7 @@ _TAKEN = {
 
 
 def as_vectors(array: ak.Array) -> ak.Array:
-    """Give an array with its ROOT vectors as records of the `vector` package, wherever they stand.
+    """Return an array with its ROOT vectors as records of the `vector` package, wherever they stand.
 
     `TVector2`, `TVector3` and `TLorentzVector`, and the vectors of `ROOT::Math` in Cartesian, cylindrical and
     pt-eta-phi coordinates, become `Vector2D`, `Vector3D` or `Momentum4D` with the same numbers (momenta and energies
@@ -65,7 +65,7 @@ def as_vectors(array: ak.Array) -> ak.Array:
 
 
 def _meaning(layout: Any) -> tuple[str, dict[str, str]]:
-    """Give the record's name and where its coordinates are, or nothing."""
+    """Return the record's name and where its coordinates are, or nothing."""
     classname = layout.parameter("__record__") or ""
     fields = layout.fields
     name, places = _CLASSES.get(classname, ("", {}))

@@ -474,7 +474,7 @@ def test_the_start_of_root_is_not_counted(tmp_path: Path, root_python: Path, mon
 
 def test_what_cannot_be_written_anew_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
-        raise UnsupportedError("objects of Event are not written anew")
+        raise UnsupportedError("objects of Event are not rewritten")
 
     monkeypatch.setattr(site, "rewrite", refuse)
     monkeypatch.setattr(
@@ -484,7 +484,7 @@ def test_what_cannot_be_written_anew_is_left_out(tmp_path: Path, monkeypatch: py
     options: Any = {"files": [str(tmp_path / "one.root")], "names": ["sapwood"], "jobs": [1], "read_ahead": ["8 MB"]}
     left = site.run(tmp_path / "out", **options)[0].content["left_out"]
     assert left["read ahead 8 MB"] == "the size is for raw, root: the others leave it to the system"
-    assert left["compressed zstd:5"] == "objects of Event are not written anew"
+    assert left["compressed zstd:5"] == "objects of Event are not rewritten"
     assert "tree alone" not in left
     samples.make("pythia", tmp_path / "one.root")  # another file in its place
     with pytest.raises(ArgumentError, match=r"one\.root is not the file that .*site\.json was measured with"):

@@ -1,6 +1,6 @@
-//! The block cache: blocks of files far away, kept in a local folder, for any number of processes.
+//! The block cache: blocks of remote files, kept in a local folder, for any number of processes.
 //!
-//! A file far away has two files here: its blocks, each at its own place in a sparse file, and an index with a digest of
+//! A remote file has two files here: its blocks, each at its own place in a sparse file, and an index with a digest of
 //! each. Both are named by a digest of the URL, the version and the size, so that a file that was changed has others.
 //! A block is written before its digest, and believed only if they agree: no lock is needed, and what was damaged or
 //! written by halves is as if it were not there. What was not used for longest is removed, a whole file at a time.

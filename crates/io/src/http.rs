@@ -1,4 +1,4 @@
-//! HTTP and HTTPS, and S3 by way of them.
+//! HTTP and HTTPS, and S3 through them.
 //!
 //! Ranges by RFC 9110: a server may take one range, ten or a thousand, may answer with other ranges than were asked for,
 //! or with the whole file. What it takes is learnt from what it answers.
@@ -223,7 +223,7 @@ enum Begun {
 impl Http {
     fn state(&self) -> MutexGuard<'_, State> {
         // The connections of a parent process are neither used nor closed in a child.
-        let anew = || State {
+        let fresh = || State {
             way: Way {
                 number: 0,
                 replica: self.first,
@@ -234,7 +234,7 @@ impl Http {
             same: vec![self.first],
             elsewhere: Vec::new(),
         };
-        self.state.get(|_| Mutex::new(anew())).lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.get(|_| Mutex::new(fresh())).lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn get(&self, way: &Way, ranges: &str, limit: Duration) -> std::result::Result<Response<Body>, Fault> {

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 pub enum Prior {
     /// It is not.
     Never,
-    /// Into memory, where that pays: half or more of the last file far away was wanted, and this one has no more bytes than
+    /// Into memory, where that pays: half or more of the last remote file was wanted, and this one has no more bytes than
     /// this, and comes within one latency.
     Auto(u64),
     /// Into memory.
@@ -43,10 +43,10 @@ const PATIENCE: Duration = Duration::from_millis(200);
 /// What of it is left for each server; nothing for one that did not answer, and is not asked again.
 static LEFT: PerProcess<Mutex<BTreeMap<String, Option<Duration>>>> = PerProcess::empty();
 
-/// How much of the last file far away was wanted, in thousandths.
+/// How much of the last remote file was wanted, in thousandths.
 static LATELY: AtomicU32 = AtomicU32::new(0);
 
-/// Notes how much of a file far away is wanted.
+/// Notes how much of a remote file is wanted.
 pub fn wanted(bytes: u64, size: u64) {
     LATELY.store((bytes.saturating_mul(1000) / size.max(1)).min(1000) as u32, Relaxed);
 }
@@ -128,7 +128,7 @@ impl Asked {
         started.is_ok().then_some(asked)
     }
 
-    /// The answer, if it is there with the copy, which was begun then, or soon after. One that cannot be had is no reason
+    /// The answer, if it is there with the copy, which was begun then, or soon after. A missing answer is no reason
     /// not to read, nor to miss a deadline.
     fn answer(self, source: &Arc<dyn Source>, began: Instant) -> Option<Checksum> {
         let latency = source.latency().unwrap_or_default();

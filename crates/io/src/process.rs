@@ -1,7 +1,7 @@
 //! What each process has for itself, also one that was forked while other threads were at work.
 //!
 //! A lock that another thread held when the process was forked is never given back in the child. So nothing that was
-//! inherited is waited for: the child makes what it needs anew, behind a pointer, and leaves the old as it is.
+//! inherited is waited for: the child makes what it needs again, behind a pointer, and leaves the old as it is.
 
 #![allow(unsafe_code, reason = "a value that is never freed while it can be seen, found without any lock")]
 

@@ -1,4 +1,4 @@
-//! Storage far away: what is announced is fetched ahead, in few requests; what fails is tried again.
+//! Remote storage: what is announced is fetched ahead, in few requests; what fails is tried again.
 
 mod ahead;
 mod imagined;
@@ -127,7 +127,7 @@ impl Fault {
     }
 }
 
-/// How storage far away is read.
+/// How remote storage is read.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The longest wait for anything to come. A request as a whole, with those in its place, has twice this and the time of
@@ -184,7 +184,7 @@ pub struct Opening {
     pub pieces: Vec<(u64, Vec<u8>)>,
 }
 
-/// A file in storage far away.
+/// A file in remote storage.
 pub struct Remote {
     shared: PerProcess<Arc<Shared>>,
     transport: Arc<dyn Transport>,
@@ -216,7 +216,7 @@ struct Shared {
 }
 
 impl Remote {
-    /// Reads by way of `transport`, of which something was read already; `ledger` has what did not go well at that.
+    /// Reads through `transport`, of which something was read already; `ledger` has what did not go well at that.
     pub fn new(
         transport: Arc<dyn Transport>,
         options: Options,
@@ -256,13 +256,13 @@ impl Remote {
         self.shared().pace.suppose(latency, None);
     }
 
-    /// What threads share; made anew in a forked process, which has none of the threads and none of the connections.
+    /// What threads share; made again in a forked process, which has none of the threads and none of the connections.
     fn shared(&self) -> Arc<Shared> {
-        let anew = || {
+        let fresh = || {
             let ledger = Ledger::of(self.counters.clone());
             Shared::new(self.transport.clone(), self.options.clone(), ledger, self.blocks.clone())
         };
-        self.shared.get(|_| Arc::new(anew())).clone()
+        self.shared.get(|_| Arc::new(fresh())).clone()
     }
 }
 

@@ -64,7 +64,7 @@ pub trait Source: Send + Sync {
         Ok(())
     }
 
-    /// Says which ranges will be fetched, in this order, each as it is given here. Storage far away fetches them ahead,
+    /// Says which ranges will be fetched, in this order, each as it is given here. Remote storage fetches them ahead,
     /// and keeps them until they were fetched or the result is dropped; other storage does not ask for them. `together`:
     /// nobody gets anything before all of them are there, so that it does not matter much which are there first.
     fn announce(&self, _ranges: &dyn Fn() -> Vec<Range>, _together: bool) -> Option<Announced> {
@@ -90,9 +90,9 @@ pub trait Source: Send + Sync {
         }
         requests
     }
-    /// Says that a record of the file itself will be wanted: storage far away reads it with the next one that is.
+    /// Says that a record of the file itself will be wanted: remote storage reads it with the next one that is.
     fn foresee(&self, _range: Range) {}
-    /// How long storage far away takes to begin an answer, as far as is known.
+    /// How long remote storage takes to begin an answer, as far as is known.
     fn latency(&self) -> Option<Duration> {
         None
     }
@@ -114,11 +114,11 @@ pub trait Source: Send + Sync {
     fn version(&self) -> Option<Version> {
         None
     }
-    /// What the bytes of the whole file come to, as storage far away says now, if it does. It is asked once.
+    /// The whole-file checksum that remote storage reports now, if it does. Queried once.
     fn promised(&self) -> Result<Option<Checksum>> {
         Ok(None)
     }
-    /// Who is asked that: host and port, where it is storage far away.
+    /// Who is asked that: host and port, where it is remote storage.
     fn server(&self) -> Option<String> {
         None
     }
@@ -201,7 +201,7 @@ impl Local {
             return Err(Error::new(ErrorKind::InvalidInput, format!("{name}: not a regular file")));
         }
         let file = File::open(path).map_err(fail)?;
-        // A writer that begins the file anew has it empty for a moment.
+        // A writer that starts the file again has it empty for a moment.
         for pause in EMPTY_PAUSES {
             if file.metadata().map_err(fail)?.len() > 0 {
                 break;
@@ -226,7 +226,7 @@ impl Local {
     fn open_file(&self) -> Option<Arc<File>> {
         self.slot().read().unwrap_or_else(PoisonError::into_inner).clone()
     }
-    /// The same as a copy of what is far away, of this version.
+    /// The same as a copy of a remote file, of this version.
     #[must_use]
     pub fn known_as(self, version: Option<Version>) -> Self {
         Self { version, ..self }

@@ -1,7 +1,7 @@
 //! `XRootD`: `root://`, and `roots://` with TLS.
 //!
 //! A client of our own: two copies of the `XRootD` project's client in one process crash, and ROOT brings one. Requests to
-//! one server share a connection, each on a stream of its own. A file is found by way of a redirector, if there is one; a
+//! one server share a connection, each on a stream of its own. A file is found through a redirector, if there is one; a
 //! server that fails is named to it when another is asked for.
 
 mod auth;
@@ -140,7 +140,7 @@ struct Xrootd {
 struct State {
     /// The open file.
     current: Mutex<Option<Arc<Handle>>>,
-    /// What is known from before; held by the thread that opens the file anew.
+    /// What is known from before; held by the thread that opens the file again.
     history: Mutex<History>,
     /// What is to be listed though the bytes came.
     remarks: Mutex<Vec<Error>>,
@@ -266,7 +266,7 @@ impl Xrootd {
         handle
     }
 
-    /// The open file; opened anew if it is not.
+    /// The open file; opened again if it is not.
     fn handle(&self, deadline: Instant) -> std::result::Result<Arc<Handle>, Fault> {
         let state = self.state();
         let usable = |handle: &Arc<Handle>| handle.session.over().is_none();

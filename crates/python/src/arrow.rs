@@ -216,7 +216,7 @@ fn array(column: Column) -> Result<ArrayRef> {
     })
 }
 
-/// Values or none, laid out anew with a null where there is none.
+/// Values or none, laid out again with a null where there is none.
 fn optional(index: &Buffer, values: Column) -> Result<ArrayRef> {
     let places: ScalarBuffer<i64> = scalars(index.clone());
     let values = array(values)?.to_data();

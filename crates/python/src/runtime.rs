@@ -199,7 +199,7 @@ pub fn interruptibly<T: Send>(
     result.unwrap_or_else(|| Err(PyValueError::new_err("no result")))
 }
 
-/// Does work on a file, which Ctrl-C and the deadline end where it is far away.
+/// Does work on a file, which Ctrl-C and the deadline end where it is remote.
 pub fn with_file<T: Send>(
     py: Python<'_>,
     file: &RootFile,

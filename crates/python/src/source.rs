@@ -102,7 +102,7 @@ impl Transport for Object {
     }
 }
 
-/// An object that reads one range at a time, and not from far away as far as is known.
+/// An object that reads one range at a time, and not from remote storage as far as is known.
 struct Near {
     object: Object,
     counters: Counters,

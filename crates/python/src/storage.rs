@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How storage far away is read, as `sapwood.storage.locate` gives it.
+/// How remote storage is read, as `sapwood.storage.locate` gives it.
 #[derive(FromPyObject)]
 pub struct Far {
     timeout: f64,

@@ -154,7 +154,7 @@ impl Output {
         let inner = py
             .detach(|| {
                 let source = sapwood_io::open(&path)?;
-                // Nobody else writes it from here on: what is read now stays true.
+                // Nobody else writes it from this point on: what is read now stays true.
                 let sink = FileSink::update(&path)?;
                 Inner::update(&Arc::new(RootFile::open(source)?), Box::new(sink), compression, options)
             })
@@ -192,7 +192,7 @@ impl Output {
         key: &PyKey,
     ) -> PyResult<()> {
         let (file, key) = (file.file(), key.key());
-        // Outside the pool: it may lie far away.
+        // Outside the pool: it may be remote.
         let record = py.detach(|| Record::read(&file, key)).map_err(raise)?;
         self.with(py, |inner| inner.file.copy(directory, name, &record))
     }

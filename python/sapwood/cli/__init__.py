@@ -131,7 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _refuse(words: Sequence[str], parser: argparse.ArgumentParser) -> NoReturn:
-    """Say which arguments are not known, and which are near them."""
+    """Return which arguments are not known, and which are near them."""
     import re
 
     known = re.findall(r"--[a-z-]+", parser.format_usage())

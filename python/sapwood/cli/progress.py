@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def progress_bar(*, shown: bool) -> Generator[Callable[[Progress], None] | None]:
-    """Give what is to be told of progress; None where no bar is wanted, nobody watches, or rich is not installed."""
+    """Return what is to be told of progress; None where no bar is wanted, nobody watches, or rich is not installed."""
     if not shown or not sys.stderr.isatty():
         yield None
         return

@@ -6,7 +6,7 @@ import argparse
 
 from sapwood.show.safe import say
 
-HELP = "Write the trees of files anew in another layout, compare all values, and measure what it gained."
+HELP = "Rewrite the trees of files in another layout, compare all values, and measure what it gained."
 EPILOG = (
     "Several files become one: trees are joined, histograms added, and other objects are those of the first file. "
     "The new file is put in its place when all is done."

@@ -15,7 +15,7 @@ from sapwood.storage.locate import split_path
 
 
 def _held_by(directory: ReadOnlyDirectory) -> Iterator[str]:
-    """Name the types that the keys of a file, and the branches of its trees, hold."""
+    """Return the types that the keys of a file, and the branches of its trees, hold."""
     for where, classname in directory.iterclassnames():
         yield classname
         if classname in TREES:

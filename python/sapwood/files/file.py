@@ -73,7 +73,7 @@ def open(path: object, *, object_cache: int | None = 100, **options: object) -> 
     object_cache
         How many objects read from the file are kept for the next time they are asked for (None or 0: none).
     options
-        For what is far away (``root://``, ``http://``, ``s3://``, ...): ``timeout`` (seconds in which something must
+        For remote storage (``root://``, ``http://``, ``s3://``, ...): ``timeout`` (seconds in which something must
         come, 30), ``retries`` (8), ``num_workers`` (requests in flight for what is fetched ahead, 4), ``prefetch_size``
         (memory for that, "128 MiB"), ``replicas`` (further URLs of the same file, tried when one fails), ``deadline``
         (seconds that opening, or one reading, may take), ``block_cache`` (a folder in which blocks of files are kept
@@ -82,7 +82,7 @@ def open(path: object, *, object_cache: int | None = 100, **options: object) -> 
         ``secret``, ``token``, ``anon``, ``endpoint_url`` and ``client_kwargs`` as `s3fs` has them. With other options,
         or ``handler="fsspec"``, a URL is read by its `fsspec` file system, which gets them. For any file, ``prior``:
         copy it whole before it is read, to ``"memory"`` or ``"disk"``; ``"auto"``, the default, where that pays (small
-        files far away that are mostly wanted); None never. Those of uproot that steer its own threads and caches
+        remote files that are mostly wanted); None never. Those of uproot that steer its own threads and caches
         (``array_cache``, ``use_threads``, ...) may be given and have no effect.
 
     Returns
@@ -96,7 +96,7 @@ def open(path: object, *, object_cache: int | None = 100, **options: object) -> 
     ChangedFileError
         It is written to again and again, so that no look at it shows one commit.
     StorageError
-        The bytes cannot be had; the error's ``ledger`` has what was tried.
+        The bytes are not available; the error's ``ledger`` has what was tried.
     CorruptError
         It is not a ROOT file, or a damaged one.
     NotFoundError
@@ -154,7 +154,7 @@ class ReadOnlyFile:
             raise found.failed(error) from error
         self._address = found.address
         self.is_far = found.far is not None
-        """Whether it is far away, so that what will be read is best known beforehand."""
+        """Whether the file is on remote storage, where announcing reads ahead pays off."""
         self._closed = False
         self._hex_uuid = str(_uuid(self._native.uuid))
         self._objects = _Recent(object_cache or 0)
@@ -261,7 +261,7 @@ class ReadOnlyFile:
         return list(self.streamers.get(classname, {}).values())
 
     def streamer_named(self, classname: str, version: int | str = "max") -> StreamerInfo | None:
-        """Give a version of a class, or its ``"min"`` or ``"max"`` version; None where it is not described."""
+        """Return a version of a class, or its ``"min"`` or ``"max"`` version; None where it is not described."""
         return self.streamers.named(classname, version)
 
     def streamer_dependencies(self, classname: str, version: int | str = "max") -> list[tuple[str, int]]:
@@ -292,7 +292,7 @@ class ReadOnlyFile:
             streamers[name][number].show(out)
 
     def unreadable(self, entries: int | None = 1) -> dict[str, str]:
-        """Give what cannot be read: see `ReadOnlyDirectory.unreadable`."""
+        """Return what cannot be read: see `ReadOnlyDirectory.unreadable`."""
         return self.root_directory.unreadable(entries)
 
     def counters(self) -> dict[str, int]:
@@ -300,7 +300,7 @@ class ReadOnlyFile:
         return self._native.counters()
 
     def ledger(self) -> list[Incident]:
-        """List the requests to storage far away that did not go well, in order: those sent again, and failures."""
+        """List the requests to remote storage that did not go well, in order: those sent again, and failures."""
         return [Incident(*entry) for entry in self._native.ledger()]
 
     def close(self) -> None:
@@ -335,7 +335,7 @@ class ReadOnlyFile:
 
 
 def _version_of(native: _native.File, is_far: bool) -> tuple[int, tuple[str, str] | None]:
-    """Give a file's size, and who says which version it is, and which."""
+    """Return a file's size, and who says which version it is, and which."""
     version = native.stored_version()
     if version is not None and not is_far:
         # At the same path another machine may have a copy that was made at another time.
@@ -406,15 +406,15 @@ class ReadOnlyKey:
         return self._parent.file
 
     def name(self, cycle: bool = False) -> str:
-        """Give the name of the object, with ``;cycle`` behind it if wanted."""
+        """Return the name of the object, with ``;cycle`` behind it if wanted."""
         return f"{self.fName};{self.fCycle}" if cycle else self.fName
 
     def title(self) -> str:
-        """Give the title of the object."""
+        """Return the title of the object."""
         return self.fTitle
 
     def classname(self) -> str:
-        """Give the C++ class of the object."""
+        """Return the C++ class of the object."""
         return self.fClassName
 
     @property
@@ -464,7 +464,7 @@ class ReadOnlyKey:
 
     @property
     def fCycle(self) -> int:  # noqa: N802
-        """The number that tells apart objects of the same name: the highest is the newest."""
+        """The number that distinguishes objects of the same name: the highest is the newest."""
         return self.native.cycle
 
     @property
@@ -659,7 +659,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         filter_name: NameFilter = no_filter,
         filter_classname: NameFilter = no_filter,
     ) -> Iterator[str]:
-        """Give the names of the objects one by one; arguments as in `keys`."""
+        """Return the names of the objects one by one; arguments as in `keys`."""
         for name, _, _ in self._walk(recursive, cycle, filter_name, filter_classname):
             yield name
 
@@ -696,7 +696,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         filter_name: NameFilter = no_filter,
         filter_classname: NameFilter = no_filter,
     ) -> Iterator[tuple[str, Any]]:
-        """Give names and objects one by one, reading each; arguments as in `keys`."""
+        """Return names and objects one by one, reading each; arguments as in `keys`."""
         for name, directory, place in self._walk(recursive, cycle, filter_name, filter_classname):
             yield name, directory._key_at(place).get()
 
@@ -720,7 +720,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         filter_name: NameFilter = no_filter,
         filter_classname: NameFilter = no_filter,
     ) -> Iterator[Any]:
-        """Give the objects one by one, of one name the newest; arguments as in `keys`."""
+        """Return the objects one by one, of one name the newest; arguments as in `keys`."""
         for _, directory, place in self._walk(recursive, False, filter_name, filter_classname):
             yield directory._key_at(place).get()
 
@@ -742,7 +742,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         filter_name: NameFilter = no_filter,
         filter_classname: NameFilter = no_filter,
     ) -> Iterator[tuple[str, str]]:
-        """Give names and C++ classes one by one; arguments as in `keys`."""
+        """Return names and C++ classes one by one; arguments as in `keys`."""
         for name, directory, place in self._walk(recursive, cycle, filter_name, filter_classname):
             yield name, directory._classnames[place]
 
@@ -754,7 +754,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         filter_name: NameFilter = no_filter,
         filter_classname: NameFilter = no_filter,
     ) -> dict[str, str]:
-        """Give the C++ class of each object by its name, reading none; arguments as in `keys`."""
+        """Return the C++ class of each object by its name, reading none; arguments as in `keys`."""
         return dict(
             self.iterclassnames(
                 recursive=recursive, cycle=cycle, filter_name=filter_name, filter_classname=filter_classname
@@ -776,7 +776,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
                 yield name, directory, place
 
     def _all(self, recursive: bool, prefix: str, seen: set[int]) -> Iterator[tuple[str, ReadOnlyDirectory, int]]:
-        """Give all keys: the path of each, the directory it is in, and its place there."""
+        """Return all keys: the path of each, the directory it is in, and its place there."""
         for place, name in enumerate(self._names):
             yield prefix + name, self, place
             if recursive and self._classnames[place] in DIRECTORIES:
@@ -790,7 +790,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
                 yield from key.get()._all(recursive, f"{prefix}{key.fName}/", seen)
 
     def unreadable(self, entries: int | None = 1) -> dict[str, str]:
-        """Give what cannot be read, by its path: branches of trees, and objects, of which each is read to find out.
+        """Return what cannot be read, by its path: branches of trees, and objects, of which each is read to find out.
 
         Parameters
         ----------
@@ -839,7 +839,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         return key
 
     def __iter__(self) -> Iterator[str]:
-        """Give the names that `keys` lists."""
+        """Return the names that `keys` lists."""
         return self.iterkeys()
 
     def __len__(self) -> int:
@@ -847,7 +847,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         return sum(1 for _ in self._all(True, "", set()))
 
     def __contains__(self, where: object) -> bool:
-        """Tell whether there is something at a path."""
+        """Return whether there is something at a path."""
         try:
             self._find(str(where), hint=False)
         except NotFoundError:
@@ -870,7 +870,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         return found.get()[rest] if rest else found.get()
 
     def key(self, where: str) -> ReadOnlyKey:
-        """Give the key at a path, without reading its object.
+        """Return the key at a path, without reading its object.
 
         Raises
         ------
@@ -883,12 +883,12 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         return found
 
     def classname_of(self, where: str) -> str:
-        """Give the C++ class of the object at a path, reading at most the tree it lies in."""
+        """Return the C++ class of the object at a path, reading at most the tree it lies in."""
         found, rest = self._find(where)
         return found.get()[rest].classname if isinstance(found, ReadOnlyKey) and rest else _classname(found)
 
     def streamer_of(self, where: str, version: int | str = "max") -> StreamerInfo | None:
-        """Give what the file says of the class of the object at a path; None where it says nothing.
+        """Return what the file says of the class of the object at a path; None where it says nothing.
 
         Parameters
         ----------
@@ -900,7 +900,7 @@ class ReadOnlyDirectory(Mapping[str, Any]):
         return self._file.streamer_named(self.classname_of(where), version)
 
     def title_of(self, where: str) -> str:
-        """Give the title of the object at a path, reading no more than the tree it lies in."""
+        """Return the title of the object at a path, reading no more than the tree it lies in."""
         found, rest = self._find(where)
         if isinstance(found, ReadOnlyDirectory):
             return found.title

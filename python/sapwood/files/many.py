@@ -61,7 +61,7 @@ class OpenFiles:
         return [(0, entries)] if located.steps is None else located.steps
 
     def count(self) -> Iterator[tuple[str, str, int]]:
-        """Give the path of each file, the path of the tree in it as it was given, and the number of its entries."""
+        """Return the path of each file, the path of the tree in it as it was given, and the number of its entries."""
         for located in self._located:
             tree = self._open(located)
             if tree is not None:
@@ -171,7 +171,7 @@ def iterate(
     allow_missing
         Skip files that have no such tree or branch, with a `SapwoodWarning` at the end.
     ledger
-        A dict that gets, by its path, what did not go well of each file far away: its `ledger()` when it is closed, or
+        A dict that gets, by its path, what did not go well of each remote file: its `ledger()` when it is closed, or
         what was tried to open it. Of open trees their own files have it.
     options
         As in `sapwood.open`; `replicas` only for one file.

@@ -47,7 +47,7 @@ class HasMembers:
         return self.model.has_member(name, all)
 
     def member(self, name: str, all: bool = True, none_if_missing: bool = False) -> Any:  # noqa: A002
-        """Give the value of a member; parameters and errors as in `Model.member`."""
+        """Return the value of a member; parameters and errors as in `Model.member`."""
         return self.model.member(name, all, none_if_missing)
 
     def base(self, *cls: type | str) -> list[Model]:
@@ -60,12 +60,12 @@ class HasMembers:
         return isinstance(self, types) or self.model.is_instance(*cls)
 
     def tojson(self) -> Any:
-        """Give its members as `Model.tojson` does."""
+        """Return its members as `Model.tojson` does."""
         return self.model.tojson()
 
 
 def described_by(branch: Model) -> StreamerInfo | StreamerElement | None:
-    """Give what the file says of the class, or the member of a class, that a branch holds; None for plain leaves."""
+    """Return what the file says of the class, or the member of a class, that a branch holds; None for plain leaves."""
     classname: str | None = branch.member("fClassName", none_if_missing=True)
     if not classname or branch.file is None:
         return None

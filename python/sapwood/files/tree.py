@@ -202,18 +202,18 @@ class TBranch(HasBranches, ReadableField):
         return list(self.native.basket_entries) or [0]
 
     def basket_entry_start_stop(self, basket_num: int) -> tuple[int, int]:
-        """Give the first entry of a basket and the one behind its last."""
+        """Return the first entry of a basket and the one behind its last."""
         self._check_basket(basket_num)
         start, stop = self.native.basket_entries[basket_num : basket_num + 2]
         return start, stop
 
     def basket_compressed_bytes(self, basket_num: int) -> int:
-        """Give the size of a basket in the file, key and all, in bytes."""
+        """Return the size of a basket in the file, key and all, in bytes."""
         self._check_basket(basket_num)
         return self.native.basket_bytes[basket_num]
 
     def basket_seek(self, basket_num: int) -> int:
-        """Give the offset of a basket in the file, in bytes; 0 for one that lies inside the tree's own record."""
+        """Return the offset of a basket in the file, in bytes; 0 for one that lies inside the tree's own record."""
         self._check_basket(basket_num)
         return self.native.basket_seeks[basket_num]
 

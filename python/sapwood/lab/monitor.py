@@ -148,7 +148,7 @@ class Monitor:
             return self._keep("end", vsize, rss, max(user, seen[-1].user), max(system, seen[-1].system))
 
     def watch(self, steps: Iterable[Item], *, label: str = "", every: int = 1) -> Iterator[Item]:
-        """Give the items of something, and look after the work on each, or on every so many.
+        """Return the items of something, and look after the work on each, or on every so many.
 
         Raises
         ------
@@ -176,7 +176,7 @@ class Monitor:
             pass
 
     def _risen(self) -> int:
-        """Give how much memory this process, or one that it started, had between looks; 0 if it had more before."""
+        """Return how much memory this process, or one that it started, had between looks; 0 if it had more before."""
         if not self._own:
             return 0
         own, child = memory.peak(), _peak_of_children()
@@ -297,7 +297,7 @@ def _kind(path: Path) -> str:
 
 
 def _checked(outputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], interval: float | None) -> list[Path]:
-    """Give the outputs, once nothing stands against a monitor: what it saw would be lost at the end."""
+    """Return the outputs, once nothing stands against a monitor: what it saw would be lost at the end."""
     given = [outputs] if isinstance(outputs, (str, os.PathLike)) else list(outputs)
     paths = [Path(output) for output in given]
     for path in paths:
@@ -319,7 +319,7 @@ def _size(path: str) -> int:
 
 
 def _looker(pid: int) -> Any:
-    """Give what tells (vsize, rss, user, system) of a process with those that it started."""
+    """Return what tells (vsize, rss, user, system) of a process with those that it started."""
     if sys.platform == "linux":
         _stat(pid)  # one that has ended is there until it was waited for
         return _own_look if pid == os.getpid() else lambda: _look_at(pid)
@@ -396,7 +396,7 @@ def _children(pid: int) -> list[tuple[int, list[bytes]]]:
 
 
 def _stat(pid: int) -> tuple[bytes, list[bytes]]:
-    """Give the state and the fields of a process, from the state on."""
+    """Return the state and the fields of a process, from the state on."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - called for every event
             fields = file.read().rpartition(b") ")[2].split()  # the name before may hold anything
@@ -503,7 +503,7 @@ def _wait(process: subprocess.Popen[bytes], monitor: Monitor, ours: int) -> None
 
 
 def _peak_of_children() -> int:
-    """Give the peak of the largest process that this one started and waited for, by the system's account."""
+    """Return the peak of the largest process that this one started and waited for, by the system's account."""
     if sys.platform == "win32":
         return 0
     import resource
@@ -512,7 +512,7 @@ def _peak_of_children() -> int:
 
 
 def _peak_of(usage: Any) -> int:
-    """Give the peak of resident memory in an account of the system."""
+    """Return the peak of resident memory in an account of the system."""
     return usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 

@@ -78,7 +78,7 @@ class Changes:
     def __post_init__(self) -> None:
         """Refuse what changes nothing."""
         if self.cluster_size is not None and self.layout is None:
-            raise ArgumentError("clusters have another size in a file that is written anew (--layout)")
+            raise ArgumentError("clusters have another size in a file that is rewritten (--layout)")
         if self.merge_clusters is not None and self.merge_clusters < 1:
             raise ArgumentError(f"clusters are merged by 1 or more, not {self.merge_clusters}")
 
@@ -116,7 +116,7 @@ class Request(NamedTuple):
 
 
 def requests_of(trace: Trace) -> list[Request]:
-    """Give the requests of a trace, in the order in which they began."""
+    """Return the requests of a trace, in the order in which they began."""
     # What failed before anything came is sent again by a request of its own.
     rows = np.flatnonzero(trace.is_request & (trace["length"] > 0))
     columns = (
@@ -132,7 +132,7 @@ def requests_of(trace: Trace) -> list[Request]:
 
 
 def waits(requests: Sequence[Request]) -> tuple[list[int], list[int]]:
-    """Give the requests in the order of their ends, and for each request how many of these it waited for."""
+    """Return the requests in the order of their ends, and for each request how many of these it waited for."""
     by_end = sorted(range(len(requests)), key=lambda number: requests[number].end)
     ends = np.array([requests[number].end for number in by_end])
     starts = np.array([request.start for request in requests])
@@ -140,7 +140,7 @@ def waits(requests: Sequence[Request]) -> tuple[list[int], list[int]]:
 
 
 def simulate(requests: Sequence[Request], model: Model) -> list[tuple[float, float]]:
-    """Give when each request would begin and end on storage of the model, in seconds."""
+    """Return when each request would begin and end on storage of the model, in seconds."""
     by_end, before = waits(requests)
     times: list[tuple[float, float]] = []
     flying: list[float] = []
@@ -251,7 +251,7 @@ def _busiest(requests: Sequence[Request]) -> int:
 
 
 def places_of(files: Sequence[str], on: str | None) -> dict[str, str]:
-    """Say where the files of a trace are now: in a folder by their names, or by what differs of their paths."""
+    """Return where the files of a trace are now: in a folder by their names, or by what differs of their paths."""
     if on is None:
         if hidden := [file for file in files if HIDDEN in file]:
             raise ArgumentError(f"the trace does not have what grants access to {hidden[0]}: say it by the URL (--on)")
@@ -274,7 +274,7 @@ def places_of(files: Sequence[str], on: str | None) -> dict[str, str]:
 def planned(
     trees: Iterable[tuple[Wanted, Foreign]], changes: Changes, model: Model
 ) -> tuple[list[Request], list[tuple[float, float]], int]:
-    """Plan the reading of trees anew and simulate it: requests, their times, and the bytes of the baskets.
+    """Plan the reading of trees again and simulate it: requests, their times, and the bytes of the baskets.
 
     A request is sent as soon as one of the workers is free and there is room for what is fetched ahead; what comes is
     used at once, in its order.
@@ -310,7 +310,7 @@ def planned(
 
 
 def _ranges(branches: Sequence[Any], runs: Runs, tree: Foreign, changes: Changes) -> Ranges:
-    """Give the byte ranges of the baskets in the order in which they are wanted."""
+    """Return the byte ranges of the baskets in the order in which they are wanted."""
     indexes = [branch.number for branch in branches]
     # A file in its place may have less.
     there = [(start, min(stop, tree.num_entries)) for start, stop in runs if start < tree.num_entries]
@@ -334,7 +334,7 @@ def _ranges(branches: Sequence[Any], runs: Runs, tree: Foreign, changes: Changes
 
 
 def _parts(wanted: Wanted, tree: Foreign, changes: Changes) -> list[tuple[list[Any], Runs]]:
-    """Give the branches to read, and which entries of each: as in the trace, of others those of all its branches."""
+    """Return the branches to read, and which entries of each: as in the trace, of others those of all its branches."""
     parts = [([tree[name] for name in part.branches if name in tree], part.runs) for part in wanted.parts]
     if changes.branches is not None:
         chosen = {
@@ -371,14 +371,14 @@ def replay(
     trace
         The trace, or its file.
     on
-        Where the file is (the folder, for several files): for requests that are really sent, and for a plan anew. None:
+        Where the file is (the folder, for several files): for requests that are really sent, and for a new plan. None:
         where it was.
     model
         Simulate such storage; None: send the requests.
     limits
-        `in_flight` and `think` for requests that are sent; what is read anew has no pauses.
+        `in_flight` and `think` for requests that are sent; what is read again has no pauses.
     changes
-        What is planned anew. Without a model it is read then, with decompression and decoding, which take time, too.
+        What is planned again. Without a model it is read then, with decompression and decoding, which take time, too.
 
     Returns
     -------
@@ -421,7 +421,7 @@ def _what_if(
     if model is None and changes.merge_clusters is not None:
         raise ArgumentError("clusters can be merged on simulated storage only (--latency, --bandwidth)")
     if model is None and limits.think:
-        raise ArgumentError("pauses are kept between the requests of the trace (--think), not where it is read anew")
+        raise ArgumentError("pauses are kept between the requests of the trace (--think), not where it is read again")
     # Also of those of which only the records were read, so that a folder means the same as where requests are sent.
     files = list(dict.fromkeys(one.file for one in [*requests, *wanted]))
     with tempfile.TemporaryDirectory(prefix="sapwood-replay") as folder:

@@ -48,7 +48,7 @@ class Wanted(NamedTuple):
 
 
 def wanted_of(trace: Trace) -> list[Wanted]:
-    """Give what was decoded, tree by tree, in the order in which they were first read.
+    """Return what was decoded, tree by tree, in the order in which they were first read.
 
     What was decoded again is wanted again, unless its bytes were fetched once for both.
     """
@@ -78,7 +78,7 @@ def wanted_of(trace: Trace) -> list[Wanted]:
 
 
 def _fetched(trace: Trace, rows: Array) -> Array:
-    """Say how often the bytes of baskets, given by their rows, were fetched from storage."""
+    """Return how often the bytes of baskets, given by their rows, were fetched from storage."""
     files, offsets, requests = trace["file"], trace["offset"], trace.is_request
     times = np.zeros(len(rows), int)
     for file in dict.fromkeys(files[rows].tolist()):

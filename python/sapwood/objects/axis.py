@@ -106,7 +106,7 @@ class TAxis(Model):
         return ["underflow", *found, "overflow"] if flow else found
 
     def edges(self, flow: bool = False) -> Array:
-        """Give the edges of the bins: one more than there are bins, as float64.
+        """Return the edges of the bins: one more than there are bins, as float64.
 
         Parameters
         ----------
@@ -120,7 +120,7 @@ class TAxis(Model):
         return np.concatenate(([-np.inf], inner, [np.inf])) if flow else inner
 
     def intervals(self, flow: bool = False) -> Array:
-        """Give the low and high edge of each bin, of shape (bins, 2).
+        """Return the low and high edge of each bin, of shape (bins, 2).
 
         Parameters
         ----------
@@ -131,7 +131,7 @@ class TAxis(Model):
         return np.stack((edges[:-1], edges[1:]), axis=1)
 
     def centers(self, flow: bool = False) -> Array:
-        """Give the centers of the bins.
+        """Return the centers of the bins.
 
         Parameters
         ----------
@@ -142,7 +142,7 @@ class TAxis(Model):
         return (edges[1:] + edges[:-1]) / 2.0
 
     def widths(self, flow: bool = False) -> Array:
-        """Give the widths of the bins.
+        """Return the widths of the bins.
 
         Parameters
         ----------
@@ -177,7 +177,7 @@ class TAxis(Model):
         return True
 
     def __getitem__(self, where: int) -> Any:
-        """Give the label of a bin if all bins have one, else its low and high edge."""
+        """Return the label of a bin if all bins have one, else its low and high edge."""
         if self.is_labelled:
             return (self.labels() or [])[where]
         if not -len(self) <= where < len(self):

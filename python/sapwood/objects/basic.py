@@ -54,7 +54,7 @@ class TArray(Model, Sequence[Any]):
     is_counted = False
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        """Give the numbers as a NumPy array."""
+        """Return the numbers as a NumPy array."""
         values: np.ndarray[Any, Any] = self.member("fArray")
         if dtype is not None and values.dtype != dtype:
             return values.astype(dtype)
@@ -66,7 +66,7 @@ class TArray(Model, Sequence[Any]):
         return self.member("fArray").nbytes
 
     def __getitem__(self, where: Any) -> Any:
-        """Give a number, or an array of some."""
+        """Return a number, or an array of some."""
         return self.member("fArray")[where]
 
     def __len__(self) -> int:
@@ -121,7 +121,7 @@ class ObjectList(Collection, Sequence[Any]):
         return self.member("@version", none_if_missing=True)
 
     def __getitem__(self, where: Any) -> Any:
-        """Give an object, or a list of some."""
+        """Return an object, or a list of some."""
         return self._items[where]
 
     def __len__(self) -> int:
@@ -151,7 +151,7 @@ class TRefArray(Collection, Sequence[int]):
         return self.refs.nbytes
 
     def __getitem__(self, where: Any) -> Any:
-        """Give an identifier, or an array of some."""
+        """Return an identifier, or an array of some."""
         return self.refs[where]
 
     def __len__(self) -> int:
@@ -179,7 +179,7 @@ class TMap(Collection, Mapping[Any, Any]):
         return [value for _, value in self.items()]
 
     def __getitem__(self, wanted: object) -> Any:
-        """Give the value of a key: the key itself, or its name."""
+        """Return the value of a key: the key itself, or its name."""
         for key, value in self.items():
             named = isinstance(key, Model) and key.member("fName", none_if_missing=True) == wanted
             if key is wanted or named or ((not isinstance(key, Model) or isinstance(key, str)) and key == wanted):
@@ -220,7 +220,7 @@ class TObjString(str, Model):
         return f"<TObjString {str.__repr__(self)} at 0x{id(self):012x}>"
 
     def __str__(self) -> str:
-        """Give the text."""
+        """Return the text."""
         return str.__str__(self)
 
     def __reduce__(self) -> Any:
@@ -237,7 +237,7 @@ class TString(Model):
     """A string where an object is expected."""
 
     def __str__(self) -> str:
-        """Give the text."""
+        """Return the text."""
         return self.member("fString")
 
 
@@ -262,15 +262,15 @@ class TParameter(Model):
         return bool(self.value)
 
     def __int__(self) -> int:
-        """Give it as an integer."""
+        """Return it as an integer."""
         return int(self.value)
 
     def __float__(self) -> float:
-        """Give it as a float."""
+        """Return it as a float."""
         return float(self.value)
 
     def __index__(self) -> int:
-        """Give it where an index is wanted; floats are none."""
+        """Return it where an index is needed; a float is not one."""
         if isinstance(self.value, float):
             raise TypeError(f"{self.classname} is not an integer")
         return int(self.value)
@@ -300,7 +300,7 @@ class TDatime(Model):
     """A date and time of day, in no particular time zone."""
 
     def to_datetime(self) -> datetime.datetime:
-        """Give it as Python knows it."""
+        """Return it as Python knows it."""
         return unpack_datetime(self.member("fDatime"))
 
     def _json(self, json: Any) -> Any:
@@ -312,12 +312,12 @@ class TTimeStamp(Model):
     """A point in time."""
 
     def to_datetime(self) -> datetime.datetime:
-        """Give it as Python knows it, in UTC; nanoseconds are cut to microseconds."""
+        """Return it as Python knows it, in UTC; nanoseconds are cut to microseconds."""
         seconds, nanoseconds = self.member("fSec"), self.member("fNanoSec")
         start = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
         return start + datetime.timedelta(seconds=seconds, microseconds=nanoseconds // 1000)
 
 
 def class_argument(model: Model) -> str:
-    """Give what stands in the brackets of a template class's name."""
+    """Return what stands in the brackets of a template class's name."""
     return regular_classname(model.classname).partition("<")[2].removesuffix(">")

@@ -29,7 +29,7 @@ _LARGEST_WIDTH = float(np.finfo(np.float32).max)
 
 
 def pending(h: Foreign) -> Array | None:
-    """Give the fills that are not in the bins yet: a row for each, with the weight first; None if there are none.
+    """Return the fills that are not in the bins yet: a row for each, with the weight first; None if there are none.
 
     A negative number in front says that the bins have them already.
     """
@@ -44,7 +44,7 @@ def pending(h: Foreign) -> Array | None:
 
 
 def emptied(h: Foreign, fills: Array) -> dict[str, Any]:
-    """Give the members that change when fills are put into the bins."""
+    """Return the members that change when fills are put into the bins."""
     profile = h.kind == "MEAN"
     axes, members = _with_limits(h, fills[:, 1 : 1 + h.ndim])
     if profile:
@@ -99,7 +99,7 @@ def emptied(h: Foreign, fills: Array) -> dict[str, Any]:
 
 
 def _moments(weights: Array, columns: Array) -> Iterable[tuple[str, Array]]:
-    """Give the sums that statistics are made of, by their names, as what each fill adds."""
+    """Return the sums that statistics are made of, by their names, as what each fill adds."""
     yield "fTsumw", weights
     yield "fTsumw2", weights**2
     for i, (letter, values) in enumerate(zip("xyzt", columns, strict=False)):
@@ -126,7 +126,7 @@ def _added(contents: Array, cells: Array, weights: Array) -> Array:
 
 
 def _find(axis: TAxis, values: Array) -> Array:
-    """Give the numbers of the bins that hold values, 0 for underflow; what is no number overflows."""
+    """Return the numbers of the bins that hold values, 0 for underflow; what is no number overflows."""
     bins, low, high = len(axis), axis.low, axis.high
     if axis.is_regular:
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
@@ -143,7 +143,7 @@ def _find(axis: TAxis, values: Array) -> Array:
 
 
 def _with_limits(h: Foreign, places: Array) -> tuple[list[TAxis], dict[str, Any]]:
-    """Give the axes, with limits for those that have none, and the members that this changes."""
+    """Return the axes, with limits for those that have none, and the members that this changes."""
     names = [f"f{letter}axis" for letter in "XYZ"[: h.ndim]]
     axes: list[TAxis] = [h.member(name) for name in names]
     shape = [len(axis) + 2 for axis in axes]
@@ -173,7 +173,7 @@ def _with_limits(h: Foreign, places: Array) -> tuple[list[TAxis], dict[str, Any]
 
 
 def _extended(h: Foreign, axes: list[TAxis], places: Array) -> list[TAxis]:
-    """Give axes that grow with what is filled limits that hold all: twice the range until they do."""
+    """Set limits that hold all for axes that grow with what is filled: twice the range until they do."""
     growing = [axis.member("fBits2", none_if_missing=True) or 0 for axis in axes]
     found = list(axes)
     for i, (axis, bits) in enumerate(zip(axes, growing, strict=True)):
@@ -204,7 +204,7 @@ def _chosen(axis: TAxis, values: Array, finite: bool) -> tuple[int, float, float
 
 
 def good_limits(bins: int, low: float, high: float, whole: bool) -> tuple[int, float, float]:
-    """Give bins and round limits, somewhat wider than a range.
+    """Return bins and round limits, somewhat wider than a range.
 
     Parameters
     ----------
@@ -243,7 +243,7 @@ def good_limits(bins: int, low: float, high: float, whole: bool) -> tuple[int, f
 
 
 def _rounded(low: float, high: float, bins: int) -> tuple[float, float, float]:
-    """Give multiples of a width that is 1, 2 or 5 times a power of ten, around or within a range, and the width."""
+    """Return multiples of a width that is 1, 2 or 5 times a power of ten, around or within a range, and the width."""
     if low == high:
         high = low + 1
     parts = max(bins, 2)

@@ -27,7 +27,7 @@ _LARGEST = 100_000
 
 
 def _beta_cdf(x: Array, a: Array, b: Array) -> Array:
-    """Give the regularised incomplete beta function I_x(a, b), by its continued fraction (DLMF 8.17.22)."""
+    """Return the regularised incomplete beta function I_x(a, b), by its continued fraction (DLMF 8.17.22)."""
     swap = x > (a + 1) / (a + b + 2)
     a, b, x = np.where(swap, b, a), np.where(swap, a, b), np.where(swap, 1 - x, x)
     log_beta = np.vectorize(lambda p, q: lgamma(p) + lgamma(q) - lgamma(p + q), otypes=[float])(a, b)
@@ -100,7 +100,7 @@ def _mid_p(total: Array, passed: Array, level: float) -> tuple[Array, Array]:
     tail = (1 - level) / 2
 
     def probability(p: Array) -> Array:
-        """Give that of more than observed, and half that of what was observed."""
+        """Return that of more than observed, and half that of what was observed."""
         at_least = _beta_cdf(p, np.maximum(passed, 1e-12), total - passed + 1)
         more = _beta_cdf(p, passed + 1, np.maximum(total - passed, 1e-12))
         at_least = np.where(passed <= 0, 1.0, at_least)
@@ -112,7 +112,7 @@ def _mid_p(total: Array, passed: Array, level: float) -> tuple[Array, Array]:
 
 
 def _accepted(rate: float, ratios: Array, log_ways: Array, level: float) -> tuple[int, int]:
-    """Give the least and the most that a true rate accepts: the likeliest, each compared with its own best rate."""
+    """Return the least and the most that a true rate accepts: the likeliest, each compared with its own best rate."""
     passed = np.arange(len(ratios))
     missed = passed[::-1]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -209,7 +209,7 @@ class TEfficiency(Model):
         return bool(self.member("@fBits") & bit)
 
     def _beta(self) -> tuple[Array, Array]:
-        """Give the parameters of the posterior beta distribution of each bin."""
+        """Return the parameters of the posterior beta distribution of each bin."""
         total, passed = (h.values(True).astype(np.float64) for h in (self.total, self.passed))
         if self._has(_WEIGHTS):
             squares = self.total.variances(True)
@@ -223,7 +223,7 @@ class TEfficiency(Model):
         return passed + alpha, total - passed + beta
 
     def values(self, flow: bool = False) -> Array:
-        """Give the efficiency of each bin, 0 where there is nothing; of Bayesian ones, the mean or mode.
+        """Return the efficiency of each bin, 0 where there is nothing; of Bayesian ones, the mean or mode.
 
         Parameters
         ----------
@@ -249,7 +249,7 @@ class TEfficiency(Model):
         return (cells if flow else cells[(slice(1, -1),) * cells.ndim]).copy()
 
     def interval(self, flow: bool = False) -> tuple[Array, Array]:
-        """Give the lower and the upper end of the confidence interval of each bin.
+        """Return the lower and the upper end of the confidence interval of each bin.
 
         Parameters
         ----------
@@ -288,7 +288,7 @@ class TEfficiency(Model):
         return self._inner(low, flow), self._inner(high, flow)
 
     def errors(self, which: str = "mean", flow: bool = False) -> Array:
-        """Give how far the interval reaches from the efficiency.
+        """Return how far the interval reaches from the efficiency.
 
         Parameters
         ----------
@@ -304,7 +304,7 @@ class TEfficiency(Model):
         return {"low": value - low, "high": high - value, "mean": (high - low) / 2}[which]
 
     def to_numpy(self, flow: bool = False) -> tuple[Array, ...]:
-        """Give the efficiencies and the edges of the axes.
+        """Return the efficiencies and the edges of the axes.
 
         Parameters
         ----------

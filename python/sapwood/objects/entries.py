@@ -78,7 +78,7 @@ class TEventList(TNamed):
 
 
 def _entries(block: Any, name: str) -> Numbers:
-    """Give the entries of one block: each a bit, or a number in a list, of those chosen or of those left out."""
+    """Return the entries of one block: each a bit, or a number in a list, of those chosen or of those left out."""
     kind, indices = block.member("fType"), np.asarray(block.member("fIndices"))
     chosen = np.zeros(_BLOCK, np.bool_)
     if kind == _BITS:

@@ -112,7 +112,7 @@ def _poisson(n: Any, mean: Any) -> Any:
 
 
 def _crystal_ball(x: Any, alpha: Any, n: Any, sigma: Any, mean: Any = 0.0) -> Any:
-    """Give a Gaussian with a power law from `alpha` sigmas on, below the mean if `alpha` is positive."""
+    """Return a Gaussian with a power law from `alpha` sigmas on, below the mean if `alpha` is positive."""
     with np.errstate(all="ignore"):
         turn = np.abs(alpha)
         z = (x - mean) / sigma * np.where(np.less(alpha, 0), -1.0, 1.0)
@@ -181,7 +181,7 @@ _DEEPEST = 100
 
 
 def _shape(name: str, first: int, count: int) -> Compiled | None:
-    """Give one of the functions that a bare name stands for, with its parameters from `first` on (of `count`)."""
+    """Return one of the functions that a bare name stands for, with its parameters from `first` on (of `count`)."""
     degree = re.fullmatch(r"pol(\d{1,3})", name)
     needed = int(degree[1]) + 1 if degree else {"gaus": 3, "gausn": 3, "landau": 3, "expo": 2}.get(name, 0)
     if not needed or first + needed > count:

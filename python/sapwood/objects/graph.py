@@ -41,7 +41,7 @@ class TGraph(Model):
         return np.array(found)
 
     def _axis(self, axis: int | str) -> str:
-        """Give the letter of an axis."""
+        """Return the letter of an axis."""
         letters = self._letters
         if isinstance(axis, str) and len(axis) == 1 and axis in letters:
             return axis
@@ -51,7 +51,7 @@ class TGraph(Model):
         raise ArgumentError(f"axis must be {known} or 'both' for a {self.classname}, not {axis!r}")
 
     def values(self, axis: int | str = "both") -> Any:
-        """Give the coordinates of the points.
+        """Return the coordinates of the points.
 
         Parameters
         ----------
@@ -63,7 +63,7 @@ class TGraph(Model):
         return self._array(f"f{self._axis(axis).upper()}")
 
     def errors(self, which: str = "mean", axis: int | str = "both") -> Any:
-        """Give the errors of the coordinates, zeros where the graph has none.
+        """Return the errors of the coordinates, zeros where the graph has none.
 
         Parameters
         ----------
@@ -121,7 +121,7 @@ class TGraphMultiErrors(TGraph):
         return self.member("fNYErrors")
 
     def y_errors(self, which: str = "mean", source: int = 0) -> Array:
-        """Give the errors in y from one source; `which` as in `errors`."""
+        """Return the errors in y from one source; `which` as in `errors`."""
         low, high = (np.asarray(self.member(name)[source]) for name in ("fEyL", "fEyH"))
         return {"low": low, "high": high, "mean": (high + low) / 2.0, "diff": high - low}[which].copy()
 
@@ -189,7 +189,7 @@ class _Group(Model, Sequence[Any]):
         return list(getattr(self._items, "options", ()))
 
     def __getitem__(self, where: Any) -> Any:
-        """Give one, or a list of some."""
+        """Return one, or a list of some."""
         return self._items[where]
 
     def __len__(self) -> int:
@@ -221,7 +221,7 @@ class THStack(_Group):
         return list(self)
 
     def to_hist(self) -> hist.Stack[Any]:
-        """Give it as a stack of `hist`."""
+        """Return it as a stack of `hist`."""
         import hist
 
         return hist.Stack(*(one.to_hist() for one in self))
@@ -243,13 +243,13 @@ class RooCurve(TGraph):
             raise ArgumentError(f"this needs {kind}; {self!r} is none: use {instead}")
 
     def interpolate(self, xvalues: Any) -> Array:
-        """Give the values of the function at points between those of the curve."""
+        """Return the values of the function at points between those of the curve."""
         self._must_be("VALUES", "interpolate_errors")
         x, y = self.values()
         return np.interp(xvalues, x, y)
 
     def interpolate_asymm_errors(self, xvalues: Any) -> tuple[Array, Array]:
-        """Give the upper and lower border of the band at points."""
+        """Return the upper and lower border of the band at points."""
         self._must_be("ERRORS", "interpolate")
         x, y = self.values()
         turn = int(np.argmax(x)) + 2
@@ -259,12 +259,12 @@ class RooCurve(TGraph):
         return np.interp(xvalues, *up), np.interp(xvalues, *down)
 
     def interpolate_errors(self, xvalues: Any) -> Array:
-        """Give half the width of the band at points."""
+        """Return half the width of the band at points."""
         up, down = self.interpolate_asymm_errors(xvalues)
         return np.abs((up - down) / 2)
 
     def to_boost(self, bin_edges: Any, error_curve: RooCurve | None = None) -> boost_histogram.Histogram[Any]:
-        """Give the values at the centers of bins as a histogram of `boost_histogram`.
+        """Return the values at the centers of bins as a histogram of `boost_histogram`.
 
         Parameters
         ----------
@@ -280,7 +280,7 @@ class RooCurve(TGraph):
         return _as_boost(self, edges, self.interpolate(centers), errors)
 
     def to_hist(self, bin_edges: Any, error_curve: RooCurve | None = None) -> hist.Hist[Any]:
-        """Give it as a histogram of `hist`; parameters as in `to_boost`."""
+        """Return it as a histogram of `hist`; parameters as in `to_boost`."""
         import hist
 
         return hist.Hist(self.to_boost(bin_edges, error_curve))
@@ -298,15 +298,15 @@ class RooHist(TGraphAsymmErrors):
         return np.append(low, high[-1:])
 
     def to_numpy(self, dd: bool = False) -> tuple[Any, ...]:
-        """Give contents and edges as `numpy.histogram` does, or (with `dd`) as ``histogramdd``."""
+        """Return contents and edges as `numpy.histogram` does, or (with `dd`) as ``histogramdd``."""
         return (self.values("y"), (self._edges(),)) if dd else (self.values("y"), self._edges())
 
     def to_boost(self) -> boost_histogram.Histogram[Any]:
-        """Give it as a histogram of `boost_histogram`; the errors are the means of those below and above."""
+        """Return it as a histogram of `boost_histogram`; the errors are the means of those below and above."""
         return _as_boost(self, self._edges(), self.values("y"), self.errors("mean", "y"))
 
     def to_hist(self) -> hist.Hist[Any]:
-        """Give it as a histogram of `hist`."""
+        """Return it as a histogram of `hist`."""
         import hist
 
         return hist.Hist(self.to_boost())

@@ -70,7 +70,7 @@ class Histogram(Model):
         return tuple(self.filled.member(f"f{letter.upper()}axis") for letter in _LETTERS[: self.ndim])
 
     def axis(self, axis: int | str = 0) -> TAxis:
-        """Give an axis by its number (negative ones from the end) or letter.
+        """Return an axis by its number (negative ones from the end) or letter.
 
         Raises
         ------
@@ -89,7 +89,7 @@ class Histogram(Model):
         return sums is not None and len(sums) > 0
 
     def _shaped(self, cells: Array) -> Array:
-        """Give cells in ROOT's order (x runs fastest) the shape of the axes, flow bins included."""
+        """Bring cells in ROOT's order (x runs fastest) to the shape of the axes, flow bins included."""
         shape = [len(axis) + 2 for axis in self.axes]
         if cells.size != math.prod(shape):
             raise UnsupportedError(f"{self!r} has {cells.size} cells for axes of {shape} bins (with flow)")
@@ -99,7 +99,7 @@ class Histogram(Model):
         return (cells if flow else cells[(slice(1, -1),) * self.ndim]).copy()
 
     def _stored(self) -> Array:
-        """Give the cells as they are stored, in ROOT's order."""
+        """Return the cells as they are stored, in ROOT's order."""
         found = self.filled.member("fArray", none_if_missing=True)
         if found is None:
             raise UnsupportedError(f"{self!r} has no cells of its own{f': {self.reason}' if self.reason else ''}")
@@ -108,7 +108,7 @@ class Histogram(Model):
         return found
 
     def _per_cell(self, member: str) -> Array | None:
-        """Give an array member if it has a value for each cell."""
+        """Return an array member if it has a value for each cell."""
         found = self.filled.member(member, none_if_missing=True)
         if isinstance(found, Unreadable):
             raise found.error()
@@ -123,7 +123,7 @@ class Histogram(Model):
         return self._inner(values, flow), self._inner(np.where(variances > 0, variances, 0.0), flow)
 
     def values(self, flow: bool = False) -> Array:
-        """Give the contents of the bins, a dimension for each axis.
+        """Return the contents of the bins, a dimension for each axis.
 
         Parameters
         ----------
@@ -138,7 +138,7 @@ class Histogram(Model):
         return self._inner(self._shaped(self._stored()), flow)
 
     def variances(self, flow: bool = False) -> Array:
-        """Give the variances of the contents: the sums of squared weights, or the contents where there are none.
+        """Return the variances of the contents: the sums of squared weights, or the contents where there are none.
 
         Parameters
         ----------
@@ -148,7 +148,7 @@ class Histogram(Model):
         return self._values_variances(flow)[1]
 
     def errors(self, flow: bool = False) -> Array:
-        """Give the errors of the contents: the square roots of their variances.
+        """Return the errors of the contents: the square roots of their variances.
 
         Parameters
         ----------
@@ -158,7 +158,7 @@ class Histogram(Model):
         return np.sqrt(self.variances(flow))
 
     def counts(self, flow: bool = False) -> Array:
-        """Give the (weighted) numbers of entries in the bins; of profiles, the effective numbers.
+        """Return the (weighted) numbers of entries in the bins; of profiles, the effective numbers.
 
         Parameters
         ----------
@@ -168,7 +168,7 @@ class Histogram(Model):
         return self.values(flow)
 
     def to_numpy(self, flow: bool = False, dd: bool = False) -> tuple[Any, ...]:
-        """Give contents and edges as `numpy.histogram` (and ``histogram2d``, ``histogramdd``) do.
+        """Return contents and edges as `numpy.histogram` (and ``histogram2d``, ``histogramdd``) do.
 
         Parameters
         ----------
@@ -183,7 +183,7 @@ class Histogram(Model):
     def to_boost(
         self, metadata: dict[str, str] | None = None, axis_metadata: dict[str, str] | None = None
     ) -> boost_histogram.Histogram[Any]:
-        """Give it as a histogram of `boost_histogram`, with flow bins, labels and sums of squared weights.
+        """Return it as a histogram of `boost_histogram`, with flow bins, labels and sums of squared weights.
 
         An axis on which some bins have labels becomes one of labels; bins without are named by their range. As such
         axes have no underflow, one with a filled underflow stays an axis of numbers, has the labels as attribute
@@ -232,7 +232,7 @@ class Histogram(Model):
     def to_hist(
         self, metadata: dict[str, str] | None = None, axis_metadata: dict[str, str] | None = None
     ) -> hist.Hist[Any]:
-        """Give it as a histogram of `hist`; parameters as in `to_boost`."""
+        """Return it as a histogram of `hist`; parameters as in `to_boost`."""
         import hist
 
         return hist.Hist(self.to_boost(metadata, axis_metadata))
@@ -274,7 +274,7 @@ def _boost_axis(axis: TAxis, underflow: bool, metadata: dict[str, str] | None) -
 
 
 def _names(axis: TAxis) -> list[str] | None:
-    """Give names of all bins: their labels, else their range; None where no bin has a label."""
+    """Return names of all bins: their labels, else their range; None where no bin has a label."""
     labels = axis.labels()
     if labels is None or not any(labels):
         return None
@@ -320,7 +320,7 @@ class TH2Poly(Histogram):
         return sorted(present(self, "fBins"), key=lambda one: one.member("fNumber"))
 
     def values(self, flow: bool = False) -> Array:
-        """Give the contents of the bins in one dimension.
+        """Return the contents of the bins in one dimension.
 
         Parameters
         ----------
@@ -371,7 +371,7 @@ class Profile(Histogram):
         return self._per_cell("fBinSumw2") is not None
 
     def _sums(self) -> tuple[Array, Array, Array, Array]:
-        """Give for each cell the sum of weights, the effective number of entries, the mean and the mean square."""
+        """Return for each cell the sum of weights, the effective number of entries, the mean and the mean square."""
         weights = np.asarray(self.filled.member("fBinEntries"), dtype=np.float64)
         filled = weights != 0
         mean, square = np.zeros(len(weights)), np.zeros(len(weights))
@@ -387,7 +387,7 @@ class Profile(Histogram):
         return weights, effective, mean, square
 
     def values(self, flow: bool = False) -> Array:
-        """Give the means of the bins.
+        """Return the means of the bins.
 
         Parameters
         ----------
@@ -397,7 +397,7 @@ class Profile(Histogram):
         return self._inner(self._shaped(self._sums()[2]), flow)
 
     def counts(self, flow: bool = False) -> Array:
-        """Give the effective numbers of entries: (sum of weights)² / (sum of squared weights).
+        """Return the effective numbers of entries: (sum of weights)² / (sum of squared weights).
 
         Parameters
         ----------
@@ -407,7 +407,7 @@ class Profile(Histogram):
         return self._inner(self._shaped(self._sums()[1]), flow)
 
     def errors(self, flow: bool = False, error_mode: str | int | None = None) -> Array:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Give the errors of the means.
+        """Return the errors of the means.
 
         Parameters
         ----------
@@ -450,7 +450,7 @@ class Profile(Histogram):
         return found
 
     def variances(self, flow: bool = False, error_mode: str | int | None = None) -> Array:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Give the squares of the errors; parameters as in `errors`.
+        """Return the squares of the errors; parameters as in `errors`.
 
         With ``error_mode=""`` that is the variance of the mean of n values as their mean square deviation / n; those
         of `to_hist` are estimated with n - 1 instead of n.
@@ -458,7 +458,7 @@ class Profile(Histogram):
         return np.square(self.errors(flow, error_mode))
 
     def to_boost(self, metadata: dict[str, str] | None = None, axis_metadata: dict[str, str] | None = None) -> Any:
-        """Give it as a histogram of `boost_histogram` with a storage of means; parameters as in `Histogram.to_boost`.
+        """Return it as a histogram of `boost_histogram` with a storage of means; parameters as in `Histogram.to_boost`.
 
         It keeps sums of squared deviations, whatever the mode of errors. Its own ``variances()`` are of the mean,
         estimated from n - 1 degrees of freedom where ROOT takes n values: n / (n - 1) times ours with

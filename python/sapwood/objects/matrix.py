@@ -15,11 +15,11 @@ class _Dense(Model):
     """What NumPy can take for an array."""
 
     def to_numpy(self) -> Array:
-        """Give the elements as an array of one or two dimensions."""
+        """Return the elements as an array of one or two dimensions."""
         raise NotImplementedError
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        """Give the elements as a NumPy array."""
+        """Return the elements as a NumPy array."""
         return np.asarray(self.to_numpy(), dtype=dtype)
 
 
@@ -33,7 +33,7 @@ class TMatrix(_Dense):
         return self.member("fNrows"), self.member("fNcols")
 
     def to_numpy(self) -> Array:
-        """Give the elements, of shape (rows, columns)."""
+        """Return the elements, of shape (rows, columns)."""
         return np.array(self.member("fElements")).reshape(self.shape)
 
 
@@ -42,7 +42,7 @@ class TMatrixSym(TMatrix):
     """A symmetric matrix, of which the upper right triangle is stored."""
 
     def to_numpy(self) -> Array:
-        """Give the elements, of shape (rows, columns), both triangles."""
+        """Return the elements, of shape (rows, columns), both triangles."""
         stored = np.asarray(self.member("fElements"))
         full = np.zeros(self.shape, dtype=stored.dtype)
         upper = np.triu_indices(self.shape[0])
@@ -56,7 +56,7 @@ class TMatrixSparse(TMatrix):
     """A matrix of which the elements that are not zero are stored (compressed sparse rows)."""
 
     def to_numpy(self) -> Array:
-        """Give all elements, of shape (rows, columns)."""
+        """Return all elements, of shape (rows, columns)."""
         stored = np.asarray(self.member("fElements"))
         full = np.zeros(self.shape, dtype=stored.dtype)
         rows = np.repeat(np.arange(self.shape[0]), np.diff(np.asarray(self.member("fRowIndex"), dtype=np.int64)))
@@ -69,7 +69,7 @@ class TVector(_Dense):
     """A vector."""
 
     def to_numpy(self) -> Array:
-        """Give the elements."""
+        """Return the elements."""
         return np.array(self.member("fElements"))
 
     def __len__(self) -> int:

@@ -60,7 +60,7 @@ class Unreadable:
         object.__setattr__(self, "corrupt", corrupt)
 
     def error(self) -> CorruptError | UnsupportedError:
-        """Give the error that use of it raises."""
+        """Return the error that use of it raises."""
         return (CorruptError if self.corrupt else UnsupportedError)(self.reason)
 
     def __getattr__(self, name: str) -> Any:
@@ -78,7 +78,7 @@ class Unreadable:
     __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __rpow__ = __rand__ = __ror__ = _refuse
 
     def __repr__(self) -> str:
-        """Say why."""
+        """Return why."""
         return safe_line(f"<unreadable: {self.reason}>")
 
     def __reduce__(self) -> tuple[type, tuple[str, bool]]:
@@ -111,7 +111,7 @@ class Document:
         return found
 
     def shared(self, reference: int) -> Model | None:
-        """Give the object that pointers of this value lead to, if it was read."""
+        """Return the object that pointers of this value lead to, if it was read."""
         known = self._shared.get(reference)
         return None if known is None else known()
 
@@ -121,7 +121,7 @@ class Document:
 
 
 def present(model: Model, name: str) -> Any:
-    """Give the value of a member that a class cannot do without.
+    """Return the value of a member that a class cannot do without.
 
     Raises
     ------
@@ -176,7 +176,7 @@ def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def place_of(model: Model) -> str:
-    """Name the class, the key and the file of an object."""
+    """Return the class, the key and the file of an object as text."""
     key = model.parent
     return model.classname if key is None else f"{model.classname} in {key.object_path!r} of {key.file.file_path}"
 
@@ -319,7 +319,7 @@ class Model:
         return all and any(base.has_member(name) for base in reversed(self.bases))
 
     def member(self, name: str, all: bool = True, none_if_missing: bool = False) -> Any:  # noqa: A002
-        """Give the value of a member.
+        """Return the value of a member.
 
         Parameters
         ----------
@@ -381,7 +381,7 @@ class Model:
         return list(_unreadable(self, "", set()))
 
     def to_dict(self) -> dict[str, Any]:
-        """Give all members as a dict; objects in it are dicts too, arrays stay NumPy arrays.
+        """Return all members as a dict; objects in it are dicts too, arrays stay NumPy arrays.
 
         Raises
         ------
@@ -391,7 +391,7 @@ class Model:
         return _as_dict(self, ())
 
     def tojson(self) -> Any:
-        """Give lists and dicts for `json.dumps`, in the form that ROOT gives objects in JSON.
+        """Return lists and dicts for `json.dumps`, in the form that ROOT gives objects in JSON.
 
         Of an object that occurs again, only its number is given, as ``{"$ref": number}``.
         """
@@ -406,7 +406,7 @@ class Model:
         json.members(self, out)
 
     def with_members(self, values: Mapping[str, Any]) -> Self:
-        """Give a copy in which some members, its own or those of its bases, have other values."""
+        """Return a copy in which some members, its own or those of its bases, have other values."""
         made: Self = _empty(type(self))  # pyright: ignore[reportAssignmentType]
         made.__dict__.update(self.__getstate__())
         made._document = self._document
@@ -458,7 +458,7 @@ def _empty(cls: type[Model]) -> Model:
 
 
 def to_json(value: Any) -> Any:
-    """Give what a key holds, be it a model or a container, as `Model.tojson` does."""
+    """Return what a key holds, be it a model or a container, as `Model.tojson` does."""
     return _Json().value(value)
 
 

@@ -41,7 +41,7 @@ class RooAbsReal(RooAbsArg):
         return self.member("_unit")
 
     def __float__(self) -> float:
-        """Give the value."""
+        """Return the value."""
         return self.value
 
 
@@ -77,7 +77,7 @@ class RooAbsCollection(Model, Sequence[Any]):
         return [node.member("fName") for node in self.member("_list")]
 
     def __getitem__(self, where: Any) -> Any:
-        """Give a node by its number or name, or a list of some."""
+        """Return a node by its number or name, or a list of some."""
         if isinstance(where, str):
             if where not in self.names:
                 raise NotFoundError(f"{self!r} has no {where!r}; it has {', '.join(self.names) or 'nothing'}")

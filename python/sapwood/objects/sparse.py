@@ -27,7 +27,7 @@ class _ManyAxes(Histogram):
         return tuple(self.member("fAxes"))
 
     def axis(self, axis: int | str = 0) -> TAxis:
-        """Give an axis by its number (negative ones from the end) or name.
+        """Return an axis by its number (negative ones from the end) or name.
 
         Raises
         ------
@@ -125,7 +125,7 @@ class THnSparse(_ManyAxes):
         return self._inner(values, flow), self._inner(np.where(variances > 0, variances, 0.0), flow)
 
     def values(self, flow: bool = False) -> Array:
-        """Give the contents of all bins, a dimension for each axis.
+        """Return the contents of all bins, a dimension for each axis.
 
         Parameters
         ----------
@@ -155,7 +155,7 @@ class THn(_ManyAxes):
         return self._inner(values, flow), self._inner(np.where(variances > 0, variances, 0.0), flow)
 
     def values(self, flow: bool = False) -> Array:
-        """Give the contents of the bins, a dimension for each axis.
+        """Return the contents of the bins, a dimension for each axis.
 
         Parameters
         ----------

@@ -34,7 +34,7 @@ def text_of(trace: Trace) -> str:
 
 
 def maps(trace: Trace) -> list[tuple[str, list[str], Numbers, Numbers]]:
-    """Give for each tree its name, its branches, the clusters touched, and bytes read of (branch, cluster)."""
+    """Return for each tree its name, its branches, the clusters touched, and bytes read of (branch, cluster)."""
     rows = np.flatnonzero(trace["cause"] == "decode")
     files, trees, branches = (trace[name][rows] for name in ("file", "tree", "branch"))
     clusters, lengths = trace["cluster"][rows], trace["length"][rows]
@@ -65,7 +65,7 @@ def _requests_text(trace: Trace, width: int = 60) -> str:
 
 
 def _requests(trace: Trace) -> tuple[Numbers, Numbers, Numbers]:
-    """Give start, end (ns) and bytes of each request."""
+    """Return start, end (ns) and bytes of each request."""
     rows = trace.is_request
     _, first, number = np.unique(trace["request"][rows], return_index=True, return_inverse=True)
     sizes = np.bincount(number, trace["length"][rows], len(first))
@@ -73,7 +73,7 @@ def _requests(trace: Trace) -> tuple[Numbers, Numbers, Numbers]:
 
 
 def _overlap(starts: Numbers, ends: Numbers, edges: Numbers) -> Numbers:
-    """Give how many spans cover each bin on average."""
+    """Return how many spans cover each bin on average."""
 
     def covered(at: Numbers) -> Numbers:
         return np.array([np.clip(edge - starts, 0, ends - starts).sum() for edge in at])
@@ -181,7 +181,7 @@ class Decoded(NamedTuple):
 
 
 def _decoded(trace: Trace) -> list[Decoded]:
-    """Give the baskets of the first four files."""
+    """Return the baskets of the first four files."""
     rows = np.flatnonzero(~trace.is_request & (trace["offset"] > 0))
     # What was wanted of a basket in several steps is one mark.
     _, file_number = np.unique(trace["file"][rows].astype(str), return_inverse=True)

@@ -25,7 +25,7 @@ _ITEMS_SHOWN = 8  # of a longer list, its beginning
 def opened_tree(where: str, options: Mapping[str, Any] | None = None) -> Generator[Any]:
     """Open ``file:path/of/tree``; the path may be left out in a file with one tree.
 
-    By `options` (see `sapwood.open`) a file far away is read.
+    Options for a remote file (see `sapwood.open`) are `options`.
     """
     path, inside = split(where)
     with sapwood.open({path: None}, **(options or {} if is_url(path) else {})) as file:

@@ -47,7 +47,7 @@ def list_file(
         Decode the first entry of every branch, and the longest of its first basket, to find those whose data cannot
         be decoded.
     options
-        By which a file far away is read (see `sapwood.open`).
+        For a remote file (see `sapwood.open`).
 
     Returns
     -------
@@ -103,7 +103,7 @@ def _records(file: Foreign) -> dict[str, int]:
 
 
 def files_of(where: str, options: Mapping[str, Any] | None = None) -> list[str]:
-    """Name the files that a word means: those of a folder and below it, of a pattern, a list or a description; itself.
+    """Return the files that a word means: those of a folder and below, of a pattern, a list or a description; itself.
 
     Raises
     ------
@@ -130,7 +130,7 @@ def split(where: str) -> tuple[str, str]:
 
 
 def compression_text(setting: int) -> str:
-    """Name a compression setting (`fCompress`: algorithm times 100 plus level)."""
+    """Return the name of a compression setting (`fCompress`: algorithm times 100 plus level)."""
     algorithm, level = divmod(setting, 100)
     if level == 0:
         return "none"

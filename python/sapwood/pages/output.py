@@ -128,7 +128,7 @@ def write_histograms(run: Run, path: Path) -> dict[str, str]:
 
 
 def _titled(histogram: Foreign, plot: Plot | None, part: tuple[str, ...]) -> Foreign:
-    """Give a histogram without a label of its own the title of its plot."""
+    """Return a histogram without a label of its own the title of its plot."""
     if plot is None or not plot.title or getattr(histogram, "label", None):
         return histogram
     titled = copy.copy(histogram)
@@ -137,7 +137,7 @@ def _titled(histogram: Foreign, plot: Plot | None, part: tuple[str, ...]) -> For
 
 
 def histograms_of(results: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Give all histograms among results and in dictionaries inside them, with their paths."""
+    """Return all histograms among results and in dictionaries inside them, with their paths."""
     for name, value in results.items():
         if is_histogram(value):
             yield f"{prefix}{name}", value
@@ -146,7 +146,7 @@ def histograms_of(results: Mapping[str, Any], prefix: str = "") -> Iterator[tupl
 
 
 def _split_categories(histogram: Foreign) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Give the histogram of each choice of categories; those of an overflow bin are called ``other``."""
+    """Return the histogram of each choice of categories; those of an overflow bin are called ``other``."""
     axes = histogram.axes
     named = [place for place, axis in enumerate(axes) if "Category" in type(axis).__name__]
     if not named or len(named) == len(axes):
@@ -165,7 +165,7 @@ def _split_categories(histogram: Foreign) -> Iterator[tuple[tuple[str, ...], Any
 
 
 def to_json(run: Run, unwritten: Mapping[str, str] | None = None) -> Iterator[str]:
-    """Give the results and the account of a run as JSON, in pieces: the whole may be far larger than the results.
+    """Return the results and the account of a run as JSON, in pieces: the whole may be far larger than the results.
 
     Histograms follow the UHI serialisation, version 1. Numbers that JSON does not know are the texts ``"nan"``,
     ``"inf"`` and ``"-inf"``; sets are sorted lists; objects of other kinds are given by their class and text.
@@ -181,7 +181,7 @@ _AT_ONCE = 1 << 16
 
 
 def _pieces(value: Foreign, line: str) -> Iterator[str]:
-    """Give a value as JSON: numbers and texts of a list on one line, else an item on each; `line` begins one."""
+    """Return a value as JSON: numbers and texts of a list on one line, else an item on each; `line` begins one."""
     value = _opened(value)
     if isinstance(value, Mapping):
         (begin, end), items = "{}", ((f"{_text(key)}: ", item) for key, item in _named(value))
@@ -208,7 +208,7 @@ _SINGLE = (bool, int, float, str, np.generic, type(None))
 
 
 def _text(value: Foreign) -> str:
-    """Give a value as one piece of JSON."""
+    """Return a value as one piece of JSON."""
     if isinstance(value, (np.ndarray, ak.Array)):
         value = value.tolist()
     try:
@@ -218,7 +218,7 @@ def _text(value: Foreign) -> str:
 
 
 def _named(value: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
-    """Give items of a dictionary with names; of keys that are the same as texts, those that are none say so."""
+    """Return items of a dictionary with names; of keys that are the same as texts, those that are none say so."""
     texts = Counter(map(str, value))
     for key, item in value.items():
         unlike = texts[str(key)] > 1 and not isinstance(key, str)
@@ -226,7 +226,7 @@ def _named(value: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _opened(value: Foreign) -> Foreign:
-    """Give what is in a histogram or a set."""
+    """Return what is in a histogram or a set."""
     if is_histogram(value) and hasattr(value, "_to_uhi_"):
         from uhi.io.json import default
 

@@ -53,7 +53,7 @@ def _root_headers() -> dict[str, str]:
 
 
 def root_header(name: str) -> str | None:
-    """Give the header of a class of ROOT; None for other classes."""
+    """Return the header of a class of ROOT; None for other classes."""
     table = _root_headers()
     return table.get(name) or table.get(name.partition("<")[0] + "<" if "<" in name else name)
 
@@ -196,7 +196,7 @@ class _Unit:
         return header is None
 
     def linked(self) -> Iterator[str]:
-        """Give the containers of which ROOT itself has no dictionary."""
+        """Return the containers of which ROOT itself has no dictionary."""
         # A map brings its pair along.
         pairs = {name for one in self.containers if not one.startswith("pair<") for name in class_names(one)}
         for one in self.containers:
@@ -206,7 +206,7 @@ class _Unit:
                 yield one
 
     def outermost(self, name: str) -> str:
-        """Give the class in which a class is declared, or itself."""
+        """Return the class in which a class is declared, or itself."""
         outer = _split(name)[0]
         while outer:
             if outer in self.infos:
@@ -215,7 +215,7 @@ class _Unit:
         return name
 
     def _parts(self, name: str) -> Iterator[StreamerInfo]:
-        """Give a class and those declared inside of it."""
+        """Return a class and those declared inside of it."""
         if name in self.infos:
             yield self.infos[name]
         for inner in self.inside.get(name, ()):
@@ -343,7 +343,7 @@ def _checksum(info: StreamerInfo, arrays: Collection[str]) -> int:
 
 
 def _standard_arrays(info: StreamerInfo) -> Collection[str]:
-    """Name the members that are `std::array`: the file describes them as arrays, but for the checksum of the class."""
+    """Return members that are `std::array`: the file describes them as arrays, but for the checksum of the class."""
     arrays = [element.name for element in info.members if element.shape and "*" not in element.stored_type]
     # Arrays of containers are described as containers, those of std::array as objects.
     sure = {

@@ -40,7 +40,7 @@ def _number(name: str) -> str | None:
 
 
 def _type(name: str, known: frozenset[str]) -> str:
-    """Give the Python type of a value of a C++ type."""
+    """Return the Python type of a value of a C++ type."""
     name = regular_classname(name).removeprefix("const ")
     if name in _TEXTS:
         return "str"

@@ -110,11 +110,11 @@ class StreamerElement:
         return name in self.all_members
 
     def member(self, name: str) -> Any:
-        """Give a member of the element by its name in ROOT."""
+        """Return a member of the element by its name in ROOT."""
         return _member_of(self, name)
 
     def class_names(self) -> Iterator[str]:
-        """Give the names of the classes that the type names, also inside of templates."""
+        """Return the names of the classes that the type names, also inside of templates."""
         if self.is_base:
             yield self.name
         else:
@@ -125,7 +125,7 @@ class StreamerElement:
         say(safe_line(f"    {self.name}: {self.typename} ({self.classname})"), file=stream)
 
     def tojson(self) -> dict[str, Any]:
-        """Give what there is to know as a dict for `json.dumps`."""
+        """Return what there is to know as a dict for `json.dumps`."""
         found: dict[str, Any] = {"kind": self.classname.removeprefix("TStreamer"), "name": self.name}
         found |= {"type": self.typename, "title": self.title, "code": self.fType}
         if self.is_base:
@@ -220,7 +220,7 @@ class StreamerInfo:
         return name in self.all_members
 
     def member(self, name: str) -> Any:
-        """Give a member of the streamer info itself by its name in ROOT."""
+        """Return a member of the streamer info itself by its name in ROOT."""
         return _member_of(self, name)
 
     def show(self, stream: TextIO | None = None, checksum: bool = False) -> None:
@@ -241,7 +241,7 @@ class StreamerInfo:
             element.show(out)
 
     def tojson(self) -> dict[str, Any]:
-        """Give what there is to know as a dict for `json.dumps`."""
+        """Return what there is to know as a dict for `json.dumps`."""
         elements = [element.tojson() for element in self._elements]
         return {"name": self.name, "version": self.class_version, "checksum": self.checksum, "elements": elements}
 
@@ -267,7 +267,7 @@ class Streamers(Mapping[str, dict[int, StreamerInfo]]):
         return cls(StreamerInfo(*one) for one in file.native.classes())
 
     def __getitem__(self, name: str) -> dict[int, StreamerInfo]:
-        """Give the versions of a class."""
+        """Return the versions of a class."""
         return self._classes[regular_classname(name)]
 
     def __len__(self) -> int:
@@ -283,7 +283,7 @@ class Streamers(Mapping[str, dict[int, StreamerInfo]]):
         return [info for versions in self._classes.values() for info in versions.values()]
 
     def named(self, name: str, version: int | str = "max") -> StreamerInfo | None:
-        """Give a version of a class, or its ``"min"`` or ``"max"`` version; None where it is not described."""
+        """Return a version of a class, or its ``"min"`` or ``"max"`` version; None where it is not described."""
         versions = self._classes.get(regular_classname(name))
         if not versions:
             return None
@@ -325,7 +325,7 @@ class Streamers(Mapping[str, dict[int, StreamerInfo]]):
         return Streamers((self._classes[name][version] for name, version in out), containers)
 
     def reachable(self, typenames: Iterable[str]) -> set[str]:
-        """Name the classes of what values of some types may hold: behind a pointer there may be a derived class."""
+        """Return the classes of what values of some types may hold: behind a pointer there may be a derived class."""
         derived: dict[str, list[str]] = {}
         for info in self.infos():
             for base in info.bases:
@@ -373,7 +373,7 @@ class Streamers(Mapping[str, dict[int, StreamerInfo]]):
 
 
 def class_names(typename: str) -> Iterator[str]:
-    """Give every class that a C++ type names: itself, what it points to, and what its template arguments are.
+    """Return every class that a C++ type names: itself, what it points to, and what its template arguments are.
 
     Of containers only pairs are classes, which maps have, too: a file describes them.
     """

@@ -41,7 +41,7 @@ class Axis:
         return float(widths[0]) if not self.names and np.allclose(widths, widths[0], rtol=1e-6) else None
 
     def bin_text(self, place: int) -> str:
-        """Name a bin: its name or its edges."""
+        """Return the name of a bin: its label or its edges."""
         if self.names:
             return self.names[place]
         unit = f" {self.unit}" if self.unit else ""
@@ -86,7 +86,7 @@ class Map:
 
 
 def is_histogram(value: Foreign) -> bool:
-    """Tell a histogram (anything that speaks UHI) from other results."""
+    """Return whether a result is a histogram (anything that speaks UHI)."""
     return all(hasattr(value, name) for name in ("axes", "values", "variances", "kind"))
 
 
@@ -194,7 +194,7 @@ def _per_bin(label: str, axis: Axis) -> str:
 
 
 def _outside(histogram: Foreign, place: int, parts: list[tuple[Any, ...]]) -> list[tuple[float, float]]:
-    """Give what lies below and above the axis, for every curve."""
+    """Return what lies below and above the axis, for every curve."""
     traits = histogram.axes[place].traits
     try:
         flow = np.asarray(histogram.values(flow=True), float)

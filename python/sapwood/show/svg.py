@@ -39,7 +39,7 @@ def markup(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Give a label without its TeX, for places that take only text."""
+    """Return a label without its TeX, for places that take only text."""
     return html.unescape(re.sub(r"<[^>]+>", "", markup(text)))
 
 
@@ -65,7 +65,7 @@ class Scale:
     log: bool = False
 
     def __call__(self, value: float) -> float:
-        """Give the pixel of a value; values outside are drawn at the end."""
+        """Return the pixel of a value; values outside are drawn at the end."""
         if self.log:
             if value <= self.low:
                 return self.start
@@ -370,7 +370,7 @@ def draw_cells(
 
 
 def _pixels(chart: Map, z: Scale) -> Array:
-    """Give the colours of the picture, one pixel a cell where all cells are alike."""
+    """Return the colours of the picture, one pixel a cell where all cells are alike."""
     values = chart.values.T[::-1]
     if chart.x.width is None or chart.y.width is None:
         columns = _sampled(chart.x.edges, 480)

@@ -57,7 +57,7 @@ def split_path(path: str) -> tuple[str, str | None]:
 
 
 def is_url(text: str) -> bool:
-    """Tell whether a text is a URL."""
+    """Return whether a text is a URL."""
     return "::" in text or _SCHEME.match(text) is not None
 
 
@@ -85,7 +85,7 @@ def expand(files: Files, is_tree: Callable[[object], bool], options: Options | N
     MissingFileError
         Nothing matches.
     StorageError
-        A folder far away cannot be listed.
+        A remote folder cannot be listed.
     TypeError
         There is something else among the files.
     """

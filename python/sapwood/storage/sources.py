@@ -28,7 +28,7 @@ _NATIVE = frozenset({"http", "https", "s3"}) | _XROOTD
 _FAMILIES = (_XROOTD, frozenset({"http", "https"}))
 """Protocols of which one may stand for the other."""
 
-# Options for storage far away. Some may be given for a local file, too: one that uproot has, or that a program sets for
+# Options for remote storage. Some may be given for a local file, too: one that uproot has, or that a program sets for
 # all its files. All but `prior` change nothing there.
 _FAR = frozenset(
     [
@@ -60,7 +60,7 @@ _S3 = frozenset(["key", "secret", "token", "anon", "endpoint_url", "client_kwarg
 
 
 class Far(NamedTuple):
-    """How storage far away is read; the native core knows what each is for."""
+    """How remote storage is read; the native core knows what each is for."""
 
     timeout: float
     retries: int
@@ -143,7 +143,7 @@ class InFileSystem:
 
 
 class Found(NamedTuple):
-    """What the native core opens, its name, how it is read if it is far away, and how another process opens it."""
+    """What the native core opens, its name, how it is read if it is remote, and how another process opens it."""
 
     source: Any
     name: str
@@ -197,7 +197,7 @@ def plain_path(path: object) -> Foreign:
 
 
 def source_of(given: object, options: Mapping[str, Any]) -> Found:
-    """Give what the native core can open, and whether it is copied first: see `_source_of`."""
+    """Return what the native core can open, and whether it is copied first: see `_source_of`."""
     prior = options.get("prior", "auto")
     if prior not in _PRIORS:
         raise ArgumentError(f"prior is 'memory', 'disk', 'auto' or None, not {prior!r}")
@@ -205,7 +205,7 @@ def source_of(given: object, options: Mapping[str, Any]) -> Found:
 
 
 def _source_of(given: object, options: Mapping[str, Any]) -> Found:
-    """Give what the native core can open.
+    """Return what the native core can open.
 
     Parameters
     ----------
@@ -257,7 +257,7 @@ def _source_of(given: object, options: Mapping[str, Any]) -> Found:
 
 
 def _without_handlers(options: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
-    """Give the other options, and whether it is left to `fsspec`."""
+    """Return the other options, and whether it is left to `fsspec`."""
     for name in options.keys() & _HANDLERS:
         value = options[name]
         if not (value is None or isinstance(value, type) or (name == "handler" and value == "fsspec")):
@@ -328,7 +328,7 @@ def _size(name: str, given: Any, default: int | str) -> int:
 
 
 def _user() -> tuple[str, str, int]:
-    """Give the names of the user and of its group, and its number, as the system has them."""
+    """Return the names of the user and of its group, and its number, as the system has them."""
     number = os.geteuid()
     try:
         import grp
@@ -407,7 +407,7 @@ def _s3_address(url: str, options: Mapping[str, Any]) -> str:
 
 
 def _refuse_unknown(url: str, kind: str, options: Mapping[str, Any], known: frozenset[str]) -> None:
-    """Name options that neither we have nor the file system of `fsspec`, which would take anything."""
+    """Return the options that neither we have nor the file system of `fsspec`, which would take anything."""
     taken = set(known)
     why = ""
     try:
@@ -436,7 +436,7 @@ def _refuse_unknown(url: str, kind: str, options: Mapping[str, Any], known: froz
 
 
 def _parameters(made: Foreign) -> set[str]:
-    """Name what the constructors of a class take, its own and those that it inherits."""
+    """Return the names of what the constructors of a class take, its own and those that it inherits."""
     import inspect
 
     every = (one for base in made.__mro__[:-1] for one in inspect.signature(base.__init__).parameters.values())
@@ -504,7 +504,7 @@ def matching(pattern: str, options: Mapping[str, Any]) -> list[str]:
 
 
 def glob_of(pattern: str, list_folder: Callable[[str], list[tuple[str, bool]]]) -> Iterator[str]:
-    """Give the paths that match a pattern, where a function lists names in a folder, and whether they are folders."""
+    """Return the paths that match a pattern, where a function lists names in a folder, and whether they are folders."""
 
     def walk(folder: str, parts: Sequence[str]) -> Iterator[str]:
         part, rest = parts[0], parts[1:]
@@ -525,7 +525,7 @@ def glob_of(pattern: str, list_folder: Callable[[str], list[tuple[str, bool]]]) 
 
 
 def _system_of(url: str, options: Mapping[str, Any]) -> tuple[Foreign, str]:
-    """Give the file system of `fsspec` for a URL, with the options that it may know, and the path there."""
+    """Return the file system of `fsspec` for a URL, with the options that it may know, and the path there."""
     try:
         import fsspec  # pyright: ignore[reportMissingTypeStubs]
     except ImportError:

@@ -102,7 +102,7 @@ class Trace:
         return len(self._numbers("offset")) if self._columns else 0
 
     def __getitem__(self, name: str) -> Array:
-        """Give a column as a NumPy array; text as objects."""
+        """Return a column as a NumPy array; text as objects."""
         if name not in COLUMNS:
             raise ArgumentError(f"a trace has no column {name!r}, but {', '.join(COLUMNS)}")
         if not self._columns:
@@ -115,7 +115,7 @@ class Trace:
         return self._columns[name][1]
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> Foreign:
-        """Give it as an Arrow stream (a capsule)."""
+        """Return it as an Arrow stream (a capsule)."""
         from sapwood import _native
 
         del requested_schema  # a wish only, by the Arrow PyCapsule interface
@@ -164,7 +164,7 @@ class Trace:
 
     @classmethod
     def so_far(cls) -> Self | None:
-        """Give what the trace that is being recorded in this process has so far; None if there is none."""
+        """Return what the trace that is being recorded in this process has so far; None if there is none."""
         from sapwood import _native
 
         found = _native.trace_so_far()
@@ -176,12 +176,12 @@ class Trace:
 
     @classmethod
     def running(cls) -> bool:
-        """Tell whether a trace is being recorded in this process."""
+        """Return whether a trace is being recorded in this process."""
         return cls._recording is not None
 
     @classmethod
     def add(cls, process: str, epoch_ns: int, columns: dict[str, Column]) -> None:
-        """Give the trace that is being recorded in this process, if there is one, what another has recorded for it.
+        """Return the trace that is being recorded in this process, if there is one, what another has recorded for it.
 
         Parameters
         ----------
@@ -232,7 +232,7 @@ class Trace:
         return found
 
     def layers(self) -> dict[str, int]:
-        """Give the bytes at the four layers: each is what the counter of the same name counts (see `layers`)."""
+        """Return the bytes at the four layers: each is what the counter of the same name counts (see `layers`)."""
         pages = self["cause"] == "decode"
         counted = {
             "bytes_requested": int(self["length"][pages].sum()),
@@ -253,7 +253,7 @@ class Trace:
 
 
 def layers(counters: Mapping[str, int], served: Mapping[str, int]) -> dict[str, int]:
-    """Give bytes at four layers, of counters and of what was served for each cause.
+    """Return bytes at four layers, of counters and of what was served for each cause.
 
     ``bytes_requested`` (asked): of the pages that were decoded, in the file; ``bytes_read`` (served): of all
     requests to storage; ``bytes_decompressed``; ``bytes_used``: of the wanted entries. ``over_read`` is what was
@@ -382,7 +382,7 @@ def _summary(trace: Trace) -> str:
 
 
 def cause_rows(requests: Mapping[str, Mapping[str, int]]) -> list[tuple[str, str, str, str, str]]:
-    """Give of each cause that there were requests for: their number, ranges, bytes and time."""
+    """Return the number, ranges, bytes and time of the requests of each cause."""
     return [
         (cause, str(of["requests"]), str(of["ranges"]), bytes_text(of["bytes"]), seconds_text(of["time_ns"] / 1e9))
         for cause, of in requests.items()
@@ -391,7 +391,7 @@ def cause_rows(requests: Mapping[str, Mapping[str, int]]) -> list[tuple[str, str
 
 
 def layer_rows(layers: Mapping[str, int]) -> list[tuple[str, str, str]]:
-    """Give the bytes at the four layers (see `Trace.layers`), each with how it comes of the one before."""
+    """Return the bytes at the four layers (see `Trace.layers`), each with how it comes of the one before."""
     asked, served = layers["bytes_requested"], layers["bytes_read"]
     unpacked, used = layers["bytes_decompressed"], layers["bytes_used"]
     over = layers["over_read"]

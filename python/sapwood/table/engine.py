@@ -144,7 +144,7 @@ class Carry(Protocol):
     """Keeps decompressed pages that reach into the next step of an iteration."""
 
     def announce(self, table: Any, fields: Sequence[int], start: int, stop: int, /) -> None:
-        """Tell remote storage what all steps together will read."""
+        """Announce to remote storage what all steps together will read."""
         ...
 
     @property

@@ -484,7 +484,7 @@ def _depth(root: ast.AST) -> int:
 
 
 def _shape(value: Foreign) -> tuple[int, ...]:
-    """Give the shape of an array; empty for a number, and for lists of differing lengths."""
+    """Return the shape of an array; empty for a number, and for lists of differing lengths."""
     if isinstance(value, np.ndarray):
         return value.shape  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
     layout: Any = getattr(value, "layout", None)

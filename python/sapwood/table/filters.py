@@ -66,7 +66,7 @@ class Filter:
             )
 
     def __call__(self, name: str) -> bool:
-        """Tell whether this string passes."""
+        """Return whether this string passes."""
         return self.everything or name in self.names or any(test(name) for test in self._tests)
 
 

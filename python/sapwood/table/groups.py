@@ -83,7 +83,7 @@ def keys_of(source: HasFields, group_by: GroupBy, start: int, stop: int) -> dict
 
 
 def number_groups(keys: Mapping[str, Array]) -> tuple[Array, list[dict[str, Any]]]:
-    """Give the number of the group of each entry, and the key of each group, in the order of the keys."""
+    """Return the number of the group of each entry, and the key of each group, in the order of the keys."""
     columns = [np.unique(values, return_inverse=True) for values in keys.values()]
     numbers = np.zeros(len(columns[0][1]), np.int64)
     for values, places in columns:
@@ -137,12 +137,12 @@ class _Steps:
             counted += stop - start
 
     def of(self, step: int) -> tuple[Stretch, int, int]:
-        """Give the table and the entries of a step, counted in the table."""
+        """Return the table and the entries of a step, counted in the table."""
         number, begin, end = self._where[step]
         return self._stretches[number], begin, end
 
     def jobs(self, fresh: Sequence[int]) -> Iterator[Callable[[], list[Column | None]]]:
-        """Give what reads steps, in this order."""
+        """Return what reads steps, in this order."""
         orders: dict[int, list[int]] = {}
         for step in fresh:
             orders.setdefault(self._where[step][0], []).append(step)
@@ -173,7 +173,7 @@ def iterate_groups(
     form: ResultForm,
     report: bool,
 ) -> Iterator[Any]:
-    """Give the arrays of groups one after another: see `Readable.iterate`. An array is of one table."""
+    """Return the arrays of groups one after another: see `Readable.iterate`. An array is of one table."""
     if not stretches:
         return
     found = [keys_of(query.source, group_by, start, stop) for _, query, start, stop, _ in stretches]
@@ -212,7 +212,7 @@ def iterate_groups(
 
 
 def most_entries(stretch: Stretch, step_size: int | str) -> int:
-    """Give how many entries a step may have."""
+    """Return how many entries a step may have."""
     if isinstance(step_size, int):
         return step_size
     return entries_for(stretch.query, step_size, stretch.start, stretch.stop)

@@ -300,7 +300,7 @@ def write(table: Table, zones: Zones) -> Path:
     Raises
     ------
     StorageError
-        The file is remote, or nothing can be written beside it.
+        The file is remote, or its folder cannot be written to.
     """
     path, identity = path_for(table), _identity(table)
     if path is None or identity is None:

@@ -53,7 +53,7 @@ class Result:
         return columns.from_awkward(self.value)
 
     def layout(self, layouts: columns.Layouts) -> Foreign:
-        """Give the result as an Awkward layout."""
+        """Return the result as an Awkward layout."""
         if isinstance(self.value, tuple):
             return layouts.layout(self.value, self.parameters)  # pyright: ignore[reportUnknownArgumentType]
         import awkward as ak
@@ -73,13 +73,13 @@ class Library(ABC):
     """Whether entry numbers are part of the result."""
 
     def operand(self, column: Column) -> Foreign:
-        """Give what expressions compute with: NumPy for numbers, Awkward for all that NumPy has no shape for."""
+        """Return what expressions compute with: NumPy for numbers, Awkward for all that NumPy has no shape for."""
         if columns.is_rectangular(columns.type_of(column)):
             return columns.to_numpy(column, copy=False)
         return columns.to_awkward(column)
 
     def refuses(self, result: Result) -> str | None:
-        """Say why this library has no form for a result; None if it has one."""
+        """Return why this library has no form for a result; None if it has one."""
         del result
         return None
 
@@ -178,7 +178,7 @@ class Awkward(Library):
 
 
 def _evolved(layouts: list[Any], inside: bool = False) -> list[Any]:
-    """Give the records of one class all members that any of the layouts has, zero where there are none.
+    """Return the records of one class all members that any of the layouts has, zero where there are none.
 
     Parameters
     ----------
@@ -232,7 +232,7 @@ def _evolved(layouts: list[Any], inside: bool = False) -> list[Any]:
 
 
 def _zeros(like: Any, n: int) -> Any:
-    """Give zeros, empty strings and lists, records of these, of the type of a layout."""
+    """Return zeros, empty strings and lists, records of these, of the type of a layout."""
     import awkward as ak
 
     if like.is_record:
@@ -286,13 +286,13 @@ def _zip(arrays: Named, parameters: dict[str, Any] | None) -> Foreign:
 
 
 def _is_list_of_items(layout: Foreign) -> bool:
-    """Tell lists of numbers or records from lists of lists and from strings."""
+    """Return whether lists are of numbers or records, and not of lists or strings."""
     is_list = layout.is_list and not layout.is_regular and layout.parameter("__array__") is None
     return is_list and not (layout.content.is_list and not layout.content.is_regular)
 
 
 def _common_start(names: list[str]) -> int:
-    """Give the length of the longest beginning shared by all names that ends in a separator."""
+    """Return the length of the longest beginning shared by all names that ends in a separator."""
     first = names[0]
     for end in range(len(first), 0, -1):
         if first[end - 1] in "_./" and all(name.startswith(first[:end]) for name in names):
@@ -456,7 +456,7 @@ _NAMES = {
 
 
 def library_of(name: object) -> Library:
-    """Give the library of a name.
+    """Return the library of a name.
 
     Raises
     ------

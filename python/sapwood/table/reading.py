@@ -106,7 +106,7 @@ class Readable(HasFields):
             wrong = [name for name, value in given.items() if value is not None]
             if wrong or library_of(library).name != "ak":
                 reason = ", ".join(wrong) or f"library={library!r}"
-                raise ArgumentError(f"virtual arrays cannot be had with {reason}")
+                raise ArgumentError(f"virtual arrays cannot be combined with {reason}")
         elif access_log is not None:
             raise ArgumentError("an access_log is kept for virtual arrays only")
         query = self._query(expressions, cut, wanted)

@@ -31,7 +31,7 @@ def entry_range(entries: int, start: int | None, stop: int | None) -> tuple[int,
 
 
 def whole(entry: float | None) -> int | None:
-    """Give the number of an entry, also where it is a float without a fraction."""
+    """Return the number of an entry, also where it is a float without a fraction."""
     return int(entry) if isinstance(entry, float) and entry.is_integer() else entry  # pyright: ignore[reportReturnType]
 
 
@@ -181,7 +181,7 @@ class Report:
         self._offset = global_offset
 
     def to_global(self, global_offset: int) -> Report:
-        """Give the same with entries counted from an offset over all files."""
+        """Return the same with entries counted from an offset over all files."""
         return Report(self._source, self._start, self._stop, global_offset)
 
     @property

@@ -347,7 +347,7 @@ class _Merger:
         for (where, _, key), done in zip(pairs, taken, strict=True):
             if not done:
                 more[where] = _native.Sum(native, key)
-        # From here on nothing fails for what is in the file.
+        # From this point on nothing fails because of the content of the file.
         for item in processes:
             self._native.copy_key(0, f"ProcessID{self._processes}", native, item.key)
             self._processes += 1

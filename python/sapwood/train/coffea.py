@@ -116,7 +116,7 @@ def _work(*arguments: Foreign, **options: Foreign) -> Foreign:
 
 @cache
 def _work_of_coffea() -> Foreign:
-    """Give coffea's own function for a chunk, which finds our factory by the name of coffea's."""
+    """Return coffea's own function for a chunk, which finds our factory by the name of coffea's."""
     theirs = _coffea("processor.executor").Runner._work_function
 
     class Factory(_coffea("nanoevents").NanoEventsFactory):  # pyright: ignore[reportUntypedBaseClass]
@@ -149,7 +149,7 @@ def _coffea(module: str) -> Any:
 
 
 def _columns_of(events: ak.Array, tree: Foreign) -> dict[str, Column]:
-    """Give the columns of an array of records, under the paths that they have in a tree (None: as they are)."""
+    """Return the columns of an array of records, under the paths that they have in a tree (None: as they are)."""
     layout: Any = events.layout
     layout = layout.project() if layout.is_indexed else layout
     contents = dict(zip(layout.fields, layout.contents, strict=True))

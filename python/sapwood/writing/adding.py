@@ -20,7 +20,7 @@ _PROFILES = ("TProfile", "TProfile2D", "TProfile3D")
 
 
 def can_be_added(classname: str) -> bool:
-    """Tell whether objects of a class are histograms or profiles that `added` takes."""
+    """Return whether objects of a class are histograms or profiles that `added` takes."""
     return classname in _PROFILES or (len(classname) == 4 and classname[:2] == "TH" and classname[3] in ARRAYS)
 
 

@@ -33,7 +33,7 @@ def module_of(data: object) -> str:
 def to_columns(
     data: object, maps: Mapping[str, tuple[Any, ...]] = MappingProxyType({}), *, missing: bool = False
 ) -> dict[str, Column]:
-    """Give the columns of a table by their names.
+    """Return the columns of a table by their names.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def to_columns(
 
 
 def _pairs(value: Foreign, shape: tuple[Any, ...]) -> Foreign:
-    """Give a value with lists of pairs for the dicts that stand where its shape has maps."""
+    """Return a value with lists of pairs for the dicts that stand where its shape has maps."""
     match shape:
         case ("other", _, like):
             return _pairs(value, like)
@@ -77,7 +77,7 @@ def _pairs(value: Foreign, shape: tuple[Any, ...]) -> Foreign:
 
 
 def is_table(data: object) -> bool:
-    """Tell whether `to_columns` takes this."""
+    """Return whether `to_columns` takes this."""
     try:
         _table(data)
     except TypeError:
@@ -86,7 +86,7 @@ def is_table(data: object) -> bool:
 
 
 def chunks_of(data: Foreign) -> Iterator[Any] | None:
-    """Give the iterator of chunks that the data are, None if they are no iterator."""
+    """Return the iterator of chunks that the data are, None if they are no iterator."""
     return data if isinstance(data, Iterator) and not is_table(data) else None
 
 
@@ -171,7 +171,7 @@ def _fields(array: np.ndarray[Any, Any]) -> Iterable[tuple[str, np.ndarray[Any, 
 
 
 def to_column(data: Foreign, *, missing: bool = False) -> Column:
-    """Give an array as a column.
+    """Return an array as a column.
 
     Parameters
     ----------
@@ -339,7 +339,7 @@ def _from_layout(layout: Foreign, *, missing: bool = False) -> Column:
 
 
 def cast(values: np.ndarray[Any, Any], dtype: str, name: str) -> np.ndarray[Any, Any]:
-    """Give numbers as another element type, if that loses nothing but digits of real numbers.
+    """Return numbers as another element type, if that loses nothing but digits of real numbers.
 
     Raises
     ------

@@ -298,7 +298,7 @@ def _field_name(outer: str, inner: str) -> str:
 
 
 def _maps(branch_types: Mapping[str, object] | None) -> dict[str, Shape]:
-    """Give the shapes among types, by name, that hold maps."""
+    """Return the shapes among types, by name, that hold maps."""
     types = {name: to_type(kind) for name, kind in (branch_types or {}).items()}
     return {name: kind[1] for name, kind in types.items() if kind[0] == "shape" and has_maps(kind[1])}
 
@@ -382,7 +382,7 @@ class WritableDirectory:
         return self._file.closed
 
     def __enter__(self) -> Self:
-        """Give itself; the end of the block closes the file."""
+        """Return itself; the end of the block closes the file."""
         return self
 
     def __exit__(
@@ -456,7 +456,7 @@ class WritableDirectory:
         filter_name: NameFilter = no_filter,
         filter_classname: NameFilter = no_filter,
     ) -> dict[str, str]:
-        """Give the classes by name; parameters as for `keys`."""
+        """Return the classes by name; parameters as for `keys`."""
         return dict(
             self.iterclassnames(
                 recursive=recursive, cycle=cycle, filter_name=filter_name, filter_classname=filter_classname
@@ -471,7 +471,7 @@ class WritableDirectory:
         filter_name: NameFilter = no_filter,
         filter_classname: NameFilter = no_filter,
     ) -> list[str]:
-        """Give the names of what was written.
+        """Return the names of what was written.
 
         Parameters
         ----------
@@ -496,7 +496,7 @@ class WritableDirectory:
         return sum(1 for _ in self._list(True))
 
     def __contains__(self, where: object) -> bool:
-        """Tell whether something has that name, with or without its cycle."""
+        """Return whether something has that name, with or without its cycle."""
         return isinstance(where, str) and (where in self.keys() or where.strip("/") in self.keys(cycle=False))
 
     def __getitem__(self, where: str) -> Foreign:
@@ -509,7 +509,7 @@ class WritableDirectory:
         NotFoundError
             Nothing has that name.
         UnsupportedError
-            It is an object of a stream, or a tree to which nothing can be added.
+            It is an object of a stream, or a tree that takes no additions.
         """
         self._file.check_open("get data from")
         *outer, name = where.strip("/").split("/")
@@ -537,7 +537,7 @@ class WritableDirectory:
     # Trees that are there
 
     def _source(self, name: str, cycle: int) -> ReadOnlyKey:
-        """Give the key of a tree in the file as it was committed last."""
+        """Return the key of a tree in the file as it was committed last."""
         return self._file.read().key("/".join((*self._path, f"{name};{cycle}")))
 
     def _append(self, name: str, cycle: int) -> WritableTree:

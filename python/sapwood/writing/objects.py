@@ -39,7 +39,7 @@ _AXES = ("xaxis", "yaxis", "zaxis")
 
 
 def to_object(data: Foreign, name: str) -> tuple[str, Object]:
-    """Give the title and the ROOT object for a Python object.
+    """Return the title and the ROOT object for a Python object.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def to_object(data: Foreign, name: str) -> tuple[str, Object]:
 
 
 def histogram_of(data: Foreign, name: str, kind: str) -> tuple[str, Object]:
-    """Give the title and the ROOT object of a histogram, with contents of a chosen kind.
+    """Return the title and the ROOT object of a histogram, with contents of a chosen kind.
 
     Raises
     ------
@@ -105,7 +105,7 @@ class Axis:
         return (self.edges[1:] + self.edges[:-1]) / 2
 
     def to_object(self, name: str) -> Object:
-        """Give the `TAxis`."""
+        """Return the `TAxis`."""
         first, last = float(self.edges[0]), float(self.edges[-1])
         regular = np.linspace(first, last, len(self.edges))
         even = np.abs(self.edges - regular).max() <= 1e-9 * (last - first) / self.bins
@@ -203,7 +203,7 @@ def _axis_of(axis: Foreign) -> Axis:
 
 
 def _with_flow(values: Foreign, axes: Sequence[Foreign]) -> Foreign:
-    """Give each axis a bin of underflow and of overflow, where the histogram has none."""
+    """Add bins of underflow and overflow to each axis of a histogram that has none."""
     widths: list[tuple[int, int]] = []
     for size, axis in zip(values.shape, axes, strict=True):
         missing = len(axis) + 2 - size
@@ -285,7 +285,7 @@ class NewObject:
     members: dict[str, Any]
 
     def named(self, name: str) -> Object:
-        """Give the object with its name among its members."""
+        """Return the object with its name among its members."""
         if self.classname == "TObjString":
             return (self.classname, self.members)
         titled = not self.classname.startswith(("TParameter", "TList"))

@@ -53,7 +53,7 @@ class Settings:
         return self.format
 
     def commit_bytes(self) -> int | None:
-        """Give `commit_every` as the native core takes it.
+        """Return `commit_every` as the native core takes it.
 
         Raises
         ------
@@ -68,7 +68,7 @@ class Settings:
         raise ArgumentError(f"commit_every is 'cluster', a number of bytes above zero or None, not {every!r}")
 
     def identity(self) -> bytes:
-        """Give the file's UUID."""
+        """Return the file's UUID."""
         if self.reproducible and self.uuid_function is uuid.uuid1:
             return uuid.UUID(int=0).bytes
         return self.uuid_function().bytes
@@ -86,7 +86,7 @@ class RemoteTarget:
         self._system, self._place = url_to_fs(url, **options)
 
     def exists(self) -> bool:
-        """Tell whether there is such a file."""
+        """Return whether there is such a file."""
         return self._system.exists(self._place)
 
     def temporary(self) -> str:
@@ -247,7 +247,7 @@ class OutputFile:
             raise ValueError(f"cannot {doing} a closed file: {self._file_path}")
 
     def __enter__(self) -> Self:
-        """Give itself; the end of the block closes the file."""
+        """Return itself; the end of the block closes the file."""
         return self
 
     def __exit__(

@@ -94,7 +94,7 @@ class Layout:
                     raise ArgumentError(f"{what} is {options}, not {one!r}")
 
     def of(self, name: str, choice: str) -> Any:
-        """Give a choice for a name."""
+        """Return a choice for a name."""
         value = getattr(self, choice)
         default = Layout.__dataclass_fields__[choice].default
         return value.get(name, default) if isinstance(value, Mapping) else value
@@ -182,7 +182,7 @@ class Plan:
         return plan
 
     def native(self, codes: list[int]) -> list[tuple[str, str, Shape, list[int], int, int, bool, int | None]]:
-        """Give the branches as the native core takes them, with their compression settings."""
+        """Return the branches as the native core takes them, with their compression settings."""
         return [
             (b.name, b.kind, b.shape, list(b.dims), b.counter, b.split_level, b.member_wise, code)
             for b, code in zip(self.branches, codes, strict=True)
@@ -294,7 +294,7 @@ class Plan:
     def codes(
         self, compression: Compression | Mapping[str, Compression | None] | EllipsisType | None, default: int
     ) -> list[int]:
-        """Give the compression setting of each branch, as ROOT's number.
+        """Return the compression setting of each branch, as ROOT's number.
 
         Raises
         ------
@@ -336,7 +336,7 @@ class Plan:
         return {name: shape for name, shape in shapes.items() if has_maps(shape)}
 
     def columns(self, data: Mapping[str, Column]) -> list[Column]:
-        """Give the columns of all branches that are not counters, in the order of the branches.
+        """Return the columns of all branches that are not counters, in the order of the branches.
 
         Raises
         ------
@@ -401,7 +401,7 @@ class Plan:
             self._fill(self._field_name(name, field), inner, values, found)
 
     def _fit(self, branch: Branch, column: Column) -> Column:
-        """Give a column the element type of its branch; refuse another shape."""
+        """Return a column the element type of its branch; refuse another shape."""
         if branch.kind in ("object", "leaves"):
             return fit(branch.shape, column, branch.name)
         if branch.kind == "text":

@@ -87,7 +87,7 @@ def parse(name: str) -> Shape | None:
 
 
 def named(text: str) -> Type | None:
-    """Give the type that the name of a C++ type stands for, with dimensions before it: ``"var * 2 * Float16_t"``."""
+    """Return the type that the name of a C++ type stands for, with dimensions before it: ``"var * 2 * Float16_t"``."""
     *dims, name = (part.strip() for part in text.split("*"))
     if not all(dim == "var" or dim.isdecimal() for dim in dims):
         return None
@@ -98,7 +98,7 @@ def named(text: str) -> Type | None:
 
 
 def record(text: str, to_type: Callable[[Foreign], Type]) -> Type | None:
-    """Give the type of records whose members may have C++ types: ``"var * {x: Double32_t[0, 1, 12], y: float32}"``."""
+    """Return a type of records whose members may have C++ types: ``"var * {x: Double32_t[0, 1, 12], y: float32}"``."""
     dims: list[str] = []
     while found := _DIMENSION.match(text):
         dims.append(found[1])
@@ -132,7 +132,7 @@ def _arguments(text: str) -> list[str]:
 
 
 def has_maps(shape: Shape) -> bool:
-    """Tell whether values of a shape are maps or hold some."""
+    """Return whether values of a shape are maps or hold some."""
     match shape:
         case ("map", *_):
             return True
@@ -145,7 +145,7 @@ def has_maps(shape: Shape) -> bool:
 
 
 def dtype_of(shape: Shape) -> str:
-    """Give the NumPy type of numbers."""
+    """Return the NumPy type of numbers."""
     if shape[0] == "number":
         return shape[1]
     if shape[0] == "long":
@@ -154,7 +154,7 @@ def dtype_of(shape: Shape) -> str:
 
 
 def shape_of(kind: Type, name: str, classes: Mapping[str, str | tuple[str, int]], *, nameless: bool = False) -> Shape:
-    """Give the shape of a type.
+    """Return the shape of a type.
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ def _class_name(name: str) -> str:
 
 
 def fit(shape: Shape, column: Column, name: str) -> Column:
-    """Give a column the element types of a shape; refuse another.
+    """Return a column the element types of a shape; refuse another.
 
     Raises
     ------
@@ -297,7 +297,7 @@ def blank(shape: Shape, count: int) -> Column:
 
 
 def _fit_variant(items: list[Shape], column: Column, name: str) -> Column:
-    """Give values of several types, or of one of them, the types of a variant."""
+    """Return values of several types, or of one of them, the types of a variant."""
     if column[0] == "empty" or length_of(column) == 0:
         empty = np.zeros(0, np.int8), np.zeros(0, np.int64)
         return ("union", *empty, [fit(item, ("empty",), name) for item in items])
@@ -327,7 +327,7 @@ def _fit_variant(items: list[Shape], column: Column, name: str) -> Column:
 
 
 def _end_of_range(text: str) -> float:
-    """Give the value of one end of a range, which may be one of the multiples of pi that ROOT knows."""
+    """Return the value of one end of a range, which may be one of the multiples of pi that ROOT knows."""
     if "pi" in text:
         known = {"2pi": 2.0, "2*pi": 2.0, "twopi": 2.0, "pi/2": 0.5, "pi/4": 0.25}
         times = next((value for name, value in known.items() if name in text), 1.0)
@@ -393,7 +393,7 @@ def words(shape: Shape) -> str:
 
 
 def value_of(value: Foreign) -> tuple[Shape, Column]:
-    """Give the shape of a dataclass, and one instance as a column.
+    """Return the shape of a dataclass, and one instance as a column.
 
     The class has the name of the dataclass, or its `class_name`, and version 1, or its `class_version` (both class
     variables).

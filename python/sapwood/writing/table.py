@@ -102,7 +102,7 @@ class WritableTable:
         return self._file.closed
 
     def __enter__(self) -> Self:
-        """Give itself; the end of the block closes the file."""
+        """Return itself; the end of the block closes the file."""
         return self
 
     def __exit__(

@@ -39,11 +39,11 @@ class WritableTree(WritableTable):
         return self._file.native.table_counts(self._number)[2]
 
     def keys(self) -> list[str]:
-        """Give the names of the branches, counters among them."""
+        """Return the names of the branches, counters among them."""
         return [branch.name for branch in self._plan.branches]
 
     def __getitem__(self, where: str) -> WritableBranch:
-        """Give a branch.
+        """Return a branch.
 
         Raises
         ------
@@ -111,7 +111,7 @@ class WritableTree(WritableTable):
             self.set_branch_code(name, code)
 
     def branch_code(self, name: str) -> int:
-        """Give the compression setting of a branch as ROOT's number."""
+        """Return the compression setting of a branch as ROOT's number."""
         return self._codes[name]
 
     def set_branch_code(self, name: str, code: int) -> None:

@@ -67,7 +67,7 @@ def to_type(spec: Foreign) -> Type:
 
 
 _LISTS = re.compile(r"\s*((?:var\s*\*\s*)+)(\w+)\s*")
-"""What most branches are given as: Awkward takes some 12 ms for each text, since it makes its parser anew."""
+"""What most branches are given as: Awkward takes some 12 ms for each text, since it makes its parser again."""
 
 
 @functools.lru_cache(maxsize=256)
@@ -121,7 +121,7 @@ def _from_awkward_type(kind: Foreign) -> Type:
 
 
 def is_types(data: object) -> bool:
-    """Tell whether a table holds types instead of arrays."""
+    """Return whether a table holds types instead of arrays."""
     if isinstance(data, Mapping):
         return all(is_types(inner) for inner in data.values())
     if isinstance(data, (np.dtype, type)):

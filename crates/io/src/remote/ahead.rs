@@ -96,7 +96,7 @@ impl Shared {
             let piece = state.pieces.entry(*range).or_insert_with(new);
             piece.announced += 1;
             piece.uses += 1;
-            // What failed before is tried anew for whoever asks now.
+            // What failed before is tried again for whoever asks now.
             if matches!(piece.place, Place::Used | Place::Gone | Place::Failed(..)) {
                 (piece.place, piece.lane, piece.taken) = (Place::Queued, number, false);
                 queue.push_back(*range);

@@ -7,7 +7,7 @@ use std::io::{Error, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Storage that is only thought of, as far away as is said: its [`requests`](crate::Source::requests) are those
+/// Storage that is only thought of, with the stated latency: its [`requests`](crate::Source::requests) are those
 /// that would be sent.
 pub fn imagined(
     size: u64,

@@ -1,4 +1,4 @@
-//! How far away storage is, as measured, and what that means for requests.
+//! The latency and speed of storage, as measured, and what they mean for requests.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};

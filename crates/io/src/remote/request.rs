@@ -34,7 +34,7 @@ impl Shared {
         let theirs = ask.clone();
         self.state().direct += 1;
         if thread::Builder::new().name("sapwood-fetch".to_owned()).spawn(move || theirs()).is_err() {
-            // No further thread can be had.
+            // No further thread can be started.
             ask();
         }
         drop(ask);

@@ -122,7 +122,7 @@ impl Xrootd {
 
 /// What the data of an answer are.
 enum Form {
-    /// The file's bytes, from here on.
+    /// The file's bytes, from this position.
     Plain(u64),
     Parts(Parts),
     Pages(Pages),

@@ -113,7 +113,7 @@ struct Streams {
     last: u16,
     /// Requests that were sent.
     requests: u64,
-    /// Why nothing can be asked any more.
+    /// Why no request can be sent any more.
     over: Option<(ErrorKind, String)>,
 }
 

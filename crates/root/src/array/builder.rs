@@ -205,7 +205,7 @@ impl Dynamic {
     }
 }
 
-/// Classes that one column can tell apart.
+/// Classes that one column can distinguish.
 const MOST_VARIANTS: usize = 127;
 
 impl Builder {

@@ -65,7 +65,7 @@ impl Compression {
     }
 }
 
-/// Levels of LZ4 from here on search longer (`LZ4_compress_HC`).
+/// Levels of LZ4 from this one on search longer (`LZ4_compress_HC`).
 const LZ4_HIGH: u8 = 4;
 /// Bytes of a block for these.
 const LZ4_BLOCK: usize = 64 << 10;

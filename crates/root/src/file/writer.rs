@@ -17,7 +17,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Where the first record lies (`fBEGIN`).
 const BEGIN: u64 = 100;
-/// Positions from here on are written with 64 bits (`TFile::kStartBigFile`).
+/// Positions from this one on are written with 64 bits (`TFile::kStartBigFile`).
 pub const START_BIG: u64 = 2_000_000_000;
 /// ROOT version whose formats are written (`fVersion`).
 const VERSION: u32 = 64_000;
@@ -29,7 +29,7 @@ const SMALL: usize = 256;
 const CLOSING: usize = 64 << 10;
 /// To the size of files beyond this one, some records more are nothing.
 const LARGE: u64 = 4 << 20;
-/// Who opens a file far away asks for some more than this of its end at once.
+/// Who opens a remote file asks for some more than this of its end at once.
 const NEAR: u64 = 128 << 10;
 
 /// Class of records that no directory lists.
@@ -264,7 +264,7 @@ impl FileWriter {
             changed: true,
             gone: false,
         });
-        // From here on there is a file that can be read, whatever happens.
+        // From this point on there is a file that can be read, whatever happens.
         file.commit()?;
         Ok(file)
     }
@@ -571,7 +571,7 @@ impl FileWriter {
         Ok(due)
     }
     /// The next commit is the last one. What a large new file is opened with (key lists, trees, classes) comes to lie at
-    /// its end: who opens it from far away has it by one request.
+    /// its end: who opens it on remote storage has it by one request.
     pub fn begin_closing(&mut self) {
         self.options.commit_every = CommitEvery::Never;
         self.closing = self.opened == 0 && self.end > LARGE;
@@ -674,7 +674,7 @@ impl FileWriter {
         self.free_released()
     }
 
-    /// Lets go of the storage; nothing can be written any more.
+    /// Lets go of the storage, after which writing fails.
     pub fn release(&mut self) {
         self.sink = Box::new(Released(self.sink.name().to_owned()));
     }
@@ -836,7 +836,7 @@ impl FileWriter {
                         infos.retain(|info| known.find(&info.name, info.version).is_none());
                         append_infos(&old, &infos, key_bytes)?
                     }
-                    // Behind a key of another length all is written anew, unless there is more than classes.
+                    // Behind a key of another length all is written again, unless there is more than classes.
                     Err(error) if old.holds(b"listOfRules") => return Err(error),
                     Err(_) => encode_infos(&infos, key_bytes)?,
                 }

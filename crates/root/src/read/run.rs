@@ -161,7 +161,7 @@ impl<'r, 'a> Run<'r, 'a> {
         }
         thread::scope(|scope| {
             let reader = || thread::Builder::new().name("sapwood-read".to_owned()).spawn_scoped(scope, work);
-            // Where no further thread can be had, this one reads alone.
+            // Where no further thread can be started, this one reads alone.
             let others: Vec<_> = (1..self.threads).map_while(|_| reader().ok()).collect();
             let results = iter::once(work()).chain(
                 others.into_iter().map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic))),

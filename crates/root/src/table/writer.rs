@@ -27,6 +27,6 @@ pub trait TableWriter: Any + Send {
     fn save(&mut self, file: &mut FileWriter) -> Result<()>;
     /// Has the description written once more before the last commit, if it lies far from the end of the file.
     fn close(&mut self, file: &FileWriter);
-    /// Why nothing can be written any more, after an error.
+    /// Why no more is written, after an error.
     fn failure(&self) -> Option<&str>;
 }

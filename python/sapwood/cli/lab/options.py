@@ -36,7 +36,7 @@ def add_study_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="how often each thing is measured, in turn (default %(default)s)",
     )
-    parser.add_argument("--fresh", action="store_true", help="begin anew; else a study that was interrupted goes on")
+    parser.add_argument("--fresh", action="store_true", help="start again; otherwise continue an interrupted study")
 
 
 def add_engine_argument(parser: argparse.ArgumentParser, names: str) -> None:
@@ -45,7 +45,7 @@ def add_engine_argument(parser: argparse.ArgumentParser, names: str) -> None:
 
 
 def engines_of(arguments: argparse.Namespace) -> list[str]:
-    """Give the engines that were chosen."""
+    """Return the engines that were chosen."""
     return [name.strip() for name in arguments.engine.split(",")]
 
 
@@ -101,7 +101,7 @@ def show_study(study: Study, written: Mapping[str, Path], *, quiet: bool) -> int
 
 @contextmanager
 def study_progress(*, shown: bool) -> Generator[Callable[[int, int, str], None] | None]:
-    """Give what is to be told of progress: a line on standard error, rewritten where that is a terminal."""
+    """Return what is to be told of progress: a line on standard error, rewritten where that is a terminal."""
     if not shown:
         yield None
         return

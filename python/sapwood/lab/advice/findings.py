@@ -128,7 +128,7 @@ class Advice:
     price: Price = field(default_factory=Price)
 
     def tojson(self) -> dict[str, Any]:
-        """Give all as JSON knows it."""
+        """Return all as JSON knows it."""
         trees = [
             {
                 "file": tree.file,
@@ -175,7 +175,7 @@ def _tiny_baskets(tree: TreeLayout, used: Sequence[str] | None) -> str | None:
 
 
 def _cluster_size(tree: TreeLayout) -> tuple[int, float, float]:
-    """Give how many clusters there are, and the mean entries and stored bytes of one."""
+    """Return how many clusters there are, and the mean entries and stored bytes of one."""
     count = max(1, len(tree.clusters) - 1)
     return count, tree.entries / count, tree.stored / count
 
@@ -235,7 +235,7 @@ def _uncompressed(tree: TreeLayout, used: Sequence[str] | None) -> str | None:
 
 
 def _unused(tree: TreeLayout, used: Sequence[str] | None) -> list[str]:
-    """Give the branches directly below the tree of which nothing is used: objects are copied as a whole."""
+    """Return the branches directly below the tree of which nothing is used: objects are copied as a whole."""
     if used is None:
         return []
     kept = {branch.top for branch in tree.branches if branch.name in used}
@@ -323,7 +323,7 @@ PROBLEMS = (
     Problem(
         "scattered-clusters",
         "a cluster lies in more than 4 pieces of the file on average (ROOT itself makes up to 3)",
-        "the baskets of a cluster side by side",
+        "the baskets of a cluster next to each other",
         _scattered_clusters,
         _anew,
     ),
@@ -418,7 +418,7 @@ def advise(
     price: Price = Price(),  # noqa: B008 (it is frozen)
     progress: Callable[[str], None] | None = None,
 ) -> Advice:
-    """Name the problems of files, and try remedies on a sample of the first file that has them.
+    """Find the problems of files, and try remedies on a sample of the first file that has them.
 
     Parameters
     ----------
@@ -487,7 +487,7 @@ def advise(
 
 
 def _names_of(tree: TreeLayout, used: Sequence[str] | None, found: set[str]) -> list[str] | None:
-    """Give the names of the branches of a tree that are used, with those that count their lists; add what is `found`.
+    """Return the names of the branches of a tree that are used, with those that count their lists; add what is `found`.
 
     A name is as `TTree.__getitem__` takes it: with the path of its object or without. An object means all its members.
     None where that is not known: of a tree of which nothing is named, too, for then the usage is of other trees.
@@ -569,7 +569,7 @@ def _planned(tree: Any, stop: int, names: Callable[[str], bool] | None, price: P
 
 
 def _sample_end(tree: TreeLayout, sample: int) -> int:
-    """Give where the sample ends: at the end of a cluster, if one is near."""
+    """Return where the sample ends: at the end of a cluster, if one is near."""
     if tree.full <= sample:
         return tree.entries
     wanted = max(1, tree.entries * sample // tree.full)
@@ -590,7 +590,7 @@ def _groups(dataset: Dataset, trees: Sequence[TreeLayout]) -> list[Dataset]:
 
 
 def _small_files(dataset: Dataset, trees: Sequence[TreeLayout]) -> Finding | None:
-    known = {tree.file: tree.file_size for tree in trees}  # far away, too
+    known = {tree.file: tree.file_size for tree in trees}  # remote ones too
     sizes = [known[source.path] for source in dataset.sources]
     if len(sizes) < 4 or statistics.median(sizes) >= 10e6:
         return None
@@ -666,7 +666,7 @@ def advice_text(advice: Advice, *, tree: str | None = None, trace: str | Path | 
 
 
 def verdict(trial: Trial, price: Price) -> str:
-    """Say what the remedy does to the cost of reading."""
+    """Return what the remedy does to the cost of reading."""
     before, after = trial.costs(price)
     gain = trial.gain(price)
     at = f"({seconds_text(before)} → {seconds_text(after)} a reading of the sample at {price.text()})"
@@ -678,7 +678,7 @@ def verdict(trial: Trial, price: Price) -> str:
 
 
 def gain_text(before: Cost, after: Cost) -> str:
-    """Say what reading took before and after."""
+    """Return what reading took before and after."""
     return (
         f"reading {seconds_text(before.cpu)} → {seconds_text(after.cpu)} of processor time, "
         f"{bytes_text(before.stored)} → {bytes_text(after.stored)}, "

@@ -31,9 +31,9 @@ class BranchLayout:
     """One branch with data. `offsets` are the entries at which its baskets begin, and the end.
 
     `sizes` and `seeks` are those of its baskets in the file, in bytes; a basket inside the tree's record is not among
-    them. `compression` is that of the most bytes, `lzma` the part of them that is LZMA, `mixed` tells of several
-    codecs: by baskets that lie evenly in a local file, or the largest one far away. `unsplit` marks a branch that holds
-    whole objects.
+    them. `compression` is that of the most bytes, `lzma` the part of them that is LZMA, `mixed` says whether there are
+    several codecs: by baskets that lie evenly in a local file, or the largest one of a remote file. `unsplit` marks a
+    branch that holds whole objects.
     """
 
     name: str
@@ -89,7 +89,7 @@ class TreeLayout:
         return sum(branch.baskets for branch in self.branches)
 
     def pieces(self) -> float:
-        """Give in how many pieces of the file a cluster lies on average; 1 is best, 1 to 3 is what ROOT writes.
+        """Return in how many pieces of the file a cluster lies on average; 1 is best, 1 to 3 is what ROOT writes.
 
         A piece ends where a basket of another cluster begins, or where nothing of this tree is for 1 MB.
         """
@@ -106,7 +106,7 @@ class TreeLayout:
 
 
 def tree_paths(file: Foreign, source: Source) -> list[str]:
-    """Give the paths of the trees of a file, or the one that the source names.
+    """Return the paths of the trees of a file, or the one that the source names.
 
     Raises
     ------
@@ -123,7 +123,7 @@ def tree_paths(file: Foreign, source: Source) -> list[str]:
 
 
 def plain_path(path: str) -> str:
-    """Give the path of an object without its cycle and the slash before it."""
+    """Return the path of an object without its cycle and the slash before it."""
     return path.partition(";")[0].strip("/")
 
 
@@ -142,7 +142,7 @@ def layouts_of(source: Source) -> list[TreeLayout]:
 
 
 def layout_of(tree: Foreign, file: str, path: str) -> TreeLayout:
-    """Give the layout of an open tree."""
+    """Return the layout of an open tree."""
     every = tree.native.branches
     native = [branch for branch in every if branch.has_data and branch.entries]
     codecs = _codecs(tree, native)
@@ -153,14 +153,14 @@ def layout_of(tree: Foreign, file: str, path: str) -> TreeLayout:
 
 
 def held_codecs(tree: Foreign) -> dict[int, Compression | None]:
-    """Give the codec of the baskets of each branch with data, by its index: branches may state another."""
+    """Return the codec of the baskets of each branch with data, by its index: branches may state another."""
     native = [branch for branch in tree.native.branches if branch.has_data]
     codecs = _codecs(tree, native)
     return {branch.index: _held(branch, codec) for branch, codec in zip(native, codecs, strict=True)}
 
 
 def _end_together(branches: Sequence[BranchLayout]) -> bool:
-    """Tell whether baskets show clusters that the tree does not state.
+    """Return whether baskets show clusters that the tree does not state.
 
     Borders that only some baskets share are chance. Baskets of branches that take the same space all end together
     wherever they are full: that shows nothing.
@@ -178,12 +178,12 @@ def _top(branches: Sequence[Any], branch: Any) -> str:
 
 
 def _codecs(tree: Foreign, branches: Sequence[Any]) -> list[dict[int, int]]:
-    """Tell by which codecs the baskets of branches are compressed, and how many bytes of them by each.
+    """Find by which codecs the baskets of branches are compressed, and how many bytes of them by each.
 
     Copies that keep baskets put one file behind the other: so the heads of some baskets that lie evenly in a branch
     are read, and what lies between counts as the nearest of these; of one only, that of the largest.
     """
-    most = 1 if tree.file.is_far else _LOOKED_AT  # far away each head is a request
+    most = 1 if tree.file.is_far else _LOOKED_AT  # on remote storage each head is a request
     looked_at: list[tuple[int, int]] = []
     shares: list[Sequence[int]] = []
     for branch in branches:
@@ -242,7 +242,7 @@ def _packed(codecs: Mapping[int, int]) -> dict[int, int]:
 
 
 def _held(native: Any, codecs: Mapping[int, int]) -> Compression | None:
-    """Give the codec of the most bytes of baskets, with the level that the branch states."""
+    """Return the codec of the most bytes of baskets, with the level that the branch states."""
     packed = _packed(codecs)
     setting, codec = native.compression, max(packed, key=packed.__getitem__, default=None)
     known = Compression.from_code(setting) if 0 <= setting < 600 else None  # ROOT writes −1 where it knew no file
@@ -252,7 +252,7 @@ def _held(native: Any, codecs: Mapping[int, int]) -> Compression | None:
 
 
 def is_object(kind: Sequence[Any] | None) -> bool:
-    """Tell whether a branch of such a type has objects: a leaf list is none, it has a record without a class."""
+    """Return whether a branch of such a type has objects: a leaf list is none, it has a record without a class."""
     listed = False
     while kind is not None and kind[0] in ("list", "fixed"):
         kind, listed = kind[-1], listed or kind[0] == "list"

@@ -1,4 +1,4 @@
-"""Writing trees anew in another layout, and what that gains."""
+"""Rewriting trees in another layout, and what that gains."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ class Layout:
     unused: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
 
     def drops(self, name: str, tree: str) -> bool:
-        """Tell whether a branch of a tree is left out."""
+        """Return whether a branch of a tree is left out."""
         return name in self.unused.get(tree, ()) or any(fnmatch.fnmatchcase(name, pattern) for pattern in self.drop)
 
     def described(self) -> dict[str, Any]:
-        """Give the layout as JSON knows it."""
+        """Return the layout as JSON knows it."""
         return {
             "compression": "as it is" if isinstance(self.compression, EllipsisType) else codec_text(self.compression),
             "auto_flush": self.auto_flush,
@@ -180,7 +180,7 @@ def rewrite(
     layout = layout or Layout()
     with contextlib.ExitStack() as stack:
         files = [(source, stack.enter_context(sapwood.open({source.path: None}))) for source in dataset.sources]
-        sizes = [file.file.size for _, file in files]  # far away, too
+        sizes = [file.file.size for _, file in files]  # remote ones too
         trees: dict[str, list[Any]] = {}
         summaries: list[Summary] = []
         for source, file in files:
@@ -227,7 +227,7 @@ def rewrite(
 
 
 def _whole(dataset: Dataset) -> bool:
-    """Tell whether it is one local file with all that it holds."""
+    """Return whether it is one local file with all that it holds."""
     first, *more = dataset.sources
     return not more and first.tree is None and first.size is not None
 
@@ -353,7 +353,7 @@ def _copy_objects(new: Foreign, files: Sequence[Foreign]) -> tuple[list[str], di
 
 
 def _alike(objects: Sequence[Foreign]) -> bool:
-    """Tell whether objects of plain members are equal."""
+    """Return whether objects of plain members are equal."""
     members: list[dict[str, Any]] = [dict(getattr(one, "all_members", {"": one})) for one in objects]
     plain = all(isinstance(value, (int, float, str)) for value in members[0].values())
     return plain and all(other == members[0] for other in members[1:])
@@ -407,7 +407,7 @@ def _shapes(tree: Foreign, layout: Layout) -> _Shapes:
 
 
 def _branch_codecs(tree: Foreign, names: Sequence[str], layout: Layout) -> dict[str, Compression | None]:
-    """Give the codecs of branches; an object has one for all of its members: that which is wanted for any."""
+    """Return the codecs of branches; an object has one for all of its members: that which is wanted for any."""
     wanted = layout.codecs.get(plain_path(tree.object_path), {})
     held = held_codecs(tree) if isinstance(layout.compression, EllipsisType) else {}
 
@@ -444,7 +444,7 @@ def _shape(shapes: _Shapes, branch: Foreign, name: str, layout: Layout) -> None:
 
 
 def _nested(element: str, branch: Foreign) -> str:
-    """Give the type of a branch whose elements have a name that NumPy does not know."""
+    """Return the type of a branch whose elements have a name that NumPy does not know."""
     kind, text = branch.type, element
     dims: list[str] = []
     while kind[0] in ("list", "fixed"):
@@ -460,7 +460,7 @@ def _object(shapes: _Shapes, branch: Foreign, name: str, layout: Layout) -> None
     if streamer is None or streamer.bases or any(child.is_group for child in inner):
         raise UnsupportedError(
             f"{branch.object_path}: objects of {branch.cpp_class} (with bases, or split over several levels) are not "
-            "written anew; leave the branch out with --drop"
+            "rewritten; leave the branch out with --drop"
         )
     shapes.records[name] = "class"
     shapes.classes[name] = (streamer.name, streamer.class_version)

@@ -53,7 +53,7 @@ class Settings:
     member_wise: bool = True
 
     def codec_and_level(self) -> tuple[str, int]:
-        """Give the codec's name and the level of its library, 0 of none.
+        """Return the codec's name and the level of its library, 0 of none.
 
         ROOT takes half of the levels of Zstandard's library, and so does sapwood: its 5 is their 10.
         """
@@ -79,7 +79,7 @@ class Chunk:
         self.tracks |= {name: made[name] for name in ("charge", "npoint", "valid")}
 
     def columns(self) -> dict[str, Array]:
-        """Give the values of all columns, flat."""
+        """Return the values of all columns, flat."""
         return {**self.header, "histogram": self.histogram.reshape(-1), **self.tracks}
 
 
@@ -90,7 +90,7 @@ def chunks(events: int) -> Iterator[Chunk]:
 
 
 def bytes_of(events: int) -> int:
-    """Give the bytes of that many events in memory."""
+    """Return the bytes of that many events in memory."""
     return events * (len(HEADER) * 4 + BINS * 4 + 4 + 600 * (4 * len(FLOATS) + 4 + 4 + 2))
 
 
@@ -107,11 +107,11 @@ class Engine(ABC):
     """What it imports when it first needs it, which is not measured."""
 
     def refuses(self, settings: Settings) -> str | None:
-        """Say which of the settings it cannot do, None if it can do all."""
+        """Return which of the settings it cannot do, None if it can do all."""
         return None
 
     def codec(self, settings: Settings) -> str:
-        """Give the codec that it uses for that of the settings, with the level of the codec's library."""
+        """Return the codec that it uses for that of the settings, with the level of the codec's library."""
         return ":".join(str(part) for part in settings.codec_and_level() if part)
 
     @abstractmethod
@@ -149,7 +149,7 @@ class Raw(Engine):
     """The arrays as they are, one after the other: what no format can be faster than."""
 
     def codec(self, settings: Settings) -> str:
-        """Give none."""
+        """Return none."""
         return "none"
 
     def write(self, path: Path, events: int, settings: Settings) -> None:
@@ -191,7 +191,7 @@ class Sapwood(Engine):
     imports = (*IMPORTED, "sapwood.writing.file", "sapwood.lab.advice.rewriting")
 
     def codec(self, settings: Settings) -> str:
-        """Give that of the settings, whose level is ROOT's."""
+        """Return that of the settings, whose level is ROOT's."""
         return settings.codec
 
     def write(self, path: Path, events: int, settings: Settings) -> None:
@@ -436,7 +436,7 @@ class Hdf5(Engine):
         return "it lays objects out one by one" if settings.split == 0 and settings.member_wise else None
 
     def codec(self, settings: Settings) -> str:
-        """Give the codec: gzip, where hdf5plugin is not installed or has not the one that is wanted."""
+        """Return the codec: gzip, where hdf5plugin is not installed or has not the one that is wanted."""
         name, level = settings.codec_and_level()
         if name in ("none", "zlib"):
             return super().codec(settings)
@@ -511,7 +511,7 @@ ENGINES: dict[str, type[Engine]] = {
 
 
 def missing(engine: str) -> str | None:
-    """Say which package an engine lacks, None where it can run."""
+    """Return which package an engine lacks, None where it can run."""
     lacking = [name for name in ENGINES[engine].needs if importlib.util.find_spec(name) is None]
     return f"{', '.join(lacking)} is not installed" if lacking else None
 
@@ -529,7 +529,7 @@ def _jagged(ak: Any, offsets: Array, values: Array) -> Any:
 
 
 def _records(ak: Any, chunk: Chunk) -> Any:
-    """Give the tracks as lists of records, without a copy."""
+    """Return the tracks as lists of records, without a copy."""
     contents = [ak.contents.NumpyArray(values) for values in chunk.tracks.values()]
     records = ak.contents.RecordArray(contents, list(chunk.tracks))
     return ak.Array(ak.contents.ListOffsetArray(ak.index.Index64(chunk.offsets), records))
@@ -574,7 +574,7 @@ def fill(events: int) -> float:
 
 
 def expected(events: int, entries: Iterable[int] | None = None) -> float:
-    """Give the sum that reading must find: of all events, or of some."""
+    """Return the sum that reading must find: of all events, or of some."""
     made = chunks(events) if entries is None else (Chunk(entry, entry + 1) for entry in entries)
     return sum_of(chunk.tracks.__getitem__ for chunk in made)
 

@@ -44,7 +44,7 @@ _FAR = re.compile(r"^[a-z0-9+]+://")
 
 
 def far(path: str) -> bool:
-    """Tell whether a path is a URL."""
+    """Return whether a path is a URL."""
     return _FAR.match(path) is not None
 
 
@@ -59,7 +59,7 @@ class _Took:
         self.check: float | None = None
 
     def spread(self) -> float:
-        """Give by how much files differ in time: the standard deviation as a part of the mean."""
+        """Return by how much files differ in time: the standard deviation as a part of the mean."""
         return statistics.pstdev(self.files) / statistics.mean(self.files) if self.files else 0.0
 
     def add(self, what: str, seconds: float) -> None:
@@ -126,7 +126,7 @@ def _fill(arrays: Mapping[str, Any], tasks: Sequence[int], took: _Took) -> None:
 
 
 def _is_numbers(layout: Any) -> bool:
-    """Tell whether values are numbers, or lists of them to any depth."""
+    """Return whether values are numbers, or lists of them to any depth."""
     while layout.is_list and layout.parameter("__array__") is None:
         layout = layout.content
     return bool(layout.is_numpy) and layout.parameter("__array__") is None
@@ -213,7 +213,7 @@ def _ranges(url: str, chunk: int) -> int:
 
 
 def size_of(url: str) -> int:
-    """Give the bytes of a file far away."""
+    """Return the bytes of a remote file."""
     found = source_of(url, {})
     storage = _native.Storage(found.source, found.label, found.far)
     try:
@@ -275,11 +275,11 @@ ENGINES = {
 
 
 def missing(engine: str, files: Sequence[str]) -> str | None:
-    """Say why an engine cannot read files, None where it can."""
+    """Return why an engine cannot read files, None where it can."""
     schemes = {urlsplit(path).scheme for path in files if far(path)}
     if engine.startswith("direct"):
         if schemes:
-            return "storage far away has no direct reading"
+            return "remote storage has no direct reading"
         if not hasattr(os, "O_DIRECT"):
             return "this system has no O_DIRECT"
         try:
@@ -292,7 +292,7 @@ def missing(engine: str, files: Sequence[str]) -> str | None:
 
 
 def scheduled() -> tuple[float, float]:
-    """Give the seconds in which the first thread worked, and in which it was ready but had no processor.
+    """Return the seconds in which the first thread worked, and in which it was ready but had no processor.
 
     Both are 0 where the system does not tell.
     """

@@ -85,7 +85,7 @@ def run(
     rounds
         How often each thing is measured.
     quick, fresh, progress
-        A tenth of the events; begin anew; who is told of each step.
+        A tenth of the events; start again; a function that is called at each step.
 
     Returns
     -------
@@ -224,7 +224,7 @@ def compiled(folder: Path, name: str = "event", *, dictionary: bool = False) -> 
 
 
 def root_version() -> str:
-    """Give ROOT's version by its header; empty where that is not found."""
+    """Return ROOT's version by its header; empty where that is not found."""
     header = (_root_prefix() or Path()) / "include" / "ROOT" / "RVersion.hxx"
     with contextlib.suppress(OSError):
         found = dict(re.findall(r"#define ROOT_VERSION_([A-Z]+) (\d+)", header.read_text(encoding="utf-8")))
@@ -272,7 +272,7 @@ def _steps(worker: _Worker, sums: tuple[float, float]) -> list[Step]:
 
 
 def _filler(worker: _Worker) -> str:
-    """Name who fills histograms: sapwood has none of its own."""
+    """Return the program that fills histograms: sapwood has none of its own."""
     return "boost-histogram" if worker.name == "sapwood" else worker.name
 
 
@@ -326,7 +326,7 @@ def drop(path: Path) -> bool:
 
 
 def _pages(file: int) -> bytes | None:
-    """Give for each page of a file whether it is in memory (1), as far as the system tells; reads none of them."""
+    """Return for each page of a file whether it is in memory (1), as far as the system tells; reads none of them."""
     size = os.fstat(file).st_size
     if not size:
         return b""
@@ -339,7 +339,7 @@ def _pages(file: int) -> bytes | None:
 
 
 def _waits(file: int) -> bool:
-    """Tell whether most of a file has to be read from storage, by reads that may not wait.
+    """Return whether most of a file has to be read from storage, by reads that may not wait.
 
     They begin the reading, though, and fast storage answers at once: a few that find something say nothing.
     """
@@ -409,7 +409,7 @@ def _tables(study: Study, workers: Sequence[_Worker], events: int, threads: int)
 
 
 def _shown(engine: str, threads: int) -> str:
-    """Name an engine, with its threads where they are more than one."""
+    """Return the name of an engine, with its threads where they are more than one."""
     return f"{engine}, {threads} threads" if engine == "sapwood" and threads > 1 else engine
 
 
@@ -419,7 +419,7 @@ def _seconds(study: Study, what: str, worker: _Worker) -> str:
 
 
 def _alone(study: Study, engine: str) -> float:
-    """Give the time of writing alone: the difference of the medians, 0 where noise makes that negative."""
+    """Return the time of writing alone: the difference of the medians, 0 where noise makes that negative."""
     together, create = study.median(WRITE, engine) or 0.0, study.median(CREATE, engine) or 0.0
     return max(together - create, 0.0)
 
@@ -483,7 +483,7 @@ def _findings(study: Study, workers: Sequence[_Worker], threads: int) -> list[st
 
 
 def _rounds(study: Study, what: str, engine: str) -> list[float]:
-    """Give the times of all rounds; of writing that of writing alone, which noise may make negative."""
+    """Return the times of all rounds; of writing that of writing alone, which noise may make negative."""
     values = study.values(what, engine)
     if what != WRITE:
         return values

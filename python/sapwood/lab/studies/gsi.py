@@ -323,7 +323,7 @@ def tables(inputs: Inputs, solved: Sequence[Solved]) -> list[dict[str, Any]]:
 
 
 def findings(solved: Sequence[Solved]) -> list[str]:
-    """Say how well the model does, and where it fails."""
+    """Return how well the model does, and where it fails."""
     failing = [one.point for one in solved if abs(one.error) > _FAILS]
     first = (
         f"The median error is {100 * median_error(solved):.0f} % over {len(solved)} published points, without a "

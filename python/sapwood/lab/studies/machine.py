@@ -109,7 +109,7 @@ def run(
     store
         A folder of results of machines, for `sapwood lab scaling`: the result is put there, too, beside what is there.
     rounds, quick, fresh, progress
-        How often each is measured; shorter, with fewer sizes; begin anew; who is told of each step.
+        How often each is measured; shorter, with fewer sizes; start again; a function that is called at each step.
 
     Raises
     ------
@@ -142,7 +142,7 @@ def run(
 
 
 def _file_systems(folder: str | os.PathLike[str]) -> dict[str, str]:
-    """Give a folder on each file system of the result, of temporary files, and of memory.
+    """Return a folder on each file system of the result, of temporary files, and of memory.
 
     They are called by what they are for, not by their path: so other results have measurements of the same names.
     """
@@ -169,7 +169,7 @@ def _keep(study: Study, store: Path, label: str) -> Path:
 
 
 def last_cache() -> int:
-    """Give the bytes of the largest cache that the system names, 32 MiB where it names none."""
+    """Return the bytes of the largest cache that the system names, 32 MiB where it names none."""
     found = [
         path.read_text(encoding="ascii").strip() for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("*/size")
     ]
@@ -177,7 +177,7 @@ def last_cache() -> int:
 
 
 def stream_array() -> int:
-    """Give the bytes of each of STREAM's three arrays: four times the last cache, at most an eighth of the memory.
+    """Return the bytes of each of STREAM's three arrays: four times the last cache, at most an eighth of the memory.
 
     Virtual machines name the cache of their whole host, beside which their memory may be small.
     """

@@ -36,7 +36,7 @@ _ENGINES = {
 
 
 def colours(names: Sequence[str]) -> dict[str, int]:
-    """Give the number of the colour of each name: engines have the same one in all figures of all studies."""
+    """Return the number of the colour of each name: engines have the same one in all figures of all studies."""
     own = {name: _ENGINES[engine] for name in names if (engine := name.partition(",")[0]) in _ENGINES}
     free = [number for number in range(COLOURS) if number not in own.values()] or [0]
     others = {name: free[place % len(free)] for place, name in enumerate(name for name in names if name not in own)}

@@ -28,7 +28,7 @@ _UNITS = {
     **dict.fromkeys(_LAYERS, "ms an event"),
 }  # fmt: skip
 """Of the numbers in a description, where they have one."""
-_FULL = 0.9  # from here on a station is what bounds, and a rate is near the most
+_FULL = 0.9  # from this load on a station is what bounds, and a rate is near the most
 _MOST_JOBS, _MOST = 1_000, 100_000  # jobs, pieces of all: some seconds to simulate
 _SPREAD = 0.1  # of pieces, where none is measured
 _PIECES = 20  # of a simulated job that reads plainly
@@ -198,7 +198,7 @@ def layers_of(content: Mapping[str, Any], data: str) -> tuple[Site, Load, dict[i
     counts = content["settings"]["jobs"]
 
     def curve(engine: str) -> dict[int, float]:
-        """Give its median rates by jobs, with other data where it was not measured with these."""
+        """Return its median rates by jobs, with other data where it was not measured with these."""
         for name in (data, *content["files"]):
             cases = {count: Case(name, AS_IS, ALL, engine, count) for count in counts}
             if rates := {n: found[case.what, engine] for n, case in cases.items() if (case.what, engine) in found}:
@@ -243,7 +243,7 @@ def layers_of(content: Mapping[str, Any], data: str) -> tuple[Site, Load, dict[i
 
 
 def _data_of(content: Mapping[str, Any], data: str, engine: str) -> str:
-    """Give data that an engine read by one job: these, if it did, else the first."""
+    """Return data that an engine read by one job: these, if it did, else the first."""
     found = medians(content)
     names = [data, *content["files"]]
     return next((name for name in names if (Case(name, AS_IS, ALL, engine, 1).what, engine) in found), data)
@@ -280,7 +280,7 @@ class _Spent:
 
 
 def _bare_rates(plain: Sequence[float], together: Sequence[float], spent: _Spent) -> list[float]:
-    """Give the MB/s of storage itself for 1, 2, ... jobs, of which plain reading, that copies what comes, got less."""
+    """Return the MB/s of storage itself for 1, 2, ... jobs, of which plain reading, which copies it, got less."""
     size = 1.0  # MB
     work = spent.processor / spent.bytes * MEGA * size
     found: list[float] = []
@@ -297,7 +297,7 @@ def _bare_rates(plain: Sequence[float], together: Sequence[float], spent: _Spent
 
 
 def _filled(curve: Mapping[int, float]) -> list[float]:
-    """Give a value for every number of jobs up to the largest, between those that were measured on straight lines."""
+    """Return a value for every number of jobs up to the largest, between those that were measured on straight lines."""
     counts = sorted(curve)
     return [float(np.interp(n, counts, [curve[count] for count in counts])) for n in range(1, counts[-1] + 1)]
 

@@ -103,7 +103,7 @@ class _Station:
         return self._total(count) / count
 
     def wait(self) -> float:
-        """Tell how long it is until the next one is done."""
+        """Return how long it is until the next one is done."""
         served = self._served()
         return min(self._work[process] for process in served) / self._speed() if served else math.inf
 
@@ -208,7 +208,7 @@ def simulate(site: Site, load: Load, jobs: int) -> Outcome:
 
 
 def _parts(count: int, spread: float, chance: random.Random) -> list[float]:
-    """Give what each of the pieces takes, as a part of their mean."""
+    """Return what each of the pieces takes, as a part of their mean."""
     if not spread:
         return [1.0] * count
     drawn = [chance.gammavariate(spread**-2, spread**2) for _ in range(count)]

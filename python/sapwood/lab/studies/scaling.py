@@ -125,7 +125,7 @@ def _rates(values: Mapping[str, float], units: Mapping[str, str]) -> dict[str, f
 
 
 def _with_unit(what: str, units: Mapping[str, str]) -> str:
-    """Name a benchmark with the unit of its rate, or an application that has speeds of its own."""
+    """Return the name of a benchmark with the unit of its rate, or an application that has speeds of its own."""
     if what not in units:
         return f"{what}, speed"
     return f"{what} [{'1/' * (units[what] in _TIMES)}{units[what]}]"
@@ -178,7 +178,7 @@ def _figure(
 
 
 def _noise(machines: Mapping[str, Mapping[str, Any]], what: str, application: str) -> float:
-    """Give by how much noise alone moves a machine off a line: half the range of the rounds of both, of the worst one.
+    """Return by how much noise alone moves a machine off a line: half the range of the rounds of both, the worst one.
 
     What was measured once may be off by `NOISE`.
     """
@@ -197,13 +197,13 @@ def _noise(machines: Mapping[str, Mapping[str, Any]], what: str, application: st
 def _findings(
     lines: Mapping[str, Line], application: str, speeds: Mapping[str, float], noise: Mapping[str, float]
 ) -> list[str]:
-    """Say what the application follows, where the machines differ by more than noise."""
+    """Return what the application follows, where the machines differ by more than noise."""
     if not lines:
         return []
     apart = max(speeds.values()) / min(speeds.values()) - 1
     if apart <= max(NOISE, min(noise.values())):
         said = f"The speeds of {application} differ by {100 * apart:.0f} % at most: by no more than noise may, so that "
-        return [said + "nothing can be said of what they follow."]
+        return [said + "it cannot be said what they follow."]
     (best, one), (worst, last) = next(iter(lines.items())), list(lines.items())[-1]
     alike = [what for what in lines if lines[what].spread <= one.spread + max(noise[best], noise[what])]
     name = _worst(one)

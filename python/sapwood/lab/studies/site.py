@@ -125,11 +125,11 @@ def run(
     codecs
         Codecs by which files are compressed, each a variant; `CODECS` by default.
     read_ahead
-        Sizes: of the chunks of plain reading, of ROOT's tree cache, of what sapwood fetches ahead from far away.
+        Sizes: of the chunks of plain reading, of ROOT's tree cache, of what sapwood fetches ahead from remote storage.
     disks
         Folders on several disks; the first has the files of all cases but that of several disks.
     rounds, quick, fresh, progress
-        How often; fewer files, jobs and variants; begin anew; who is told of each step.
+        How often; fewer files, jobs and variants; start again; a function that is called at each step.
 
     Raises
     ------
@@ -196,7 +196,7 @@ def run(
 
 
 def _default_jobs(files: int, *, quick: bool) -> list[int]:
-    """Give the numbers of jobs, up to twice the cores; of as many files, if any are given, one a job."""
+    """Return the numbers of jobs, up to twice the cores; of as many files, if any are given, one a job."""
     cores = os.cpu_count() or 1
     if quick:
         wanted = {1, min(cores, 4), min(2 * cores, 8)}
@@ -252,7 +252,7 @@ class _Stock:
         return any(map(job.far, self._given.get(data, ())))
 
     def files(self, data: str, variant: str) -> list[list[str]]:
-        """Give the files of each job, in a variant."""
+        """Return the files of each job, in a variant."""
         variant = variant if variant.startswith(("merged", "disks", ALONE, COMPRESSED)) else AS_IS
         key = data, variant
         if key not in self._made:
@@ -260,14 +260,14 @@ class _Stock:
         return self._made[key]
 
     def few(self, data: str) -> list[str]:
-        """Give the branches of the simple task."""
+        """Return the branches of the simple task."""
         if self._branches:
             return self._branches
         with sapwood.open({self.files(data, AS_IS)[0][0]: self.tree}) as tree:
             return sorted(tree.keys())[-3:]
 
     def facts(self, data: str, variant: str, jobs: int | None = None) -> dict[str, float]:
-        """Give what files so many jobs have, all of them by default.
+        """Return what files so many jobs have, all of them by default.
 
         How many a job, and of a file on average its bytes, events, stored bytes of all and of few branches; the least
         and the greatest size.
@@ -343,7 +343,7 @@ class _Stock:
                 )
 
     def tree_of(self, variant: str) -> str:
-        """Give the tree's path in the files of a variant."""
+        """Return the tree's path in the files of a variant."""
         return "T" if self._given and variant == ALONE else self.tree
 
 
@@ -376,7 +376,7 @@ def _engines(
 
 
 def _unable(name: str, files: Sequence[str]) -> str | None:
-    """Say why an engine cannot read files, None if it can."""
+    """Return why an engine cannot read files, None if it can."""
     if name != "root":
         return job.missing(name, files)
     wrong = any(job.far(path) and not path.startswith("root://") for path in files)
@@ -422,7 +422,7 @@ def _cases(
             continue
         variants = [f"read ahead {size}" for size in ahead]
         if far:
-            study.leave_out("variants of files", "those far away are read as they are")
+            study.leave_out("variants of files", "remote files are read as they are")
             variants += [PRIOR] * (main == "sapwood")
         else:
             variants = [*of_files, *variants]
@@ -430,7 +430,7 @@ def _cases(
         for variant in variants:
             try:
                 stock.files(data, variant)
-            except UnsupportedError as error:  # objects that are not written anew
+            except UnsupportedError as error:  # objects that are not rewritten
                 study.leave_out(variant, str(error))
                 continue
             # The system reads ahead of what sapwood and uproot read from local files.
@@ -563,7 +563,7 @@ class _Watch:
             took = time.thread_time() - before  # of a processor: waiting for one takes nothing from the jobs
 
     def waiting(self, pid: int, end: float) -> float:
-        """Give the part of the time until some moment in which no thread of a process was ready; 0 without a look.
+        """Return the part of the time until some moment in which no thread of a process was ready; 0 without a look.
 
         Each look stands for the time since the one before: they are rarer where processors are taken.
         """
@@ -575,7 +575,7 @@ class _Watch:
 
 
 def _ready(pid: int) -> bool | None:
-    """Tell whether a thread of a process works or queues for a processor; None where the system does not tell."""
+    """Return whether a thread of a process works or queues for a processor; None where the system does not tell."""
     states: list[str] = []
     for path in Path(f"/proc/{pid}/task").glob("*/stat"):
         with contextlib.suppress(OSError):  # a thread that has just ended
@@ -603,7 +603,7 @@ class _Job:
         return self._process.pid
 
     def say(self, text: str) -> None:
-        """Tell it something."""
+        """Send it a message."""
         with contextlib.suppress(BrokenPipeError):  # the answer that is missing tells
             stream: Any = self._process.stdin
             stream.write(text)
@@ -661,17 +661,17 @@ def by_the_system(study: Study, case: Case) -> dict[str, float]:
 
 
 def _rates(study: Study, case: Case) -> list[float]:
-    """Give the events per second of each round."""
+    """Return the events per second of each round."""
     return [float(rate) for rate in study.figures(case.what, case.engine, "events_per_second")]
 
 
 def _rate(study: Study, case: Case) -> float:
-    """Give the events per second, the median of the rounds; 0 where there is none."""
+    """Return the events per second, the median of the rounds; 0 where there is none."""
     return statistics.median(_rates(study, case) or [0.0])
 
 
 def _ratios(study: Study, case: Case, base: Case) -> list[float]:
-    """Give for each round the ratio of rates: what disturbs a round disturbs both."""
+    """Return for each round the ratio of rates: what disturbs a round disturbs both."""
     both = zip(_rates(study, case), _rates(study, base), strict=False)  # of a study that goes on, one may have more
     return [one / other for one, other in both if other]
 
@@ -687,7 +687,7 @@ def _grid(cases: Sequence[Case], data: str, task: str, variant: str = AS_IS) -> 
 
 
 def _curves(cases: Sequence[Case]) -> list[tuple[str, str]]:
-    """Give the data and tasks that have curves of their own: tasks in turn are beside the train."""
+    """Return the data and tasks that have curves of their own: tasks in turn are beside the train."""
     return list(dict.fromkeys((case.data, case.task) for case in cases if case.task != TURN))
 
 
@@ -798,14 +798,14 @@ def _tables(study: Study, cases: Sequence[Case], known: Mapping[str, Any]) -> li
 
 
 def _unlike(facts: Mapping[str, float]) -> str:
-    """Say that files differ, where they do."""
+    """Report files that differ."""
     if facts["most_bytes"] <= _ALIKE * facts["least_bytes"]:
         return ""
     return f" on average, from {bytes_text(facts['least_bytes'])} to {bytes_text(facts['most_bytes'])}"
 
 
 def _limit(study: Study, cases: Sequence[Case], data: str) -> tuple[float | None, str]:
-    """Give the most that plain reading gets of the storage: of these data, or of others where it did not read these."""
+    """Return the most that plain reading gets of the storage: of these data, or of others if it did not read these."""
     for name in dict.fromkeys([data, *(case.data for case in cases)]):
         plain = [case for case in cases if (case.data, case.variant, case.task) == (name, AS_IS, ALL)]
         reached = [study.median(case.what, case.engine) or 0.0 for case in plain if case.engine in ("raw", *DIRECT)]
@@ -901,7 +901,7 @@ def _beside(study: Study, cases: Sequence[Case]) -> list[dict[str, Any]]:
 
 
 def findings(study: Study, cases: Sequence[Case], known: Mapping[str, Any]) -> list[str]:
-    """Say in words what the figures mean, by the rules of the guide."""
+    """Put in words what the figures mean, by the rules of the guide."""
     found: list[str] = []
     for data, task in _curves(cases):
         counts, engines = _grid(cases, data, task)
@@ -987,7 +987,7 @@ def _jobs(count: int) -> str:
 
 
 def _enough(counts: Sequence[int], rates: Sequence[Sequence[float]]) -> str:
-    """Say from how many jobs on more gain no more; from which to which, where rounds do not agree."""
+    """Return from how many jobs on more gain no more; from which to which, where rounds do not agree."""
     found = {
         next(count for count, rate in zip(counts, of, strict=True) if rate >= _KEPT_UP * max(of))
         for of in zip(*rates, strict=False)
@@ -999,7 +999,7 @@ def _enough(counts: Sequence[int], rates: Sequence[Sequence[float]]) -> str:
 
 
 def _bound(study: Study, case: Case) -> str:
-    """Name what bounds a job: storage if it waits for it for two thirds of its time, the processor below one third.
+    """Return what bounds a job: storage if it waits for it for two thirds of its time, the processor below one third.
 
     Of engines other than sapwood only the system's counts are known.
     """
@@ -1025,7 +1025,7 @@ def _bound(study: Study, case: Case) -> str:
 
 
 def _of_a_file(study: Study, case: Case, cases: Sequence[Case], known: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """Say what each file costs, and what files of 25 MB would gain.
+    """Return what each file costs, and what files of 25 MB would gain.
 
     The cost is what merging saved for each file that it saved; where that was not measured, opening alone.
     """

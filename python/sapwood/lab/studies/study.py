@@ -97,9 +97,9 @@ class Study:
     folder
         Where ``NAME.json`` and ``NAME.html`` go.
     fresh
-        Begin anew, whatever is there.
+        Start again, whatever is there.
     progress
-        Is told of each step: how many are done, how many there are, and which is next; none are while it is prepared.
+        Called at each step with the number done, the number of all, and the next one; while it is prepared, with none.
 
     Raises
     ------
@@ -152,23 +152,23 @@ class Study:
         for part in ("study", "settings", "host", "commit", "versions"):
             # Through JSON, where a tuple is a list.
             if found[part] != json.loads(json.dumps(self.content[part])):
-                raise ArgumentError(f"{self.path} has other {part}: choose another folder, or begin anew with --fresh")
+                raise ArgumentError(f"{self.path} has other {part}: choose another folder, or start again with --fresh")
         for path, state in self.content["inputs"].items():
             if found.get("inputs", {}).get(path) != state:
                 raise ArgumentError(
                     f"{path} is not the file that {self.path} was measured with: it was replaced or changed since; "
-                    "choose another folder, or begin anew with --fresh"
+                    "choose another folder, or start again with --fresh"
                 )
-        # Who takes part is found anew, and compared when the measuring goes on.
+        # Who takes part is found again, and compared when the measuring goes on.
         self._before = {"left_out": found["left_out"], "programs": found.get("programs", {})}
         self.content = {**found, "left_out": {}, "programs": {}, "load": max(found["load"], self.content["load"])}
 
     def tell(self, text: str) -> None:
-        """Tell what is done before the measuring begins."""
+        """Report what is done before the measuring begins."""
         self._tell(0, 0, text)
 
     def leave_out(self, what: str, reason: str) -> None:
-        """Name what takes no part (an engine, a variant, compiler options), and why; to be told before `run`."""
+        """Record what takes no part (an engine, a variant, compiler options), and why; to be told before `run`."""
         self.content["left_out"][what] = reason
 
     def use(self, program: str, version: str) -> None:
@@ -193,7 +193,7 @@ class Study:
                     + [f"with {name}" for name in went]
                     + [f"with {name} {known[name]}" for name in other]
                 )
-                + ": choose another folder, or begin anew with --fresh"
+                + ": choose another folder, or start again with --fresh"
             )
 
     def run(self, steps: Sequence[Step], rounds: int) -> None:
@@ -225,25 +225,25 @@ class Study:
         self._tell(rounds * len(steps), rounds * len(steps), "done")
 
     def median(self, what: str, engine: str) -> float | None:
-        """Give the median of a measurement, None where there is none."""
+        """Return the median of a measurement, None where there is none."""
         return medians(self.content).get((what, engine))
 
     def values(self, what: str, engine: str) -> list[float]:
-        """Give all values of a measurement in the order of the rounds."""
+        """Return all values of a measurement in the order of the rounds."""
         for found in self.content["measurements"]:
             if (found["what"], found["engine"]) == (what, engine):
                 return list(found["values"])
         return []
 
     def figures(self, what: str, engine: str, name: str) -> list[Any]:
-        """Give one of the other figures of a measurement in the order of the rounds, None for a run without it."""
+        """Return one of the other figures of a measurement in the order of the rounds, None for a run without it."""
         for found in self.content["measurements"]:
             if (found["what"], found["engine"]) == (what, engine):
                 return [run.get(name) for run in found["runs"]]
         return []
 
     def figure(self, what: str, engine: str, name: str) -> Any:
-        """Give that figure of the last run, None where there is none."""
+        """Return that figure of the last run, None where there is none."""
         return next(reversed(self.figures(what, engine, name)), None)
 
     def finish(
@@ -273,7 +273,7 @@ class Study:
 
 @contextlib.contextmanager
 def scratch(folder: str | os.PathLike[str], study: str) -> Generator[Path]:
-    """Give a new folder for the files of a study, which goes with them at the end.
+    """Return a new folder for the files of a study, which goes with them at the end.
 
     Folders that studies left behind which were killed go, too: nobody holds the lock in them.
     """
@@ -303,7 +303,7 @@ def _lock(file: int) -> None:
 
 
 def _state(path: str) -> dict[str, Any]:
-    """Give what tells a file from another one at its place: size and time, or far away the identity that it states."""
+    """Return what identifies a file: size and time, or the identity that remote storage states."""
     with contextlib.suppress(OSError):
         about = Path(path).stat()
         return {"bytes": about.st_size, "time": about.st_mtime_ns}
@@ -314,7 +314,7 @@ def _state(path: str) -> dict[str, Any]:
 
 
 def judge(content: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Give the warnings that measurements deserve, each with its advice."""
+    """Return the warnings that measurements deserve, each with its advice."""
     found: list[tuple[str, str]] = []
     measurements = [one for one in content["measurements"] if not one.get("derived")]  # of another study, or of none
     if measurements and content["load"] > content["host"]["cores_usable"] / 2:
@@ -351,7 +351,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def medians(content: Mapping[str, Any]) -> dict[tuple[str, str], float]:
-    """Give the median of each measurement of a study, by what and by engine."""
+    """Return the median of each measurement of a study, by what and by engine."""
     return {(m["what"], m["engine"]): statistics.median(m["values"]) for m in content["measurements"] if m["values"]}
 
 
@@ -365,7 +365,7 @@ def ratio_text(ratio: float, rounds: Sequence[float], digits: int = 1) -> str:
 
 
 def clear(ratios: Sequence[float]) -> bool:
-    """Tell whether all rounds agree which of two is the larger."""
+    """Return whether all rounds agree which of two is the larger."""
     return min(ratios) > 1 or max(ratios) < 1
 
 
@@ -393,7 +393,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def commit() -> str | None:
-    """Give the commit of the checkout that runs, with ``+`` if it has changes; None for an installed package."""
+    """Return the commit of the checkout that runs, with ``+`` if it has changes; None for an installed package."""
 
     def git(*words: str) -> str:
         command = ["git", "-C", str(Path(__file__).parent), *words]

@@ -72,7 +72,7 @@ class Cell:
         return ", ".join(words)
 
     def layout(self) -> Layout:
-        """Give the layout.
+        """Return the layout.
 
         Raises
         ------
@@ -122,7 +122,7 @@ def run(
     price
         What storage, network and memory cost in the choice.
     rounds, quick, fresh, progress
-        How often; fewer layouts and entries; begin anew; who is told of each step.
+        How often; fewer layouts and entries; start again; a function that is called at each step.
 
     Raises
     ------
@@ -198,7 +198,7 @@ def run(
 
 
 def plan(tried: Mapping[str, Sequence[Any]], streams: Sequence[int], summary: str | None) -> list[Cell]:
-    """Give what is measured: each with each; see `run`."""
+    """Return what is measured: each with each; see `run`."""
     layouts = [Cell(*words) for words in itertools.product(*tried.values())]
     for one in layouts:
         one.layout()
@@ -300,7 +300,7 @@ def _costs(study: Study, cells: Sequence[Cell]) -> dict[Cell, dict[str, float]]:
 
 
 def front(points: Mapping[str, tuple[float, float]]) -> list[str]:
-    """Give those that no other beats in both values, by the first value (the Pareto front)."""
+    """Return those that no other beats in both values, by the first value (the Pareto front)."""
     kept: list[str] = []
     for name in sorted(points, key=points.__getitem__):
         if not kept or points[name][1] < points[kept[-1]][1]:
@@ -316,13 +316,13 @@ def choose(costs: Mapping[Any, Mapping[str, float]], price: Price) -> dict[Any, 
 
 
 def _middle(study: Study, action: str, cell: Cell, name: str) -> float:
-    """Give the median of one of the figures of a measurement, over its rounds."""
+    """Return the median of one of the figures of a measurement, over its rounds."""
     (runs,) = (m["runs"] for m in study.content["measurements"] if (m["what"], m["engine"]) == (action, cell.name))
     return statistics.median(float(run.get(name, 0.0)) for run in runs)
 
 
 def _ties(study: Study, scores: Mapping[Cell, float]) -> list[Cell]:
-    """Give the layouts whose score is above the best by less than times vary from round to round, or than `_CLOSE`."""
+    """Return the layouts whose score is above the best by less than times vary between rounds, or than `_CLOSE`."""
     best, costs, price = next(iter(scores)), _costs(study, list(scores)), _price(study)
     weights = {WRITE: price.write, READ: price.read}
 
@@ -381,7 +381,7 @@ def _tables(study: Study, cells: Sequence[Cell]) -> list[dict[str, Any]]:
 
 
 def _memory(study: Study, cells: Sequence[Cell]) -> list[dict[str, Any]]:
-    """Tell what each stream and the summary take in memory, for layouts that were written in several ways."""
+    """Report what each stream and the summary take in memory, for layouts that were written in several ways."""
 
     def peak(cell: Cell, what: str) -> float:
         return _middle(study, WRITE, cell, what)

@@ -13,14 +13,14 @@ _STATM, _STATUS, _CLEAR = Path("/proc/self/statm"), Path("/proc/self/status"), P
 
 
 def resident() -> int:
-    """Give the resident memory."""
+    """Return the resident memory."""
     with suppress(OSError, ValueError, IndexError):
         return int(_STATM.read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
     return 0
 
 
 def peak() -> int:
-    """Give the most resident memory the process has had."""
+    """Return the most resident memory the process has had."""
     if _STATUS.exists():
         # Not what `getrusage` says, which on Linux counts what the process that started this one had.
         return max(_before_reset, _high_water())
@@ -65,7 +65,7 @@ def keep_freed() -> None:
 
 
 def give_back() -> None:
-    """Give freed memory back to the system (glibc)."""
+    """Return freed memory to the system (glibc)."""
     with suppress(AttributeError, OSError):
         library = ctypes.CDLL(None)
         library.malloc_trim(0)
@@ -78,7 +78,7 @@ def give_back() -> None:
 
 
 def fits(more: int, budget: int) -> bool:
-    """Tell whether so many bytes more are within a budget; freed memory is given back if that decides it."""
+    """Return whether so many bytes more are within a budget; freed memory is given back if that decides it."""
     if resident() + more <= budget:
         return True
     give_back()
@@ -103,5 +103,5 @@ class HighWater:
         return True
 
     def growth(self) -> int:
-        """Give by how much memory was above that of the beginning, at most."""
+        """Return by how much memory was above that of the beginning, at most."""
         return max(0, _high_water() - self._start)

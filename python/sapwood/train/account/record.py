@@ -59,7 +59,7 @@ class Meter:
         self._last = _used()
 
     def cut(self) -> Cost:
-        """Give what was used since."""
+        """Return what was used since."""
         before, now = self._last, _used()
         self._last = now
         nothing = (0,) * len(REQUESTS)
@@ -222,7 +222,7 @@ class Run:
     outputs: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
 
     def __getitem__(self, task: str) -> dict[str, Any]:
-        """Give the results of a task by its name.
+        """Return the results of a task by its name.
 
         Raises
         ------
@@ -285,7 +285,7 @@ class Run:
         }
 
     def layers(self) -> dict[str, int]:
-        """Give the bytes at four layers, as `sapwood.storage.trace.layers` does."""
+        """Return the bytes at four layers, as `sapwood.storage.trace.layers` does."""
         return layers(self.counters, {cause: of["bytes"] for cause, of in self.requests.items()})
 
     @property
@@ -294,7 +294,7 @@ class Run:
         return (self.entries - self.resumed) / self.time_wall if self.time_wall else 0.0
 
     def account(self) -> dict[str, Any]:
-        """Give everything but the results, made of what JSON knows."""
+        """Return everything but the results, made of what JSON knows."""
         tasks = [
             {name: value for name, value in vars(task).items() if name not in ("results", "plots")}
             for task in self.tasks
@@ -366,7 +366,7 @@ def _memory() -> int:
 
 
 def versions(packages: Iterable[str] = ("awkward", "numpy", "boost-histogram", "hist")) -> dict[str, str]:
-    """Give the versions of Python and of the packages that are installed."""
+    """Return the versions of Python and of the packages that are installed."""
     found = {"sapwood": _native.__version__, "python": ".".join(map(str, sys.version_info[:3]))}
     for package in packages:
         try:

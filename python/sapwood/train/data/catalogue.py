@@ -59,7 +59,7 @@ class Schema:
         return below
 
     def __contains__(self, where: object) -> bool:
-        """Tell whether there is such a branch, by its path or name."""
+        """Return whether there is such a branch, by its path or name."""
         return where in self._places
 
     @property
@@ -68,15 +68,15 @@ class Schema:
         return frozenset(self._places)
 
     def is_group(self, name: str) -> bool:
-        """Tell whether a branch is an object that is split into others."""
+        """Return whether a branch is an object that is split into others."""
         return self._places[name] in self._below
 
     def keys(self) -> list[str]:
-        """Give the paths of all branches."""
+        """Return the paths of all branches."""
         return list(self.names)
 
     def type_of(self, name: str) -> str:
-        """Give the type of a branch; of a split object, those of its members."""
+        """Return the type of a branch; of a split object, those of its members."""
         place = self._places[name]
         if place not in self._below:
             return self.types[place]
@@ -85,7 +85,7 @@ class Schema:
         return f"{{{', '.join(members)}}}"
 
     def leaves(self, names: Iterable[str]) -> list[int]:
-        """Give the places of branches, and of all that is below them."""
+        """Return the places of branches, and of all that is below them."""
         found: dict[int, None] = {}
         for name in names:
             place = self._places[name]
@@ -113,7 +113,7 @@ class TreeInfo:
     stored: Array
 
     def fresh(self, source: Source) -> bool:
-        """Tell whether the file still has the size and time it had; of what has neither, only opening it tells."""
+        """Return whether the file still has the size and time it had; of what has neither, only opening it tells."""
         size, modified = source.stat()
         return size is None or (size, modified) == (self.size, self.modified)
 
@@ -152,7 +152,7 @@ def look(source: Source, keep: Callable[[TreeInfo, Any, Any], bool] | None = Non
 
 
 def open_source(source: Source) -> Any:
-    """Open the file of a source, or the first of its replicas that can be had."""
+    """Open the file of a source, or the first of its replicas that can be opened."""
     failures: list[StorageError | CorruptError] = []
     for path in (source.path, *source.replicas):
         try:
@@ -198,7 +198,7 @@ class Catalogue:
             raise StorageError(f"catalogue {path} cannot be used: {error}") from error
 
     def find(self, sources: Sequence[Source]) -> dict[Source, TreeInfo]:
-        """Give what is known of sources and still true (see `TreeInfo.fresh`)."""
+        """Return what is known of sources and still true (see `TreeInfo.fresh`)."""
         found: dict[Source, TreeInfo] = {}
         with self._lock:
             if len(sources) > 500:  # more is to be read than looked up

@@ -83,7 +83,7 @@ class Source:
 
     `tree` is None for the only tree that the file has. `dataset` names the data set it belongs to, `replicas` are other
     places of the same file, `ranges` the entries that are wanted (None: all), half open. `uuid` and `entries` are what
-    was said of the file beforehand. By `options` (see `sapwood.open`) it is read where it is far away.
+    was said of the file beforehand. `options` (see `sapwood.open`) are for remote files.
     """
 
     path: str
@@ -111,7 +111,7 @@ class Source:
             raise ArgumentError(f"{self} has {entries} entries, the step {list(self.ranges[-1])} ends behind them")
 
     def __str__(self) -> str:
-        """Give ``file`` or ``file:tree``."""
+        """Return ``file`` or ``file:tree``."""
         return self.path if self.tree is None else f"{self.path}:{self.tree}"
 
     @property
@@ -120,7 +120,7 @@ class Source:
         return self.stat()[0]
 
     def stat(self) -> tuple[int | None, int | None]:
-        """Give the size in bytes and the time of the last change in nanoseconds; None for what is not known."""
+        """Return the size in bytes and the time of the last change in nanoseconds; None for what is not known."""
         try:
             found = os.stat(self.path)  # noqa: PTH116 - a Path costs more than the call, and there are many files
         except (OSError, ValueError):
@@ -145,7 +145,7 @@ class Friend:
     names: frozenset[str] | None = None
 
     def is_of(self, source: Source) -> bool:
-        """Tell whether it stands beside a file."""
+        """Return whether it stands beside a file."""
         return self.dataset is None or self.dataset == source.dataset
 
 
@@ -173,11 +173,11 @@ class Chosen:
         return min((int(numbers[0]) for numbers in each if len(numbers)), default=None)
 
     def counts(self, source: Source) -> bool:
-        """Tell whether entries are counted over files of which this is one."""
+        """Return whether entries are counted over files of which this is one."""
         return self._of(source) in self.numbers
 
     def of(self, source: Source, first: First, entries: int) -> Array | None:
-        """Give those of a file, counted in it (None: all); `first` is the number of its first entry."""
+        """Return those of a file, counted in it (None: all); `first` is the number of its first entry."""
         of = self._of(source)
         if of not in self.datasets:
             return None
@@ -192,7 +192,7 @@ class Chosen:
         return numbers[start:stop] - begin
 
     def beside(self, other: Chosen) -> Chosen:
-        """Give these and those of another data set."""
+        """Return these and those of another data set."""
         return Chosen(
             {**self.numbers, **other.numbers}, {**self.of_files, **other.of_files}, self.datasets | other.datasets
         )
@@ -239,7 +239,7 @@ class Dataset:
         tree
             Path of the tree inside files given without one.
         options
-            By which files far away are read (see `sapwood.open`); they go before those of descriptions.
+            For remote files (see `sapwood.open`); they go before those of descriptions.
         allow_missing
             Keep files that are not there: who reads them will find out.
 
@@ -267,12 +267,12 @@ class Dataset:
         return dataset
 
     def with_friend(self, name: str, inputs: Foreign, tree: str | None = None, by: str | Sequence[str] = ()) -> Dataset:
-        """Give the dataset with one more friend (see `Friend`); `inputs` and `tree` as in `of`."""
+        """Return the dataset with one more friend (see `Friend`); `inputs` and `tree` as in `of`."""
         keys = (by,) if isinstance(by, str) else tuple(by)
         return replace(self, friends=_apart([*self.friends, Friend(name, Dataset.of(inputs, tree).sources, keys)]))
 
     def with_entries(self, entries: Foreign) -> Dataset:
-        """Give the dataset with only these entries.
+        """Return the dataset with only these entries.
 
         Parameters
         ----------
@@ -309,7 +309,7 @@ class Dataset:
         return chosen
 
     def __len__(self) -> int:
-        """Give the number of files."""
+        """Return the number of files."""
         return len(self.sources)
 
     @cached_property
@@ -480,7 +480,7 @@ _OF_FRIENDS = ("name", "files", "tree", "by", "options")
 
 
 def _options(given: Foreign, place: str) -> Mapping[str, Any]:
-    """Take options of `sapwood.open` for what is far away, but those that are said in another way."""
+    """Take options of `sapwood.open` for remote files, but those that are said in another way."""
     if given is None:
         return {}
     if not isinstance(given, Mapping) or {"replicas", "object_cache"} & given.keys():
@@ -507,7 +507,7 @@ def _metadata(given: Foreign, place: str) -> Mapping[str, Any]:
 
 
 def _near(text: str, folder: Path) -> str:
-    """Give a path that is meant from a folder."""
+    """Return a path that is meant from a folder."""
     return text if is_url(text) else str(folder / text)
 
 
@@ -643,7 +643,7 @@ def parse_settings(text: str, path: Path) -> Foreign:
 
 
 def _local(text: str) -> str:
-    """Give the path that a URL of this machine (``file:///...``) means; other texts as they are."""
+    """Return the path that a URL of this machine (``file:///...``) means; other texts as they are."""
     return text if "::" in text else re.sub(r"^(file|local)://", "", text, flags=re.IGNORECASE)
 
 
@@ -695,12 +695,12 @@ def _listed(path: Path, options: Mapping[str, Any], allow_missing: bool) -> Iter
 
 
 def _is_input(path: Path) -> bool:
-    """Tell whether a path is a file, or a link to one that is gone: it is named, so that it is missed."""
+    """Return whether a path is a file, or a link to one that is gone: it is named, so that it is missed."""
     return path.is_file() or (path.is_symlink() and not path.exists())
 
 
 def _is_hidden(path: Path, folder: Path) -> bool:
-    """Tell whether a path in a folder is hidden, as parts of what a killed run has written are."""
+    """Return whether a path in a folder is hidden, as parts of what a killed run has written are."""
     return any(part.startswith(".") for part in path.relative_to(folder).parts)
 
 
@@ -742,7 +742,7 @@ def step_bounds(offsets: Iterable[int], entries_per_step: int, entry_stop: int) 
 
 
 def find_tree(file: Foreign, source: Source) -> tuple[Any, str]:
-    """Give the tree of a file and its path inside it.
+    """Return the tree of a file and its path inside it.
 
     Raises
     ------

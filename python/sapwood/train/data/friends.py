@@ -44,7 +44,7 @@ class FriendIndex:
             )  # fmt: skip
 
     def beside(self, keys: list[ak.Array], names: list[str]) -> dict[str, Any]:
-        """Give the columns of the entries with these values, as layouts; None where there is no such entry."""
+        """Return the columns of the entries with these values, as layouts; None where there is no such entry."""
         numbers = [_whole(key, name, self._friend) for key, name in zip(keys, self._friend.by, strict=True)]
         codes, there = self._codes(numbers)
         places = np.minimum(np.searchsorted(self._sorted, codes), max(len(self._sorted) - 1, 0))

@@ -50,9 +50,9 @@ def check_folder(folder: Path) -> None:
     folder = folder.expanduser().resolve()
     there = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
     if not there.is_dir():
-        raise StorageError(f"nothing can be written to {folder}: {there} is no folder")
+        raise StorageError(f"cannot write to {folder}: {there} is no folder")
     if not os.access(there, os.W_OK | os.X_OK):
-        raise StorageError(f"nothing can be written to {folder}: no permission in {there}")
+        raise StorageError(f"cannot write to {folder}: no permission in {there}")
 
 
 class Checkpoint:
@@ -70,7 +70,7 @@ class Checkpoint:
         self._last = time.monotonic()
 
     def load(self) -> Any | None:
-        """Give the state that was saved, None where there is none.
+        """Return the state that was saved, None where there is none.
 
         Raises
         ------
@@ -118,10 +118,10 @@ class Checkpoint:
         )
 
     def refusal(self, names: Sequence[str]) -> ArgumentError:
-        """Give the error that says what differs from the run of the checkpoint."""
+        """Return the error that says what differs from the run of the checkpoint."""
         listed = [*names[:_NAMED], *([f"{len(names) - _NAMED} more"] if len(names) > _NAMED else [])]
         return ArgumentError(
-            f"checkpoint {self.path} belongs to another run ({', '.join(listed)} differ); remove it to begin anew"
+            f"checkpoint {self.path} belongs to another run ({', '.join(listed)} differ); remove it to start again"
         )
 
     @property

@@ -304,7 +304,7 @@ class _Spent(NamedTuple):
 
 
 def _opening(source: Source) -> _Spent:
-    """Tell what it takes to open a file once more: that grows with the files of a run, not with its entries."""
+    """Return what it takes to open a file once more: that grows with the files of a run, not with its entries."""
     meter, wall = Meter(), time.perf_counter()
     look(source)
     cost = meter.cut()
@@ -339,7 +339,7 @@ def _listed(chosen: Chosen, source: Source) -> int | None:
 
 
 def _sample(dataset: Dataset, place: int, entries: int, info: TreeInfo, first: int) -> Dataset:
-    """Give a dataset with some of the wanted entries of one file, and none of the first, which it is to be like."""
+    """Return a dataset with some of the wanted entries of one file, and none of the first, which it is to be like."""
     source, chosen = dataset.sources[place], dataset.chosen
     before = () if first == place else (replace(dataset.sources[first], ranges=()),)
     listed = None if chosen is None or source.ranges is not None else chosen.of(source, (0, 0), info.entries)
@@ -356,7 +356,7 @@ def _sample(dataset: Dataset, place: int, entries: int, info: TreeInfo, first: i
 def _entries(
     dataset: Dataset, infos: Mapping[int, TreeInfo], known: Mapping[Source, TreeInfo]
 ) -> tuple[list[int], bool]:
-    """Give the entries of each file, as far as they are known or as those that were looked at let expect."""
+    """Return the entries of each file, as far as they are known or as those that were looked at let expect."""
     mean = sum(info.entries for info in infos.values()) / len(infos)
     sized = [(info.entries, info.size) for info in infos.values() if info.size]
     rate = sum(entries for entries, _ in sized) / sum(size for _, size in sized) if sized else None

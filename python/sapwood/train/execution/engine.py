@@ -157,7 +157,7 @@ class Engine:
         self._planned = 0
 
     def parts(self) -> Iterator[Part]:
-        """Give the parts of the run, in order where that was asked for."""
+        """Return the parts of the run, in order where that was asked for."""
         while True:
             self._plan()
             self._hand_out()
@@ -252,7 +252,7 @@ class Engine:
     # Handing out
 
     def _lease_size(self, slots: int) -> int:
-        """Say how many steps a lease should have: by the time they take, fewer when few are left."""
+        """Return how many steps a lease should have: by the time they take, fewer when few are left."""
         if not self._seconds:
             return 1
         size = max(1, int(self.executor.lease_seconds / self._seconds))
@@ -284,7 +284,7 @@ class Engine:
             self._double(min(slots, self.executor.cores or slots))
 
     def _lags(self, run: _Run) -> bool:
-        """Tell whether a lease takes so long that its worker may have stopped."""
+        """Return whether a lease takes so long that its worker may have stopped."""
         usual = max(3 * self._seconds * len(run.lease.steps), 1.0) if self._seconds else _UNKNOWN
         return time.monotonic() - run.since > run.patience * usual
 
@@ -293,11 +293,11 @@ class Engine:
         return [run for run in self._out.values() if not self._lags(run)]
 
     def _has_room(self, most: int) -> bool:
-        """Tell whether one more lease may be out."""
+        """Return whether one more lease may be out."""
         return len(self._out) < most or (len(self._out) < self.executor.window and len(self._live()) < most)
 
     def _slots(self) -> int:
-        """Say how many leases are to be worked on at a time.
+        """Return how many leases are to be worked on at a time.
 
         Workers that wait for a processor only take caches and memory from each other. So where they share the cores of
         one machine, only so many get work as keep these busy, by the part of the time in which a worker wants one.
@@ -306,7 +306,7 @@ class Engine:
         return min(slots, math.ceil(cores / max(self._wanting, 0.01) - 0.5)) if cores else slots
 
     def _most_out(self, slots: int) -> int:
-        """Say how many leases may be out: where not all workers get work, one more than are to be worked on."""
+        """Return how many leases may be out: where not all workers get work, one more than are to be worked on."""
         return self.executor.window if slots == self.executor.slots else slots + 1
 
     def _is_full(self) -> bool:

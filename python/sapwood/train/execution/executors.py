@@ -166,7 +166,7 @@ class Processes:
             child.there.wait()
 
     def _drive(self, child: _Child) -> None:
-        """Give calls to one process, one after another."""
+        """Return calls to one process, one after another."""
         child.greet()
         while (call := self._calls.get()) is not None and not self._closing:
             future, function, arguments = call
@@ -248,7 +248,7 @@ class _Child:
 
 
 def _importable() -> str:
-    """Give the path with which a process on this machine can import what this one can."""
+    """Return the path with which a process on this machine can import what this one can."""
     return os.pathsep.join(filter(None, sys.path))
 
 
@@ -316,7 +316,7 @@ class Dask:
         return self._most > 0
 
     def departed(self) -> list[str]:
-        """Name the workers that have gone since this was last asked; what they had, Dask has given to others."""
+        """Return the workers that have gone since this was last asked; what they had, Dask has given to others."""
         there = self._client.scheduler_info(n_workers=-1)["workers"]
         if not self._seen.keys() <= there.keys():
             # Asked again: what the client has of its scheduler may be incomplete for a moment.
@@ -411,7 +411,7 @@ class Dask:
         return known
 
     async def _pass_on(self, theirs: Foreign, future: Future[Any]) -> None:
-        """Give the answer of a call. One that cannot be fetched, since its worker has stopped, keeps up no other."""
+        """Return the answer of a call. One that cannot be fetched, since its worker has stopped, keeps up no other."""
         distributed = _distributed()
         try:
             answer = await theirs
@@ -500,7 +500,7 @@ third of a core."""
 
 @contextlib.contextmanager
 def _calm() -> Generator[dict[str, Any]]:
-    """Give the settings that the environment does not have, and let processes have them that are started meanwhile."""
+    """Return the settings that the environment does not have, and let processes started meanwhile have them."""
     words = {name: f"DASK_{name.upper().replace('.', '__').replace('-', '_')}" for name in _CALM}
     mine = {name: value for name, value in _CALM.items() if words[name] not in os.environ}
     os.environ.update({words[name]: str(value) for name, value in mine.items()})
@@ -588,7 +588,7 @@ def _check_adapt(adapt: Foreign) -> None:
 
 
 def _telling(kind: type[Any], refused: list[str]) -> type[Any]:
-    """Give the class of a job that tells of a batch system which does not take it: Dask would only log that."""
+    """Return the class of a job that tells of a batch system which does not take it: Dask would only log that."""
     running = import_module("distributed").core.Status.running
 
     class Job(kind):
@@ -605,7 +605,7 @@ def _telling(kind: type[Any], refused: list[str]) -> type[Any]:
 def _adapted(
     cluster: Foreign, name: str, jobs: int, adapt: Mapping[str, Any] | None, refused: Sequence[str] = ()
 ) -> Dask:
-    """Give the executor of a cluster; with `adapt` its workers follow the work, up to `jobs` or its `maximum`."""
+    """Return the executor of a cluster; with `adapt` its workers follow the work, up to `jobs` or its `maximum`."""
     if not adapt:
         return Dask(cluster, name=name, owned=cluster, asked=jobs, refused=refused)
     given = {} if adapt.keys() & {"maximum", "maximum_jobs"} else {"maximum": jobs}

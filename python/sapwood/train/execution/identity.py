@@ -28,7 +28,7 @@ _RUNNING = ("begin", "process", "start", "each", "end")
 
 
 def identity_of_task(task: Foreign) -> dict[str, str]:
-    """Give digests of what shapes the results of a task, by words for it: its options, attributes and code."""
+    """Return digests of what shapes the results of a task, by words for it: its options, attributes and code."""
     kind, options = type(task), options_of(task)
     made = _made_by_runs(kind)
     found = {"code": digest(kind)}
@@ -45,14 +45,14 @@ def identity_of_task(task: Foreign) -> dict[str, str]:
 
 
 def digest(value: Foreign) -> str:
-    """Give a text that is the same for the same value: of what classes and functions, by what they are made of."""
+    """Return a text that is the same for the same value: of what classes and functions, by what they are made of."""
     words = _Words()
     words.take(value)
     return words.sum.hexdigest()[:16]
 
 
 def _made_by_runs(kind: type) -> set[str]:
-    """Name the attributes that a run sets by itself: what is assigned to in `begin`, `process` and what they call."""
+    """Return the attributes that a run sets by itself: what is assigned to in `begin`, `process` and what they call."""
     made: set[str] = set()
     seen: set[str] = set()
     waiting = list(_RUNNING)
@@ -132,7 +132,7 @@ class _Words:
             self.take(value)
 
     def _object(self, value: Foreign) -> None:
-        """Say what pickle would keep of an object; of what cannot be pickled only the class."""
+        """Return what pickle would keep of an object; of what cannot be pickled only the class."""
         try:
             parts = value.__reduce_ex__(4)
         except Exception:  # noqa: BLE001 - whatever an object of the user's raises
@@ -162,7 +162,7 @@ class _Words:
                     self.take(member)
 
     def _source(self, module: ModuleType, source: str) -> None:
-        """Say the source of a module once, and those of the user's other modules that it takes from."""
+        """Return the source of a module once, and those of the user's other modules that it takes from."""
         if id(source) in self._known:
             return
         self._known[id(source)] = source
@@ -193,19 +193,19 @@ class _Words:
 
 
 def _module_of(value: Foreign) -> ModuleType | None:
-    """Give the module in which a class or function, or the class of anything else, was defined."""
+    """Return the module in which a class or function, or the class of anything else, was defined."""
     defined = value if isinstance(value, (FunctionType, type)) else type(value)
     return sys.modules.get(str(defined.__module__))
 
 
 def _wrapped(value: Foreign) -> Foreign:
-    """Give the function in one with a cache, or in one that Numba compiles."""
+    """Return the function in one with a cache, or in one that Numba compiles."""
     found = (inspect.getattr_static(value, name, None) for name in ("__wrapped__", "py_func"))
     return next((one for one in found if one is not None), None)
 
 
 def _names(code: CodeType) -> dict[str, None]:
-    """Name all that the code, and the functions in it, may take from its module."""
+    """Return the names of all that the code, and the functions in it, may take from its module."""
     names = dict.fromkeys(code.co_names)
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
@@ -214,7 +214,7 @@ def _names(code: CodeType) -> dict[str, None]:
 
 
 def _source(module: ModuleType) -> str | None:
-    """Give the source of a module, None where there is no file of it, nothing for those of libraries."""
+    """Return the source of a module, None where there is no file of it, nothing for those of libraries."""
     path = getattr(module, "__file__", None)
     if path is None:
         return None if module.__name__ == "__main__" else ""

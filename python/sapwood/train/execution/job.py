@@ -198,7 +198,7 @@ def run(
 
 
 def longest_step(budget: int, per_process: int) -> int:
-    """Say how many decoded bytes a step may have, for a memory budget of a process and what it works on at a time."""
+    """Return how many decoded bytes a step may have, for a memory budget of a process and what it works on at once."""
     room = max(budget - resident_memory.resident(), budget // 10)
     return max(1, room // (per_process * _RESIDENT_FACTOR))
 
@@ -206,7 +206,7 @@ def longest_step(budget: int, per_process: int) -> int:
 def _executor(
     given: Foreign, workers: int, read_ahead: int, options: Mapping[str, Any] | None
 ) -> tuple[Executor, bool]:
-    """Give an executor, and whether it was made here."""
+    """Return an executor, and whether it was made here."""
     if isinstance(given, str):
         return executor_of(given, workers, read_ahead, options), True
     if hasattr(given, "lease_seconds"):
@@ -361,7 +361,7 @@ class _Train:
         if self.done is not None:
             self.done(record)
         if self.checkpoint is None or not record.interrupted:
-            # What there is to go on from is needed until nothing can be lost any more.
+            # What there is to go on from is needed until no result can be lost any more.
             if self.checkpoint is not None:
                 self.checkpoint.remove()
             if self.writer is not None:
@@ -371,7 +371,7 @@ class _Train:
     # Before
 
     def _know(self, plan: Plan) -> None:
-        """Tell the plan what the catalogue knows, and look at the files of friends."""
+        """Pass what the catalogue knows to the plan, and look at the files of friends."""
         sources = list(self.dataset.sources)
         friends = [source for friend in self.dataset.friends for source in friend.sources]
         known = self.catalogue.find([*sources, *friends]) if self.catalogue is not None else {}
@@ -399,7 +399,7 @@ class _Train:
         self._refuse([source for source in infos if source in self.before and not self._same(source)])
 
     def _same(self, source: Source) -> bool:
-        """Tell whether a file is still the one that an earlier run has worked on."""
+        """Return whether a file is still the one that an earlier run has worked on."""
         before, now, stat = self.before[source], self.seen.get(source), source.stat()
         if stat[0] is not None and stat != (before.size, before.modified):
             # A copy of the same file has another time; the UUID of reproducible files, zero, does not tell them apart.
@@ -409,7 +409,7 @@ class _Train:
                 return look(source).uuid == before.uuid
             except BAD:
                 return False
-        return now is None or now.uuid == before.uuid  # of files far away it shows when they are looked at
+        return now is None or now.uuid == before.uuid  # of remote files it shows when they are looked at
 
     def _refuse(self, others: list[Source]) -> None:
         if others and self.checkpoint is not None:
@@ -724,7 +724,7 @@ class _Train:
 
 
 def _room(budget: int) -> int:
-    """Say how many bytes of results may come into this process."""
+    """Return how many bytes of results may come into this process."""
     return (budget - resident_memory.resident()) // _RESULT_FACTOR
 
 

@@ -34,7 +34,7 @@ class Sealed:
 
 
 def sealed(results: Foreign) -> Foreign:
-    """Give results as they can be sent: as they are, or `Sealed`.
+    """Return results as they can be sent: as they are, or `Sealed`.
 
     Raises
     ------
@@ -52,7 +52,7 @@ def sealed(results: Foreign) -> Foreign:
 
 
 def opened(results: Foreign) -> Foreign:
-    """Give what was `sealed`.
+    """Return what was `sealed`.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def dump(value: Foreign, file: IO[bytes]) -> None:
 
 
 def loads(data: bytes) -> Any:
-    """Give what `dump` has pickled.
+    """Return what `dump` has pickled.
 
     Raises
     ------

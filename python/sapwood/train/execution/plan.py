@@ -61,7 +61,7 @@ class FilePlan:
 
     @property
     def name(self) -> str:
-        """Name the file and the tree."""
+        """Return the names of the file and the tree."""
         return f"{self.source.path}:{self.tree}"
 
 
@@ -82,7 +82,7 @@ class Step:
 
     @property
     def key(self) -> tuple[int, int]:
-        """Tell steps apart, and order them."""
+        """Distinguish steps, and order them."""
         return self.file.place, self.entry_start
 
     @property
@@ -97,7 +97,7 @@ class Step:
 
     @property
     def where(self) -> str:
-        """Name the file, the tree and the entries."""
+        """Return the file, the tree and the entries as text."""
         return f"{self.file.name}, entries {self.entry_start} to {self.entry_stop}"
 
     def halves(self) -> tuple[Step, Step]:
@@ -220,7 +220,7 @@ class Plan:
                 chain.learn(infos)
 
     def wanted(self, ahead: int) -> Iterator[tuple[int, Source]]:
-        """Name files that have to be looked at when fewer than so many are ahead, up to twice as many; each once."""
+        """Return the files to look at when fewer than this many are ahead, up to twice as many; each once."""
         few = not self.finished and self._asked - self._next < ahead
         stop = min(len(self.dataset.sources), self._next + 2 * ahead) if few else 0
         while self._asked < stop:
@@ -230,11 +230,11 @@ class Plan:
                 yield place, self.dataset.sources[place]
 
     def learn(self, place: int, known: TreeInfo | BaseException) -> None:
-        """Take what is known of a file, or why nothing can be."""
+        """Take what is known of a file, or why it is not known."""
         self._known[place] = known
 
     def steps(self) -> list[Step] | None:
-        """Give the steps of the next file; None when it is not known yet.
+        """Return the steps of the next file; None when it is not known yet.
 
         Raises
         ------
@@ -307,7 +307,7 @@ class Plan:
             )  # fmt: skip
 
     def again(self, place: int, info: TreeInfo) -> list[Step] | None:
-        """Give the steps of a file anew that turned out to be another one; None where it is too late for that.
+        """Return the steps of a file again that turned out to be another one; None where it is too late for that.
 
         It is when something was read of it, or when the entries of files behind it have other numbers now, and these
         are asked for.
@@ -335,7 +335,7 @@ class Plan:
 
     @property
     def bytes(self) -> float:
-        """The size of all files; of those far away the branches that are read count, as far as they are known."""
+        """The size of all files; of remote ones the branches that are read count, as far as they are known."""
         return self.dataset.bytes or self._sizes / max(len(self.files), 1) * len(self.dataset)
 
     def _cut(
@@ -439,7 +439,7 @@ class Plan:
 
 
 def _convertible(kind: str, wanted: str) -> bool:
-    """Tell whether types, as Awkward writes them, are numbers in the same lists."""
+    """Return whether types, as Awkward writes them, are numbers in the same lists."""
     (*lists, number), (*others, other) = kind.split(" * "), wanted.split(" * ")
     return lists == others and number in _NUMBERS and other in _NUMBERS
 
@@ -454,11 +454,11 @@ class With:
         self._trees = trees
 
     def __contains__(self, where: object) -> bool:
-        """Tell whether one of them has such a branch."""
+        """Return whether one of them has such a branch."""
         return any(where in tree for tree in self._trees)
 
     def keys(self) -> list[str]:
-        """Give the names of all."""
+        """Return the names of all."""
         return list(dict.fromkeys(name for tree in self._trees for name in tree.keys()))  # noqa: SIM118 - no mapping
 
 
@@ -470,12 +470,12 @@ class OfFriends:
         self._names = frozenset(names)
 
     def __contains__(self, where: object) -> bool:
-        """Tell whether a name is one of a friend's, or one of those given."""
+        """Return whether a name is one of a friend's, or one of those given."""
         friend, _, name = str(where).partition(".")
         return where in self._names or name in (self._friends.get(friend) or ())
 
     def keys(self) -> list[str]:
-        """Give all names."""
+        """Return all names."""
         of_friends = [f"{friend}.{name}" for friend, names in self._friends.items() for name in names or ()]
         return sorted([*self._names, *of_friends])
 

@@ -17,12 +17,12 @@ _LOOKS = 1000.0
 
 
 def script() -> str:
-    """Give the text of what Dask loads: it names the process that starts the others, which may be gone by then."""
+    """Return the text of what Dask loads: it names the process that starts the others, which may be gone by then."""
     return f"import sapwood.train.execution.preload as preload; dask_setup = preload.setup_for({os.getpid()})"
 
 
 def setup_for(client: int) -> Callable[[Foreign], None]:
-    """Give what Dask calls."""
+    """Return what Dask calls."""
     return partial(_setup, client)
 
 

@@ -150,21 +150,21 @@ def measure(run: str, traced: bool) -> None:
 
 
 def used(run: str, traced: bool) -> tuple[Cost | None, _Accesses | None]:
-    """Give what this process has used for a run since it was last asked."""
+    """Return what this process has used for a run since it was last asked."""
     with _METERING:
         meter = _METERS.get(run)
         return None if meter is None else meter.cut(), _native.take_trace() if traced else None
 
 
 def outcome_of(parts: list[Part], started: float, cost: tuple[Cost | None, _Accesses | None]) -> Outcome:
-    """Give back parts that were begun at a time, with what this process has used."""
+    """Return parts that were begun at a time, with what this process has used."""
     return Outcome(
         parts, this_process(), started, time.time(), cost[0], memory.resident(), memory.peak(), cost[1]
     )  # fmt: skip
 
 
 def this_process() -> str:
-    """Name this process, among those of all hosts."""
+    """Return a name for this process among those of all hosts."""
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
@@ -220,7 +220,7 @@ class Worker:
         return outcome_of(parts, started, used(lease.run, self.job.traced) if self._remote else (None, None))
 
     def hold(self, size: int, what: str) -> None:
-        """Reckon with so many bytes of joined results in this process; `what` says what they are."""
+        """Account for `size` bytes of joined results in this process; `what` says what they are."""
         self._gate.held, self._gate.what = size, what
 
     def touched(self, step: Step) -> dict[int, tuple[str, ...]]:
@@ -417,7 +417,7 @@ class Worker:
             return self._indexes[place]
 
     def _tree(self, file: FilePlan) -> OpenTree:
-        """Give an open tree, held for the caller."""
+        """Return an open tree, held for the caller."""
         key = (file.source.path, file.tree, file.uuid)
         with self._lock:
             known = self._open.get(key) or self._looked_at.pop(key, None)
@@ -479,7 +479,7 @@ def join_parts(first: Part, second: Part) -> Part:
 
 
 def _noting(name: str, layout: Foreign, log: list[Any]) -> Foreign:
-    """Give a column that tells the log when it is looked at."""
+    """Return a column that tells the log when it is looked at."""
     form, length, buffers = ak.to_buffers(layout)
 
     def noted(key: str, buffer: Foreign) -> Callable[[], Any]:
@@ -496,7 +496,7 @@ def _noting(name: str, layout: Foreign, log: list[Any]) -> Foreign:
 class _Shape:
     """What is wanted of trees with the same branches: of which tree it was found, and what is read of such.
 
-    `kind` tells apart what else shapes it: branches that are made up or stand for patterns, the names of friends.
+    `kind` distinguishes what else shapes it: branches that are made up or stand for patterns, the names of friends.
     """
 
     tree: Any
@@ -559,10 +559,10 @@ class OpenTree:
         failed: Callable[[Exception], None] | None = None,
         rows: Array | None = None,
     ) -> ak.Array:
-        """Give records of all branches, read when they are looked at but for those that are known.
+        """Return records of all branches, read when they are looked at but for those that are known.
 
-        `more` names columns among the known that the tree does not have. The log is told of those known, too, but for
-        the ones that were `seen` to be looked at (None: all were). `failed` is told of errors of reading. With `rows`
+        `more` names columns among the known that the tree does not have. The log gets those known, too, but for
+        the ones that were `seen` to be looked at (None: all were). `failed` gets errors of reading. With `rows`
         only these entries are given, of which the known are.
         """
         query, tree = self.query(None), self.tree
@@ -585,7 +585,7 @@ class OpenTree:
         return ak.Array(ak.contents.RecordArray(list(columns.values()), list(columns), length))
 
     def query(self, names: Sequence[str] | None, like: Query | None = None) -> Query:
-        """Give the query of branches, None for all."""
+        """Return the query of branches, None for all."""
         key = None if names is None else tuple(names)
         found = self._queries.get(key)
         if found is None:
@@ -626,7 +626,7 @@ class _StepBlock(Block):
         tree.hold()  # for what is looked at later; let go with the block
 
     def logging(self, log: list[Any], seen: Iterable[str]) -> Block:
-        """Give the same block with all branches, of which the log is told but for those that were seen before."""
+        """Return the same block with all branches, of which the log is told but for those that were seen before."""
         step = self._step
 
         def failed(error: Exception) -> None:
@@ -732,7 +732,7 @@ def _of_friend(name: str, friends: Collection[str]) -> bool:
 
 
 def _described(events: ak.Array, step: Step, tree: Foreign) -> ak.Array:
-    """Say where events come from, in `events.attrs`; the open tree, under ``@tree``, is never pickled."""
+    """Record where events come from, in `events.attrs`; the open tree, under ``@tree``, is never pickled."""
     events.attrs["@tree"] = tree
     events.attrs["dataset"] = step.file.source.dataset
     events.attrs["metadata"] = dict(step.file.metadata)
@@ -763,7 +763,7 @@ def columns_like(layout: Foreign, kind: str, name: str) -> Foreign:
 
 
 def _same(before: Array, after: Array) -> Array:
-    """Tell which numbers are the same after a conversion."""
+    """Return which numbers are the same after a conversion."""
     with np.errstate(invalid="ignore", over="ignore"):
         same = (after.astype(before.dtype) == before) & ((after < 0) == (before < 0))
     kinds = before.dtype.kind + after.dtype.kind
@@ -821,7 +821,7 @@ def trace(worker: Worker, dataset: Dataset) -> dict[int, tuple[str, ...]]:
 
 
 def report_of(error: BaseException) -> str:
-    """Give an error with the traceback of the user's own code."""
+    """Return an error with the traceback of the user's own code."""
     trace = own_traceback(error)
     return described(error) + (f"\n{trace}" if trace else "")
 
@@ -831,7 +831,7 @@ def _filled(length: int, dtype: np.dtype[Any]) -> Any:
 
 
 def _portable(error: BaseException, where: str) -> BaseException:
-    """Give an error that names its place and survives being sent to another process."""
+    """Return an error that names its place and survives being sent to another process."""
     text = f"{where}: {error}"
     if isinstance(error, (*BAD, SapwoodError)):
         kind = type(error)
@@ -871,7 +871,7 @@ class Packed:
         return Packed(hashlib.sha256(data).hexdigest()[:32], data)
 
     def touching(self, touched: Mapping[int, tuple[str, ...]]) -> Packed:
-        """Give the same job with the branches that its tasks were seen to use."""
+        """Return the same job with the branches that its tasks were seen to use."""
         return replace(self, touched=touched, digest=hashlib.sha256(repr((self.digest, touched)).encode()).hexdigest())
 
     def job(self) -> Job:
@@ -884,7 +884,7 @@ _MAKING = threading.Lock()
 
 
 def worker_of(job: Packed | Worker) -> Worker:
-    """Give the worker of a job in this process, made when the job is first seen."""
+    """Return the worker of a job in this process, made when the job is first seen."""
     if isinstance(job, Worker):
         return job
     with _MAKING:
@@ -903,7 +903,7 @@ def run_lease(job: Packed | Worker, lease: Lease) -> Outcome:
 
 
 Looked = list[tuple[int, "TreeInfo | BaseException"]]
-"""Of files, by their places, what planning needs, or why it cannot be had."""
+"""Of files, by their places, what planning needs, or why it is not available."""
 
 
 def look_at(

@@ -26,11 +26,11 @@ class Tree(Protocol):
     """What has to be known of a tree to choose among alternatives."""
 
     def __contains__(self, where: object) -> bool:
-        """Tell whether there is such a branch."""
+        """Return whether there is such a branch."""
         ...
 
     def keys(self) -> list[str]:
-        """Give the names of all branches."""
+        """Return the names of all branches."""
         ...
 
 
@@ -62,13 +62,13 @@ class Block:
         self._computed: dict[str, Any] = {}
 
     def array(self, branch: str) -> ak.Array:
-        """Give a branch as an array with one item per entry."""
+        """Return a branch as an array with one item per entry."""
         if branch not in self._arrays:
             self._arrays[branch] = ak.Array(self.layouts[branch])
         return self._arrays[branch]
 
     def column(self, formula: Formula) -> Foreign:
-        """Give the layout of a column, computed once for all tasks that share its formula; a number for a constant."""
+        """Return the layout of a column, computed once for all tasks that share it; a number for a constant."""
         if formula.expression is None:
             return formula.constant if formula.constant is not None else self.layouts[formula.text]
         if formula.text not in self._computed:
@@ -228,7 +228,7 @@ class Columns:
         return Columns(wanted, cut)
 
     def matched(self, tree: Tree) -> dict[str, tuple[str, ...]]:
-        """Give the branches of a tree that patterns stand for, by the pattern; nothing for those that match none."""
+        """Return the branches of a tree that patterns stand for, by the pattern; nothing for those that match none."""
         patterns = [name for name, alternatives in self.wanted if _is_pattern(name, alternatives, tree)]
         found = {pattern: tuple(_fitting(pattern, tree.keys())) for pattern in patterns}
         return {pattern: names for pattern, names in found.items() if names}

@@ -44,7 +44,7 @@ class Added(Sum):
 
     @staticmethod
     def in_place_of_arrays(results: Foreign) -> Foreign:
-        """Give results with arrays, and true and false, to be added."""
+        """Return results with arrays, and true and false, to be added."""
         if isinstance(results, (*_ARRAYS, bool, np.bool_)):
             return Added(results)
         if not isinstance(results, Mapping):
@@ -105,7 +105,7 @@ class Gathered:
         return tuple(self._parts) if self.kind == "tuple" else frozenset(self._parts) if self._frozen else self._parts
 
     def left_to_copy(self) -> int:
-        """Tell how many bytes `result` will copy."""
+        """Return how many bytes `result` will copy."""
         return sys.getsizeof(self) if self.kind == "array" and len(self._parts) > 1 else 0
 
     def __sizeof__(self) -> int:
@@ -116,7 +116,7 @@ class Gathered:
 class Returned:
     """What a task has returned in this process, so that the same object is noticed when it comes again.
 
-    One that is filled on from step to step would be counted anew with each of them, and of results that were sent from
+    One that is filled on from step to step would be counted again with each of them, and of results that were sent from
     another process nothing tells that they were one object.
     """
 
@@ -126,7 +126,7 @@ class Returned:
         self._last: dict[str, tuple[Any, Any]] = {}  # of what cannot be weakly referenced, if small
 
     def new(self, result: Foreign) -> Foreign:
-        """Give what `process` returned.
+        """Return what `process` returned.
 
         Raises
         ------
@@ -192,7 +192,7 @@ def materialized(result: Foreign) -> Foreign:
 
 
 def _memory_of(value: Foreign) -> Any:
-    """Give the object that has the memory of a result; others may be made to look at the same."""
+    """Return the object that has the memory of a result; others may be made to look at the same."""
     memory: Any = value.array if isinstance(value, (Sum, Bounded)) else value
     if _is_histogram(memory):
         memory = memory.view(flow=True)
@@ -218,7 +218,7 @@ _SMALL = 1 << 20
 
 
 def finished(results: Foreign, place: str = "result", *, plain: bool = True) -> Foreign:
-    """Give what `gather` has joined as plain dictionaries, lists, sets and arrays; also `Sum` and `Bounded` if `plain`.
+    """Return what `gather` has joined as plain dictionaries, lists, sets, arrays; also `Sum` and `Bounded` if `plain`.
 
     Raises
     ------
@@ -235,7 +235,7 @@ def finished(results: Foreign, place: str = "result", *, plain: bool = True) -> 
 
 
 def left_to_copy(results: Foreign) -> int:
-    """Tell how many bytes `finished` will copy."""
+    """Return how many bytes `finished` will copy."""
     if isinstance(results, Mapping):
         return sum(map(left_to_copy, results.values()))
     return results.left_to_copy() if isinstance(results, Gathered) else 0
@@ -291,7 +291,7 @@ def gather(first: Foreign, second: Foreign, place: str = "result") -> Foreign:
 
 
 def _number(value: Foreign) -> Foreign:
-    """Give what an array without dimensions holds, since NumPy's sums of these are no arrays, either; with 64 bits."""
+    """Return what an array without dimensions holds, since NumPy's sums of these are no arrays; with 64 bits."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
     return value if isinstance(value, np.bool_) or not isinstance(value, np.number) else _wide(value)
@@ -301,7 +301,7 @@ _WIDE = {"b": np.int64, "i": np.int64, "u": np.uint64, "f": np.float64, "c": np.
 
 
 def _wide(value: Foreign) -> Foreign:
-    """Give numbers (and true and false) with at least 64 bits, in which the sum of many can be told."""
+    """Return numbers (and true and false) with at least 64 bits, in which the sum of many can be told."""
     kind = _WIDE.get(value.dtype.kind)
     return value if kind is None or value.dtype.itemsize >= np.dtype(kind).itemsize else value.astype(kind)
 
@@ -326,7 +326,7 @@ _ITEMS = 16
 
 
 def size_of(value: Foreign, depth: int = 4) -> int:
-    """Tell about how many bytes of memory a result takes."""
+    """Return about how many bytes of memory a result takes."""
     if isinstance(value, _ARRAYS):
         return int(value.nbytes)
     if _is_histogram(value):

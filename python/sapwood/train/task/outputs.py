@@ -103,7 +103,7 @@ class Streams:
         self.branches = {name: [formula] for formula, name in columns.items()} | patterns
 
     def process(self, events: Foreign) -> dict[str, Any]:
-        """Give the entries of each stream."""
+        """Return the entries of each stream."""
         rows: dict[str, Any] = {}
         layout = ak.to_layout(events)
         if layout.is_indexed:
@@ -165,7 +165,7 @@ class Summary:
 
     @staticmethod
     def joined(parts: Iterable[Summary]) -> Summary:
-        """Give the sum of at least one."""
+        """Return the sum of at least one."""
         first, *others = parts
         for other in others:
             first.add(other)
@@ -173,7 +173,7 @@ class Summary:
 
     @staticmethod
     def is_in(file: Foreign) -> bool:
-        """Tell whether an open file has one."""
+        """Return whether an open file has one."""
         return SUMMARY in file and set(_MEMBERS) <= {branch.name for branch in file[SUMMARY].branches}
 
 
@@ -486,20 +486,20 @@ def _close_somehow(file: Foreign) -> None:
 
 
 def _chosen(cut: Foreign) -> Foreign:
-    """Give the places of the entries that pass a cut."""
+    """Return the places of the entries that pass a cut."""
     # Awkward's functions take longer than the rest, where streams are many.
     passed = np.asarray(cut.data) if cut.is_numpy else ak.to_numpy(ak.fill_none(ak.Array(cut), 0))
     return np.flatnonzero(passed != 0)
 
 
 def _nothing_like(rows: Foreign) -> Foreign:
-    """Give no entries of the same type, without the memory of those there are."""
+    """Return no entries of the same type, without the memory of those there are."""
     return ak.Array(rows.layout.form.length_zero_array(highlevel=False))
 
 
 @contextmanager
 def _named(key: tuple[str, str]) -> Generator[None]:
-    """Say of an error what could not be written."""
+    """Return an error that names what could not be written."""
     try:
         yield
     except (TypeError, ValueError, UnsupportedError) as error:
@@ -565,7 +565,7 @@ def _entries(tree: Foreign, given: Collection[str] = ()) -> Iterator[dict[str, A
 
 
 def whole_objects(members: Foreign, branch: Foreign) -> Foreign:
-    """Give the objects of a branch that is split, read as records of its members, with the members' own names."""
+    """Return the objects of a branch that is split, read as records of its members, with the members' own names."""
     named = {name.removeprefix(f"{branch.name}.").removeprefix(branch.name): members[name] for name in members.fields}
     return ak.zip(named, depth_limit=2 if branch.cpp_class.startswith("vector<") else 1)
 

@@ -235,7 +235,7 @@ _ALONE = ""
 
 
 def as_task(given: Foreign) -> Foreign:
-    """Give a task: what is given, or a `Processor` for one of coffea's."""
+    """Return a task: what is given, or a `Processor` for one of coffea's."""
     return Processor(given) if _is_processor(type(given)) else given
 
 
@@ -246,14 +246,14 @@ _RESERVED = {
 
 
 def task_name(task: Foreign) -> str:
-    """Give the name of a task: its `name`, or that of its class in small letters with underscores."""
+    """Return the name of a task: its `name`, or that of its class in small letters with underscores."""
     if given := getattr(task, "name", ""):
         return str(given)
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(task).__name__).lower()
 
 
 def task_title(task: Foreign) -> str:
-    """Give the first line of a task's docstring without its full stop, or nothing."""
+    """Return the first line of a task's docstring without its full stop, or nothing."""
     return inspect.cleandoc(vars(type(task)).get("__doc__") or "").partition("\n")[0].rstrip(".")
 
 
@@ -286,7 +286,7 @@ def results_of(given: Foreign, method: str) -> dict[str, Any]:
 
 
 def options_of(task: Foreign) -> dict[str, Option]:
-    """Give the options of a task with their present values."""
+    """Return the options of a task with their present values."""
     found: dict[str, Option] = {}
     for name in dir(task):
         if name.startswith("_") or name in _RESERVED or isinstance(getattr(type(task), name, None), property):
@@ -403,7 +403,7 @@ def _looks_like_task(value: Foreign) -> bool:
 
 
 def _is_nearly_a_task(value: Foreign, module: ModuleType) -> bool:
-    """Tell whether a class of a file has `process`, but neither is a task nor what others are derived from."""
+    """Return whether a class of a file has `process`, but neither is a task nor what others are derived from."""
     if not isinstance(value, type) or value.__module__ != module.__name__ or _looks_like_task(value):
         return False
     others = [other for other in vars(module).values() if isinstance(other, type) and other is not value]
@@ -412,7 +412,7 @@ def _is_nearly_a_task(value: Foreign, module: ModuleType) -> bool:
 
 
 def _is_processor(kind: type) -> bool:
-    """Tell whether a class is one of coffea's processors."""
+    """Return whether a class is one of coffea's processors."""
     return any(base.__name__ == "ProcessorABC" and base.__module__.startswith("coffea") for base in kind.__mro__)
 
 
@@ -450,7 +450,7 @@ def _import(path: Path) -> ModuleType:
 
 
 def described(error: BaseException) -> str:
-    """Give an error in one line: its kind and message."""
+    """Return an error in one line: its kind and message."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
@@ -466,7 +466,7 @@ def own_traceback(error: BaseException) -> str:
 
 
 def is_foreign(filename: str) -> bool:
-    """Tell whether a file belongs to this package, to Python, or to an installed package."""
+    """Return whether a file belongs to this package, to Python, or to an installed package."""
     if filename.startswith("<"):
         return True
     folders = [Path(__file__).resolve().parents[2], *(Path(path) for path in _LIBRARIES)]

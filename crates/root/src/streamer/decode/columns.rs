@@ -1,4 +1,4 @@
-//! The same member of many objects, side by side: what is streamed member by member.
+//! The same member of many objects together: what is streamed member by member.
 
 use super::super::kind::{Class, Kind, Record, Version};
 use super::super::values::numbers;

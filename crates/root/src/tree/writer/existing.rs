@@ -75,7 +75,7 @@ pub struct GrownBranch<'a> {
     pub maximum: Option<i64>,
     /// What follows the first entries of all baskets.
     pub last: u64,
-    /// Its compression from here on, if that changes.
+    /// Its compression from this point on, if that changes.
     pub codec: Option<u32>,
 }
 

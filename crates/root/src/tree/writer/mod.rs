@@ -48,7 +48,7 @@ const AHEAD: usize = 2;
 pub const AUTO_FLUSH: i64 = -30_000_000;
 /// A cluster measured in bytes takes at most so many times its compressed size before compression.
 const MOST_EXPANSION: u64 = 4;
-/// Uncompressed bytes of a branch that lie side by side in a cluster; then comes the next branch.
+/// Uncompressed bytes of a branch that lie next to each other in a cluster; then comes the next branch.
 const RUN: usize = 512 << 10;
 
 /// Bytes of an entry of a branch, and so of a basket, at most: what a byte count can say.
@@ -194,7 +194,7 @@ impl TreeWriter {
         let plan = Plan::new(&specs).within(place)?;
         existing::compare(&tree, &plan.branches).within(place)?;
         let id = file.find_key(directory, &key.name, key.cycle)?;
-        // Without a size of clusters of its own, it gets the usual one from here on.
+        // Without a size of clusters of its own, it gets the usual one from this point on.
         let auto_flush = if tree.auto_flush == 0 { AUTO_FLUSH } else { tree.auto_flush };
         let options = TreeOptions { title: tree.title.clone(), auto_flush, ..TreeOptions::default() };
         let writer = Self::from_plan(file, (directory, id), &key.name, plan, &specs, options);
