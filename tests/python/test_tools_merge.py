@@ -258,3 +258,16 @@ def test_the_example_works_as_printed(
     example = " ".join(capsys.readouterr().out.split()).rpartition("Example: sapwood ")[2]
     assert main(shlex.split(example)) == 0
     assert sapwood.open("all.root")["Events"].num_entries == 800
+
+
+def test_rntuples_are_joined(tmp_path: Path) -> None:
+    paths = [str(tmp_path / f"{place}.root") for place in range(3)]
+    for place, path in enumerate(paths):
+        with sapwood.recreate(path) as file:
+            file.mkrntuple("d/N", {"i": np.arange(10) + place, "v": ak.Array([[1.5] * (k % 3) for k in range(10)])})
+    out = tmp_path / "out.root"
+    assert merge(out, paths, verify=True).trees == {"d/N": 30}
+    parts = [sapwood.open(path)["d/N"].arrays() for path in paths]
+    assert ak.array_equal(sapwood.open(out)["d/N"].arrays(), ak.concatenate(parts))
+    with pytest.raises(SapwoodError, match=r"d/N is an RNTuple; compression changes trees alone"):
+        merge(out, paths, compression=LZ4(4))

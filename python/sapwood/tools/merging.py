@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import sapwood
 from sapwood import _native
 from sapwood.compression import Compression, code_of
-from sapwood.errors import ArgumentError, CorruptError, LimitError, MissingFileError, SapwoodError, UnsupportedError
+from sapwood.errors import (
+    ArgumentError,
+    CorruptError,
+    LimitError,
+    MissingFileError,
+    SapwoodError,
+    StorageError,
+    UnsupportedError,
+)
 from sapwood.files.kinds import DIRECTORIES, RNTUPLES, SUMMARY, TREES
 from sapwood.new import NewObject
 from sapwood.show.units import memory_size
@@ -191,7 +199,7 @@ def merge(
     ArgumentError
         Branches differ between files; no file is named; the output is one of the inputs.
     UnsupportedError
-        A tree cannot be copied as it is, or is an RNTuple.
+        A tree cannot be copied as it is.
     """
     try:
         limit = memory_size(max_memory)
@@ -282,9 +290,8 @@ def _open(path: str, settings: Settings) -> Foreign:
     return sapwood.open({path: None}, **settings.options)
 
 
-def _refuse_ntuple(path: str, item: Item) -> None:
-    if item.classname in RNTUPLES:
-        raise UnsupportedError(f"{path}: {item.path} is an RNTuple; RNTuples cannot be merged")
+class _HalfAddedError(StorageError):
+    """A file failed, and what was written of it cannot be taken back."""
 
 
 class _Merger:
@@ -297,6 +304,7 @@ class _Merger:
         self._result = result
         self._directories: dict[str, int] = {"": 0}
         self._trees: dict[str, int] = {}
+        self._ntuples: dict[str, Any] = {}
         self._sums: dict[str, list[_native.Sum]] = {}
         self._classes: dict[str, str] = {}
         self._summaries: list[Summary] = []
@@ -324,8 +332,8 @@ class _Merger:
         pairs: list[tuple[str, _native.Sum, _native.Key]] = []
         processes: list[Item] = []
         summaries: list[Summary] = []
+        ntuples: list[Item] = []
         for item in objects_of(native, self._settings):
-            _refuse_ntuple(path, item)
             if item.path in self._classes and self._classes[item.path] != item.classname:
                 raise ArgumentError(
                     f"{path}: {item.path} is a {item.classname}, in the files before a {self._classes[item.path]}"
@@ -338,6 +346,8 @@ class _Merger:
                 summaries.append(summary)
             elif item.classname in TREES:
                 self._tree(native, item)
+            elif item.classname in RNTUPLES:
+                ntuples.append(item)
             elif item.path in self._sums:
                 pairs.append((item.path, self._sums[item.path][0], item.key))
             else:
@@ -347,7 +357,7 @@ class _Merger:
         for (where, _, key), done in zip(pairs, taken, strict=True):
             if not done:
                 more[where] = _native.Sum(native, key)
-        # From this point on nothing fails because of the content of the file.
+        # After this, only an RNTuple can fail for what is in the file.
         for item in processes:
             self._native.copy_key(0, f"ProcessID{self._processes}", native, item.key)
             self._processes += 1
@@ -365,6 +375,8 @@ class _Merger:
                 self._keep(one)
             elif where not in self._result.kept:
                 self._result.kept.append(where)
+        for item in ntuples:
+            self._ntuple(path, file, item)
 
     def _summary(self, file: Foreign, item: Item) -> Summary | None:
         if item.path != SUMMARY or item.classname not in TREES:
@@ -372,6 +384,23 @@ class _Merger:
         from sapwood.train.task.outputs import Summary
 
         return Summary.read(file) if Summary.is_in(file) else None
+
+    def _ntuple(self, path: str, file: Foreign, item: Item) -> None:
+        if not isinstance(self._settings.compression, EllipsisType):
+            raise UnsupportedError(f"{path}: {item.path} is an RNTuple; compression changes trees alone")
+        source = file[item.path]
+        try:
+            if item.path in self._ntuples:
+                self._ntuples[item.path].add(source)
+            else:
+                self._ntuples[item.path] = self._new.mkrntuple(item.path, source)
+                self._classes[item.path] = item.classname
+        except SapwoodError as error:
+            if not self._settings.skip_bad:
+                raise
+            # Part of it is written already, and cannot be taken back.
+            raise _HalfAddedError(f"{path}: {item.path}: {error}; an RNTuple that fails cannot be skipped") from error
+        self._result.trees[item.path] = self._result.trees.get(item.path, 0) + source.num_entries
 
     def _keep(self, one: _native.Sum) -> None:
         self._bytes += one.bytes
@@ -457,7 +486,7 @@ def _merged(target: Path, paths: Sequence[str], settings: Settings, tell: Callab
             try:
                 merger.add(path)
             except (SapwoodError, OSError) as error:
-                if not settings.skip_bad:
+                if not settings.skip_bad or isinstance(error, _HalfAddedError):
                     raise
                 result.skipped[path] = " ".join(str(error).split())
         if not result.inputs:
@@ -492,8 +521,7 @@ def _planned(target: str, paths: Sequence[str], settings: Settings) -> Merged:
             with _open(path, settings) as file:
                 trees: dict[str, int] = {}
                 for item in objects_of(file.file.native, settings):
-                    _refuse_ntuple(path, item)
-                    if item.classname in TREES:
+                    if item.classname in TREES | RNTUPLES:
                         trees[item.path] = file[item.path].num_entries
                     elif item.classname not in DIRECTORIES:
                         counts[item.path] = counts.get(item.path, 0) + 1
@@ -629,7 +657,7 @@ def _verify(result: Merged, settings: Settings) -> None:
         for path in result.inputs:
             with _open(path, settings) as file:
                 for item in objects_of(file.file.native, settings):
-                    if item.classname in TREES and item.path != SUMMARY:
+                    if item.classname in TREES | RNTUPLES and item.path != SUMMARY:
                         tree = file[item.path]
                         _compare(new[item.path], tree, starts[item.path], f"{result.output}: {item.path}", path)
                         starts[item.path] += tree.num_entries
