@@ -57,7 +57,7 @@ class Lowering:
         return Record({name: (lambda inner=inner: self._field(inner)) for name, inner in node.fields})
 
     def inputs(self) -> list[int]:
-        """Return the places of the fields that the recorded operations use, and number these anew."""
+        """Return the places of the fields that the recorded operations use, and number these again."""
         nodes = self.recorder.nodes
         places = sorted({value[0] for name, _, value in nodes if name == "input"})
         moved = {place: i for i, place in enumerate(places)}
