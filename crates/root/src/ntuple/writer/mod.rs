@@ -38,7 +38,7 @@ use std::sync::Arc;
 pub use fields::{FieldSpec, typename};
 
 /// Version of the format that is written.
-const VERSION: [u16; 4] = [1, 0, 0, 0];
+const VERSION: [u16; 4] = [1, 0, 1, 0];
 /// Blobs larger than this would be split over several keys (ROOT's default).
 const MAX_KEY_SIZE: u64 = 1 << 30;
 /// Bytes of pages that one key holds.
@@ -223,7 +223,7 @@ impl NTupleWriter {
             header_at: Some(Written { record: (0, 0), blob: ntuple.anchor.header }),
             groups: ntuple.groups,
             sets: ntuple.attributes,
-            version: ntuple.anchor.version,
+            version: ntuple.anchor.version.max(VERSION),
             max_key_size: ntuple.anchor.max_key_size,
             entries_written: ntuple.entries,
             safe: ntuple.entries,
