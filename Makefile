@@ -32,8 +32,15 @@ setup: build ## create .venv with sapwood (release build) and everything the tar
 
 test: build ## all tests that need neither ROOT nor the corpus
 	cargo test --release --workspace --quiet
-	$(BIN)/python -m pytest -m "not oracle and not corpus and not alone" -n 2 --dist loadfile
-	$(BIN)/python -m pytest -m "alone and not oracle and not corpus"
+	$(BIN)/python -m pytest -m "not oracle and not corpus and not alone" -n 2 --dist loadfile --durations 25
+	$(BIN)/python -m pytest -m "alone and not oracle and not corpus" --durations 25
+
+QUICK := house table_contract reading_arrays reading_columns reading_selection reading_trees writing objects_models objects_histograms
+
+quick: build ## Rust units, and the Python tests of tables, reading, writing and objects, which need no servers
+	cargo test --release -p sapwood-io -p sapwood-root --lib --quiet
+	$(BIN)/python -m pytest -q -m "not oracle and not corpus and not alone" -n 2 --dist loadfile \
+	  $(patsubst %,tests/python/test_%.py,$(QUICK))
 
 check: $(STAGES) ## exactly what CI runs, save the tests that need ROOT (make oracle)
 
@@ -52,7 +59,7 @@ lint: build ## formatting, clippy, ruff, pyright, stubs against the built module
 	$(BIN)/python benches/report.py --check
 
 damage: build ## damaged files, 5,000 mutations with a fixed seed: an error or a result, nothing else
-	SAPWOOD_MUTATIONS=5000 $(BIN)/python -m pytest tests/damage
+	SAPWOOD_MUTATIONS=5000 $(BIN)/python -m pytest tests/damage --durations 25
 
 fuzz: build ## replay the fuzz targets' seeds with a fixed number of mutations, without libFuzzer
 	$(BIN)/python fuzz/seeds.py
@@ -60,10 +67,10 @@ fuzz: build ## replay the fuzz targets' seeds with a fixed number of mutations, 
 	$(BIN)/python fuzz/surface.py --seed 1 --seconds 150 --mutations 400
 
 corpus: build ## the real files of ../shared/corpus (or SAPWOOD_CORPUS) against their expected values
-	$(BIN)/python -m pytest -m "corpus and not oracle"
+	$(BIN)/python -m pytest -m "corpus and not oracle" -n 2 --dist loadfile --durations 25
 
 oracle: build oracle-venv ## the tests in which ROOT is the judge
-	SAPWOOD_ORACLE_PYTHON=$(ORACLE_PYTHON) $(BIN)/python -m pytest -m "oracle and not alone" -n 2 --dist loadfile
+	SAPWOOD_ORACLE_PYTHON=$(ORACLE_PYTHON) $(BIN)/python -m pytest -m "oracle and not alone" -n 2 --dist loadfile --durations 25
 	SAPWOOD_ORACLE_PYTHON=$(ORACLE_PYTHON) $(BIN)/python -m pytest -m "oracle and alone"
 
 wheel: build ## build the wheel and import it in a clean environment with NumPy and Awkward alone
@@ -152,4 +159,4 @@ oracle-venv:
 	  $(ORACLE_VENV)/bin/python -m pip install --quiet --upgrade 'pip>=25.1' && \
 	  $(ORACLE_VENV)/bin/python -m pip install --quiet --group oracle; }
 
-.PHONY: build oracle-venv stages demo setup test check lint damage fuzz corpus oracle wheel readme bench bench-quick bench-writing bench-remote bench-histograms bench-filling bench-laboratory peers docs format clean help
+.PHONY: build oracle-venv stages demo setup test quick check lint damage fuzz corpus oracle wheel readme bench bench-quick bench-writing bench-remote bench-histograms bench-filling bench-laboratory peers docs format clean help
