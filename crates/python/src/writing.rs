@@ -442,7 +442,7 @@ impl Output {
         let (file, key) = (file.file(), key.key());
         let (number, fields) = self.with(py, |inner| {
             let options = NTupleOptions::default();
-            let table = NTupleWriter::append(&mut inner.file, directory, &file, key, options)?;
+            let table = NTupleWriter::append(&mut inner.file, directory, &file, key, &options)?;
             let fields = table.fields();
             Ok((inner.add(table), fields))
         })?;

@@ -520,8 +520,8 @@ def write_tree(
         for name, expression in define.items():
             columns[name] = part.arrays([expression], entry_start=begin, entry_stop=until)[expression]
         if cut is not None:
-            mask = np.asarray(part.arrays([cut], entry_start=begin, entry_stop=until)[cut], np.bool_)
-            columns = {name: column[mask] for name, column in columns.items()}
+            kept = np.asarray(part.arrays([cut], entry_start=begin, entry_stop=until)[cut], np.bool_)
+            columns = {name: column[kept] for name, column in columns.items()}
         return columns
 
     codecs = _branch_codecs(first, shapes.names, layout)

@@ -38,8 +38,17 @@ pub struct Pending {
     pub taken: usize,
     /// Compression of the sealed pages, if they were copied.
     pub code: Option<u32>,
-    /// The physical column that copied pages become; none in a cluster from before the column was added.
-    pub target: Option<Option<usize>>,
+    /// What copied pages become, if they were copied.
+    pub target: Option<CopiedTo>,
+}
+
+/// What the pages of a copied cluster become.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum CopiedTo {
+    /// Those of a physical column.
+    Column(usize),
+    /// None: the cluster is from before the column was added.
+    Nothing,
 }
 
 impl Pending {

@@ -1,6 +1,6 @@
 //! Copying clusters of another RNTuple without decompressing their pages.
 
-use super::columns::Sealed;
+use super::columns::{CopiedTo, Sealed};
 use super::{NTupleOptions, NTupleWriter, WRITER, envelopes, sum_of, tops};
 use crate::error::{Error, Result, Within};
 use crate::file::writer::{DirectoryId, FileWriter};
@@ -80,7 +80,8 @@ impl NTupleWriter {
                     bytes: stored.to_vec(),
                 });
             }
-            (pending.code, pending.target) = (Some(from.compression), Some(from.column));
+            (pending.code, pending.target) =
+                (Some(from.compression), Some(from.column.map_or(CopiedTo::Nothing, CopiedTo::Column)));
         }
         self.waiting = cluster.entries as usize;
         self.write_cluster(file).map_err(|error| self.fail(file, &error))?;

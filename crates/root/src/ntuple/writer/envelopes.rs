@@ -56,23 +56,23 @@ impl Output {
     }
     fn locator(&mut self, locator: Locator) -> Result<()> {
         match locator {
-            Locator::File { offset, bytes } => match i32::try_from(bytes) {
-                Ok(bytes) => {
+            Locator::File { offset, bytes } => {
+                if let Ok(bytes) = i32::try_from(bytes) {
                     self.0.extend(bytes.to_le_bytes());
-                    self.u64(offset);
-                }
-                Err(_) => {
-                    // The head counts itself and two 64-bit words; type 1 has a large size.
-                    self.0.extend((-(1i32 << 24 | 20)).to_le_bytes());
+                } else {
+                    self.0.extend((-LARGE_LOCATOR).to_le_bytes());
                     self.u64(bytes);
-                    self.u64(offset);
                 }
-            },
+                self.u64(offset);
+            }
             Locator::Elsewhere(kind) => return Err(Locator::unreadable(kind)),
         }
         Ok(())
     }
 }
+
+/// Head of a locator of type 1, whose size has 64 bits: the type, and 20 bytes with the head itself.
+const LARGE_LOCATOR: i32 = 0x0100_0014;
 
 fn fits(size: usize, what: &str) -> Result<u32> {
     u32::try_from(size).map_err(|_| Error::limit(format!("{what} of {size} items")))

@@ -30,7 +30,7 @@ use crate::error::{Error, ErrorKind, Result, Within};
 use crate::file::writer::{DirectoryId, FileWriter, KeyId, Stretch};
 use crate::file::{Key, RootFile};
 use crate::table::writer::TableWriter;
-use columns::{Pending, Sealed};
+use columns::{CopiedTo, Pending, Sealed};
 use rayon::prelude::*;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -51,6 +51,9 @@ const PAGE_LIST: usize = 256 << 10;
 const STEP: usize = 16 << 20;
 /// A cluster has at most this many times its compressed size before compression.
 const MOST_EXPANSION: u64 = 10;
+
+/// The range of each column in a cluster, with its pages.
+type ColumnPages = Vec<(ColumnRange, Vec<Page>)>;
 
 /// How an RNTuple is laid out.
 #[derive(Debug, Clone)]
@@ -194,7 +197,7 @@ impl NTupleWriter {
         directory: DirectoryId,
         source: &Arc<RootFile>,
         key: &Key,
-        options: NTupleOptions,
+        options: &NTupleOptions,
     ) -> Result<Self> {
         let place = || format!("RNTuple {}", key.name);
         let ntuple = NTuple::read(source, key)?;
@@ -211,7 +214,7 @@ impl NTupleWriter {
             }
         }
         let id = file.find_key(directory, &key.name, key.cycle)?;
-        let options = NTupleOptions { description: ntuple.description.clone(), ..options };
+        let options = NTupleOptions { description: ntuple.description.clone(), ..*options };
         let mut made =
             Self::from_parts(&key.name, id, ntuple.schema, tops, ntuple.header_checksum, Vec::new(), options);
         for pending in made.tops.iter_mut().flat_map(|top| &mut top.columns) {
@@ -378,9 +381,9 @@ impl NTupleWriter {
     }
 
     /// Writes the pages of a cluster, column by column; pages of the same bytes once.
-    fn write_pages(&self, file: &mut FileWriter) -> Result<(Stretch, Vec<(ColumnRange, Vec<Page>)>)> {
+    fn write_pages(&self, file: &mut FileWriter) -> Result<(Stretch, ColumnPages)> {
         let suppressed = ColumnRange { suppressed: true, ..ColumnRange::default() };
-        let mut ranges: Vec<(ColumnRange, Vec<Page>)> =
+        let mut ranges: ColumnPages =
             self.schema.columns.iter().map(|_| (suppressed.clone(), Vec::new())).collect();
         let mut unique: Vec<&Sealed> = Vec::new();
         let mut known: HashMap<(u64, usize), usize> = HashMap::new();
@@ -448,7 +451,11 @@ impl NTupleWriter {
                 let locator = Locator::File { offset, bytes: sealed.bytes.len() as u64 };
                 Page { end, locator, checksum: true }
             });
-            let column = pending.target.unwrap_or(Some(pending.column));
+            let column = match pending.target {
+                Some(CopiedTo::Nothing) => None,
+                Some(CopiedTo::Column(column)) => Some(column),
+                None => Some(pending.column),
+            };
             if let Some(range) = column.and_then(|column| ranges.get_mut(column)) {
                 let about = ColumnRange {
                     suppressed: false,
@@ -461,7 +468,11 @@ impl NTupleWriter {
         }
         // Columns that were added later are the last ones.
         let known = ranges.iter().rposition(|(range, _)| !range.suppressed).map_or(0, |last| last + 1);
-        let absent = self.tops.iter().flat_map(|top| &top.columns).any(|column| column.target == Some(None));
+        let absent = self
+            .tops
+            .iter()
+            .flat_map(|top| &top.columns)
+            .any(|column| column.target == Some(CopiedTo::Nothing));
         if absent {
             ranges.truncate(known);
         }
