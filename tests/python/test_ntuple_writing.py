@@ -134,6 +134,19 @@ def test_fields_are_added_while_entries_are_written(tmp_path: Path) -> None:
     assert found[-2:].to_list() == [{"x": 5, "y": 1.5, "z": [], "a": [3, 4]}, {"x": 6, "y": 2.5, "z": [9], "a": [5, 6]}]
 
 
+def test_text_is_added_while_entries_are_written(tmp_path: Path) -> None:
+    with sapwood.recreate(tmp_path / "a.root") as file:
+        out = file.mkrntuple("n", {"x": "int32"})
+        out.extend({"x": [1, 2]})
+        out.add_fields({"t": "string"})
+        out.extend({"x": [3], "t": ["abc"]})
+        out.flush()
+        out.extend({"x": [4], "t": ["de"]})
+    found = sapwood.open(tmp_path / "a.root")["n"]
+    assert found.arrays()["t"].to_list() == ["", "", "abc", "de"]
+    assert [column.first_element_index for column in found.column_records][1:] == [2, 0]
+
+
 def test_a_file_is_whole_after_every_cluster(tmp_path: Path) -> None:
     path = tmp_path / "a.root"
     with sapwood.recreate(path) as file:

@@ -119,11 +119,8 @@ impl NTupleWriter {
             let mut choices = other.representations.iter().filter_map(|columns| columns.get(place).copied());
             let Some(chosen) = choices.find(stored) else {
                 // All clusters so far are from before the column was added, as this one is.
-                return (first == own.first_element && own.is_deferred()).then_some(Copied {
-                    pages: &[],
-                    compression: 0,
-                    column: None,
-                });
+                return (first == own.first_element && column >= self.schema.header_columns)
+                    .then_some(Copied { pages: &[], compression: 0, column: None });
             };
             let stored = source.schema.columns.get(chosen)?;
             let range = cluster.columns.get(chosen)?;

@@ -141,8 +141,9 @@ pub fn add(schema: &mut Schema, specs: &[FieldSpec], entries: u64) -> Result<()>
             (_, Some(size)) => (repeat.saturating_mul(size), repeat.saturating_mul(size)),
             _ => (repeat, repeat),
         };
-        for (kind, bits, range) in columns {
-            let first = entries.saturating_mul(repeat);
+        for (place, (kind, bits, range)) in columns.into_iter().enumerate() {
+            // Entries without a text have no characters.
+            let first = if place == 0 { entries.saturating_mul(repeat) } else { 0 };
             let deferred = if first > 0 { DEFERRED } else { 0 };
             schema.columns.push(Column {
                 kind,
