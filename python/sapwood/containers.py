@@ -202,7 +202,7 @@ def object_class(classname: str) -> type[StoredObject]:
 
 
 def _pickled(cls: _Named) -> Any:
-    return cls.__name__ if cls is StoredObject else (object_class, (cls.classname,))
+    return cls.__name__ if cls is StoredObject else (object_class, (vars(cls)["classname"],))
 
 
 copyreg.pickle(_Named, _pickled)

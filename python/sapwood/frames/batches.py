@@ -225,8 +225,7 @@ class Batches:
     def _query_of(self, unit: _Unit) -> Query:
         key = unit.path, unit.table
         if key not in self._open:
-            given = {unit.path: unit.table} if isinstance(unit.path, str) else unit.path
-            opened = OpenFiles(given, False, self._options)
+            opened = OpenFiles({unit.path: unit.table}, False, self._options)
             table, _ = next(iter(opened))
             self._open[key] = table, partial(opened.done_with, table)
         self._open.move_to_end(key)

@@ -286,8 +286,9 @@ class _Check:
         except (SapwoodError, ValueError, TypeError) as error:
             yield Finding("object", path, _line(error), key.seek)
             return
-        listed = getattr(one, "unreadable", None)
-        for where, why in dict(listed() if callable(listed) else {}).items():
+        listed: Any = getattr(one, "unreadable", None)
+        found: dict[str, str] = dict(listed()) if callable(listed) else {}
+        for where, why in found.items():
             yield Finding("class-unknown", path, f"{where}: {why}", key.seek)
 
     def _tree(self, path: str, directory: _native.Directory, key: _native.Key) -> Iterator[Finding]:

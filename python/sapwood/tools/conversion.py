@@ -254,7 +254,9 @@ def _writable(batch: Foreign) -> dict[str, Any]:
         kind, regular = array.type.content, False
         while isinstance(kind, (ak.types.RegularType, ak.types.ListType)) and "__array__" not in kind.parameters:
             kind, regular = kind.content, regular or isinstance(kind, ak.types.RegularType)
-        return ak.from_regular(array, axis=None) if regular and "__array__" in kind.parameters else array
+        if regular and "__array__" in kind.parameters:
+            array = ak.from_regular(array, axis=None)  # pyright: ignore[reportArgumentType]
+        return array
 
     return {field: of(batch[field]) for field in batch.fields}
 
