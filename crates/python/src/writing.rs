@@ -27,6 +27,9 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// The number of a table, and the names and types of its fields.
+type NumberedFields<'py> = (usize, Vec<(String, Bound<'py, PyTuple>)>);
+
 /// A Python object with `seek` and `write`.
 struct ObjectSink {
     object: Py<PyAny>,
@@ -438,7 +441,7 @@ impl Output {
         directory: usize,
         file: &PyFile,
         key: &PyKey,
-    ) -> PyResult<(usize, Vec<(String, Bound<'py, PyTuple>)>)> {
+    ) -> PyResult<NumberedFields<'py>> {
         let (file, key) = (file.file(), key.key());
         let (number, fields) = self.with(py, |inner| {
             let options = NTupleOptions::default();
@@ -456,7 +459,7 @@ impl Output {
         directory: usize,
         name: &str,
         source: &Bound<'py, PyNTuple>,
-    ) -> PyResult<(usize, Vec<(String, Bound<'py, PyTuple>)>)> {
+    ) -> PyResult<NumberedFields<'py>> {
         let source = source.get().ntuple();
         let (number, fields) = self.with(py, |inner| {
             let options = NTupleOptions::default();

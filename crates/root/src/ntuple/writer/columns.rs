@@ -43,7 +43,7 @@ pub struct Pending {
 }
 
 /// What the pages of a copied cluster become.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopiedTo {
     /// Those of a physical column.
     Column(usize),
