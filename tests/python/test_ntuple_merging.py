@@ -12,7 +12,7 @@ import pytest
 import sapwood
 from sapwood.errors import ArgumentError, CorruptError
 
-CONTRACT = Path(__file__).parent.parent / "golden" / "ntuple" / "contract.root"
+GOLDEN = Path(__file__).parent.parent / "golden" / "ntuple"
 
 
 def table(start: int, count: int) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def test_fields_are_united_if_asked(tmp_path: Path) -> None:
 
 
 def test_an_rntuple_of_root_is_copied(tmp_path: Path) -> None:
-    source = sapwood.open(CONTRACT)["t"]
+    source = sapwood.open(GOLDEN / "contract.root")["t"]
     with sapwood.recreate(tmp_path / "copy.root") as file:
         file["t"] = source
     found = sapwood.open(tmp_path / "copy.root")["t"]
@@ -79,6 +79,16 @@ def test_an_rntuple_of_root_is_copied(tmp_path: Path) -> None:
     assert found.clusters == source.clusters
     assert found.compressed_bytes == source.compressed_bytes
     assert found.arrays().to_list() == source.arrays().to_list()
+
+
+def test_late_and_streamed_fields_are_copied(tmp_path: Path) -> None:
+    source = sapwood.open(GOLDEN / "types.root")
+    name = source.keys(cycle=False)[0]
+    with sapwood.recreate(tmp_path / "copy.root") as file:
+        assert file.merge_rntuples(name, [source[name]]) == (20, 3)
+    found = sapwood.open(tmp_path / "copy.root")[name]
+    assert found.typenames() == source[name].typenames()
+    assert found.arrays().to_list() == source[name].arrays().to_list()
 
 
 def test_a_damaged_page_is_not_copied(tmp_path: Path) -> None:
