@@ -14,12 +14,13 @@ use sapwood_root::error::{ErrorKind, Result};
 use sapwood_root::file::writer::{CommitEvery, FileWriter, Options};
 use sapwood_root::file::{Directory, RootFile};
 use sapwood_root::ntuple::NTuple;
+use sapwood_root::output::Output;
 use sapwood_root::read::{Part, read};
 use sapwood_root::streamer::declare::Shape;
 use sapwood_root::streamer::object::{ObjectReader, Value};
 use sapwood_root::table::Table;
 use sapwood_root::tree::Tree;
-use sapwood_root::tree::writer::{BranchKind, BranchSpec, Output, TreeOptions};
+use sapwood_root::tree::writer::{BranchKind, BranchSpec, TreeOptions, TreeWriter};
 use sapwood_root::zebra::hbook::{Class, Histogram};
 use sapwood_root::zebra::ntuple::Ntuple;
 use sapwood_root::zebra::rz::RzFile;
@@ -120,9 +121,10 @@ fn tree_file() -> Vec<u8> {
     let options = Options { compression, commit_every: CommitEvery::Never, ..Options::default() };
     let file = FileWriter::create(Box::new(sink.clone()), "x.root", options).unwrap();
     let mut out = Output::new(file);
-    let tree =
-        out.make_tree(0, "t", &specs, TreeOptions { auto_flush: 5000, ..TreeOptions::default() }).unwrap();
-    let (tree, file) = out.tree_mut(tree).unwrap();
+    let options = TreeOptions { auto_flush: 5000, ..TreeOptions::default() };
+    let tree = TreeWriter::new(&mut out.file, 0, "t", &specs, options).unwrap();
+    let tree = out.add(tree);
+    let (tree, file) = out.table_mut(tree).unwrap();
     tree.extend(file, &columns).unwrap();
     out.close().unwrap();
     let bytes = sink.0.lock().unwrap();

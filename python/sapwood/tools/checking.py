@@ -8,7 +8,7 @@ import struct
 import warnings
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import sapwood
 from sapwood import _native
@@ -287,7 +287,7 @@ class _Check:
             yield Finding("object", path, _line(error), key.seek)
             return
         listed: Any = getattr(one, "unreadable", None)
-        found: dict[str, str] = dict(listed()) if callable(listed) else {}
+        found: dict[str, str] = dict(cast("Mapping[str, str]", listed())) if callable(listed) else {}
         for where, why in found.items():
             yield Finding("class-unknown", path, f"{where}: {why}", key.seek)
 

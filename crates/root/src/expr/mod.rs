@@ -5,7 +5,7 @@
 //! ```
 //!
 //! A program is a list of nodes in order; each computes one operation for a whole chunk with a loop over arrays of one type
-//! ([`math`], [`lists`]). Common parts of expressions are one node. Types of results follow `NumPy`; what is
+//! (`math`, `lists`). Common parts of expressions are one node. Types of results follow `NumPy`; what is
 //! not computed here is an error of the kind *unsupported*, and the caller computes it elsewhere.
 
 pub mod fill;

@@ -521,7 +521,8 @@ def write_tree(
             columns[name] = part.arrays([expression], entry_start=begin, entry_stop=until)[expression]
         if cut is not None:
             kept = np.asarray(part.arrays([cut], entry_start=begin, entry_stop=until)[cut], np.bool_)
-            columns = {name: column[kept] for name, column in columns.items()}
+            for name in columns:
+                columns[name] = columns[name][kept]
         return columns
 
     codecs = _branch_codecs(first, shapes.names, layout)
