@@ -111,7 +111,7 @@ def uproot_queries(path: Path) -> dict[str, Callable[[], Any]]:
     import awkward as ak
     import uproot
 
-    tree = uproot.open({path: TREE})
+    tree = uproot.open({path: TREE}, array_cache=None)  # each run reads
 
     def filled(axis: tuple[int, float, float], values: Any) -> Any:
         return np.histogram(np.asarray(values), axis[0], axis[1:])[0]
