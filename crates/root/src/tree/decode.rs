@@ -204,9 +204,6 @@ fn counted(
     let Builder::List { offsets, values } = to else {
         return Err(Error::unsupported("a list in a column of no lists"));
     };
-    if bytes == 0 {
-        return Err(Error::corrupt("a list of elements that have no bytes"));
-    }
     let bounds = bounds
         .get(slice.from..=slice.to)
         .ok_or_else(|| Error::corrupt("a table of entry offsets too short"))?;
@@ -215,7 +212,10 @@ fn counted(
     let mut end = offsets.last().copied().unwrap_or_default();
     let mut uneven = false;
     // Divided as small numbers, which is quicker.
-    let (header, each) = (skip as u32, bytes as u32);
+    let (header, each) = (skip as u32, u32::try_from(bytes).unwrap_or(0));
+    if each == 0 {
+        return Err(Error::corrupt(format!("a list of elements of {bytes} bytes")));
+    }
     for pair in bounds.windows(2) {
         if let [a, b] = pair {
             // Bounds rise; an entry shorter than its header shows as uneven.
@@ -466,7 +466,9 @@ mod tests {
         let programs = Programs::new(Arc::new(Classes::default()));
         let kind = Kind::Number(Number::I16);
         let (mut decoder, mut to) = (Decoder::new(&programs, false), lists());
-        counted(&mut decoder, &data, &[0, 2, 2, 12], &SLICE, &kind, 0, 0, &mut to).unwrap_err();
+        for bytes in [0, 1 << 32] {
+            counted(&mut decoder, &data, &[0, 2, 2, 12], &SLICE, &kind, 0, bytes, &mut to).unwrap_err();
+        }
     }
 
     #[test]
