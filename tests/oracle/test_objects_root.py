@@ -21,7 +21,8 @@ from objects_expected import check_buffered, check_curve, check_shape, check_sta
 
 import sapwood
 from sapwood.errors import SapwoodWarning, UnsupportedError
-from sapwood.schema import headers, open_streamers
+from sapwood.files.classes import open_streamers
+from sapwood.schema import headers
 
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(900)]
 

@@ -285,14 +285,20 @@ def test_pickling(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         ("simplecache::https://host/file.root:t", ("simplecache::https://host/file.root", "t")),
         ("zip://inner.root:t::https://host/all.zip", ("zip://inner.root::https://host/all.zip", "t")),
         ("file.dat:tree", ("file.dat:tree", None)),
-        ("lep.hbook:MUONS/20", ("lep.hbook", "MUONS/20")),
-        ("lep.rz:-3;2", ("lep.rz", "-3;2")),
         ("a.root:b.root:c", ("a.root:b.root", "c")),
     ],
 )
 def test_splitting_paths(given: str, expected: tuple[str, str | None]) -> None:
     assert split_path(given) == expected
     assert uproot._util.file_object_path_split(given) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [("lep.hbook:MUONS/20", ("lep.hbook", "MUONS/20")), ("lep.rz:-3;2", ("lep.rz", "-3;2"))],
+)
+def test_splitting_paths_in_files_that_uproot_has_not(given: str, expected: tuple[str, str]) -> None:
+    assert split_path(given) == expected
 
 
 @pytest.mark.parametrize(
