@@ -59,7 +59,7 @@ lint: build ## formatting, clippy, ruff, pyright, stubs against the built module
 	$(BIN)/python benches/report.py --check
 
 damage: build ## damaged files, 5,000 mutations with a fixed seed: an error or a result, nothing else
-	SAPWOOD_MUTATIONS=5000 $(BIN)/python -m pytest tests/damage -n 2 --durations 25
+	SAPWOOD_MUTATIONS=5000 $(BIN)/python -m pytest tests/damage --durations 25
 
 fuzz: build ## replay the fuzz targets' seeds with a fixed number of mutations, without libFuzzer
 	$(BIN)/python fuzz/seeds.py
