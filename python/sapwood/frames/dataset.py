@@ -1,4 +1,4 @@
-"""Files as an Arrow dataset, which DuckDB, Dask, Ray and Arrow's own functions scan with columns and a filter."""
+"""Files as an Arrow dataset, which DuckDB and Arrow's own functions scan with columns and a filter."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def _names(columns: Columns) -> list[str]:
 
 
 def dataset(files: Files, **options: object) -> Dataset:
-    """Return the tables of files as an Arrow dataset, for DuckDB, Dask, Ray and Arrow's own functions.
+    """Return the tables of files as an Arrow dataset, for DuckDB and Arrow's own functions.
 
     Nothing but the description of the first table is read. A scan reads the columns that it names, and where a file has
     an index (see `sapwood stats --index`), only the entries that can pass its filter. DuckDB finds a dataset by the

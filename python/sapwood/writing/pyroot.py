@@ -54,12 +54,12 @@ def from_pyroot(obj: Foreign) -> Foreign:
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "object.root")
         file = root.TFile.Open(path, "RECREATE")
-        written = file.WriteTObject(obj, "object") if obj.InheritsFrom("TObject") else 0
+        name = str(obj.GetName()) if obj.InheritsFrom("TObject") else ""
+        written = file.WriteTObject(obj, name or "object") if obj.InheritsFrom("TObject") else 0
         file.Close()
         if not written:
             raise StorageError(f"ROOT cannot write an object of class {obj.ClassName()}")
-        found = open_file(Path(path).read_bytes())["object"]
-    return found.with_members({"fName": obj.GetName()}) if found.has_member("fName") else found
+        return open_file(Path(path).read_bytes())[name or "object"]
 
 
 def to_pyroot(obj: Foreign, name: str | None = None) -> Foreign:
