@@ -89,12 +89,20 @@ class Rivals:
         words = self._output(command, NT=str(threads)).split()
         return {"wall": float(words[0]), "cpu": float(words[3])}
 
-    def python(self, engine: str, mode: str, workload: Workload, files: list[str], threads: int) -> dict[str, Any]:
+    def python(
+        self,
+        engine: str,
+        mode: str,
+        workload: Workload,
+        files: list[str],
+        threads: int,
+        interpreter: str = sys.executable,
+    ) -> dict[str, Any]:
         """Read with a Python library."""
         named = [word for branch in workload.branches for word in ("-b", branch)]
         how = ["--library", "ak" if mode == "digest" else workload.library, "--ranges", _ranges(workload)]
         how += ["--passes", str(workload.passes)]
-        command = [sys.executable, str(HERE / "reader.py"), engine, mode, workload.tree, *named, *how, *files]
+        command = [interpreter, str(HERE / "reader.py"), engine, mode, workload.tree, *named, *how, *files]
         return json.loads(self._output(command, SAPWOOD_NUM_THREADS=str(threads)))
 
     def limit(self, workload: Workload, files: list[str]) -> dict[str, Any]:

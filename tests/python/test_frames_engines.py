@@ -21,9 +21,9 @@ from sapwood.errors import ArgumentError, MissingFileError
 from sapwood.frames.expressions import names_in, of_arrow, of_polars
 from sapwood.table.predicates import UNKNOWN
 
-duckdb = pytest.importorskip("duckdb")
-pa = pytest.importorskip("pyarrow")
-pl = pytest.importorskip("polars")
+duckdb = pytest.importorskip("duckdb", reason="needs DuckDB (pip install sapwood[frames])")
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install sapwood[frames])")
+pl = pytest.importorskip("polars", reason="needs Polars (pip install sapwood[frames])")
 import pyarrow.compute as pc  # noqa: E402
 import pyarrow.dataset as ds  # noqa: E402
 

@@ -16,7 +16,7 @@ import pytest
 
 import sapwood
 
-xxhash = pytest.importorskip("xxhash")
+xxhash = pytest.importorskip("xxhash", reason="needs xxhash, to write right checksums (pip install xxhash)")
 
 PLAIN = Path(__file__).parent.parent / "golden" / "ntuple" / "plain.root"
 EDGES = [0, 1, 2, 0x7F, 0xFF, 0x7FFF, 0xFFFF, 0x7FFF_FFFF, 0xFFFF_FFFF, 0x8000_0000, 1 << 62, (1 << 63) - 1, 1 << 63]

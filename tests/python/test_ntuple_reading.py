@@ -122,7 +122,7 @@ def test_every_library_gives_the_same_numbers(ntuple: Any) -> None:
 
 
 def test_it_is_an_arrow_stream(ntuple: Any) -> None:
-    pyarrow: Any = pytest.importorskip("pyarrow")
+    pyarrow: Any = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install sapwood[frames])")
     with pytest.warns(sapwood.SapwoodWarning, match=r"var: .* no form"):
         table = pyarrow.table(ntuple)
     assert table.column_names == [name for name in EXPECTED if name != "var"]

@@ -104,7 +104,7 @@ def test_everything_that_tables_have_works_for_ntuples(tmp_path: Path) -> None:
     assert ak.to_list(joined["PT"]) == 2 * ak.to_list(wanted["PT"])
     with sapwood.open(paths[0]) as file:
         table = file["10"]
-        pyarrow = pytest.importorskip("pyarrow")
+        pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install sapwood[frames])")
         assert pyarrow.table(table)["I"].to_pylist() == wanted["I"].tolist()
         again = pickle.loads(pickle.dumps(table))
         assert ak.array_equal(again["x"].array(), table["x"].array())
@@ -313,7 +313,7 @@ def test_commands_take_ntuples(tmp_path: Path, kind: str) -> None:
     mask = wanted["x"] > 0
     found = sapwood.open(f"{tmp_path / 'made.root'}:Events").arrays()
     assert ak.to_list(found["PT"]) == ak.to_list(wanted["PT"][mask])
-    parquet = pytest.importorskip("pyarrow.parquet").read_table(tmp_path / "made.parquet")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow (pip install sapwood[frames])").read_table(tmp_path / "made.parquet")
     assert parquet["PT"].to_pylist() == ak.to_list(wanted["PT"][mask])
 
 

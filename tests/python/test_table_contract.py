@@ -182,7 +182,7 @@ def test_what_is_read_is_explained(table: Any) -> None:
 
 
 def test_it_is_a_stream_of_arrow_batches(table: Any) -> None:
-    pyarrow = pytest.importorskip("pyarrow")
+    pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install sapwood[frames])")
     found = pyarrow.table(table)
     assert found["pt"].to_pylist() == SAMPLE.pt.tolist()
 

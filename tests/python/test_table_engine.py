@@ -196,7 +196,7 @@ def test_functions_of_lists_and_vectors_agree(text: str, events: dict[str, Any])
 
 
 def test_four_vectors_are_those_of_vector(events: dict[str, Any]) -> None:
-    vector = pytest.importorskip("vector")
+    vector = pytest.importorskip("vector", reason="needs vector (pip install vector)")
     pairs = ak.combinations(
         ak.zip({name: ak.values_astype(events[key][:3000], np.float64)
                 for name, key in [("pt", "pt"), ("eta", "eta"), ("phi", "phi"), ("mass", "m")]},

@@ -32,7 +32,7 @@ def data() -> dict[str, object]:
 
 
 def write(path: Path, columns: dict[str, object], fills: int = 3) -> str:
-    hist = pytest.importorskip("hist")
+    hist = pytest.importorskip("hist", reason="needs hist (pip install sapwood[run])")
     with sapwood.recreate(path) as file:
         file.mktree("Events", columns)
         file["folder/h"] = hist.Hist.new.Reg(5, 0, 1).Double().fill(np.arange(fills) / 10)
@@ -111,7 +111,7 @@ def test_rows_are_limited(sample: str) -> None:
 
 
 def test_a_histogram_holds_every_finite_value(sample: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("hist")
+    pytest.importorskip("hist", reason="needs hist (pip install sapwood[run])")
     filled = histogram_of(sample, "pt", bins=20)
     assert filled.sum() == filled.sum(flow=True) == 3 * N
     weighted = histogram_of(sample, "pt", "run < 100", weight="x", limits=(0, 1000))
@@ -129,7 +129,7 @@ def test_a_histogram_holds_every_finite_value(sample: str, tmp_path: Path, capsy
 
 @pytest.mark.parametrize("suffix", ["parquet", "arrow", "jsonl"])
 def test_tables_survive_a_round_trip(sample: str, tmp_path: Path, suffix: str) -> None:
-    pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow", reason="needs pyarrow (pip install sapwood[frames])")
     assert convert(sample, str(tmp_path / f"b.{suffix}"), expressions=["run", "x", "pt", "name"]) == N
     assert convert(str(tmp_path / f"b.{suffix}"), str(tmp_path / "c.root")) == N
     kinds = {d.kind for d in differences(f"{sample}:Events", str(tmp_path / "c.root:Events"))}
@@ -137,7 +137,7 @@ def test_tables_survive_a_round_trip(sample: str, tmp_path: Path, suffix: str) -
 
 
 def test_csv_takes_flat_fields_alone(sample: str, tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow", reason="needs pyarrow (pip install sapwood[frames])")
     with pytest.raises(UnsupportedError, match="pt"):
         convert(sample, str(tmp_path / "b.csv"))
     assert not (tmp_path / "b.csv").exists()

@@ -16,7 +16,7 @@ from sapwood.compression import LZ4, ZLIB, Compression
 from sapwood.errors import ArgumentError, CorruptError, LimitError, SapwoodError
 from sapwood.tools.merging import merge
 
-hist = pytest.importorskip("hist")
+hist = pytest.importorskip("hist", reason="needs hist (pip install sapwood[run])")
 
 
 def write(path: Path, seed: int, n: int = 400, **more: object) -> str:

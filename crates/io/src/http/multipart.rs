@@ -1,6 +1,6 @@
 //! `multipart/byteranges`: several ranges in one answer.
 
-use super::parse_content_range;
+use super::answer::parse_content_range;
 use crate::plan::Range;
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result};
 use ureq::http::HeaderMap;

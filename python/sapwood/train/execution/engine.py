@@ -21,8 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 from sapwood.errors import StorageError
 from sapwood.train.execution.executors import Executor, WorkerLostError
+from sapwood.train.execution.opened import ReplacedError
+from sapwood.train.execution.parts import Lease, Outcome, Part
 from sapwood.train.execution.plan import Plan, Step
-from sapwood.train.execution.worker import Lease, Outcome, Packed, Part, ReplacedError, Worker, look_at, run_lease
+from sapwood.train.execution.worker import Packed, Worker, look_at, run_lease
 
 if TYPE_CHECKING:
     from sapwood.train.data.dataset import Source
@@ -101,7 +103,7 @@ class Engine:
     seen
         Takes what was learned of files.
     client, traced
-        As in `sapwood.train.execution.worker.Job`.
+        As in `sapwood.train.execution.parts.Job`.
     """
 
     def __init__(

@@ -26,9 +26,10 @@ from sapwood.train.data.friends import ReplacedFriendError
 from sapwood.train.execution.checkpoint import Checkpoint, identity_of
 from sapwood.train.execution.engine import Engine
 from sapwood.train.execution.executors import Dask, Executor, Futures, executor_of
+from sapwood.train.execution.parts import Job, Outcome, Part, this_process
 from sapwood.train.execution.pickling import UnsendableError, sealed
 from sapwood.train.execution.plan import BAD, DRIFT, Plan
-from sapwood.train.execution.worker import Job, Outcome, Packed, Part, Worker, report_of, this_process, trace
+from sapwood.train.execution.worker import Packed, Worker, report_of, trace
 from sapwood.train.task.columns import Columns
 from sapwood.train.task.merging import finished, gather, left_to_copy, size_of
 from sapwood.train.task.outputs import Output, Summary, Writer, check_targets, luminosity_of

@@ -1,4 +1,4 @@
-"""What runs where the steps are worked on: reading a step once, all tasks on it, and the account of both.
+"""Workers: read a step once, run all tasks on it, and account for both.
 
 As a program (``python -m sapwood.train.execution.worker FD``) it is a child of `Processes`.
 """
@@ -8,164 +8,50 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib
-import os
 import pickle
 import signal
-import socket
 import sys
 import threading
 import time
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import awkward as ak
-import numpy as np
 
 from sapwood import _native
-from sapwood.errors import ArgumentError, LimitError, SapwoodError, StorageError
-from sapwood.table.libraries import library_of
-from sapwood.table.query import Leaf, Query
-from sapwood.table.results import ResultForm
-from sapwood.table.scan import Accessed, Scan, virtual_arrays
+from sapwood.errors import LimitError, SapwoodError, StorageError
 from sapwood.train.account import memory
-from sapwood.train.account.record import Cost, Meter
-from sapwood.train.data.catalogue import TreeInfo, look, open_source
-from sapwood.train.data.dataset import Dataset, Friend, Source, find_tree
+from sapwood.train.data.catalogue import TreeInfo, look
+from sapwood.train.data.dataset import Dataset, Source
 from sapwood.train.data.friends import FriendIndex, ReplacedFriendError
-from sapwood.train.execution.pickling import UnsendableError, dumps_tasks, opened, sealed
+from sapwood.train.execution.drift import columns_like, made_up
+from sapwood.train.execution.gate import Gate
+from sapwood.train.execution.opened import OpenTree, ReplacedError, Shape, StepBlock
+from sapwood.train.execution.parts import (
+    Job,
+    Lease,
+    Outcome,
+    Part,
+    join_parts,
+    measure,
+    outcome_of,
+    this_process,
+    used,
+)
+from sapwood.train.execution.pickling import dumps_tasks, sealed
 from sapwood.train.execution.plan import BAD, DriftError, FilePlan, OfFriends, Step, With
-from sapwood.train.task.columns import Block, Columns, Resolved
-from sapwood.train.task.merging import Returned, gather, materialized, size_of
+from sapwood.train.task.columns import Resolved
+from sapwood.train.task.merging import Returned, materialized, size_of
 from sapwood.train.task.outputs import with_origins
 from sapwood.train.task.tasks import described, own_traceback, results_of
 
 if TYPE_CHECKING:
-    from sapwood.columns import Array, Column, Foreign
+    from sapwood.columns import Foreign
 
 _FILES_OPEN = 16
-_AWKWARD = ResultForm(library_of("ak"))
-
-
-@dataclass(frozen=True)
-class Job:
-    """What workers have to know of a run.
-
-    `touched` are the branches that tasks which declare none were seen to use, by the number of the task. `client` is
-    the process that joins the results; `traced` tells that others are to record a trace of accesses for it.
-    """
-
-    tasks: Sequence[Any]
-    columns: Sequence[tuple[str, Columns]]
-    touched: Mapping[int, tuple[str, ...]] = field(default_factory=dict[int, tuple[str, ...]])
-    friends: tuple[Friend, ...] = ()
-    ordered: bool = True
-    at_once: int = 1
-    memory: int | None = None
-    client: str = ""
-    traced: bool = False
-
-
-@dataclass(frozen=True)
-class Lease:
-    """Steps of a run that one worker is given at a time; the tasks in `off` are not to be run."""
-
-    run: str
-    number: int
-    steps: tuple[Step, ...]
-    off: frozenset[int] = frozenset()
-
-
-@dataclass
-class Part:
-    """What became of some steps: the results of each task (None: it was off or failed), or why they could not be read.
-
-    `failures` are tracebacks by the number of the task. Seconds of `cpu` and `wall`, and bytes of `memory`, are by
-    task; `size` is about how many bytes the results have, `sizes` are decoded bytes by branch.
-    """
-
-    keys: tuple[tuple[int, int], ...]
-    entries: int = 0
-    results: list[Any] = field(default_factory=list[Any])
-    failures: dict[int, str] = field(default_factory=dict[int, str])
-    error: BaseException | None = None
-    cpu: list[float] = field(default_factory=list[float])
-    wall: list[float] = field(default_factory=list[float])
-    memory: list[int] = field(default_factory=list[int])
-    size: int = 0
-    sizes: Counter[str] = field(default_factory=Counter[str])
-    touched: list[frozenset[str]] = field(default_factory=list[frozenset[str]])
-    reading: float = 0.0
-
-    def change(self, how: Callable[[Any], Any], fault: str) -> None:
-        """Make something else of the results of each task; one with which that is not possible fails, with a reason."""
-        for place, results in enumerate(self.results):
-            try:
-                self.results[place] = how(results)
-            except UnsendableError as error:
-                self.failures[place], self.results[place] = f"{fault}: {error}", None
-
-    def open(self) -> None:
-        """Take out what was sealed to be sent."""
-        self.change(opened, "gave what cannot be brought here from the process that worked on it")
-
-
-_Accesses = tuple[int, dict[str, "Column"]]
-
-
-@dataclass
-class Outcome:
-    """What a worker gives back for a lease: its parts, and what it has used since it reported last.
-
-    `started` and `stopped` are seconds since 1970, `memory` and `memory_peak` resident bytes. `cost` and `accesses` are
-    of its process: None in the client, which knows its own. `accesses` are part of a trace, if there is one: when that
-    began, in nanoseconds since 1970, and columns.
-    """
-
-    parts: list[Part]
-    worker: str
-    started: float
-    stopped: float
-    cost: Cost | None
-    memory: int
-    memory_peak: int
-    accesses: _Accesses | None = None
-
-
-_METERS: OrderedDict[str, Meter] = OrderedDict()  # of the latest runs
-_METERING = threading.Lock()
-
-
-def measure(run: str, traced: bool) -> None:
-    """Measure what this process uses for a run, from its first call: what it did before is not of the run."""
-    with _METERING:
-        if run not in _METERS:
-            while len(_METERS) > 3:
-                _METERS.popitem(last=False)
-            _METERS[run] = Meter()
-            _native.stop_trace()
-            _ = traced and _native.start_trace()
-
-
-def used(run: str, traced: bool) -> tuple[Cost | None, _Accesses | None]:
-    """Return what this process has used for a run since it was last asked."""
-    with _METERING:
-        meter = _METERS.get(run)
-        return None if meter is None else meter.cut(), _native.take_trace() if traced else None
-
-
-def outcome_of(parts: list[Part], started: float, cost: tuple[Cost | None, _Accesses | None]) -> Outcome:
-    """Return parts that were begun at a time, with what this process has used."""
-    return Outcome(
-        parts, this_process(), started, time.time(), cost[0], memory.resident(), memory.peak(), cost[1]
-    )  # fmt: skip
-
-
-def this_process() -> str:
-    """Return a name for this process among those of all hosts."""
-    return f"{socket.gethostname()}:{os.getpid()}"
 
 
 class Worker:
@@ -179,9 +65,9 @@ class Worker:
         self._returned = [Returned() for _ in job.tasks]
         self._open: OrderedDict[tuple[str, str, str], OpenTree] = OrderedDict()
         self._looked_at: dict[tuple[str, str, str], OpenTree] = {}
-        self._shapes: list[_Shape] = []
+        self._shapes: list[Shape] = []
         self._indexes: dict[int, FriendIndex] = {}
-        self._gate = _Gate(job.at_once, job.memory)
+        self._gate = Gate(job.at_once, job.memory)
         self._remote = job.client != this_process()
         if self._remote:
             _native.set_num_threads(1)
@@ -298,7 +184,7 @@ class Worker:
         self,
         place: int,
         step: Step,
-        block: _StepBlock,
+        block: StepBlock,
         needs: list[Resolved],
         part: Part,
         alone: Callable[[], bool],
@@ -336,14 +222,14 @@ class Worker:
         seen = frozenset(access.branch for access in log).union(self.job.touched.get(place, ()))
         part.touched.append(seen | need.branches)
 
-    def _read(self, step: Step) -> tuple[_StepBlock, list[Resolved]]:
+    def _read(self, step: Step) -> tuple[StepBlock, list[Resolved]]:
         tree = self._tree(step.file)
         try:
             return self._read_from(tree, step)
         finally:
             tree.release()
 
-    def _read_from(self, tree: OpenTree, step: Step) -> tuple[_StepBlock, list[Resolved]]:
+    def _read_from(self, tree: OpenTree, step: Step) -> tuple[StepBlock, list[Resolved]]:
         file = step.file
         shape = self._shape(tree, file)
         layouts = tree.read(shape.reads, step.entry_start, step.entry_stop, shape.query)
@@ -371,9 +257,9 @@ class Worker:
             rows = step.chosen - step.entry_start
             layouts = {name: ak.to_layout(ak.Array(layout)[rows]) for name, layout in layouts.items()}
             length = len(rows)
-        return _StepBlock(layouts, length, tree, step), shape.needs
+        return StepBlock(layouts, length, tree, step), shape.needs
 
-    def _shape(self, tree: OpenTree, file: FilePlan) -> _Shape:
+    def _shape(self, tree: OpenTree, file: FilePlan) -> Shape:
         """Find out what is wanted of a tree; of trees alike, only the first one's branches are looked at."""
         beside = [friend for friend in self.job.friends if friend.is_of(file.source)]
         friends = frozenset(friend.name for friend in beside)
@@ -391,7 +277,7 @@ class Worker:
         names = sorted(frozenset[str]().union(*self.job.touched.values(), *(need.branches for need in needs)))
         own = {name for name in names if not _of_friend(name, friends) and name not in missing and name in tree.tree}
         keys = {name for friend in beside for name in friend.by}
-        found = tree.shape = _Shape(tree.tree, kind, needs, names, sorted(own | keys))
+        found = tree.shape = Shape(tree.tree, kind, needs, names, sorted(own | keys))
         self._shapes = [found, *self._shapes[:7]]
         return found
 
@@ -453,278 +339,8 @@ class Worker:
             yield whole
 
 
-def join_parts(first: Part, second: Part) -> Part:
-    """Join two parts that were read into one."""
-    failures = first.failures | second.failures
-    results: list[Any] = []
-    for place, (one, other) in enumerate(zip(first.results, second.results, strict=True)):
-        try:
-            results.append(None if place in failures else gather(one, other, "results"))
-        except ArgumentError as error:
-            failures[place] = f"gave what cannot be joined: {error}"
-            results.append(None)
-    return Part(
-        first.keys + second.keys,
-        first.entries + second.entries,
-        results,
-        failures,
-        cpu=[a + b for a, b in zip(first.cpu, second.cpu, strict=True)],
-        wall=[a + b for a, b in zip(first.wall, second.wall, strict=True)],
-        memory=[max(a, b) for a, b in zip(first.memory, second.memory, strict=True)],
-        size=first.size + second.size,
-        sizes=first.sizes + second.sizes,
-        touched=[a | b for a, b in zip(first.touched, second.touched, strict=True)],
-        reading=first.reading + second.reading,
-    )
-
-
-def _noting(name: str, layout: Foreign, log: list[Any]) -> Foreign:
-    """Return a column that tells the log when it is looked at."""
-    form, length, buffers = ak.to_buffers(layout)
-
-    def noted(key: str, buffer: Foreign) -> Callable[[], Any]:
-        def get() -> Foreign:
-            log.append(Accessed(name, key))
-            return buffer
-
-        return get
-
-    return ak.from_buffers(form, length, {k: noted(k, b) for k, b in buffers.items()}, highlevel=False)
-
-
-@dataclass
-class _Shape:
-    """What is wanted of trees with the same branches: of which tree it was found, and what is read of such.
-
-    `kind` distinguishes what else shapes it: branches that are made up or stand for patterns, the names of friends.
-    """
-
-    tree: Any
-    kind: tuple[Any, ...]
-    needs: list[Resolved]
-    names: list[str]
-    reads: list[str]
-    query: Query | None = None
-
-
-class ReplacedError(StorageError):
-    """A file is not the one that was planned for."""
-
-
 _NOT_BY_REPLICAS = (ReplacedError, ReplacedFriendError, DriftError)
-"""What is wrong with a file that its replicas would not mend."""
-
-
-class OpenTree:
-    """A tree of a file that is kept open while it is used, or was used of late."""
-
-    @staticmethod
-    def of(plan: FilePlan) -> OpenTree:
-        """Open the tree of a plan."""
-        file = open_source(plan.source)
-        try:
-            if plan.uuid and file.file.hex_uuid != plan.uuid:
-                raise ReplacedError(
-                    f"{plan.source.path} is another file than the one that was looked at before; run again"
-                )
-            return OpenTree(file, file[plan.tree] if plan.tree else find_tree(file, plan.source)[0])
-        except BaseException:
-            file.close()
-            raise
-
-    def __init__(self, file: Foreign, tree: Foreign) -> None:
-        self.file = file
-        self.tree = tree
-        self.shape: _Shape | None = None
-        self._lock = threading.Lock()
-        self._users = 0
-        self._closing = False
-        self._queries: dict[tuple[str, ...] | None, Query] = {}
-
-    def read(self, names: Sequence[str], start: int, stop: int, like: Query | None = None) -> dict[str, Any]:
-        """Read branches, as layouts by name; `like` is the query of them from a tree that has the same branches."""
-        if not names:
-            return {}
-        record = Scan(self.query(names, like)).arrays(start, stop, _AWKWARD).layout
-        return {name: record.content(name) for name in names}
-
-    def everything(
-        self,
-        known: Mapping[str, Any],
-        start: int,
-        stop: int,
-        log: list[Any],
-        more: Iterable[str] = (),
-        seen: Iterable[str] | None = None,
-        failed: Callable[[Exception], None] | None = None,
-        rows: Array | None = None,
-    ) -> ak.Array:
-        """Return records of all branches, read when they are looked at but for those that are known.
-
-        `more` names columns among the known that the tree does not have. The log gets those known, too, but for
-        the ones that were `seen` to be looked at (None: all were). `failed` gets errors of reading. With `rows`
-        only these entries are given, of which the known are.
-        """
-        query, tree = self.query(None), self.tree
-        length = stop - start if rows is None else len(rows)
-        record = virtual_arrays(query, start, stop, _AWKWARD, log, failed).layout
-        if seen is not None:
-            known = {name: layout if name in seen else _noting(name, layout, log) for name, layout in known.items()}
-
-        def those(content: Foreign) -> Foreign:
-            return content if rows is None else ak.contents.IndexedArray(ak.index.Index64(rows), content)
-
-        columns: dict[str, Any] = {name: known.get(name) for name in record.fields}
-        if any("/" in name for name in known):  # members of split objects are fields by name, and known by path
-            paths = {name: node.field.path_in(tree) for name, node in query.outputs if isinstance(node, Leaf)}
-            columns |= {name: known[path] for name, path in paths.items() if path in known and name in columns}
-        for name, content in zip(record.fields, record.contents, strict=True):
-            if columns[name] is None:
-                columns[name] = those(content)
-        columns |= {name: known[name] for name in more}
-        return ak.Array(ak.contents.RecordArray(list(columns.values()), list(columns), length))
-
-    def query(self, names: Sequence[str] | None, like: Query | None = None) -> Query:
-        """Return the query of branches, None for all."""
-        key = None if names is None else tuple(names)
-        found = self._queries.get(key)
-        if found is None:
-            found = self._queries[key] = Query(self.tree, key) if like is None else like.moved(self.tree)
-        return found
-
-    def hold(self) -> None:
-        """Keep it open for one more user."""
-        with self._lock:
-            self._users += 1
-
-    def release(self) -> None:
-        """Take a user away."""
-        with self._lock:
-            self._users -= 1
-            last = self._closing and self._users == 0
-        if last:
-            self.file.close()
-
-    def close(self) -> None:
-        """Close it, when the last user is gone."""
-        with self._lock:
-            self._closing = True
-            last = self._users == 0
-        if last:
-            self.file.close()
-
-
-class _StepBlock(Block):
-    """A block that can read more of its step."""
-
-    def __init__(self, layouts: Mapping[str, Any], length: int, tree: OpenTree, step: Step) -> None:
-        super().__init__(layouts, length)
-        self.failed: Exception | None = None  # the first error of reading what was looked at late
-        self.tree = tree.tree
-        self._tree = tree
-        self._step = step
-        tree.hold()  # for what is looked at later; let go with the block
-
-    def logging(self, log: list[Any], seen: Iterable[str]) -> Block:
-        """Return the same block with all branches, of which the log is told but for those that were seen before."""
-        step = self._step
-
-        def failed(error: Exception) -> None:
-            if isinstance(error, BAD):
-                self.failed = self.failed or error
-
-        def everything() -> ak.Array:
-            # Branches that the file has with another type are as the first file has them.
-            drifted = {name: self.layouts[name] for name, _ in step.file.cast if name in self.layouts}
-            rows = None if step.chosen is None else step.chosen - step.entry_start
-            return self._tree.everything(
-                self.layouts, step.entry_start, step.entry_stop, log, drifted, seen, failed, rows
-            )
-
-        return Block(self.layouts, self.length, everything)
-
-    def __del__(self) -> None:
-        self._tree.release()
-
-
-_WEIGHED = 16
-"""The first of the steps that are worked on alone, to see how much memory tasks take; then every power of two."""
-
-
-class _Gate:
-    """Lets as many steps in as memory has room for, and as many threads work as are wanted."""
-
-    def __init__(self, threads: int, budget: int | None) -> None:
-        self._changed = threading.Condition()
-        self._working = threading.Semaphore(threads)
-        self._budget = budget
-        self._base = memory.resident()
-        self.held, self.what = 0, ""  # bytes of results
-        self._inside = 0
-        self._alone = False  # whether whoever is inside is to be alone
-        self._expected = 0
-        self._factor = 3.0  # resident bytes for each decoded byte of a step, until it was measured
-        self._entered = 0
-
-    def check(self) -> None:
-        """Refuse a budget that was spent before there was anything to do."""
-        if self._budget is not None and not self._entered and not memory.fits(0, self._budget):
-            raise LimitError(
-                f"the memory budget is {self._budget:,} bytes, and {this_process()} has {memory.resident():,} before "
-                "its first step: Python and what is imported take that"
-            )
-
-    @contextlib.contextmanager
-    def room(self, size: int) -> Generator[Callable[[], bool]]:
-        """Wait until there is room for a step; what it gives tells whether nobody else came in meanwhile."""
-        with self._changed:
-            budget = self._budget
-            while self._alone or (budget is not None and not self._fits(size)):
-                if self._inside or budget is None:
-                    self._changed.wait()
-                elif self.held and not memory.fits(2 * size, budget):
-                    raise LimitError(
-                        f"{self.what}: with the next step, this process would have more than its budget, "
-                        f"{budget:,} bytes"
-                    )
-                else:
-                    break
-            self._inside += 1
-            self._entered += 1
-            self._expected += size
-            mine = self._entered
-            # Others may always be inside: now and then a step is weighed alone.
-            self._alone = weighed = mine >= _WEIGHED and mine & (mine - 1) == 0
-            while weighed and self._inside > 1:
-                self._changed.wait()
-        before = 0 if self._budget is None else memory.resident()
-
-        def alone() -> bool:
-            if weighed:
-                memory.give_back()  # what is taken out of freed memory would not be seen
-            return self._inside == 1 and self._entered == mine
-
-        try:
-            yield alone
-        finally:
-            with self._changed:
-                if self._budget is not None and self._inside == 1 and self._entered == mine and size > 1 << 20:
-                    self._factor = max(1.5, 0.5 * self._factor, (memory.resident() - before) / size)
-                self._inside -= 1
-                self._expected -= size
-                self._alone = self._alone and not weighed
-                self._changed.notify_all()
-
-    def work(self) -> threading.Semaphore:
-        """Wait for one's turn to work."""
-        return self._working
-
-    def _fits(self, size: int) -> bool:
-        budget = self._budget or 0
-        expected = (self._expected + size) * self._factor
-        # With results that stay, what is measured goes for less: it may have been of steps that left none.
-        careful = (self._expected + size) * max(self._factor, 3.0)
-        return self._base + expected <= budget and (not self.held or memory.fits(int(careful), budget))
+"""Errors that another replica of the file would not mend."""
 
 
 def _of_friend(name: str, friends: Collection[str]) -> bool:
@@ -740,64 +356,6 @@ def _described(events: ak.Array, step: Step, tree: Foreign) -> ak.Array:
     events.attrs["uuid"] = step.file.uuid
     events.attrs["entry_start"], events.attrs["entry_stop"] = step.entry_start, step.entry_stop
     return events
-
-
-def columns_like(layout: Foreign, kind: str, name: str) -> Foreign:
-    """Convert the numbers of a column so that it has a type, given as Awkward writes it.
-
-    Raises
-    ------
-    DriftError
-        A number would not be the same.
-    """
-    with np.errstate(invalid="ignore", over="ignore"):
-        cast: Any = ak.values_astype(ak.Array(layout), kind.rpartition(" * ")[2])
-    before, after = (ak.to_numpy(ak.ravel(array)) for array in (ak.Array(layout), cast))
-    lost = np.flatnonzero(~_same(before, after))
-    if len(lost):
-        raise DriftError(
-            f"branch {name} is {ak.Array(layout).type.content} here and {kind} in the first file, "
-            f"which does not hold {before[lost[0]]}"
-        )
-    return cast.layout
-
-
-def _same(before: Array, after: Array) -> Array:
-    """Return which numbers are the same after a conversion."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        same = (after.astype(before.dtype) == before) & ((after < 0) == (before < 0))
-    kinds = before.dtype.kind + after.dtype.kind
-    if kinds == "ff":
-        return same | (np.isnan(before) & np.isnan(after))
-    if kinds in ("fi", "fu", "if", "uf"):
-        # What is beyond the whole numbers becomes any of them, on some processors the nearest, and may come back.
-        floats, whole = (before, after) if kinds[0] == "f" else (after, before)
-        limits = np.iinfo(whole.dtype)
-        same &= (floats >= float(limits.min)) & (floats < float(limits.max + 1))
-    return same
-
-
-def made_up(kind: str, length: int) -> Foreign:
-    """Make a column of a type, given as Awkward writes it: not a number, 0 or false, empty lists and texts."""
-    return _made_up(ak.types.from_datashape(kind, highlevel=False), length)
-
-
-def _made_up(kind: Foreign, length: int) -> Foreign:
-    if isinstance(kind, ak.types.NumpyType):
-        return ak.contents.NumpyArray(_filled(length, np.dtype(kind.primitive)))
-    if isinstance(kind, ak.types.RegularType):
-        inner = _made_up(kind.content, length * kind.size)
-        return ak.contents.RegularArray(inner, kind.size, length, parameters=kind.parameters)
-    if isinstance(kind, ak.types.RecordType):
-        contents = [_made_up(content, length) for content in kind.contents]
-        return ak.contents.RecordArray(contents, kind.fields, length, parameters=kind.parameters)
-    form: Any = ak.forms.from_type(kind)
-    if isinstance(kind, ak.types.ListType):
-        offsets = ak.index.Index64(np.zeros(length + 1, np.int64))
-        inner = form.content.length_zero_array(highlevel=False)
-        return ak.contents.ListOffsetArray(offsets, inner, parameters=form.parameters)
-    one = form.length_one_array(highlevel=False)
-    return ak.to_layout(ak.Array(one)[np.zeros(length, np.int64)])
 
 
 _TRACED = 100
@@ -824,10 +382,6 @@ def report_of(error: BaseException) -> str:
     """Return an error with the traceback of the user's own code."""
     trace = own_traceback(error)
     return described(error) + (f"\n{trace}" if trace else "")
-
-
-def _filled(length: int, dtype: np.dtype[Any]) -> Any:
-    return np.full(length, np.nan if dtype.kind == "f" else 0, dtype)
 
 
 def _portable(error: BaseException, where: str) -> BaseException:

@@ -1,0 +1,190 @@
+"""Tables that workers keep open, and blocks of entries that can read more columns of their step."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import awkward as ak
+
+from sapwood.errors import StorageError
+from sapwood.table.libraries import library_of
+from sapwood.table.query import Leaf, Query
+from sapwood.table.results import ResultForm
+from sapwood.table.scan import Accessed, Scan, virtual_arrays
+from sapwood.train.data.catalogue import open_source
+from sapwood.train.data.dataset import find_tree
+from sapwood.train.execution.plan import BAD, FilePlan, Step
+from sapwood.train.task.columns import Block, Resolved
+
+if TYPE_CHECKING:
+    from sapwood.columns import Array, Foreign
+
+AWKWARD = ResultForm(library_of("ak"))
+
+
+def _noting(name: str, layout: Foreign, log: list[Any]) -> Foreign:
+    """Return a column that adds itself to the log when it is used."""
+    form, length, buffers = ak.to_buffers(layout)
+
+    def noted(key: str, buffer: Foreign) -> Callable[[], Any]:
+        def get() -> Foreign:
+            log.append(Accessed(name, key))
+            return buffer
+
+        return get
+
+    return ak.from_buffers(form, length, {k: noted(k, b) for k, b in buffers.items()}, highlevel=False)
+
+
+@dataclass
+class Shape:
+    """What to read from tables with the same columns, and the table that it was found for.
+
+    `kind` has what else decides it: columns that are made up or come from patterns, and the names of friends.
+    """
+
+    tree: Any
+    kind: tuple[Any, ...]
+    needs: list[Resolved]
+    names: list[str]
+    reads: list[str]
+    query: Query | None = None
+
+
+class ReplacedError(StorageError):
+    """The file changed after the run was planned."""
+
+
+class OpenTree:
+    """A table of a file, kept open while it is in use or was used recently."""
+
+    @staticmethod
+    def of(plan: FilePlan) -> OpenTree:
+        """Open the table of a plan."""
+        file = open_source(plan.source)
+        try:
+            if plan.uuid and file.file.hex_uuid != plan.uuid:
+                raise ReplacedError(
+                    f"{plan.source.path} is another file than the one that was looked at before; run again"
+                )
+            return OpenTree(file, file[plan.tree] if plan.tree else find_tree(file, plan.source)[0])
+        except BaseException:
+            file.close()
+            raise
+
+    def __init__(self, file: Foreign, tree: Foreign) -> None:
+        self.file = file
+        self.tree = tree
+        self.shape: Shape | None = None
+        self._lock = threading.Lock()
+        self._users = 0
+        self._closing = False
+        self._queries: dict[tuple[str, ...] | None, Query] = {}
+
+    def read(self, names: Sequence[str], start: int, stop: int, like: Query | None = None) -> dict[str, Any]:
+        """Read columns, as layouts by name; `like` is their query on a table with the same columns."""
+        if not names:
+            return {}
+        record = Scan(self.query(names, like)).arrays(start, stop, AWKWARD).layout
+        return {name: record.content(name) for name in names}
+
+    def everything(
+        self,
+        known: Mapping[str, Any],
+        start: int,
+        stop: int,
+        log: list[Any],
+        more: Iterable[str] = (),
+        seen: Iterable[str] | None = None,
+        failed: Callable[[Exception], None] | None = None,
+        rows: Array | None = None,
+    ) -> ak.Array:
+        """Return records of all columns; those not in `known` are read on first use.
+
+        `more` names columns in `known` that the table does not have. The log records the use of every column except
+        those in `seen` (None: all known ones). `failed` gets errors of reading. With `rows`, only these entries are
+        returned; `known` has the same entries.
+        """
+        query, tree = self.query(None), self.tree
+        length = stop - start if rows is None else len(rows)
+        record = virtual_arrays(query, start, stop, AWKWARD, log, failed).layout
+        if seen is not None:
+            known = {name: layout if name in seen else _noting(name, layout, log) for name, layout in known.items()}
+
+        def those(content: Foreign) -> Foreign:
+            return content if rows is None else ak.contents.IndexedArray(ak.index.Index64(rows), content)
+
+        columns: dict[str, Any] = {name: known.get(name) for name in record.fields}
+        if any("/" in name for name in known):  # members of split objects are fields by name, and known by path
+            paths = {name: node.field.path_in(tree) for name, node in query.outputs if isinstance(node, Leaf)}
+            columns |= {name: known[path] for name, path in paths.items() if path in known and name in columns}
+        for name, content in zip(record.fields, record.contents, strict=True):
+            if columns[name] is None:
+                columns[name] = those(content)
+        columns |= {name: known[name] for name in more}
+        return ak.Array(ak.contents.RecordArray(list(columns.values()), list(columns), length))
+
+    def query(self, names: Sequence[str] | None, like: Query | None = None) -> Query:
+        """Return the query of columns, None for all."""
+        key = None if names is None else tuple(names)
+        found = self._queries.get(key)
+        if found is None:
+            found = self._queries[key] = Query(self.tree, key) if like is None else like.moved(self.tree)
+        return found
+
+    def hold(self) -> None:
+        """Keep it open for one more user."""
+        with self._lock:
+            self._users += 1
+
+    def release(self) -> None:
+        """Release one user."""
+        with self._lock:
+            self._users -= 1
+            last = self._closing and self._users == 0
+        if last:
+            self.file.close()
+
+    def close(self) -> None:
+        """Close it after the last user releases it."""
+        with self._lock:
+            self._closing = True
+            last = self._users == 0
+        if last:
+            self.file.close()
+
+
+class StepBlock(Block):
+    """A block that can read more columns of its step."""
+
+    def __init__(self, layouts: Mapping[str, Any], length: int, tree: OpenTree, step: Step) -> None:
+        super().__init__(layouts, length)
+        self.failed: Exception | None = None  # the first error of a late read
+        self.tree = tree.tree
+        self._tree = tree
+        self._step = step
+        tree.hold()  # for late reads; released with the block
+
+    def logging(self, log: list[Any], seen: Iterable[str]) -> Block:
+        """Return the same block with all columns; the log records their use, except for those in `seen`."""
+        step = self._step
+
+        def failed(error: Exception) -> None:
+            if isinstance(error, BAD):
+                self.failed = self.failed or error
+
+        def everything() -> ak.Array:
+            # Columns whose type differs from the first file keep the converted values.
+            drifted = {name: self.layouts[name] for name, _ in step.file.cast if name in self.layouts}
+            rows = None if step.chosen is None else step.chosen - step.entry_start
+            return self._tree.everything(
+                self.layouts, step.entry_start, step.entry_stop, log, drifted, seen, failed, rows
+            )
+
+        return Block(self.layouts, self.length, everything)
+
+    def __del__(self) -> None:
+        self._tree.release()
