@@ -1,17 +1,18 @@
-"""Compare two builds of sapwood in interleaved rounds: what did a change cost?
+"""Compare the speed of two builds of sapwood in interleaved rounds.
 
 pair.py BEFORE NOW --peers FOLDER [--workload NAME]... [--rounds N] [--json FILE]
 
 BEFORE and NOW are Python interpreters that import the two builds. The values are compared first. Each round runs every
 workload once with each build, in alternating order, one thread, in a process of its own; `import` is the time of
-`import sapwood` after NumPy and Awkward. The table has the least time of each in seconds, and the median over the rounds of
-NOW divided by BEFORE.
+`import sapwood` after NumPy and Awkward. The table has the least time of each in seconds, and the median over the
+rounds of NOW divided by BEFORE.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -21,7 +22,9 @@ from typing import Any
 from run import HERE, Rivals, same
 from workloads import WORKLOADS
 
-IMPORT = "import time, numpy, awkward; t = time.perf_counter(); import sapwood; sapwood.open; print(time.perf_counter() - t)"
+IMPORT = (
+    "import time, numpy, awkward; t = time.perf_counter(); import sapwood; sapwood.open; print(time.perf_counter() - t)"
+)
 
 
 def main() -> int:
@@ -29,12 +32,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("before", help="Python interpreter with the older build")
     parser.add_argument("now", help="Python interpreter with the newer build")
-    parser.add_argument("--peers", type=Path, default=HERE.parent / "build" / "peers", help="where the reference files are")
+    parser.add_argument(
+        "--peers", type=Path, default=HERE.parent / "build" / "peers", help="where the reference files are"
+    )
     parser.add_argument("--workload", action="append", help="run only this workload; can be repeated")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--limit", type=float, default=1.02, help="largest ratio that passes")
     parser.add_argument("--json", type=Path, help="write all raw times to this file")
     options = parser.parse_args()
+    # Compiling the modules in every process would be most of what is measured.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     rivals = Rivals(options.peers / "bin", options.peers / "bin" / "root_read")
 
     def read(python: str, mode: str, name: str) -> dict[str, Any]:

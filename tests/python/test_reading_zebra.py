@@ -313,7 +313,9 @@ def test_commands_take_ntuples(tmp_path: Path, kind: str) -> None:
     mask = wanted["x"] > 0
     found = sapwood.open(f"{tmp_path / 'made.root'}:Events").arrays()
     assert ak.to_list(found["PT"]) == ak.to_list(wanted["PT"][mask])
-    parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow (pip install sapwood[frames])").read_table(tmp_path / "made.parquet")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow (pip install sapwood[frames])").read_table(
+        tmp_path / "made.parquet"
+    )
     assert parquet["PT"].to_pylist() == ak.to_list(wanted["PT"][mask])
 
 

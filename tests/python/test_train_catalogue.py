@@ -93,7 +93,7 @@ def test_threads_open_each_file_once(folder: Path, monkeypatch: pytest.MonkeyPat
 
     open_source = catalogues.open_source
     monkeypatch.setattr("sapwood.train.data.catalogue.open_source", watched)
-    monkeypatch.setattr("sapwood.train.execution.worker.open_source", watched)
+    monkeypatch.setattr("sapwood.train.execution.opened.open_source", watched)
     assert train.run(Sums(), folder, step_size=20, threads=2)["sums"]["n"] == 3 * ENTRIES
     assert sorted(seen) == ["f0.root", "f1.root", "f2.root"]
 

@@ -406,7 +406,7 @@ def test_dry_runs_reckon_with_the_files_to_open(folder: Path, tmp_path: Path, mo
         time.sleep(0.2)
         return opened(source)
 
-    for module in ("data.catalogue", "execution.worker"):
+    for module in ("data.catalogue", "execution.opened"):
         monkeypatch.setattr(f"sapwood.train.{module}.open_source", slowly)
     with sapwood.recreate(tmp_path / "many.root") as file:
         file.mktree("Events", {"event": np.arange(1_000_000)})

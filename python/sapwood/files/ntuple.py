@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sapwood.columns import Foreign, form_of, is_settled
 from sapwood.errors import ArgumentError, NotFoundError
 from sapwood.files.keyed import KeyedTable
-from sapwood.objects.standard import read_model
 from sapwood.table.filters import Filter, NameFilter, no_filter
 from sapwood.table.reading import Readable, ReadableField
 from sapwood.table.results import documentation
@@ -167,6 +166,8 @@ class RNTuple(HasRFields, KeyedTable):
     @property
     def model(self) -> Model:
         """The anchor with all members that it has in C++ (`Model`): where header and footer lie."""
+        from sapwood.objects.standard import read_model
+
         return read_model(self._key)
 
     @property

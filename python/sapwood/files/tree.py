@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from sapwood.compression import Compression
 from sapwood.files.keyed import KeyedTable
 from sapwood.files.members import HasMembers, described_by
-from sapwood.objects.standard import read_model
 from sapwood.show.safe import safe_line
 from sapwood.table.explain import Explanation
 from sapwood.table.reading import Readable, ReadableField
@@ -117,6 +116,8 @@ class TTree(HasBranches, KeyedTable):
         """The tree with all members that it has in C++ (`Model`); its record is read once more for it."""
         model = self._model
         if model is None:
+            from sapwood.objects.standard import read_model
+
             model = self._model = read_model(self._key)
         return model
 

@@ -28,20 +28,13 @@ How = Any
 class Result:
     """One result on its way to a library: a column or a computed array, and the parameters Awkward shall attach."""
 
-    __slots__ = ("members", "parameters", "typename", "value")
+    __slots__ = ("field", "parameters", "value")
 
-    def __init__(
-        self,
-        value: Foreign,
-        parameters: dict[str, Any] | None = None,
-        typename: str = "",
-        members: columns.Members | None = None,
-    ) -> None:
+    def __init__(self, value: Foreign, parameters: dict[str, Any] | None = None, field: Foreign = None) -> None:
         self.value = value
         self.parameters = parameters
-        self.typename = typename
-        """The C++ type, where the result is a stored field."""
-        self.members = members
+        self.field = field
+        """The stored field that the result is, if it is one: it has the C++ types."""
 
     @property
     def column(self) -> Column:
@@ -310,7 +303,10 @@ class NumPy(Library):
         value = result.value
         if isinstance(value, np.ndarray):
             return value if value.flags.writeable else value.copy()  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-        return columns.to_numpy(result.column, result.typename, result.members)
+        field = result.field
+        if field is None:
+            return columns.to_numpy(result.column)
+        return columns.to_numpy(result.column, field.typename, field.member_types)
 
     def table(
         self, results: list[tuple[str, Result]], entries: Entries, how: How, parameters: dict[str, Any] | None

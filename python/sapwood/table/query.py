@@ -196,11 +196,16 @@ class Query:
 
     def _select(self, names: Filter, typenames: Filter, filter_field: FieldFilter) -> None:
         called = {field: name for name, field in self.source.chosen(names, typenames, filter_field or no_filter)}
-        chosen = list(called)
-        leaves = {field: None for field in chosen if not field.is_group and field.reason is None}
-        bad = {field: None for field in chosen if not field.is_group and field.reason is not None}
+        leaves: dict[Field, None] = {}
+        bad: dict[Field, None] = {}
+        chosen_groups: list[Field] = []
+        for field in called:
+            if field.is_group:
+                chosen_groups.append(field)
+            else:
+                (leaves if field.reason is None else bad)[field] = None
         groups: list[Field] = []
-        for group in (field for field in chosen if field.is_group):
+        for group in chosen_groups:
             below = [field for field in group.descendants() if not field.is_group]
             readable = {field for field in below if field.reason is None}
             if any(group.is_below(outer) for outer in groups):
@@ -219,7 +224,8 @@ class Query:
             if not leaves and not groups:
                 raise unreadable_error(bad)
             _warn(self.source, bad)
-        self.named.update(b for b in leaves if names.names & {b.name, b.path_in(self.source)})
+        if names.names:
+            self.named.update(b for b in leaves if names.names & {b.name, b.path_in(self.source)})
         taken: set[str] = set()
         lost: list[str] = []
         for field in [*leaves, *groups]:

@@ -70,17 +70,20 @@ class ResultForm(NamedTuple):
             entries = np.asarray(entries)[only]
         results: list[tuple[str, Result]] = []
         for name, node in query.outputs:
-            parameters = None if isinstance(node, Formula) else documentation(node.field, self.add_doc)
-            value = work.value(node) if isinstance(node, Formula) else work.column(node)
+            parameters = None
+            if isinstance(node, Formula):
+                value = work.value(node)
+            else:
+                value = work.column(node)
+                if self.add_doc:
+                    parameters = documentation(node.field, self.add_doc)
             if value is None:
                 continue
             if mask is not None:
                 value = work.keep(value, mask, name)
             if only is not None:
                 value = work.keep(value, only, name)
-            field = node.field if isinstance(node, Leaf) else None
-            typename, members = ("", None) if field is None else (field.typename, field.member_types)
-            results.append((name, Result(value, parameters, typename, members)))
+            results.append((name, Result(value, parameters, node.field if isinstance(node, Leaf) else None)))
         return results, entries
 
 

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from sapwood import columns
 from sapwood.columns import Array, Column, Foreign
 from sapwood.errors import CorruptError, LimitError, StorageError, UnsupportedError
-from sapwood.table import index
 from sapwood.table.engine import Carry, StoredPart
 from sapwood.table.learning import give_up_on, learned_carry
 from sapwood.table.libraries import NO_UNIONS, Entries, Result
-from sapwood.table.predicates import Predicate, of_cut
 from sapwood.table.query import Formula, Group, Leaf, Query
 from sapwood.table.results import ResultForm, documentation, warn_of_lost
 from sapwood.table.schema import Field, HasFields
 from sapwood.table.steps import StepPlan, carry_for
+
+if TYPE_CHECKING:
+    from sapwood.table.index import Zones
+    from sapwood.table.predicates import Predicate
 
 _AT_ONCE = 100_000
 """How many entries are decoded at once to find out whether they can be."""
@@ -101,10 +103,17 @@ class Kept:
     """
 
     def __init__(self, query: Query, predicate: Predicate | None = None) -> None:
-        if predicate is None and all(columns.is_settled(field.type or ("dynamic",)) for field in query.fields):
-            predicate = of_cut(query)
         self._predicate = predicate
-        self._zones = None if predicate is None else index.find(query.source.table)
+        self._zones: Zones | None = None
+        if predicate is None and query.cut is not None:
+            from sapwood.table.predicates import of_cut
+
+            if all(columns.is_settled(field.type or ("dynamic",)) for field in query.fields):
+                self._predicate = of_cut(query)
+        if self._predicate is not None:
+            from sapwood.table import index
+
+            self._zones = index.find(query.source.table)
 
     def between(self, start: int, stop: int) -> list[tuple[int, int]]:
         """Return the ranges to read between two entries."""
