@@ -111,6 +111,7 @@ def test_functions_of_ones_own() -> None:
         ("x.real", NotFoundError, "no field 'real' here", 0),
         ("nosuch(x)", NotFoundError, "'nosuch' is not a function", 0),
         ("sqrt", ArgumentError, "needs arguments", 0),
+        ("Muon_*", ArgumentError, "pass a pattern as filter_name", 0),
         ("x +", ArgumentError, "invalid syntax", None),
         ("", ArgumentError, "invalid syntax", None),
         ("x = 3", ArgumentError, "invalid syntax", 2),

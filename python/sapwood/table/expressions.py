@@ -17,6 +17,7 @@ from __future__ import annotations
 import ast
 import math
 import operator
+import re
 from collections.abc import Callable, Collection, Mapping
 from functools import reduce
 from typing import Any, NoReturn
@@ -264,7 +265,9 @@ class Expression:
                 raise LimitError(f"an expression of {self.depth} nested operations; the limit is {MAX_DEPTH}\n{where}")
             self._check(self.root)
         except SyntaxError as error:
-            self._fail(error.msg, (error.lineno or 1, (error.offset or 1) - 1), ArgumentError)
+            is_pattern = re.fullmatch(r"[\w./]*[*?][\w./*?]*", self.text.strip())
+            hint = "; pass a pattern as filter_name" if is_pattern else ""
+            self._fail(error.msg + hint, (error.lineno or 1, (error.offset or 1) - 1), ArgumentError)
         except (RecursionError, MemoryError) as error:
             raise LimitError(f"the operations of an expression are nested too deep: {error}\n{where}") from None
         except ValueError as error:
