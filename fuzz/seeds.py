@@ -94,6 +94,8 @@ def main() -> None:
     """Write all seeds."""
     out = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent / "seeds")
     seeds: dict[str, dict[str, bytes]] = {"file": {}, "streamer_info": {}, "tree": {}, "codecs": {}, "zebra": zebra()}
+    choices = np.random.default_rng(3)
+    seeds["expression"] = {str(number): choices.integers(0, 256, 400, np.uint8).tobytes() for number in range(24)}
     with tempfile.TemporaryDirectory() as folder:
         for name in ("none", "zlib", "lzma", "lz4", "zstd"):
             seeds["file"][name] = write(Path(folder), None if name == "none" else getattr(uproot, name.upper())(1))

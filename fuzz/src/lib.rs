@@ -1,8 +1,12 @@
 //! What the fuzzers call: each function takes any bytes and must return, whatever they are.
 
+use arrow_buffer::Buffer;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use sapwood_io::Memory;
+use sapwood_root::array::{Column, Number};
 use sapwood_root::compress::decode;
+use sapwood_root::expr::fill::{Axis, Bins, Edges, Fill, Storage};
+use sapwood_root::expr::{self, Binary, Constant, Node, Op, Program, Quantity, Reduction, Unary};
 use sapwood_root::file::{Directory, RootFile};
 use sapwood_root::streamer::Classes;
 use sapwood_root::read::{Part, read};
@@ -16,13 +20,19 @@ use sapwood_root::zebra::rz::{Cycle, RzDirectory, RzFile, table_and_banks};
 use std::sync::{Arc, OnceLock};
 
 /// The targets by name.
-pub const TARGETS: [(&str, fn(&[u8])); 5] = [
+pub const TARGETS: [(&str, fn(&[u8])); 6] = [
     ("file", file),
     ("streamer_info", streamer_info),
     ("tree", tree),
     ("codecs", codecs),
     ("zebra", zebra),
+    ("expression", expression),
 ];
+
+fn pool() -> &'static ThreadPool {
+    static POOL: OnceLock<ThreadPool> = OnceLock::new();
+    POOL.get_or_init(|| ThreadPoolBuilder::new().build().unwrap())
+}
 
 /// A whole file: every directory, every tree, every branch.
 pub fn file(data: &[u8]) {
@@ -50,8 +60,7 @@ fn walk(file: &Arc<RootFile>, directory: &Directory, depth: usize) {
 
 fn read_all(tree: &Tree) {
     tree.cluster_borders();
-    static POOL: OnceLock<ThreadPool> = OnceLock::new();
-    let pool = POOL.get_or_init(|| ThreadPoolBuilder::new().build().unwrap());
+    let pool = pool();
     for branch in 0..tree.branches.len().min(64) {
         let stop = tree.entries;
         let _ = read(pool, &[Part { table: tree, fields: &[branch], start: 0, stop }]);
@@ -162,5 +171,124 @@ fn read_table(table: &dyn Table) {
         for (start, stop) in [(0, stop), (stop / 3, stop / 2)] {
             let _ = read(pool, &[Part { table, fields: &[field], start, stop }]);
         }
+    }
+}
+
+/// Bytes as choices; zeros when they are spent.
+struct Choices<'a>(&'a [u8]);
+
+impl Choices<'_> {
+    fn byte(&mut self) -> u8 {
+        let (first, rest) = self.0.split_first().map_or((0, self.0), |(first, rest)| (*first, rest));
+        self.0 = rest;
+        first
+    }
+    fn below(&mut self, most: usize) -> usize {
+        usize::from(self.byte()) % most.max(1)
+    }
+    fn of<T: Copy>(&mut self, known: &[(&str, T)]) -> T {
+        known[self.below(known.len())].1
+    }
+    fn bound(&mut self) -> Option<i64> {
+        let byte = self.byte();
+        (byte != 0).then(|| i64::from(byte as i8))
+    }
+}
+
+const NUMBERS: [Number; 11] = [
+    Number::Bool, Number::I8, Number::U8, Number::I16, Number::U16, Number::I32, Number::U32, Number::I64, Number::U64,
+    Number::F32, Number::F64,
+];
+
+/// Numbers, lists of them, or records of such; the offsets of lists may be any.
+fn column(choices: &mut Choices<'_>, length: usize, depth: usize) -> Column {
+    match if depth < 3 { choices.below(5) } else { 0 } {
+        1 | 2 => {
+            let hostile = choices.byte() == 255;
+            let mut offsets = vec![0i64];
+            for _ in 0..length {
+                let step = choices.byte();
+                let step = if hostile { i64::from(step as i8) << (8 * (step & 7)) } else { i64::from(step & 7) };
+                offsets.push(offsets.last().unwrap().wrapping_add(step));
+            }
+            let items = usize::try_from(*offsets.last().unwrap()).unwrap_or(3).min(1 << 10);
+            let values = Box::new(column(choices, items, depth + 1));
+            Column::List { offsets: Buffer::from_vec(offsets), values }
+        }
+        3 => {
+            let size = choices.below(4);
+            let values = Box::new(column(choices, length * size, depth + 1));
+            Column::FixedList { length, size, values }
+        }
+        _ => {
+            let number = NUMBERS[choices.below(NUMBERS.len())];
+            let mut bytes = vec![0u8; length * number.size()];
+            bytes.iter_mut().for_each(|byte| *byte = choices.byte());
+            if number == Number::Bool {
+                bytes.iter_mut().for_each(|byte| *byte &= 1);
+            }
+            Column::Number { number, values: Buffer::from_slice_ref(&bytes) }
+        }
+    }
+}
+
+/// A program of any operations over a few small columns, and a histogram of its last value.
+pub fn expression(data: &[u8]) {
+    let mut choices = Choices(data);
+    let length = choices.below(24);
+    let columns: Vec<Column> = (0..=choices.below(3)).map(|_| column(&mut choices, length, 0)).collect();
+    let mut nodes: Vec<Node> =
+        (0..columns.len()).map(|at| Node { op: Op::Input(at, Vec::new()), args: Vec::new() }).collect();
+    for _ in 0..choices.below(24) {
+        let constant = match choices.below(3) {
+            0 => Constant::Bool(choices.byte() != 0),
+            1 => Constant::Int(i64::from(choices.byte() as i8) << choices.below(56)),
+            _ => Constant::Float(f64::from(choices.byte() as i8) / 3.0),
+        };
+        let (op, args) = match choices.below(20) {
+            0 => (Op::Constant(constant), 0),
+            1 => (Op::Unary(choices.of(Unary::NAMES)), 1),
+            2..5 => (Op::Binary(choices.of(Binary::NAMES)), 2),
+            5 => (Op::Where, 3),
+            6 | 7 => (Op::Reduce(choices.of(Reduction::NAMES)), 1),
+            8 => (Op::Count, 1),
+            9 => (Op::First, 1),
+            10 => (Op::Argsort, 1),
+            11 => (Op::Take, 2),
+            12 => (Op::At, 2),
+            13 => (Op::Filter, 2),
+            14 => (Op::Slice(choices.bound(), choices.bound(), choices.bound().unwrap_or(1)), 1),
+            15 => (Op::Index(i64::from(choices.byte() as i8)), 1),
+            16 => (Op::Combinations(choices.below(18), choices.below(18)), 1),
+            17 => (Op::Cartesian(choices.below(3)), 1 + choices.below(3)),
+            18 => match choices.below(5) {
+                0 => (Op::Nested(choices.below(3)), 2),
+                1 => (Op::LocalIndex, 1),
+                2 => (Op::Concatenate, 1 + choices.below(3)),
+                3 => (Op::CombinationSums(choices.below(5)), 1),
+                _ => (Op::CombinationVectors(choices.below(5), choices.of(Quantity::NAMES)), 2 + 2 * choices.below(2)),
+            },
+            _ => (Op::FillNone(constant), 1),
+        };
+        let args = (0..args).map(|_| choices.below(nodes.len())).collect();
+        nodes.push(Node { op, args });
+    }
+    let last = nodes.len() - 1;
+    let select = choices.bound().map(|_| choices.below(nodes.len()));
+    let kept: Vec<usize> = select.into_iter().chain([last]).collect();
+    let Ok(program) = Program::new(nodes, &kept, choices.byte() & 1 == 0) else { return };
+    let _ = expr::columns(pool(), &program, &[last], &columns, length);
+    let _ = expr::types(&program, &kept, &columns, length);
+    let edges = match choices.below(3) {
+        0 => Edges::Regular { bins: choices.below(30), low: -3.0, high: 40.0 },
+        1 => Edges::Variable(vec![-1.0, 0.0, 2.5]),
+        _ => Edges::Integer { bins: choices.below(30), first: i64::from(choices.byte() as i8) },
+    };
+    let axis = Axis { edges, under: choices.byte() & 1 == 0, over: choices.byte() & 1 == 0 };
+    let fill = Fill { axes: vec![(axis, last)], select, weight: None, sample: None, storage: Storage::Sum };
+    if let Ok(mut bins) = Bins::new(&fill) {
+        let fills = [fill.clone(), fill];
+        let _ = expr::fill_columns(&program, &fills, &columns, length, &mut [bins.clone(), bins.clone()]);
+        bins.join(&bins.clone());
     }
 }

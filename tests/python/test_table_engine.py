@@ -127,6 +127,13 @@ def _larger(inner: Any) -> Any:
         inner.map(lambda t: f"fill_none(max({t}), -1)"),
         inner.map(lambda t: f"combinations({t}, 2)['1']"),
         st.tuples(inner, inner).map(lambda t: f"cartesian({t[0]}, {t[1]})['0']"),
+        st.tuples(inner, inner, st.sampled_from("01")).map(lambda t: f"nested({t[0]}, {t[1]})['{t[2]}']"),
+        st.tuples(inner, inner).map(lambda t: f"concatenate({t[0]}, {t[1]})"),
+        inner.map(lambda t: f"local_index({t})"),
+        inner.map(lambda t: f"combinations({t}, 3)['2']"),
+        inner.map(lambda t: f"fill_none(at({t}, argmin({t})), 1)"),
+        inner.map(lambda t: f"fill_none(first({t}), 1)"),
+        st.tuples(inner, st.sampled_from(["7", "n", "local_index(x)"])).map(lambda t: f"random({t[0]}, {t[1]})"),
     )
 
 
@@ -184,6 +191,11 @@ FUNCTIONS = [
     "deltaR(combinations(vector(pt, eta, phi, m), 2)['0'], combinations(vector(pt, eta, phi, m), 2)['1'])",
     "pt(combinations(vector(pt, eta, phi, m), 3))", "eta(combinations(vector(pt, eta, phi, m), 2))",
     "sum(pt[pt > 30]) / count(pt)", "combinations(pt, 4)['2']", "cartesian(pt, eta, m)['1']", "MET_pt > mean(pt)",
+    "mass(combinations(vector(pt, eta, phi, m), 3))", "pt(combinations(vector(pt, eta, phi, m), 2))",
+    "nested(pt, eta)['0'] - nested(pt, eta)['1']", "all(nested(pt, eta[eta > 0])['1'] > 0.5)",
+    "pt[all(abs(nested(eta, phi)['0'] - nested(eta, phi)['1']) > 0.1)]", "concatenate(pt, q, eta[q > 0])",
+    "concatenate(vector(pt, eta, phi, m), vector(m, phi, eta, pt)).mass", "pt[local_index(pt) != fill_none(argmax(pt), -1)]",
+    "sinh(eta) + cos(1e7 * phi)", "(10 * phi) % 2.5",
 ]  # fmt: skip
 
 
@@ -193,6 +205,51 @@ def test_functions_of_lists_and_vectors_agree(text: str, events: dict[str, Any])
     ours = computed(text, part)
     assert ours is not None
     same(ours, expected(text, part), exact=False)
+
+
+def test_random_numbers_depend_on_what_is_given_alone(table: Any, events: dict[str, Any]) -> None:
+    part = {name: array[:2000] for name, array in events.items()}
+    part["event"] = np.arange(2000, dtype=np.int64) - 1000
+    for text in ("random(event, 7)", "random(event, run, 7)", "random(event, local_index(pt))"):
+        ours = computed(text, part, exact=True)
+        same(ours, expected(text, part))
+        flat = ak.to_numpy(ak.ravel(ours))
+        assert 0 <= flat.min() < 0.01
+        assert 0.99 < flat.max() < 1
+        assert abs(flat.mean() - 0.5) < 0.03
+        assert len(np.unique(flat)) == len(flat)
+        assert ours.tolist() == computed(text, {name: array[:] for name, array in part.items()}).tolist()
+    assert abs(np.corrcoef(computed("random(event, 7)", part), computed("random(event, 8)", part))[0, 1]) < 0.1
+    for text in ("random(MET_pt)", "random(3)"):
+        with pytest.raises(ArgumentError, match=r"(?s)whole number|column first.*\^"):
+            table.arrays(text)
+
+
+SHARED = hist.axis.Regular(30, 0, 150)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_histograms_that_share_axes_and_cuts_are_filled_as_if_alone(
+    table: Any, events: dict[str, Any], threads: int
+) -> None:
+    from sapwood.train import Declared, Hist, run
+
+    cuts = {"hard": "MET_pt > 60", "jets": "count(pt) >= 3", "none": "MET_pt > 1e9"}
+    results: dict[str, Hist] = {}
+    for name, cut in cuts.items():
+        results[f"met {name}"] = Hist("MET_pt", SHARED, where=cut)
+        results[f"pt {name}"] = Hist("pt", SHARED, where=cut)
+        results[f"items {name}"] = Hist("pt", SHARED, where=[cut, "eta > 0"])
+        results[f"weighted {name}"] = Hist("MET_pt", SHARED, where=cut, weight="run")
+    found: Any = run([Declared(results, name="all")], f"{table.file_path}:Events", threads=threads)["all"]
+    masks = {"hard": events["MET_pt"] > 60, "jets": ak.to_numpy(ak.num(events["pt"])) >= 3, "none": events["run"] > 9}
+    for name, mask in masks.items():
+        assert found[f"met {name}"] == hist.Hist(SHARED).fill(events["MET_pt"][mask])
+        assert found[f"pt {name}"] == hist.Hist(SHARED).fill(ak.flatten(events["pt"][mask]))
+        items = events["pt"][mask][events["eta"][mask] > 0]
+        assert found[f"items {name}"] == hist.Hist(SHARED).fill(ak.flatten(items))
+        weighted = hist.Hist(SHARED, storage=hist.storage.Weight())
+        assert found[f"weighted {name}"] == weighted.fill(events["MET_pt"][mask], weight=events["run"][mask])
 
 
 def test_four_vectors_are_those_of_vector(events: dict[str, Any]) -> None:

@@ -237,6 +237,36 @@ def test_native_tasks(folder: Path, whole: ak.Array) -> None:
     assert found["charge"][0] == ak.sum(whole.Muon_charge)
 
 
+class Plain(train.NativeTask):
+    """A compiled loop over columns."""
+
+    branches = ["event", "Muon_pt"]
+    plain = True
+
+    def start(self) -> dict[str, Any]:
+        return {"spectrum": np.zeros(20), "hard": np.zeros(1, "i8")}
+
+    @staticmethod
+    def kernel(event: Any, pt: Any, spectrum: Any, hard: Any) -> None:
+        for place in range(len(event)):
+            for item in range(pt.offsets[place], pt.offsets[place + 1]):
+                spectrum[min(int(pt.content[item] / 10), 19)] += 1
+                hard[0] += event[place] if pt.content[item] > 50 else 0
+
+
+def test_plain_kernels_take_columns_and_are_compiled_once(folder: Path, whole: ak.Array) -> None:
+    pytest.importorskip("numba", reason="native tasks need Numba")
+    task = Plain()
+    found = train.run(task, folder, step_size=100)["plain"]
+    expected = np.bincount(np.minimum((np.asarray(ak.flatten(whole.Muon_pt)) / 10).astype(int), 19), minlength=20)
+    assert found["spectrum"].tolist() == expected.tolist()
+    assert found["hard"][0] == ak.sum(whole.event * ak.sum(whole.Muon_pt > 50, axis=1))
+    again = Plain()
+    assert train.run(again, folder, step_size=100)["plain"]["spectrum"].tolist() == expected.tolist()
+    (signature,) = again._compiled.stats.cache_hits  # pyright: ignore[reportPrivateUsage]
+    assert signature in task._compiled.signatures  # pyright: ignore[reportPrivateUsage]
+
+
 NATIVE = """
 import numpy as np
 from sapwood.train import NativeTask

@@ -12,7 +12,7 @@ use pyo3::types::{PyBool, PyFloat, PyList, PyTuple};
 use sapwood_io::{Source, Token};
 use sapwood_root::array::{Column, Number};
 use sapwood_root::expr::fill::{Axis, Bins, Edges, Fill, Storage};
-use sapwood_root::expr::{self, Binary, Constant, Node, Op, Program, Reduction, Unary};
+use sapwood_root::expr::{self, Binary, Constant, Node, Op, Program, Quantity, Reduction, Unary};
 use sapwood_root::read::Part;
 
 #[pyclass(frozen, name = "Program", module = "sapwood._native")]
@@ -58,7 +58,15 @@ fn operation(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Op> {
             Op::Combinations(n, k)
         }
         "combination_sums" => Op::CombinationSums(value.extract()?),
+        "combination_vectors" => {
+            let (n, what): (usize, String) = value.extract()?;
+            let what = named(Quantity::NAMES, &what);
+            Op::CombinationVectors(n, what.ok_or_else(|| PyValueError::new_err("no such quantity"))?)
+        }
         "cartesian" => Op::Cartesian(value.extract()?),
+        "nested" => Op::Nested(value.extract()?),
+        "local_index" => Op::LocalIndex,
+        "concatenate" => Op::Concatenate,
         "fill_none" => Op::FillNone(constant(value)?),
         _ => {
             let found = named(Unary::NAMES, name).map(Op::Unary);

@@ -1,5 +1,12 @@
 """Functions of expressions that work on lists and four-vectors, for arrays and for symbols of the native engine.
 
+``combinations(x, n)`` are all choices of `n` items, ``cartesian(x, y)`` all pairs, and ``nested(x, y)`` for each item of
+`x` the list of its pairs; ``['0']``, ``['1']`` are their members. ``concatenate(x, y)`` joins the lists of each entry,
+and ``local_index(x)`` is the place of each item in its list.
+
+``random(event, seed)`` is a number from 0 to below 1 that depends on these whole numbers alone; ``local_index(x)`` among
+them gives each item its own.
+
 Lists are those of entries: ``sum``, ``any``, ``all``, ``min``, ``max``, ``argmin``, ``argmax`` and ``mean`` reduce the
 innermost ones, the others work on the outermost. ``min``, ``max``, ``argmin``, ``argmax`` and ``first`` of an empty
 list are None. Four-vectors are records with the fields ``pt``, ``eta``, ``phi`` and ``mass``; their functions compute
@@ -150,6 +157,94 @@ def _cartesian(*values: Foreign) -> Foreign:
     return ak.cartesian(values, axis=1)
 
 
+def _nested(first: Foreign, second: Foreign) -> Foreign:
+    if is_symbolic(first) or is_symbolic(second):
+        if not (is_symbolic(first) and is_symbolic(second)):
+            raise NotNativeError("pairs are of lists")
+        of: list[Symbol] = [value.first() if isinstance(value, Record) else value for value in (first, second)]
+
+        def member(k: int) -> Callable[[], Symbol | Record]:
+            return lambda: items_at((first, second)[k], of[0].apply("nested", of[1], value=k))
+
+        return Record({str(k): member(k) for k in range(2)})
+    import awkward as ak
+
+    counts: list[Any] = [ak.to_numpy(ak.num(value, axis=1)).astype(np.float64) for value in (first, second)]
+    _check_number(float(np.sum(counts[0] * counts[1])))
+    return ak.cartesian([first, second], axis=1, nested=True)
+
+
+def _local_index(x: Foreign) -> Foreign:
+    if is_symbolic(x):
+        return (x.first() if isinstance(x, Record) else x).apply("local_index")
+    import awkward as ak
+
+    return ak.local_index(x, axis=1)
+
+
+def _concatenate(*values: Foreign) -> Foreign:
+    if not values:
+        raise ValueError("at least one list is needed")
+    if any(map(is_symbolic, values)):
+        if all(isinstance(value, Record) for value in values):
+            names: list[str] = values[0].fields
+            if any(sorted(value.fields) != sorted(names) for value in values):
+                raise NotNativeError("the records differ in their fields")
+            return Record(
+                {name: (lambda name=name: _concatenate(*(value[name] for value in values))) for name in names}
+            )
+        if not all(isinstance(value, Symbol) for value in values):
+            raise NotNativeError("lists are joined with lists")
+        return values[0].apply("concatenate", *values[1:])
+    import awkward as ak
+
+    return ak.concatenate([_lists(value, "concatenate") for value in values], axis=1)
+
+
+def _whole_numbers(x: Foreign) -> Foreign:
+    """Return whole numbers as 64 bits.
+
+    Raises
+    ------
+    ValueError
+        They are no whole numbers.
+    """
+    import awkward as ak
+
+    if isinstance(x, (bool, int, np.integer)):
+        return np.uint64(int(x) & 0xFFFF_FFFF_FFFF_FFFF)
+    kind: Any = getattr(ak.to_numpy(ak.ravel(x)), "dtype", np.dtype(object)).kind
+    if kind not in "biu":
+        raise ValueError("random numbers are of whole numbers, such as the number of an event and a seed")
+    return ak.values_astype(x, np.uint64) if isinstance(x, ak.Array) else np.asarray(x).astype(np.uint64)
+
+
+def _random(*numbers: Foreign) -> Foreign:
+    if not numbers or is_plain(numbers[0]):
+        raise ValueError("random numbers need a column first, such as the number of the event")
+    if any(map(is_symbolic, numbers)):
+        first = numbers[0]
+        if not isinstance(first, Symbol):
+            raise NotNativeError("random numbers are of whole numbers")
+        found = first.recorder.node("scramble", (0, first))
+        for number in numbers[1:]:
+            found = found.apply("scramble", number)
+        return found.apply("uniform")
+    state: Any = np.uint64(0)
+    for number in numbers:
+        state = _scrambled(state, _whole_numbers(number))
+    return (state >> np.uint64(11)) / float(1 << 53)
+
+
+def _scrambled(state: Foreign, value: Foreign) -> Foreign:
+    """Return bits that depend on all bits of both: the step of the generator SplitMix64."""
+    with np.errstate(over="ignore"):
+        z: Any = (state ^ value) + np.uint64(0x9E37_79B9_7F4A_7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58_476D_1CE4_E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D0_49BB_1331_11EB)
+        return z ^ (z >> np.uint64(31))
+
+
 # Four-vectors
 
 
@@ -213,10 +308,16 @@ def _total(vectors: Foreign) -> tuple[Any, Any, Any, Any]:
     return x, y, z, energy
 
 
-def _of_sum(work: Callable[[Any, Any, Any, Any], Any]) -> Callable[..., Any]:
+def _of_sum(work: Callable[[Any, Any, Any, Any], Any], name: str = "", parts: int = 0) -> Callable[..., Any]:
+    """Return a function of the sum of vectors; of combinations, the engine computes `name` of the first `parts`."""
+
     def function(*vectors: Foreign) -> Foreign:
         if not vectors:
             raise ValueError("at least one four-vector is needed")
+        if name and len(vectors) == 1 and isinstance(vectors[0], Record) and vectors[0].combined is not None:
+            parent, n = vectors[0].combined
+            first, *others = _components(parent)[:parts]
+            return first.apply("combination_vectors", *others, value=(n, name))
         return work(*_total(vectors))
 
     return function
@@ -246,9 +347,13 @@ LIST_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "fill_none": _fill_none,
     "combinations": _combinations,
     "cartesian": _cartesian,
+    "nested": _nested,
+    "random": _random,
+    "local_index": _local_index,
+    "concatenate": _concatenate,
     "vector": _vector,
-    "mass": _of_sum(_mass),
-    "pt": _of_sum(lambda x, y, z, energy: np.sqrt(x * x + y * y)),
+    "mass": _of_sum(_mass, "mass", 4),
+    "pt": _of_sum(lambda x, y, z, energy: np.sqrt(x * x + y * y), "pt", 2),
     "eta": _of_sum(lambda x, y, z, energy: np.arcsinh(z / np.sqrt(x * x + y * y))),
     "phi": _of_sum(lambda x, y, z, energy: np.arctan2(y, x)),
     "energy": _of_sum(lambda x, y, z, energy: energy),

@@ -20,7 +20,8 @@ _EXACT = frozenset({
     "logical_or", "logical_not", "less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "negative",
     "positive", "invert", "absolute", "floor", "ceil", "trunc", "rint", "sqrt", "isnan", "isinf", "isfinite",
     "sum", "any", "all", "count", "filter", "slice", "index", "combinations", "cartesian", "input", "constant",
-    "mean", "argsort", "take", "min", "max", "argmin", "argmax", "first", "at",
+    "mean", "argsort", "take", "min", "max", "argmin", "argmax", "first", "at", "nested", "local_index", "concatenate",
+    "scramble", "uniform",
 })  # fmt: skip
 """Operations whose results are those of NumPy and Awkward to the last bit."""
 
@@ -32,7 +33,7 @@ _PLAIN = frozenset({
     "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin", "arccos", "arctan",
     "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh", "power", "minimum", "maximum", "fmin", "fmax", "arctan2",
     "hypot", "copysign", "sign", "double", "where", "fill_none",
-    "combination_sums",
+    "combination_sums", "combination_vectors",
 }) | _EXACT  # fmt: skip
 
 

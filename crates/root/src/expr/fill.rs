@@ -1,10 +1,12 @@
 //! Histograms that are filled with values of an evaluation.
 
-use super::value::{Element, Numbers, Value, broadcast, each};
+use super::value::{Cells, Element, Numbers, Value, broadcast, each, pairs, same_lists};
 use crate::error::{Error, Result};
+use std::collections::HashMap;
+use std::rc::Rc;
 
 /// How values of one axis become bins, as in Boost.Histogram.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Edges {
     /// Bins of one width.
     Regular {
@@ -27,7 +29,7 @@ pub enum Edges {
 }
 
 /// One axis of a histogram.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
     /// Its bins.
     pub edges: Edges,
@@ -57,13 +59,23 @@ impl Axis {
     fn add(&self, numbers: &Numbers<'_>, stride: u32, places: &mut [u32]) -> Result<()> {
         let (bins, under, over) = (self.bins() as i64, i64::from(self.under), self.over);
         let put = |bin: i64, place: &mut u32| {
-            if *place == NOWHERE || (bin < 0 && under == 0) || (bin >= bins && !over) {
-                *place = NOWHERE;
+            if (bin < 0 && under == 0) || (bin >= bins && !over) {
+                *place |= NOWHERE;
             } else {
                 *place += (bin + under) as u32 * stride;
             }
         };
         match &self.edges {
+            &Edges::Regular { bins: n, low, high } if self.under && over => {
+                // Without branches, so that several values are computed at once.
+                let (width, size, last) = (high - low, n as f64, n as i32);
+                each!(numbers, cells => for (&cell, place) in cells.iter().zip(places) {
+                    let at = (Into::<Double>::into(cell).0 - low) / width;
+                    let outside = if at < 0.0 { -1 } else { last };
+                    let bin = if (at >= 0.0) & (at < 1.0) { (at * size) as i32 } else { outside };
+                    *place += (bin + 1) as u32 * stride;
+                });
+            }
             &Edges::Regular { bins: n, low, high } => {
                 let (width, size) = (high - low, n as f64);
                 each!(numbers, cells => for (&cell, place) in cells.iter().zip(places) {
@@ -111,7 +123,8 @@ macro_rules! doubles {
 }
 doubles!(i8, u8, i16, u16, i32, u32, i64, u64, f32, f64);
 
-const NOWHERE: u32 = u32::MAX;
+/// Marks the place of a value that has no bin; the places of bins of further axes may be added to it.
+const NOWHERE: u32 = 1 << 31;
 /// The most bins of a histogram.
 const MOST_BINS: usize = 1 << 28;
 
@@ -126,6 +139,9 @@ pub enum Storage {
     Mean,
 }
 
+/// The most bins that are counted in tables of their own.
+const MOST_COUNTED: usize = 1 << 12;
+
 /// A histogram that is to be filled: nodes of a program give its values.
 #[derive(Debug, Clone)]
 pub struct Fill {
@@ -139,6 +155,163 @@ pub struct Fill {
     pub sample: Option<usize>,
     /// What is kept.
     pub storage: Storage,
+}
+
+/// What is to be filled, and which histograms have an axis in common.
+pub struct Fills<'f> {
+    fills: &'f [Fill],
+    /// For each fill of a single axis, the number of that axis among those that differ.
+    axes: Vec<usize>,
+}
+
+impl<'f> Fills<'f> {
+    /// Those of a list.
+    pub fn of(fills: &'f [Fill]) -> Self {
+        let mut known: Vec<&Axis> = Vec::new();
+        let mut axes = Vec::with_capacity(fills.len());
+        for fill in fills {
+            let Some((axis, _)) = fill.axes.first() else {
+                axes.push(usize::MAX);
+                continue;
+            };
+            let found = known.iter().position(|other| *other == axis);
+            axes.push(found.unwrap_or(known.len()));
+            if found.is_none() {
+                known.push(axis);
+            }
+        }
+        Self { fills, axes }
+    }
+
+    /// Empty bins of each.
+    pub fn empty(&self) -> Result<Vec<Bins>> {
+        self.fills.iter().map(Bins::new).collect()
+    }
+
+    /// Fills in values of a chunk of `length` entries; `of` gives those of a node.
+    pub fn fill<'v, 'a: 'v>(
+        &self,
+        all: &mut [Bins],
+        length: usize,
+        of: impl Fn(usize) -> Result<&'v Value<'a>>,
+    ) -> Result<()> {
+        let mut shared = Shared::default();
+        for ((fill, &axis), bins) in self.fills.iter().zip(&self.axes).zip(all) {
+            if !shared.fill(bins, fill, axis, &of)? {
+                bins.fill(fill, length, &of)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What histograms filled with one chunk have in common: the bins of values, and which values are selected.
+#[derive(Default)]
+struct Shared {
+    /// By axis and node.
+    bins: HashMap<(usize, usize), Rc<Vec<u32>>>,
+    /// By node, and for items of selected lists by the place of the offsets in memory.
+    rows: HashMap<(usize, usize), Rc<Vec<u32>>>,
+}
+
+/// Numbers of entries, or of the items of lists with these offsets; none of other values.
+fn flat<'v, 'a>(value: &'v Value<'a>) -> Option<(Option<&'v Cells<'a, i64>>, &'v Numbers<'a>)> {
+    match value {
+        Value::Numbers(numbers, None) => Some((None, numbers)),
+        Value::Lists(offsets, items) => match &**items {
+            Value::Numbers(numbers, None) => Some((Some(offsets), numbers)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn alike(one: Option<&Cells<'_, i64>>, other: Option<&Cells<'_, i64>>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => same_lists(one, other),
+        (None, None) => true,
+        _ => false,
+    }
+}
+
+impl Shared {
+    /// Fills a histogram of a single axis, and returns true; false if its values are not as simple as that.
+    fn fill<'v, 'a: 'v>(
+        &mut self,
+        bins: &mut Bins,
+        fill: &Fill,
+        number: usize,
+        of: &impl Fn(usize) -> Result<&'v Value<'a>>,
+    ) -> Result<bool> {
+        let ([(axis, node)], None) = (fill.axes.as_slice(), fill.sample) else { return Ok(false) };
+        let Some((lists, numbers)) = flat(of(*node)?) else { return Ok(false) };
+        let length = numbers.len();
+        if length >= NOWHERE as usize || lists.is_none() && length == 0 {
+            return Ok(false);
+        }
+        let select = match fill.select {
+            None => None,
+            Some(select) => match flat(of(select)?) {
+                Some((within, truths)) if alike(within, lists) && truths.len() == length => {
+                    Some((select, None, truths))
+                }
+                Some((None, truths)) if lists.is_some_and(|ends| ends.len() == truths.len() + 1) => {
+                    Some((select, lists, truths))
+                }
+                _ => return Ok(false),
+            },
+        };
+        let weights = match fill.weight {
+            None => None,
+            Some(weight) => match flat(of(weight)?) {
+                Some((within, weights)) if alike(within, lists) && weights.len() == length => {
+                    Some(f64::of(weights))
+                }
+                _ => return Ok(false),
+            },
+        };
+        let places = if let Some(known) = self.bins.get(&(number, *node)) {
+            known.clone()
+        } else {
+            let mut places = vec![0u32; length];
+            axis.add(numbers, 1, &mut places)?;
+            let places = Rc::new(places);
+            self.bins.insert((number, *node), places.clone());
+            places
+        };
+        let Some((select, spread, truths)) = select else {
+            bins.put_in(&places, weights.as_deref());
+            return Ok(true);
+        };
+        let key = (select, spread.map_or(0, |offsets| offsets.as_ptr() as usize));
+        let rows = self.rows.entry(key).or_insert_with(|| Rc::new(selected(&truths.truths(), spread))).clone();
+        let at = |row: u32| places.get(row as usize).copied().unwrap_or(NOWHERE);
+        let chosen: Vec<u32> = rows.iter().map(|&row| at(row)).collect();
+        let weights = weights.map(|weights| {
+            rows.iter().map(|&row| weights.get(row as usize).copied().unwrap_or(0.0)).collect::<Vec<f64>>()
+        });
+        bins.put_in(&chosen, weights.as_deref());
+        Ok(true)
+    }
+}
+
+/// Places of what is true; with offsets those of the items of lists for which that holds.
+fn selected(truths: &[u8], spread: Option<&Cells<'_, i64>>) -> Vec<u32> {
+    if let Some(offsets) = spread {
+        let base = offsets.first().copied().unwrap_or(0);
+        let chosen = pairs(offsets).zip(truths).filter(|(_, truth)| **truth != 0);
+        return chosen.flat_map(|((start, stop), _)| (start - base) as u32..(stop - base) as u32).collect();
+    }
+    let mut rows = vec![0u32; truths.len()];
+    let mut found = 0;
+    for (row, &truth) in (0u32..).zip(truths) {
+        if let Some(slot) = rows.get_mut(found) {
+            *slot = row;
+        }
+        found += usize::from(truth != 0);
+    }
+    rows.truncate(found);
+    rows
 }
 
 /// The bins of a histogram: the last axis varies fastest.
@@ -191,11 +364,11 @@ impl Bins {
     }
 
     /// Fills in values of a chunk of `length` entries; `of` gives those of a node.
-    pub fn fill<'v, 'a: 'v>(
+    fn fill<'v, 'a: 'v>(
         &mut self,
         fill: &Fill,
         length: usize,
-        of: impl Fn(usize) -> Result<&'v Value<'a>>,
+        of: &impl Fn(usize) -> Result<&'v Value<'a>>,
     ) -> Result<()> {
         let nodes = [fill.select, fill.weight, fill.sample];
         let mut values: Vec<&Value<'a>> = Vec::new();
@@ -228,7 +401,7 @@ impl Bins {
                     .iter()
                     .zip(&mut places)
                     .filter(|(there, _)| **there == 0)
-                    .for_each(|(_, place)| *place = NOWHERE);
+                    .for_each(|(_, place)| *place |= NOWHERE);
             }
         }
         let mut values = values.iter();
@@ -237,7 +410,7 @@ impl Bins {
                 Some(Value::Numbers(numbers, _)) => {
                     let truths = numbers.truths();
                     let not = truths.iter().zip(&mut places).filter(|(truth, _)| **truth == 0);
-                    not.for_each(|(_, place)| *place = NOWHERE);
+                    not.for_each(|(_, place)| *place |= NOWHERE);
                 }
                 Some(Value::Constant(value)) if f64::constant(*value) == 0.0 => return Ok(()),
                 _ => {}
@@ -267,6 +440,30 @@ impl Bins {
         }
         self.add(&places, weights.as_deref(), samples.as_deref());
         Ok(())
+    }
+
+    /// Adds values at places, with or without weights.
+    fn put_in(&mut self, places: &[u32], weights: Option<&[f64]>) {
+        let size = self.sums.len();
+        if weights.is_some() || size > MOST_COUNTED || places.len() < 4 * size {
+            return self.add(places, weights, None);
+        }
+        // One count after the other in the same bin waits for the one before: four tables take turns.
+        let mut counts = vec![[0u32; 4]; size + 1];
+        let mut count = |lane: usize, place: u32| {
+            let slot = counts.get_mut((place as usize).min(size));
+            if let Some(count) = slot.and_then(|slot| slot.get_mut(lane)) {
+                *count += 1;
+            }
+        };
+        let mut quarters = places.chunks_exact(4);
+        for quarter in &mut quarters {
+            quarter.iter().enumerate().for_each(|(lane, &place)| count(lane, place));
+        }
+        quarters.remainder().iter().for_each(|&place| count(0, place));
+        let totals = counts.iter().map(|lanes| lanes.iter().map(|&count| f64::from(count)).sum::<f64>());
+        self.sums.iter_mut().zip(totals.clone()).for_each(|(sum, total)| *sum += total);
+        self.squares.iter_mut().zip(totals).for_each(|(square, total)| *square += total);
     }
 
     fn add(&mut self, places: &[u32], weights: Option<&[f64]>, samples: Option<&[f64]>) {

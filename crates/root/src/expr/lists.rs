@@ -1,6 +1,7 @@
 //! Operations on lists: reductions, selections, sorting, combinations.
 
-use super::value::{Constant, Element, Numbers, Value, counts, pairs, same_lists, span, typed};
+use super::math::common;
+use super::value::{Cells, Constant, Element, Numbers, Value, counts, pairs, same_lists, span, typed};
 use crate::array::Number;
 use crate::error::{Error, Result};
 use std::cmp::Ordering;
@@ -34,7 +35,7 @@ impl Reduction {
 }
 
 /// The most items that combinations of one chunk may have.
-const MOST: usize = 1 << 26;
+const MOST: usize = 1 << 23;
 
 fn not_lists() -> Error {
     Error::argument("a list is needed here")
@@ -68,6 +69,34 @@ pub fn reduce<'a>(what: Reduction, value: &Value<'a>) -> Result<Value<'a>> {
     }
 }
 
+/// Sums of whole numbers up to each item and beyond it. Those of lists are their differences, for which no loop over
+/// a list of a few items is left.
+fn running<T: Element>(cells: impl ExactSizeIterator<Item = T>) -> Vec<T> {
+    let mut sums = vec![T::default(); cells.len() + 1];
+    let mut sum = T::default();
+    for (slot, cell) in sums.iter_mut().skip(1).zip(cells) {
+        sum = sum.plus(cell);
+        *slot = sum;
+    }
+    sums
+}
+
+/// For each list the sum of its items, of the sums up to them.
+fn differences<T: Element>(offsets: &[i64], sums: &[T]) -> Vec<T> {
+    let base = offsets.first().copied().unwrap_or(0);
+    let at = |offset: i64| sums.get((offset - base) as usize).copied().unwrap_or_default();
+    pairs(offsets).map(|(start, stop)| at(stop).minus(at(start))).collect()
+}
+
+fn whole<T: Element>(offsets: &[i64], numbers: &Numbers<'_>) -> Vec<T> {
+    differences(offsets, &running(T::of(numbers).iter().copied()))
+}
+
+/// How many items of each list are true.
+fn true_items(offsets: &[i64], numbers: &Numbers<'_>) -> Vec<i64> {
+    differences(offsets, &running(numbers.truths().iter().map(|&cell| i64::from(cell != 0))))
+}
+
 fn summed<T: Element>(offsets: &[i64], numbers: &Numbers<'_>) -> Vec<T> {
     each_list(offsets, &T::of(numbers))
         .map(|list| list.iter().fold(T::default(), |sum, &item| sum.plus(item)))
@@ -81,17 +110,10 @@ fn reduced<'a>(what: Reduction, offsets: &[i64], numbers: &Numbers<'a>) -> Resul
             Number::F32 => Value::all(summed::<f32>(offsets, numbers)),
             Number::F64 => Value::all(summed::<f64>(offsets, numbers)),
             Number::U8 | Number::U16 | Number::U32 | Number::U64 => {
-                Value::all(summed::<u64>(offsets, numbers))
+                Value::all(whole::<u64>(offsets, numbers))
             }
-            Number::Bool => {
-                let Numbers::Bool(cells) = numbers else { return Err(no_such("sum")) };
-                Value::all(
-                    each_list(offsets, cells)
-                        .map(|list| list.iter().map(|&cell| i64::from(cell)).sum())
-                        .collect::<Vec<i64>>(),
-                )
-            }
-            _ => Value::all(summed::<i64>(offsets, numbers)),
+            Number::Bool => Value::all(true_items(offsets, numbers)),
+            _ => Value::all(whole::<i64>(offsets, numbers)),
         },
         Reduction::Mean => {
             let sums = reduced(Reduction::Sum, offsets, numbers)?;
@@ -105,20 +127,11 @@ fn reduced<'a>(what: Reduction, offsets: &[i64], numbers: &Numbers<'a>) -> Resul
             )
         }
         Reduction::Any => {
-            let truths = numbers.truths();
-            Value::bools(
-                each_list(offsets, &truths)
-                    .map(|list| u8::from(list.iter().any(|&cell| cell != 0)))
-                    .collect(),
-            )
+            Value::bools(true_items(offsets, numbers).iter().map(|&n| u8::from(n > 0)).collect())
         }
         Reduction::All => {
-            let truths = numbers.truths();
-            Value::bools(
-                each_list(offsets, &truths)
-                    .map(|list| u8::from(list.iter().all(|&cell| cell != 0)))
-                    .collect(),
-            )
+            let found = true_items(offsets, numbers);
+            Value::bools(found.iter().zip(counts(offsets)).map(|(&n, all)| u8::from(n == all as i64)).collect())
         }
         Reduction::Min | Reduction::Max | Reduction::Argmin | Reduction::Argmax => {
             let there: Vec<u8> = counts(offsets).map(|n| u8::from(n > 0)).collect();
@@ -198,6 +211,15 @@ pub fn take<'a>(value: &Value<'a>, wanted: &Value<'a>) -> Result<Value<'a>> {
     let (Value::Lists(offsets, items), Value::Lists(ends, inner)) = (value, wanted) else {
         return Err(not_lists());
     };
+    if let Value::Lists(within, inner) = &**inner {
+        // Lists of places in each list: as places in one list, which is divided again.
+        let base = within.first().copied().unwrap_or(0);
+        let first = ends.first().copied().unwrap_or(0);
+        let outer = ends.iter().map(|end| within.get((end - first) as usize).map_or(0, |inner| inner - base));
+        let joined = Value::Lists(outer.collect::<Vec<i64>>().into(), inner.clone());
+        let Value::Lists(_, items) = take(value, &joined)? else { return Err(not_lists()) };
+        return Ok(Value::Lists(ends.clone(), Box::new(Value::Lists(within.clone(), items))));
+    }
     let Value::Numbers(Numbers::I64(wanted), None) = &**inner else { return Err(no_such("places")) };
     if offsets.len() != ends.len() {
         return Err(Error::argument("the lists differ in number"));
@@ -249,15 +271,18 @@ pub fn filter<'a>(value: &Value<'a>, mask: &Value<'a>) -> Result<Value<'a>> {
         return Ok(Value::Lists(offsets.clone(), Box::new(filter(items, inner)?)));
     }
     let Value::Numbers(Numbers::Bool(truths), None) = &**inner else { return Err(no_such("selection")) };
-    let (mut ends, mut found) = (Vec::with_capacity(offsets.len()), Vec::new());
-    ends.push(0i64);
-    for (start, n) in places(offsets) {
-        let part = truths.get(start..start + n).unwrap_or_default();
-        found.extend(
-            part.iter().enumerate().filter(|(_, truth)| **truth != 0).map(|(place, _)| start + place),
-        );
-        ends.push(found.len() as i64);
+    let sums = running(truths.iter().map(|&cell| i64::from(cell != 0)));
+    let base = offsets.first().copied().unwrap_or(0);
+    let ends: Vec<i64> =
+        offsets.iter().map(|offset| sums.get((offset - base) as usize).copied().unwrap_or_default()).collect();
+    let (mut found, mut n) = (vec![0usize; truths.len()], 0);
+    for (place, &truth) in truths.iter().enumerate() {
+        if let Some(slot) = found.get_mut(n) {
+            *slot = place;
+        }
+        n += usize::from(truth != 0);
     }
+    found.truncate(n);
     Ok(Value::Lists(ends.into(), Box::new(items.gather(&found))))
 }
 
@@ -382,6 +407,173 @@ fn add_pairs(first: f64, alone: bool, list: &[f64], found: &mut Vec<f64>) -> boo
         }
     }
     true
+}
+
+/// Sums of the components of the members of combinations, for each a number that they give.
+///
+/// `parts` are the components of the items, of which [`Quantity`] says what is computed.
+pub fn combination_vectors<'a>(parts: &[&Value<'a>], n: usize, what: Quantity) -> Result<Value<'a>> {
+    let mut offsets: Option<&Cells<'a, i64>> = None;
+    let mut cells: Vec<&[f64]> = Vec::with_capacity(parts.len());
+    for part in parts {
+        let Value::Lists(own, items) = part else { return Err(not_lists()) };
+        let Value::Numbers(Numbers::F64(items), None) = &**items else {
+            return Err(no_such("sum of combinations"));
+        };
+        if offsets.is_some_and(|first| !same_lists(first, own)) {
+            return Err(Error::argument("the lists differ in length"));
+        }
+        offsets = offsets.or(Some(own));
+        cells.push(items);
+    }
+    let Some(offsets) = offsets else { return Err(not_lists()) };
+    let (mut ends, mut found) = (Vec::with_capacity(offsets.len()), Vec::<f64>::new());
+    ends.push(0i64);
+    match (what, cells.as_slice()) {
+        (Quantity::Mass, &[x, y, z, energy]) => {
+            let square = |[x, y, z, energy]: [f64; 4]| energy * energy - (x * x + y * y + z * z);
+            squares(offsets, [x, y, z, energy], n, square, &mut ends, &mut found)?;
+            found.iter_mut().for_each(|square| *square = square.abs().sqrt().copysign(*square));
+        }
+        (Quantity::Pt, &[x, y]) => {
+            squares(offsets, [x, y], n, |[x, y]| x * x + y * y, &mut ends, &mut found)?;
+            found.iter_mut().for_each(|square| *square = square.sqrt());
+        }
+        _ => return Err(no_such("quantity of combinations")),
+    }
+    Ok(Value::Lists(ends.into(), Box::new(Value::all(found))))
+}
+
+/// What [`combination_vectors`] computes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Quantity {
+    /// The invariant mass, of x, y, z and energy.
+    Mass,
+    /// The transverse momentum, of x and y.
+    Pt,
+}
+
+impl Quantity {
+    /// All, by the names that Python gives them.
+    pub const NAMES: &[(&str, Self)] = &[("mass", Self::Mass), ("pt", Self::Pt)];
+}
+
+fn squares<const D: usize>(
+    offsets: &[i64],
+    cells: [&[f64]; D],
+    n: usize,
+    square: impl Fn([f64; D]) -> f64,
+    ends: &mut Vec<i64>,
+    found: &mut Vec<f64>,
+) -> Result<()> {
+    fn plus<const D: usize>(mut one: [f64; D], other: &[f64; D]) -> [f64; D] {
+        one.iter_mut().zip(other).for_each(|(sum, more)| *sum += more);
+        one
+    }
+    let mut list: Vec<[f64; D]> = Vec::new();
+    for (start, length) in places(offsets) {
+        list.clear();
+        list.extend((start..start + length).map(|at| cells.map(|cells| cells.get(at).copied().unwrap_or(0.0))));
+        for (a, first) in list.iter().enumerate() {
+            let rest = list.get(a + 1..).unwrap_or_default();
+            match n {
+                2 => found.extend(rest.iter().map(|second| square(plus(*first, second)))),
+                3 => {
+                    for (b, second) in rest.iter().enumerate() {
+                        let two = plus(*first, second);
+                        let others = rest.get(b + 1..).unwrap_or_default();
+                        found.extend(others.iter().map(|third| square(plus(two, third))));
+                        if found.len() > MOST {
+                            return Err(too_many());
+                        }
+                    }
+                }
+                _ => return Err(no_such("sum of combinations")),
+            }
+            if found.len() > MOST {
+                return Err(too_many());
+            }
+        }
+        ends.push(found.len() as i64);
+    }
+    Ok(())
+}
+
+/// Places, for each item of the first of two lists, of itself (`k` 0) or of all items of the second: a list each.
+pub fn nested<'a>(first: &Value<'a>, second: &Value<'a>, k: usize) -> Result<Value<'a>> {
+    let (Value::Lists(offsets, _), Value::Lists(others, _)) = (first, second) else { return Err(not_lists()) };
+    if offsets.len() != others.len() || k > 1 {
+        return Err(Error::argument("the lists differ in number"));
+    }
+    let mut found = Vec::<i64>::new();
+    let mut ends = Vec::with_capacity(span(offsets) + 1);
+    ends.push(0i64);
+    for (mine, theirs) in counts(offsets).zip(counts(others)) {
+        if mine.saturating_mul(theirs).saturating_add(found.len()) > MOST {
+            return Err(too_many());
+        }
+        for place in 0..mine as i64 {
+            if k == 0 {
+                found.extend(std::iter::repeat_n(place, theirs));
+            } else {
+                found.extend(0..theirs as i64);
+            }
+            ends.push(found.len() as i64);
+        }
+    }
+    let inner = Value::Lists(ends.into(), Box::new(Value::all(found)));
+    Ok(Value::Lists(offsets.clone(), Box::new(inner)))
+}
+
+/// The place of each item in its list.
+pub fn local_index<'a>(value: &Value<'a>) -> Result<Value<'a>> {
+    let Value::Lists(offsets, _) = value else { return Err(not_lists()) };
+    let mut found = Vec::with_capacity(span(offsets));
+    counts(offsets).for_each(|n| found.extend(0..n as i64));
+    Ok(Value::Lists(offsets.clone(), Box::new(Value::all(found))))
+}
+
+/// The items of lists that begin and end at places, of one kind of list after the other in each row.
+fn join<T: Copy>(cells: &[Cells<'_, T>], starts: &[Vec<i64>], rows: usize) -> Vec<T> {
+    let mut found = Vec::with_capacity(cells.iter().map(|cells| cells.len()).sum());
+    for row in 0..rows {
+        for (cells, starts) in cells.iter().zip(starts) {
+            if let Some(&[start, stop]) = starts.get(row..row + 2) {
+                found.extend_from_slice(cells.get(start as usize..stop as usize).unwrap_or_default());
+            }
+        }
+    }
+    found
+}
+
+/// The items of the lists of each entry, one list after the other.
+pub fn concatenate<'a>(values: &[&Value<'a>]) -> Result<Value<'a>> {
+    let mut lists = Vec::with_capacity(values.len());
+    let mut number: Option<Number> = None;
+    for value in values {
+        let Value::Lists(offsets, items) = value else { return Err(not_lists()) };
+        let Value::Numbers(numbers, None) = &**items else { return Err(no_such("concatenation")) };
+        let own = numbers.number();
+        number = Some(number.map_or(own, |before| common(before, own)));
+        lists.push((offsets, numbers));
+    }
+    let (Some(number), Some((first, _))) = (number, lists.first()) else { return Err(not_lists()) };
+    if lists.iter().any(|(offsets, _)| offsets.len() != first.len()) {
+        return Err(Error::argument("the lists differ in number"));
+    }
+    let starts = |offsets: &[i64]| offsets.iter().map(|end| end - offsets.first().copied().unwrap_or(0)).collect();
+    let starts: Vec<Vec<i64>> = lists.iter().map(|(offsets, _)| starts(offsets)).collect();
+    let rows = first.len().saturating_sub(1);
+    let ends: Vec<i64> =
+        (0..first.len()).map(|row| starts.iter().filter_map(|ends| ends.get(row)).sum()).collect();
+    let items = typed!(number, T => {
+        let cells: Vec<Cells<'_, T>> = lists.iter().map(|(_, numbers)| T::of(numbers)).collect();
+        Value::all(join(&cells, &starts, rows))
+    }, else {
+        let cells: Vec<Cells<'_, u8>> = lists.iter().map(|(_, numbers)| numbers.truths()).collect();
+        Value::bools(join(&cells, &starts, rows))
+    });
+    Ok(Value::Lists(ends.into(), Box::new(items)))
 }
 
 /// Places, in list `k` of several of each entry, of its member in their Cartesian product.

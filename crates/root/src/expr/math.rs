@@ -1,5 +1,6 @@
 //! Arithmetic, comparisons and functions of numbers, with `NumPy`'s types of results.
 
+use super::trigonometry;
 use super::value::{Cells, Constant, Element, Numbers, Value, broadcast, typed};
 use crate::array::Number;
 use crate::error::{Error, Result};
@@ -43,6 +44,8 @@ pub enum Unary {
     IsInf,
     IsFinite,
     Double,
+    /// A number from 0 to below 1 of 64 random bits.
+    Uniform,
 }
 
 /// Operations of two operands.
@@ -74,6 +77,8 @@ pub enum Binary {
     Arctan2,
     Hypot,
     Copysign,
+    /// Random bits of others and a whole number.
+    Scramble,
 }
 
 impl Unary {
@@ -114,6 +119,7 @@ impl Unary {
         ("isinf", Self::IsInf),
         ("isfinite", Self::IsFinite),
         ("double", Self::Double),
+        ("uniform", Self::Uniform),
     ];
 }
 
@@ -145,6 +151,7 @@ impl Binary {
         ("arctan2", Self::Arctan2),
         ("hypot", Self::Hypot),
         ("copysign", Self::Copysign),
+        ("scramble", Self::Scramble),
     ];
 }
 
@@ -366,6 +373,8 @@ fn pair<'a>(
             _ => arithmetic::<f64>(left, right, |a, b| a / b),
         },
         B::Divide => arithmetic::<f64>(left, right, |a, b| a / b),
+        B::Scramble if is_float(number) => return Err(no_such("random number")),
+        B::Scramble => arithmetic::<u64>(left, right, scrambled),
         B::Power if !is_float(number) => return Err(no_such("power")),
         B::Power | B::Arctan2 | B::Hypot | B::Copysign => {
             let number = float_of(number)?;
@@ -387,6 +396,17 @@ fn pair<'a>(
             if number == Number::F32 { of!(f32) } else { of!(f64) }
         }
     })
+}
+
+/// Two to the power of 53, how many doubles of equal distance there are from 0 to 1.
+const TWO_53: f64 = 9_007_199_254_740_992.0;
+
+/// Bits that depend on all bits of both: the step of the generator SplitMix64.
+fn scrambled(state: u64, value: u64) -> u64 {
+    let z = (state ^ value).wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
 }
 
 fn bits<'a>(
@@ -444,6 +464,8 @@ fn single<'a>(what: Unary, numbers: &Numbers<'a>) -> Result<Numbers<'a>> {
     Ok(match what {
         U::Positive if number != Number::Bool => numbers.clone(),
         U::Double => f64::wrap(f64::of(numbers)),
+        U::Uniform if number == Number::U64 => mapped::<u64, f64>(numbers, |bits| (bits >> 11) as f64 / TWO_53),
+        U::Uniform => return Err(no_such("random number")),
         U::Not => {
             Numbers::Bool(numbers.truths().iter().map(|&cell| u8::from(cell == 0)).collect::<Vec<_>>().into())
         }
@@ -477,6 +499,17 @@ fn single<'a>(what: Unary, numbers: &Numbers<'a>) -> Result<Numbers<'a>> {
 
 fn float_single<'a>(what: Unary, number: Number, numbers: &Numbers<'a>) -> Result<Numbers<'a>> {
     use Unary as U;
+    if number == Number::F64 {
+        let work: Option<fn(&[f64]) -> Vec<f64>> = match what {
+            U::Sin => Some(trigonometry::sin),
+            U::Cos => Some(trigonometry::cos),
+            U::Sinh => Some(trigonometry::sinh),
+            _ => None,
+        };
+        if let Some(work) = work {
+            return Ok(f64::wrap(work(&f64::of(numbers)).into()));
+        }
+    }
     macro_rules! of {
         ($T:ident) => {{
             let work: fn($T) -> $T = match what {

@@ -12,9 +12,10 @@ pub mod fill;
 mod lists;
 mod math;
 mod run;
+mod trigonometry;
 mod value;
 
-pub use lists::Reduction;
+pub use lists::{Quantity, Reduction};
 pub use math::{Binary, Unary};
 pub use run::{columns, fill_columns, fill_tables, types};
 pub use value::Constant;
@@ -57,8 +58,16 @@ pub enum Op {
     Combinations(usize, usize),
     /// Sums of the members of all combinations of two or three items of each list.
     CombinationSums(usize),
+    /// A quantity of the sums of four-vectors in all combinations of two or three items of each list.
+    CombinationVectors(usize, Quantity),
     /// Places of a member in the Cartesian product of lists: which.
     Cartesian(usize),
+    /// The same of two lists, with a list for each item of the first.
+    Nested(usize),
+    /// The place of each item in its list.
+    LocalIndex,
+    /// Items of several lists in one.
+    Concatenate,
     /// A constant in place of none.
     FillNone(Constant),
 }
@@ -110,6 +119,25 @@ impl Program {
             }
         }
         Ok(Self { nodes, last_use, regular })
+    }
+
+    /// How many nodes are asked for.
+    fn kept(&self) -> usize {
+        self.last_use.iter().filter(|&&last| last == usize::MAX).count()
+    }
+
+    /// How many times as large as the columns values are, about: combinations are more than the items of lists.
+    fn growth(&self) -> usize {
+        let of = |node: &Node| match node.op {
+            Op::Combinations(..=2, _) | Op::CombinationSums(..=2) | Op::CombinationVectors(..=2, _) => 2,
+            Op::Combinations(..)
+            | Op::CombinationSums(_)
+            | Op::CombinationVectors(..)
+            | Op::Cartesian(_)
+            | Op::Nested(_) => 4,
+            _ => 1,
+        };
+        self.nodes.iter().map(of).max().unwrap_or(1)
     }
 
     /// Computes all nodes for entries `start` to `stop`. Values that are not asked for are dropped on the way.
@@ -174,7 +202,11 @@ impl Node {
             (Op::Index(place), [of]) => lists::index(of, *place),
             (Op::Combinations(n, k), [of]) => lists::combinations(of, *n, *k),
             (Op::CombinationSums(n), [of]) => lists::combination_sums(of, *n),
+            (Op::CombinationVectors(n, what), parts) => lists::combination_vectors(parts, *n, *what),
             (Op::Cartesian(k), values) => lists::cartesian(values, *k),
+            (Op::Nested(k), [first, second]) => lists::nested(first, second, *k),
+            (Op::LocalIndex, [of]) => lists::local_index(of),
+            (Op::Concatenate, values) => lists::concatenate(values),
             (Op::FillNone(with), [of]) => lists::fill_none(of, *with),
             _ => Err(Error::argument("an operation has a wrong number of arguments")),
         }

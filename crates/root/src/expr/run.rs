@@ -1,7 +1,7 @@
 //! Programs over columns and tables, in parallel.
 
 use super::Program;
-use super::fill::{Bins, Fill};
+use super::fill::{Bins, Fill, Fills};
 use super::value::{Value, View};
 use crate::array::{Column, Number};
 use crate::error::{Error, Result};
@@ -14,10 +14,18 @@ use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-/// How many numbers of each column a chunk has, about: a few arrays of these fit a second-level cache.
+/// How many numbers of each column a chunk has at most, about: a few arrays of these fit a second-level cache.
 const CELLS: usize = 1 << 13;
-/// How many uncompressed bytes a thread reads at once, about.
+/// How many it has at least.
+const LEAST_CELLS: usize = 1 << 10;
+/// How many numbers all kept nodes of a chunk have together.
+const KEPT_CELLS: usize = 1 << 18;
+/// How many uncompressed bytes a thread reads at once, about; of remote files, where requests cost time.
 const STEP_BYTES: f64 = (8 << 20) as f64;
+/// The same of near files: columns that stay in the processor's caches until they are computed with.
+const NEAR_STEP_BYTES: f64 = (1 << 20) as f64;
+/// The fewest uncompressed bytes that are worth another thread.
+const LEAST_BYTES: f64 = (1 << 20) as f64;
 /// Steps of a cluster that is larger than this.
 const MOST_BYTES: f64 = (64 << 20) as f64;
 
@@ -40,7 +48,10 @@ impl<'a> Inputs<'a> {
             views.push(View::of(column, program.regular, &mut known)?);
         }
         let cells = columns.iter().map(cells).max().unwrap_or(0).max(length).max(1);
-        let chunk = ((CELLS as u128 * length as u128 / cells as u128) as usize).max(64);
+        let growth = program.growth();
+        let most = (KEPT_CELLS / program.kept().max(1)).clamp(LEAST_CELLS, CELLS) / growth;
+        let least = if growth > 1 { 1 } else { 64 };
+        let chunk = ((most as u128 * length as u128 / cells as u128) as usize).max(least);
         Ok(Self { views, length, chunk })
     }
     /// Chunks of a range of entries.
@@ -172,12 +183,12 @@ pub fn fill_columns(
     bins: &mut [Bins],
 ) -> Result<()> {
     let inputs = Inputs::of(program, columns, length)?;
-    fill_inputs(program, fills, &inputs, 0, length, bins)
+    fill_inputs(program, &Fills::of(fills), &inputs, 0, length, bins)
 }
 
 fn fill_inputs(
     program: &Program,
-    fills: &[Fill],
+    fills: &Fills<'_>,
     inputs: &Inputs<'_>,
     start: usize,
     stop: usize,
@@ -185,15 +196,9 @@ fn fill_inputs(
 ) -> Result<()> {
     for (from, to) in inputs.chunks(start, stop) {
         let values = program.evaluate(&inputs.views, from, to)?;
-        for (fill, bins) in fills.iter().zip(&mut *bins) {
-            bins.fill(fill, to - from, |node| value_of(&values, node))?;
-        }
+        fills.fill(bins, to - from, |node| value_of(&values, node))?;
     }
     Ok(())
-}
-
-fn empty(fills: &[Fill]) -> Result<Vec<Bins>> {
-    fills.iter().map(Bins::new).collect()
 }
 
 /// Entries that one thread reads and computes.
@@ -206,8 +211,8 @@ struct Stretch {
     steps: u64,
 }
 
-/// Whole clusters, of about [`STEP_BYTES`] together.
-fn stretches(parts: &[Part<'_>]) -> Vec<Stretch> {
+/// Whole clusters, of about `most` bytes together.
+fn stretches(parts: &[Part<'_>], most: f64) -> Vec<Stretch> {
     let mut found = Vec::new();
     for (part, of) in parts.iter().enumerate() {
         let bytes = |start: u64, stop: u64| of.table.bytes_between(of.fields, start, stop);
@@ -217,7 +222,7 @@ fn stretches(parts: &[Part<'_>]) -> Vec<Stretch> {
             borders.into_iter().filter(|&end| end > of.start && end < of.stop).chain([of.stop]).peekable();
         while let Some(end) = ends.next() {
             let next = ends.peek().copied();
-            if next.is_some_and(|next| bytes(start, next) <= STEP_BYTES) || end <= start {
+            if next.is_some_and(|next| bytes(start, next) <= most) || end <= start {
                 continue;
             }
             let steps = (bytes(start, end) / MOST_BYTES).ceil().clamp(1.0, (end - start) as f64) as u64;
@@ -238,11 +243,15 @@ pub fn fill_tables(
     program: &Program,
     fills: &[Fill],
 ) -> Result<Vec<Bins>> {
-    let mut whole = empty(fills)?;
-    let stretches = stretches(parts);
+    let fills = &Fills::of(fills);
+    let mut whole = fills.empty()?;
     let near = parts.iter().all(|part| part.table.source().is_near());
+    let stretches = stretches(parts, if near { NEAR_STEP_BYTES } else { STEP_BYTES });
     let cores = thread::available_parallelism().map_or(1, usize::from);
-    let threads = pool.current_num_threads().min(if near { cores } else { usize::MAX });
+    let bytes: f64 =
+        parts.iter().map(|part| part.table.bytes_between(part.fields, part.start, part.stop)).sum();
+    let worth = (bytes / LEAST_BYTES).clamp(1.0, 1e6) as usize;
+    let threads = pool.current_num_threads().min(if near { cores.min(worth) } else { usize::MAX });
     if threads == 1 || stretches.len() < 2 * threads {
         for stretch in &stretches {
             steps(parts, *stretch, pool, |columns, length| {
@@ -253,7 +262,7 @@ pub fn fill_tables(
                 }
                 let each = length.div_ceil(shares);
                 let share = |share: usize| {
-                    let mut bins = empty(fills)?;
+                    let mut bins = fills.empty()?;
                     fill_inputs(program, fills, &inputs, share * each, (share + 1) * each, &mut bins)?;
                     Ok(bins)
                 };
@@ -267,11 +276,12 @@ pub fn fill_tables(
     }
     let (next, failed, token) = (AtomicUsize::new(0), AtomicBool::new(false), Token::current());
     let work = |own: &ThreadPool| -> Result<Vec<Bins>> {
-        let mut bins = empty(fills)?;
+        let mut bins = fills.empty()?;
         while !failed.load(Ordering::Relaxed) {
             let Some(stretch) = stretches.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
             let done = steps(parts, *stretch, own, |columns, length| {
-                fill_columns(program, fills, columns, length, &mut bins)
+                let inputs = Inputs::of(program, columns, length)?;
+                fill_inputs(program, fills, &inputs, 0, length, &mut bins)
             });
             if let Err(error) = done {
                 failed.store(true, Ordering::Relaxed);

@@ -230,7 +230,8 @@ macro_rules! floats {
                 if quotient - floor > 0.5 { floor + 1.0 } else { floor }
             }
             fn modulo(self, other: Self) -> Self {
-                let rest = self % other;
+                // The remainder of what is smaller than the divisor is itself.
+                let rest = if self.abs() < other.abs() { self } else { self % other };
                 if other == 0.0 {
                     rest
                 } else if rest == 0.0 {

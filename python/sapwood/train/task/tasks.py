@@ -11,14 +11,16 @@ import sysconfig
 import traceback
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, cast
 
 import numpy as np
 
+from sapwood import columns
 from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning, stacklevel
 from sapwood.show.plot import Plot
 from sapwood.train.task.columns import Declaration
@@ -165,15 +167,36 @@ def _dictionaries(values: Foreign) -> Foreign:
     return values
 
 
+class Lists(NamedTuple):
+    """A column of lists: list `i` is ``content[offsets[i]:offsets[i + 1]]``."""
+
+    offsets: Any
+    content: Any
+
+
+def _plain_column(name: str, column: Foreign) -> Foreign:
+    match column:
+        case ("number", values):
+            return values
+        case ("list", offsets, content):
+            return Lists(offsets, _plain_column(name, content))
+        case _:
+            raise ArgumentError(f"a plain kernel takes numbers and lists of numbers; {name} is neither")
+
+
 class NativeTask(Task):
     """A task whose work is a compiled function, for code that goes entry by entry at native speed.
 
     `kernel` is compiled by Numba; it takes the events (Awkward arrays are known to Numba) and the arrays that `start`
     makes, and fills these. Arrays of chunks are added. What parameters it has behind the arrays are attributes of the
     task, such as options, by their names. Without `branches` all are read.
+
+    With ``plain = True`` the kernel takes the columns of `branches` in place of the events, each a parameter: NumPy arrays
+    of numbers, and `Lists` of lists. Such a kernel is as quick as C, and what was compiled is kept on disk.
     """
 
     kernel: ClassVar[Any]
+    plain: ClassVar[bool] = False
 
     def start(self) -> dict[str, Any]:
         """Make the arrays that the kernel fills, by the names of the results."""
@@ -187,8 +210,21 @@ class NativeTask(Task):
             raise ArgumentError(f"task {task_name(self)} needs the package numba: pip install numba") from error
         ak.numba.register_and_check()
         kernel = type(self).kernel
-        self._compiled = kernel if hasattr(kernel, "py_func") else numba.njit(nogil=True)(kernel)
+        self._compiled = kernel if hasattr(kernel, "py_func") else self._compile(numba, kernel)
         self._parameters = list(inspect.signature(getattr(kernel, "py_func", kernel)).parameters)
+
+    def _compile(self, numba: Foreign, kernel: Foreign) -> Foreign:
+        if self.plain:
+            with suppress(RuntimeError):  # there is no file of the function's source, or no folder to keep code in
+                return numba.njit(nogil=True, cache=True)(kernel)
+        return numba.njit(nogil=True)(kernel)
+
+    def _columns(self, events: Foreign) -> list[Any]:
+        """Return what the kernel takes first."""
+        if not self.plain:
+            return [import_module("awkward").materialize(events)]
+        names: list[str] = list(self.branches)
+        return [_plain_column(name, columns.from_awkward(events[name])) for name in names]
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what `begin` makes: it is of this process."""
@@ -198,9 +234,9 @@ class NativeTask(Task):
         """Run the kernel on a chunk."""
         from sapwood.train.task.merging import Sum
 
-        arrays = self.start()
-        more = [getattr(self, name) for name in self._parameters[1 + len(arrays) :]]
-        self._compiled(import_module("awkward").materialize(events), *arrays.values(), *more)
+        arrays, given = self.start(), self._columns(events)
+        more = [getattr(self, name) for name in self._parameters[len(given) + len(arrays) :]]
+        self._compiled(*given, *arrays.values(), *more)
         return {name: Sum(array) for name, array in arrays.items()}
 
 
@@ -241,7 +277,7 @@ def as_task(given: Foreign) -> Foreign:
 
 _RESERVED = {
     "name", "branches", "plots", "outputs", "cut", "kernel", "begin", "process", "end", "start", "each",
-    "results", "vary", "aliases",
+    "results", "vary", "aliases", "plain",
 }  # fmt: skip
 
 
