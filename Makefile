@@ -109,6 +109,9 @@ bench-histograms: build ## 61,944 histograms in one file: open, list and read th
 bench-filling: build oracle-venv ## 120 million fills into 20 histograms, against ROOT's TH1F::Fill
 	$(BIN)/python benches/filling.py --root $(ORACLE_PYTHON)
 
+bench-analysis: build oracle-venv ## queries end to end, against RDataFrame and uproot with Awkward Array (three minutes)
+	$(BIN)/python benches/analysis.py --oracle $(ORACLE_PYTHON) --keep
+
 bench-laboratory: build ## what the laboratory says beside lmbench, STREAM, fio and measured curves, where these are installed
 	$(BIN)/python benches/laboratory.py --keep
 
@@ -159,4 +162,4 @@ oracle-venv:
 	  $(ORACLE_VENV)/bin/python -m pip install --quiet --upgrade 'pip>=25.1' && \
 	  $(ORACLE_VENV)/bin/python -m pip install --quiet --group oracle; }
 
-.PHONY: build oracle-venv stages demo setup test quick check lint damage fuzz corpus oracle wheel readme bench bench-quick bench-writing bench-remote bench-histograms bench-filling bench-laboratory peers docs format clean help
+.PHONY: build oracle-venv stages demo setup test quick check lint damage fuzz corpus oracle wheel readme bench bench-quick bench-writing bench-remote bench-histograms bench-filling bench-analysis bench-laboratory peers docs format clean help

@@ -194,7 +194,8 @@ FUNCTIONS = [
     "mass(combinations(vector(pt, eta, phi, m), 3))", "pt(combinations(vector(pt, eta, phi, m), 2))",
     "nested(pt, eta)['0'] - nested(pt, eta)['1']", "all(nested(pt, eta[eta > 0])['1'] > 0.5)",
     "pt[all(abs(nested(eta, phi)['0'] - nested(eta, phi)['1']) > 0.1)]", "concatenate(pt, q, eta[q > 0])",
-    "concatenate(vector(pt, eta, phi, m), vector(m, phi, eta, pt)).mass", "pt[local_index(pt) != fill_none(argmax(pt), -1)]",
+    "concatenate(vector(pt, eta, phi, m), vector(m, phi, eta, pt)).mass",
+    "pt[local_index(pt) != fill_none(argmax(pt), -1)]",
     "sinh(eta) + cos(1e7 * phi)", "(10 * phi) % 2.5",
 ]  # fmt: skip
 
@@ -241,7 +242,7 @@ def test_histograms_that_share_axes_and_cuts_are_filled_as_if_alone(
         results[f"pt {name}"] = Hist("pt", SHARED, where=cut)
         results[f"items {name}"] = Hist("pt", SHARED, where=[cut, "eta > 0"])
         results[f"weighted {name}"] = Hist("MET_pt", SHARED, where=cut, weight="run")
-    found: Any = run([Declared(results, name="all")], f"{table.file_path}:Events", threads=threads)["all"]
+    found: Any = run([Declared(results, name="all")], f"{table.file.file_path}:Events", threads=threads)["all"]
     masks = {"hard": events["MET_pt"] > 60, "jets": ak.to_numpy(ak.num(events["pt"])) >= 3, "none": events["run"] > 9}
     for name, mask in masks.items():
         assert found[f"met {name}"] == hist.Hist(SHARED).fill(events["MET_pt"][mask])

@@ -116,3 +116,29 @@ def test_a_declared_task_is_sent_and_names_what_is_wrong(file: Path) -> None:
         train.run([Declared({"x": Hist("met + nothing", AXIS)})], str(file))
     with pytest.raises(sapwood.SapwoodError, match=r"\^"):
         train.run([Declared({"x": Hist("sum(met)", AXIS)})], str(file))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_declared_task_that_is_alone_fills_while_the_file_is_read(
+    file: Path, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    axes = {"met": Hist("met", AXIS, where="sum(jet) > 50"), "jets": Hist("jet", AXIS), "n": Total(where="met > 20")}
+    task = Declared(axes, name="alone", branches={"met": "met", "jet": "pt"}, vary={"up": {"jet": "jet * 1.1"}})
+    beside = train.run([task, Python()], str(file), threads=threads, step_size=1_500)
+
+    def process(self: Declared, events: Any) -> Any:
+        raise AssertionError("columns came to Python")
+
+    monkeypatch.setattr(Declared, "process", process)
+    alone = train.run([task], str(file), threads=threads, step_size=1_500)
+    assert alone["alone"] == beside["alone"]
+    assert alone["alone"]["jets"]["up"].sum(flow=True) > 10_000
+    assert alone["alone"]["n"] > 2_000
+
+
+def test_a_declared_task_that_is_alone_says_where_an_expression_is_wrong(file: Path) -> None:
+    with pytest.raises(sapwood.SapwoodError, match=r"\^"):
+        train.run([Declared({"x": Hist("pt + combinations(pt, 2)['0']", AXIS)})], str(file))
+    log = hist.axis.Regular(5, 1, 100, transform=hist.axis.transform.log)
+    found: Any = train.run([Declared({"x": Hist("met", log), "y": Hist("met", AXIS)}, name="d")], str(file))["d"]
+    assert found["x"].sum(flow=True) == found["y"].sum(flow=True) == 6_000

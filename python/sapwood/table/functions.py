@@ -1,11 +1,11 @@
 """Functions of expressions that work on lists and four-vectors, for arrays and for symbols of the native engine.
 
-``combinations(x, n)`` are all choices of `n` items, ``cartesian(x, y)`` all pairs, and ``nested(x, y)`` for each item of
-`x` the list of its pairs; ``['0']``, ``['1']`` are their members. ``concatenate(x, y)`` joins the lists of each entry,
-and ``local_index(x)`` is the place of each item in its list.
+``combinations(x, n)`` are all choices of `n` items, ``cartesian(x, y)`` all pairs, and ``nested(x, y)`` for each item
+of `x` the list of its pairs; ``['0']``, ``['1']`` are their members. ``concatenate(x, y)`` joins the lists of each
+entry, and ``local_index(x)`` is the place of each item in its list.
 
-``random(event, seed)`` is a number from 0 to below 1 that depends on these whole numbers alone; ``local_index(x)`` among
-them gives each item its own.
+``random(event, seed)`` is a number from 0 to below 1 that depends on these whole numbers alone; with
+``local_index(x)`` among them each item has its own.
 
 Lists are those of entries: ``sum``, ``any``, ``all``, ``min``, ``max``, ``argmin``, ``argmax`` and ``mean`` reduce the
 innermost ones, the others work on the outermost. ``min``, ``max``, ``argmin``, ``argmax`` and ``first`` of an empty

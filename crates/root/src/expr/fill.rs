@@ -72,7 +72,7 @@ impl Axis {
                 each!(numbers, cells => for (&cell, place) in cells.iter().zip(places) {
                     let at = (Into::<Double>::into(cell).0 - low) / width;
                     let outside = if at < 0.0 { -1 } else { last };
-                    let bin = if (at >= 0.0) & (at < 1.0) { (at * size) as i32 } else { outside };
+                    let bin = if (0.0..1.0).contains(&at) { (at * size) as i32 } else { outside };
                     *place += (bin + 1) as u32 * stride;
                 });
             }
@@ -284,7 +284,8 @@ impl Shared {
             return Ok(true);
         };
         let key = (select, spread.map_or(0, |offsets| offsets.as_ptr() as usize));
-        let rows = self.rows.entry(key).or_insert_with(|| Rc::new(selected(&truths.truths(), spread))).clone();
+        let rows =
+            self.rows.entry(key).or_insert_with(|| Rc::new(selected(&truths.truths(), spread))).clone();
         let at = |row: u32| places.get(row as usize).copied().unwrap_or(NOWHERE);
         let chosen: Vec<u32> = rows.iter().map(|&row| at(row)).collect();
         let weights = weights.map(|weights| {

@@ -131,7 +131,9 @@ fn reduced<'a>(what: Reduction, offsets: &[i64], numbers: &Numbers<'a>) -> Resul
         }
         Reduction::All => {
             let found = true_items(offsets, numbers);
-            Value::bools(found.iter().zip(counts(offsets)).map(|(&n, all)| u8::from(n == all as i64)).collect())
+            Value::bools(
+                found.iter().zip(counts(offsets)).map(|(&n, all)| u8::from(n == all as i64)).collect(),
+            )
         }
         Reduction::Min | Reduction::Max | Reduction::Argmin | Reduction::Argmax => {
             let there: Vec<u8> = counts(offsets).map(|n| u8::from(n > 0)).collect();
@@ -273,8 +275,10 @@ pub fn filter<'a>(value: &Value<'a>, mask: &Value<'a>) -> Result<Value<'a>> {
     let Value::Numbers(Numbers::Bool(truths), None) = &**inner else { return Err(no_such("selection")) };
     let sums = running(truths.iter().map(|&cell| i64::from(cell != 0)));
     let base = offsets.first().copied().unwrap_or(0);
-    let ends: Vec<i64> =
-        offsets.iter().map(|offset| sums.get((offset - base) as usize).copied().unwrap_or_default()).collect();
+    let ends: Vec<i64> = offsets
+        .iter()
+        .map(|offset| sums.get((offset - base) as usize).copied().unwrap_or_default())
+        .collect();
     let (mut found, mut n) = (vec![0usize; truths.len()], 0);
     for (place, &truth) in truths.iter().enumerate() {
         if let Some(slot) = found.get_mut(n) {
@@ -473,7 +477,9 @@ fn squares<const D: usize>(
     let mut list: Vec<[f64; D]> = Vec::new();
     for (start, length) in places(offsets) {
         list.clear();
-        list.extend((start..start + length).map(|at| cells.map(|cells| cells.get(at).copied().unwrap_or(0.0))));
+        list.extend(
+            (start..start + length).map(|at| cells.map(|cells| cells.get(at).copied().unwrap_or(0.0))),
+        );
         for (a, first) in list.iter().enumerate() {
             let rest = list.get(a + 1..).unwrap_or_default();
             match n {
@@ -501,7 +507,9 @@ fn squares<const D: usize>(
 
 /// Places, for each item of the first of two lists, of itself (`k` 0) or of all items of the second: a list each.
 pub fn nested<'a>(first: &Value<'a>, second: &Value<'a>, k: usize) -> Result<Value<'a>> {
-    let (Value::Lists(offsets, _), Value::Lists(others, _)) = (first, second) else { return Err(not_lists()) };
+    let (Value::Lists(offsets, _), Value::Lists(others, _)) = (first, second) else {
+        return Err(not_lists());
+    };
     if offsets.len() != others.len() || k > 1 {
         return Err(Error::argument("the lists differ in number"));
     }
@@ -561,7 +569,8 @@ pub fn concatenate<'a>(values: &[&Value<'a>]) -> Result<Value<'a>> {
     if lists.iter().any(|(offsets, _)| offsets.len() != first.len()) {
         return Err(Error::argument("the lists differ in number"));
     }
-    let starts = |offsets: &[i64]| offsets.iter().map(|end| end - offsets.first().copied().unwrap_or(0)).collect();
+    let starts =
+        |offsets: &[i64]| offsets.iter().map(|end| end - offsets.first().copied().unwrap_or(0)).collect();
     let starts: Vec<Vec<i64>> = lists.iter().map(|(offsets, _)| starts(offsets)).collect();
     let rows = first.len().saturating_sub(1);
     let ends: Vec<i64> =

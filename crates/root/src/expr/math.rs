@@ -280,6 +280,12 @@ impl Operand<'_, '_> {
             Self::One(constant) => work(Side::One(u8::from(f64::constant(constant) != 0.0))),
         }
     }
+    fn is_float(self) -> bool {
+        match self {
+            Self::Of(numbers) => is_float(numbers.number()),
+            Self::One(constant) => matches!(constant, Constant::Float(_)),
+        }
+    }
     fn is_mixed(self, other: Self) -> bool {
         let (Self::Of(one), Self::Of(other)) = (self, other) else { return false };
         !is_float(one.number()) && !is_float(other.number())
@@ -373,7 +379,7 @@ fn pair<'a>(
             _ => arithmetic::<f64>(left, right, |a, b| a / b),
         },
         B::Divide => arithmetic::<f64>(left, right, |a, b| a / b),
-        B::Scramble if is_float(number) => return Err(no_such("random number")),
+        B::Scramble if left.is_float() || right.is_float() => return Err(no_such("random number")),
         B::Scramble => arithmetic::<u64>(left, right, scrambled),
         B::Power if !is_float(number) => return Err(no_such("power")),
         B::Power | B::Arctan2 | B::Hypot | B::Copysign => {
@@ -401,7 +407,7 @@ fn pair<'a>(
 /// Two to the power of 53, how many doubles of equal distance there are from 0 to 1.
 const TWO_53: f64 = 9_007_199_254_740_992.0;
 
-/// Bits that depend on all bits of both: the step of the generator SplitMix64.
+/// Bits that depend on all bits of both: the step of the generator `SplitMix64`.
 fn scrambled(state: u64, value: u64) -> u64 {
     let z = (state ^ value).wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -464,7 +470,9 @@ fn single<'a>(what: Unary, numbers: &Numbers<'a>) -> Result<Numbers<'a>> {
     Ok(match what {
         U::Positive if number != Number::Bool => numbers.clone(),
         U::Double => f64::wrap(f64::of(numbers)),
-        U::Uniform if number == Number::U64 => mapped::<u64, f64>(numbers, |bits| (bits >> 11) as f64 / TWO_53),
+        U::Uniform if number == Number::U64 => {
+            mapped::<u64, f64>(numbers, |bits| (bits >> 11) as f64 / TWO_53)
+        }
         U::Uniform => return Err(no_such("random number")),
         U::Not => {
             Numbers::Bool(numbers.truths().iter().map(|&cell| u8::from(cell == 0)).collect::<Vec<_>>().into())
@@ -500,7 +508,7 @@ fn single<'a>(what: Unary, numbers: &Numbers<'a>) -> Result<Numbers<'a>> {
 fn float_single<'a>(what: Unary, number: Number, numbers: &Numbers<'a>) -> Result<Numbers<'a>> {
     use Unary as U;
     if number == Number::F64 {
-        let work: Option<fn(&[f64]) -> Vec<f64>> = match what {
+        let work: Option<trigonometry::Function> = match what {
             U::Sin => Some(trigonometry::sin),
             U::Cos => Some(trigonometry::cos),
             U::Sinh => Some(trigonometry::sinh),

@@ -46,6 +46,7 @@ from sapwood.train.execution.plan import BAD, DriftError, FilePlan, OfFriends, S
 from sapwood.train.task.columns import Resolved
 from sapwood.train.task.merging import Returned, materialized, size_of
 from sapwood.train.task.outputs import with_origins
+from sapwood.train.task.results import Declared
 from sapwood.train.task.tasks import described, own_traceback, results_of
 
 if TYPE_CHECKING:
@@ -163,7 +164,10 @@ class Worker:
         part = Part((step.key,), step.wanted)
         began = time.perf_counter()
         try:
-            block, needs = self._read(step if place is step.file else replace(step, file=place))
+            there = step if place is step.file else replace(step, file=place)
+            if self._filled(there, part, off):
+                return part
+            block, needs = self._read(there)
         except Exception as error:  # noqa: BLE001 - it is sent to the client, and raised there
             part.error = _portable(error, step.where)
             return part
@@ -179,6 +183,42 @@ class Worker:
                     )
         part.size = size_of(part.results)
         return part
+
+    def _filled(self, step: Step, part: Part, off: frozenset[int]) -> bool:
+        """Let a task that is alone fill its declared results while the step is read, and return whether it could."""
+        task = self.job.tasks[0]
+        known = len(self.job.tasks) == 1 and isinstance(task, Declared) and not (off or self._broken)
+        if not known or self.job.friends or step.chosen is not None or step.file.made_up or step.file.cast:
+            return False
+        tree = self._tree(step.file)
+        try:
+            shape = self._shape(tree, step.file)
+            (need,) = shape.needs
+            names = {name: formula.text for name, formula in need.fields if formula.branches == (formula.text,)}
+            if need.cut is not None or need.everything or len(names) != len(need.fields):
+                return False
+            query = tree.query(shape.reads, shape.query)
+            shape.query = shape.query or query
+            with self._gate.work():
+                wall, cpu = time.perf_counter(), time.thread_time()
+                given = task.filled(query, names, step.entry_start, step.entry_stop)
+                if given is None:
+                    return False
+                part.results.append(results_of(self._returned[0].new(given), "process"))
+                part.cpu.append(time.thread_time() - cpu)
+                part.wall.append(time.perf_counter() - wall)
+        finally:
+            tree.release()
+        part.memory.append(0)
+        part.touched.append(need.branches)
+        native = query.source.table.native
+        numbers = dict(zip(query.fields, query.numbers, strict=True))
+        for name, leaf in query.outputs:
+            if isinstance(leaf, Leaf):
+                size = native.bytes_between([numbers[leaf.field]], step.entry_start, step.entry_stop)
+                part.sizes[name] += round(size)
+        part.size = size_of(part.results)
+        return True
 
     def _process(
         self,

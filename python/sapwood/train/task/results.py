@@ -12,10 +12,11 @@ import awkward as ak
 import numpy as np
 
 from sapwood import columns
-from sapwood.errors import ArgumentError, NotFoundError, SapwoodError
+from sapwood.errors import ArgumentError, LimitError, NotFoundError, SapwoodError, UnsupportedError
 from sapwood.table.expressions import MAX_DEPTH, Expression
 from sapwood.table.histograms import Wants, fill_arrays, histogram_of
 from sapwood.table.native import add_bins, axis_of, storage_of
+from sapwood.table.query import Leaf
 from sapwood.table.symbols import NotNativeError, Recorder, Symbol, is_plain
 from sapwood.train.task.columns import LANGUAGE, Declaration
 from sapwood.train.task.merging import Added
@@ -23,6 +24,7 @@ from sapwood.train.task.tasks import Task
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
+    from sapwood.table.query import Query
 
 NOMINAL = "nominal"
 """The name of what is filled without a variation."""
@@ -258,12 +260,41 @@ class Declared(Task):
         if layout.is_indexed:
             layout = layout.project()
         data = {name: columns.from_awkward(layout.content(name)[: len(events)]) for name in layout.fields}
-        kind = tuple((name, repr(columns.type_of(column))) for name, column in data.items())
+        program = self._program({name: columns.type_of(column) for name, column in data.items()})
+        return {"bins": Added(program.fill(data, events))}
+
+    def filled(self, query: Query, names: Mapping[str, str], start: int, stop: int) -> Mapping[str, Any] | None:
+        """Fill all results with a range of entries while it is read; None where the engine cannot do all of it.
+
+        `names` are the fields of the query by the names that expressions have for them.
+        """
+        from sapwood import _native
+
+        nodes = dict(query.outputs)
+        leaves = {name: nodes[text] for name, text in names.items()}
+        if not leaves or query.source.table.engine is not _native:
+            return None
+        types: dict[str, Any] = {}
+        fields: list[int] = []
+        numbers = dict(zip(query.fields, query.numbers, strict=True))
+        for name, leaf in leaves.items():
+            if not isinstance(leaf, Leaf):
+                return None
+            types[name] = leaf.field.type or ("dynamic",)
+            fields.append(numbers[leaf.field])
+        try:
+            found = self._program(types).read(query.source.table.native, fields, start, stop)
+        except (NotNativeError, ArgumentError, UnsupportedError, LimitError):
+            return None  # what is wrong is found, and marked, where it is computed without the engine
+        return None if found is None else {"bins": Added(found)}
+
+    def _program(self, types: Mapping[str, Any]) -> _Program:
+        kind = tuple((name, repr(type_)) for name, type_ in types.items())
         with self._lock:
             program = self._programs.get(kind)
             if program is None:
-                program = self._programs[kind] = _Program(self, data)
-        return {"bins": Added(program.fill(data, events))}
+                program = self._programs[kind] = _Program(self, types)
+        return program
 
     def end(self, results: dict[str, Any]) -> Mapping[str, Any]:
         """Make the histograms and numbers."""
@@ -353,12 +384,12 @@ def names_in(text: str) -> set[str]:
 class _Program:
     """The fills of a task for columns of certain types: those of the engine, and those that Python must do."""
 
-    def __init__(self, task: Declared, data: Mapping[str, Any]) -> None:
+    def __init__(self, task: Declared, types: Mapping[str, Any]) -> None:
         self._task = task
-        self._names = list(data)
+        self._names = list(types)
         self._recorder = Recorder(regular=True)
         self._symbols: dict[str, Any] = {}
-        self._kinds = {name: columns.type_of(column) for name, column in data.items()}
+        self._kinds = types
         self._fills = task._fills  # pyright: ignore[reportPrivateUsage]
         self._native: list[int] = []
         self._given: list[Any] = []
@@ -411,6 +442,13 @@ class _Program:
             raise NotNativeError("a profile needs a sample")
         weight = self._joined(wants.weights, variation, "multiply")
         return axes, self._joined(wants.where, variation, "logical_and"), weight, sample, storage
+
+    def read(self, table: Foreign, fields: Sequence[int], start: int, stop: int) -> Bins | None:
+        """Fill all with fields of a table while they are read; None if Python must fill some."""
+        if len(self._native) != len(self._fills):
+            return None
+        found = self._program.fill_tables(self._given, [(table, list(fields), start, stop)])
+        return Bins(found, [None] * len(found))
 
     def fill(self, data: Mapping[str, Any], events: Foreign) -> Bins:
         """Fill all with a chunk of events."""

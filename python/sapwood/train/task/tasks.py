@@ -191,8 +191,8 @@ class NativeTask(Task):
     makes, and fills these. Arrays of chunks are added. What parameters it has behind the arrays are attributes of the
     task, such as options, by their names. Without `branches` all are read.
 
-    With ``plain = True`` the kernel takes the columns of `branches` in place of the events, each a parameter: NumPy arrays
-    of numbers, and `Lists` of lists. Such a kernel is as quick as C, and what was compiled is kept on disk.
+    With ``plain = True`` the kernel takes the columns of `branches` in place of the events, each as a parameter: NumPy
+    arrays of numbers, and `Lists` of lists. Such a kernel is compiled once, and the code is kept on disk.
     """
 
     kernel: ClassVar[Any]
