@@ -16,7 +16,7 @@ use sapwood_root::array::{Column, Number};
 use sapwood_root::compress::encode::Compression;
 use sapwood_root::file::writer::{CommitEvery, FileWriter, Options, Record, Sum};
 use sapwood_root::file::{Key, RootFile};
-use sapwood_root::ntuple::writer::{FieldSpec, NTupleOptions, NTupleWriter};
+use sapwood_root::ntuple::writer::{FieldSpec, NTupleOptions, NTupleWriter, Projection};
 use sapwood_root::output::Output as Inner;
 use sapwood_root::streamer::declare::{Class, Collection, Shape};
 use sapwood_root::streamer::{Object, Value};
@@ -93,6 +93,23 @@ impl Output {
             pool.install(move || work(inner))
         })
         .map_err(raise)
+    }
+}
+
+impl Output {
+    /// Adds an RNTuple; returns its number, and its fields that take data with their types.
+    fn add_ntuple<'py>(
+        &self,
+        py: Python<'py>,
+        make: impl FnOnce(&mut FileWriter) -> Result<NTupleWriter> + Send,
+    ) -> PyResult<NumberedFields<'py>> {
+        let (number, fields) = self.with(py, |inner| {
+            let table = make(&mut inner.file)?;
+            let fields = table.fields();
+            Ok((inner.add(table), fields))
+        })?;
+        let fields = fields.into_iter().map(|(name, kind)| Ok((name, type_of(py, &kind)?)));
+        Ok((number, fields.collect::<PyResult<_>>()?))
     }
 }
 
@@ -397,8 +414,7 @@ impl Output {
     ) -> PyResult<()> {
         let (source, key) = (file.file(), key.key());
         let branches: Vec<BranchSpec> = branches.into_iter().map(to_spec).collect::<PyResult<_>>()?;
-        let columns: Vec<Column> =
-            columns.iter().map(|c| to_column(c.cast::<PyTuple>()?)).collect::<PyResult<_>>()?;
+        let columns = to_columns(columns)?;
         let result = self.with(py, |inner| {
             TreeWriter::add_branches(
                 &mut inner.file,
@@ -423,9 +439,11 @@ impl Output {
         cluster_bytes: u64,
         cluster_entries: Option<usize>,
         page_bytes: usize,
+        projections: Vec<(String, String)>,
     ) -> PyResult<usize> {
         let (specs, compressions) = to_fields(fields)?;
-        let options = NTupleOptions { description, cluster_bytes, cluster_entries, page_bytes };
+        let projections = projections.into_iter().map(|(name, source)| Projection { name, source }).collect();
+        let options = NTupleOptions { description, cluster_bytes, cluster_entries, page_bytes, projections };
         self.with(py, |inner| {
             let mut table = NTupleWriter::new(&mut inner.file, directory, name, &specs, options)?;
             for (field, compression) in compressions.into_iter().enumerate() {
@@ -443,14 +461,9 @@ impl Output {
         key: &PyKey,
     ) -> PyResult<NumberedFields<'py>> {
         let (file, key) = (file.file(), key.key());
-        let (number, fields) = self.with(py, |inner| {
-            let options = NTupleOptions::default();
-            let table = NTupleWriter::append(&mut inner.file, directory, &file, key, &options)?;
-            let fields = table.fields();
-            Ok((inner.add(table), fields))
-        })?;
-        let fields = fields.into_iter().map(|(name, kind)| Ok((name, type_of(py, &kind)?)));
-        Ok((number, fields.collect::<PyResult<_>>()?))
+        self.add_ntuple(py, |file_writer| {
+            NTupleWriter::append(file_writer, directory, &file, key, &NTupleOptions::default())
+        })
     }
     /// Makes an RNTuple with the fields and columns of another; returns its fields that take data with their types.
     fn make_ntuple_like<'py>(
@@ -461,14 +474,9 @@ impl Output {
         source: &Bound<'py, PyNTuple>,
     ) -> PyResult<NumberedFields<'py>> {
         let source = source.get().ntuple();
-        let (number, fields) = self.with(py, |inner| {
-            let options = NTupleOptions::default();
-            let table = NTupleWriter::like(&mut inner.file, directory, name, &source, options)?;
-            let fields = table.fields();
-            Ok((inner.add(table), fields))
-        })?;
-        let fields = fields.into_iter().map(|(name, kind)| Ok((name, type_of(py, &kind)?)));
-        Ok((number, fields.collect::<PyResult<_>>()?))
+        self.add_ntuple(py, |file| {
+            NTupleWriter::like(file, directory, name, &source, NTupleOptions::default())
+        })
     }
     /// Copies the cluster of another RNTuple that begins at an entry; returns whether that could be done.
     fn copy_cluster(
@@ -497,9 +505,45 @@ impl Output {
             Ok(())
         })
     }
+    /// Adds an attribute set to an RNTuple that is being written.
+    fn add_attribute_set(
+        &self,
+        py: Python<'_>,
+        table: usize,
+        name: &str,
+        fields: Vec<NamedShape<'_>>,
+    ) -> PyResult<()> {
+        let (specs, _) = to_fields(fields)?;
+        self.with(py, |inner| inner.writer::<NTupleWriter>(table)?.0.add_set(name, &specs))
+    }
+    /// Names of the attribute sets of an RNTuple that is being written, and the types of what their entries say.
+    fn attribute_sets<'py>(
+        &self,
+        py: Python<'py>,
+        table: usize,
+    ) -> PyResult<Vec<(String, Option<Bound<'py, PyTuple>>)>> {
+        let sets = self.with(py, |inner| Ok(inner.writer::<NTupleWriter>(table)?.0.sets()))?;
+        let sets = sets.into_iter();
+        sets.map(|(name, kind)| Ok((name, kind.map(|kind| type_of(py, &kind)).transpose()?))).collect()
+    }
+    /// Adds entries to an attribute set: first entries, lengths, records of what is said.
+    fn extend_attribute_set(
+        &self,
+        py: Python<'_>,
+        table: usize,
+        name: &str,
+        columns: &Bound<'_, PyList>,
+    ) -> PyResult<()> {
+        let columns = to_columns(columns)?;
+        let result = self.with(py, |inner| {
+            let (table, file) = inner.writer::<NTupleWriter>(table)?;
+            table.extend_set(file, name, &columns)
+        });
+        drop(columns);
+        result
+    }
     fn extend(&self, py: Python<'_>, table: usize, columns: &Bound<'_, PyList>) -> PyResult<()> {
-        let columns: Vec<Column> =
-            columns.iter().map(|c| to_column(c.cast::<PyTuple>()?)).collect::<PyResult<_>>()?;
+        let columns = to_columns(columns)?;
         let result = self.with(py, |inner| {
             let (table, file) = inner.table_mut(table)?;
             table.extend(file, &columns)
@@ -710,6 +754,11 @@ fn to_shape(shape: &Bound<'_, PyTuple>) -> PyResult<Shape> {
 
 fn to_number(name: &str) -> PyResult<Number> {
     Number::of_dtype(name).ok_or_else(|| PyTypeError::new_err(format!("no element type {name}")))
+}
+
+/// Columns from nested tuples; arrays are borrowed, not copied.
+fn to_columns(columns: &Bound<'_, PyList>) -> PyResult<Vec<Column>> {
+    columns.iter().map(|column| to_column(column.cast::<PyTuple>()?)).collect()
 }
 
 /// A column from nested tuples; arrays are borrowed, not copied.

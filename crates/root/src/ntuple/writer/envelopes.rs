@@ -180,7 +180,7 @@ pub fn footer(
     header_checksum: u64,
     schema: &Schema,
     groups: &[ClusterGroup],
-    sets: &[AttributeSet],
+    sets: &[&AttributeSet],
 ) -> Result<Vec<u8>> {
     let mut out = Output::default();
     out.u64(0);

@@ -3,7 +3,7 @@
 use crate::array::Number;
 use crate::error::{Error, Result, Within};
 use crate::ntuple::encoding::Encoding;
-use crate::ntuple::schema::{Column, DEEPEST, DEFERRED, Field, RANGE, REPETITIVE, Role, Schema};
+use crate::ntuple::schema::{Column, DEEPEST, DEFERRED, Field, PROJECTED, RANGE, REPETITIVE, Role, Schema};
 use crate::ntuple::structure::MOST_VARIANTS;
 use crate::streamer::declare::{Class, Shape};
 use crate::streamer::packed::Packing;
@@ -18,6 +18,16 @@ pub struct FieldSpec {
     pub shape: Shape,
     /// Columns of encodings that compress well; without, values are stored as they are in memory.
     pub split: bool,
+}
+
+/// A field without columns of its own: it shows what another one holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Projection {
+    /// Name of the new field.
+    pub name: String,
+    /// Names from a top-level field down to the one that it shows, joined by dots; the items of lists need not be named.
+    /// Of a list it shows the sizes, of something within lists as many lists.
+    pub source: String,
 }
 
 /// A column's type, bits of an element, and range.
@@ -161,6 +171,135 @@ pub fn add(schema: &mut Schema, specs: &[FieldSpec], entries: u64) -> Result<()>
         schema.fields.push(Field { parent, name, ..field });
     }
     Ok(())
+}
+
+/// Adds projections to a schema that is linked, and links it again.
+pub fn project(schema: &mut Schema, projections: &[Projection]) -> Result<()> {
+    let names = schema.top.iter().filter_map(|&id| schema.fields.get(id)).map(|field| field.name.clone());
+    let mut names: HashSet<String> = names.collect();
+    let mut added = Added { first: schema.fields.len(), fields: Vec::new(), aliases: Vec::new() };
+    for projection in projections {
+        let place = || format!("field {}", projection.name);
+        check_name(&projection.name)?;
+        if !names.insert(projection.name.clone()) {
+            return Err(Error::argument(format!("two fields have the name {}", projection.name)));
+        }
+        let path = resolve(schema, &projection.source).within(place)?;
+        added.projection(schema, &projection.name, &path).within(place)?;
+    }
+    if projections.is_empty() {
+        return Ok(());
+    }
+    schema.fields.extend(added.fields);
+    schema.aliases.extend(added.aliases);
+    schema.unlink();
+    schema.link()
+}
+
+/// The fields from the top down to the one of a path.
+fn resolve(schema: &Schema, path: &str) -> Result<Vec<usize>> {
+    let find = |among: &[usize], name: &str| {
+        among.iter().copied().find(|&id| schema.fields.get(id).is_some_and(|field| field.name == name))
+    };
+    let missing = || Error::argument(format!("no field {path:?}, which it would show"));
+    let mut found: Vec<usize> = Vec::new();
+    for name in path.split('.') {
+        loop {
+            let last = found.last().and_then(|&id| schema.fields.get(id));
+            let among = last.map_or(schema.top.as_slice(), |field| field.children.as_slice());
+            if let Some(id) = find(among, name) {
+                found.push(id);
+                break;
+            }
+            // The items of a list go without saying.
+            let lists = last.is_some_and(|field| field.role == Role::Collection);
+            found.push(among.first().copied().filter(|_| lists).ok_or_else(missing)?);
+        }
+    }
+    Ok(found)
+}
+
+/// What projections add to a schema.
+struct Added {
+    first: usize,
+    fields: Vec<Field>,
+    aliases: Vec<(usize, usize)>,
+}
+
+impl Added {
+    fn projection(&mut self, schema: &Schema, name: &str, path: &[usize]) -> Result<()> {
+        let (&last, above) = path.split_last().ok_or_else(|| Error::argument("a projection of nothing"))?;
+        let get = |id: usize| schema.fields.get(id).ok_or_else(|| Error::argument(format!("no field {id}")));
+        let source = get(last)?;
+        let mut lists = Vec::new();
+        for &id in above {
+            let field = get(id)?;
+            match field.role {
+                Role::Record => {}
+                Role::Collection if !field.typename.starts_with("std::optional<") => lists.push(id),
+                _ => {
+                    return Err(Error::unsupported(format!(
+                        "it would show a part of field {}, which is no record and no list",
+                        field.name
+                    )));
+                }
+            }
+        }
+        if source.role == Role::Collection {
+            if !lists.is_empty() {
+                return Err(Error::unsupported("it would show the sizes of lists in lists"));
+            }
+            let sizes = Field {
+                role: Role::Leaf,
+                typename: "ROOT::RNTupleCardinality<std::uint32_t>".to_owned(),
+                alias: String::new(),
+                type_version: 0,
+                ..source.clone()
+            };
+            self.push(&sizes, last, None, name);
+            return Ok(());
+        }
+        let mut typename = source.typename.clone();
+        let mut wrapped = Vec::new();
+        for &id in lists.iter().rev() {
+            if !typename.is_empty() {
+                typename = format!("ROOT::VecOps::RVec<{typename}>");
+            }
+            wrapped.push((id, typename.clone()));
+        }
+        let (mut parent, mut name) = (None, name);
+        for (id, typename) in wrapped.into_iter().rev() {
+            let list = Field { typename, alias: String::new(), type_version: 0, ..get(id)?.clone() };
+            parent = Some(self.push(&list, id, parent, name));
+            name = "_0";
+        }
+        self.mirror(schema, last, parent, name);
+        Ok(())
+    }
+    /// Adds a field that shares the columns of a source; returns its ID.
+    fn push(&mut self, like: &Field, source: usize, parent: Option<usize>, name: &str) -> usize {
+        let id = self.first + self.fields.len();
+        let columns = like.representations.iter().flatten();
+        self.aliases.extend(columns.map(|&column| (column, id)));
+        self.fields.push(Field {
+            parent,
+            name: name.to_owned(),
+            flags: like.flags | PROJECTED,
+            source: Some(source),
+            children: Vec::new(),
+            representations: Vec::new(),
+            ..like.clone()
+        });
+        id
+    }
+    fn mirror(&mut self, schema: &Schema, source: usize, parent: Option<usize>, name: &str) {
+        let Some(field) = schema.fields.get(source) else { return };
+        let id = self.push(field, source, parent, name);
+        for &child in &field.children {
+            let name = schema.fields.get(child).map_or("", |child| &child.name);
+            self.mirror(schema, child, Some(id), name);
+        }
+    }
 }
 
 /// A field without its name, its columns, and its subfields.

@@ -17,13 +17,14 @@ mod copy;
 mod encode;
 mod envelopes;
 mod fields;
+mod sets;
 
 use super::anchor::{Anchor, Blob};
 use super::envelope::{Locator, checksum};
 use super::pages::{ClusterGroup, ColumnRange, Page, PageList};
 use super::schema::Schema;
 use super::structure::{Compiler, Structure};
-use super::table::{AttributeSet, CLASS, NTuple};
+use super::table::{CLASS, NTuple};
 use crate::array::Column;
 use crate::compress::encode::{Compression, compress};
 use crate::error::{Error, ErrorKind, Result, Within};
@@ -31,11 +32,12 @@ use crate::file::writer::{DirectoryId, FileWriter, KeyId, Stretch};
 use crate::file::{Key, RootFile};
 use crate::table::writer::TableWriter;
 use columns::{CopiedTo, Pending, Sealed};
+use sets::LinkedSet;
 use rayon::prelude::*;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-pub use fields::{FieldSpec, typename};
+pub use fields::{FieldSpec, Projection, typename};
 
 /// Version of the format that is written.
 const VERSION: [u16; 4] = [1, 0, 1, 0];
@@ -66,6 +68,8 @@ pub struct NTupleOptions {
     pub cluster_entries: Option<usize>,
     /// Bytes of a page before compression at most.
     pub page_bytes: usize,
+    /// Fields that show what others hold.
+    pub projections: Vec<Projection>,
 }
 
 impl Default for NTupleOptions {
@@ -76,6 +80,7 @@ impl Default for NTupleOptions {
             cluster_bytes: 128 << 20,
             cluster_entries: None,
             page_bytes: 1 << 20,
+            projections: Vec::new(),
         }
     }
 }
@@ -114,7 +119,9 @@ pub struct NTupleWriter {
     groups: Vec<ClusterGroup>,
     /// The clusters since.
     list: PageList,
-    sets: Vec<AttributeSet>,
+    sets: Vec<LinkedSet>,
+    /// Of an attribute set, the bytes that the RNTuple it belongs to needs to be made whole.
+    linked_to: Option<usize>,
     version: [u16; 4],
     max_key_size: u64,
     pages: usize,
@@ -140,15 +147,7 @@ impl NTupleWriter {
         if options.cluster_bytes == 0 || options.page_bytes == 0 || options.cluster_entries == Some(0) {
             return Err(Error::argument("pages and clusters have at least one byte, clusters one entry"));
         }
-        if fields.is_empty() {
-            return Err(Error::argument("an RNTuple has at least one field").within(place()));
-        }
-        let mut schema = Schema::default();
-        fields::add(&mut schema, fields, 0).within(place)?;
-        schema.end_of_header();
-        schema.link().within(place)?;
-        let header = envelopes::header(name, &options.description, WRITER, &schema).within(place)?;
-        let tops = tops(&schema).within(place)?;
+        let (schema, header, tops) = describe(name, fields, &options).within(place)?;
         let key = file.reserve(directory, CLASS, name, "")?;
         Ok(Self::from_parts(name, key, schema, tops, sum_of(&header), header, options))
     }
@@ -179,6 +178,7 @@ impl NTupleWriter {
             groups: Vec::new(),
             list: PageList::default(),
             sets: Vec::new(),
+            linked_to: None,
             version: VERSION,
             max_key_size: MAX_KEY_SIZE,
             pages: 0,
@@ -199,9 +199,16 @@ impl NTupleWriter {
         key: &Key,
         options: &NTupleOptions,
     ) -> Result<Self> {
-        let place = || format!("RNTuple {}", key.name);
         let ntuple = NTuple::read(source, key)?;
-        let tops = tops(&ntuple.schema).within(place)?;
+        let id = file.find_key(directory, &key.name, key.cycle)?;
+        let sets = ntuple.attributes.iter().map(|about| LinkedSet::stored(&ntuple, about, id, options));
+        let sets = sets.collect();
+        Ok(Self { sets, ..Self::behind(&key.name, id, ntuple, options)? })
+    }
+
+    /// Goes on behind the last entry of an RNTuple.
+    fn behind(name: &str, key: KeyId, ntuple: NTuple, options: &NTupleOptions) -> Result<Self> {
+        let tops = tops(&ntuple.schema).within(|| format!("RNTuple {name}"))?;
         // New clusters continue each column where the last one that has it ends.
         let mut ends: HashMap<usize, u64> = HashMap::new();
         for group in 0..ntuple.groups.len() {
@@ -213,10 +220,9 @@ impl NTupleWriter {
                 }
             }
         }
-        let id = file.find_key(directory, &key.name, key.cycle)?;
-        let options = NTupleOptions { description: ntuple.description.clone(), ..*options };
+        let options = NTupleOptions { description: ntuple.description, ..options.clone() };
         let mut made =
-            Self::from_parts(&key.name, id, ntuple.schema, tops, ntuple.header_checksum, Vec::new(), options);
+            Self::from_parts(name, key, ntuple.schema, tops, ntuple.header_checksum, Vec::new(), options);
         for pending in made.tops.iter_mut().flat_map(|top| &mut top.columns) {
             if let Some(end) = ends.get(&pending.column) {
                 pending.first_element = *end;
@@ -225,7 +231,6 @@ impl NTupleWriter {
         Ok(Self {
             header_at: Some(Written { record: (0, 0), blob: ntuple.anchor.header }),
             groups: ntuple.groups,
-            sets: ntuple.attributes,
             version: ntuple.anchor.version.max(VERSION),
             max_key_size: ntuple.anchor.max_key_size,
             entries_written: ntuple.entries,
@@ -354,7 +359,7 @@ impl NTupleWriter {
         let (stretch, columns) = self.write_pages(file)?;
         self.pages += columns.iter().map(|(_, pages)| pages.len()).max().unwrap_or(0);
         self.list.push(self.entries_written, self.waiting as u64, columns);
-        let due = file.accept(&stretch, self.key, self.bytes_needed())?;
+        let due = file.accept(&stretch, self.key, self.bytes_needed() + self.linked_to.unwrap_or_default())?;
         self.entries_written += self.waiting as u64;
         self.waiting = 0;
         self.sealed = (0, 0);
@@ -362,7 +367,8 @@ impl NTupleWriter {
         for pending in self.tops.iter_mut().flat_map(|top| &mut top.columns) {
             pending.begin_cluster();
         }
-        if due {
+        // An attribute set becomes part of the file with the RNTuple that it belongs to.
+        if due && self.linked_to.is_none() {
             self.save(file)?;
             file.commit()?;
         }
@@ -377,6 +383,7 @@ impl NTupleWriter {
             + list
             + 20 * self.list.count()
             + 64 * self.groups.len()
+            + self.sets.iter().map(LinkedSet::bytes_needed).sum::<usize>()
             + 128 * (self.schema.fields.len() - self.schema.header_fields)
     }
 
@@ -491,6 +498,41 @@ impl NTupleWriter {
         Error::new(error.kind(), format!("{error}: {kept}"))
     }
 
+    /// Writes header, page list and footer, as far as they changed; returns the anchor that leads to them.
+    fn write_description(&mut self, file: &mut FileWriter) -> Result<Anchor> {
+        let header = match self.header_at {
+            Some(header) if !file.is_distant(header.record) => header,
+            old => Self::write_envelope(file, &self.header, old)?,
+        };
+        self.header_at = Some(header);
+        let mut groups = self.groups.clone();
+        let clusters = self.list.clusters.len() as u32;
+        if let Some(first) = self.list.clusters.first() {
+            let bytes = envelopes::page_list(self.header_checksum, &self.list)?;
+            let written = Self::write_envelope(file, &bytes, self.list_at)?;
+            self.list_at = Some(written);
+            let locator = Locator::File { offset: written.blob.offset, bytes: written.blob.stored };
+            let (first_entry, length) = (first.first_entry, written.blob.length);
+            let entries = self.entries_written - first_entry;
+            groups.push(ClusterGroup { first_entry, entries, clusters, length, locator });
+            if bytes.len() >= PAGE_LIST {
+                self.groups.clone_from(&groups);
+                self.list = PageList::default();
+                self.list_at = None;
+            }
+        }
+        let sets: Vec<_> = self.sets.iter().map(|set| &set.about).collect();
+        let footer = envelopes::footer(self.header_checksum, &self.schema, &groups, &sets)?;
+        let footer = Self::write_envelope(file, &footer, self.footer_at)?;
+        self.footer_at = Some(footer);
+        Ok(Anchor {
+            version: self.version,
+            header: header.blob,
+            footer: footer.blob,
+            max_key_size: self.max_key_size,
+        })
+    }
+
     fn write_envelope(file: &mut FileWriter, bytes: &[u8], old: Option<Written>) -> Result<Written> {
         let mut packed = Vec::new();
         let used = compress(file.compression(), bytes, &mut packed)?;
@@ -511,6 +553,25 @@ const SMALLEST_PAGE: usize = 1 << 10;
 enum Seal {
     Full,
     All,
+}
+
+/// The schema of an RNTuple, its header, and the top-level fields that take data.
+fn describe(
+    name: &str,
+    fields: &[FieldSpec],
+    options: &NTupleOptions,
+) -> Result<(Schema, Vec<u8>, Vec<Top>)> {
+    if fields.is_empty() {
+        return Err(Error::argument("an RNTuple has at least one field"));
+    }
+    let mut schema = Schema::default();
+    fields::add(&mut schema, fields, 0)?;
+    schema.link()?;
+    fields::project(&mut schema, &options.projections)?;
+    schema.end_of_header();
+    let header = envelopes::header(name, &options.description, WRITER, &schema)?;
+    let tops = tops(&schema)?;
+    Ok((schema, header, tops))
 }
 
 fn sum_of(envelope: &[u8]) -> u64 {
@@ -595,44 +656,16 @@ impl TableWriter for NTupleWriter {
         self.write_cluster(file).map_err(|error| self.fail(file, &error))
     }
     fn save(&mut self, file: &mut FileWriter) -> Result<()> {
-        if !self.changed {
-            return Ok(());
+        self.save_sets(file)?;
+        if self.changed {
+            let anchor = self.write_description(file)?;
+            file.write(self.key, |_| Ok(envelopes::anchor(&anchor)))?;
         }
-        let header = match self.header_at {
-            Some(header) if !file.is_distant(header.record) => header,
-            old => Self::write_envelope(file, &self.header, old)?,
-        };
-        self.header_at = Some(header);
-        let mut groups = self.groups.clone();
-        let clusters = self.list.clusters.len() as u32;
-        if let Some(first) = self.list.clusters.first() {
-            let bytes = envelopes::page_list(self.header_checksum, &self.list)?;
-            let written = Self::write_envelope(file, &bytes, self.list_at)?;
-            self.list_at = Some(written);
-            let locator = Locator::File { offset: written.blob.offset, bytes: written.blob.stored };
-            let (first_entry, length) = (first.first_entry, written.blob.length);
-            let entries = self.entries_written - first_entry;
-            groups.push(ClusterGroup { first_entry, entries, clusters, length, locator });
-            if bytes.len() >= PAGE_LIST {
-                self.groups.clone_from(&groups);
-                self.list = PageList::default();
-                self.list_at = None;
-            }
-        }
-        let footer = envelopes::footer(self.header_checksum, &self.schema, &groups, &self.sets)?;
-        let footer = Self::write_envelope(file, &footer, self.footer_at)?;
-        self.footer_at = Some(footer);
-        let anchor = Anchor {
-            version: self.version,
-            header: header.blob,
-            footer: footer.blob,
-            max_key_size: self.max_key_size,
-        };
-        file.write(self.key, |_| Ok(envelopes::anchor(&anchor)))?;
         self.changed = false;
         Ok(())
     }
     fn close(&mut self, file: &FileWriter) {
+        self.sets.iter_mut().for_each(|set| set.close(file));
         self.changed |= self.footer_at.is_some_and(|footer| file.is_distant(footer.record))
             || self.header_at.is_some_and(|header| file.is_distant(header.record));
     }
